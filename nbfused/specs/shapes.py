@@ -1,0 +1,186 @@
+"""Shapes of results from shapes of operands: integers only, no arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from operator import index
+
+import numpy as np
+
+from ..errors import ShapeError
+from .subscripts import parse_subscripts
+
+__all__ = [
+    "broadcast_shapes", "check_permutation", "contract_shapes", "normalize_axes",
+    "normalize_axis", "operand_name", "reduce_shape", "row_shapes",
+]
+
+Shape = tuple[int, ...]
+Names = Sequence[str] | None
+
+
+def operand_name(names: Names, position: int) -> str:
+    """How a message calls the operand at `position`."""
+    if names is not None and position < len(names):
+        return f"'{names[position]}'"
+    return f"input {position}"
+
+
+def broadcast_shapes(shapes: Sequence[Shape], names: Names = None) -> Shape:
+    """The common shape of `shapes` under NumPy's broadcasting rules.
+
+    Raises
+    ------
+    ShapeError
+        Two extents differ and neither is 1; names both operands.
+    """
+    if not shapes:
+        return ()
+    first = shapes[0]
+    if all(shape == first for shape in shapes):
+        return first
+    ndim = max(map(len, shapes))
+    result = [1] * ndim
+    owner = [0] * ndim
+    for position, shape in enumerate(shapes):
+        for axis, extent in enumerate(shape, ndim - len(shape)):
+            if result[axis] == 1:
+                result[axis], owner[axis] = extent, position
+            elif extent not in (1, result[axis]):
+                raise _clash(shapes, names, owner[axis], position, axis - ndim)
+    return tuple(result)
+
+
+def _clash(shapes: Sequence[Shape], names: Names, a: int, b: int,
+           axis: int) -> ShapeError:
+    first, second = operand_name(names, a), operand_name(names, b)
+    return ShapeError(
+        f"{first} of shape {shapes[a]} and {second} of shape {shapes[b]} do not "
+        f"broadcast together: extent {shapes[a][axis]} against {shapes[b][axis]} in "
+        f"axis {axis}, expected equal extents or 1; reshape one of them, or insert "
+        "axes of extent 1 so that the right axes meet")
+
+
+def normalize_axis(axis: int, ndim: int, name: str = "axis") -> int:
+    """`axis` counted from the front.
+
+    Raises
+    ------
+    numpy.exceptions.AxisError
+        `axis` is not in ``[-ndim, ndim)``.
+    """
+    try:
+        number = index(axis)
+    except TypeError:
+        raise TypeError(f"'{name}' must be an integer, got {axis!r}") from None
+    if not -ndim <= number < ndim:
+        raise np.exceptions.AxisError(number, ndim, f"'{name}'")
+    return number + ndim if number < 0 else number
+
+
+def normalize_axes(axes: int | Iterable[int] | None, ndim: int,
+                   name: str = "axis") -> Shape:
+    """`axes` as a tuple counted from the front, in the order given; None means all.
+
+    Raises
+    ------
+    numpy.exceptions.AxisError
+        An axis is not in ``[-ndim, ndim)``.
+    ShapeError
+        An axis is named twice (a `ValueError`).
+    """
+    if axes is None:
+        return tuple(range(ndim))
+    if not isinstance(axes, Iterable):
+        return (normalize_axis(axes, ndim, name),)
+    result = tuple(normalize_axis(axis, ndim, name) for axis in axes)
+    if len(set(result)) != len(result):
+        raise ShapeError(f"'{name}' names an axis twice: {result} of {ndim} "
+                         "dimensions; name each axis once")
+    return result
+
+
+def check_permutation(axes: Iterable[int], ndim: int, name: str = "axes") -> Shape:
+    """`axes` counted from the front; `ShapeError` unless it permutes ``range(ndim)``."""
+    result = normalize_axes(axes, ndim, name)
+    if len(result) != ndim:
+        raise ShapeError(f"'{name}' must name each of the {ndim} axes once, "
+                         f"got {result}")
+    return result
+
+
+def reduce_shape(shape: Shape, axes: int | Iterable[int] | None,
+                 keepdims: bool = False) -> Shape:
+    """`shape` after a reduction over `axes` (None: all of them)."""
+    reduced = normalize_axes(axes, len(shape))
+    if keepdims:
+        return tuple(1 if axis in reduced else extent
+                     for axis, extent in enumerate(shape))
+    return tuple(extent for axis, extent in enumerate(shape) if axis not in reduced)
+
+
+def row_shapes(kinds: Sequence[str], shapes: Sequence[Shape], outs: Sequence[str],
+               axis: int = -1, names: Names = None) -> tuple[Shape, ...]:
+    """Shapes of the outputs of kinds `outs` of a row operation.
+
+    Inputs of kind ``"element"`` broadcast with one another to ``(*rows, columns)``
+    with the columns at `axis`; ``"row"`` has shape ``rows`` (without `axis`),
+    ``"column"`` shape ``(columns,)``, ``"scalar"`` shape ``()``.
+
+    Raises
+    ------
+    ShapeError
+        Elements do not broadcast, or a row or column input has another shape.
+    """
+    whole = _row_whole(kinds, shapes, names)
+    at = normalize_axis(axis, len(whole))
+    form = {"element": whole, "row": whole[:at] + whole[at + 1:],
+            "column": (whole[at],), "scalar": ()}
+    for position, (kind, shape) in enumerate(zip(kinds, shapes, strict=True)):
+        if kind in ("row", "column") and shape != form[kind]:
+            raise ShapeError(
+                f"{operand_name(names, position)} has one value for each {kind}, so "
+                f"its shape must be {form[kind]} for elements of shape {whole} and "
+                f"axis {axis}; got {shape}. Reshape or broadcast it first")
+    return tuple(form[kind] for kind in outs)
+
+
+def _row_whole(kinds: Sequence[str], shapes: Sequence[Shape], names: Names) -> Shape:
+    elements = [i for i, kind in enumerate(kinds) if kind == "element"]
+    if not elements:
+        raise ShapeError("a row operation needs an input of kind 'element', "
+                         f"got {tuple(kinds)}")
+    labels = None if names is None else [names[i] for i in elements]
+    return broadcast_shapes([shapes[i] for i in elements], labels)
+
+
+def contract_shapes(subscripts: str, a: Shape, b: Shape,
+                    extras: Sequence[Shape] = (), out_axes: Shape | None = None,
+                    names: Names = None) -> Shape:
+    """Shape of ``a`` times ``b`` as `subscripts` say, stored permuted by `out_axes`.
+
+    Raises
+    ------
+    ShapeError
+        Ranks or extents do not fit the subscripts, batch axes do not broadcast, an
+        extra does not broadcast to the result, or `out_axes` is no permutation.
+    """
+    form = parse_subscripts(subscripts).bind(a, b, names)
+    logical = tuple(form.extents[label] for label in form.out)
+    for position, shape in enumerate(extras, 2):
+        _check_extra(shape, logical, operand_name(names, position))
+    if out_axes is None:
+        return logical
+    return tuple(logical[axis]
+                 for axis in check_permutation(out_axes, len(logical), "out_axes"))
+
+
+def _check_extra(shape: Shape, logical: Shape, name: str) -> None:
+    aligned = logical[len(logical) - len(shape):]
+    fits = len(shape) <= len(logical) and all(
+        extent in (1, other) for extent, other in zip(shape, aligned, strict=True))
+    if not fits:
+        raise ShapeError(
+            f"{name} of shape {shape} does not broadcast to the product's shape "
+            f"{logical} (as subscripted, before out_axes); reshape it or insert axes "
+            "of extent 1")
