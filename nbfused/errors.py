@@ -1,0 +1,87 @@
+"""The exceptions and warnings of nbfused.
+
+Every message names the argument, what was got, what was expected and the way out.
+"""
+
+from __future__ import annotations
+
+__all__ = [
+    "AllocationError", "BackendNotAvailableError", "CompileError", "DeviceError",
+    "GradientRaceError", "InplaceModificationError", "KernelTypeError",
+    "NbFusedError", "NbFusedPerformanceWarning", "NbFusedWarning",
+    "NotDifferentiableError", "OverlapError", "ReadOnlyError", "ScalarSyntaxError",
+    "ShapeError",
+]
+
+
+class NbFusedError(Exception):
+    """Base class of every exception that nbfused raises on its own account."""
+
+
+class BackendNotAvailableError(NbFusedError, ImportError):
+    """A backend was asked for by name and cannot be used; the cause is in the text."""
+
+
+class CompileError(NbFusedError, RuntimeError):
+    """A compiler refused a generated kernel.
+
+    Attributes
+    ----------
+    source : str
+        The text that was compiled.
+    log : str
+        What the compiler said.
+    """
+
+    def __init__(self, message: str, *, source: str = "", log: str = "") -> None:
+        super().__init__(message)
+        self.source = source
+        self.log = log
+
+
+class KernelTypeError(NbFusedError, TypeError):
+    """An argument has a type or dtype that the operation does not take."""
+
+
+class ShapeError(NbFusedError, ValueError):
+    """Shapes, axes or subscripts that do not fit together."""
+
+
+class DeviceError(NbFusedError, ValueError):
+    """Arrays on a device that no enabled backend owns, or on several devices."""
+
+
+class ReadOnlyError(NbFusedError, ValueError):
+    """An output array that must not be written to."""
+
+
+class OverlapError(NbFusedError, ValueError):
+    """An output shares memory with an input, or with itself, in a way that is unsafe."""
+
+
+class AllocationError(NbFusedError, MemoryError):
+    """Device memory ran out, also after cached blocks had been freed."""
+
+
+class ScalarSyntaxError(NbFusedError, SyntaxError):
+    """A scalar function uses Python that the scalar language does not have."""
+
+
+class NotDifferentiableError(NbFusedError, NotImplementedError):
+    """A derivative was asked for that does not exist."""
+
+
+class InplaceModificationError(NbFusedError, RuntimeError):
+    """An array that the tape had saved was changed before the backward pass."""
+
+
+class GradientRaceError(NbFusedError, RuntimeError):
+    """Two threads stored to one element that was declared to be stored once."""
+
+
+class NbFusedWarning(UserWarning):
+    """Base class of the warnings of nbfused."""
+
+
+class NbFusedPerformanceWarning(NbFusedWarning):
+    """The result is right, but something makes it slower than it need be."""

@@ -1,0 +1,239 @@
+"""The intermediate representation of a scalar function: structured SSA.
+
+A `Function` is a tree of blocks.  Every name is assigned once; control flow is
+`If`, `For` and `While`, whose blocks *yield* the values that leave them.  Nothing
+here knows a dtype: a function is polymorphic until `types.specialize` binds it.
+All records are frozen and hashable, so that a spec that holds one can key a cache.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field, replace
+
+__all__ = [
+    "EFFECTS", "Block", "For", "Function", "If", "Let", "Literal", "Statement",
+    "Value", "While", "defined", "drop_params", "literal", "names", "operands",
+    "read", "regions", "rename", "substitute", "used_params", "walk",
+]
+
+#: Operations that must run although nobody reads a result of theirs.
+EFFECTS = frozenset({"atomic_add", "store"})
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A number written in the source; `True`, `1`, `1.0` and `-0.0` all differ."""
+
+    kind: str
+    text: str
+
+    @property
+    def value(self) -> bool | int | float | complex:
+        """The Python number."""
+        return _PARSERS[self.kind](self.text)
+
+
+_PARSERS: dict[str, Callable[[str], bool | int | float | complex]] = {
+    "bool": "True".__eq__, "int": int, "float": float, "complex": complex,
+}
+
+
+def literal(number: bool | int | float | complex) -> Literal:
+    """Wrap a Python number."""
+    return Literal(type(number).__name__, repr(number))
+
+
+#: An SSA name, or a number.
+Value = str | Literal
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Statements in order and the values that the region yields."""
+
+    statements: tuple[Statement, ...]
+    yields: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Let:
+    """``results = op(*args)``; `attr` is what is not a value (a dtype, say)."""
+
+    results: tuple[str, ...]
+    op: str
+    args: tuple[Value, ...]
+    attr: str | None = None
+    line: int = field(default=0, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class If:
+    """``results`` are the yields of the branch that ran."""
+
+    results: tuple[str, ...]
+    condition: Value
+    then: Block
+    orelse: Block
+
+
+@dataclass(frozen=True, slots=True)
+class For:
+    """`count` iterations, `index` from 0; `params` carry `inits`, then the yields."""
+
+    results: tuple[str, ...]
+    index: str
+    count: Value
+    params: tuple[str, ...]
+    inits: tuple[Value, ...]
+    body: Block
+
+
+@dataclass(frozen=True, slots=True)
+class While:
+    """Iterates while `condition`, a block over `params` with one yield, is true."""
+
+    results: tuple[str, ...]
+    params: tuple[str, ...]
+    inits: tuple[Value, ...]
+    condition: Block
+    body: Block
+
+
+Statement = Let | If | For | While
+
+
+@dataclass(frozen=True, slots=True)
+class Function:
+    """A scalar function: `body.yields` are its results.
+
+    `pyfile` and `line` say where it came from, for messages only.
+    """
+
+    name: str
+    params: tuple[str, ...]
+    body: Block
+    pyfile: str = field(default="", compare=False)
+    line: int = field(default=0, compare=False)
+
+    @property
+    def results(self) -> tuple[Value, ...]:
+        """What it returns, as values of its body."""
+        return self.body.yields
+
+
+def regions(statement: Statement) -> tuple[Block, ...]:
+    """The blocks directly inside `statement`."""
+    match statement:
+        case If():
+            return (statement.then, statement.orelse)
+        case For():
+            return (statement.body,)
+        case While():
+            return (statement.condition, statement.body)
+        case _:
+            return ()
+
+
+def operands(statement: Statement) -> tuple[Value, ...]:
+    """The values that `statement` itself reads, its regions left out."""
+    match statement:
+        case Let():
+            return statement.args
+        case If():
+            return (statement.condition,)
+        case For():
+            return (statement.count, *statement.inits)
+        case While():
+            return statement.inits
+    raise TypeError(statement)
+
+
+def walk(block: Block) -> Iterator[Statement]:
+    """Every statement of `block`, outer before inner."""
+    for statement in block.statements:
+        yield statement
+        for region in regions(statement):
+            yield from walk(region)
+
+
+def names(values: Iterable[Value]) -> set[str]:
+    """The SSA names among `values`."""
+    return {v for v in values if isinstance(v, str)}
+
+
+def defined(block: Block) -> set[str]:
+    """Every name that is assigned anywhere in `block`."""
+    found: set[str] = set()
+    for s in walk(block):
+        found.update(s.results)
+        if isinstance(s, For):
+            found.add(s.index)
+        if isinstance(s, (For, While)):
+            found.update(s.params)
+    return found
+
+
+def read(block: Block) -> set[str]:
+    """Every name that is read anywhere in `block`."""
+    found = names(block.yields)
+    for s in walk(block):
+        found |= names(operands(s))
+        for region in regions(s):
+            found |= names(region.yields)
+    return found
+
+
+def used_params(function: Function) -> tuple[bool, ...]:
+    """For each parameter, whether the body reads it."""
+    used = read(function.body)
+    return tuple(p in used for p in function.params)
+
+
+def drop_params(function: Function, keep: tuple[bool, ...]) -> Function:
+    """The same function without the parameters that `keep` marks False."""
+    kept = tuple(p for p, k in zip(function.params, keep, strict=True) if k)
+    return replace(function, params=kept)
+
+
+def substitute(block: Block, value: Callable[[Value], Value],
+               name: Callable[[str], str] = lambda n: n) -> Block:
+    """Replace every value read by ``value(v)`` and every name bound by ``name(n)``."""
+
+    def values(vs: tuple[Value, ...]) -> tuple[Value, ...]:
+        return tuple(value(v) for v in vs)
+
+    def bound(ns: tuple[str, ...]) -> tuple[str, ...]:
+        return tuple(name(n) for n in ns)
+
+    def visit(s: Statement) -> Statement:
+        match s:
+            case Let():
+                return replace(s, results=bound(s.results), args=values(s.args))
+            case If():
+                return If(bound(s.results), value(s.condition), inside(s.then),
+                          inside(s.orelse))
+            case For():
+                return For(bound(s.results), name(s.index), value(s.count),
+                           bound(s.params), values(s.inits), inside(s.body))
+            case While():
+                return While(bound(s.results), bound(s.params), values(s.inits),
+                             inside(s.condition), inside(s.body))
+        raise TypeError(s)
+
+    def inside(b: Block) -> Block:
+        return Block(tuple(visit(s) for s in b.statements), values(b.yields))
+
+    return inside(block)
+
+
+def rename(block: Block, mapping: dict[str, Value], fresh: Callable[[str], str]) -> Block:
+    """`block` with its free names mapped and every name it binds made fresh."""
+    table: dict[str, Value] = dict(mapping)
+    for n in sorted(defined(block)):
+        table[n] = fresh(n)
+
+    def value(v: Value) -> Value:
+        return table.get(v, v) if isinstance(v, str) else v
+
+    return substitute(block, value, lambda n: str(table.get(n, n)))

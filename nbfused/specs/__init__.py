@@ -1,0 +1,19 @@
+"""The specs: frozen records of *what* to compute, without arrays or devices.
+
+`Map`, `Reduce`, `Row`, `Contract` and `View` are closed under differentiation:
+`spec.vjp` answers with specs (`Pullback`), so no op and no backend holds backward code.
+"""
+
+from .base import Pullback, Ref, Spec, Step
+from .combine import COMBINES, Combine
+from .contract import Contract, TypedContract
+from .map import Map, TypedMap
+from .reduce import Reduce, TypedReduce
+from .row import Out, Row, Stage, TypedRow, TypedStage
+from .view import View
+
+__all__ = [
+    "COMBINES", "Combine", "Contract", "Map", "Out", "Pullback", "Reduce", "Ref", "Row",
+    "Spec", "Stage", "Step", "TypedContract", "TypedMap", "TypedReduce", "TypedRow",
+    "TypedStage", "View",
+]
