@@ -40,7 +40,7 @@ def _powi(a: Any, n: Any) -> Any:
     return np.power(a, n)
 
 
-_NAMED = {
+_NAMED: dict[str, NumPyFunction] = {
     "add": np.add, "sub": np.subtract, "mul": np.multiply, "div": np.true_divide,
     "floordiv": np.floor_divide, "mod": np.remainder, "fmod": np.fmod,
     "pow": np.power, "powi": _powi, "neg": np.negative, "pos": np.positive,

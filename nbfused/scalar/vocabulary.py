@@ -70,6 +70,11 @@ class Op:
         return result.item() if numbers and hasattr(result, "item") else result
 
     @property
+    def __nbfused_op_name__(self) -> str:
+        """By which the parser knows an operation among other callables."""
+        return self.name
+
+    @property
     def implementation(self) -> Callable[..., Any]:
         """A NumPy callable."""
         return NUMPY[self.name] if self.definition is None else self.function
