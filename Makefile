@@ -1,0 +1,55 @@
+# make demo   train a small network of fused kernels on real handwritten digits
+# make test   lint, types and all tests
+# Both make a virtual environment in .venv first; nothing but Python >= 3.11 is needed.
+
+# PYTHON=/path/to/python chooses the interpreter; EXTRAS=demo,cuda13 the GPU packages.
+VENV ?= .venv
+EXTRAS ?= demo
+DEV_EXTRAS ?= dev
+JOBS ?= auto
+CANDIDATES := $(or $(PYTHON),python3.13 python3.12 python3.11 python3 python)
+RUN := $(VENV)/bin/python
+
+comma := ,
+demo_stamp := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
+dev_stamp := $(VENV)/.installed-$(subst $(comma),-,$(DEV_EXTRAS))
+
+.PHONY: demo test lint pytest gpu-test benchmark clean
+
+demo: $(demo_stamp)
+	$(RUN) -m nbfused demo $(DEMO)
+
+test: lint pytest
+
+lint: $(dev_stamp)
+	$(RUN) -m ruff check .
+	$(RUN) -m mypy
+
+pytest: $(dev_stamp)
+	$(RUN) -m pytest -n $(JOBS) $(PYTEST)
+
+# GPU machines are often offline: the Python at hand, nothing installed.
+gpu-test:
+	NBFUSED_TEST_BACKEND=cuda $(or $(PYTHON),python3) -m pytest tests -m "gpu or cuda" $(PYTEST)
+
+benchmark: $(dev_stamp)
+	$(RUN) -m benchmarks
+
+clean:
+	rm -rf $(VENV) build dist .asv .mypy_cache .pytest_cache .ruff_cache
+
+# A candidate counts only if it runs: shims of version managers may exist and fail.
+$(VENV)/.created:
+	@for python in $(CANDIDATES); do \
+	    "$$python" -c 'import sys, venv, ensurepip; sys.exit(sys.version_info < (3, 11))' \
+	        2>/dev/null || continue; \
+	    echo "creating $(VENV) with $$("$$python" -V)"; \
+	    "$$python" -m venv --clear $(VENV) && touch $@ && exit 0; \
+	done; \
+	echo "no Python >= 3.11 with the modules venv and ensurepip among: $(CANDIDATES)" >&2; \
+	echo "install one (Debian: apt install python3-venv) or set PYTHON=..." >&2; \
+	exit 1
+
+$(VENV)/.installed-%: $(VENV)/.created pyproject.toml
+	$(RUN) -m pip install --quiet --disable-pip-version-check -e '.[$(subst -,$(comma),$*)]'
+	@touch $@
