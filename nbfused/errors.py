@@ -10,7 +10,7 @@ __all__ = [
     "GradientRaceError", "InplaceModificationError", "KernelTypeError",
     "NbFusedError", "NbFusedPerformanceWarning", "NbFusedWarning",
     "NotDifferentiableError", "OverlapError", "ReadOnlyError", "ScalarSyntaxError",
-    "ShapeError",
+    "ShapeError", "TapeError",
 ]
 
 
@@ -73,6 +73,10 @@ class NotDifferentiableError(NbFusedError, NotImplementedError):
 
 class InplaceModificationError(NbFusedError, RuntimeError):
     """An array that the tape had saved was changed before the backward pass."""
+
+
+class TapeError(NbFusedError, RuntimeError):
+    """The graph does not hold what a backward pass was asked for."""
 
 
 class GradientRaceError(NbFusedError, RuntimeError):
