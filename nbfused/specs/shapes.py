@@ -11,8 +11,8 @@ from ..errors import ShapeError
 from .subscripts import parse_subscripts
 
 __all__ = [
-    "broadcast_shapes", "check_permutation", "contract_shapes", "normalize_axes",
-    "normalize_axis", "operand_name", "reduce_shape", "row_shapes",
+    "broadcast_shapes", "broadcasts_to", "check_permutation", "contract_shapes",
+    "normalize_axes", "normalize_axis", "operand_name", "reduce_shape", "row_shapes",
 ]
 
 Shape = tuple[int, ...]
@@ -49,6 +49,13 @@ def broadcast_shapes(shapes: Sequence[Shape], names: Names = None) -> Shape:
             elif extent not in (1, result[axis]):
                 raise _clash(shapes, names, owner[axis], position, axis - ndim)
     return tuple(result)
+
+
+def broadcasts_to(shape: Shape, target: Shape) -> bool:
+    """Whether an array of `shape` can be repeated to have shape `target`."""
+    aligned = target[len(target) - len(shape):] if len(shape) <= len(target) else None
+    return aligned is not None and all(
+        extent in (1, other) for extent, other in zip(shape, aligned, strict=True))
 
 
 def _clash(shapes: Sequence[Shape], names: Names, a: int, b: int,
@@ -101,7 +108,7 @@ def normalize_axes(axes: int | Iterable[int] | None, ndim: int,
 
 
 def check_permutation(axes: Iterable[int], ndim: int, name: str = "axes") -> Shape:
-    """`axes` counted from the front; `ShapeError` unless it permutes ``range(ndim)``."""
+    """`axes` counted from the front; `ShapeError` unless they are a permutation."""
     result = normalize_axes(axes, ndim, name)
     if len(result) != ndim:
         raise ShapeError(f"'{name}' must name each of the {ndim} axes once, "
@@ -176,10 +183,7 @@ def contract_shapes(subscripts: str, a: Shape, b: Shape,
 
 
 def _check_extra(shape: Shape, logical: Shape, name: str) -> None:
-    aligned = logical[len(logical) - len(shape):]
-    fits = len(shape) <= len(logical) and all(
-        extent in (1, other) for extent, other in zip(shape, aligned, strict=True))
-    if not fits:
+    if not broadcasts_to(shape, logical):
         raise ShapeError(
             f"{name} of shape {shape} does not broadcast to the product's shape "
             f"{logical} (as subscripted, before out_axes); reshape it or insert axes "
