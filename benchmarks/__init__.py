@@ -1,0 +1,1 @@
+"""Benchmarks: asv classes, also run by ``python -m benchmarks``."""

@@ -1,0 +1,154 @@
+"""``python -m nbfused demo``: a network of fused ops learns handwritten digits."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import nbfused as nf
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from .compare import Timing
+    from .train import History
+
+__all__ = ["choose_device", "main"]
+
+PICTURE = "nbfused-demo.png"
+NEEDED = {"sklearn": "scikit-learn", "matplotlib": "matplotlib", "rich": "rich"}
+
+
+def choose_device(wanted: str) -> str:
+    """`wanted` itself; for ``"auto"`` a GPU where a backend has one, else the CPU."""
+    if wanted != "auto":
+        return wanted
+    enabled = [info for info in nf.backends().values() if info.enabled]
+    devices = [device for info in enabled for device in info.devices]
+    return next((device for device in devices if device != "cpu"), "cpu")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the demo.
+
+    Parameters
+    ----------
+    argv
+        Command-line arguments; those of the process where it is None.
+
+    Returns
+    -------
+    int
+        0, or 2 where a package is missing.
+    """
+    arguments = parser().parse_args(argv)
+    missing = [name for module, name in NEEDED.items() if find_spec(module) is None]
+    if missing:
+        print(
+            f"the demo needs {', '.join(missing)}, not installed here: "
+            "pip install 'nbfused[demo]'"
+        )
+        return 2
+    show(arguments)
+    return 0
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line of the demo."""
+    result = argparse.ArgumentParser(prog="python -m nbfused demo", description=__doc__)
+    result.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1 …")
+    result.add_argument("--epochs", type=int, default=30)
+    result.add_argument("--seed", type=int, default=0)
+    result.add_argument(
+        "--out", type=Path, default=Path(), help="folder of the picture"
+    )
+    result.add_argument(
+        "--quick", action="store_true", help="few digits, small arrays: a look only"
+    )
+    return result
+
+
+def show(arguments: argparse.Namespace) -> None:
+    """Train, compare, print and draw."""
+    from rich.console import Console
+
+    from .picture import draw
+
+    console = Console()
+    device = choose_device(arguments.device)
+    console.print(f"nbfused {nf.__version__} on [bold]{device}[/]")
+    history = learn(console, arguments, device)
+    console.print(
+        f"held-out accuracy [bold]{history.accuracy[-1]:.2%}[/] "
+        f"after {len(history.accuracy)} epochs in {history.seconds:.1f} s"
+    )
+    timings = measure(console, arguments, device)
+    picture = arguments.out / PICTURE
+    draw(picture, history, timings, device)
+    console.print(f"picture: {picture.resolve()}", soft_wrap=True)
+
+
+def learn(console: Console, arguments: argparse.Namespace, device: str) -> History:
+    """Train with a progress bar."""
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    from .digits import load
+    from .train import train
+
+    data = load(arguments.seed, 600 if arguments.quick else None)
+    columns = (
+        TextColumn("training"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("epochs  {task.fields[state]}"),
+    )
+    with Progress(*columns, console=console) as progress:
+        bar = progress.add_task("", total=arguments.epochs, state="compiling kernels")
+
+        def advance(history: History) -> None:
+            loss, accuracy = history.loss[-1], history.accuracy[-1]
+            state = f"loss {loss:.3f}  held-out accuracy {accuracy:.1%}"
+            progress.update(bar, advance=1, state=state)
+
+        return train(
+            data,
+            epochs=arguments.epochs,
+            seed=arguments.seed,
+            device=device,
+            after_epoch=advance,
+        )
+
+
+def measure(
+    console: Console, arguments: argparse.Namespace, device: str
+) -> list[Timing]:
+    """Time every case, and print the table."""
+    from rich.table import Table
+
+    from .compare import cases, compare
+
+    rows, columns, seconds = (64, 96, 0.0) if arguments.quick else (4096, 1024, 0.5)
+    table = Table(
+        "op", "nbfused", "NumPy", "faster", "error",
+        title=f"fused on {device} against unfused NumPy, {rows} × {columns} float32",
+        caption="best times in ms; error against float64, over the largest value",
+    )
+    for column in table.columns[1:]:
+        column.justify = "right"
+    timings = []
+    with console.status("measuring"):
+        for case in cases(rows, columns):
+            timing = compare(case, device, seconds)
+            timings.append(timing)
+            table.add_row(
+                timing.name,
+                f"{timing.fused * 1e3:.3f}",
+                f"{timing.unfused * 1e3:.3f}",
+                f"{timing.speedup:.1f}×",
+                f"{timing.error:.0e}",
+            )
+    console.print(table)
+    return timings
