@@ -1,0 +1,206 @@
+"""New arrays on a device, and arrays back on the host."""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from ..backend import Backend
+from ..errors import KernelTypeError
+from ..registry import backend_for, default_device
+from .description import Array, Library
+from .detect import describe, is_array, library_of
+from .devices import canonical_device, device_kind, ordinal
+from .dtypes import check_dtype
+from .host import host_view
+from .interface import as_device_array
+from .of_cupy import CUPY
+
+__all__ = ["array", "empty", "from_dlpack", "full", "to_numpy", "zeros"]
+
+Shape = int | tuple[int, ...]
+
+
+def array(x: Any, dtype: DTypeLike | None = None, device: str | None = None) -> Any:
+    """Copy `x` into a new array on a device.
+
+    Parameters
+    ----------
+    x
+        Numbers, nested lists, or an array of any library.
+    dtype
+        By default that of `x`, as `numpy.array` decides; ``"bfloat16"`` is understood.
+    device
+        ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.  By default where `x` is, and for data
+        of the host the default device of the first enabled backend, which is ``"cpu"``
+        unless ``NBFUSED_BACKEND`` lists another one first.
+
+    Returns
+    -------
+    array
+        A NumPy array on ``"cpu"``; on CUDA a CuPy array where CuPy is installed, and
+        otherwise a `DeviceArray`.
+
+    Raises
+    ------
+    DeviceError
+        If no enabled backend owns the device.
+    KernelTypeError
+        If there are no kernels for the dtype.
+
+    Examples
+    --------
+    >>> import nbfused as nf
+    >>> nf.array([1, 2, 3], dtype="float32")
+    array([1., 2., 3.], dtype=float32)
+    """
+    place = _place(device, x)
+    backend = backend_for(place, "device")
+    # Copied on the host; the copy is what a device array is filled from.
+    host = np.array(to_numpy(x) if is_array(x) else x,
+                    dtype=None if dtype is None else check_dtype(dtype), copy=True)
+    check_dtype(host.dtype, "x")
+    return _send(host, place, backend)
+
+
+def empty(shape: Shape, dtype: DTypeLike = "float64", device: str | None = None) -> Any:
+    """Make an array without setting its elements; parameters as for `array`."""
+    place = _place(device)
+    backend = backend_for(place, "device")
+    extents, kind = _extents(shape), check_dtype(dtype)
+    if _uses_cupy(place):
+        return CUPY.empty(extents, kind, place)
+    return np.empty(extents, kind) if place == "cpu" else backend.empty(
+        extents, kind, place)
+
+
+def zeros(shape: Shape, dtype: DTypeLike = "float64", device: str | None = None) -> Any:
+    """Make an array of zeros; parameters as for `array`."""
+    return full(shape, 0, dtype, device)
+
+
+def full(shape: Shape, value: Any, dtype: DTypeLike = "float64",
+         device: str | None = None) -> Any:
+    """Make an array with every element `value`; parameters as for `array`."""
+    place = _place(device)
+    backend = backend_for(place, "device")
+    host = np.full(_extents(shape), value, check_dtype(dtype))
+    return _send(host, place, backend)
+
+
+def to_numpy(x: Any) -> np.ndarray:
+    """Give the elements of an array of any library as a NumPy array.
+
+    Parameters
+    ----------
+    x
+        An array, or something with a method ``to_numpy`` such as a `Variable`.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shares the memory of an array on the host; a copy of one on a device.
+
+    Raises
+    ------
+    KernelTypeError
+        If `x` is neither, or autograd of its library tracks it.
+    """
+    if not is_array(x) and hasattr(x, "to_numpy"):
+        return np.asarray(x.to_numpy())
+    library = library_of(x)
+    _refuse_tracked(library, x)
+    return library.to_host(x)
+
+
+def from_dlpack(x: Any, *, device: str | None = None, copy: bool | None = None) -> Any:
+    """Take over an array from another library through DLPack.
+
+    Parameters
+    ----------
+    x
+        Anything with ``__dlpack__`` and ``__dlpack_device__``.
+    device
+        By default where `x` is; another one means a copy.
+    copy
+        True: always; False: never; None: only if it must be.
+
+    Returns
+    -------
+    array
+        As `array` would return; it shares memory unless copied.
+
+    Raises
+    ------
+    BufferError
+        If a copy is needed and ``copy=False``.
+    KernelTypeError
+        If `x` does not speak DLPack, or its memory cannot be exported.
+    """
+    if not hasattr(x, "__dlpack__"):
+        raise KernelTypeError(
+            f"x is a {type(x).__name__} without __dlpack__; use nbfused.array(x)")
+    source = describe(x, "x")
+    _refuse_tracked(source.library, x)
+    place = source.device if device is None else canonical_device(device)
+    if place != source.device and copy is False:
+        raise BufferError(
+            f"x is on {source.device} and device={place!r}: that takes a copy, which "
+            "copy=False forbids")
+    if copy or place != source.device:
+        return array(x, device=place)
+    backend_for(place, "x")
+    return _wrapped(source)
+
+
+def _refuse_tracked(library: Library, x: Any) -> None:
+    """Refuse to lose a gradient that another library would expect to flow."""
+    if library.tracks(x):
+        raise KernelTypeError(
+            f"x: a {type(x).__name__} of {library.name} that is being differentiated; "
+            "its gradient would be lost; use x.detach() or its like first")
+
+
+def _wrapped(source: Array) -> Any:
+    if source.device == "cpu":
+        return host_view(source)
+    wrapper = as_device_array(source)
+    return cupy().from_dlpack(wrapper) if _uses_cupy(source.device) else wrapper
+
+
+def _place(device: str | None, x: Any = None) -> str:
+    """Choose the device: never move what is on one already without being asked."""
+    if device is not None:
+        return canonical_device(device)
+    here = describe(x).device if is_array(x) else "cpu"
+    return default_device() if here == "cpu" else here
+
+
+def _send(host: np.ndarray, place: str, backend: Backend) -> Any:
+    if place == "cpu":
+        return host
+    if _uses_cupy(place):
+        with cupy().cuda.Device(ordinal(place)):
+            return cupy().asarray(host)
+    return backend.from_host(host, place)
+
+
+def _extents(shape: Shape) -> tuple[int, ...]:
+    return (int(shape),) if isinstance(shape, int | np.integer) else tuple(shape)
+
+
+def _uses_cupy(place: str) -> bool:
+    return device_kind(place) == "cuda" and cupy() is not None
+
+
+@cache
+def cupy() -> Any:
+    """Import CuPy if it is installed and works; None otherwise."""
+    try:
+        import cupy as module
+    except ImportError:
+        return None
+    return module

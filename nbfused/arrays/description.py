@@ -1,0 +1,88 @@
+"""`Array`, what is known of an array, and `Library`, who makes arrays like it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from math import prod
+from typing import Any, Protocol
+
+import numpy as np
+
+__all__ = ["Array", "Library"]
+
+
+@dataclass(slots=True)
+class Array:
+    """A description of an array; it holds no copy.
+
+    Attributes
+    ----------
+    pointer : int
+        Address of the first element, the one with index ``(0, 0, …)``.
+    shape : tuple of int
+    strides : tuple of int
+        In elements; may be negative or 0.
+    dtype : numpy.dtype
+        One of those that kernels take, in native byte order.
+    device : str
+        ``"cpu"``, ``"cuda:0"``, ``"rocm:0"``.
+    stream : int or None
+        Handle of the stream on which the elements are ready (0: legacy default,
+        2: per-thread default); None if they are ready already, as on the host.
+    readonly : bool
+        Whether it must not be written to.
+    library : Library
+        Makes arrays of the caller's own type.
+    owner : object
+        Keeps the memory alive.
+    """
+
+    pointer: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype
+    device: str
+    stream: int | None
+    readonly: bool
+    library: Library = field(repr=False)
+    owner: Any = field(repr=False)
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+
+class Library(Protocol):
+    """One array library: how to read its arrays and how to make new ones."""
+
+    name: str
+    writable: bool
+    """False where arrays are immutable (JAX): no ``out=``, no operation in place."""
+
+    def describe(self, x: Any, name: str) -> Array:
+        """Describe `x`; `name` is what messages call it."""
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype, device: str) -> Any:
+        """Allocate an array that a kernel may fill, then `finish` will hand out."""
+
+    def view(self, native: Any, shape: tuple[int, ...], strides: tuple[int, ...],
+             offset: int) -> Any:
+        """View `native` with these strides, `offset` elements from its first one."""
+
+    def stream(self, device: str) -> int:
+        """Handle of the stream that the caller works on; 0 on the host."""
+
+    def tracks(self, x: Any) -> bool:
+        """Whether the library would differentiate what is done with `x`."""
+
+    def finish(self, native: Any) -> Any:
+        """Turn what `empty` gave into the caller's type, once it is filled."""
+
+    def to_host(self, x: Any) -> np.ndarray:
+        """Give the elements as a NumPy array; without a copy where `x` is there."""

@@ -1,0 +1,145 @@
+"""Which library an array belongs to, from its type alone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..errors import KernelTypeError
+from .description import Array, Library
+from .host import NUMPY
+
+__all__ = ["describe", "is_array", "library_of"]
+
+
+def describe(x: Any, name: str = "x") -> Array:
+    """Describe an array of any library, without a copy.
+
+    Parameters
+    ----------
+    x
+        A NumPy array or scalar, a CuPy array, PyTorch tensor, JAX array, Numba device
+        array, `DeviceArray`, or anything with DLPack or ``__cuda_array_interface__``.
+    name
+        The argument that it is, for messages.
+
+    Raises
+    ------
+    KernelTypeError
+        If it is no array, or one that kernels do not take.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from nbfused.arrays import describe
+    >>> describe(np.zeros((2, 3), "float32").T).strides
+    (1, 3)
+    """
+    if type(x) is np.ndarray:
+        return NUMPY.describe(x, name)
+    library = _library(type(x))
+    if library is None:
+        raise KernelTypeError(
+            f"{name} is a {type(x).__name__}; expected an array (NumPy, CuPy, PyTorch, "
+            f"JAX, Numba, DLPack); make one with nbfused.array({name})")
+    return library.describe(x, name)
+
+
+def is_array(x: Any) -> bool:
+    """Whether `describe` would take `x` for an array; NumPy's scalars are, too.
+
+    Python numbers and lists are not.
+    """
+    return _library(type(x)) is not None
+
+
+def library_of(x: Any) -> Library:
+    """Give the library whose arrays are like `x`.
+
+    Raises
+    ------
+    KernelTypeError
+        If `x` is no array.
+    """
+    library = _library(type(x))
+    return library if library is not None else describe(x).library
+
+
+def _library(kind: type) -> Library | None:
+    try:
+        return _FOUND[kind]
+    except KeyError:
+        _FOUND[kind] = library = _find(kind)
+        return library
+
+
+def _find(kind: type) -> Library | None:
+    for base in kind.__mro__:
+        root = base.__module__.partition(".")[0]
+        load = _KNOWN.get((root, base.__name__))
+        if load is not None:
+            return load()
+    if hasattr(kind, "__dlpack__") or hasattr(kind, "__cuda_array_interface__"):
+        return _foreign()
+    return None
+
+
+def _torch() -> Library:
+    from .of_torch import TORCH
+
+    return TORCH
+
+
+def _cupy() -> Library:
+    from .of_cupy import CUPY
+
+    return CUPY
+
+
+def _numba() -> Library:
+    from .of_numba import NUMBA
+
+    return NUMBA
+
+
+def _jax() -> Library:
+    from .of_jax import JAX
+
+    return JAX
+
+
+def _jax_tracer() -> Library:
+    from .of_jax import JAX_TRACER
+
+    return JAX_TRACER
+
+
+def _device() -> Library:
+    from .device_array import DEVICE
+
+    return DEVICE
+
+
+def _foreign() -> Library:
+    from .interface import FOREIGN
+
+    return FOREIGN
+
+
+# (first part of the module, class) → library: nothing is imported to find out.
+_KNOWN: dict[tuple[str, str], Callable[[], Library]] = {
+    ("numpy", "ndarray"): lambda: NUMPY,
+    ("numpy", "generic"): lambda: NUMPY,
+    ("torch", "Tensor"): _torch,
+    ("cupy", "ndarray"): _cupy,
+    ("jaxlib", "ArrayImpl"): _jax,
+    ("jax", "ArrayImpl"): _jax,
+    ("jax", "PRNGKeyArray"): _jax,
+    ("jax", "Tracer"): _jax_tracer,
+    ("numba", "DeviceNDArrayBase"): _numba,
+    ("nbfused", "DeviceArray"): _device,
+}
+
+_FOUND: dict[type, Library | None] = {}

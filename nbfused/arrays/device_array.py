@@ -1,0 +1,223 @@
+"""`DeviceArray`: an array on a device where no other library is there to make one."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ..errors import KernelTypeError, ShapeError
+from ..layout import dense_strides, is_dense
+from ..registry import backend_for
+from .description import Array
+from .devices import device_kind
+from .dlpack import HostExport, device_type, export
+from .dtypes import BFLOAT16
+from .indexing import index_view, infer_shape
+
+__all__ = ["DEVICE", "DeviceArray", "DeviceLibrary"]
+
+
+class DeviceArray:
+    """Memory on a device with a shape; no arithmetic of its own.
+
+    Made by `nbfused.array`, `empty` and `zeros` where CuPy is not installed.  Other
+    libraries take it through DLPack and ``__cuda_array_interface__``.
+
+    Parameters
+    ----------
+    pointer : int
+        Address of the first element.
+    shape : tuple of int
+    strides : tuple of int or None
+        In elements (None: C-contiguous); unlike NumPy's, which count bytes.
+    dtype : numpy.dtype
+    device : str
+        ``"cuda:0"``.
+    stream : int or None
+        Handle of the stream that last wrote to it (0: legacy default); None if the
+        elements are ready.
+    owner : object
+        Keeps the memory alive.
+
+    Notes
+    -----
+    Indexing by integers, slices, ``...`` and ``None``, `T` and `reshape` give views.
+    """
+
+    __slots__ = ("__weakref__", "device", "dtype", "owner", "pointer", "shape",
+                 "stream", "strides")
+
+    __array_ufunc__ = None  # numpy.add(x, 1) must not copy x behind the user's back
+
+    def __init__(self, pointer: int, shape: tuple[int, ...],
+                 strides: tuple[int, ...] | None, dtype: np.dtype, device: str,
+                 stream: int | None = None, owner: Any = None) -> None:
+        self.pointer = pointer
+        self.shape = tuple(shape)
+        self.strides = dense_strides(shape) if strides is None else tuple(strides)
+        self.dtype = np.dtype(dtype)
+        self.device = device
+        self.stream = stream
+        self.owner = owner
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the elements, without gaps between them."""
+        return self.size * self.dtype.itemsize
+
+    @property
+    def T(self) -> DeviceArray:
+        """The view with reversed axes."""
+        return self.view(self.shape[::-1], self.strides[::-1], 0)
+
+    def view(self, shape: tuple[int, ...], strides: tuple[int, ...],
+             offset: int) -> DeviceArray:
+        """View the same memory; strides and offset in elements, unchecked."""
+        return DeviceArray(self.pointer + offset * self.dtype.itemsize, shape, strides,
+                           self.dtype, self.device, self.stream, self.owner)
+
+    def reshape(self, *shape: int | tuple[int, ...]) -> DeviceArray:
+        """View a C-contiguous array in another shape; one extent may be -1.
+
+        Raises
+        ------
+        ShapeError
+            If the number of elements differs, or the array is not contiguous.
+        """
+        extents = infer_shape(_one_shape(shape), self.shape)
+        if not is_dense(self.shape, self.strides):
+            raise ShapeError(
+                f"cannot view strides {self.strides} of shape {self.shape} as "
+                f"{extents}; expected a C-contiguous array; use nbfused.ops.reshape")
+        return self.view(extents, dense_strides(extents), 0)
+
+    def to_numpy(self) -> np.ndarray:
+        """Copy to the host, after what its stream still has to do."""
+        return backend_for(self.device, "array").to_host(self)
+
+    def item(self) -> Any:
+        """Give the only element as a Python number."""
+        return self.to_numpy().item()
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of an array without dimensions")
+        return self.shape[0]
+
+    def __getitem__(self, key: Any) -> DeviceArray:
+        return self.view(*index_view(self.shape, self.strides, key))
+
+    def __bool__(self) -> NoReturn:
+        raise TypeError("the truth of a DeviceArray is not defined: use .to_numpy()")
+
+    def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
+        raise TypeError(
+            f"implicit copy of a DeviceArray from {self.device}: use .to_numpy()")
+
+    def __repr__(self) -> str:
+        return (f"DeviceArray(shape={self.shape}, dtype={self.dtype}, "
+                f"device={self.device!r})")
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """The interface, version 3; bfloat16 has no spelling in it."""
+        if device_kind(self.device) != "cuda" or self.dtype == BFLOAT16:
+            raise AttributeError(
+                f"no __cuda_array_interface__ for {self.dtype} on {self.device}; "
+                "DLPack has it")
+        itemsize = self.dtype.itemsize
+        strides = tuple([stride * itemsize for stride in self.strides])
+        return {
+            "shape": self.shape,
+            "strides": None if is_dense(self.shape, self.strides) else strides,
+            "typestr": self.dtype.str,
+            "data": (self.pointer if self.size else 0, False),
+            "stream": 1 if self.stream == 0 else self.stream,
+            "version": 3,
+        }
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return device_type(self.device)
+
+    def __dlpack__(self, *, stream: int | None = None,
+                   max_version: tuple[int, int] | None = None,
+                   dl_device: tuple[int, int] | None = None,
+                   copy: bool | None = None) -> Any:
+        if dl_device == device_type("cpu") and copy is not False:
+            return HostExport(self.to_numpy()).__dlpack__(max_version=max_version)
+        if copy or dl_device not in (None, self.__dlpack_device__()):
+            raise BufferError(
+                f"DeviceArray exports a view of {self.device} or a copy on the host; "
+                f"got dl_device={dl_device}, copy={copy}")
+        self._order(stream)
+        return export(self.pointer if self.size else 0, self.shape, self.strides,
+                      self.dtype, self.device, self.owner, max_version=max_version)
+
+    def _order(self, stream: int | None) -> None:
+        """Let the elements be ready for a consumer that works on `stream`."""
+        if stream == 0 and device_kind(self.device) == "cuda":
+            raise ValueError("stream=0 is ambiguous; expected 1, 2, a handle or -1")
+        consumer = 0 if stream in (None, 1) else stream
+        if stream != -1 and self.stream is not None and consumer != self.stream:
+            backend_for(self.device, "array").synchronize()
+
+
+class DeviceLibrary:
+    """`DeviceArray`, through the backend that owns its device."""
+
+    name = "nbfused"
+    writable = True
+
+    def describe(self, x: DeviceArray, name: str) -> Array:
+        """Describe; nothing can be wrong with it."""
+        return Array(x.pointer, x.shape, x.strides, x.dtype, x.device, x.stream, False,
+                     self, x)
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype, device: str) -> Any:
+        """Allocate through the backend."""
+        return backend_for(device, "array").empty(shape, dtype, device)
+
+    def view(self, native: DeviceArray, shape: tuple[int, ...],
+             strides: tuple[int, ...], offset: int) -> DeviceArray:
+        """View with other strides."""
+        return native.view(shape, strides, offset)
+
+    def stream(self, device: str) -> int:
+        """Give the legacy default stream, with which others synchronise."""
+        return 0
+
+    def tracks(self, x: Any) -> bool:
+        """Differentiate nothing: that is what `nbfused.Variable` is for."""
+        return False
+
+    def finish(self, native: DeviceArray) -> DeviceArray:
+        """Nothing to do."""
+        return native
+
+    def to_host(self, x: DeviceArray) -> np.ndarray:
+        """Copy to the host."""
+        return x.to_numpy()
+
+
+DEVICE = DeviceLibrary()
+
+
+def _one_shape(shape: tuple[int | tuple[int, ...], ...]) -> tuple[int, ...]:
+    """Accept ``reshape(2, 3)`` and ``reshape((2, 3))``."""
+    if len(shape) == 1 and isinstance(shape[0], tuple | list):
+        return tuple(shape[0])
+    if not all(isinstance(extent, int | np.integer) for extent in shape):
+        raise KernelTypeError(f"reshape: got {shape}; expected integers")
+    return tuple(int(extent) for extent in shape)  # type: ignore[arg-type]

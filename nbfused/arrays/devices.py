@@ -1,0 +1,39 @@
+"""Names of devices: ``"cpu"``, ``"cuda:0"``."""
+
+from __future__ import annotations
+
+from ..errors import DeviceError
+
+__all__ = ["canonical_device", "device_kind", "ordinal"]
+
+
+def canonical_device(device: str) -> str:
+    """Spell `device` as `Array.device` does: ``"cuda"`` → ``"cuda:0"``.
+
+    Raises
+    ------
+    DeviceError
+        If it is no name of a device.
+
+    Examples
+    --------
+    >>> from nbfused.arrays import canonical_device
+    >>> canonical_device("cuda"), canonical_device("cpu")
+    ('cuda:0', 'cpu')
+    """
+    if isinstance(device, str):
+        kind, colon, number = device.partition(":")
+        if kind.isidentifier() and (number.isdigit() or not colon):
+            return "cpu" if kind == "cpu" else f"{kind}:{int(number or 0)}"
+    raise DeviceError(
+        f"device: {device!r} names no device; expected 'cpu', 'cuda' or 'cuda:0'")
+
+
+def device_kind(device: str) -> str:
+    """Drop the number: ``"cuda:0"`` → ``"cuda"``."""
+    return device.partition(":")[0]
+
+
+def ordinal(device: str) -> int:
+    """Drop the kind: ``"cuda:1"`` → 1; 0 for ``"cpu"``."""
+    return int(device.partition(":")[2] or 0)

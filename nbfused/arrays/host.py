@@ -1,0 +1,124 @@
+"""NumPy arrays, and NumPy views of everybody's arrays on the host."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any
+
+import numpy as np
+
+from ..errors import KernelTypeError
+from .description import Array
+from .dtypes import SUPPORTED, element_strides, refuse_dtype
+from .memory import array_over
+
+__all__ = ["NUMPY", "NumpyLibrary", "aligned_empty", "host_view"]
+
+# The address is the first field of NumPy's array object, a part of its ABI; reading it
+# there takes a seventh of the time of `ndarray.ctypes.data`.
+_ADDRESS = object.__basicsize__
+
+
+def _address(x: np.ndarray) -> int:
+    return ctypes.c_void_p.from_address(id(x) + _ADDRESS).value or 0
+
+
+def _address_by_ctypes(x: np.ndarray) -> int:
+    return x.ctypes.data
+
+
+_probe = np.zeros(1)
+if _address(_probe) != _probe.ctypes.data:  # another interpreter than CPython
+    _address = _address_by_ctypes
+
+
+class NumpyLibrary:
+    """`numpy.ndarray`, its subclasses and NumPy's scalars."""
+
+    name = "numpy"
+    writable = True
+
+    def describe(self, x: Any, name: str) -> Array:
+        """Describe an array or a NumPy scalar (as an array without dimensions)."""
+        if type(x) is not np.ndarray:
+            x = _plain(x, name)
+        dtype = SUPPORTED.get(x.dtype)
+        if dtype is None:
+            refuse_dtype(x.dtype, name)
+        flags, shape, itemsize = x.flags, x.shape, dtype.itemsize
+        if flags.forc:
+            strides = tuple([stride // itemsize for stride in x.strides])
+        else:
+            strides = element_strides(x.strides, shape, itemsize, name)
+        if not flags.aligned:
+            raise KernelTypeError(
+                f"{name}: its elements do not lie at multiples of {dtype.alignment} "
+                f"bytes, as {dtype} needs; copy it first: x.copy()")
+        return Array(_address(x), shape, strides, dtype, "cpu", None,
+                     not flags.writeable, self, x)
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype, device: str) -> np.ndarray:
+        """Allocate."""
+        return np.empty(shape, dtype)
+
+    def view(self, native: np.ndarray, shape: tuple[int, ...],
+             strides: tuple[int, ...], offset: int) -> np.ndarray:
+        """View with other strides; it is not writable if `native` is not."""
+        whole = self.describe(native, "array")
+        whole.pointer += offset * whole.dtype.itemsize
+        whole.shape, whole.strides = shape, strides
+        return host_view(whole)
+
+    def stream(self, device: str) -> int:
+        """Streams are a matter of devices."""
+        return 0
+
+    def tracks(self, x: Any) -> bool:
+        """NumPy differentiates nothing."""
+        return False
+
+    def finish(self, native: np.ndarray) -> np.ndarray:
+        """Nothing to do."""
+        return native
+
+    def to_host(self, x: Any) -> np.ndarray:
+        """Nothing to do but to make an array of a scalar."""
+        return _plain(x, "array")
+
+
+NUMPY = NumpyLibrary()
+
+
+def host_view(array: Array) -> np.ndarray:
+    """View an array of any library as NumPy array; its memory must be on the host.
+
+    Parameters
+    ----------
+    array
+        A description with ``device == "cpu"``.
+
+    Returns
+    -------
+    numpy.ndarray
+        Shares the memory and keeps it alive; not writable where `array` is not.
+    """
+    bits = array_over(array.pointer, array.shape, array.strides, array.dtype.itemsize,
+                      readonly=array.readonly, owner=array.owner)
+    return bits.view(array.dtype)
+
+
+def aligned_empty(shape: tuple[int, ...], dtype: np.dtype, boundary: int) -> np.ndarray:
+    """Allocate an array that begins at a multiple of `boundary` bytes."""
+    count = int(np.prod(shape, dtype=np.int64)) * dtype.itemsize
+    block = np.empty(count + boundary, np.uint8)
+    start = -block.ctypes.data % boundary
+    return block[start:start + count].view(dtype).reshape(shape)
+
+
+def _plain(x: Any, name: str) -> np.ndarray:
+    """Give subclasses and scalars as what they are underneath."""
+    if isinstance(x, np.ma.MaskedArray):
+        raise KernelTypeError(
+            f"{name}: masked arrays have no kernels, as their mask would be lost; "
+            "use x.filled(value) or x.compressed()")
+    return np.asarray(x)

@@ -1,0 +1,152 @@
+"""Arrays of any other library, through DLPack or ``__cuda_array_interface__``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..config import config
+from ..errors import KernelTypeError
+from ..layout import dense_strides
+from .description import Array, Library
+from .device_array import DEVICE, DeviceArray
+from .dlpack import MAX_VERSION, device_name, read
+from .dtypes import check_dtype, element_strides
+from .host import NUMPY, host_view
+
+__all__ = [
+    "FOREIGN", "ForeignLibrary", "as_device_array", "describe_dlpack",
+    "interface_stream",
+]
+
+
+class ForeignLibrary:
+    """Arrays that we can read but not make: results are NumPy's or `DeviceArray`."""
+
+    name = "foreign"
+    writable = True
+
+    def describe(self, x: Any, name: str) -> Array:
+        """Describe by DLPack, which names the device, or else by the interface."""
+        if hasattr(x, "__dlpack_device__"):
+            return describe_dlpack(x, name)
+        return _describe_interface(x, name)
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype, device: str) -> Any:
+        """Allocate an array of ours."""
+        return _ours(device).empty(shape, dtype, device)
+
+    def view(self, native: Any, shape: tuple[int, ...], strides: tuple[int, ...],
+             offset: int) -> Any:
+        """View an array that `empty` made."""
+        return _ours(getattr(native, "device", "cpu")).view(
+            native, shape, strides, offset)
+
+    def stream(self, device: str) -> int:
+        """Give the legacy default stream, which the interfaces were asked for."""
+        return 0
+
+    def tracks(self, x: Any) -> bool:
+        """Not known: such libraries have to ask for themselves."""
+        return False
+
+    def finish(self, native: Any) -> Any:
+        """Nothing to do."""
+        return native
+
+    def to_host(self, x: Any) -> np.ndarray:
+        """View an array on the host; copy one from a device."""
+        array = self.describe(x, "array")
+        if array.device == "cpu":
+            return host_view(array)
+        return DEVICE.to_host(as_device_array(array))
+
+
+FOREIGN = ForeignLibrary()
+
+
+def _ours(device: str) -> Library:
+    return NUMPY if device == "cpu" else DEVICE
+
+
+def as_device_array(array: Array) -> Any:
+    """Wrap described device memory as `DeviceArray`."""
+    return DeviceArray(array.pointer, array.shape, array.strides, array.dtype,
+                       array.device, array.stream, array.owner)
+
+
+def describe_dlpack(x: Any, name: str, library: Library = FOREIGN) -> Array:
+    """Describe a DLPack producer; device work is ordered before the default stream.
+
+    Raises
+    ------
+    KernelTypeError
+        If it refuses, or what it gives has no kernels.
+    """
+    kind, index = x.__dlpack_device__()
+    device = device_name(int(kind), int(index), name)
+    try:
+        capsule = _capsule(x, device)
+        tensor = read(capsule, name)
+    except (BufferError, RuntimeError, TypeError, ValueError) as error:
+        if isinstance(error, KernelTypeError):
+            raise
+        raise KernelTypeError(
+            f"{name}: {type(x).__name__} does not export its memory: {error}"
+        ) from error
+    readonly = tensor.readonly or not library.writable
+    return Array(tensor.pointer, tensor.shape, tensor.strides, tensor.dtype, device,
+                 None if device == "cpu" else 0, readonly, library, (x, capsule))
+
+
+def _capsule(x: Any, device: str) -> Any:
+    stream = {} if device == "cpu" else {"stream": 0 if "rocm" in device else 1}
+    try:
+        return x.__dlpack__(max_version=MAX_VERSION, **stream)
+    except TypeError:  # written before DLPack 1.0
+        return x.__dlpack__(**stream)
+
+
+def _describe_interface(x: Any, name: str) -> Array:
+    interface = x.__cuda_array_interface__
+    if interface.get("mask") is not None:
+        raise KernelTypeError(
+            f"{name}: masked arrays have no kernels; fill the masked elements first")
+    dtype = check_dtype(interface["typestr"], name)
+    shape = tuple(interface["shape"])
+    given = interface.get("strides")
+    strides = (dense_strides(shape) if given is None
+               else element_strides(tuple(given), shape, dtype.itemsize, name))
+    pointer, readonly = interface["data"]
+    return Array(pointer or 0, shape, strides, dtype, f"cuda:{_ordinal(pointer)}",
+                 interface_stream(interface, name), readonly, FOREIGN, x)
+
+
+def interface_stream(interface: dict[str, Any], name: str) -> int | None:
+    """Give the stream to wait for; None if there is none, or waiting is off.
+
+    Raises
+    ------
+    KernelTypeError
+        If it is 0, which the interface does not allow.
+    """
+    stream = interface.get("stream")
+    if stream is None or not config.cuda_array_interface_sync:
+        return None
+    if stream == 0:
+        raise KernelTypeError(
+            f"{name}: __cuda_array_interface__ has stream 0, which is ambiguous; "
+            "expected 1, 2, a handle or None")
+    return 0 if stream == 1 else int(stream)
+
+
+def _ordinal(pointer: int) -> int:
+    """Ask the driver for the device: the interface does not say."""
+    try:
+        from cuda.bindings import driver
+    except ImportError:
+        return 0
+    attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+    error, device = driver.cuPointerGetAttribute(attribute, pointer)
+    return int(device) if error == driver.CUresult.CUDA_SUCCESS else 0

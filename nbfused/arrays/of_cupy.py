@@ -1,0 +1,66 @@
+"""CuPy arrays, on CUDA or ROCm devices."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from .description import Array
+from .devices import ordinal
+from .dtypes import check_dtype, element_strides
+
+__all__ = ["CUPY", "CupyLibrary"]
+
+
+class CupyLibrary:
+    """`cupy.ndarray`."""
+
+    name = "cupy"
+    writable = True
+
+    def describe(self, x: Any, name: str) -> Array:
+        """Describe an array."""
+        dtype = check_dtype(x.dtype, name)
+        strides = element_strides(x.strides, x.shape, dtype.itemsize, name)
+        kind = "rocm" if _cupy().cuda.runtime.is_hip else "cuda"
+        device = f"{kind}:{x.device.id}"
+        return Array(x.data.ptr, x.shape, strides, dtype, device, self.stream(device),
+                     False, self, x)
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype, device: str) -> Any:
+        """Allocate from CuPy's pool."""
+        with _cupy().cuda.Device(ordinal(device)):
+            return _cupy().empty(shape, dtype)
+
+    def view(self, native: Any, shape: tuple[int, ...], strides: tuple[int, ...],
+             offset: int) -> Any:
+        """View with other strides."""
+        itemsize = native.dtype.itemsize
+        return _cupy().ndarray(
+            shape, native.dtype, native.data + offset * itemsize,
+            tuple([stride * itemsize for stride in strides]))
+
+    def stream(self, device: str) -> int:
+        """Handle of ``cupy.cuda.get_current_stream``."""
+        return int(_cupy().cuda.get_current_stream(ordinal(device)).ptr)
+
+    def tracks(self, x: Any) -> bool:
+        """CuPy differentiates nothing."""
+        return False
+
+    def finish(self, native: Any) -> Any:
+        """Nothing to do."""
+        return native
+
+    def to_host(self, x: Any) -> np.ndarray:
+        """Copy to the host."""
+        return np.asarray(_cupy().asnumpy(x))
+
+
+CUPY = CupyLibrary()
+
+
+def _cupy() -> Any:
+    return sys.modules["cupy"]

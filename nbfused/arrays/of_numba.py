@@ -1,0 +1,71 @@
+"""Numba's device arrays (``numba.cuda.to_device``)."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from .description import Array
+from .device_array import DeviceArray
+from .devices import ordinal
+from .dtypes import check_dtype, element_strides
+from .interface import interface_stream
+
+__all__ = ["NUMBA", "NumbaLibrary"]
+
+
+class NumbaLibrary:
+    """`numba.cuda.cudadrv.devicearray.DeviceNDArray`."""
+
+    name = "numba"
+    writable = True
+
+    def describe(self, x: Any, name: str) -> Array:
+        """Describe a device array; its stream is the one it is bound to."""
+        dtype = check_dtype(x.dtype, name)
+        interface = x.__cuda_array_interface__
+        device = f"cuda:{x.gpu_data.context.device.id}"
+        return Array(
+            interface["data"][0], x.shape,
+            element_strides(x.strides, x.shape, dtype.itemsize, name), dtype, device,
+            interface_stream(interface, name), interface["data"][1], self, x)
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype, device: str) -> Any:
+        """Allocate with ``numba.cuda.device_array``."""
+        with _cuda().gpus[ordinal(device)]:
+            return _cuda().device_array(shape, dtype)
+
+    def view(self, native: Any, shape: tuple[int, ...], strides: tuple[int, ...],
+             offset: int) -> Any:
+        """View with other strides."""
+        whole = self.describe(native, "array")
+        view = DeviceArray(
+            whole.pointer + offset * whole.dtype.itemsize, shape, strides, whole.dtype,
+            whole.device, whole.stream, native)
+        with _cuda().gpus[ordinal(whole.device)]:
+            return _cuda().as_cuda_array(view, sync=False)
+
+    def stream(self, device: str) -> int:
+        """Give the legacy default stream, Numba's own default."""
+        return 0
+
+    def tracks(self, x: Any) -> bool:
+        """Numba differentiates nothing."""
+        return False
+
+    def finish(self, native: Any) -> Any:
+        """Nothing to do."""
+        return native
+
+    def to_host(self, x: Any) -> np.ndarray:
+        """Copy to the host."""
+        return np.asarray(x.copy_to_host())
+
+
+NUMBA = NumbaLibrary()
+
+
+def _cuda() -> Any:
+    return sys.modules["numba.cuda"]

@@ -1,0 +1,143 @@
+"""PyTorch tensors, on the host and on CUDA or ROCm devices."""
+
+from __future__ import annotations
+
+import sys
+from functools import cache
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ..errors import KernelTypeError
+from .description import Array
+from .devices import ordinal
+from .dtypes import SUPPORTED
+from .host import host_view
+
+__all__ = ["TORCH", "TorchLibrary"]
+
+
+class TorchLibrary:
+    """`torch.Tensor` and its subclasses."""
+
+    name = "torch"
+    writable = True
+
+    def describe(self, x: Any, name: str) -> Array:
+        """Describe a dense tensor.
+
+        Raises
+        ------
+        KernelTypeError
+            If it is sparse, quantised, lazily conjugated, or has no storage.
+        """
+        dtype = _dtypes().get(x.dtype)
+        if dtype is None or _unusual(x):
+            _refuse(x, name)
+        device = _device(x.device, name)
+        try:
+            pointer = x.data_ptr()
+        except RuntimeError as error:  # FakeTensor, vmap and other transforms
+            raise KernelTypeError(
+                f"{name}: a {type(x).__name__} without storage of its own; call "
+                "nbfused outside torch.compile, torch.func and vmap") from error
+        stream = None if device == "cpu" else self.stream(device)
+        return Array(pointer, tuple(x.shape), x.stride(), dtype, device, stream, False,
+                     self, x)
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype, device: str) -> Any:
+        """Allocate with PyTorch's allocator."""
+        # ROCm devices are called cuda there.
+        place = "cpu" if device == "cpu" else f"cuda:{ordinal(device)}"
+        return _torch().empty(shape, dtype=_names()[dtype], device=place)
+
+    def view(self, native: Any, shape: tuple[int, ...], strides: tuple[int, ...],
+             offset: int) -> Any:
+        """View with other strides.
+
+        Raises
+        ------
+        KernelTypeError
+            If a stride is negative, which tensors cannot have.
+        """
+        if min(strides, default=0) < 0:
+            raise KernelTypeError(
+                f"torch tensors have no negative strides, got {strides}; use "
+                "torch.flip, which copies")
+        return native.as_strided(shape, strides, native.storage_offset() + offset)
+
+    def stream(self, device: str) -> int:
+        """Handle of ``torch.cuda.current_stream``."""
+        if device == "cpu":
+            return 0
+        return int(_torch().cuda.current_stream(ordinal(device)).cuda_stream)
+
+    def tracks(self, x: Any) -> bool:
+        """Whether autograd records what is done with `x`, in either mode."""
+        torch = _torch()
+        if x.requires_grad and torch.is_grad_enabled():
+            return True
+        return torch.autograd.forward_ad.unpack_dual(x).tangent is not None
+
+    def finish(self, native: Any) -> Any:
+        """Nothing to do."""
+        return native
+
+    def to_host(self, x: Any) -> np.ndarray:
+        """Share the memory of a tensor on the host; copy from a device."""
+        return host_view(self.describe(x.detach().resolve_conj().resolve_neg().cpu(),
+                                       "tensor"))
+
+
+TORCH = TorchLibrary()
+
+
+def _torch() -> Any:
+    return sys.modules["torch"]  # there is a tensor, so somebody imported it
+
+
+@cache
+def _dtypes() -> dict[Any, np.dtype]:
+    """PyTorch's dtypes → NumPy's; older versions lack some."""
+    torch = _torch()
+    pairs = ((getattr(torch, dtype.name, None), dtype) for dtype in SUPPORTED)
+    return {theirs: ours for theirs, ours in pairs if theirs is not None}
+
+
+@cache
+def _names() -> dict[np.dtype, Any]:
+    return {ours: theirs for theirs, ours in _dtypes().items()}
+
+
+def _unusual(x: Any) -> bool:
+    return (x.layout is not _torch().strided or x.is_nested
+            or x.is_conj() or x.is_neg())
+
+
+def _device(device: Any, name: str) -> str:
+    if device.type == "cpu":
+        return "cpu"
+    if device.type == "cuda":
+        kind = "cuda" if _torch().version.hip is None else "rocm"
+        return f"{kind}:{device.index or 0}"
+    raise KernelTypeError(
+        f"{name} is on {device}, where there are no kernels; expected cpu or cuda; use "
+        f"{name}.to('cpu')")
+
+
+def _refuse(x: Any, name: str) -> NoReturn:
+    if x.is_quantized:
+        what, way = "quantised", "dequantize()"
+    elif x.is_nested:
+        what, way = "nested", "to_padded_tensor(0.0)"
+    elif x.layout is not _torch().strided:
+        what, way = f"sparse ({x.layout})", "to_dense()"
+    elif x.dtype not in _dtypes():
+        what, way = f"{x.dtype}", "to(torch.float32)"
+    elif x.is_conj():
+        what, way = "lazily conjugated", "resolve_conj()"
+    else:
+        what, way = "lazily negated", "resolve_neg()"
+    raise KernelTypeError(
+        f"{name}: {what} tensors have no kernels; expected a dense tensor; use "
+        f"{name}.{way}")

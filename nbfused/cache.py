@@ -1,0 +1,255 @@
+"""Compiled kernels on disk, under the hash of everything that they depend on.
+
+Many processes may share the folder: a file appears by one atomic rename, and a file
+that does not match its own checksum counts as absent.  Nothing here may stop a program:
+a folder that cannot be written to makes a process slower, not wrong.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import metadata
+from pathlib import Path
+
+from .config import config
+from .version import __version__
+
+__all__ = ["Stats", "clear", "digest", "folder", "get", "put", "stats"]
+
+_log = logging.getLogger("nbfused.cache")
+_lock = threading.Lock()
+
+_MAGIC = b"nbfused1"
+_HEADER = len(_MAGIC) + 32
+_SUFFIX = ".bin"
+_ABANDONED = 3600.0  # seconds after which a temporary file has no writer any more
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What the cache did in this process, and what it holds on disk.
+
+    Attributes
+    ----------
+    hits, misses
+        Look-ups that found, or did not find, an artefact.
+    compilations
+        Artefacts that this process had to make and handed to `put`.
+    entries, bytes
+        Number and total size of the artefacts on disk.
+    folder
+        Where they are.
+    """
+
+    hits: int
+    misses: int
+    compilations: int
+    entries: int
+    bytes: int
+    folder: str
+
+
+@dataclass(slots=True)
+class _Counters:
+    hits: int = 0
+    misses: int = 0
+    compilations: int = 0
+    size: int | None = None  # of the folder: an estimate that this process keeps
+
+
+_counters = _Counters()
+
+
+def folder() -> Path:
+    """The folder of the artefacts: ``NBFUSED_CACHE_DIR`` or the user's cache folder."""
+    if config.cache_dir is not None:
+        return Path(config.cache_dir).expanduser()
+    from platformdirs import user_cache_dir  # costs time, and most calls do without
+
+    return Path(user_cache_dir("nbfused", appauthor=False))
+
+
+@lru_cache(maxsize=1)
+def _toolchain() -> tuple[str, ...]:
+    """Versions of what turns generated text into machine code."""
+    versions = [f"nbfused {__version__}"]
+    for name in ("numba", "llvmlite", "numba-cuda"):
+        try:
+            versions.append(f"{name} {metadata.version(name)}")
+        except metadata.PackageNotFoundError:
+            versions.append(f"{name} absent")
+    return tuple(versions)
+
+
+def digest(*parts: str | bytes) -> str:
+    """The key of an artefact that depends on `parts` and on the compilers' versions.
+
+    Parts are told apart: ``digest("ab", "c") != digest("a", "bc")``.
+
+    Examples
+    --------
+    >>> from nbfused import cache
+    >>> cache.digest("source", "sm_90") == cache.digest("source", "sm_90")
+    True
+    """
+    total = hashlib.sha256()
+    for part in (*_toolchain(), *parts):
+        data = part.encode() if isinstance(part, str) else part
+        kind = b"s" if isinstance(part, str) else b"b"
+        total.update(kind + len(data).to_bytes(8, "little") + data)
+    return total.hexdigest()
+
+
+def get(key: bytes | str) -> bytes | None:
+    """The artefact stored under `key`, or None."""
+    data = None if config.cache_disable else _read(_path(key))
+    with _lock:
+        if data is None:
+            _counters.misses += 1
+        else:
+            _counters.hits += 1
+    _log.debug("%s %s", "miss" if data is None else "hit", _name(key))
+    return data
+
+
+def put(key: bytes | str, data: bytes) -> None:
+    """Store `data` under `key`, for this and later processes."""
+    with _lock:
+        _counters.compilations += 1
+    if config.cache_disable:
+        return
+    try:
+        _write(_path(key), data)
+    except OSError as error:
+        _log.warning("cannot store %s in %s: %s", _name(key), folder(), error)
+        return
+    _bound(_HEADER + len(data))
+
+
+def stats() -> Stats:
+    """Hits, misses and compilations of this process, and what is on disk."""
+    sizes = [size for _, _, size in _entries()]
+    return Stats(
+        _counters.hits, _counters.misses, _counters.compilations,
+        len(sizes), sum(sizes), str(folder()),
+    )
+
+
+def clear() -> int:
+    """Remove every artefact, and nothing else, from the folder; returns how many."""
+    removed = sum(_remove(path) for path, _, _ in list(_entries()))
+    _sweep(0.0)
+    with _lock:
+        _counters.size = None
+    return removed
+
+
+def _name(key: bytes | str) -> str:
+    """Keys made by `digest` name their file; any other text or bytes is hashed."""
+    if isinstance(key, str) and len(key) == 64 and set(key) <= set("0123456789abcdef"):
+        return key
+    return hashlib.sha256(key.encode() if isinstance(key, str) else key).hexdigest()
+
+
+def _path(key: bytes | str) -> Path:
+    name = _name(key)
+    return folder() / name[:2] / (name[2:] + _SUFFIX)
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        content = path.read_bytes()
+    except OSError:
+        return None
+    header, data = content[:_HEADER], content[_HEADER:]
+    if header != _MAGIC + hashlib.sha256(data).digest():
+        _log.warning("%s is damaged and will be made again", path)
+        _remove(path)
+        return None
+    _touch(path)
+    return data
+
+
+def _touch(path: Path) -> None:
+    """Mark as used just now: the oldest marks are removed first."""
+    try:
+        os.utime(path)
+    except OSError:
+        _log.debug("cannot mark %s as used", path)
+
+
+def _write(path: Path, data: bytes) -> None:
+    # Native code is loaded from here: nobody else may be able to write to it.
+    path.parent.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.parent.mkdir(mode=0o700, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(suffix=".tmp", dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(_MAGIC + hashlib.sha256(data).digest() + data)
+        os.replace(temporary, path)
+    except BaseException:
+        _remove(Path(temporary))
+        raise
+
+
+def _remove(path: Path) -> bool:
+    """Whether this call removed it; another process may have been first."""
+    try:
+        path.unlink()
+    except OSError:
+        return False
+    return True
+
+
+def _files(pattern: str) -> Iterator[tuple[Path, os.stat_result]]:
+    """Files of ours: the folder may be one where the user keeps other things too."""
+    for path in folder().glob(pattern):
+        try:
+            yield path, path.stat()
+        except OSError:
+            continue
+
+
+def _entries() -> Iterator[tuple[Path, float, int]]:
+    for path, status in _files("[0-9a-f][0-9a-f]/*" + _SUFFIX):
+        if len(path.stem) == 62:
+            yield path, status.st_mtime, status.st_size
+
+
+def _sweep(age: float) -> None:
+    """Remove what writers that died left behind."""
+    for path, status in list(_files("[0-9a-f][0-9a-f]/tmp*.tmp")):
+        if time.time() - status.st_mtime >= age:
+            _remove(path)
+
+
+def _bound(added: int) -> None:
+    """Keep the folder below its bound; only a full folder is read again."""
+    with _lock:
+        if _counters.size is None:
+            _counters.size = sum(size for _, _, size in _entries())
+        else:
+            _counters.size += added
+        if _counters.size > config.cache_size:
+            _counters.size = _evict(config.cache_size * 4 // 5)
+
+
+def _evict(target: int) -> int:
+    """Remove the entries unused for longest until `target` bytes are left."""
+    entries = sorted(_entries(), key=lambda entry: entry[1])
+    total = sum(size for _, _, size in entries)
+    for path, _, size in entries:
+        if total <= target:
+            break
+        total -= size if _remove(path) else 0
+    _sweep(_ABANDONED)
+    _log.debug("evicted down to %d bytes", total)
+    return total

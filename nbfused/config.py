@@ -1,0 +1,147 @@
+"""Settings, each of them an environment variable ``NBFUSED_<NAME>`` read at import.
+
+========================== ============ ================================================
+variable                   default      meaning
+========================== ============ ================================================
+BACKEND                    ``auto``     backends to enable: ``auto``, a name, or a list
+                                        such as ``cuda,cpu`` in order of priority
+CACHE_DIR                  per user     folder of the compiled kernels
+CACHE_DISABLE              0            1: neither read nor write compiled kernels
+CACHE_SIZE                 ``1G``       bound on that folder in bytes; also 512M, 2G
+CUDA_ARRAY_INTERFACE_SYNC  1            0: ignore the stream that a foreign array names
+DEBUG                      0            1: checks that cost time (labels, saved arrays)
+DISABLE_PLUGINS            0            1: do not look for backends in entry points
+DUMP_SOURCE                none         folder that generated source is written to
+LOG_LEVEL                  none         ``DEBUG``, ``INFO`` ...: log to standard error
+NUM_THREADS                all cores    threads of the ``cpu`` backend
+========================== ============ ================================================
+
+Booleans are ``0`` or ``1``.  `config` mirrors them in lower case; assigning to it has
+the same effect, except for ``backend``, which is read once, at import: see
+`nbfused.use_backend`.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, fields
+from typing import Any
+
+__all__ = ["Config", "config"]
+
+PREFIX = "NBFUSED_"
+
+_UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+
+
+def _boolean(text: str) -> bool:
+    if text not in ("0", "1"):
+        raise ValueError("0 or 1")
+    return text == "1"
+
+
+def _size(text: str) -> int:
+    digits = text[:-1] if text[-1:].upper() in _UNITS else text
+    if not digits.isdigit():
+        raise ValueError("a number of bytes, or one with K, M or G such as 512M")
+    return int(digits) * _UNITS.get(text[-1:].upper(), 1)
+
+
+def _count(text: str) -> int:
+    if not text.isdigit() or int(text) == 0:
+        raise ValueError("a positive whole number")
+    return int(text)
+
+
+def _level(text: str) -> str:
+    if not isinstance(logging.getLevelName(text.upper()), int):
+        raise ValueError("DEBUG, INFO, WARNING, ERROR or CRITICAL")
+    return text.upper()
+
+
+_PARSERS: dict[str, Callable[[str], Any]] = {
+    "backend": str, "cache_dir": str, "cache_disable": _boolean,
+    "cache_size": _size, "cuda_array_interface_sync": _boolean, "debug": _boolean,
+    "disable_plugins": _boolean, "dump_source": str, "log_level": _level,
+    "num_threads": _count,
+}
+
+
+@dataclass(slots=True)
+class Config:
+    """The settings of this process; the table is in `nbfused.config`.
+
+    Examples
+    --------
+    >>> from nbfused.config import config
+    >>> with config.override(debug=True):
+    ...     config.debug
+    True
+    """
+
+    backend: str = "auto"
+    cache_dir: str | None = None
+    cache_disable: bool = False
+    cache_size: int = 1 << 30
+    cuda_array_interface_sync: bool = True
+    debug: bool = False
+    disable_plugins: bool = False
+    dump_source: str | None = None
+    log_level: str | None = None
+    num_threads: int | None = None
+
+    @classmethod
+    def read(cls, environment: Mapping[str, str]) -> Config:
+        """The settings that `environment` holds; an empty text counts as unset.
+
+        Raises
+        ------
+        ValueError
+            If a variable has a value that it cannot have.
+        """
+        values = {}
+        for name, parse in _PARSERS.items():
+            text = environment.get(PREFIX + name.upper(), "").strip()
+            if not text:
+                continue
+            try:
+                values[name] = parse(text)
+            except ValueError as error:
+                raise ValueError(
+                    f"{PREFIX}{name.upper()}={text!r}: expected {error}"
+                ) from None
+        return cls(**values)
+
+    @contextmanager
+    def override(self, **values: Any) -> Iterator[Config]:
+        """Change settings for the length of a ``with`` block, in all threads."""
+        before = {name: getattr(self, name) for name in values}
+        try:
+            for name, value in values.items():
+                setattr(self, name, value)
+            yield self
+        finally:
+            for name, value in before.items():
+                setattr(self, name, value)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Every setting with its present value."""
+        return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+def _log_to_stderr(level: str | None) -> None:
+    """Silent unless asked: a library leaves handlers to the application."""
+    logger = logging.getLogger("nbfused")
+    logger.addHandler(logging.NullHandler())
+    if level is not None:
+        handler = logging.StreamHandler()
+        handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+        logger.addHandler(handler)
+        logger.setLevel(level)
+
+
+config = Config.read(os.environ)
+_log_to_stderr(config.log_level)

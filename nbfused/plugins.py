@@ -1,0 +1,97 @@
+"""From a name to a backend object: the built-in table, entry points, imports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from typing import Any, cast
+
+from .backend import PROTOCOL_VERSION, Backend
+from .config import config
+from .errors import BackendNotAvailableError
+
+__all__ = ["BUILTIN", "GROUP", "Source", "entry_points", "make", "origin", "why_not"]
+
+GROUP = "nbfused.backends"
+
+BUILTIN = {
+    "cpu": "nbfused.cpu:CpuBackend",
+    "cuda": "nbfused.cuda:CudaBackend",
+    "rocm": "nbfused.rocm:RocmBackend",
+}
+
+Source = str | type | Backend | Callable[[], Any]
+"""``"module:Class"``, a class or function that makes a backend, or the backend."""
+
+
+def entry_points() -> Iterator[tuple[str, Source]]:
+    """Names and paths of installed plugins; imports none of them."""
+    if config.disable_plugins:
+        return
+    from importlib import metadata  # 20 ms that most processes save
+
+    for point in metadata.entry_points(group=GROUP):
+        yield point.name, point.value
+
+
+def make(source: Source) -> Backend:
+    """The backend that `source` stands for; every failure has its cause in the text.
+
+    Raises
+    ------
+    BackendNotAvailableError
+        If it cannot be imported or made, or speaks another protocol.
+    """
+    try:
+        target = _imported(source) if isinstance(source, str) else source
+        finished = hasattr(target, "build") and not isinstance(target, type)
+        backend = target if finished else target()  # type: ignore[operator]
+    except BackendNotAvailableError:
+        raise
+    except Exception as error:
+        # Code of others: whatever it raises, the other backends must go on.
+        raise BackendNotAvailableError(
+            f"importing {origin(source)} failed: {_text(error)}") from error
+    return _checked(backend, origin(source))
+
+
+def origin(source: Source) -> str:
+    """Where a backend comes from, for messages."""
+    if isinstance(source, str):
+        return source
+    named = source if hasattr(source, "__qualname__") else type(source)
+    return f"{named.__module__}:{named.__qualname__}"
+
+
+def why_not(backend: Backend) -> str | None:
+    """Why `backend` cannot be used, or None; also where its own answer fails."""
+    try:
+        return backend.available()
+    except Exception as error:
+        return f"{backend.name}.available() failed: {_text(error)}"
+
+
+def _imported(path: str) -> Any:
+    module, _, name = path.partition(":")
+    try:
+        return getattr(import_module(module), name)
+    except ModuleNotFoundError as error:
+        if error.name != module:
+            raise
+        own = module.partition(".")[0] == "nbfused"
+        raise BackendNotAvailableError(
+            f"this version of nbfused has no {module}" if own
+            else f"there is no module {module}") from error
+
+
+def _checked(backend: Any, where: str) -> Backend:
+    spoken = getattr(backend, "protocol", None)
+    if spoken != PROTOCOL_VERSION:
+        raise BackendNotAvailableError(
+            f"{where} speaks version {spoken} of the backend protocol, this nbfused "
+            f"version {PROTOCOL_VERSION}; install versions that match")
+    return cast(Backend, backend)
+
+
+def _text(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"

@@ -1,0 +1,379 @@
+"""Which backends exist, which are enabled, and which one owns an array.
+
+Built-in backends are a static table, because a source tree has no entry points; others
+come through the entry-point group ``nbfused.backends`` (name → ``module:Class``) or
+`register`.  A backend is imported when it is first needed: importing nbfused touches no
+driver, so that a process may still fork.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+from typing import Any
+
+from .backend import Backend
+from .errors import BackendNotAvailableError, DeviceError, NbFusedWarning
+from .plugins import BUILTIN, Source, entry_points, make, origin, why_not
+
+__all__ = [
+    "BackendInfo", "Backends", "Registry", "backend_for", "backends", "default_device",
+    "enable", "register", "registry", "use_backend",
+]
+
+@dataclass(frozen=True, slots=True)
+class BackendInfo:
+    """What `backends` says of one backend.
+
+    Attributes
+    ----------
+    name : str
+        As in ``NBFUSED_BACKEND``.
+    available : bool
+        Whether it can be used on this machine.
+    enabled : bool
+        Whether calls may go to it: available, and selected.
+    why : str or None
+        Why it is not available.
+    devices : tuple of str
+        The devices it owns, as far as it tells: ``("cuda:0", "cuda:1")``.
+    """
+
+    name: str
+    available: bool
+    enabled: bool
+    why: str | None
+    devices: tuple[str, ...]
+
+
+class Backends(dict[str, BackendInfo]):
+    """The records of `backends` by name; prints as a table."""
+
+    def __repr__(self) -> str:
+        width = max((len(name) for name in self), default=0)
+        return "\n".join(f"{name:{width}}  {_state(info)}"
+                         for name, info in self.items())
+
+
+def _state(info: BackendInfo) -> str:
+    if not info.available:
+        return f"not available: {info.why}"
+    state = "enabled" if info.enabled else "available, not selected"
+    return f"{state} ({', '.join(info.devices)})" if info.devices else state
+
+
+class Registry:
+    """Names of backends, the instances made so far, and the selection among them.
+
+    Parameters
+    ----------
+    builtin
+        Name → ``"module:Class"``.
+    plugins
+        Called once, when a name outside `builtin` matters; pairs like `builtin`'s.
+    """
+
+    def __init__(self, builtin: Mapping[str, Source],
+                 plugins: Callable[[], Iterable[tuple[str, Source]]] = tuple) -> None:
+        self._sources: dict[str, Source] = dict(builtin)
+        self._builtin = frozenset(builtin)
+        self._plugins = plugins
+        self._searched = False
+        self._loaded: dict[str, Backend] = {}
+        self._selected: tuple[str, ...] | None = None  # None: every usable one
+        self._owners: dict[str, Backend] = {}
+        self._restricted: ContextVar[tuple[Backend, ...] | None] = ContextVar(
+            "nbfused_backends", default=None)
+        self._lock = threading.RLock()
+
+    def names(self) -> tuple[str, ...]:
+        """Every known name: built-ins, then in order of registration."""
+        with self._lock:
+            if not self._searched:
+                self._searched = True
+                for name, source in self._plugins():
+                    self._add(name, source)
+            return tuple(self._sources)
+
+    def register(self, name: str, backend: Source) -> None:
+        """Make `backend` known under `name`; the first one of a name stays."""
+        with self._lock:
+            self._add(name, backend)
+            self._owners.clear()
+
+    def _add(self, name: str, source: Source) -> None:
+        if name in self._sources:
+            warnings.warn(
+                f"a second backend named {name!r} ({origin(source)}) is ignored; the "
+                f"first one ({origin(self._sources[name])}) stays",
+                NbFusedWarning, stacklevel=4)
+        else:
+            self._sources[name] = source
+
+    def load(self, name: str) -> Backend:
+        """The usable backend called `name`.
+
+        Raises
+        ------
+        BackendNotAvailableError
+            If there is none, or it cannot be used; the cause is in the text.
+        """
+        if name not in self._sources and name not in self.names():
+            raise BackendNotAvailableError(
+                f"no backend is called {name!r}; found {self._found()}")
+        try:
+            backend = self._instance(name)
+        except BackendNotAvailableError as error:
+            raise BackendNotAvailableError(
+                f"backend {name!r} is not usable: {error}; found {self._found(name)}"
+            ) from error
+        why = why_not(backend)
+        if why is not None:
+            raise BackendNotAvailableError(
+                f"backend {name!r} is not usable: {why}; found {self._found(name)}")
+        return backend
+
+    def _instance(self, name: str) -> Backend:
+        with self._lock:
+            if name not in self._loaded:
+                self._loaded[name] = make(self._sources[name])
+            return self._loaded[name]
+
+    def why_not(self, name: str) -> str | None:
+        """Why the backend called `name` cannot be used, or None.  Never raises."""
+        try:
+            return why_not(self._instance(name))
+        except BackendNotAvailableError as error:
+            return str(error)
+
+    def _found(self, *besides: str) -> str:
+        states = []
+        for name in self.names():
+            if name not in besides:
+                why = self.why_not(name)
+                states.append(f"{name} ({'usable' if why is None else why})")
+        return ", ".join(states) or "no other"
+
+    def enable(self, selection: str) -> None:
+        """Select backends by ``"auto"``, a name, or a list such as ``"cuda,cpu"``."""
+        names = split_names(selection)
+        chosen = None if names in ((), ("auto",)) else names
+        for name in chosen or ():
+            try:
+                self.load(name)
+            except BackendNotAvailableError as error:
+                raise BackendNotAvailableError(
+                    f"NBFUSED_BACKEND={selection}: {error}") from error
+        with self._lock:
+            self._selected = chosen
+            self._owners.clear()
+
+    def backend_for(self, device: str, name: str = "array") -> Backend:
+        """The enabled backend that owns `device`; `name` is what messages call it.
+
+        Raises
+        ------
+        DeviceError
+            If no enabled backend owns the device.
+        """
+        restricted = self._restricted.get()
+        if restricted is None:
+            owner = self._owners.get(device)
+            return owner if owner is not None else self._search(device, name)
+        for backend in restricted:
+            if backend.owns(device):
+                return backend
+        raise DeviceError(
+            f"{name} is on {device}, but nbfused.use_backend allows only "
+            f"{', '.join(b.name for b in restricted)}; move the array with "
+            "nbfused.array(x, device=...) or leave the `with` block")
+
+    def _search(self, device: str, name: str) -> Backend:
+        causes = []
+        for candidate in self._candidates(device):
+            why = self.why_not(candidate)
+            if why is not None:
+                causes.append(f"{candidate} is not usable: {why}")
+            elif self._loaded[candidate].owns(device):
+                self._owners[device] = self._loaded[candidate]
+                return self._owners[device]
+        raise DeviceError(self._unowned(device, name, causes))
+
+    def _candidates(self, device: str) -> tuple[str, ...]:
+        """Under ``auto`` a built-in is loaded for devices of its own name only."""
+        if self._selected is not None:
+            return self._selected
+        kind = device.partition(":")[0]
+        return tuple(n for n in self.names() if n == kind or n not in self._builtin)
+
+    def _unowned(self, device: str, name: str, causes: list[str]) -> str:
+        if self._selected is None:
+            cause = "; ".join(causes) or "no backend is known for such a device"
+            return (f"{name} is on {device}, which no enabled backend owns: {cause}. "
+                    "Copy it to the host, or see nbfused.backends()")
+        chosen = ",".join(self._selected)
+        kind = device.partition(":")[0]
+        return (f"{name} is on {device}, but only {chosen} is enabled "
+                f"(NBFUSED_BACKEND={chosen}); move it with nbfused.array(x, "
+                f"device={_device_of(self._instance(self._selected[0]))!r}), or set "
+                f"NBFUSED_BACKEND={chosen},{kind}")
+
+    def default_device(self) -> str:
+        """Where arrays are made that are asked for without a device."""
+        restricted = self._restricted.get()
+        if restricted is not None:
+            return _device_of(restricted[0])
+        if self._selected is None:
+            return "cpu"
+        return _device_of(self._instance(self._selected[0]))
+
+    @contextmanager
+    def use(self, *names: str | Backend) -> Iterator[None]:
+        """Restrict calls in a ``with`` block to these backends, first one first."""
+        chosen: list[Backend] = []
+        for name in names:
+            if isinstance(name, str):
+                chosen += [self.load(part) for part in split_names(name)]
+            else:
+                chosen.append(make(name))
+        if not chosen:
+            raise BackendNotAvailableError(
+                f"use_backend() got no backend; found {self._found()}")
+        token = self._restricted.set(tuple(chosen))
+        try:
+            yield
+        finally:
+            self._restricted.reset(token)
+
+    def info(self) -> Backends:
+        """A record for every known backend; may start drivers to find out."""
+        return Backends((name, self._record(name)) for name in self.names())
+
+    def _record(self, name: str) -> BackendInfo:
+        why = self.why_not(name)
+        if why is not None:
+            return BackendInfo(name, False, False, why, ())
+        backend = self._instance(name)
+        restricted = self._restricted.get()
+        if restricted is not None:
+            enabled = backend in restricted
+        else:
+            enabled = self._selected is None or name in self._selected
+        return BackendInfo(name, True, enabled, None, _devices(backend))
+
+
+def split_names(selection: str) -> tuple[str, ...]:
+    """The names in a list such as ``"cuda, cpu"``."""
+    return tuple(part.strip() for part in selection.split(",") if part.strip())
+
+
+def _devices(backend: Backend) -> tuple[str, ...]:
+    """A backend may have a method ``devices``; the protocol does not ask for it."""
+    if hasattr(backend, "devices"):
+        return tuple(backend.devices())
+    return ("cpu",) if backend.owns("cpu") else ()
+
+
+def _device_of(backend: Backend) -> str:
+    if backend.owns("cpu"):
+        return "cpu"
+    return next(iter(_devices(backend)), f"{backend.name}:0")
+
+
+registry = Registry(BUILTIN, entry_points)
+
+
+def enable(selection: str) -> None:
+    """Select the backends of this process; ``import nbfused`` does it once.
+
+    Parameters
+    ----------
+    selection
+        ``"auto"``: every usable backend, each found when an array of its first comes.
+        A name or a list such as ``"cuda,cpu"``: exactly those, in order of priority.
+
+    Raises
+    ------
+    BackendNotAvailableError
+        If a name is unknown or cannot be used; names the cause and what was found.
+    """
+    registry.enable(selection)
+
+
+def register(name: str, backend: Source) -> None:
+    """Make a backend known without an entry point.
+
+    Parameters
+    ----------
+    name
+        As in ``NBFUSED_BACKEND`` and `use_backend`.
+    backend
+        A backend, a class or function that makes one, or ``"module:Class"``.
+
+    Warns
+    -----
+    NbFusedWarning
+        If the name is taken: the first one stays.
+    """
+    registry.register(name, backend)
+
+
+def backends() -> Backends:
+    """Every known backend: whether it is available and enabled, and why not.
+
+    Examples
+    --------
+    >>> import nbfused as nf
+    >>> nf.backends()["cpu"].available
+    True
+    """
+    return registry.info()
+
+
+def backend_for(device: str, name: str = "array") -> Backend:
+    """The enabled backend that owns `device` (``"cpu"``, ``"cuda:0"``).
+
+    Parameters
+    ----------
+    device
+        As in `Array.device`.
+    name
+        The argument that is there, for the message.
+
+    Raises
+    ------
+    DeviceError
+        If no enabled backend owns the device; says why and what to do.
+    """
+    return registry.backend_for(device, name)
+
+
+def default_device() -> str:
+    """Where `nbfused.array` puts host data when no device is named."""
+    return registry.default_device()
+
+
+def use_backend(*backends: str | Backend) -> Any:
+    """Restrict calls in a ``with`` block to some backends, in this context only.
+
+    Parameters
+    ----------
+    *backends
+        Names, lists such as ``"cuda,cpu"``, or backend objects; first one first.
+
+    Raises
+    ------
+    BackendNotAvailableError
+        On entry, if one is unknown or cannot be used.
+
+    Examples
+    --------
+    >>> import nbfused as nf
+    >>> with nf.use_backend("cpu"):
+    ...     y = nf.ops.swish(nf.zeros(3))
+    """
+    return registry.use(*backends)
