@@ -56,7 +56,7 @@ def test_training_learns_the_digits(device):
 
 
 @pytest.mark.parametrize("device", DEVICES)
-@pytest.mark.parametrize("case", cases(33, 65), ids=lambda case: case.name)
+@pytest.mark.parametrize("case", list(cases(33, 65)), ids=lambda case: case.name)
 def test_fused_and_unfused_agree(case, device):
     timing = compare(case, device, seconds=0.0)
     assert timing.error < 1e-5
@@ -70,9 +70,7 @@ def test_same_seed_same_result():
 
 def test_program_prints_a_table_and_draws_a_picture(tmp_path, capsys):
     folder = tmp_path / "made" / "here"
-    status = main(
-        ["--quick", "--epochs", "2", "--device", "cpu", "--out", str(folder)]
-    )
+    status = main(f"--quick --epochs 2 --device cpu --out {folder}".split())
     printed = capsys.readouterr().out
     assert status == 0
     picture = folder / "nbfused-demo.png"
