@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +20,8 @@ class Linear:
     param_names = ("where", "size")
     params = (WHERE, (64, 512, 2048))
     quick = (WHERE, (33,))
+
+    forward: Callable[[], Any]
 
     def setup(self, where: str, size: int) -> None:
         x, weight, bias = place(where, *(normal(size, size),) * 2, normal(size))
@@ -45,6 +49,8 @@ class BatchedMatmul:
     param_names = ("where", "size")
     params = (WHERE, (32, 256))
     quick = (WHERE, (17,))
+
+    forward: Callable[[], Any]
 
     def setup(self, where: str, size: int) -> None:
         a, b, bias = place(where, *(normal(16, size, size),) * 2, normal(size))

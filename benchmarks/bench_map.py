@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -20,6 +22,9 @@ class Swish:
     param_names = ("where", "elements")
     params = (WHERE, SIZES)
     quick = (WHERE, (1000,))
+
+    forward: Callable[[], Any]
+    both: Callable[[], Any]
 
     def setup(self, where: str, elements: int) -> None:
         x, g, out = place(where, *(normal(elements),) * 3)
@@ -59,6 +64,8 @@ class AdamStep:
     param_names = ("where", "elements")
     params = (WHERE, SIZES)
     quick = (WHERE, (1000,))
+
+    step: Callable[[], Any]
 
     def setup(self, where: str, elements: int) -> None:
         x = normal(elements)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +23,9 @@ class LayerNorm:
     param_names = ("where", "shape")
     params = (WHERE, SHAPES)
     quick = (WHERE, QUICK)
+
+    forward: Callable[[], Any]
+    both: Callable[[], Any]
 
     def setup(self, where: str, shape: tuple[int, int]) -> None:
         x, weight, bias, g, out = place(
@@ -62,6 +67,8 @@ class CrossEntropy:
     param_names = ("where", "shape")
     params = (WHERE, SHAPES)
     quick = (WHERE, QUICK)
+
+    both: Callable[[], Any]
 
     def setup(self, where: str, shape: tuple[int, int]) -> None:
         labels = np.random.default_rng(1).integers(shape[1], size=shape[0])
