@@ -43,7 +43,7 @@ def draw(path: Path, history: History, timings: Sequence[Timing], device: str) -
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(11, 7), layout="constrained")
+    figure: Any = Figure(figsize=(11, 7), layout="constrained")
     FigureCanvasAgg(figure)
     above, below = figure.subfigures(2, 1)
     loss, held_out = above.subplots(1, 2)
