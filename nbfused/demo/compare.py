@@ -49,7 +49,7 @@ def swish_gradient(x: Any, g: Any) -> Arrays:
     variable = nf.Variable(x, requires_grad=True)
     result = nf.ops.swish(variable)
     result.backward(g)
-    return result.detach(), variable.grad
+    return result.data, variable.grad
 
 
 def linear_gelu(x: Any, weight: Any, bias: Any) -> Any:
@@ -62,7 +62,7 @@ def layer_norm_gradient(x: Any, weight: Any, bias: Any, g: Any) -> Arrays:
     inputs = [nf.Variable(each, requires_grad=True) for each in (x, weight, bias)]
     result = nf.ops.layer_norm(*inputs)
     result.backward(g)
-    return result.detach(), *(each.grad for each in inputs)
+    return result.data, *(each.grad for each in inputs)
 
 
 def cross_entropy_gradient(logits: Any, labels: Any) -> Arrays:
@@ -70,7 +70,7 @@ def cross_entropy_gradient(logits: Any, labels: Any) -> Arrays:
     variable = nf.Variable(logits, requires_grad=True)
     loss = nf.ops.cross_entropy(variable, labels)
     loss.backward()
-    return loss.detach(), variable.grad
+    return loss.data, variable.grad
 
 
 def fused_adam(param: Any, grad: Any, m: Any, v: Any) -> Arrays:

@@ -38,7 +38,7 @@ def accuracy(
     """The share of `pictures` whose largest logit is that of their label."""
     with nf.no_grad():
         logits = network(nf.array(pictures, device=device))
-    guesses = nf.to_numpy(logits).argmax(axis=1)
+    guesses = nf.to_numpy(logits.data).argmax(axis=1)
     return float((guesses == labels).mean())
 
 
@@ -94,7 +94,7 @@ def train(
             loss.backward()
             angle = math.pi * optimizer.count / total
             optimizer.step(LEARNING_RATE * (1 + math.cos(angle)) / 2)
-            losses.append(loss.detach())
+            losses.append(loss.data)
         # One copy to the host an epoch, so that a device is not kept waiting.
         history.loss.append(float(np.mean([nf.to_numpy(loss) for loss in losses])))
         history.accuracy.append(
