@@ -1,0 +1,97 @@
+"""A builder that computes with numbers as Python does and knows what is a bool."""
+
+from __future__ import annotations
+
+import math
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from .build import Builder
+from .ir import Block, Function, If, Let, Literal, Statement, Value, literal, walk
+
+__all__ = ["Emitter", "fold"]
+
+#: Operations whose result is a bool, whatever the operands.
+_BOOLEAN = frozenset({
+    "lt", "le", "gt", "ge", "eq", "ne", "logical_and", "logical_or", "logical_not",
+    "isnan", "isinf", "isfinite",
+})
+
+_FOLDS: dict[str, Callable[..., Any]] = {
+    "add": operator.add, "sub": operator.sub, "mul": operator.mul,
+    "div": operator.truediv, "floordiv": operator.floordiv, "mod": operator.mod,
+    "pow": operator.pow, "powi": operator.pow, "neg": operator.neg,
+    "pos": operator.pos, "abs": abs, "and": operator.and_, "or": operator.or_,
+    "xor": operator.xor, "invert": operator.invert, "lshift": operator.lshift,
+    "rshift": operator.rshift, "lt": operator.lt, "le": operator.le,
+    "gt": operator.gt, "ge": operator.ge, "eq": operator.eq, "ne": operator.ne,
+    "logical_not": operator.not_,
+    "logical_and": lambda a, b: bool(a and b), "logical_or": lambda a, b: bool(a or b),
+    "sqrt": math.sqrt, "exp": math.exp, "log": math.log, "log2": math.log2,
+    "log10": math.log10, "sin": math.sin, "cos": math.cos, "tanh": math.tanh,
+    "erf": math.erf, "lgamma": math.lgamma,
+}
+
+
+def fold(op: str, args: tuple[Value, ...]) -> Literal | None:
+    """The number that Python computes, where all `args` are numbers and it does."""
+    if op not in _FOLDS or not all(isinstance(a, Literal) for a in args):
+        return None
+    try:
+        number = _FOLDS[op](*(a.value for a in args if isinstance(a, Literal)))
+    except (ArithmeticError, ValueError, TypeError):
+        return None
+    return literal(number) if type(number) in (bool, int, float, complex) else None
+
+
+class Emitter(Builder):
+    """What the parser and the tracer write with."""
+
+    def __init__(self, taken: Any = ()) -> None:
+        super().__init__(taken)
+        self._booleans: set[str] = set()
+
+    def emit(self, op: str, *args: Value, stem: str = "t",
+             attr: str | None = None) -> Value:
+        """``op(*args)``: its result, which is a number if Python can tell it now."""
+        number = None if attr else fold(op, args)
+        if number is not None:
+            return number
+        name = self.let(op, *args, stem=stem, attr=attr)
+        if op in _BOOLEAN or attr == "bool":
+            self._booleans.add(name)
+        return name
+
+    def mark(self, name: str) -> None:
+        """Say that `name` is a bool."""
+        self._booleans.add(name)
+
+    def note(self, s: Statement) -> None:
+        """Remember which results of `s` are bools for certain."""
+        if isinstance(s, Let) and (s.op in _BOOLEAN or s.attr == "bool"):
+            self._booleans.update(s.results)
+        elif isinstance(s, If):
+            for r, a, b in zip(s.results, s.then.yields, s.orelse.yields, strict=True):
+                if self.is_bool(a) and self.is_bool(b):
+                    self._booleans.add(r)
+
+    def is_bool(self, value: Value) -> bool:
+        """Whether `value` is a bool for certain."""
+        return value.kind == "bool" if isinstance(value, Literal) \
+            else value in self._booleans
+
+    def truth(self, value: Value) -> Value:
+        """`value` as a bool, as Python's ``if`` sees it."""
+        if isinstance(value, Literal):
+            return literal(bool(value.value))
+        return value if self.is_bool(value) else self.emit("cast", value, attr="bool")
+
+    def call(self, function: Function, *args: Value) -> tuple[Value, ...]:
+        """The results of `function` at `args`; its body is copied here."""
+        before = len(self.statements)
+        results = super().call(function, *args)
+        copied = Block(tuple(self.statements[before:]), ())
+        for s in reversed(list(walk(copied))):  # inner before outer
+            self.note(s)
+        return results

@@ -1,0 +1,380 @@
+"""Expressions of the scalar language, from a Python syntax tree to statements."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
+from types import FunctionType
+from typing import Any
+
+from ..errors import ScalarSyntaxError
+from .emit import Emitter
+from .ir import EFFECTS, Block, For, Function, If, Let, Statement, Value, While, literal
+from .ir import Literal as Number
+from .ir import walk
+from .resolve import Operation, apply, freeze, function_of, operation, signature
+from .source import Source
+
+__all__ = ["ALLOWED", "Expressions", "Values", "fill", "leaves", "words"]
+
+#: A value, or a tuple of them.
+Values = Any
+
+ALLOWED = ("Allowed are arithmetic, comparisons, and/or/not, if and else, for over "
+           "range(...), while, assignments to names, tuples, return, and calls of "
+           "math, numpy, nbfused and of your own scalar functions.")
+
+_BINARY: Mapping[type[ast.operator], str] = {
+    ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div",
+    ast.FloorDiv: "floordiv", ast.Mod: "mod", ast.Pow: "pow", ast.BitAnd: "and",
+    ast.BitOr: "or", ast.BitXor: "xor", ast.LShift: "lshift", ast.RShift: "rshift",
+}
+_UNARY: Mapping[type[ast.unaryop], str] = {
+    ast.USub: "neg", ast.UAdd: "pos", ast.Invert: "invert",
+}
+_COMPARISON: Mapping[type[ast.cmpop], str] = {
+    ast.Lt: "lt", ast.LtE: "le", ast.Gt: "gt", ast.GtE: "ge", ast.Eq: "eq",
+    ast.NotEq: "ne",
+}
+_PARTS = {"real": "real", "imag": "imag"}
+
+
+def leaves(values: Values) -> list[Value]:
+    """The single values in a tree of tuples, from left to right."""
+    if not isinstance(values, tuple):
+        return [values]
+    return [leaf for v in values for leaf in leaves(v)]
+
+
+def _guarded(body: Sequence[Statement]) -> bool:
+    """Whether `body` must not run where Python would not run it."""
+    return any(isinstance(s, (For, While)) or (isinstance(s, Let) and
+               (s.op == "load" or s.op in EFFECTS))
+               for s in walk(Block(tuple(body), ())))
+
+
+class Expressions:
+    """Turns expressions into statements of `emitter`.
+
+    Parameters
+    ----------
+    source
+        For messages.
+    emitter
+        Where statements go.
+    outside
+        What the names stand for that the function does not assign.
+    parse
+        Gives the scalar function of a Python function.
+    """
+
+    def __init__(self, source: Source, emitter: Emitter, outside: Mapping[str, Any],
+                 parse: Callable[[FunctionType], Function]) -> None:
+        self.source, self.emitter = source, emitter
+        self.outside, self.parse = outside, parse
+        self.env: dict[str, Values] = {}
+        self.assigned: set[str] = set()
+
+    def error(self, where: ast.AST, message: str) -> ScalarSyntaxError:
+        """An error at a node."""
+        return self.source.error(where, message)
+
+    @contextmanager
+    def branch(self):  # type: ignore[no-untyped-def]
+        """Statements and assignments of a region, kept apart from the outer ones."""
+        outer, self.env = self.env, dict(self.env)
+        try:
+            with self.emitter.region() as body:
+                yield body, self.env
+        finally:
+            self.env = outer
+
+    def values(self, node: ast.expr, stem: str = "t") -> Values:
+        """The value of `node`, or a tuple."""
+        self.emitter.line = node.lineno
+        handler = _HANDLERS.get(type(node))
+        if handler is None:
+            raise self.error(node, f"{words(node)} is not part of the scalar "
+                                   f"language. {ALLOWED}")
+        return handler(self, node, stem)
+
+    def value(self, node: ast.expr, stem: str = "t") -> Value:
+        """The value of `node`, which must be a single one."""
+        found = self.values(node, stem)
+        if isinstance(found, tuple):
+            what = "a tuple" if found else "a call without a result"
+            raise self.error(node, f"expected a number here, got {what}")
+        return found
+
+    def condition(self, node: ast.expr) -> Value:
+        """The truth of `node`, as ``if`` sees it."""
+        return self.emitter.truth(self.value(node))
+
+    def constant(self, node: ast.Constant, stem: str) -> Values:
+        if type(node.value) not in (bool, int, float, complex):
+            raise self.error(node, f"{node.value!r} is not a number. {ALLOWED}")
+        return literal(node.value)  # type: ignore[arg-type]
+
+    def name(self, node: ast.Name, stem: str) -> Values:
+        if node.id in self.env:
+            return self.env[node.id]
+        if node.id in self.assigned:
+            raise self.error(node, f"{node.id!r} is not assigned on every path that "
+                                   "leads here; assign it before the branch or loop")
+        return self.frozen(node, self.resolved(node), node.id)
+
+    def frozen(self, node: ast.expr, target: Any, name: str) -> Values:
+        """A number from outside; it is part of the function from now on."""
+        number = freeze(target)
+        if number is None:
+            raise self.error(node, f"{name!r} is a {type(target).__name__}; from "
+                                   "outside, a scalar function can use numbers, tuples "
+                                   "of numbers, and functions in calls. Pass anything "
+                                   "else as an argument")
+        return number
+
+    def resolved(self, node: ast.expr) -> Any:
+        """The Python object that a name or a dotted name outside stands for."""
+        if isinstance(node, ast.Attribute):
+            owner = self.resolved(node.value)
+            if not hasattr(owner, node.attr):
+                raise self.error(node, f"{ast.unparse(node.value)!r} has no attribute "
+                                       f"{node.attr!r}")
+            return getattr(owner, node.attr)
+        if not isinstance(node, ast.Name):
+            raise self.error(node, f"only a function's name can be called. {ALLOWED}")
+        if node.id in self.env or node.id in self.assigned:
+            raise self.error(node, f"{node.id!r} is a number here, not a function or "
+                                   "module")
+        try:
+            return self.outside[node.id]
+        except KeyError:
+            raise self.error(node, f"name {node.id!r} is not defined") from None
+
+    def attribute(self, node: ast.Attribute, stem: str) -> Values:
+        root: ast.expr = node
+        while isinstance(root, ast.Attribute):
+            root = root.value
+        if isinstance(root, ast.Name) and root.id not in self.env:
+            return self.frozen(node, self.resolved(node), ast.unparse(node))
+        if node.attr not in _PARTS:
+            raise self.error(node, f"a number has no attribute {node.attr!r} here; "
+                                   "it has real and imag")
+        return self.emitter.emit(node.attr, self.value(node.value), stem=stem)
+
+    def packed(self, node: ast.Tuple, stem: str) -> Values:
+        return tuple(self.values(e) for e in node.elts)
+
+    def binary(self, node: ast.BinOp, stem: str) -> Values:
+        op = _BINARY.get(type(node.op))
+        if op is None:
+            raise self.error(node, f"the operator {words(node.op)} is not part of the "
+                                   f"scalar language. {ALLOWED}")
+        args = self.value(node.left), self.value(node.right)
+        return apply(self.emitter, Operation(op), args, stem=stem)
+
+    def unary(self, node: ast.UnaryOp, stem: str) -> Values:
+        if isinstance(node.op, ast.Not):
+            return self.emitter.emit("logical_not", self.condition(node.operand),
+                                     stem=stem)
+        target = Operation(_UNARY[type(node.op)])
+        return apply(self.emitter, target, (self.value(node.operand),), stem=stem)
+
+    def comparison(self, node: ast.Compare, stem: str) -> Values:
+        """``a < b < c`` is ``a < b and b < c`` with `b` computed once."""
+        left = self.value(node.left)
+        found: Value | None = None
+        for op, right in zip(node.ops, node.comparators, strict=True):
+            name = _COMPARISON.get(type(op))
+            if name is None:
+                raise self.error(node, f"{words(op)} is not part of the scalar "
+                                       "language; compare with < <= > >= == !=")
+            shared: list[Value] = [left]
+
+            def compare(name: str = name, right: ast.expr = right,
+                        shared: list[Value] = shared) -> Value:
+                shared.append(self.value(right))
+                return self.emitter.emit(name, *shared)
+
+            found = compare() if found is None else self.both(ast.And(), found, compare)
+            left = shared[1]
+        assert found is not None
+        return found
+
+    def boolean(self, node: ast.BoolOp, stem: str) -> Values:
+        found = self.value(node.values[0])
+        for other in node.values[1:]:
+            found = self.both(node.op, found, lambda other=other: self.value(other))
+        return found
+
+    def both(self, op: ast.boolop, first: Value, second: Callable[[], Value]) -> Value:
+        """``first and second()``, or ``or``; branches only where it must."""
+        truth = self.emitter.truth(first)
+        if isinstance(truth, Number):
+            return second() if truth.value is isinstance(op, ast.And) else first
+        with self.emitter.region() as body:
+            other = second()
+        if _guarded(body):
+            return self.choose(op, truth, Block(tuple(body), (other,)), first)
+        self.emitter.statements.extend(body)
+        if self.emitter.is_bool(first) and self.emitter.is_bool(other):
+            name = "logical_and" if isinstance(op, ast.And) else "logical_or"
+            return self.emitter.emit(name, first, other)
+        pair = (other, first) if isinstance(op, ast.And) else (first, other)
+        return self.emitter.emit("select", truth, *pair)
+
+    def choose(self, op: ast.boolop, truth: Value, run: Block, first: Value) -> Value:
+        """Run the second operand of ``and`` or ``or`` only where Python does."""
+        skip = Block((), (first,))
+        blocks = (run, skip) if isinstance(op, ast.And) else (skip, run)
+        return self.emitter.branch(truth, *blocks, ("t",))[0]
+
+    def ternary(self, node: ast.IfExp, stem: str) -> Values:
+        truth = self.condition(node.test)
+        if isinstance(truth, Number):
+            return self.values(node.body if truth.value else node.orelse, stem)
+        with self.branch() as (then, _):
+            a = self.values(node.body)
+        with self.branch() as (orelse, _):
+            b = self.values(node.orelse)
+        (merged,) = self.merge(node, truth, (then, orelse), {stem: (a, b)})
+        return merged
+
+    def merge(self, node: ast.AST, truth: Value,
+              bodies: tuple[list[Statement], list[Statement]],
+              pairs: Mapping[str, tuple[Values, Values]]) -> list[Values]:
+        """An If whose branches are `bodies`; the pairs by name, each made one."""
+        then: list[Value] = []
+        orelse: list[Value] = []
+        stems: list[str] = []
+        shapes = [self._pair(node, name, a, b, then, orelse, stems)
+                  for name, (a, b) in pairs.items()]
+        results: Sequence[str] = ()
+        if stems or any(_guarded(b) for b in bodies):
+            results = self.emitter.branch(
+                truth, Block(tuple(bodies[0]), tuple(then)),
+                Block(tuple(bodies[1]), tuple(orelse)), stems)
+        if results:
+            statement = self.emitter.statements[-1]
+            assert isinstance(statement, If)
+            self.emitter.note(statement)
+        return [fill(shape, results) for shape in shapes]
+
+    def _pair(self, node: ast.AST, name: str, a: Values, b: Values, then: list[Value],
+              orelse: list[Value], stems: list[str]) -> Values:
+        """Where the merged value is found: a value, or the number of a result."""
+        if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
+            return tuple(self._pair(node, name, x, y, then, orelse, stems)
+                         for x, y in zip(a, b, strict=True))
+        if isinstance(a, tuple) or isinstance(b, tuple):
+            raise self.error(node, self.mismatch(name, a, b))
+        if a == b:
+            return a
+        then.append(a)
+        orelse.append(b)
+        stems.append(name)
+        return len(stems) - 1
+
+    def mismatch(self, name: str, a: Values, b: Values) -> str:
+        """What to say of two branches that give values of different shape."""
+        return (f"the branches give {name!r} as {_shape(a)} and as {_shape(b)}; "
+                "make them the same")
+
+    def subscript(self, node: ast.Subscript, stem: str) -> Values:
+        if isinstance(node.slice, ast.Slice):
+            raise self.error(node, "slices are not part of the scalar language; index "
+                                   "with as many integers as the array has axes")
+        whole, index = self.values(node.value), self.values(node.slice)
+        if not isinstance(whole, tuple):
+            if isinstance(whole, Number):
+                raise self.error(node, "a number cannot be indexed")
+            return self.emitter.emit("load", whole, *leaves(index), stem=stem)
+        try:
+            return whole[index.value]
+        except (AttributeError, TypeError, IndexError):
+            raise self.error(node, f"a tuple of {len(whole)} is indexed by an integer "
+                                   "literal in its range") from None
+
+    def call(self, node: ast.Call, stem: str) -> Values:
+        target = self.resolved(node.func)
+        args, keywords = self.arguments(node)
+        op = operation(target)
+        if op is not None:
+            if keywords:
+                raise self.error(node, f"{ast.unparse(node.func)}() takes no keywords "
+                                       "in a scalar function")
+            return self.checked(node, lambda: apply(self.emitter, op, args, stem=stem))
+        function = function_of(target)
+        if function is None and not isinstance(target, FunctionType):
+            raise self.error(node, f"{ast.unparse(node.func)}() is not part of the "
+                                   f"scalar language. {ALLOWED}")
+        bound = self.checked(node, lambda: self.matched(node, target, args, keywords))
+        results = self.emitter.call(function or self.parse(target), *bound)
+        return results[0] if len(results) == 1 else results
+
+    def arguments(self, node: ast.Call) -> tuple[tuple[Value, ...], dict[str, Value]]:
+        """Positional and keyword arguments, each a single value."""
+        if any(isinstance(a, ast.Starred) for a in node.args) or any(
+                k.arg is None for k in node.keywords):
+            raise self.error(node, "*args and **kwargs are not part of the scalar "
+                                   "language; write the arguments out")
+        return (tuple(self.value(a) for a in node.args),
+                {str(k.arg): self.value(k.value) for k in node.keywords})
+
+    def matched(self, node: ast.Call, target: Any, args: tuple[Value, ...],
+                keywords: dict[str, Value]) -> list[Value]:
+        """The arguments in the order of the parameters, defaults filled in."""
+        bound = signature(target).bind(*args, **keywords)
+        given = set(bound.arguments)
+        bound.apply_defaults()
+        return [v if p in given else self.frozen(node, v, f"default of {p}")
+                for p, v in bound.arguments.items()]
+
+    def checked(self, node: ast.Call, act: Callable[[], Any]) -> Any:
+        """``act()``, with a wrong number of arguments reported at `node`."""
+        try:
+            return act()
+        except TypeError as error:
+            raise self.error(node, f"{ast.unparse(node.func)}(): {error}") from None
+
+
+def fill(shape: Values, results: Sequence[Value]) -> Values:
+    """`shape` with every integer replaced by the result of that number."""
+    if isinstance(shape, tuple):
+        return tuple(fill(s, results) for s in shape)
+    return results[shape] if isinstance(shape, int) else shape
+
+
+def _shape(values: Values) -> str:
+    if not isinstance(values, tuple):
+        return "one number"
+    return f"a tuple of {len(values)}" if values else "nothing"
+
+
+def words(node: ast.AST) -> str:
+    """The kind of `node` as one writes it in a message."""
+    return _WORDS.get(type(node).__name__, type(node).__name__)
+
+
+_WORDS = {
+    "Lambda": "a lambda inside the function", "List": "a list", "Dict": "a dict",
+    "Set": "a set", "JoinedStr": "an f-string", "ListComp": "a comprehension",
+    "GeneratorExp": "a generator", "NamedExpr": "the operator :=", "Await": "await",
+    "Yield": "yield", "Starred": "*unpacking", "MatMult": "@", "In": "in",
+    "NotIn": "not in", "Is": "is", "IsNot": "is not", "Try": "try", "With": "with",
+    "Raise": "raise", "Assert": "assert", "Delete": "del", "Import": "import",
+    "ImportFrom": "import", "Global": "global", "Nonlocal": "nonlocal",
+    "ClassDef": "a class", "FunctionDef": "a function inside the function",
+    "Match": "match", "AsyncFunctionDef": "async", "DictComp": "a comprehension",
+    "SetComp": "a comprehension", "Slice": "a slice",
+}
+
+_HANDLERS: dict[type[ast.expr], Callable[..., Values]] = {
+    ast.Constant: Expressions.constant, ast.Name: Expressions.name,
+    ast.Attribute: Expressions.attribute, ast.Tuple: Expressions.packed,
+    ast.BinOp: Expressions.binary, ast.UnaryOp: Expressions.unary,
+    ast.Compare: Expressions.comparison, ast.BoolOp: Expressions.boolean,
+    ast.IfExp: Expressions.ternary, ast.Subscript: Expressions.subscript,
+    ast.Call: Expressions.call,
+}

@@ -1,0 +1,127 @@
+"""Where a Python function is written: its syntax tree, and errors that point into it.
+
+The whole file is parsed and the definition found by position, so that lambdas and
+nested functions need no guessing about indentation or line ends.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import linecache
+from collections import ChainMap
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from functools import lru_cache
+from types import CodeType, FunctionType
+from typing import Any
+
+from ..errors import ScalarSyntaxError
+
+__all__ = ["Definition", "Source", "definition", "namespace", "parameters"]
+
+
+@dataclass(frozen=True)
+class Source:
+    """A text and the file it came from."""
+
+    file: str
+    text: str
+
+    def line(self, number: int) -> str:
+        """The line `number`, counted from 1, without its indentation."""
+        lines = self.text.splitlines()
+        return lines[number - 1].strip() if 0 < number <= len(lines) else ""
+
+    def error(self, where: ast.AST | int, message: str) -> ScalarSyntaxError:
+        """An error at a node or at a line number, not raised yet."""
+        number = where if isinstance(where, int) else getattr(where, "lineno", 0)
+        text = self.line(number)
+        error = ScalarSyntaxError(f"{message}\n    {text}\n")
+        error.filename, error.lineno, error.text = self.file, number, text
+        if not isinstance(where, int) and hasattr(where, "col_offset"):
+            indent = self.text.splitlines()[number - 1 : number]
+            stripped = len(indent[0]) - len(indent[0].lstrip()) if indent else 0
+            error.offset = max(1, where.col_offset - stripped + 1)
+        return error
+
+
+@dataclass(frozen=True)
+class Definition:
+    """A function as written: its tree and the text it stands in."""
+
+    name: str
+    node: ast.FunctionDef | ast.Lambda
+    source: Source
+
+
+@lru_cache(maxsize=32)
+def _tree(text: str) -> ast.Module:
+    return ast.parse(text)
+
+
+def definition(pyfunc: Any) -> Definition:
+    """Find the source of a Python function.
+
+    Raises
+    ------
+    OSError
+        There is no source (REPL, ``python -c``, ``exec``), or it has changed.
+    TypeError
+        `pyfunc` is not written in Python.
+    """
+    if not isinstance(pyfunc, FunctionType):
+        raise TypeError(f"{pyfunc!r} is not a Python function")
+    code = pyfunc.__code__
+    linecache.checkcache(code.co_filename)
+    text = "".join(linecache.getlines(code.co_filename, pyfunc.__globals__))
+    found = [n for n in _functions(text) if _is(n, code)]
+    if len(found) > 1:
+        found = [n for n in found if _spans(n, code)]
+    if len(found) != 1:
+        raise OSError(f"no source of {pyfunc.__qualname__}")
+    name = "lambda_" if isinstance(found[0], ast.Lambda) else code.co_name
+    return Definition(name, found[0], Source(code.co_filename, text))
+
+
+def _functions(text: str) -> list[ast.FunctionDef | ast.Lambda]:
+    try:
+        tree = _tree(text)
+    except SyntaxError:  # an IPython cell with magics, or a file half edited
+        return []
+    return [n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.Lambda))]
+
+
+def _is(node: ast.FunctionDef | ast.Lambda, code: CodeType) -> bool:
+    """Whether `code` can have been compiled from `node`."""
+    first, name = node.lineno, "<lambda>"
+    if isinstance(node, ast.FunctionDef):
+        first = min([first, *(d.lineno for d in node.decorator_list)])
+        name = node.name
+    expected = tuple(parameters(node))
+    return (code.co_name == name and code.co_firstlineno == first
+            and code.co_varnames[: len(expected)] == expected)
+
+
+def _spans(node: ast.FunctionDef | ast.Lambda, code: CodeType) -> bool:
+    """Whether instructions of `code` cover the body of a lambda exactly."""
+    body = node.body[-1] if isinstance(node.body, list) else node.body
+    span = (body.lineno, body.end_lineno, body.col_offset, body.end_col_offset)
+    return span in set(code.co_positions())
+
+
+def parameters(node: ast.FunctionDef | ast.Lambda) -> list[str]:
+    """Names of the parameters in the order of a code object, ``*args`` left out."""
+    a = node.args
+    return [p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs)]
+
+
+def namespace(pyfunc: FunctionType) -> Mapping[str, Any]:
+    """What the free names of `pyfunc` stand for: closure, globals, builtins."""
+    closure: dict[str, Any] = {}
+    cells = zip(pyfunc.__code__.co_freevars, pyfunc.__closure__ or (), strict=True)
+    for name, cell in cells:
+        with suppress(ValueError):  # a name that is not assigned yet
+            closure[name] = cell.cell_contents
+    return ChainMap(closure, pyfunc.__globals__, vars(builtins))

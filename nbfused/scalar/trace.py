@@ -1,0 +1,184 @@
+"""Scalar functions without a source: run once on symbols that record what happens."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
+
+from ..errors import ScalarSyntaxError
+from .clean import clean
+from .emit import Emitter
+from .ir import Block, Function, Value
+from .resolve import Operation, apply, freeze, operation
+
+__all__ = ["Symbol", "trace"]
+
+_NO_BRANCH = ("the source of this function is not available, so it was run once on "
+              "symbols, and a symbol has no truth: control flow that depends on a value "
+              "needs the source. Define the function in a file, or use nf.where instead "
+              "of if, max() and min()")
+
+
+def _line() -> int:
+    """The line of the traced function that runs now, or 0."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__") == __name__:
+        frame = frame.f_back
+    return frame.f_lineno if frame is not None else 0
+
+
+class Symbol:
+    """A number that is not known yet; what is done with it is written down."""
+
+    __slots__ = ("emitter", "value")
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, emitter: Emitter, value: Value) -> None:
+        self.emitter, self.value = emitter, value
+
+    def __nbfused_op__(self, name: str, args: Sequence[Any]) -> Any:
+        """Record the operation `name`; how the vocabulary defers to symbols."""
+        return self.record(Operation(name), args)
+
+    def record(self, target: Operation, args: Sequence[Any]) -> Any:
+        """``target(*args)`` as a symbol, or None where it has no result."""
+        self.emitter.line = _line()
+        values = tuple(_value(self.emitter, a) for a in args)
+        result = apply(self.emitter, target, values)
+        return None if isinstance(result, tuple) else Symbol(self.emitter, result)
+
+    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any,
+                        **keywords: Any) -> Any:
+        target = operation(ufunc)
+        if target is None or method != "__call__" or keywords:
+            raise _error(f"np.{ufunc.__name__} is not part of the scalar language")
+        return self.record(target, inputs)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, keywords: Any) -> Any:
+        target = operation(func)
+        if target is None or keywords:
+            raise _error(f"np.{func.__name__} is not part of the scalar language")
+        return self.record(target, args)
+
+    def __getitem__(self, index: Any) -> Any:
+        where = index if isinstance(index, tuple) else (index,)
+        return self.record(Operation("load"), (self, *where))
+
+    def __bool__(self) -> NoReturn:
+        raise _error(_NO_BRANCH)
+
+    def __iter__(self) -> NoReturn:
+        raise _error("a number cannot be unpacked or looped over")
+
+    def __index__(self) -> NoReturn:
+        raise _error("range() and indices that depend on a value need the source: "
+                     "define the function in a file")
+
+    def __float__(self) -> NoReturn:
+        raise _error("float() and the functions of math need the source of the "
+                     "function: define it in a file, or use nf.exp or np.exp instead "
+                     "of math.exp, and so on")
+
+    __int__ = __complex__ = __float__
+
+    def __round__(self, digits: int | None = None) -> Any:
+        if digits is not None:
+            raise _error("round() takes one argument in a scalar function")
+        return self.record(Operation("rint"), (self,))
+
+    @property
+    def real(self) -> Any:
+        """The real part."""
+        return self.record(Operation("real"), (self,))
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary part."""
+        return self.record(Operation("imag"), (self,))
+
+
+def _binary(op: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    def forward(self: Symbol, other: Any) -> Any:
+        return self.record(Operation(op), (self, other))
+
+    def reflected(self: Symbol, other: Any) -> Any:
+        return self.record(Operation(op), (other, self))
+
+    return forward, reflected
+
+
+def _unary(op: str) -> Callable[[Symbol], Any]:
+    return lambda self: self.record(Operation(op), (self,))
+
+
+def _define_operators() -> None:
+    for name, op in {"add": "add", "sub": "sub", "mul": "mul", "truediv": "div",
+                     "floordiv": "floordiv", "mod": "mod", "pow": "pow", "and": "and",
+                     "or": "or", "xor": "xor", "lshift": "lshift",
+                     "rshift": "rshift"}.items():
+        forward, reflected = _binary(op)
+        setattr(Symbol, f"__{name}__", forward)
+        setattr(Symbol, f"__r{name}__", reflected)
+    for name in ("lt", "le", "gt", "ge", "eq", "ne"):
+        setattr(Symbol, f"__{name}__", _binary(name)[0])
+    for name in ("neg", "pos", "abs", "invert"):
+        setattr(Symbol, f"__{name}__", _unary(name))
+    for name in ("floor", "ceil", "trunc"):
+        setattr(Symbol, f"__{name}__", _unary(name))
+
+
+_define_operators()
+
+
+def _error(message: str) -> ScalarSyntaxError:
+    error = ScalarSyntaxError(message)
+    error.lineno = _line()
+    return error
+
+
+def _value(emitter: Emitter, target: Any) -> Value:
+    """The value of what the traced function computed with."""
+    if isinstance(target, Symbol):
+        if target.emitter is not emitter:
+            raise _error("a value of another function is used here; pass it as argument")
+        return target.value
+    number = freeze(target)
+    if number is None or isinstance(number, tuple):
+        raise _error(f"expected numbers, got a {type(target).__name__}")
+    return number
+
+
+def trace(pyfunc: Callable[..., Any], parameters: Sequence[str]) -> Function:
+    """The scalar function that `pyfunc` computes, found by running it once.
+
+    Parameters
+    ----------
+    pyfunc : callable
+        Called with a `Symbol` for each parameter.
+    parameters : sequence of str
+        The names of its parameters.
+
+    Returns
+    -------
+    Function
+        Without control flow: that needs the source.
+
+    Raises
+    ------
+    ScalarSyntaxError
+        It branches on a value, or calls what cannot take a symbol.
+    """
+    emitter = Emitter(parameters)
+    symbols = [Symbol(emitter, p) for p in parameters]
+    result = pyfunc(*symbols)
+    results = result if isinstance(result, tuple) else (result,)
+    if result is None:
+        results = ()
+    yields = tuple(_value(emitter, r) for r in results)
+    name = getattr(pyfunc, "__name__", "function").replace("<lambda>", "lambda_")
+    code = getattr(pyfunc, "__code__", None)
+    return clean(Function(name, tuple(parameters),
+                          Block(tuple(emitter.statements), yields),
+                          getattr(code, "co_filename", ""),
+                          getattr(code, "co_firstlineno", 0)))
