@@ -40,6 +40,8 @@ _CAST_NAMES = frozenset({
     *_CASTS.values(), "float16", "bfloat16", "float32", "float64", "complex64",
     "complex128", *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64))})
 
+_CONSTANTS = {"range": range, "inf": math.inf, "nan": math.nan, "pi": math.pi}
+
 #: The fewest operands of the operations on raw arrays.
 _RAW = {"load": 2, "atomic_add": 3}
 
@@ -56,8 +58,8 @@ class Vocabulary(dict[str, Any]):
     """Names as definitions inside the package use them: each is an operation."""
 
     def __missing__(self, name: str) -> Any:
-        if name == "range":
-            return range
+        if name in _CONSTANTS:
+            return _CONSTANTS[name]
         if name in _CAST_NAMES:
             return Operation("cast", name)
         op = {"where": "select", **_BUILTINS}.get(name, name)
