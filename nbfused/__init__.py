@@ -1,0 +1,34 @@
+"""nbfused: fused, differentiable array kernels in Python.
+
+One Python scalar function becomes a CPU kernel, a CUDA kernel, its own derivative, the
+epilogue of a matrix product and the map of a reduction.  `nbfused.ops` holds the
+operations that come with it.
+"""
+
+from __future__ import annotations
+
+from . import config as _config
+from .arrays import DeviceArray, array, empty, from_dlpack, full, to_numpy, zeros
+from .launches import trace_launches
+from .op import (
+    contraction, elementwise, func, index, reduction, row, size, stage,
+)
+from .registry import backends, enable, register, use_backend
+from .scalar.language import *
+from .variable import Variable
+from .version import __version__
+from . import cache, ops, testing
+from .transforms import (
+    Function, checkpoint, custom_vjp, grad, jvp, no_grad, value_and_grad, vjp,
+)
+
+config = _config.config
+enable(config.backend)
+
+__all__ = [
+    "DeviceArray", "Function", "Variable", "__version__", "array", "backends", "cache",
+    "checkpoint", "config", "contraction", "custom_vjp", "elementwise", "empty",
+    "from_dlpack", "full", "func", "grad", "index", "jvp", "no_grad", "ops", "reduction",
+    "register", "row", "size", "stage", "to_numpy", "trace_launches", "use_backend",
+    "value_and_grad", "vjp", "zeros",
+]

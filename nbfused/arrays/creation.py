@@ -159,6 +159,7 @@ def from_dlpack(x: Any, *, device: str | None = None, copy: bool | None = None) 
 def _refuse_tracked(library: Library, x: Any) -> None:
     """Refuse to lose a gradient that another library would expect to flow."""
     if library.tracks(x):
+        library.describe(x, "x")  # of a tracer there is more to say
         raise KernelTypeError(
             f"x: a {type(x).__name__} of {library.name} that is being differentiated; "
             "its gradient would be lost; use x.detach() or its like first")

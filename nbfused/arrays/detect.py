@@ -11,7 +11,7 @@ from ..errors import KernelTypeError
 from .description import Array, Library
 from .host import NUMPY
 
-__all__ = ["describe", "is_array", "library_of"]
+__all__ = ["describe", "dtype_of", "is_array", "library_of"]
 
 
 def describe(x: Any, name: str = "x") -> Array:
@@ -143,3 +143,9 @@ _KNOWN: dict[tuple[str, str], Callable[[], Library]] = {
 }
 
 _FOUND: dict[type, Library | None] = {}
+
+
+def dtype_of(x: Any) -> np.dtype:
+    """The NumPy dtype of an array of any library, or of a Variable."""
+    dtype = getattr(x, "dtype", None)
+    return dtype if isinstance(dtype, np.dtype) else describe(x).dtype

@@ -84,14 +84,15 @@ def describe_dlpack(x: Any, name: str, library: Library = FOREIGN) -> Array:
     KernelTypeError
         If it refuses, or what it gives has no kernels.
     """
-    kind, index = x.__dlpack_device__()
-    device = device_name(int(kind), int(index), name)
     try:
+        kind, index = x.__dlpack_device__()
+        device = device_name(int(kind), int(index), name)
         capsule = _capsule(x, device)
         tensor = read(capsule, name)
+    except KernelTypeError:
+        raise
     except (BufferError, RuntimeError, TypeError, ValueError) as error:
-        if isinstance(error, KernelTypeError):
-            raise
+        # JAX: an array that was deleted, or lies on several devices.
         raise KernelTypeError(
             f"{name}: {type(x).__name__} does not export its memory: {error}"
         ) from error
@@ -142,11 +143,12 @@ def interface_stream(interface: dict[str, Any], name: str) -> int | None:
 
 
 def _ordinal(pointer: int) -> int:
-    """Ask the driver for the device: the interface does not say."""
+    """Ask the driver for the device, which the interface does not name."""
     try:
         from cuda.bindings import driver
-    except ImportError:
+
+        attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
+        error, device = driver.cuPointerGetAttribute(attribute, pointer)
+    except Exception:  # no bindings or no driver: several packages have their own
         return 0
-    attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-    error, device = driver.cuPointerGetAttribute(attribute, pointer)
-    return int(device) if error == driver.CUresult.CUDA_SUCCESS else 0
+    return 0 if int(error) else int(device)

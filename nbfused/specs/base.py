@@ -1,18 +1,30 @@
-"""What all specs share: how a derivative is written down."""
+"""What all specs share: hashing, and how a derivative is written down."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
 
     from ..scalar.types import Type
 
-__all__ = ["Pullback", "Ref", "Shape", "Spec", "Step"]
+__all__ = ["Hashed", "Operand", "Program", "Pullback", "Ref", "Shape", "Spec", "Step"]
 
 Shape = tuple[int, ...]
+
+
+class Hashed:
+    """A frozen dataclass that computes its hash once: specs key every cache."""
+
+    def __hash__(self) -> int:
+        cached = self.__dict__.get("_hash")
+        if cached is None:
+            cached = hash((type(self).__name__,
+                           *(getattr(self, f.name) for f in fields(self))))  # type: ignore[arg-type]
+            self.__dict__["_hash"] = cached
+        return int(cached)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,16 +37,20 @@ class Ref:
     output: int = 0
 
 
-@dataclass(frozen=True, slots=True)
+#: What a step reads: an array, or a number that is passed by value.
+Operand = Ref | int | float
+
+
+@dataclass(frozen=True)
 class Step:
-    """Run `spec` on `inputs`; its outputs take the dtypes of the arrays `like`."""
+    """Run `spec` on `inputs`; each output takes the dtype of the array `like`."""
 
     spec: Spec
-    inputs: tuple[Ref, ...]
-    like: tuple[Ref, ...]
+    inputs: tuple[Operand, ...]
+    like: tuple[Ref | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Pullback:
     """A derivative as a straight line of specs.
 
@@ -42,11 +58,13 @@ class Pullback:
     ----------
     forward
         The spec to run in the primal's place: the same results first, then what
-        must be saved (a reduction's state, a product's accumulator).
+        must be saved (a reduction's state, a product's accumulator).  Its own
+        pullback has itself as forward.
     steps
         What the backward pass runs, in order.
     results
-        Per input, the array that holds its cotangent, or None.
+        Per input, the array that holds its cotangent, or None where it is zero.
+        Its dtype may still differ from the input's.
     """
 
     forward: Spec
@@ -56,11 +74,19 @@ class Pullback:
     def keeps(self, source: str) -> frozenset[int]:
         """Indices of the primal's inputs or outputs whose data the steps read."""
         return frozenset(r.index for s in self.steps for r in s.inputs
-                         if r.source == source)
+                         if isinstance(r, Ref) and r.source == source)
 
 
 class Spec(Protocol):
     """A skeleton filled with scalar functions."""
+
+    @property
+    def name(self) -> str:
+        """For kernels and messages."""
+
+    @property
+    def kernel(self) -> Spec:
+        """The spec without what only moves strides (axes, permutations)."""
 
     def out_shapes(self, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
         """Shapes of the outputs for these input shapes; `ShapeError` if they clash."""
@@ -68,6 +94,40 @@ class Spec(Protocol):
     def result_types(self, types: tuple[Type, ...]) -> tuple[np.dtype, ...]:
         """Dtypes of the outputs, NumPy's rules (NEP 50)."""
 
+    def typed(self, types: tuple[Type, ...], outputs: tuple[np.dtype, ...] = ()) -> Any:
+        """The record that a backend prints, every value typed."""
+
     def vjp(self, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
             present: tuple[bool, ...]) -> Pullback:
         """Cotangents of the inputs that `needs` marks, from the present ones."""
+
+
+@dataclass
+class Program:
+    """Steps under construction."""
+
+    steps: list[Step] = field(default_factory=list)
+
+    def run(self, spec: Spec, *inputs: Operand,
+            like: tuple[Ref | None, ...] = (None,)) -> tuple[Ref, ...]:
+        """Append a step; its outputs."""
+        self.steps.append(Step(spec, inputs, like))
+        index = len(self.steps) - 1
+        return tuple(Ref("step", index, k) for k in range(len(like)))
+
+    def extend(self, steps: tuple[Step, ...], replace: dict[Ref, Ref]) -> dict[Ref, Ref]:
+        """Append another program's steps with its references replaced.
+
+        Returns the map of references, the steps' own included.
+        """
+        table = dict(replace)
+
+        def operand(r: Any) -> Any:
+            return table.get(r, r) if isinstance(r, Ref) else r
+
+        for index, s in enumerate(steps):
+            outs = self.run(s.spec, *map(operand, s.inputs),
+                            like=tuple(map(operand, s.like)))
+            for k, out in enumerate(outs):
+                table[Ref("step", index, k)] = out
+        return table

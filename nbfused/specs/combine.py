@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import lru_cache
 
-if TYPE_CHECKING:
-    from ..scalar.ir import Function
+from ..scalar.ir import Block, Function
+from ..scalar.parse import parse_definition
+from .base import Hashed
+from .functions import compose, identity
 
-__all__ = ["COMBINES", "Combine"]
+__all__ = ["COMBINES", "Combine", "sum_combine"]
 
 
 @dataclass(frozen=True)
-class Combine:
+class Combine(Hashed):
     """An associative, commutative way to combine a (tuple) state.
 
     Attributes
@@ -23,6 +26,15 @@ class Combine:
         Two states (first ``a``'s parts, then ``b``'s) to one.
     identity
         For each part: ``"0"``, ``"1"``, ``"lowest"``, ``"highest"``.
+    finish
+        The state to the values that a reader of the reduction sees.
+    cotangent
+        The map's results, the state of `saving`, a cotangent for each part of the
+        state: to a cotangent for each of the map's results.  None: not
+        differentiable.
+    saving
+        A combine with a richer state, whose first parts are this one's, that the
+        derivative needs; None: this state is enough.
     widen
         Keep the state in `numpy.sum`'s accumulator type (int8 -> int64).
     """
@@ -31,8 +43,141 @@ class Combine:
     lift: Function
     merge: Function
     identity: tuple[str, ...]
+    finish: Function
+    cotangent: Function | None = None
+    saving: Combine | None = None
     indexed: bool = False
     widen: bool = False
 
+    __hash__ = Hashed.__hash__
 
-COMBINES: dict[str, Combine] = {}
+    @property
+    def arity(self) -> int:
+        """How many values the map gives."""
+        return len(self.lift.params) - self.indexed
+
+
+@lru_cache(maxsize=64)
+def sum_combine(arity: int = 1) -> Combine:
+    """Sums of `arity` values in one pass."""
+    a, b, g = ([f"{s}{k}" for k in range(arity)] for s in "abg")
+    merge = compose("add", (*a, *b), lambda w: tuple(
+        w.let("add", x, y) for x, y in zip(a, b, strict=True)))
+    m = [f"m{k}" for k in range(arity)]
+    cotangent = Function("sum_cotangent", (*m, *a, *g), Block((), tuple(g)))
+    return Combine("sum", identity(arity), merge, ("0",) * arity, identity(arity),
+                   cotangent, widen=True)
+
+
+#: Maximum and minimum: a tie shares the cotangent equally, so does NaN among NaNs.
+_EXTREME = """
+def merge(a, ca, b, cb):
+    if a != a:
+        return (a, ca + cb) if b != b else (a, ca)
+    if b != b:
+        return b, cb
+    if a == b:
+        return a, ca + cb
+    return (a, ca) if a {op} b else (b, cb)
+"""
+_SHARE = """
+def cotangent(m, value, count, g, gc):
+    return g / count if m == value or (m != m and value != value) else 0.0
+"""
+_ARG = """
+def merge(a, ia, b, ib):
+    if a != a:
+        return (b, ib) if b != b and ib < ia else (a, ia)
+    if b != b:
+        return b, ib
+    if a == b:
+        return (a, ia) if ia < ib else (b, ib)
+    return (a, ia) if a {op} b else (b, ib)
+"""
+_PROD = """
+def cotangent(m, value, zeros, nonzero, g, gz, gn):
+    if zeros == 0:
+        return g * nonzero / m
+    return g * nonzero if zeros == 1 and m == 0 else 0.0
+"""
+_LOGSUMEXP = """
+def merge(a, sa, b, sb):
+    top = max(a, b)
+    if top == -inf or top == inf:
+        return top, sa * (1.0 if a == top else 0.0) + sb * (1.0 if b == top else 0.0)
+    return top, sa * exp(a - top) + sb * exp(b - top)
+"""
+#: For functions of ``top + log(total)`` only, whose parts' cotangents agree.
+_SOFTMAX = """
+def cotangent(m, top, total, g, gt):
+    return gt if m == top else gt * exp(m - top)
+"""
+_WELFORD = """
+def merge(na, a, ma, nb, b, mb):
+    n = na + nb
+    w = nb / n if n > 0.0 else 0.0
+    d = b - a
+    return n, a + d * w, ma + mb + d * d * na * w
+"""
+_MOMENTS = """
+def cotangent(m, n, mean, squares, gn, g, gs):
+    return g / n + 2.0 * (m - mean) * gs
+"""
+
+
+def _extreme(name: str, op: str, bound: str) -> Combine:
+    counted = Combine(
+        name, parse_definition("def lift(m): return m, 1.0"),
+        parse_definition(_EXTREME.format(op=op)), (bound, "0"),
+        parse_definition("def finish(value, count): return value"),
+        parse_definition(_SHARE))
+    plain = parse_definition(f"def merge(a, b): return {name}(a, b)")
+    return Combine(name, identity(), plain, (bound,), identity(), saving=counted)
+
+
+def _arg(name: str, op: str, bound: str) -> Combine:
+    return Combine(name, parse_definition("def lift(m, index): return m, index"),
+                   parse_definition(_ARG.format(op=op)), (bound, "0"),
+                   parse_definition("def finish(value, index): return index"),
+                   indexed=True)
+
+
+def _prod() -> Combine:
+    lift = parse_definition(
+        "def lift(m): return m, 1 if m == 0 else 0, m if m != 0 else 1")
+    merge = parse_definition(
+        "def merge(a, za, na, b, zb, nb): return a * b, za + zb, na * nb")
+    finish = parse_definition("def finish(a, z, n): return a")
+    counted = Combine("prod", lift, merge, ("1", "0", "1"), finish,
+                      parse_definition(_PROD), widen=True)
+    plain = parse_definition("def merge(a, b): return a * b")
+    return Combine("prod", identity(), plain, ("1",), identity(), saving=counted,
+                   widen=True)
+
+
+def _build() -> Mapping[str, Combine]:
+    logsumexp = Combine(
+        "logsumexp", parse_definition("def lift(m): return float(m), 1.0"),
+        parse_definition(_LOGSUMEXP), ("lowest", "0"),
+        parse_definition("def finish(top, total): return top + log(total)"),
+        parse_definition(_SOFTMAX))
+    welford = Combine(
+        "welford", parse_definition("def lift(m): return 1.0, float(m), 0.0"),
+        parse_definition(_WELFORD), ("0", "0", "0"),
+        parse_definition("def finish(n, mean, squares): return mean, squares / n"),
+        parse_definition(_MOMENTS))
+    both = parse_definition("def merge(a, b): return a and b")
+    either = parse_definition("def merge(a, b): return a or b")
+    truth = parse_definition("def lift(m): return m != 0")
+    return {
+        "sum": sum_combine(1), "prod": _prod(), "logsumexp": logsumexp,
+        "welford": welford,
+        "max": _extreme("max", ">", "lowest"), "min": _extreme("min", "<", "highest"),
+        "argmax": _arg("argmax", ">", "lowest"),
+        "argmin": _arg("argmin", "<", "highest"),
+        "all": Combine("all", truth, both, ("1",), identity()),
+        "any": Combine("any", truth, either, ("0",), identity()),
+    }
+
+
+COMBINES: Mapping[str, Combine] = _build()

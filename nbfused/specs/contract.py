@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import numpy as np
+import numpy as np
 
-    from ..scalar.ir import Function
-    from ..scalar.types import Typed
+from ..scalar.build import Builder
+from ..scalar.ir import Function, Value
+from ..scalar.types import Typed, compute_dtype, promote, specialize
+from .base import Hashed, Pullback, Shape
+from .functions import compose
+from .shapes import contract_shapes
+
+if TYPE_CHECKING:
+    from ..scalar.types import Type
 
 __all__ = ["Contract", "TypedContract"]
 
 
 @dataclass(frozen=True)
-class Contract:
+class Contract(Hashed):
     """``out = epilogue(sum_k prologue_a(A) * prologue_b(B), *extras)``.
 
     Attributes
@@ -30,6 +37,8 @@ class Contract:
         A scalar function of one value for each operand, or None.
     out_axes
         How the result is permuted when it is stored, as in `numpy.transpose`.
+    saves
+        Whether the last output is the accumulator, for the derivative.
     """
 
     subscripts: str
@@ -37,6 +46,78 @@ class Contract:
     kinds: tuple[str, ...] = ()
     prologues: tuple[Function | None, Function | None] = (None, None)
     out_axes: tuple[int, ...] | None = None
+    saves: bool = False
+
+    __hash__ = Hashed.__hash__
+
+    @property
+    def name(self) -> str:
+        """For kernels and messages."""
+        return f"contract_{self.epilogue.name}"
+
+    @property
+    def kernel(self) -> Contract:
+        """The same without subscripts and permutation: they are in the strides."""
+        return _kernel(self)
+
+    def out_shapes(self, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
+        """The permuted shape of the product, for each output."""
+        extras = [s for s, k in zip(shapes[2:], self.kinds, strict=True)
+                  if k == "element"]
+        shape = contract_shapes(self.subscripts, shapes[0], shapes[1], extras,
+                                self.out_axes)
+        return (shape,) * len(self.epilogue.results)
+
+    def _prologue(self, which: int, dtype: Type) -> Typed | None:
+        f = self.prologues[which]
+        return None if f is None else specialize(f, (dtype,))
+
+    def _accumulated(self, types: tuple[Type, ...]) -> np.dtype:
+        """Dtype of the product before the epilogue, as numpy.matmul's."""
+        operands = [f.results[0] if f else types[k]
+                    for k, f in enumerate(self._prologue(k, types[k]) for k in (0, 1))]
+        return np.dtype(promote(*operands))  # type: ignore[arg-type]
+
+    def _epilogue(self, types: tuple[Type, ...]) -> Typed:
+        return specialize(self.epilogue, (self._accumulated(types), *types[2:]))
+
+    def result_types(self, types: tuple[Type, ...]) -> tuple[np.dtype, ...]:
+        """By NumPy's rules for matmul, then for the epilogue."""
+        return self._epilogue(types).results
+
+    def typed(self, types: tuple[Type, ...],
+              outputs: tuple[np.dtype, ...] = ()) -> TypedContract:
+        """Every function typed."""
+        accumulator = compute_dtype(self._accumulated(types))
+        return TypedContract(
+            (self._prologue(0, types[0]), self._prologue(1, types[1])),
+            self._epilogue(types), self.kinds, accumulator)
+
+    def vjp(self, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
+            present: tuple[bool, ...]) -> Pullback:
+        """A Map for the epilogue, then two Contracts."""
+        from .contract_vjp import contract_vjp
+
+        return contract_vjp(self, needs, shapes, present)
+
+
+@lru_cache(maxsize=1024)
+def _kernel(spec: Contract) -> Contract:
+    return replace(spec, subscripts="mk,kn->mn", out_axes=None, saves=False)
+
+
+@lru_cache(maxsize=1024)
+def saving(spec: Contract) -> Contract:
+    """The same results, then the accumulator."""
+    if spec.saves:
+        return spec
+
+    def build(b: Builder) -> tuple[Value, ...]:
+        params = spec.epilogue.params
+        return (*b.call(spec.epilogue, *params), params[0])
+
+    epilogue = compose(spec.epilogue.name, spec.epilogue.params, build)
+    return replace(spec, epilogue=epilogue, saves=True)
 
 
 @dataclass(frozen=True)

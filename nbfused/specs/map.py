@@ -3,17 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ..scalar.differentiate import vjp
+from ..scalar.ir import Function, used_params
+from ..scalar.types import Typed, Weak, compute_dtype, specialize
+from .base import Hashed, Program, Pullback, Ref, Shape
+from .elements import Argument, pull
+from .functions import trim
+from .shapes import broadcast_shapes
+from .view import unbroadcast
+
 if TYPE_CHECKING:
-    from ..scalar.ir import Function
-    from ..scalar.types import Typed
+    import numpy as np
+
+    from ..scalar.types import Type
 
 __all__ = ["Map", "TypedMap"]
 
+#: Kinds of parameters that are not inputs of the call.
+IMPLICIT = ("index", "size", "scatter")
+
 
 @dataclass(frozen=True)
-class Map:
+class Map(Hashed):
     """``outputs[i] = function(inputs[i], ...)``.
 
     Attributes
@@ -24,16 +38,169 @@ class Map:
         For each parameter of `function`: ``"element"`` (an array, broadcast),
         ``"scalar"`` (a number given at call time), ``"raw"`` (an array that the
         function indexes itself, ``load(raw, i, j, …)`` with as many integers as it has
-        dimensions), ``"index"`` (the flat C-order index
-        of the point) or ``"size"`` (the number of points).  The last two are not
-        inputs of the call.
-    raw_outputs
-        Parameters of kind ``"raw"`` that the function writes with ``atomic_add``.
+        dimensions), ``"index"`` (the flat C-order index of the point), ``"size"`` (the
+        number of points) or ``"scatter"`` (a further output, zero at first, that the
+        function adds to with ``atomic_add``).  The last three are not inputs.
+    scatter_shapes
+        The shape of each scatter output, which come after the results.
     """
 
     function: Function
     kinds: tuple[str, ...]
-    raw_outputs: tuple[str, ...] = ()
+    scatter_shapes: tuple[Shape, ...] = ()
+
+    __hash__ = Hashed.__hash__
+
+    @property
+    def name(self) -> str:
+        """For kernels and messages."""
+        return self.function.name
+
+    @property
+    def kernel(self) -> Map:
+        """The same function with neutral scatter shapes."""
+        if not self.scatter_shapes:
+            return self
+        return Map(self.function, self.kinds,
+                   tuple((0,) * len(s) for s in self.scatter_shapes))
+
+    def out_shapes(self, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
+        """The broadcast shape for each result, then the scatter outputs'."""
+        full = self.extent(shapes)
+        return (*(full for _ in self.function.results), *self.scatter_shapes)
+
+    def extent(self, shapes: tuple[Shape, ...]) -> Shape:
+        """The shape that the function runs over."""
+        return broadcast_shapes([s for s, k in zip(shapes, self._inputs(), strict=True)
+                                 if k == "element"])
+
+    def _inputs(self) -> tuple[str, ...]:
+        return tuple(k for k in self.kinds if k not in IMPLICIT)
+
+    def _types(self, types: tuple[Type, ...],
+               scatter: tuple[np.dtype, ...]) -> tuple[Type, ...]:
+        given, added = iter(types), iter(scatter)
+        return tuple(Weak("int") if k in ("index", "size")
+                     else next(added) if k == "scatter" else next(given)
+                     for k in self.kinds)
+
+    def result_types(self, types: tuple[Type, ...]) -> tuple[np.dtype, ...]:
+        """By NumPy's rules; a scatter output accumulates in a computing dtype."""
+        scatter = self._scatter_types(types)
+        return (*specialize(self.function, self._types(types, scatter)).results,
+                *scatter)
+
+    def _scatter_types(self, types: tuple[Type, ...]) -> tuple[np.dtype, ...]:
+        from ..scalar.types import promote
+
+        if not self.scatter_shapes:
+            return ()
+        strong = [t for t in types if not isinstance(t, Weak) and t.kind in "fcV"]
+        common = compute_dtype(promote(*(strong or types)))  # type: ignore[arg-type]
+        return (common,) * len(self.scatter_shapes)
+
+    def typed(self, types: tuple[Type, ...],
+              outputs: tuple[np.dtype, ...] = ()) -> TypedMap:
+        """The function with every value typed."""
+        count = len(self.scatter_shapes)
+        scatter = outputs[len(outputs) - count:] if count and outputs \
+            else self._scatter_types(types)
+        return TypedMap(specialize(self.function, self._types(types, scatter)),
+                        self.kinds)
+
+    def vjp(self, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
+            present: tuple[bool, ...]) -> Pullback:
+        """A Map for inputs of the full shape, a Reduce for broadcast ones."""
+        return _vjp(self, needs, shapes, present)
+
+
+@lru_cache(maxsize=4096)
+def _vjp(spec: Map, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
+         present: tuple[bool, ...]) -> Pullback:
+    results = len(spec.function.results)
+    slots = _slots(spec, needs, shapes, present[results:])
+    wrt = tuple(need for need, _ in slots)
+    raw = tuple(p for p, k in zip(spec.function.params, spec.kinds, strict=True)
+                if k in ("raw", "scatter"))
+    function, outs = _derivative(spec, wrt, present[:results], raw)
+    full = spec.extent(shapes)
+    arguments = _arguments(spec, function, slots, outs, present, full)
+    flat = [k for k, w in enumerate(wrt) if w and spec.kinds[k] == "element"]
+    raws = [k for k, w in enumerate(wrt) if w and spec.kinds[k] == "raw"]
+    program = Program()
+    targets = [(arguments[k].ref, slots[k][1]) for k in flat]
+    if raws:
+        buffers = [(arguments[k].ref, slots[k][1]) for k in raws]
+        refs = _scatter(program, function, arguments, targets, buffers, full)
+    else:
+        refs = pull(program, function, arguments, targets, full)
+    found = dict(zip((*flat, *raws), refs, strict=True))
+    return Pullback(spec, tuple(program.steps), tuple(
+        found.get(k) for k, kind in enumerate(spec.kinds) if kind not in IMPLICIT))
+
+
+def _slots(spec: Map, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
+           scattered: tuple[bool, ...]) -> list[tuple[bool, Shape]]:
+    """For each parameter, whether its derivative matters, and its shape."""
+    given = iter(zip(needs, shapes, strict=True))
+    outputs = iter(zip(scattered, spec.scatter_shapes, strict=True))
+    return [next(outputs) if k == "scatter" else (False, ()) if k in IMPLICIT
+            else next(given) for k in spec.kinds]
+
+
+def _derivative(spec: Map, wrt: tuple[bool, ...], present: tuple[bool, ...],
+                raw: tuple[str, ...]) -> tuple[Function, bool]:
+    """The derivative, read from the outputs where that saves reading inputs."""
+    plain = vjp(spec.function, wrt, present, False, raw)
+    if raw:
+        return plain, False
+    arity = len(spec.kinds)
+    smart = vjp(spec.function, wrt, present, True, raw)
+    reads = sum(u for u, k in zip(used_params(plain), spec.kinds, strict=False)
+                if k == "element")
+    fewer = sum(u for u, k in zip(used_params(smart)[:arity], spec.kinds, strict=True)
+                if k == "element")
+    return (smart, True) if fewer < reads else (plain, False)
+
+
+def _arguments(spec: Map, function: Function, slots: list[tuple[bool, Shape]],
+               outs: bool, present: tuple[bool, ...], full: Shape) -> list[Argument]:
+    """What the derivative's parameters are, in its own order."""
+    found: list[Argument] = []
+    inputs = 0
+    for kind, (_, shape) in zip(spec.kinds, slots, strict=True):
+        implicit = kind in IMPLICIT
+        found.append(Argument("", kind, None if implicit else Ref("input", inputs),
+                              shape))
+        inputs += not implicit
+    results = len(spec.function.results)
+    if outs:
+        found += [Argument("", "element", Ref("output", k), full)
+                  for k in range(results)]
+    found += [Argument("", "element", Ref("cotangent", k), full)
+              for k in range(results) if present[k]]
+    outputs = iter(range(results, results + len(spec.scatter_shapes)))
+    for kind, (need, shape) in zip(spec.kinds, slots, strict=True):
+        if kind == "raw" and need:
+            found.append(Argument("", "scatter"))
+        if kind == "scatter":
+            ref = Ref("cotangent", next(outputs))
+            found += [Argument("", "raw", ref, shape)] if need else []
+    return [Argument(p, a.kind, a.ref, a.shape)
+            for p, a in zip(function.params, found, strict=True)]
+
+
+def _scatter(program: Program, function: Function, arguments: list[Argument],
+             targets: list, buffers: list, full: Shape) -> list[Ref]:
+    """One Map that stores the elementwise cotangents and adds the scattered ones."""
+    function, used = trim(function)
+    kept = [a for a, u in zip(arguments, used, strict=True) if u]
+    spec = Map(function, tuple(a.kind for a in kept), tuple(s for _, s in buffers))
+    like = tuple(ref for ref, _ in (*targets, *buffers))
+    outs = program.run(spec, *(a.ref for a in kept if a.ref is not None), like=like)
+    flat = [unbroadcast(program, o, full, shape, ref)
+            for o, (ref, shape) in zip(outs, targets, strict=False)]
+    return [*flat, *outs[len(targets):]]
 
 
 @dataclass(frozen=True)

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING
+
+from ..scalar.ir import Function, Literal
+from ..scalar.types import Typed, Weak, compute_dtype, specialize
+from .base import Hashed, Pullback, Shape
+from .combine import Combine
+from .shapes import row_shapes
+from .state import State, state_of
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..scalar.ir import Function, Literal
-    from ..scalar.types import Typed
-    from .combine import Combine
+    from ..scalar.types import Type
 
 __all__ = ["Out", "Row", "Stage", "TypedOut", "TypedRow", "TypedStage"]
 
 
 @dataclass(frozen=True)
-class Stage:
+class Stage(Hashed):
     """A reduction of each row to the values `names`.
 
     `map` reads inputs, names of earlier stages, ``index`` (the column) and ``size``
     (the number of columns) by parameter name; so does `post`, whose first
-    parameters are the state.
+    parameters are the state.  `detach` stops derivatives (softmax's maximum).
     """
 
     names: tuple[str, ...]
@@ -30,9 +36,16 @@ class Stage:
     post: Function
     detach: bool = False
 
+    __hash__ = Hashed.__hash__
+
+    @property
+    def wired(self) -> tuple[str, ...]:
+        """The parameters of `post` after the state."""
+        return self.post.params[len(self.combine.identity):]
+
 
 @dataclass(frozen=True)
-class Out:
+class Out(Hashed):
     """An output: ``"element"`` (one value for each element), ``"row"`` (one for each
     row), ``"column"`` (`function` summed over the rows) or ``"scalar"`` (summed over
     all elements).  `function` wires its parameters by name and has one result."""
@@ -40,16 +53,90 @@ class Out:
     kind: str
     function: Function
 
+    __hash__ = Hashed.__hash__
+
 
 @dataclass(frozen=True)
-class Row:
+class Row(Hashed):
     """Inputs (`kinds`: element, row, column, scalar), `stages` in order, `outs`."""
 
+    title: str
     inputs: tuple[str, ...]
     kinds: tuple[str, ...]
     stages: tuple[Stage, ...]
     outs: tuple[Out, ...]
     axis: int = -1
+
+    __hash__ = Hashed.__hash__
+
+    @property
+    def name(self) -> str:
+        """For kernels and messages."""
+        return self.title
+
+    @property
+    def kernel(self) -> Row:
+        """The same along the last axis: the strides say which one."""
+        return self if self.axis == -1 else _kernel(self)
+
+    def out_shapes(self, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
+        """A shape for each output, by its kind."""
+        return row_shapes(self.kinds, shapes, tuple(o.kind for o in self.outs),
+                          self.axis, self.inputs)
+
+    def result_types(self, types: tuple[Type, ...]) -> tuple[np.dtype, ...]:
+        """By NumPy's rules."""
+        return tuple(f.results[0] for f in _typed(self, types)[2])
+
+    def typed(self, types: tuple[Type, ...],
+              outputs: tuple[np.dtype, ...] = ()) -> TypedRow:
+        """Every function typed."""
+        states, posts, outs, dtypes = _typed(self, types)
+        stages = tuple(
+            TypedStage(s.names, t.element, t.merge, p, t.identity, t.dtypes)
+            for s, t, p in zip(self.stages, states, posts, strict=True))
+        typed_outs = tuple(TypedOut(o.kind, f, compute_dtype(f.results[0]))
+                           for o, f in zip(self.outs, outs, strict=True))
+        return TypedRow(self.inputs, self.kinds, stages, typed_outs, dtypes)
+
+    def vjp(self, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
+            present: tuple[bool, ...]) -> Pullback:
+        """A Row again: it runs the stages, then their derivatives, in one launch."""
+        from .row_vjp import row_vjp
+
+        return row_vjp(self, needs, present)
+
+
+@lru_cache(maxsize=1024)
+def _kernel(spec: Row) -> Row:
+    return replace(spec, axis=-1)
+
+
+@lru_cache(maxsize=4096)
+def _typed(spec: Row, types: tuple[Type, ...]) -> tuple[
+        tuple[State, ...], tuple[Typed, ...], tuple[Typed, ...], dict[str, np.dtype]]:
+    """States and posts of the stages, outs, and the computing dtype of each name."""
+    scope: dict[str, Type] = dict(zip(spec.inputs, types, strict=True))
+    scope |= {"index": Weak("int"), "size": Weak("int")}
+    states: list[State] = []
+    posts: list[Typed] = []
+    for s in spec.stages:
+        state = state_of(s.map, tuple(scope[p] for p in s.map.params), s.combine)
+        post = specialize(s.post, (*state.logical, *(scope[p] for p in s.wired)))
+        scope |= dict(zip(s.names, post.results, strict=True))
+        states.append(state)
+        posts.append(post)
+    outs = tuple(specialize(o.function, tuple(scope[p] for p in o.function.params))
+                 for o in spec.outs)
+    dtypes: dict[str, np.dtype] = {}
+    for typed in (*(s.element for s in states), *posts, *outs):
+        for p in typed.function.params:
+            if isinstance(scope.get(p), Weak):
+                dtypes[p] = typed.dtypes[p]
+    for name, t in scope.items():
+        if not isinstance(t, Weak):
+            dtypes[name] = compute_dtype(t)
+    return tuple(states), tuple(posts), outs, dtypes
 
 
 @dataclass(frozen=True)

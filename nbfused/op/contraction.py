@@ -1,0 +1,95 @@
+"""`contraction`: a product of two arrays with a scalar function as epilogue."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+from ..errors import KernelTypeError
+from ..scalar.ir import Function
+from ..specs import Contract
+from ..specs.functions import identity
+from ..tape import apply
+from .base import bind, check_operand, kind_of, only
+from .elementwise import Func
+from .scalar import scalar_function
+
+__all__ = ["Contraction", "contract", "contraction"]
+
+
+@lru_cache(maxsize=1024)
+def _spec(subscripts: str, epilogue: Function, kinds: tuple[str, ...],
+          prologues: tuple[Function | None, Function | None],
+          out_axes: tuple[int, ...] | None) -> Contract:
+    return Contract(subscripts, epilogue, kinds, prologues, out_axes)
+
+
+def contract(subscripts: str, a: Any, b: Any, extras: Sequence[Any] = (), *,
+             epilogue: Function | None = None,
+             prologues: tuple[Function | None, Function | None] = (None, None),
+             out_axes: tuple[int, ...] | None = None, out: Any = None,
+             names: tuple[str, ...] = ("a", "b"), what: str = "contract") -> Any:
+    """Run a `Contract`: what all products share."""
+    function = identity() if epilogue is None else epilogue
+    if len(function.params) != 1 + len(extras):
+        raise KernelTypeError(
+            f"{what}: the epilogue {function.name}({', '.join(function.params)}) takes "
+            f"the product and {len(function.params) - 1} more, got {len(extras)} "
+            "extras; pass as many")
+    names = (*names, *(f"extras[{k}]" for k in range(2 + len(extras) - len(names))))
+    for x, name in zip((a, b, *extras), names, strict=True):
+        check_operand(x, what, name)
+    for x, name in ((a, names[0]), (b, names[1])):
+        if kind_of(x) != "element":
+            raise KernelTypeError(f"{what}: '{name}' must be an array, got the number "
+                                  f"{x!r}; multiply by it instead")
+    spec = _spec(subscripts, function, tuple(map(kind_of, extras)), prologues, out_axes)
+    outs = out if isinstance(out, tuple) or out is None else (out,)
+    return only(apply(spec, [a, b, *extras], out=outs, names=names))
+
+
+class Contraction(Func):
+    """A product of two arrays; the function is the epilogue on each of its elements.
+
+    Its first parameter is the accumulated product; the others are arrays that
+    broadcast to the result, or numbers.
+    """
+
+    def __init__(self, pyfunc: Callable[..., Any], subscripts: str) -> None:
+        super().__init__(pyfunc)
+        self.subscripts = subscripts
+
+    def __call__(self, a: Any, b: Any, *args: Any, out: Any = None,
+                 **kwargs: Any) -> Any:
+        """The product of `a` and `b`, then the epilogue with the other arguments."""
+        values = bind(self.signature, self.__name__, (a, *args), kwargs)
+        names = tuple(self.signature.parameters)
+        return contract(self.subscripts, a, b, values[1:], epilogue=self.function,
+                        out=out, names=("a", "b", *names[1:]), what=self.__name__)
+
+
+def contraction(subscripts: str) -> Callable[[Callable[..., Any]], Contraction]:
+    """Make a scalar function the epilogue of a product.
+
+    Parameters
+    ----------
+    subscripts : str
+        As in `numpy.einsum`, two operands; ``...`` are broadcast batch axes.
+
+    Examples
+    --------
+    >>> import numpy as np, nbfused as nf
+    >>> @nf.contraction("mk,kn->mn")
+    ... def matmul_add_relu(acc, bias):
+    ...     return max(acc + bias, 0.0)
+    >>> matmul_add_relu(np.eye(2), np.array([[1.0, -2.0], [-3.0, 4.0]]), 1.0)
+    array([[2., 0.],
+           [0., 5.]])
+    """
+    return lambda pyfunc: Contraction(pyfunc, subscripts)
+
+
+def epilogue_of(given: Any, what: str = "epilogue") -> Function | None:
+    """The scalar function given as epilogue, None for none."""
+    return None if given is None else scalar_function(given, what)

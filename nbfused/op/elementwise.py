@@ -1,0 +1,179 @@
+"""`elementwise` and `func`: scalar functions that users write."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import cached_property, lru_cache, update_wrapper
+from typing import Any, overload
+
+import numpy as np
+
+from ..scalar.ir import Block, Function, Let
+from ..scalar.parse import parse
+from ..specs import Map
+from ..tape import apply
+from .base import bind, kind_of, only
+from .source import source
+
+__all__ = ["Elementwise", "Func", "cast", "elementwise", "func"]
+
+
+class Func:
+    """A scalar function: callable from other scalar functions, and as plain Python.
+
+    Attributes
+    ----------
+    function : nbfused.scalar.ir.Function
+        What it was parsed to, at first use.
+    """
+
+    def __init__(self, pyfunc: Callable[..., Any]) -> None:
+        self.pyfunc = pyfunc
+        self.signature = inspect.signature(pyfunc)
+        update_wrapper(self, pyfunc)
+        self.__name__ = pyfunc.__name__
+
+    @cached_property
+    def function(self) -> Function:
+        """The parsed function."""
+        return parse(self.pyfunc)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.pyfunc(*args, **kwargs)
+
+    def source(self, kind: str = "primal") -> str:
+        """Text of ``"primal"``, ``"vjp"``, ``"jvp"`` or ``"numba"``."""
+        return source(self.function, kind)
+
+    def __repr__(self) -> str:
+        return f"<nbfused {type(self).__name__.lower()} {self.__name__}{self.signature}>"
+
+
+class Elementwise(Func):
+    """A scalar function over arrays, with NumPy's broadcasting and promotion.
+
+    Arguments that are Python numbers are passed by value and are weak (NEP 50): a new
+    value never recompiles.  Usable as an epilogue, a prologue, a reduction's map, and
+    inside other scalar functions.
+
+    Attributes
+    ----------
+    nin, nout, nargs : int
+        As of a NumPy ufunc.
+    """
+
+    def __init__(self, pyfunc: Callable[..., Any]) -> None:
+        super().__init__(pyfunc)
+        self._specs: dict[tuple[str, ...], Map] = {}
+
+    @property
+    def nin(self) -> int:
+        """Number of inputs."""
+        return len(self.signature.parameters)
+
+    @cached_property
+    def nout(self) -> int:
+        """Number of outputs."""
+        return len(self.function.results)
+
+    @property
+    def nargs(self) -> int:
+        """Inputs and outputs."""
+        return self.nin + self.nout
+
+    def spec(self, kinds: tuple[str, ...]) -> Map:
+        """The Map for arguments of these kinds (``"element"``, ``"scalar"``)."""
+        found = self._specs.get(kinds)
+        if found is None:
+            found = self._specs[kinds] = Map(self.function, kinds)
+        return found
+
+    def __call__(self, *args: Any, out: Any = None, dtype: Any = None,
+                 **kwargs: Any) -> Any:
+        """Apply to arrays and numbers.
+
+        Parameters
+        ----------
+        *args
+            Arrays of one library on one device, Variables, or numbers.
+        out : array or tuple of arrays, optional
+            Where to store; one for each output.
+        dtype : dtype, optional
+            Of the outputs.
+
+        Returns
+        -------
+        array or tuple of arrays
+            Of the library of the inputs.
+        """
+        for a in args:
+            if hasattr(a, "__nbfused_trace__"):
+                return only(a.__nbfused_trace__(self.function, args))
+        values = bind(self.signature, self.__name__, args, kwargs)
+        outs = out if isinstance(out, tuple) or out is None else (out,)
+        dtypes = None if dtype is None else (np.dtype(dtype),) * self.nout
+        return only(apply(self.spec(tuple(map(kind_of, values))), values, out=outs,
+                          dtypes=dtypes, names=tuple(self.signature.parameters)))
+
+
+@overload
+def elementwise(pyfunc: Callable[..., Any]) -> Elementwise: ...
+@overload
+def elementwise() -> Callable[[Callable[..., Any]], Elementwise]: ...
+def elementwise(pyfunc: Callable[..., Any] | None = None) -> Any:
+    """Make a scalar function an operation on arrays.
+
+    Parameters
+    ----------
+    pyfunc : callable
+        A function of scalars in the scalar language; several results as a tuple.
+
+    Returns
+    -------
+    Elementwise
+
+    Examples
+    --------
+    >>> import numpy as np, nbfused as nf
+    >>> @nf.elementwise
+    ... def squared_diff(x, y):
+    ...     return (x - y) * (x - y)
+    >>> squared_diff(np.arange(3.0), 1.0)
+    array([1., 0., 1.])
+    """
+    return Elementwise if pyfunc is None else Elementwise(pyfunc)
+
+
+def func(pyfunc: Callable[..., Any]) -> Func:
+    """Mark a scalar function that other scalar functions call.
+
+    Examples
+    --------
+    >>> import nbfused as nf
+    >>> @nf.func
+    ... def gate(x, beta):
+    ...     return x * nf.sigmoid(beta * x)
+    >>> gate(0.0, 1.0)
+    0.0
+    """
+    return Func(pyfunc)
+
+
+@lru_cache(maxsize=64)
+def cast(dtype: str) -> Elementwise:
+    """The operation that converts to a dtype."""
+
+    def astype(x: Any) -> Any:
+        return x
+
+    return _Cast(astype, dtype)
+
+
+class _Cast(Elementwise):
+    """An identity whose result has a given dtype."""
+
+    def __init__(self, pyfunc: Callable[..., Any], dtype: str) -> None:
+        super().__init__(pyfunc)
+        body = Block((Let(("y",), "cast", ("x",), dtype),), ("y",))
+        self.__dict__["function"] = Function(f"as_{dtype}", ("x",), body)

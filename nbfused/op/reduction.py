@@ -1,0 +1,170 @@
+"""`reduction`: a map, a way to combine, a function of the result."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..errors import KernelTypeError, ShapeError
+from ..scalar.build import Builder
+from ..scalar.ir import Function, Value
+from ..scalar.parse import parse
+from ..specs import COMBINES, Combine, Reduce
+from ..specs.functions import compose, identity
+from ..specs.shapes import normalize_axes
+from ..tape import apply
+from .base import bind, kind_of, only
+from .elementwise import Func
+from .scalar import scalar_function
+
+__all__ = ["Reduction", "reduction"]
+
+
+class Reduction(Func):
+    """A reduction over axes, with NumPy's keywords."""
+
+    def __init__(self, pyfunc: Callable[..., Any], combine: str | Callable[..., Any],
+                 post: Callable[..., Any] | None, identity: Any) -> None:
+        super().__init__(pyfunc)
+        self._combine, self._post, self._identity = combine, post, identity
+
+    @cached_property
+    def combine(self) -> Combine:
+        """How two states become one."""
+        if isinstance(self._combine, str):
+            if self._combine not in COMBINES:
+                raise ValueError(f"'combine' must be a function or one of "
+                                 f"{sorted(COMBINES)}, got {self._combine!r}")
+            return COMBINES[self._combine]
+        return user_combine(scalar_function(self._combine), self._identity)
+
+    @cached_property
+    def post(self) -> Function:
+        """The finished state, then ``size`` and numbers by name, to the results."""
+        finish = self.combine.finish
+        if self._post is None:
+            return finish
+        post = scalar_function(self._post)
+        values = len(finish.results)
+        rest = post.params[values:]
+
+        def build(b: Builder) -> tuple[Value, ...]:
+            return b.call(post, *b.call(finish, *finish.params), *rest)
+
+        return compose(post.name, (*finish.params, *rest), build)
+
+    @lru_cache(maxsize=256)  # noqa: B019 - ops live as long as the program
+    def spec(self, kinds: tuple[str, ...], axes: tuple[int, ...] | None, keepdims: bool,
+             dtype: str | None) -> Reduce:
+        """The Reduce for arguments of these kinds."""
+        map_ = self.function if dtype is None else cast_results(self.function, dtype)
+        if self.combine.arity != len(map_.results):
+            raise KernelTypeError(
+                f"{self.__name__}: combine '{self.combine.name}' takes "
+                f"{self.combine.arity} values, the map gives {len(map_.results)}")
+        return Reduce(map_, kinds, self.combine, self.post, axes, keepdims)
+
+    def __call__(self, *args: Any, axis: Any = None, keepdims: bool = False,
+                 dtype: Any = None, out: Any = None, **kwargs: Any) -> Any:
+        """Reduce arrays.
+
+        Parameters
+        ----------
+        *args
+            Arrays that broadcast together, or numbers.
+        axis : int, tuple of int, optional
+            Default: all axes.
+        keepdims : bool
+            Keep the reduced axes with extent 1.
+        dtype : dtype, optional
+            Of the elements before they are combined, and so of the accumulator.
+        out : array, optional
+            Where to store.
+
+        Raises
+        ------
+        numpy.exceptions.AxisError
+            `axis` is out of range.
+        ValueError
+            An axis is repeated, or nothing to reduce and no identity (max, min).
+        """
+        values = bind(self.signature, self.__name__, args, kwargs)
+        shapes = [np.shape(v) if not hasattr(v, "shape") else tuple(v.shape)
+                  for v in values]
+        kinds = tuple(map(kind_of, values))
+        ndim = max((len(s) for s, k in zip(shapes, kinds, strict=True)
+                    if k == "element"), default=0)
+        axes = None if axis is None else tuple(sorted(normalize_axes(axis, ndim)))
+        name = None if dtype is None else np.dtype(dtype).name
+        spec = self.spec(kinds, axes, bool(keepdims), name)
+        self._check_extent(spec, shapes, axes)
+        outs = out if isinstance(out, tuple) or out is None else (out,)
+        return only(apply(spec, values, out=outs, names=tuple(self.signature.parameters)))
+
+    def _check_extent(self, spec: Reduce, shapes: list, axes: Any) -> None:
+        if not {"lowest", "highest"} & set(self.combine.identity) or \
+                self.combine.name == "logsumexp":
+            return
+        full = spec.extent(tuple(shapes))
+        reduced = range(len(full)) if axes is None else axes
+        if any(full[a] == 0 for a in reduced) and 0 not in [
+                n for a, n in enumerate(full) if a not in reduced]:
+            raise ShapeError(
+                f"{self.__name__}: nothing to reduce along axis {axes} of shape {full}, "
+                "and no identity; reduce over an axis that has elements")
+
+
+def user_combine(merge: Function, identity_: Any) -> Combine:
+    """A combine of one value from ``merge(a, b)`` and a neutral element."""
+    names = {0: "0", 1: "1", float("-inf"): "lowest", float("inf"): "highest"}
+    if identity_ not in names:
+        raise ValueError("'identity' of a user-given combine must be 0, 1, -inf or inf, "
+                         f"got {identity_!r}")
+    if len(merge.params) != 2 or len(merge.results) != 1:
+        raise KernelTypeError("'combine' must take two values and return one, got "
+                              f"{merge.name}({', '.join(merge.params)})")
+    return Combine(merge.name, identity(), merge, (names[identity_],), identity())
+
+
+@lru_cache(maxsize=1024)
+def cast_results(function: Function, dtype: str) -> Function:
+    """The same function with its results cast."""
+
+    def build(b: Builder) -> tuple[Value, ...]:
+        return tuple(b.let("cast", r, attr=dtype)
+                     for r in b.call(function, *function.params))
+
+    return compose(function.name, function.params, build)
+
+
+def reduction(*, combine: str | Callable[..., Any] = "sum",
+              post: Callable[..., Any] | None = None,
+              identity: Any = 0) -> Callable[[Callable[..., Any]], Reduction]:
+    """Make a scalar function the map of a reduction.
+
+    Parameters
+    ----------
+    combine : str or callable
+        ``"sum"``, ``"prod"``, ``"max"``, ``"min"``, ``"argmax"``, ``"argmin"``,
+        ``"logsumexp"``, ``"welford"`` (mean, then variance), ``"all"``, ``"any"``; or an
+        associative and commutative function of two values, without derivative.
+    post : callable, optional
+        A scalar function of the combined value, or values; a further parameter ``size``
+        is the number of elements reduced.
+    identity : number
+        The neutral element of a function given as `combine`: 0, 1, -inf or inf.
+
+    Examples
+    --------
+    >>> import math, numpy as np, nbfused as nf
+    >>> @nf.reduction(combine="sum", post=math.sqrt)
+    ... def l2norm(x):
+    ...     return x * x
+    >>> float(l2norm(np.array([3.0, 4.0])))
+    5.0
+    """
+    return lambda pyfunc: Reduction(pyfunc, combine, post, identity)

@@ -1,0 +1,249 @@
+"""`row`: reductions along one axis and a map, written as one nested function."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from ..errors import KernelTypeError, ScalarSyntaxError
+from ..scalar.build import Builder
+from ..scalar.ir import Function, Value, read
+from ..scalar.parse import parse
+from ..scalar.source import definition, namespace
+from ..specs import COMBINES, Out, Row, Stage
+from ..specs.functions import compose, pick, trim
+from ..specs.shapes import normalize_axis
+from ..tape import apply
+from .base import bind, is_number, only
+from .elementwise import Func
+from .scalar import scalar_function
+
+__all__ = ["RowOp", "index", "row", "size", "stage"]
+
+#: Names that every function of a row may use.
+IMPLICIT = ("index", "size")
+
+#: Stand-ins, so that a linter knows the names inside a row.
+index: Any = None
+size: Any = None
+
+
+@dataclass(frozen=True)
+class StageMark:
+    """An inner function that `stage` has marked."""
+
+    pyfunc: Callable[..., Any]
+    combine: str
+    post: Callable[..., Any] | None
+    detach: bool
+
+
+def stage(combine: str, *, post: Callable[..., Any] | None = None,
+          detach: bool = False) -> Callable[[Callable[..., Any]], StageMark]:
+    """Mark an inner function of a `row` as the map of a reduction along the row.
+
+    The function's name stands for the reduced value in the later functions.  Its
+    parameters are names: of inputs, of earlier stages, ``index`` (the column) or
+    ``size`` (the number of columns).
+
+    Parameters
+    ----------
+    combine : str
+        As in `reduction`.  ``"welford"`` gives two values: ``mean, variance = name``.
+    post : callable, optional
+        A function of the combined value, or values, then of names as above.
+    detach : bool
+        Let no derivative through (softmax's maximum).
+    """
+    if combine not in COMBINES:
+        raise ValueError(f"'combine' must be one of {sorted(COMBINES)}, got {combine!r}")
+    return lambda pyfunc: StageMark(pyfunc, combine, post, detach)
+
+
+class RowOp(Func):
+    """A function along one axis of its arguments, in one launch.
+
+    `kinds` names the parameters that are not elements: ``"row"`` for an array with one
+    value for each row, ``"column"`` for one value for each column.
+    """
+
+    def __init__(self, pyfunc: Callable[..., Any], kinds: Mapping[str, str]) -> None:
+        super().__init__(pyfunc)
+        unknown = set(kinds) - set(self.signature.parameters)
+        if unknown or set(kinds.values()) - {"row", "column", "element"}:
+            raise ValueError(f"{self.__name__}: kinds {dict(kinds)} must give 'row', "
+                             f"'column' or 'element' to parameters of {self.signature}")
+        self.kinds = dict(kinds)
+        self._specs: dict[tuple[tuple[str, ...], int], Row] = {}
+
+    @cached_property
+    def stages(self) -> tuple[Stage, ...]:
+        """The marked inner functions, in order."""
+        return self._read[0]
+
+    @cached_property
+    def outs(self) -> tuple[Function, ...]:
+        """What it returns, each a function of names."""
+        return self._read[1]
+
+    @cached_property
+    def function(self) -> Function:
+        """A row has no scalar function: it is no epilogue."""
+        raise KernelTypeError(f"{self.__name__} works on whole rows; it cannot be called "
+                              "inside a scalar function")
+
+    @cached_property
+    def _read(self) -> tuple[tuple[Stage, ...], tuple[Function, ...]]:
+        scope: dict[str, Any] = {n: n for n in (*self.signature.parameters, *IMPLICIT)}
+        stages: list[Stage] = []
+        for name, mark in _marks(self.pyfunc).items():
+            stages.append(_stage(name, mark, scope))
+            values = stages[-1].names
+            scope[name] = values[0] if len(values) == 1 else values
+        whole = _wired(parse(self.pyfunc, environment=_free(scope, self.signature)),
+                       scope)
+        outs = tuple(trim(pick(whole, [k]))[0] for k in range(len(whole.results)))
+        return tuple(stages), outs
+
+    def spec(self, kinds: tuple[str, ...], axis: int) -> Row:
+        """The Row for arguments of these kinds along `axis`."""
+        found = self._specs.get((kinds, axis))
+        if found is None:
+            given = dict(zip(self.signature.parameters, kinds, strict=True))
+            rows = {n for n, k in given.items() if k in ("row", "scalar")}
+            rows |= {n for s in self.stages for n in s.names} | {"size"}
+            outs = tuple(Out("row" if rows.issuperset(f.params) else "element", f)
+                         for f in self.outs)
+            found = Row(self.__name__, tuple(given), kinds, self.stages, outs, axis)
+            self._specs[kinds, axis] = found
+        return found
+
+    def __call__(self, *args: Any, axis: int = -1, out: Any = None,
+                 **kwargs: Any) -> Any:
+        """Apply along `axis`; the other axes are rows.
+
+        Returns
+        -------
+        array or tuple of arrays
+            Of the shape of the elements, or without `axis` for a result that is one
+            for each row.
+        """
+        values = bind(self.signature, self.__name__, args, kwargs)
+        names = tuple(self.signature.parameters)
+        kinds = tuple("scalar" if is_number(v) else self.kinds.get(n, "element")
+                      for v, n in zip(values, names, strict=True))
+        ndim = max((len(v.shape) for v, k in zip(values, kinds, strict=True)
+                    if k == "element"), default=0)
+        if not ndim:
+            raise KernelTypeError(f"{self.__name__}: expected an array of at least one "
+                                  "dimension as first argument; got "
+                                  f"{values[0]!r}")
+        outs = out if isinstance(out, tuple) or out is None else (out,)
+        spec = self.spec(kinds, normalize_axis(axis, ndim) - ndim)
+        return only(apply(spec, values, out=outs, names=names))
+
+
+def _marks(pyfunc: Callable[..., Any]) -> dict[str, StageMark]:
+    """The marked inner functions, executed where they stand."""
+    try:
+        found = definition(pyfunc)
+    except OSError as error:
+        raise ScalarSyntaxError(
+            f"the source of row '{pyfunc.__name__}' is not available, and its stages are "
+            "read from it; define it in a file") from error
+    marks: dict[str, StageMark] = {}
+    scope = dict(namespace(pyfunc))  # type: ignore[arg-type]
+    for node in found.node.body if isinstance(found.node, ast.FunctionDef) else ():
+        if isinstance(node, ast.FunctionDef):
+            code = compile(ast.Module([node], []), found.source.file, "exec")
+            exec(code, scope)  # the user's own decorators, in the user's namespace
+            mark = scope[node.name]
+            if not isinstance(mark, StageMark):
+                raise found.source.error(node, f"inner function {node.name} of a row "
+                                               "must be marked with @nf.stage(...)")
+            marks[node.name] = mark
+    return marks
+
+
+def _stage(name: str, mark: StageMark, scope: Mapping[str, Any]) -> Stage:
+    combine = COMBINES[mark.combine]
+    map_ = _wired(parse(mark.pyfunc, environment=dict(scope)), scope)
+    _check_names(name, map_, scope)
+    finish = combine.finish
+    post = finish
+    if mark.post is not None:
+        given = scalar_function(mark.post)
+        count = len(finish.results)
+        rest = given.params[count:]
+
+        def build(b: Builder) -> tuple[Value, ...]:
+            return b.call(given, *b.call(finish, *finish.params), *rest)
+
+        post = compose(given.name, (*finish.params, *rest), build)
+    values = len(post.results)
+    names = (name,) if values == 1 else tuple(f"{name}_{k}" for k in range(values))
+    return Stage(names, map_, combine, post, mark.detach)
+
+
+def _free(scope: Mapping[str, Any], signature: Any) -> dict[str, Any]:
+    """The names that are not parameters of the row itself."""
+    return {n: v for n, v in scope.items() if n not in signature.parameters}
+
+
+def _wired(function: Function, scope: Mapping[str, Any]) -> Function:
+    """`function` with the names of the scope that it reads among its parameters."""
+    known = [v for names in scope.values()
+             for v in (names if isinstance(names, tuple) else (names,))]
+    used = read(function.body)
+    free = [n for n in dict.fromkeys(known) if n in used and n not in function.params]
+    whole = Function(function.name, (*function.params, *free), function.body,
+                     function.pyfile, function.line)
+    return trim(whole)[0]
+
+
+def _check_names(name: str, function: Function, scope: Mapping[str, Any]) -> None:
+    unknown = [p for p in function.params if p not in scope and not any(
+        isinstance(v, tuple) and p in v for v in scope.values())]
+    if unknown:
+        raise ScalarSyntaxError(
+            f"stage '{name}' has a parameter '{unknown[0]}' that is neither an input nor "
+            f"an earlier stage; known: {', '.join(scope)}")
+
+
+def row(pyfunc: Callable[..., Any] | None = None, **kinds: str) -> Any:
+    """Make a nested function an operation along one axis.
+
+    Parameters
+    ----------
+    pyfunc : callable
+        Its inner functions, marked with `stage`, are reductions along the row; what it
+        returns is computed for each element.
+    **kinds : str
+        ``name="column"`` for an argument with one value for each column (a weight),
+        ``name="row"`` for one value for each row (a label).
+
+    Returns
+    -------
+    RowOp
+
+    Examples
+    --------
+    >>> import math, numpy as np, nbfused as nf
+    >>> @nf.row
+    ... def softmax(x):
+    ...     @nf.stage("max", detach=True)
+    ...     def top(x):
+    ...         return x
+    ...     @nf.stage("sum")
+    ...     def total(x, top):
+    ...         return math.exp(x - top)
+    ...     return math.exp(x - top) / total
+    >>> softmax(np.zeros((1, 4)))
+    array([[0.25, 0.25, 0.25, 0.25]])
+    """
+    if pyfunc is not None:
+        return RowOp(pyfunc, kinds)
+    return lambda pyfunc: RowOp(pyfunc, kinds)

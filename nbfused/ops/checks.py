@@ -1,0 +1,34 @@
+"""Checks of values, which wait for the device and so run on the cpu only, or under
+``NBFUSED_DEBUG=1``."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+from ..arrays import describe, to_numpy
+from ..config import config
+from ..variable import Variable
+from .reductions import max as largest
+from .reductions import min as smallest
+
+__all__ = ["check_range"]
+
+
+def check_range(indices: Any, low: int, high: int, message: str, *,
+                ignored: int | None = None,
+                error: type[Exception] = IndexError) -> None:
+    """Raise `error` if a value lies outside ``[low, high)``, `ignored` ones apart."""
+    data = indices.data if isinstance(indices, Variable) else indices
+    if not prod(data.shape) or not (describe(data).device == "cpu" or config.debug):
+        return
+    least, most = int(to_numpy(smallest(data))), int(to_numpy(largest(data)))
+    if low <= least and most < high:
+        return
+    host = to_numpy(data)
+    outside = (host < low) | (host >= high)
+    if ignored is not None:
+        outside &= host != ignored
+    if outside.any():
+        raise error(f"{message}: got {int(host[outside].flat[0])}, expected values in "
+                    f"[{low}, {high})")

@@ -1,0 +1,142 @@
+"""Comparisons, logic, selection."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..op import Case, elementwise, op
+from ..scalar import language as nb
+
+__all__ = [
+    "clip", "equal", "greater", "greater_equal", "isfinite", "isinf", "isnan", "less",
+    "less_equal", "logical_and", "logical_not", "logical_or", "maximum", "minimum",
+    "not_equal", "where",
+]
+
+ANY = Case(dtypes="biuf", smooth=False)
+
+
+@op(np.equal, ANY)
+@elementwise
+def equal(x, y):
+    """Whether ``x == y``, as bool."""
+    return x == y
+
+
+@op(np.not_equal, ANY)
+@elementwise
+def not_equal(x, y):
+    """Whether ``x != y``, as bool; NaN differs from everything."""
+    return x != y
+
+
+@op(np.less, ANY)
+@elementwise
+def less(x, y):
+    """Whether ``x < y``, as bool."""
+    return x < y
+
+
+@op(np.less_equal, ANY)
+@elementwise
+def less_equal(x, y):
+    """Whether ``x <= y``, as bool."""
+    return x <= y
+
+
+@op(np.greater, ANY)
+@elementwise
+def greater(x, y):
+    """Whether ``x > y``, as bool."""
+    return x > y
+
+
+@op(np.greater_equal, ANY)
+@elementwise
+def greater_equal(x, y):
+    """Whether ``x >= y``, as bool."""
+    return x >= y
+
+
+@op(np.logical_and, ANY)
+@elementwise
+def logical_and(x, y):
+    """Whether both are nonzero, as bool."""
+    return np.logical_and(x, y)
+
+
+@op(np.logical_or, ANY)
+@elementwise
+def logical_or(x, y):
+    """Whether one is nonzero, as bool."""
+    return np.logical_or(x, y)
+
+
+@op(np.logical_not, ANY)
+@elementwise
+def logical_not(x):
+    """Whether it is zero, as bool."""
+    return np.logical_not(x)
+
+
+@op(np.isnan, Case(smooth=False))
+@elementwise
+def isnan(x):
+    """Whether it is NaN, as bool."""
+    return nb.isnan(x)
+
+
+@op(np.isinf, Case(smooth=False))
+@elementwise
+def isinf(x):
+    """Whether it is inf or -inf, as bool."""
+    return nb.isinf(x)
+
+
+@op(np.isfinite, Case(smooth=False))
+@elementwise
+def isfinite(x):
+    """Whether it is neither NaN nor infinite, as bool."""
+    return nb.isfinite(x)
+
+
+@op(np.maximum, Case(domains=((-3.0, 3.0),), dtypes="biuf"))
+@elementwise
+def maximum(x, y):
+    """The larger one; NaN if either is.  A tie shares the derivative half and half."""
+    return max(x, y)
+
+
+@op(np.minimum, Case(domains=((-3.0, 3.0),), dtypes="biuf"))
+@elementwise
+def minimum(x, y):
+    """The smaller one; NaN if either is.  A tie shares the derivative half and half."""
+    return min(x, y)
+
+
+@op(lambda condition, x, y: np.where(condition != 0, x, y),
+    Case(domains=((-2, 2, int), (-3.0, 3.0)), dtypes="iuf"))
+@elementwise
+def where(condition, x, y):
+    """`x` where `condition` holds (is nonzero), else `y`.
+
+    Both are computed; the derivative goes to the one that was taken.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> where(np.array([True, False]), 1.0, np.zeros(2))
+    array([1., 0.])
+    """
+    return x if condition else y
+
+
+@op(lambda x, low, high: np.minimum(np.maximum(x, low), high),
+    Case(domains=((-3.0, 3.0), (-2.0, -1.0), (1.0, 2.0)), dtypes="iuf"))
+@elementwise
+def clip(x, low, high):
+    """`x` held between `low` and `high`; NaN stays NaN.
+
+    Derivative 1 inside, 0 outside, one half at a bound.
+    """
+    return min(max(x, low), high)

@@ -1,0 +1,91 @@
+"""Reading by integer arrays."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+
+import numpy as np
+
+from ..arrays import dtype_of
+from ..errors import KernelTypeError
+from ..op import Case, op
+from ..scalar.language import load
+from ..scalar.parse import parse
+from ..specs import Map
+from ..specs.shapes import normalize_axis
+from ..tape import apply
+from .checks import check_range
+from .shapes import broadcast_to, reshape
+
+__all__ = ["embedding", "take"]
+
+
+def gather(table, i, index, after, rows, columns):
+    """Point `index` of the result (before, columns, after) reads row ``i``."""
+    row = i + rows if i < 0 else i + 0 * rows
+    row = min(max(row, 0), rows - 1)
+    return load(table, index // (columns * after), row, index % after)
+
+
+@lru_cache(maxsize=1)
+def _gather() -> Map:
+    return Map(parse(gather), ("raw", "element", "index", "scalar", "scalar", "scalar"))
+
+
+@op(lambda x, indices, axis: np.take(x, indices, axis),
+    Case(((5, 7), (3, 2)), {"axis": 0}, ((-3.0, 3.0), (0, 5, int))),
+    Case(((5, 7), (4,)), {"axis": 1}, ((-3.0, 3.0), (-7, 7, int)), dtypes="iuf"))
+def take(x, indices, axis=0):
+    """Slices of `x` along an axis, as `numpy.take`.
+
+    Parameters
+    ----------
+    x : array
+        The table.
+    indices : integer array
+        Of any shape; negative ones count from the end.
+    axis : int
+        Along which to take.
+
+    Returns
+    -------
+    array
+        Shape ``x.shape[:axis] + indices.shape + x.shape[axis + 1:]``.
+
+    Raises
+    ------
+    IndexError
+        An index is out of range.  On a GPU it is clamped, unless ``NBFUSED_DEBUG=1``.
+
+    Notes
+    -----
+    The derivative adds up where indices repeat, in float32 for 16-bit floats.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> take(np.array([10.0, 20.0, 30.0]), np.array([2, 0, -1]))
+    array([30., 10., 30.])
+    """
+    axis = normalize_axis(axis, len(x.shape))
+    if dtype_of(indices).kind not in "iu":
+        raise KernelTypeError("take: 'indices' must be an integer array, got dtype "
+                              f"{dtype_of(indices)}; convert with astype")
+    shape = tuple(x.shape)
+    rows = int(shape[axis])
+    check_range(indices, -rows, rows, f"take: 'indices' out of range for axis {axis} of "
+                                      f"extent {rows}")
+    before, after = prod(shape[:axis]), prod(shape[axis + 1:])
+    count = prod(indices.shape)
+    wide = broadcast_to(reshape(indices, (1, count, 1)), (before, count, after))
+    table = reshape(x, (before, rows, after))
+    out = apply(_gather(), [table, wide, after, rows, count], names=("x", "indices"))[0]
+    return reshape(out, (*shape[:axis], *indices.shape, *shape[axis + 1:]))
+
+
+@op(lambda table, indices: table[indices],
+    Case(((5, 7), (3, 2)), {}, ((-3.0, 3.0), (0, 5, int))))
+def embedding(table, indices):
+    """Rows of a table: ``take(table, indices, axis=0)``."""
+    return take(table, indices, 0)

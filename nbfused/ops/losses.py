@@ -1,0 +1,126 @@
+"""Losses."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ..arrays import dtype_of
+from ..errors import KernelTypeError, ShapeError
+from ..op import Case, op, row, size, stage
+from ..op.base import check_operand
+from ..scalar import language as nb
+from .arithmetic import divide
+from .checks import check_range
+from .comparison import not_equal
+from .reductions import mean as average
+from .reductions import sum as total_of
+
+__all__ = ["cross_entropy"]
+
+
+@row(labels="row")
+def _cross_entropy(x, labels, smoothing, ignored):
+    @stage("max", detach=True)
+    def top(x):
+        return x
+
+    @stage("sum", post=nb.log)
+    def log_total(x, top):
+        return nb.exp(x - top)
+
+    @stage("sum")
+    def picked(x, labels, index):
+        return x if index == labels else 0.0
+
+    @stage("sum", post=lambda total, size: total / size)
+    def mean(x):
+        return x
+
+    if labels == ignored:
+        return 0.0
+    if labels < 0 or labels >= size:
+        return math.nan
+    return top + log_total - (1.0 - smoothing) * picked - smoothing * mean
+
+
+def _reference(logits, labels, reduction="mean", label_smoothing=0.0,
+               ignore_index=None):
+    n = logits.shape[-1]
+    log_p = logits - np.log(np.sum(np.exp(logits), axis=-1, keepdims=True))
+    target = (1 - label_smoothing) * np.eye(n)[np.clip(labels, 0, n - 1)] \
+        + label_smoothing / n
+    kept = labels != (-1 if ignore_index is None else ignore_index)
+    loss = -np.sum(target * log_p, axis=-1) * kept
+    return {"none": loss, "sum": loss.sum(), "mean": loss.sum() / kept.sum()}[reduction]
+
+
+_LABELS = ((-4.0, 4.0), (0, 7, int))
+
+
+@op(_reference, Case(((5, 7), (5,)), {}, _LABELS),
+    Case(((5, 7), (5,)), {"reduction": "none", "label_smoothing": 0.1}, _LABELS),
+    Case(((2, 3, 7), (2, 3)), {"reduction": "sum", "ignore_index": 3}, _LABELS),
+    Case(((9, 7), (9,)), {"ignore_index": 2}, _LABELS))
+def cross_entropy(logits, labels, *, reduction="mean", label_smoothing=0.0,
+                  ignore_index=None):
+    """``-log(softmax(logits)[label])`` along the last axis.
+
+    Parameters
+    ----------
+    logits : array
+        Shape ``(..., classes)``, floating.
+    labels : integer array
+        Shape ``(...)``, values in ``[0, classes)`` or `ignore_index`.
+    reduction : {"mean", "sum", "none"}
+        The mean divides by the number of rows that are not ignored.
+    label_smoothing : float
+        The share of the target that is spread over all classes.
+    ignore_index : int, optional
+        A label whose rows count nothing.
+
+    Returns
+    -------
+    array
+        One number, or shape ``(...)``.
+
+    Raises
+    ------
+    ValueError
+        A label is out of range.  On a GPU that would mean to wait for it, so the loss
+        of such a row is NaN there, unless ``NBFUSED_DEBUG=1`` is set.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> float(cross_entropy(np.zeros((2, 4)), np.array([0, 3])).round(6))
+    1.386294
+    """
+    if reduction not in ("mean", "sum", "none"):
+        raise KernelTypeError("cross_entropy: 'reduction' must be 'mean', 'sum' or "
+                              f"'none', got {reduction!r}")
+    _check(logits, labels)
+    classes = int(logits.shape[-1])
+    check_range(labels, 0, classes, "cross_entropy: 'labels' out of range",
+                ignored=ignore_index, error=ValueError)
+    ignored = -1 if ignore_index is None else int(ignore_index)
+    loss = _cross_entropy(logits, labels, float(label_smoothing), ignored)
+    if reduction == "none":
+        return loss
+    if reduction == "sum" or ignore_index is None:
+        return (total_of if reduction == "sum" else average)(loss)
+    kept = total_of(not_equal(labels, ignored), dtype=dtype_of(loss))
+    return divide(total_of(loss), kept)
+
+
+def _check(logits, labels):
+    for x, name in ((logits, "logits"), (labels, "labels")):
+        check_operand(x, "cross_entropy", name)
+    if dtype_of(labels).kind not in "iu":
+        raise KernelTypeError("cross_entropy: 'labels' must be integers, got dtype "
+                              f"{dtype_of(labels)}; convert with astype")
+    if tuple(labels.shape) != tuple(logits.shape[:-1]):
+        raise ShapeError(f"cross_entropy: 'labels' must have shape "
+                         f"{tuple(logits.shape[:-1])} for 'logits' of shape "
+                         f"{tuple(logits.shape)}, got {tuple(labels.shape)}")

@@ -1,0 +1,211 @@
+"""Matrix products with bias, epilogue and permuted store, each one launch."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import numpy as np
+
+from ..op import Case, op
+from ..op.contraction import contract as run
+from ..op.contraction import epilogue_of
+from ..scalar.build import Builder
+from ..scalar.ir import Function, literal
+from ..specs.functions import compose
+from ..specs.shapes import check_permutation
+
+__all__ = ["batched_matmul", "contract", "linear", "matmul", "matmul_add_relu"]
+
+
+@lru_cache(maxsize=256)
+def _biased(epilogue: Function | None) -> Function:
+    """``epilogue(acc + bias, *extras)``."""
+    if epilogue is None:
+        return compose("add_bias", ("acc", "bias"),
+                       lambda b: (b.let("add", "acc", "bias"),))
+    taken = {"acc", "bias"}
+    extras = tuple(p if p not in taken else f"{p}_" for p in epilogue.params[1:])
+
+    def build(b: Builder):
+        return b.call(epilogue, b.let("add", "acc", "bias"), *extras)
+
+    return compose(f"bias_{epilogue.name}", ("acc", "bias", *extras), build)
+
+
+def _product(what, a, b, bias, epilogue, extras, out=None, permute=None,
+             names=("a", "b")):
+    """``epilogue(a @ b + bias, *extras)`` permuted, for operands of any rank."""
+    function = epilogue_of(epilogue)
+    extras = tuple(extras)
+    if bias is not None:
+        function, extras = _biased(function), (bias, *extras)
+        names = (*names, "bias")
+    left, right = len(getattr(a, "shape", ())), len(getattr(b, "shape", ()))
+    subscripts = (f"{'k' if left == 1 else '...mk'},{'k' if right == 1 else '...kn'}->"
+                  f"{'...' if left > 1 or right > 1 else ''}"
+                  f"{'m' if left > 1 else ''}{'n' if right > 1 else ''}")
+    if left == 1 and right <= 2 or right == 1 and left <= 2:
+        subscripts = subscripts.replace("...", "")
+    if permute is not None:
+        ndim = max(left, right) - (left == 1) - (right == 1)
+        permute = check_permutation(permute, ndim, "permute")
+    return run(subscripts, a, b, extras, epilogue=function, out=out, out_axes=permute,
+               names=names, what=what)
+
+
+def _matmul(a, b, bias=None, epilogue=None, extras=()):
+    y = np.matmul(a, b)
+    y = y if bias is None else y + bias
+    return np.maximum(y, 0) if epilogue == "relu" else y
+
+
+@op(_matmul, Case(((5, 7), (7, 3)), dtypes="iufc"), Case(((2, 5, 7), (7, 3))),
+    Case(((7,), (7, 3))), Case(((5, 7), (7,))), Case(((7,), (7,))),
+    Case(((3, 1, 33, 17), (4, 17, 18))), Case(((5, 0), (0, 3))))
+def matmul(a, b, *, bias=None, epilogue=None, extras=(), out=None):
+    """``epilogue(a @ b + bias, *extras)`` with `numpy.matmul`'s broadcasting.
+
+    Parameters
+    ----------
+    a, b : array
+        Of at least one dimension; the axes before the last two are batch axes.
+    bias : array, optional
+        Broadcasts to the product.
+    epilogue : scalar function or str, optional
+        Applied to each element before it is stored: a function of the product and of
+        `extras`, or the name of an op.
+    extras : sequence of arrays or numbers
+        Further arguments of `epilogue`; arrays broadcast to the product.
+    out : array, optional
+        Where to store.
+
+    Returns
+    -------
+    array
+        Sums are kept in float32 for 16-bit floats.
+
+    Raises
+    ------
+    ShapeError
+        Inner extents differ, or something does not broadcast.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> matmul(np.eye(2), np.array([[1.0, -1.0], [2.0, 3.0]]), epilogue="relu")
+    array([[1., 0.],
+           [2., 3.]])
+    """
+    return _product("matmul", a, b, bias, epilogue, extras, out)
+
+
+@op(lambda lhs, rhs, bias: np.maximum(np.einsum("...mk,...kn->...mn", lhs, rhs) + bias,
+                                      0),
+    Case(((5, 7), (7, 3), (3,))), Case(((1, 32, 32), (32, 32, 32), (32, 32, 32))))
+def matmul_add_relu(lhs, rhs, bias, *, out=None):
+    """``relu(lhs @ rhs + bias)`` in one launch."""
+    return _product("matmul_add_relu", lhs, rhs, bias, "relu", (), out,
+                    names=("lhs", "rhs"))
+
+
+def _linear(x, weight, bias=None, activation=None):
+    y = np.tensordot(x, weight, 1)
+    y = y if bias is None else y + bias
+    return np.tanh(y) if activation == "tanh" else y
+
+
+@op(_linear, Case(((5, 7), (7, 3))), Case(((2, 5, 7), (7, 3), (3,))),
+    Case(((5, 7), (7, 3), (3,)), {"activation": "tanh"}))
+def linear(x, weight, bias=None, activation=None, *, out=None):
+    """``activation(x @ weight + bias)``.
+
+    Parameters
+    ----------
+    x : array
+        Shape ``(..., n_in)``.
+    weight : array
+        Shape ``(n_in, n_out)``.
+    bias : array, optional
+        Shape ``(n_out,)``.
+    activation : scalar function or str, optional
+        ``"relu"``, ``"gelu"``, ``"swish"``, … or a function of one scalar.
+    out : array, optional
+        Where to store.
+    """
+    function = epilogue_of(activation, "activation")
+    if function is not None and len(function.params) == 2:
+        function = _first(function)  # swish(x, beta=1.0)
+    return _product("linear", x, weight, bias, function, (), out,
+                    names=("x", "weight"))
+
+
+@lru_cache(maxsize=64)
+def _first(function: Function) -> Function:
+    """A function of two with its second argument 1: the default of swish and elu."""
+    head = function.params[:1]
+    return compose(function.name, head, lambda b: b.call(function, *head, literal(1.0)))
+
+
+def _batched(a, b, bias=None, epilogue=None, extras=(), permute=None):
+    y = np.einsum("...mk,...kn->...mn", a, b)
+    y = y if bias is None else y + bias
+    return y if permute is None else np.transpose(y, permute)
+
+
+@op(_batched, Case(((3, 5, 7), (3, 7, 4))),
+    Case(((3, 5, 7), (3, 7, 4), (4,)), {"permute": (1, 0, 2)}))
+def batched_matmul(a, b, bias=None, *, epilogue=None, extras=(), permute=None,
+                   out=None):
+    """``transpose(epilogue(a @ b + bias, *extras), permute)`` in one launch.
+
+    Parameters
+    ----------
+    a, b : array
+        Shapes ``(..., m, k)`` and ``(..., k, n)``; batch axes broadcast.
+    bias, extras, epilogue, out
+        As in `matmul`; they meet the product before it is permuted.
+    permute : tuple of int, optional
+        The order of the product's axes in the result, as in `numpy.transpose`.
+    """
+    return _product("batched_matmul", a, b, bias, epilogue, extras, out, permute)
+
+
+
+def contract(subscripts, a, b, *, bias=None, epilogue=None, extras=(), prologue_a=None,
+             prologue_b=None, out_axes=None, out=None):
+    """``epilogue(einsum(subscripts, a, b) + bias, *extras)`` in one launch.
+
+    Parameters
+    ----------
+    subscripts : str
+        As in `numpy.einsum`: two operands, ``->``, the result; each label of an
+        operand is in the other one or in the result.
+    prologue_a, prologue_b : scalar function or str, optional
+        Applied to each element of an operand as it is read.
+    out_axes : tuple of int, optional
+        The order in which the result's axes are stored.
+    bias, epilogue, extras, out
+        As in `matmul`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> a, b = np.ones((2, 3, 4)), np.ones((2, 5, 4))
+    >>> contract("gmk,gnk->gmn", a, b).shape
+    (2, 3, 5)
+    """
+    function = epilogue_of(epilogue)
+    names = ("a", "b")
+    if bias is not None:
+        function, extras = _biased(function), (bias, *extras)
+        names = (*names, "bias")
+    prologues = (epilogue_of(prologue_a, "prologue_a"),
+                 epilogue_of(prologue_b, "prologue_b"))
+    return run(subscripts, a, b, tuple(extras), epilogue=function, prologues=prologues,
+               out_axes=out_axes, out=out, names=names, what="contract")
+
+
+@op(lambda a, b: np.einsum("GHmik,GHnjk->GHmnij", a, b),
+    Case(((1, 2, 3, 4, 6), (1, 2, 2, 5, 6))))
+def _contract_multi(a, b):
+    return contract("GHmik,GHnjk->GHmnij", a, b)

@@ -1,0 +1,181 @@
+"""Softmax and normalisations, along one axis, each one launch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..op import Case, op, row, stage
+from ..scalar import language as nb
+
+__all__ = ["add_rms_norm", "layer_norm", "log_softmax", "rms_norm", "softmax"]
+
+
+def _softmax(x, axis=-1):
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+_ROWS = (Case(((4, 7),)), Case(((3, 129),)), Case(((5, 6),), {"axis": 0}),
+         Case(((2, 5, 3),), {"axis": 1}), Case(((1, 1),)))
+
+
+@op(_softmax, *_ROWS)
+@row
+def softmax(x):
+    """``exp(x) / sum(exp(x))`` along ``axis`` (default: the last).
+
+    The largest element is subtracted first, so nothing overflows.  A row with NaN or
+    +inf is NaN; -inf gives 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> softmax(np.zeros((2, 4)), axis=0)[0]
+    array([0.5, 0.5, 0.5, 0.5])
+    """
+
+    @stage("max", detach=True)
+    def top(x):
+        return x
+
+    @stage("sum")
+    def total(x, top):
+        return nb.exp(x - top)
+
+    return nb.exp(x - top) / total
+
+
+@op(lambda x, axis=-1: np.log(_softmax(x, axis)), *_ROWS)
+@row
+def log_softmax(x):
+    """``x - log(sum(exp(x)))`` along ``axis`` (default: the last)."""
+
+    @stage("max", detach=True)
+    def top(x):
+        return x
+
+    @stage("sum", post=nb.log)
+    def log_total(x, top):
+        return nb.exp(x - top)
+
+    return x - top - log_total
+
+
+@row(weight="column", bias="column")
+def _layer_norm(x, weight, bias, eps):
+    @stage("sum", post=lambda total, size: total / size)
+    def mean(x):
+        return x
+
+    @stage("sum", post=lambda total, size, eps: nb.rsqrt(total / size + eps))
+    def rstd(x, mean):
+        return (x - mean) * (x - mean)
+
+    return (x - mean) * rstd * weight + bias
+
+
+def _layer_norm_reference(x, weight=1.0, bias=0.0, eps=1e-5):
+    scale = np.sqrt(x.var(axis=-1, keepdims=True) + eps)
+    return (x - x.mean(axis=-1, keepdims=True)) / scale * weight + bias
+
+
+@op(_layer_norm_reference, Case(((4, 7),)), Case(((3, 2, 33), (33,), (33,))),
+    Case(((5, 130), (130,)), {"eps": 1e-3}), tolerance=64.0)
+def layer_norm(x, weight=None, bias=None, eps=1e-5, *, out=None):
+    """``(x - mean) / sqrt(var + eps) * weight + bias`` along the last axis.
+
+    Parameters
+    ----------
+    x : array
+        Shape ``(..., n)``.
+    weight, bias : array, optional
+        Shape ``(n,)``.
+    eps : float
+        Added to the variance.
+    out : array, optional
+        Where to store.
+
+    Notes
+    -----
+    Source: Ba, Kiros, Hinton 2016, arXiv:1607.06450.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> layer_norm(np.array([[1.0, 3.0]]), eps=0.0)
+    array([[-1.,  1.]])
+    """
+    weight = 1.0 if weight is None else weight
+    return _layer_norm(x, weight, 0.0 if bias is None else bias, float(eps), out=out)
+
+
+@row(weight="column")
+def _rms_norm(x, weight, eps):
+    @stage("sum", post=lambda total, size, eps: nb.rsqrt(total / size + eps))
+    def rstd(x):
+        return x * x
+
+    return x * rstd * weight
+
+
+def _rms_norm_reference(x, weight=1.0, eps=1e-6):
+    return x / np.sqrt(np.mean(np.square(x), axis=-1, keepdims=True) + eps) * weight
+
+
+@op(_rms_norm_reference, Case(((4, 7),)), Case(((3, 2, 33), (33,))), tolerance=64.0)
+def rms_norm(x, weight=None, eps=1e-6, *, out=None):
+    """``x / sqrt(mean(x**2) + eps) * weight`` along the last axis.
+
+    Parameters
+    ----------
+    x : array
+        Shape ``(..., n)``.
+    weight : array, optional
+        Shape ``(n,)``.
+    eps : float
+        Added to the mean square.
+    out : array, optional
+        Where to store.
+
+    Notes
+    -----
+    Source: Zhang, Sennrich 2019, arXiv:1910.07467.
+    """
+    return _rms_norm(x, 1.0 if weight is None else weight, float(eps), out=out)
+
+
+@row(weight="column")
+def _add_rms_norm(x, residual, weight, eps):
+    @stage("sum", post=lambda total, size, eps: nb.rsqrt(total / size + eps))
+    def rstd(x, residual):
+        return (x + residual) * (x + residual)
+
+    return (x + residual) * rstd * weight, x + residual
+
+
+def _add_rms_norm_reference(x, residual, weight=1.0, eps=1e-6):
+    return _rms_norm_reference(x + residual, weight, eps), x + residual
+
+
+@op(_add_rms_norm_reference, Case(((4, 7), (4, 7))), Case(((5, 33), (5, 33), (33,))),
+    tolerance=64.0)
+def add_rms_norm(x, residual, weight=None, eps=1e-6, *, out=None):
+    """``rms_norm(x + residual)`` and ``x + residual``, in one launch.
+
+    Parameters
+    ----------
+    x, residual : array
+        Shape ``(..., n)``.
+    weight : array, optional
+        Shape ``(n,)``.
+    eps : float
+        Added to the mean square.
+    out : tuple of two arrays, optional
+        Where to store.
+
+    Returns
+    -------
+    normalised, sum : array
+    """
+    return _add_rms_norm(x, residual, 1.0 if weight is None else weight, float(eps),
+                         out=out)

@@ -1,0 +1,54 @@
+"""Random masks from counters: the same numbers on every backend."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+
+from ..errors import KernelTypeError
+
+from ..op.base import check_operand
+from ..scalar import language as nb
+from ..scalar.parse import parse
+from ..specs import Map
+from ..tape import apply
+
+__all__ = ["dropout"]
+
+
+def drop(x, p, seed, index):
+    """`x` scaled up, or zero with probability `p`."""
+    return x / (1.0 - p) if nb.philox(seed, index) >= p else 0.0 * x
+
+
+@lru_cache(maxsize=1)
+def _drop() -> Map:
+    return Map(parse(drop), ("element", "scalar", "scalar", "index"))
+
+
+def dropout(x, p, seed, *, out=None):
+    """Zero each element with probability `p`, scale the others by ``1 / (1 - p)``.
+
+    Parameters
+    ----------
+    x : array
+        Any shape, floating.
+    p : float
+        In ``[0, 1)``.
+    seed : int
+        The same seed gives the same mask, on every backend and for every layout of the
+        same shape.
+    out : array, optional
+        Where to store.
+
+    Notes
+    -----
+    Element i is decided by Philox4x32-10 (Salmon et al. 2011) at counter i.  The
+    derivative recomputes the mask; nothing is saved.
+    """
+    check_operand(x, "dropout", "x")
+    if not 0.0 <= p < 1.0:
+        raise KernelTypeError(f"dropout: 'p' must be in [0, 1), got {p!r}")
+    outs = None if out is None else (out,)
+    return apply(_drop(), [x, float(p), int(seed)], out=outs,
+                 names=("x", "p", "seed"))[0]

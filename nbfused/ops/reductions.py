@@ -1,0 +1,187 @@
+"""Reductions over axes, with NumPy's keywords, accumulators and errors.
+
+All take ``axis`` (an integer, a tuple, None for all), ``keepdims``, ``dtype`` (of the
+elements before they are combined) and ``out``.  16-bit floats are accumulated in
+float32, small integers in int64.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..errors import KernelTypeError
+from ..op import Case, Reduction, op, reduction
+from ..scalar import language as nb
+
+__all__ = [
+    "all", "any", "argmax", "argmin", "logsumexp", "max", "mean", "min", "norm", "prod",
+    "std", "sum", "var",
+]
+
+
+def _cases(dtypes: str = "f", domain: tuple[float, float] = (-3.0, 3.0),
+           smooth: bool = True, **kwargs: Any) -> tuple[Case, ...]:
+    shapes = (((7,), {}), ((5, 33), {"axis": 1}), ((33, 5), {"axis": 0}),
+              ((3, 4, 5), {"axis": (0, 2), "keepdims": True}), ((1,), {}))
+    return tuple(Case((s,), {**k, **kwargs}, (domain,), dtypes, smooth)
+                 for s, k in shapes)
+
+
+@op(np.sum, *_cases("biufc"))
+@reduction(combine="sum")
+def sum(x):  # noqa: A001 - NumPy's name
+    """The sum; 0 of nothing."""
+    return x
+
+
+@op(np.prod, *_cases("iuf", (0.5, 1.5)))
+@reduction(combine="prod", identity=1)
+def prod(x):
+    """The product; 1 of nothing.  The derivative is right where factors are zero."""
+    return x
+
+
+@op(np.mean, *_cases("iuf"))
+@reduction(combine="sum", post=lambda total, size: total / size)
+def mean(x):
+    """The mean; integers in float64; NaN of nothing."""
+    return x
+
+
+@op(np.max, *_cases("biuf"))
+@reduction(combine="max")
+def max(x):  # noqa: A001
+    """The largest; NaN if there is one.  Ties share the derivative equally."""
+    return x
+
+
+@op(np.min, *_cases("biuf"))
+@reduction(combine="min")
+def min(x):  # noqa: A001
+    """The smallest; NaN if there is one.  Ties share the derivative equally."""
+    return x
+
+
+_ARG = (Case(((7,),), {}, dtypes="iuf", smooth=False),
+        Case(((5, 33),), {"axis": 1}, dtypes="iuf", smooth=False),
+        Case(((33, 5),), {"axis": 0, "keepdims": True}, dtypes="iuf", smooth=False))
+
+
+@op(np.argmax, *_ARG)
+@reduction(combine="argmax")
+def argmax(x):
+    """The index of the first largest element, or of the first NaN."""
+    return x
+
+
+@op(np.argmin, *_ARG)
+@reduction(combine="argmin")
+def argmin(x):
+    """The index of the first smallest element, or of the first NaN."""
+    return x
+
+
+@op(np.all, *_cases("biuf", smooth=False))
+@reduction(combine="all")
+def all(x):  # noqa: A001
+    """Whether all are nonzero."""
+    return x
+
+
+@op(np.any, *_cases("biuf", smooth=False))
+@reduction(combine="any")
+def any(x):  # noqa: A001
+    """Whether one is nonzero."""
+    return x
+
+
+def _logsumexp(x, axis=None, keepdims=False):
+    top = np.max(x, axis=axis, keepdims=True)
+    total = np.sum(np.exp(x - top), axis=axis, keepdims=True)
+    result = np.log(total) + top
+    return result if keepdims else np.squeeze(result, axis)
+
+
+@op(_logsumexp, *_cases("f", (-20.0, 20.0)))
+@reduction(combine="logsumexp")
+def logsumexp(x):
+    """``log(sum(exp(x)))`` without overflow; -inf of nothing."""
+    return x
+
+
+@reduction(combine="welford", post=lambda mean, variance, size, ddof:
+           variance * size / (size - ddof))
+def _variance(x, ddof):
+    return x
+
+
+@reduction(combine="welford", post=lambda mean, variance, size, ddof:
+           nb.sqrt(variance * size / (size - ddof)))
+def _deviation(x, ddof):
+    return x
+
+
+@op(np.var, *_cases(), *_cases(ddof=1)[:2])
+def var(x, axis=None, keepdims=False, *, ddof=0, dtype=None, out=None):
+    """The variance, in one pass by Welford's algorithm.
+
+    Parameters
+    ----------
+    x : array
+        Any shape.
+    axis, keepdims, dtype, out
+        As in `numpy.var`.
+    ddof : number
+        The divisor is ``size - ddof``.
+
+    Notes
+    -----
+    Source: Welford 1962, Technometrics 4(3); merged as in Chan, Golub, LeVeque 1979.
+    """
+    return _variance(x, ddof, axis=axis, keepdims=keepdims, dtype=dtype, out=out)
+
+
+@op(np.std, *_cases(), *_cases(ddof=1)[:2])
+def std(x, axis=None, keepdims=False, *, ddof=0, dtype=None, out=None):
+    """The standard deviation: the square root of `var`."""
+    return _deviation(x, ddof, axis=axis, keepdims=keepdims, dtype=dtype, out=out)
+
+
+@reduction(combine="sum", post=nb.sqrt)
+def _norm_2(x):
+    return x * x
+
+
+@reduction(combine="sum")
+def _norm_1(x):
+    return abs(x)
+
+
+@reduction(combine="max")
+def _norm_inf(x):
+    return abs(x)
+
+
+_NORMS: dict[Any, Reduction] = {1: _norm_1, 2: _norm_2, float("inf"): _norm_inf}
+
+
+def _norm(x, ord=2, axis=None, keepdims=False):  # noqa: A002
+    if axis is None and not keepdims:
+        x = np.ravel(x)
+    if isinstance(axis, tuple):
+        return np.sqrt(np.sum(np.abs(x) ** 2, axis=axis, keepdims=keepdims))
+    return np.linalg.norm(x, ord, axis=axis, keepdims=keepdims)
+
+
+@op(_norm, *_cases(domain=(0.2, 3.0)), *_cases(ord=1)[:2],
+    *_cases(ord=float("inf"))[:2])
+def norm(x, ord=2, axis=None, keepdims=False, *, out=None):  # noqa: A002
+    """The vector norm of order 1, 2 or inf over any axes.
+
+    Its derivative at the zero vector is 0.
+    """
+    if ord not in _NORMS:
+        raise KernelTypeError(f"norm: 'ord' must be 1, 2 or inf, got {ord!r}")
+    return _NORMS[ord](x, axis=axis, keepdims=keepdims, out=out)

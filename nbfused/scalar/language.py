@@ -1,0 +1,55 @@
+"""The vocabulary as Python names, for use in scalar functions.
+
+Each is callable on numbers too.  ``from nbfused.scalar.language import sigmoid``, or
+``nf.sigmoid``.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .vocabulary import OPS
+
+exp, exp2, expm1 = OPS["exp"], OPS["exp2"], OPS["expm1"]
+log, log2, log10, log1p = OPS["log"], OPS["log2"], OPS["log10"], OPS["log1p"]
+sqrt, rsqrt, cbrt = OPS["sqrt"], OPS["rsqrt"], OPS["cbrt"]
+sin, cos, tan = OPS["sin"], OPS["cos"], OPS["tan"]
+asin, acos, atan, atan2 = OPS["asin"], OPS["acos"], OPS["atan"], OPS["atan2"]
+sinh, cosh, tanh = OPS["sinh"], OPS["cosh"], OPS["tanh"]
+asinh, acosh, atanh = OPS["asinh"], OPS["acosh"], OPS["atanh"]
+erf, erfc, lgamma = OPS["erf"], OPS["erfc"], OPS["lgamma"]
+floor, ceil, trunc, rint = OPS["floor"], OPS["ceil"], OPS["trunc"], OPS["rint"]
+sign, copysign, hypot, fmod = OPS["sign"], OPS["copysign"], OPS["hypot"], OPS["fmod"]
+isnan, isinf, isfinite = OPS["isnan"], OPS["isinf"], OPS["isfinite"]
+square, reciprocal, select = OPS["square"], OPS["reciprocal"], OPS["select"]
+sigmoid, log_sigmoid, softplus = OPS["sigmoid"], OPS["log_sigmoid"], OPS["softplus"]
+silu, relu, mish = OPS["silu"], OPS["relu"], OPS["mish"]
+gelu_erf, gelu_tanh = OPS["gelu_erf"], OPS["gelu_tanh"]
+logaddexp, philox = OPS["logaddexp"], OPS["philox"]
+detach = OPS["detach"]
+
+
+class Access:
+    """An access to a raw array: ``load(a, i, j)``, ``atomic_add(a, i, j, value)``."""
+
+    def __init__(self, name: str) -> None:
+        self.__name__ = self.__nbfused_op_name__ = name
+
+    def __call__(self, array: Any, *args: Any) -> Any:
+        """On a NumPy array, as plain Python."""
+        if self.__name__ == "load":
+            return array[args]
+        array[args[:-1]] += args[-1]
+        return None
+
+
+load, atomic_add = Access("load"), Access("atomic_add")
+
+__all__ = [
+    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "atomic_add", "cbrt",
+    "ceil", "copysign", "cos", "cosh", "detach", "erf", "erfc", "exp", "exp2", "expm1",
+    "floor", "fmod", "gelu_erf", "gelu_tanh", "hypot", "isfinite", "isinf", "isnan",
+    "lgamma", "load", "log", "log10", "log1p", "log2", "log_sigmoid", "logaddexp", "mish",
+    "philox", "reciprocal", "relu", "rint", "rsqrt", "select", "sigmoid", "sign", "silu",
+    "sin", "sinh", "softplus", "sqrt", "square", "tan", "tanh", "trunc",
+]

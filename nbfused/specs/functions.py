@@ -1,0 +1,65 @@
+"""Small scalar functions that derivatives are assembled from."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from ..scalar.build import Builder
+from ..scalar.clean import clean
+from ..scalar.ir import Block, Function, Value, literal, used_params
+
+__all__ = ["compose", "identity", "is_param", "is_zero", "pick", "total", "trim"]
+
+
+@lru_cache(maxsize=64)
+def identity(arity: int = 1) -> Function:
+    """A function that returns its parameters."""
+    params = tuple(f"x{k}" for k in range(arity))
+    return Function("identity", params, Block((), params))
+
+
+def compose(name: str, params: Sequence[str], build) -> Function:
+    """The function of `params` whose results ``build(builder)`` returns."""
+    builder = Builder(set(params))
+    results: tuple[Value, ...] = build(builder)
+    return clean(Function(name, tuple(params),
+                          Block(tuple(builder.statements), results)))
+
+
+def pick(function: Function, which: Sequence[int]) -> Function:
+    """The same function with some of its results only."""
+    body = Block(function.body.statements, tuple(function.results[k] for k in which))
+    return clean(Function(function.name, function.params, body, function.pyfile,
+                          function.line))
+
+
+def trim(function: Function) -> tuple[Function, tuple[bool, ...]]:
+    """`function` without its unused parameters, and which ones it keeps."""
+    used = used_params(function)
+    params = tuple(p for p, u in zip(function.params, used, strict=True) if u)
+    return Function(function.name, params, function.body, function.pyfile,
+                    function.line), used
+
+
+def is_zero(value: Value) -> bool:
+    """Whether a derivative vanishes identically."""
+    return value == literal(0.0)
+
+
+def is_param(function: Function, result: int, param: str) -> bool:
+    """Whether a result is just one of the parameters."""
+    return function.results[result] == param
+
+
+def total(name: str, terms: Sequence[tuple[Function, int]]) -> Function:
+    """The sum of results of functions whose parameters are wired by name."""
+    params = tuple(dict.fromkeys(p for f, _ in terms for p in f.params))
+
+    def build(b: Builder) -> tuple[Value, ...]:
+        result: Value = literal(0.0)
+        for f, k in terms:
+            result = b.add(result, b.call(f, *f.params)[k])
+        return (result,)
+
+    return trim(compose(name, params, build))[0]

@@ -1,0 +1,238 @@
+"""The derivative of a Row, which is a Row.
+
+The backward row runs the forward stages again (its inputs are in registers or cache
+anyway), then one stage for each forward stage, last first, that sums the stage's
+cotangent over the row.  What a name receives from the elements of a row is kept in
+`element`, what it receives once for each row in `row`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
+
+from ..errors import NotDifferentiableError
+from ..scalar.build import Builder
+from ..scalar.differentiate import vjp
+from ..scalar.ir import Block, Function, Value, drop_params, used_params
+from .base import Pullback, Ref, Step
+from .combine import sum_combine
+from .functions import compose, is_zero, total
+from .row import Out, Row, Stage
+
+__all__ = ["row_vjp"]
+
+Term = tuple[Function, int]
+
+
+@dataclass
+class _Backward:
+    spec: Row
+    active: set[str]
+    stages: list[Stage]
+    element: dict[str, list[Term]] = field(
+        default_factory=lambda: defaultdict(list))
+    row: dict[str, list[Term]] = field(default_factory=lambda: defaultdict(list))
+
+    def collect(self, function: Function, wired: tuple[str, ...],
+                into: dict[str, list[Term]]) -> None:
+        """`function`'s results are the cotangents of the names `wired`."""
+        for k, name in enumerate(wired):
+            if not is_zero(function.results[k]):
+                into[name].append((function, k))
+
+    def through(self, function: Function, cotangent: str,
+                into: dict[str, list[Term]]) -> None:
+        """The cotangents of the names that an output's `function` reads."""
+        wired = tuple(p for p in function.params if p in self.active)
+        d = vjp(function, tuple(p in self.active for p in function.params), (True,))
+        params = (*function.params, cotangent)
+        self.collect(compose("d" + function.name, params,
+                             lambda b: b.call(d, *params)), wired, into)
+
+    def reverse_stage(self, position: int) -> None:
+        """Sum the cotangents of a stage's values, pass them on to what it reads."""
+        s = self.spec.stages[position]
+        touched = [n for n in s.names if self.element[n] or self.row[n]]
+        if s.detach or not touched or not self._reads_active(s):
+            return
+        states = tuple(f"{s.names[0]}_state{k}" for k in range(len(_saved(s))))
+        bars = {n: f"{n}_bar" for n in touched}
+        gs = tuple(f"{s.names[0]}_gstate{k}" for k in range(len(states)))
+        self.stages[position] = _exposed(s, states)
+        self._sum_stage(s, touched, bars, states, gs)
+        self._through_post(s, bars, states)
+        self._through_map(s, states, gs)
+
+    def _reads_active(self, s: Stage) -> bool:
+        return any(p in self.active for p in (*s.map.params, *s.wired))
+
+    def _sum_stage(self, s: Stage, touched: list[str], bars: dict[str, str],
+                   states: tuple[str, ...], gs: tuple[str, ...]) -> None:
+        """A stage for the cotangents of `touched` and of the state."""
+        stage = self.summed(touched, tuple(bars.values()))
+        post = _post_vjp(s, touched, states, states)
+        sums = stage.post.params[:len(touched)]
+        rest = tuple(dict.fromkeys((*stage.post.params[len(touched):],
+                                    *post.params[:-len(touched)])))
+
+        def build(b: Builder) -> tuple[Value, ...]:
+            totals = b.call(stage.post, *stage.post.params)
+            names = dict(zip(bars.values(), totals, strict=True))
+            return (*totals, *b.call(post, *(names.get(p, p) for p in post.params)))
+
+        full = compose("bar", (*sums, *rest), build)
+        trimmed = _trim_after(full, len(touched))
+        self.stages.append(replace(stage, names=(*bars.values(), *gs), post=trimmed))
+
+    def summed(self, touched: list[str], names: tuple[str, ...]) -> Stage:
+        """A stage whose values are the cotangents of `touched`."""
+        maps = [total(f"d{n}", self.element[n]) for n in touched]
+        rows = [total(f"d{n}", self.row[n]) for n in touched]
+        params = tuple(dict.fromkeys(p for f in maps for p in f.params))
+        map_ = compose("_".join(names), params, lambda b: tuple(
+            b.call(f, *f.params)[0] for f in maps))
+        sums = tuple(f"sum{k}" for k in range(len(touched)))
+        wired = tuple(dict.fromkeys(p for f in rows for p in f.params))
+        post = compose("bar", (*sums, *wired), lambda b: tuple(
+            b.add(x, b.call(f, *f.params)[0])
+            for x, f in zip(sums, rows, strict=True)))
+        return Stage(names, map_, sum_combine(len(touched)), post)
+
+    def _through_post(self, s: Stage, bars: dict[str, str],
+                      states: tuple[str, ...]) -> None:
+        """The names that the stage's post reads get their share once per row."""
+        wired = tuple(p for p in s.wired if p in self.active)
+        if wired:
+            self.collect(_post_vjp(s, list(bars), states, wired), wired, self.row)
+
+    def _through_map(self, s: Stage, states: tuple[str, ...],
+                     gs: tuple[str, ...]) -> None:
+        wired = tuple(p for p in s.map.params if p in self.active)
+        combine = s.combine.saving or s.combine
+        if not wired:
+            return
+        if combine.cotangent is None:
+            raise NotDifferentiableError(
+                f"stage '{s.names[0]}' of '{self.spec.title}' combines by "
+                f"'{combine.name}', which has no derivative; mark it detach=True")
+        d = vjp(s.map, tuple(p in self.active for p in s.map.params),
+                (True,) * len(s.map.results))
+        cotangent = combine.cotangent
+
+        def build(b: Builder) -> tuple[Value, ...]:
+            mapped = b.call(s.map, *s.map.params)
+            gm = b.call(cotangent, *mapped, *states, *gs)
+            return b.call(d, *s.map.params, *gm)
+
+        params = tuple(dict.fromkeys((*s.map.params, *states, *gs)))
+        self.collect(compose("d" + s.map.name, params, build), wired, self.element)
+
+
+def _saved(s: Stage) -> tuple[str, ...]:
+    return (s.combine.saving or s.combine).identity
+
+
+def _exposed(s: Stage, states: tuple[str, ...]) -> Stage:
+    """The stage with its state as further values."""
+    plain = len(s.combine.identity)
+
+    def build(b: Builder) -> tuple[Value, ...]:
+        return (*b.call(s.post, *states[:plain], *s.wired), *states)
+
+    post = compose(s.post.name, (*states, *s.wired), build)
+    return Stage((*s.names, *states), s.map, s.combine.saving or s.combine, post)
+
+
+def _post_vjp(s: Stage, touched: list[str], states: tuple[str, ...],
+              wanted: tuple[str, ...]) -> Function:
+    """Cotangents of the parameters `wanted` of post from those of `touched`."""
+    post = _exposed(s, states).post
+    present = tuple(n in touched for n in s.names) + (False,) * len(states)
+    d = vjp(post, tuple(p in wanted for p in post.params), present)
+    params = (*post.params, *(f"{n}_bar" for n in touched))
+    return compose("d" + post.name, params, lambda b: b.call(d, *params))
+
+
+def _trim_after(function: Function, keep: int) -> Function:
+    """Drop unused parameters after the first `keep`."""
+    used = used_params(function)
+    return drop_params(function, tuple(k < keep or u for k, u in enumerate(used)))
+
+
+@lru_cache(maxsize=4096)
+def row_vjp(spec: Row, needs: tuple[bool, ...], present: tuple[bool, ...]) -> Pullback:
+    """See `Row.vjp`."""
+    work = _Backward(spec, _active(spec, needs), list(spec.stages))
+    cotangents: list[tuple[str, str, Ref]] = []
+    for k, (out, here) in enumerate(zip(spec.outs, present, strict=True)):
+        if here:
+            name = f"out{k}_bar"
+            cotangents.append((name, out.kind, Ref("cotangent", k)))
+            work.through(out.function, name,
+                         work.row if out.kind == "row" else work.element)
+    for position in reversed(range(len(spec.stages))):
+        work.reverse_stage(position)
+    outs: list[Out] = []
+    results: list[Ref | None] = []
+    like: list[Ref] = []
+    for k, (name, kind) in enumerate(zip(spec.inputs, spec.kinds, strict=True)):
+        out = _input_out(work, name, kind) if needs[k] else None
+        results.append(Ref("step", 0, len(outs)) if out else None)
+        if out:
+            outs.append(out)
+            like.append(Ref("input", k))
+    row, refs = _pruned(work, outs, cotangents)
+    steps = (Step(row, refs, tuple(like)),) if outs else ()
+    return Pullback(spec, steps, tuple(results))
+
+
+def _active(spec: Row, needs: tuple[bool, ...]) -> set[str]:
+    active = {n for n, need in zip(spec.inputs, needs, strict=True) if need}
+    for s in spec.stages:
+        if not s.detach and active & {*s.map.params, *s.wired}:
+            active |= set(s.names)
+    return active
+
+
+def _input_out(work: _Backward, name: str, kind: str) -> Out | None:
+    """The output that holds the cotangent of an input."""
+    if not work.element[name] and not work.row[name]:
+        return None
+    if kind == "row":
+        bar = f"{name}_bar"
+        work.stages.append(work.summed([name], (bar,)))
+        return Out("row", Function(bar, (bar,), Block((), (bar,))))
+    return Out(kind, total(f"{name}_bar", work.element[name]))
+
+
+def _pruned(work: _Backward, outs: list[Out],
+            cotangents: list[tuple[str, str, Ref]]) -> tuple[Row, tuple[Ref, ...]]:
+    """The backward row with the stages and inputs that its outputs need."""
+    wanted = {p for o in outs for p in o.function.params}
+    stages: list[Stage] = []
+    for k, s in reversed(list(enumerate(work.stages))):
+        if k < len(work.spec.stages):  # its state only if somebody reads it
+            plain = work.spec.stages[k]
+            s = s if wanted & set(s.names) - set(plain.names) else plain
+        if wanted & set(s.names):
+            wanted |= {*s.map.params, *s.wired}
+            stages.insert(0, s)
+    given = [(n, k, Ref("input", i)) for i, (n, k) in enumerate(
+        zip(work.spec.inputs, work.spec.kinds, strict=True))]
+    kept = [item for item in (*given, *cotangents)
+            if item[0] in wanted or item[1] == "element"]
+    kept = _one_element(kept, wanted)
+    row = Row(f"{work.spec.title}_vjp", tuple(n for n, _, _ in kept),
+              tuple(k for _, k, _ in kept), tuple(stages), tuple(outs), work.spec.axis)
+    return row, tuple(r for _, _, r in kept)
+
+
+def _one_element(kept: list, wanted: set[str]) -> list:
+    """Without the unused elements, unless none is left to give the shape."""
+    used = [item for item in kept if item[0] in wanted]
+    if any(kind == "element" for _, kind, _ in used):
+        return used
+    spare = next(item for item in kept if item[1] == "element")
+    return [*used, spare]

@@ -1,0 +1,104 @@
+"""The state of a reduction, typed: what Reduce and Row's stages share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..scalar.build import Builder
+from ..scalar.ir import Function, Literal, Value
+from ..scalar.types import Typed, Weak, compute_dtype, promote, specialize
+from .functions import compose
+
+if TYPE_CHECKING:
+    from ..scalar.types import Type
+    from .combine import Combine
+
+__all__ = ["State", "state_of"]
+
+
+@dataclass(frozen=True)
+class State:
+    """Attributes
+    ----------
+    element
+        The map, then the combine's lift, cast to the state's dtypes.
+    logical
+        Dtypes by NumPy's rules (float16 stays float16).
+    dtypes
+        Dtypes in which the state is kept.
+    """
+
+    element: Typed
+    merge: Typed
+    identity: tuple[Literal, ...]
+    logical: tuple[np.dtype, ...]
+    dtypes: tuple[np.dtype, ...]
+
+    def kinds(self, kinds: tuple[str, ...]) -> tuple[str, ...]:
+        """`kinds` of the map's parameters, with the index that lift may add."""
+        extra = len(self.element.function.params) - len(kinds)
+        return kinds + ("index",) * extra
+
+
+def lifted(map_: Function, combine: Combine,
+           dtypes: tuple[np.dtype, ...] = ()) -> Function:
+    """``lift(map(...))``, the results cast to `dtypes`."""
+    params = map_.params
+    if combine.indexed and "index" not in params:
+        params = (*params, "index")
+
+    def build(b: Builder) -> tuple[Value, ...]:
+        mapped = b.call(map_, *map_.params)
+        state = b.call(combine.lift, *mapped, *(["index"] if combine.indexed else []))
+        if not dtypes:
+            return state
+        return tuple(b.let("cast", v, attr=d.name)
+                     for v, d in zip(state, dtypes, strict=True))
+
+    return compose(map_.name, params, build)
+
+
+def _widened(dtype: np.dtype) -> np.dtype:
+    """The accumulator of `numpy.sum`."""
+    if dtype.kind not in "biu":
+        return dtype
+    return np.dtype(np.add.reduce(np.zeros(1, dtype)).dtype)
+
+
+@lru_cache(maxsize=4096)
+def state_of(map_: Function, types: tuple[Type, ...], combine: Combine) -> State:
+    """Type a reduction's map and combine for parameters of `types`."""
+    plain = lifted(map_, combine)
+    types = types + (Weak("int"),) * (len(plain.params) - len(types))
+    logical = specialize(plain, types).results
+    if combine.widen:
+        logical = tuple(_widened(d) for d in logical)
+    while True:  # merging may widen: bool + bool, say
+        merge = specialize(combine.merge, (*logical, *logical))
+        grown = tuple(np.dtype(promote(a, b))  # type: ignore[arg-type]
+                      for a, b in zip(logical, merge.results, strict=True))
+        if grown == logical:
+            break
+        logical = grown
+    dtypes = tuple(compute_dtype(d) for d in logical)
+    identity = tuple(_bound(which, d)
+                     for which, d in zip(combine.identity, dtypes, strict=True))
+    return State(specialize(lifted(map_, combine, logical), types), merge, identity,
+                 logical, dtypes)
+
+
+def _bound(which: str, dtype: np.dtype) -> Literal:
+    """A neutral element as a number of `dtype`."""
+    if dtype.kind == "b":
+        return Literal("bool", str(which in ("1", "highest")))
+    if which in ("lowest", "highest"):
+        if dtype.kind == "f":
+            return Literal(dtype.name, "-inf" if which == "lowest" else "inf")
+        info = np.iinfo(dtype)
+        return Literal(dtype.name, str(info.min if which == "lowest" else info.max))
+    number = {"f": float, "c": complex}.get(dtype.kind, int)(which)
+    return Literal(dtype.name, repr(number))
