@@ -17,7 +17,8 @@ from math import prod
 
 __all__ = [
     "Group", "Nest", "Strides", "axis_order", "broadcast_strides", "canonical",
-    "dense_strides", "flatten", "is_dense", "move", "ordered_strides", "stride_code",
+    "dense_strides", "flatten", "is_dense", "move", "ordered_strides",
+    "reshape_strides", "stride_code",
 ]
 
 Shape = tuple[int, ...]
@@ -61,6 +62,25 @@ def is_dense(shape: Shape, strides: Strides) -> bool:
                 return False
             step *= extent
     return True
+
+
+def reshape_strides(shape: Shape, strides: Strides, target: Shape) -> Strides | None:
+    """Strides of a view with shape `target`; None if that takes a copy."""
+    if 0 in target:
+        return dense_strides(target)
+    loops = [(extent, (stride,)) for extent, stride
+             in zip(shape, strides, strict=True) if extent != 1]
+    runs = _merge(loops) if loops else []
+    result: list[int] = []
+    left, step = 1, 1
+    for extent in reversed(target):
+        if left == 1 and extent != 1 and runs:
+            left, (step,) = runs.pop()
+        if left % extent:
+            return None
+        result.append(step)
+        step, left = step * extent, left // extent
+    return tuple(reversed(result))
 
 
 def axis_order(strides: Sequence[Strides], ndim: int) -> tuple[int, ...]:

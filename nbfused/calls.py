@@ -1,0 +1,242 @@
+"""One call of a spec: describe, plan, check, allocate, launch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .allocation import allocate
+from .arrays import Array, Library, check_dtype, describe
+from .arrays.host import NUMPY
+from .backend import Backend, Call
+from .errors import DeviceError, KernelTypeError
+from .launches import LAUNCHES, Launch
+from .outputs import check_output, check_overlap
+from .plans import Plan, Request, arguments, make_plan
+from .registry import backend_for
+from .scalar.ir import Block, Function, Let, Literal
+from .scalar.types import Type, Weak
+from .specs import Map, Spec
+
+__all__ = ["COPY", "Place", "output_name", "place_of", "run", "zero"]
+
+#: Stores each element of its input.
+COPY = Map(Function("copy", ("x",), Block((Let(("y",), "id", ("x",)),), ("y",))),
+           ("element",))
+#: Stores zero: false, which casts to zero of every dtype.
+ZERO = Map(Function("zero", (), Block((), (Literal("bool", "False"),))), ())
+
+Dtypes = tuple[np.dtype | None, ...]
+
+_LIMIT = 4096
+_PLANS: dict[tuple[Any, ...], Plan] = {}
+_WEAK: dict[type, Weak] = {kind: Weak(kind.__name__)
+                           for kind in (bool, int, float, complex)}
+
+
+@dataclass(slots=True)
+class Place:
+    """Where a call runs and who makes its results."""
+
+    library: Library
+    device: str
+    backend: Backend
+
+
+def run(spec: Spec, inputs: Sequence[Any], *,
+        outs: Sequence[Array | None] | None = None, dtypes: Dtypes | None = None,
+        names: Sequence[str] | None = None, casting: str = "same_kind",
+        like: Array | None = None) -> tuple[list[Any], Place]:
+    """Run `spec` on arrays, described or not, and numbers.
+
+    Returns
+    -------
+    list
+        The outputs, as `Library.empty` made them (not yet finished); None for those
+        that were given.
+    Place
+        Where it ran.
+    """
+    wanted = arguments(spec)
+    if names is None:
+        names = wanted.names
+    if len(wanted.kinds) != len(inputs):
+        raise KernelTypeError(f"{spec.name} takes {len(wanted.kinds)} inputs "
+                              f"{wanted.names}, got {len(inputs)}")
+    arrays: list[Array] = []
+    scalars: list[Any] = []
+    key: list[Any] = []
+    for kind, name, x in zip(wanted.kinds, names, inputs, strict=True):
+        if kind == "scalar":
+            scalars.append(x)
+            key.append(_scalar_type(name, x))
+        else:
+            array = x if type(x) is Array else describe(x, name)
+            arrays.append(array)
+            key += (array.shape, array.strides, array.dtype)
+    place = place_of(arrays, outs, like, wanted.kinds, names)
+    plan = _plan(spec, wanted.kinds, arrays, key, outs, dtypes, names, casting, place)
+    if outs is not None:
+        _check(spec, wanted.kinds, arrays, outs, place, names)
+    natives, results = _outputs(plan, outs, place)
+    _start(plan, spec, arrays, results, tuple(scalars), place)
+    return natives, place
+
+
+def _scalar_type(name: str, x: Any) -> Any:
+    """The key of a call-time number: a Python type (weak) or a dtype."""
+    kind = type(x)
+    if kind is int:
+        if not -2**63 <= x < 2**63:
+            raise OverflowError(f"'{name}' is {x}, which does not fit 64 bits; pass "
+                                "numpy.uint64(...) or a float")
+    elif isinstance(x, np.generic):
+        return check_dtype(x.dtype, name)
+    elif kind not in _WEAK:
+        raise KernelTypeError(f"'{name}' must be a number, got a {kind.__name__}; pass "
+                              f"{name}.item() or float({name})")
+    return kind
+
+
+def place_of(arrays: Sequence[Array], outs: Sequence[Array | None] | None = None,
+             like: Array | None = None, kinds: Sequence[str] = (),
+             names: Sequence[str] = ()) -> Place:
+    """Where a call on `arrays` runs; without any, where `outs` or `like` are.
+
+    Raises
+    ------
+    KernelTypeError
+        Arrays of several libraries.
+    DeviceError
+        Arrays on several devices, or on one that no enabled backend owns.
+    """
+    if arrays:
+        first = arrays[0]
+        library, device = first.library, first.device
+        if len(arrays) > 1:
+            for other in arrays:
+                if other.library is not library or other.device != device:
+                    raise _mixed(arrays, kinds, names)
+    else:
+        source = like
+        for out in outs or ():
+            source = source if out is None else out
+        library, device = (NUMPY, "cpu") if source is None else (
+            source.library, source.device)
+    return Place(library, device, backend_for(device, "the array"))
+
+
+def _mixed(arrays: Sequence[Array], kinds: Sequence[str],
+           names: Sequence[str]) -> Exception:
+    labels = [n for k, n in zip(kinds, names, strict=True) if k != "scalar"]
+    libraries = {a.library.name for a in arrays}
+    if len(libraries) > 1:
+        listed = ", ".join(f"'{n}' is of {a.library.name}"
+                           for n, a in zip(labels, arrays, strict=True))
+        return KernelTypeError(f"{listed}; one call takes arrays of one library, "
+                               "convert the others (from_dlpack does not copy)")
+    listed = ", ".join(f"'{n}' is on {a.device}"
+                       for n, a in zip(labels, arrays, strict=True))
+    return DeviceError(f"{listed}; one call takes arrays on one device, move the "
+                       "others with nbfused.array(x, device=...)")
+
+
+def _plan(spec: Spec, kinds: Sequence[str], arrays: list[Array], parts: list[Any],
+          outs: Sequence[Array | None] | None, dtypes: Dtypes | None,
+          names: Sequence[str], casting: str, place: Place) -> Plan:
+    given = None if outs is None else tuple(
+        [None if out is None else (out.shape, out.strides, out.dtype) for out in outs])
+    key = (spec, place.backend, place.device, *parts, given, dtypes, casting,
+           place.library.writable)
+    plan = _PLANS.get(key)
+    if plan is None:
+        while len(_PLANS) >= _LIMIT:
+            _PLANS.pop(next(iter(_PLANS)), None)
+        plan = _PLANS[key] = make_plan(Request(
+            spec, place.backend, place.device,
+            tuple((array.shape, array.strides) for array in arrays),
+            _types(kinds, parts), given, dtypes, tuple(names), casting,
+            place.library.writable))
+    return plan
+
+
+def _types(kinds: Sequence[str], parts: list[Any]) -> tuple[Type, ...]:
+    """The type of every input, from the key."""
+    types: list[Type] = []
+    rest = iter(parts)
+    for kind in kinds:
+        part = next(rest)
+        if kind != "scalar":
+            next(rest)
+            part = next(rest)
+        types.append(_WEAK[part] if isinstance(part, type) else part)
+    return tuple(types)
+
+
+def output_name(number: int, count: int) -> str:
+    """How a message calls an output that the caller gave."""
+    return "out" if count == 1 else f"out[{number}]"
+
+
+def _check(spec: Spec, kinds: Sequence[str], arrays: list[Array],
+           outs: Sequence[Array | None], place: Place, names: Sequence[str]) -> None:
+    """Check outputs that the caller gave, before anything is written."""
+    pointwise = isinstance(spec, Map)
+    results = len(outs) - len(spec.scatter_shapes) if isinstance(spec, Map) else 0
+    given = [(output_name(i, len(outs)), out, i < results)
+             for i, out in enumerate(outs) if out is not None]
+    for name, out, _ in given:
+        check_output(name, out, place.library, place.device)
+    labels = [(name, pointwise and kind == "element")
+              for kind, name in zip(kinds, names, strict=True) if kind != "scalar"]
+    check_overlap(given, [(name, array, exact) for (name, exact), array
+                          in zip(labels, arrays, strict=True)])
+
+
+def _outputs(plan: Plan, outs: Sequence[Array | None] | None, place: Place,
+             ) -> tuple[list[Any], list[Array]]:
+    natives: list[Any] = []
+    arrays: list[Array] = []
+    for number, result in enumerate(plan.results):
+        out = None if outs is None else outs[number]
+        native = None
+        if out is None:
+            native = allocate(place.library, result.shape, result.dtype, place.device)
+            if result.strides is not None:
+                native = place.library.view(native, result.shape, result.strides, 0)
+            out = describe(native, "out")
+        natives.append(native)
+        arrays.append(out)
+    return natives, arrays
+
+
+def zero(out: Array) -> None:
+    """Fill an array with zeros."""
+    run(ZERO, (), outs=(out,))
+
+
+def _start(plan: Plan, spec: Spec, arrays: list[Array], results: list[Array],
+           scalars: tuple[Any, ...], place: Place) -> None:
+    for number in plan.zeros:
+        zero(results[number])
+    if plan.launcher is None:
+        return
+    stream = place.library.stream(place.device)
+    pointers = []
+    for array in arrays:
+        pointers.append(array.pointer)
+        if array.stream is not None and array.stream != stream:
+            place.backend.synchronize()  # somebody makes it on another stream
+    for array in results:
+        pointers.append(array.pointer)
+    if plan.moves is not None:
+        pointers = [p + move for p, move in zip(pointers, plan.moves, strict=True)]
+    trace = LAUNCHES.get()
+    if trace is not None:
+        trace.append(Launch(type(spec).__name__, spec.name, plan.shape,
+                            place.backend.name))
+    plan.launcher(Call(plan.shape, tuple(pointers), plan.strides, scalars,
+                       plan.ordinal, stream))

@@ -1,0 +1,91 @@
+"""`execute`: the one way from arrays and a spec to arrays.
+
+Everything is checked before anything is allocated, and all of it before anything is
+written, so that a call that fails has changed nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from numpy.typing import DTypeLike
+
+from .arrays import Array, check_dtype, describe
+from .calls import output_name, run
+from .errors import KernelTypeError
+from .launches import trace_launches
+from .specs import Spec, View
+from .views import run_view
+
+__all__ = ["execute", "trace_launches"]
+
+
+def execute(spec: Spec, inputs: Sequence[Any], *,
+            out: Sequence[Any | None] | None = None,
+            dtypes: Sequence[DTypeLike | None] | None = None,
+            names: Sequence[str] | None = None, like: Any = None,
+            casting: str = "same_kind") -> tuple[Any, ...]:
+    """Run `spec`.
+
+    Parameters
+    ----------
+    spec
+        What to compute.
+    inputs
+        Arrays of one library on one device, and numbers where the spec takes them: a
+        Python number has a weak type (NEP 50), a NumPy scalar its own.
+    out
+        For each output, an array to store it in, or None to make one.
+    dtypes
+        For each output, its dtype, or None for what NumPy would give.
+    names
+        What messages call the inputs.
+    like
+        An array whose library and device the outputs take where no input is an array.
+    casting
+        How results may be cast to the dtypes of `out`, as in `numpy.can_cast`.
+
+    Returns
+    -------
+    tuple of array
+        Of the inputs' library, on their device; those in `out` themselves.  New ones
+        lie in memory as the inputs do, as in NumPy; views share memory if they can.
+
+    Raises
+    ------
+    KernelTypeError
+        Arrays of several libraries, too few inputs, a dtype without kernels, or an
+        output that cannot take the result.
+    DeviceError
+        Several devices, or one that no enabled backend owns.
+    ShapeError
+        Shapes that do not fit.
+    ReadOnlyError, OverlapError
+        An output that must not be written to, or not while its inputs are read.
+    AllocationError
+        Out of memory, also after cached blocks were freed.
+    """
+    outs = None if out is None else _describe_outs(out)
+    asked = None if dtypes is None else tuple(
+        [None if dtype is None else check_dtype(dtype, "dtype") for dtype in dtypes])
+    source = None if like is None else describe(like, "like")
+    if outs is not None and asked is not None and len(outs) != len(asked):
+        raise KernelTypeError(f"{spec.name}: {len(outs)} arrays in out, but "
+                              f"{len(asked)} dtypes")
+    if isinstance(spec, View):
+        results, library = run_view(spec, inputs, outs, asked, names, casting)
+    else:
+        results, place = run(spec, inputs, outs=outs, dtypes=asked, names=names,
+                             casting=casting, like=source)
+        library = place.library
+    if out is None:
+        return tuple([library.finish(native) for native in results])
+    return tuple([library.finish(native) if given is None else given
+                  for native, given in zip(results, out, strict=True)])
+
+
+def _describe_outs(out: Sequence[Any | None]) -> list[Array | None]:
+    count = len(out)
+    return [None if array is None else describe(array, output_name(i, count))
+            for i, array in enumerate(out)]

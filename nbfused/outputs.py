@@ -1,0 +1,122 @@
+"""Whether an array that the caller gave may take a result."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from .arrays import BFLOAT16, Array, may_overlap, same_memory, self_overlaps
+from .arrays.host import NUMPY
+from .errors import (
+    DeviceError,
+    KernelTypeError,
+    OverlapError,
+    ReadOnlyError,
+    ShapeError,
+)
+from .layout import Strides
+
+__all__ = ["can_cast", "check_casting", "check_output", "check_overlap", "check_shape",
+           "check_steps"]
+
+Shape = tuple[int, ...]
+_FLOAT16, _FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
+
+
+def can_cast(source: np.dtype, target: np.dtype, casting: str) -> bool:
+    """`numpy.can_cast`, with bfloat16 as a floating dtype like float16."""
+    if source == target or casting == "unsafe":
+        return True
+    if source == BFLOAT16 and casting == "same_kind":
+        source = _FLOAT32
+    if target == BFLOAT16 and casting == "same_kind":
+        target = _FLOAT16
+    return np.can_cast(source, target, casting)  # type: ignore[arg-type]
+
+
+def check_shape(name: str, got: Shape, expected: Shape) -> None:
+    """`ShapeError` unless the shapes are equal: outputs are never broadcast."""
+    if got != expected:
+        raise ShapeError(f"{name} has shape {got}, but the result has shape {expected};"
+                         f" pass an array of shape {expected}, or leave {name} out")
+
+
+def check_casting(name: str, source: np.dtype, target: np.dtype, casting: str) -> None:
+    """`KernelTypeError` unless results may be stored in `name`."""
+    if not can_cast(source, target, casting):
+        raise KernelTypeError(
+            f"{name} has dtype {target}, but the result is {source}, which does not "
+            f"cast to it under '{casting}'; pass an array of dtype {source}, or "
+            "casting='unsafe'")
+
+
+def check_steps(name: str, shape: Shape, strides: Strides) -> None:
+    """`OverlapError` if two elements of an output lie at one address."""
+    if self_overlaps(Array(0, shape, strides, _FLOAT32, "", None, False, NUMPY, None)):
+        raise OverlapError(
+            f"{name} of shape {shape} and strides {strides} has elements that share "
+            "memory, as a broadcast view has; pass a copy of it")
+
+
+def check_output(name: str, out: Array, library: Any, device: str) -> None:
+    """Check that `out` may be written to, and belongs where the inputs are.
+
+    Raises
+    ------
+    KernelTypeError
+        Another library than the inputs', or one whose arrays are immutable.
+    DeviceError
+        Another device.
+    ReadOnlyError
+        Not writable.
+    """
+    if not out.library.writable:
+        raise KernelTypeError(
+            f"{name} is an array of {out.library.name}, whose arrays are immutable; "
+            "leave it out and use the result")
+    if out.library is not library:
+        raise KernelTypeError(
+            f"{name} is an array of {out.library.name}, the inputs are of "
+            f"{library.name}; one call takes arrays of one library, convert one of "
+            "them (from_dlpack does not copy)")
+    if out.device != device:
+        raise DeviceError(f"{name} is on {out.device}, the inputs are on {device}; "
+                          "make it there, or move the inputs")
+    if out.readonly:
+        raise ReadOnlyError(f"{name} is read-only; pass a writable array, such as "
+                            f"{name}.copy()")
+
+
+def check_overlap(outs: Sequence[tuple[str, Array, bool]],
+                  inputs: Sequence[tuple[str, Array, bool]]) -> None:
+    """Check that writing outputs changes no input that is still to be read.
+
+    Parameters
+    ----------
+    outs
+        Name and array of each output that the caller gave, and whether an element of
+        it is written only after the inputs' elements at the same index were read.
+    inputs
+        Name and array of each array input, and whether it is read at that index only.
+
+    Raises
+    ------
+    OverlapError
+        Two outputs share memory, or an output and an input (unless both flags are set
+        and they are the same elements).
+    """
+    for number, (name, out, late) in enumerate(outs):
+        for other, array, _ in outs[:number]:
+            if may_overlap(out, array):
+                raise OverlapError(f"{name} and {other} share memory; pass separate "
+                                   "arrays")
+        for other, array, local in inputs:
+            exact = late and local
+            if may_overlap(out, array) and not (exact and same_memory(out, array)):
+                allowed = (f"only an output that is exactly '{other}' is allowed"
+                           if exact else "this operation cannot work in place")
+                raise OverlapError(f"{name} shares memory with input '{other}'; "
+                                   f"{allowed}. Pass a separate array, or a copy of "
+                                   f"'{other}'")

@@ -1,0 +1,176 @@
+"""Views: new shapes and strides for the same elements; copies where that cannot be.
+
+The result shares memory with its input, except where the spec makes something new
+(``unslice``, ``concatenate``), where no strides do (a reshape across a gap), where the
+caller's library has no such views (JAX; PyTorch with negative strides), or where
+another dtype is asked for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from .allocation import allocate
+from .arrays import Array, Library, describe, host_view
+from .arrays.interface import FOREIGN, as_device_array
+from .calls import COPY, place_of, run, zero
+from .errors import KernelTypeError
+from .layout import Strides, broadcast_strides, dense_strides, reshape_strides
+from .outputs import check_casting, check_output, check_overlap, check_shape
+from .specs import View
+
+__all__ = ["run_view"]
+
+Shape = tuple[int, ...]
+Slices = Sequence[tuple[int, int, int]]
+
+
+def run_view(spec: View, inputs: Sequence[Any], outs: Sequence[Array | None] | None,
+             dtypes: Sequence[np.dtype | None] | None, names: Sequence[str] | None,
+             casting: str) -> tuple[list[Any], Library]:
+    """Rearrange `inputs`: one array, or several to concatenate.
+
+    Returns
+    -------
+    list
+        The result as the library made it; None if it was given.
+    Library
+        The inputs'.
+    """
+    if spec.kind != "concatenate" and len(inputs) != 1:
+        raise KernelTypeError(f"{spec.kind} takes one array, got {len(inputs)}")
+    if not inputs:
+        raise KernelTypeError("concatenate needs at least one array, got none")
+    names = names or [f"arrays[{i}]" if len(inputs) > 1 else "x"
+                      for i in range(len(inputs))]
+    arrays = [x if type(x) is Array else describe(x, name)
+              for x, name in zip(inputs, names, strict=True)]
+    place = place_of(arrays, kinds=("element",) * len(arrays), names=names)
+    (shape,) = spec.out_shapes(tuple(array.shape for array in arrays))
+    asked = dtypes[0] if dtypes else None
+    dtype = asked or spec.result_types(tuple(array.dtype for array in arrays))[0]
+    out = outs[0] if outs else None
+    if out is not None:
+        _check(out, shape, dtype, casting, arrays, names, place.library, place.device)
+    elif spec.kind not in ("unslice", "concatenate") and dtype == arrays[0].dtype:
+        native = _share(spec, inputs[0], arrays[0], shape)
+        if native is not None:
+            return [native], place.library
+    native = None
+    if out is None:
+        native = allocate(place.library, shape, dtype, place.device)
+        out = describe(native, "out")
+    _fill(spec, arrays, out)
+    return [native], place.library
+
+
+def _check(out: Array, shape: Shape, dtype: np.dtype, casting: str,
+           arrays: Sequence[Array], names: Sequence[str], library: Library,
+           device: str) -> None:
+    check_output("out", out, library, device)
+    check_shape("out", out.shape, shape)
+    check_casting("out", dtype, out.dtype, casting)
+    check_overlap([("out", out, False)], [(name, array, False) for name, array
+                                          in zip(names, arrays, strict=True)])
+
+
+def _share(spec: View, native: Any, array: Array, shape: Shape) -> Any | None:
+    """A view of the caller's own type; None if there cannot be one."""
+    layout = _layout(spec, array, shape)
+    if layout is None or not array.library.writable:
+        return None
+    strides, offset = layout
+    if array.library is FOREIGN:
+        moved = _at(array, shape, strides, offset)
+        return host_view(moved) if array.device == "cpu" else as_device_array(moved)
+    if min(strides, default=0) < 0 and array.library.name == "torch":
+        return None
+    return array.library.view(native, shape, strides, offset)
+
+
+def _at(array: Array, shape: Shape, strides: Strides, offset: int) -> Array:
+    return replace(array, pointer=array.pointer + offset * array.dtype.itemsize,
+                   shape=shape, strides=strides)
+
+
+def _layout(spec: View, array: Array, shape: Shape) -> tuple[Strides, int] | None:
+    """Strides and offset of the result in the memory of `array`."""
+    steps = array.strides
+    match spec.kind:
+        case "reshape":
+            strides = reshape_strides(array.shape, steps, shape)
+            return None if strides is None else (strides, 0)
+        case "transpose":
+            return tuple(steps[axis] for axis in spec.params), 0
+        case "broadcast":
+            return broadcast_strides(array.shape, steps, shape), 0
+        case "expand":
+            return _expand(steps, spec.params), 0
+        case "squeeze":
+            return tuple(step for axis, step in enumerate(steps)
+                         if axis not in spec.params), 0
+        case "slice":
+            return _window(steps, spec.params)
+    raise KernelTypeError(f"there is no view '{spec.kind}'; see nbfused.specs.View")
+
+
+def _expand(strides: Strides, axes: Shape) -> Strides:
+    steps = list(strides)
+    for axis in axes:
+        steps.insert(axis, 0)
+    return tuple(steps)
+
+
+def _window(strides: Strides, slices: Slices) -> tuple[Strides, int]:
+    """Strides and offset of a slice: ``(start, stop, step)`` for each axis."""
+    empty = any(not range(*one) for one in slices)
+    offset = 0 if empty else sum(
+        one[0] * stride for one, stride in zip(slices, strides, strict=True))
+    return tuple(one[2] * stride
+                 for one, stride in zip(slices, strides, strict=True)), offset
+
+
+def _fill(spec: View, arrays: Sequence[Array], out: Array) -> None:
+    """Store the rearranged elements in `out`."""
+    if spec.kind == "concatenate":
+        _join(arrays, out, spec.params[0])
+        return
+    (array,) = arrays
+    if spec.kind == "unslice":
+        zero(out)
+        strides, offset = _window(out.strides, spec.params[1])
+        _copy(array, _at(out, array.shape, strides, offset))
+        return
+    layout = _layout(spec, array, out.shape)
+    if layout is not None:
+        _copy(_at(array, out.shape, *layout), out)
+    else:
+        _reshape(array, out)
+
+
+def _reshape(array: Array, out: Array) -> None:
+    """Copy across a gap: see the output in the input's shape."""
+    strides = reshape_strides(out.shape, out.strides, array.shape)
+    if strides is not None:
+        _copy(array, replace(out, shape=array.shape, strides=strides))
+        return
+    native = allocate(out.library, array.shape, array.dtype, out.device)
+    between = describe(native, "out")
+    _copy(array, between)
+    _copy(replace(between, shape=out.shape, strides=dense_strides(out.shape)), out)
+
+
+def _join(arrays: Sequence[Array], out: Array, axis: int) -> None:
+    start = 0
+    for array in arrays:
+        _copy(array, _at(out, array.shape, out.strides, start * out.strides[axis]))
+        start += array.shape[axis]
+
+
+def _copy(source: Array, target: Array) -> None:
+    """Copy elements; dtypes were checked before."""
+    run(COPY, (source,), outs=(target,), casting="unsafe")
