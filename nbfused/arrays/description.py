@@ -78,6 +78,9 @@ class Library(Protocol):
     def stream(self, device: str) -> int:
         """Handle of the stream that the caller works on; 0 on the host."""
 
+    def free_cache(self, device: str) -> None:
+        """Give memory that is kept for later arrays back to the device."""
+
     def tracks(self, x: Any) -> bool:
         """Whether the library would differentiate what is done with `x`."""
 

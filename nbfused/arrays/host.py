@@ -73,6 +73,9 @@ class NumpyLibrary:
         """Streams are a matter of devices."""
         return 0
 
+    def free_cache(self, device: str) -> None:
+        """NumPy keeps no freed memory worth the name."""
+
     def tracks(self, x: Any) -> bool:
         """NumPy differentiates nothing."""
         return False

@@ -47,6 +47,10 @@ class ForeignLibrary:
         """Give the legacy default stream, which the interfaces were asked for."""
         return 0
 
+    def free_cache(self, device: str) -> None:
+        """Free what our own arrays keep."""
+        _ours(device).free_cache(device)
+
     def tracks(self, x: Any) -> bool:
         """Not known: such libraries have to ask for themselves."""
         return False

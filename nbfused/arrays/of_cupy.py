@@ -46,6 +46,11 @@ class CupyLibrary:
         """Handle of ``cupy.cuda.get_current_stream``."""
         return int(_cupy().cuda.get_current_stream(ordinal(device)).ptr)
 
+    def free_cache(self, device: str) -> None:
+        """Empty the memory pool."""
+        with _cupy().cuda.Device(ordinal(device)):
+            _cupy().get_default_memory_pool().free_all_blocks()
+
     def tracks(self, x: Any) -> bool:
         """CuPy differentiates nothing."""
         return False

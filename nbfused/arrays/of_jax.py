@@ -64,6 +64,9 @@ class JaxLibrary:
         """Give the legacy default stream, which JAX's export was ordered before."""
         return 0
 
+    def free_cache(self, device: str) -> None:
+        """Leave it: results are not made by JAX's allocator."""
+
     def tracks(self, x: Any) -> bool:
         """Concrete arrays are not traced; tracers do not come this far."""
         return False

@@ -51,6 +51,11 @@ class NumbaLibrary:
         """Give the legacy default stream, Numba's own default."""
         return 0
 
+    def free_cache(self, device: str) -> None:
+        """Carry out the deallocations that Numba puts off."""
+        with _cuda().gpus[ordinal(device)]:
+            _cuda().current_context().deallocations.clear()
+
     def tracks(self, x: Any) -> bool:
         """Numba differentiates nothing."""
         return False

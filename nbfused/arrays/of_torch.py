@@ -72,6 +72,11 @@ class TorchLibrary:
             return 0
         return int(_torch().cuda.current_stream(ordinal(device)).cuda_stream)
 
+    def free_cache(self, device: str) -> None:
+        """Empty the caching allocator."""
+        if device != "cpu":
+            _torch().cuda.empty_cache()
+
     def tracks(self, x: Any) -> bool:
         """Whether autograd records what is done with `x`, in either mode."""
         torch = _torch()
