@@ -1,247 +1,210 @@
-"""The tape: what produced each tracked array, and the walk back over it.
-
-A node knows where the cotangents of its inputs go (`edges`) and how to make them
-(`pull`).  The walk is a loop over a heap, newest node first: a node is made after
-everything it reads, so when it is reached all its cotangents have arrived, and a
-graph may be as deep as memory allows.
-"""
+"""`apply`, which every operation calls, and the backward pass over what it recorded."""
 
 from __future__ import annotations
 
-import heapq
-import itertools
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import ContextDecorator, contextmanager
-from contextvars import ContextVar, Token
-from dataclasses import dataclass
-from types import TracebackType
+from collections.abc import Sequence
 from typing import Any
 
-from .errors import TapeError
-from .scalar.ir import Block, Function, Let
-from .specs import Map
+import numpy as np
 
-__all__ = ["ADD", "COPY", "Edge", "Leaf", "Node", "Pass", "grad_mode", "no_grad",
-           "reachable", "recording", "walk_back"]
+from . import dispatch
+from .arrays import byte_range, describe, is_array, library_of
+from .errors import KernelTypeError, ShapeError, TapeError
+from .graph import ADD, COPY, ONE, Edge, Leaf, Pass, recording, walk_back
+from .nodes import Plan, SpecNode, dtype_of, is_number, plan
+from .scalar.types import Type, Weak
+from .specs import Spec
+from .variable import Variable
+from .versions import note_write
 
-#: A tracked array: output number `Edge[1]` of node `Edge[0]`.
-Edge = tuple["Node", int]
+__all__ = ["PLAIN", "RECORDING", "apply", "backward", "cotangent", "ones_like"]
 
-ADD = Map(Function("add", ("a", "b"), Block((Let(("c",), "add", ("a", "b")),), ("c",))),
-          ("element", "element"))
-COPY = Map(Function("copy", ("a",), Block((Let(("c",), "id", ("a",)),), ("c",))),
-           ("element",))
+_NATIVE = frozenset({np.ndarray, bool, int, float, complex})
 
-_ORDER = itertools.count()
-_RECORDING: ContextVar[bool] = ContextVar("nbfused_recording", default=True)
-
-
-def recording() -> bool:
-    """Whether operations on tracked Variables leave nodes behind."""
-    return _RECORDING.get()
+Dtypes = tuple[np.dtype | None, ...] | None
+Names = Sequence[str] | None
 
 
-@contextmanager
-def grad_mode(record: bool) -> Iterator[None]:
-    """Record nodes inside the block, or do not."""
-    token = _RECORDING.set(record)
-    try:
-        yield
-    finally:
-        _RECORDING.reset(token)
-
-
-class no_grad(ContextDecorator):  # noqa: N801 - spelled like a statement
-    """Context manager, and decorator, inside which nothing is recorded.
-
-    Examples
-    --------
-    >>> with no_grad():
-    ...     recording()
-    False
-    """
-
-    def __init__(self) -> None:
-        self._tokens: list[Token[bool]] = []
-
-    def _recreate_cm(self) -> no_grad:
-        return type(self)()  # a decorated function may call itself
-
-    def __enter__(self) -> no_grad:
-        self._tokens.append(_RECORDING.set(False))
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        _RECORDING.reset(self._tokens.pop())
-
-
-@dataclass(frozen=True, slots=True)
-class Pass:
-    """How a backward pass computes: on plain arrays, or on Variables that record.
-
-    Attributes
-    ----------
-    run
-        ``run(spec, inputs, dtypes=...)`` -> outputs.
-    lift
-        ``lift(array, edge)`` -> the value that stands for a saved array.
-    records
-        Whether the pass can itself be differentiated (``create_graph=True``).
-    """
-
-    run: Callable[..., Sequence[Any]]
-    lift: Callable[[Any, Edge | None], Any]
-    records: bool
-
-
-class Node:
-    """Something that was computed and can be pulled back.
-
-    Attributes
-    ----------
-    name
-        The operation, for messages.
-    edges
-        For each input, where its cotangent goes; None for one that wants none.
-    outputs
-        How many outputs there are (saved state included).
-    """
-
-    __slots__ = ("__weakref__", "edges", "name", "order", "outputs", "released")
-
-    def __init__(self, name: str, edges: Iterable[Edge | None], outputs: int) -> None:
-        self.name = name
-        self.edges = tuple(edges)
-        self.outputs = outputs
-        self.order = next(_ORDER)
-        self.released = False
-
-    def __repr__(self) -> str:
-        return f"<{type(self).__name__} {self.name}>"
-
-    def pull(self, cotangents: Sequence[Any | None], wanted: Sequence[bool],
-             mode: Pass) -> Sequence[Any | None]:
-        """Cotangents of the inputs that `wanted` marks (None: it is zero)."""
-        raise NotImplementedError(f"{type(self).__name__} has to say how to pull back")
-
-    def release(self) -> None:
-        """Let go of what was saved; pulling once more is an error."""
-        self.edges = ()
-        self.released = True
-
-
-class Leaf(Node):
-    """A Variable that the caller made: where gradients are collected."""
-
-    __slots__ = ("grad",)
-
-    def __init__(self) -> None:
-        super().__init__("leaf", (), 1)
-        self.grad: Any | None = None
-
-
-def reachable(seeds: Iterable[Edge], targets: Collection[Edge] = ()) -> list[Node]:
-    """Every node that the seeds depend on, oldest first; not looking behind targets."""
-    found: set[Node] = set()
-    stack = [edge for edge in seeds if edge not in targets]
-    while stack:
-        node, _ = stack.pop()
-        if node not in found:
-            found.add(node)
-            stack.extend(e for e in node.edges if e is not None and e not in targets)
-    return sorted(found, key=lambda node: node.order)
-
-
-def _leading(seeds: Iterable[Edge], targets: Collection[Edge]) -> set[Node]:
-    """The nodes between `seeds` and `targets`."""
-    leading: set[Node] = set()
-    for node in reachable(seeds, targets):
-        if any(e in targets or e[0] in leading for e in node.edges if e is not None):
-            leading.add(node)
-    return leading
-
-
-class _Arrivals:
-    """Cotangents under way: complete when the walk comes to their node.
-
-    A sum is always a new array: what was sent may be held by somebody else.
-    """
-
-    def __init__(self, mode: Pass) -> None:
-        self.mode = mode
-        self.heap: list[tuple[int, Node]] = []
-        self.waiting: dict[Node, list[Any | None]] = {}
-
-    def add(self, edge: Edge, cotangent: Any) -> None:
-        node, index = edge
-        if node not in self.waiting:
-            self.waiting[node] = [None] * node.outputs
-            heapq.heappush(self.heap, (-node.order, node))
-        row = self.waiting[node]
-        row[index] = cotangent if row[index] is None else self.total(row[index], cotangent)
-
-    def total(self, a: Any, b: Any) -> Any:
-        return self.mode.run(ADD, (a, b))[0]
-
-    def __iter__(self) -> Iterator[tuple[Node, list[Any | None]]]:
-        while self.heap:
-            node = heapq.heappop(self.heap)[1]
-            yield node, self.waiting.pop(node)
-
-
-def walk_back(seeds: Sequence[tuple[Edge, Any]], mode: Pass, *,
-              targets: Collection[Edge] | None = None,
-              keep: bool = False) -> dict[Edge, Any]:
-    """Cotangents of `targets` (default: of every leaf) from those of the seeds.
+def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None,
+          dtypes: Dtypes = None, names: Names = None) -> tuple[Any, ...]:
+    """Run a spec, on the tape where a gradient is wanted.
 
     Parameters
     ----------
-    seeds
-        Tracked arrays and their cotangents.
-    mode
-        How to compute.
-    targets
-        Where to stop.  Nothing behind a target, and nothing that leads to no target,
-        is computed.  One that the seeds do not depend on is absent in the result.
-    keep
-        Leave the nodes usable (``retain_graph``).
+    spec
+        What to compute.
+    inputs
+        Arrays of one library, Variables, numbers.
+    out
+        For each output, None or where to store it.
+    dtypes
+        For each output, None or its dtype.
+    names
+        What messages call the inputs.
+
+    Returns
+    -------
+    tuple
+        Arrays of the library of the inputs; Variables if an input is one.
+
+    Raises
+    ------
+    TapeError
+        `out` was given where the tape records.
     """
-    leading = None if targets is None else _leading([e for e, _ in seeds], targets)
-    found: dict[Edge, Any] = {}
-    arrivals = _Arrivals(mode)
-
-    def leads(edge: Edge | None) -> bool:
-        return edge is not None and (leading is None or edge[0] in leading
-                                     or edge in (targets or ()))
-
-    def send(edge: Edge, cotangent: Any) -> None:
-        if isinstance(edge[0], Leaf) if targets is None else edge in targets:
-            old = found.get(edge)
-            found[edge] = cotangent if old is None else arrivals.total(old, cotangent)
-        else:
-            arrivals.add(edge, cotangent)
-
-    with grad_mode(mode.records):
-        for edge, cotangent in seeds:
-            if leads(edge):
-                send(edge, cotangent)
-        for node, cotangents in arrivals:
-            for edge, cotangent in _pull(node, cotangents, leads, mode, keep):
-                send(edge, cotangent)
-    return found
+    for x in inputs:
+        if type(x) not in _NATIVE and (isinstance(x, Variable) or _tracked(x)):
+            return _on_variables(spec, inputs, out, dtypes, names)
+    if out is None:
+        return dispatch.execute(spec, inputs, dtypes=dtypes, names=names)
+    return _store(spec, inputs, out, dtypes, names)
 
 
-def _pull(node: Node, cotangents: list[Any | None], leads: Callable[[Edge | None], bool],
-          mode: Pass, keep: bool) -> list[tuple[Edge, Any]]:
-    if node.released:
+def _tracked(x: Any) -> bool:
+    """Whether another library differentiates what is done with `x`."""
+    return is_array(x) and library_of(x).tracks(x)
+
+
+def _on_variables(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
+                  dtypes: Dtypes, names: Names) -> tuple[Any, ...]:
+    if any(_tracked(x) for x in inputs if type(x) not in _NATIVE):
+        from .torch_bridge import apply_torch  # the only library that tracks
+
+        return apply_torch(spec, inputs, out, dtypes, names)
+    needs = tuple(isinstance(x, Variable) and x.requires_grad for x in inputs)
+    data = tuple(x.data if isinstance(x, Variable) else x for x in inputs)
+    if any(needs) and recording():
+        if out is not None and any(o is not None for o in out):
+            raise TapeError(
+                f"out: {spec.name} is recorded, because an input requires grad, and "
+                "cannot store into a given array; leave out=None, or use no_grad()")
+        made = _record(spec, inputs, data, needs, dtypes, names)
+        if made is not None:
+            return made
+    if out is not None:
+        return _store(spec, data, out, dtypes, names, wrap=True)
+    return tuple(Variable.at(a, None) for a in dispatch.execute(
+        spec, data, dtypes=dtypes, names=names))
+
+
+def _store(spec: Spec, inputs: Sequence[Any], out: Sequence[Any], dtypes: Dtypes,
+           names: Names, wrap: bool = False) -> tuple[Any, ...]:
+    """Run with outputs that the caller gave, and returns to him."""
+    if recording() and any(isinstance(o, Variable) and o.requires_grad for o in out):
+        raise TapeError(f"out: {spec.name} cannot store into a Variable that requires "
+                        "grad; use no_grad() around the update")
+    places = tuple(o.data if isinstance(o, Variable) else o for o in out)
+    results = dispatch.execute(spec, inputs, out=places, dtypes=dtypes, names=names)
+    note_write(places)
+    return tuple(
+        given if given is not None else Variable.at(made, None) if wrap else made
+        for given, made in zip(out, results, strict=True))
+
+
+def _record(spec: Spec, inputs: Sequence[Any], data: tuple[Any, ...],
+            needs: tuple[bool, ...], dtypes: Dtypes, names: Names) -> tuple | None:
+    """Run and leave a node; None if nothing here has a gradient."""
+    shapes = tuple(() if is_number(x) else tuple(x.shape) for x in data)
+    types = tuple(map(_type, data))
+    found = plan(spec, needs, shapes, types, None if dtypes is None else tuple(dtypes))
+    if found is None:
+        return None
+    results = dispatch.execute(found.forward, data, dtypes=_extend(dtypes, found),
+                               names=names)
+    edges = [x.edge if want else None
+             for x, want in zip(inputs, found.wants, strict=True)]
+    node = SpecNode(found, needs, edges, data, results, shapes, types,
+                    names or tuple(map(str, range(len(data)))))
+    return tuple(Variable.at(a, (node, k) if tracked else None)
+                 for k, (a, tracked) in enumerate(zip(results, found.tracked,
+                                                      strict=False)))
+
+
+def _type(x: Any) -> Type:
+    if is_number(x) and not isinstance(x, np.generic):
+        return Weak(type(x).__name__)
+    return dtype_of(x)
+
+
+def _extend(dtypes: Dtypes, found: Plan) -> Dtypes:
+    """No wishes for the outputs that only the tape reads."""
+    if dtypes is None:
+        return None
+    return (*dtypes, *(None for _ in range(found.extra)))
+
+
+def _run(spec: Spec, inputs: Sequence[Any], dtypes: Dtypes = None) -> tuple[Any, ...]:
+    return dispatch.execute(spec, inputs, dtypes=dtypes)
+
+
+PLAIN = Pass(_run, lambda data, edge: data, False)
+RECORDING = Pass(apply, Variable.at, True)
+
+
+def ones_like(x: Any, mode: Pass = PLAIN) -> Any:
+    """Ones of the shape and dtype of an array, in its library."""
+    return mode.run(ONE, (x,), dtypes=(dtype_of(x),))[0]
+
+
+def cotangent(like: Variable, given: Any, mode: Pass, name: str = "grad") -> Any:
+    """A cotangent from the caller, checked, as the pass works with it."""
+    if not isinstance(given, Variable) and not is_array(given):
+        raise KernelTypeError(f"{name} is a {type(given).__name__}; expected an array of "
+                              f"shape {like.shape} and dtype {like.dtype}")
+    if tuple(given.shape) != like.shape:
+        raise ShapeError(f"{name}: shape {tuple(given.shape)}, expected {like.shape}, "
+                         "that of the output")
+    if dtype_of(given) != like.dtype:
+        raise KernelTypeError(f"{name}: dtype {dtype_of(given)}, expected {like.dtype}, "
+                              "that of the output; use astype")
+    if mode.records:
+        return given if isinstance(given, Variable) else Variable.at(given, None)
+    return given.data if isinstance(given, Variable) else given
+
+
+def backward(output: Variable, grad: Any, retain_graph: bool, create_graph: bool) -> None:
+    """`Variable.backward`."""
+    if output.edge is None:
         raise TapeError(
-            f"the graph was freed: {node.name} has been pulled back already; call the "
-            f"first backward with retain_graph=True, or compute the output again")
-    edges = node.edges
-    wanted = tuple(leads(edge) for edge in edges)
-    pulled = node.pull(cotangents, wanted, mode)
-    if not keep:
-        node.release()
-    return [(edge, c) for edge, c, want in zip(edges, pulled, wanted, strict=True)
-            if want and edge is not None and c is not None]
+            "backward(): nothing was recorded for this Variable: no input had "
+            "requires_grad=True, or it was computed inside no_grad(), or it is detached")
+    mode = RECORDING if create_graph else PLAIN
+    if grad is None and output.size != 1:
+        raise ShapeError(
+            f"backward(): the output has shape {output.shape}; pass grad=, an array of "
+            "that shape, or reduce it to one element, with sum() for example")
+    seed = ones_like(output.detach() if create_graph else output.data, mode) \
+        if grad is None else cotangent(output, grad, mode)
+    found = walk_back([(output.edge, seed)], mode, keep=retain_graph or create_graph)
+    if not create_graph:
+        found = _apart(found, None if grad is None else seed)
+    for (leaf, _), gradient in found.items():
+        assert isinstance(leaf, Leaf)
+        leaf.grad = _accumulated(leaf.grad, gradient, mode)
+
+
+def _accumulated(old: Any, gradient: Any, mode: Pass) -> Any:
+    if old is None:
+        return gradient
+    if not mode.records and isinstance(old, Variable):
+        old = old.data
+    return mode.run(ADD, (old, gradient))[0]
+
+
+def _apart(gradients: dict[Edge, Any], seed: Any) -> dict[Edge, Any]:
+    """Copy gradients that share memory, so that each leaf may change its own.
+
+    Views that repeat elements stay: nobody can write to them.
+    """
+    arrays = [(None, describe(seed))] if seed is not None else []
+    arrays += [(edge, describe(g)) for edge, g in gradients.items()]
+    places = [(byte_range(a), edge) for edge, a in arrays
+              if all(n < 2 or s for n, s in zip(a.shape, a.strides, strict=True))]
+    places.sort(key=lambda place: (place[0].device, place[0].low))
+    apart, last = dict(gradients), None
+    for place, edge in places:
+        if last is None or not place.overlaps(last):
+            last = place
+        elif edge is not None:
+            apart[edge] = _run(COPY, (gradients[edge],), (dtype_of(gradients[edge]),))[0]
+    return apart

@@ -1,0 +1,290 @@
+"""Nodes whose pullback is Python code, and `Function`, the class for writing one.
+
+User code sees Variables.  While a backward pass does not record they are detached;
+under ``create_graph=True`` they are part of the graph, so that what is done with them
+can be differentiated again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .arrays import byte_range, describe, is_array, library_of
+from .errors import KernelTypeError, NotDifferentiableError, ShapeError, TapeError
+from .graph import COPY, ZERO, Edge, Node, Pass, grad_mode, recording
+from .nodes import dtype_of, is_floating
+from .tape import apply
+from .variable import Variable
+from .versions import Saved
+
+__all__ = ["Argument", "CallNode", "Context", "Function", "detached", "outputs_of",
+           "variables", "wanted", "zeros_like"]
+
+Aval = tuple[tuple[int, ...], Any, str]
+
+
+def wanted(x: Any) -> bool:
+    """Whether an argument is tracked."""
+    return isinstance(x, Variable) and x.requires_grad
+
+
+def variables(args: Sequence[Any]) -> tuple[Any, ...]:
+    """Arrays as Variables; everything else as it is."""
+    return tuple(Variable(x) if is_array(x) else x for x in args)
+
+
+def detached(args: Sequence[Any]) -> tuple[Any, ...]:
+    """Arrays and Variables as Variables that are not tracked."""
+    return tuple(x.detach() if isinstance(x, Variable) else x for x in variables(args))
+
+
+def outputs_of(result: Any, name: str) -> tuple[Variable, ...]:
+    """What a function returned, as Variables."""
+    values = result if isinstance(result, (tuple, list)) else (result,)
+    for k, value in enumerate(values):
+        if not isinstance(value, Variable) and not is_array(value):
+            raise KernelTypeError(
+                f"{name} returned a {type(value).__name__} as output {k}; expected an "
+                "array, a Variable, or a tuple of them")
+    return tuple(v if isinstance(v, Variable) else Variable(v) for v in values)
+
+
+def zeros_like(aval: Aval, like: Any) -> Any:
+    """Zeros of a shape and dtype on a device, by the library of the array `like`."""
+    library = library_of(like)
+    space = library.finish(library.empty(*aval))
+    return apply(ZERO, (space,), dtypes=(aval[1],))[0]
+
+
+class Argument:
+    """An argument kept for a second run: watched, with its place in the graph."""
+
+    __slots__ = ("edge", "value", "variable")
+
+    def __init__(self, x: Any, label: str) -> None:
+        self.variable = isinstance(x, Variable)
+        self.edge: Edge | None = x.edge if self.variable else None
+        data = x.data if self.variable else x
+        self.value = Saved(data, label) if is_array(data) else data
+
+    def load(self) -> Any:
+        """The argument as it was given."""
+        value = self.value.load() if isinstance(self.value, Saved) else self.value
+        return Variable.at(value, self.edge) if self.variable else value
+
+
+class CallNode(Node):
+    """A call of a Python function on `args`, some of which are tracked."""
+
+    __slots__ = ("gives", "takes")
+
+    def __init__(self, name: str, args: Sequence[Any]) -> None:
+        super().__init__(name, (x.edge if wanted(x) else None for x in args), 1)
+        self.takes = tuple((x.shape, x.dtype) if wanted(x) else None for x in args)
+        self.gives: tuple[Aval, ...] = ()
+
+    def attach(self, outputs: Sequence[Variable], single: bool,
+               constant: Sequence[Variable] = ()) -> Any:
+        """The outputs as results of this node, but for those that are `constant`."""
+        self.outputs = len(outputs)
+        self.gives = tuple((v.shape, v.dtype, v.device) for v in outputs)
+        made = tuple(
+            Variable.at(v.data, None if not is_floating(v.dtype)
+                        or any(v is c for c in constant) else (self, k))
+            for k, v in enumerate(outputs))
+        return made[0] if single else made
+
+    def filled(self, cotangents: Sequence[Any | None]) -> tuple[Variable, ...]:
+        """The cotangents as Variables, zeros where there is none."""
+        some = next(c for c in cotangents if c is not None)
+        native = some.data if isinstance(some, Variable) else some
+        full = (zeros_like(aval, native) if c is None else c
+                for c, aval in zip(cotangents, self.gives, strict=True))
+        return tuple(c if isinstance(c, Variable) else Variable.at(c, None) for c in full)
+
+    def checked(self, returned: Any, mode: Pass,
+                kept: Sequence[Saved] = ()) -> list[Any | None]:
+        """What user code returned, as cotangents of the arguments.
+
+        An array that shares memory with one that was `kept` is copied.
+        """
+        values = list(returned) if isinstance(returned, (tuple, list)) else [returned]
+        count = len(self.takes)
+        if len(values) < count or any(v is not None for v in values[count:]):
+            raise ShapeError(
+                f"the backward of {self.name} returned {len(values)} gradients, expected "
+                f"{count}: one for each argument, None for those without")
+        made = []
+        for k, (value, aval) in enumerate(zip(values, self.takes, strict=False)):
+            if value is None or aval is None:
+                made.append(None)
+                continue
+            gradient = self._fit(value, aval, mode,
+                                 f"gradient {k} from the backward of {self.name}")
+            made.append(gradient if mode.records else _own(gradient.data, kept))
+        return made
+
+    def _fit(self, value: Any, aval: tuple[tuple[int, ...], Any], mode: Pass,
+             what: str) -> Variable:
+        if not isinstance(value, Variable):
+            if mode.records:
+                raise NotDifferentiableError(
+                    f"{what} is a {type(value).__name__}, which carries no graph for a "
+                    "second derivative; compute it with operations on Variables, or go "
+                    "without create_graph")
+            value = Variable(value)
+        shape, dtype = aval
+        if value.shape != shape:
+            raise ShapeError(f"{what} has shape {value.shape}, expected {shape}, that of "
+                             "the argument")
+        if value.dtype != dtype:
+            (value,) = apply(COPY, (value,), dtypes=(dtype,))
+        return value
+
+
+def _own(gradient: Any, kept: Sequence[Saved]) -> Any:
+    place = byte_range(describe(gradient))
+    if any(saved.overlaps(place) for saved in kept):
+        return apply(COPY, (gradient,), dtypes=(dtype_of(gradient),))[0]
+    return gradient
+
+
+class Context:
+    """What `Function.forward` leaves for `Function.backward`; attributes are free.
+
+    Attributes
+    ----------
+    needs_input_grad : tuple of bool
+        For each argument, whether its gradient is wanted.
+    """
+
+    def __init__(self, needs: tuple[bool, ...]) -> None:
+        self.needs_input_grad = needs
+        self._to_save: tuple[Variable, ...] = ()
+        self._constant: tuple[Variable, ...] = ()
+        self._loaded: tuple[Variable, ...] | None = None
+
+    def save_for_backward(self, *arrays: Variable) -> None:
+        """Keep arguments or results; they must not change until the backward."""
+        self._to_save = tuple(outputs_of(arrays, "save_for_backward"))
+
+    def mark_non_differentiable(self, *outputs: Variable) -> None:
+        """Name results that have no gradient."""
+        self._constant = outputs
+
+    @property
+    def saved_tensors(self) -> tuple[Variable, ...]:
+        """What was saved, as Variables; inside `Function.backward` only."""
+        if self._loaded is None:
+            raise TapeError("ctx.saved_tensors: to be read inside backward(); in "
+                            "forward() the arrays are at hand")
+        return self._loaded
+
+
+class Function:
+    """An operation with a backward of its own, written as for PyTorch.
+
+    Subclasses define two static methods, ``forward(ctx, *args)`` and ``backward(ctx,
+    *cotangents)``, and are called by `apply`.  Both get Variables for arrays, and may
+    return Variables or arrays.  The backward gets one cotangent for each result, zeros
+    where there is none, and returns one gradient for each argument, or None.
+
+    Examples
+    --------
+    >>> import nbfused as nf
+    >>> class Square(nf.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x
+    ...     @staticmethod
+    ...     def backward(ctx, g):
+    ...         (x,) = ctx.saved_tensors
+    ...         return 2.0 * x * g
+    >>> x = nf.Variable([3.0, 4.0], requires_grad=True)
+    >>> Square.apply(x).sum().backward()
+    >>> x.grad
+    array([6., 8.])
+    """
+
+    @staticmethod
+    def forward(ctx: Context, *args: Any) -> Any:
+        """Compute the results; nothing in here is recorded."""
+        raise NotImplementedError("a Function has to define forward(ctx, *args)")
+
+    @staticmethod
+    def backward(ctx: Context, *cotangents: Variable) -> Any:
+        """Compute the gradients of the arguments."""
+        raise NotImplementedError("a Function has to define backward(ctx, *cotangents)")
+
+    @classmethod
+    def apply(cls, *args: Any) -> Any:
+        """Call it: Variables give Variables, arrays give arrays."""
+        ctx = Context(tuple(recording() and wanted(x) for x in args))
+        inputs = detached(args)
+        with grad_mode(False):
+            result = cls.forward(ctx, *inputs)
+        single = not isinstance(result, (tuple, list))
+        outputs = outputs_of(result, f"{cls.__name__}.forward")
+        if any(ctx.needs_input_grad):
+            node = FunctionNode(cls, ctx, args, inputs, outputs)
+            return node.attach(outputs, single, ctx._constant)
+        if not any(isinstance(x, Variable) for x in args):
+            outputs = tuple(v.data for v in outputs)
+        return outputs[0] if single else outputs
+
+
+def _place(x: Variable, inputs: Sequence[Any],
+           outputs: Sequence[Variable]) -> tuple[str, int] | None:
+    """Which argument or result `x` is, by itself or at least by its array."""
+    named = [("input", k, v) for k, v in enumerate(inputs) if isinstance(v, Variable)]
+    named += [("output", k, v) for k, v in enumerate(outputs)]
+    for same in (lambda v: v is x, lambda v: v.data is x.data):
+        for kind, k, v in named:
+            if same(v):
+                return kind, k
+    return None
+
+
+class FunctionNode(CallNode):
+    """A call of a `Function`."""
+
+    __slots__ = ("ctx", "function", "saved")
+
+    def __init__(self, function: type[Function], ctx: Context, args: Sequence[Any],
+                 inputs: Sequence[Any], outputs: Sequence[Variable]) -> None:
+        super().__init__(function.__name__, args)
+        self.function = function
+        self.ctx = ctx
+        self.saved = tuple(
+            (Saved(v.data, f"array {k} saved by {self.name}"), _place(v, inputs, outputs))
+            for k, v in enumerate(ctx._to_save))
+        ctx._to_save = ()
+
+    def pull(self, cotangents: Sequence[Any | None], wanted: Sequence[bool],
+             mode: Pass) -> Sequence[Any | None]:
+        """Call `Function.backward`."""
+        self.ctx._loaded = tuple(self._load(saved, place, mode)
+                                 for saved, place in self.saved)
+        try:
+            returned = self.function.backward(self.ctx, *self.filled(cotangents))
+        finally:
+            self.ctx._loaded = None
+        return self.checked(returned, mode, [saved for saved, _ in self.saved])
+
+    def _load(self, saved: Saved, place: tuple[str, int] | None, mode: Pass) -> Variable:
+        if not mode.records:
+            return Variable.at(saved.load(), None)
+        if place is None:
+            raise NotDifferentiableError(
+                f"{saved.label} is neither an argument nor a result, so that a second "
+                "derivative through it would be lost; compute it in backward(), or "
+                "return it from forward()")
+        kind, k = place
+        return Variable.at(saved.load(), self.edges[k] if kind == "input" else (self, k))
+
+    def release(self) -> None:
+        """Let go of what was saved."""
+        super().release()
+        self.saved = ()

@@ -1,0 +1,253 @@
+"""The graph: what produced each tracked array, and the walk back over it.
+
+A node knows where the cotangents of its inputs go (`edges`) and how to make them
+(`pull`).  The walk is a loop over a heap, newest node first: a node is made after
+everything it reads, so when it is reached all its cotangents have arrived, and a
+graph may be as deep as memory allows.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import ContextDecorator, contextmanager
+from contextvars import ContextVar, Token
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any
+
+from .errors import TapeError
+from .scalar.ir import Block, Function, Let, literal
+from .specs import Map
+
+__all__ = ["ADD", "COPY", "ONE", "ZERO", "Edge", "Leaf", "Node", "Pass", "between",
+           "grad_mode", "no_grad", "now", "reachable", "recording", "walk_back"]
+
+#: A tracked array: output number `Edge[1]` of node `Edge[0]`.
+Edge = tuple["Node", int]
+
+ADD = Map(Function("add", ("a", "b"), Block((Let(("c",), "add", ("a", "b")),), ("c",))),
+          ("element", "element"))
+COPY, ONE, ZERO = (Map(Function(name, ("a",), Block((), (value,))), ("element",))
+                   for name, value in (("copy", "a"), ("ones_like", literal(1.0)),
+                                       ("zeros_like", literal(0.0))))
+
+_ORDER = itertools.count()
+_RECORDING: ContextVar[bool] = ContextVar("nbfused_recording", default=True)
+
+
+def now() -> int:
+    """A time stamp: nodes made from here on have this `order` or a larger one."""
+    return next(_ORDER)
+
+
+def recording() -> bool:
+    """Whether operations on tracked Variables leave nodes behind."""
+    return _RECORDING.get()
+
+
+@contextmanager
+def grad_mode(record: bool) -> Iterator[None]:
+    """Record nodes inside the block, or do not."""
+    token = _RECORDING.set(record)
+    try:
+        yield
+    finally:
+        _RECORDING.reset(token)
+
+
+class no_grad(ContextDecorator):  # noqa: N801 - spelled like a statement
+    """Context manager, and decorator, inside which nothing is recorded.
+
+    Examples
+    --------
+    >>> with no_grad():
+    ...     recording()
+    False
+    """
+
+    def __init__(self) -> None:
+        self._tokens: list[Token[bool]] = []
+
+    def _recreate_cm(self) -> no_grad:
+        return type(self)()  # a decorated function may call itself
+
+    def __enter__(self) -> no_grad:
+        self._tokens.append(_RECORDING.set(False))
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
+                 trace: TracebackType | None) -> None:
+        _RECORDING.reset(self._tokens.pop())
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """How a backward pass computes: on plain arrays, or on Variables that record.
+
+    Attributes
+    ----------
+    run
+        ``run(spec, inputs, dtypes=...)`` -> outputs.
+    lift
+        ``lift(array, edge)`` -> the value that stands for a saved array.
+    records
+        Whether the pass can itself be differentiated (``create_graph=True``).
+    """
+
+    run: Callable[..., Sequence[Any]]
+    lift: Callable[[Any, Edge | None], Any]
+    records: bool
+
+
+class Node:
+    """Something that was computed and can be pulled back.
+
+    Attributes
+    ----------
+    name
+        The operation, for messages.
+    edges
+        For each input, where its cotangent goes; None for one that wants none.
+    outputs
+        How many outputs there are (saved state included).
+    """
+
+    __slots__ = ("__weakref__", "edges", "name", "order", "outputs", "released")
+
+    def __init__(self, name: str, edges: Iterable[Edge | None], outputs: int) -> None:
+        self.name = name
+        self.edges = tuple(edges)
+        self.outputs = outputs
+        self.order = next(_ORDER)
+        self.released = False
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.name}>"
+
+    def pull(self, cotangents: Sequence[Any | None], wanted: Sequence[bool],
+             mode: Pass) -> Sequence[Any | None]:
+        """Cotangents of the inputs that `wanted` marks (None: it is zero)."""
+        raise NotImplementedError(f"{type(self).__name__} has to say how to pull back")
+
+    def release(self) -> None:
+        """Let go of what was saved; pulling once more is an error."""
+        self.edges = ()
+        self.released = True
+
+
+class Leaf(Node):
+    """A Variable that the caller made: where gradients are collected."""
+
+    __slots__ = ("grad",)
+
+    def __init__(self) -> None:
+        super().__init__("leaf", (), 1)
+        self.grad: Any | None = None
+
+
+def reachable(seeds: Iterable[Edge], targets: Collection[Edge] = ()) -> list[Node]:
+    """Every node that the seeds depend on, oldest first; not looking behind targets."""
+    found: set[Node] = set()
+    stack = [edge for edge in seeds if edge not in targets]
+    while stack:
+        node, _ = stack.pop()
+        if node not in found:
+            found.add(node)
+            stack.extend(e for e in node.edges if e is not None and e not in targets)
+    return sorted(found, key=lambda node: node.order)
+
+
+def between(seeds: Iterable[Edge], targets: Collection[Edge]) -> set[Node]:
+    """The nodes between `seeds` and `targets`."""
+    leading: set[Node] = set()
+    for node in reachable(seeds, targets):
+        if any(e in targets or e[0] in leading for e in node.edges if e is not None):
+            leading.add(node)
+    return leading
+
+
+class _Arrivals:
+    """Cotangents under way: complete when the walk comes to their node.
+
+    A sum is always a new array: what was sent may be held by somebody else.
+    """
+
+    def __init__(self, mode: Pass) -> None:
+        self.mode = mode
+        self.heap: list[tuple[int, Node]] = []
+        self.waiting: dict[Node, list[Any | None]] = {}
+
+    def add(self, edge: Edge, cotangent: Any) -> None:
+        node, index = edge
+        if node not in self.waiting:
+            self.waiting[node] = [None] * node.outputs
+            heapq.heappush(self.heap, (-node.order, node))
+        row = self.waiting[node]
+        row[index] = cotangent if row[index] is None else self.total(row[index], cotangent)
+
+    def total(self, a: Any, b: Any) -> Any:
+        return self.mode.run(ADD, (a, b))[0]
+
+    def __iter__(self) -> Iterator[tuple[Node, list[Any | None]]]:
+        while self.heap:
+            node = heapq.heappop(self.heap)[1]
+            yield node, self.waiting.pop(node)
+
+
+def walk_back(seeds: Sequence[tuple[Edge, Any]], mode: Pass, *,
+              targets: Collection[Edge] | None = None,
+              keep: bool = False) -> dict[Edge, Any]:
+    """Cotangents of `targets` (default: of every leaf) from those of the seeds.
+
+    Parameters
+    ----------
+    seeds
+        Tracked arrays and their cotangents.
+    mode
+        How to compute.
+    targets
+        Where to stop.  Nothing behind a target, and nothing that leads to no target,
+        is computed.  One that the seeds do not depend on is absent in the result.
+    keep
+        Leave the nodes usable (``retain_graph``).
+    """
+    leading = None if targets is None else between([e for e, _ in seeds], targets)
+    found: dict[Edge, Any] = {}
+    arrivals = _Arrivals(mode)
+
+    def leads(edge: Edge | None) -> bool:
+        return edge is not None and (leading is None or edge[0] in leading
+                                     or edge in (targets or ()))
+
+    def send(edge: Edge, cotangent: Any) -> None:
+        if isinstance(edge[0], Leaf) if targets is None else edge in targets:
+            old = found.get(edge)
+            found[edge] = cotangent if old is None else arrivals.total(old, cotangent)
+        else:
+            arrivals.add(edge, cotangent)
+
+    with grad_mode(mode.records):
+        for edge, cotangent in seeds:
+            if leads(edge):
+                send(edge, cotangent)
+        for node, cotangents in arrivals:
+            for edge, cotangent in _pull(node, cotangents, leads, mode, keep):
+                send(edge, cotangent)
+    return found
+
+
+def _pull(node: Node, cotangents: list[Any | None], leads: Callable[[Edge | None], bool],
+          mode: Pass, keep: bool) -> list[tuple[Edge, Any]]:
+    if node.released:
+        raise TapeError(
+            f"the graph was freed: {node.name} has been pulled back already; call the "
+            f"first backward with retain_graph=True, or compute the output again")
+    edges = node.edges
+    wanted = tuple(leads(edge) for edge in edges)
+    pulled = node.pull(cotangents, wanted, mode)
+    if not keep:
+        node.release()
+    return [(edge, c) for edge, c, want in zip(edges, pulled, wanted, strict=True)
+            if want and edge is not None and c is not None]

@@ -1,0 +1,242 @@
+"""Functions whose derivative is given or bought: custom_vjp and checkpoint."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import update_wrapper
+from typing import Any
+
+from .arrays import is_array
+from .custom import Argument, CallNode, detached, outputs_of, variables, wanted
+from .errors import NotDifferentiableError, ShapeError
+from .graph import Edge, Pass, grad_mode, now, reachable, recording, walk_back
+from .variable import Variable
+from .versions import Saved
+
+__all__ = ["checkpoint", "custom_vjp"]
+
+
+class custom_vjp:  # noqa: N801 - a decorator, spelled as in JAX
+    """A function of arrays with a derivative of its own.
+
+    Parameters
+    ----------
+    function : callable
+        Of positional arguments; returns an array or a tuple of arrays.
+
+    Notes
+    -----
+    Gradients flow to the arguments only, not to Variables that the functions close
+    over.  Where a gradient is wanted the forward rule runs in the function's place, on
+    Variables.  A second derivative runs it again, recorded.
+
+    Examples
+    --------
+    >>> import nbfused as nf
+    >>> @nf.custom_vjp
+    ... def clipped(x):
+    ...     return x * 1.0
+    >>> def forward(x):
+    ...     return clipped(x), ()
+    >>> def backward(residuals, g):
+    ...     return (g.clip(-1.0, 1.0),)
+    >>> clipped.defvjp(forward, backward)
+    >>> x = nf.Variable([1.0, 2.0], requires_grad=True)
+    >>> (clipped(x) * 10.0).sum().backward()
+    >>> x.grad
+    array([1., 1.])
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.fwd: Callable[..., Any] | None = None
+        self.bwd: Callable[..., Any] | None = None
+        update_wrapper(self, function)
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return getattr(self.function, "__name__", type(self.function).__name__)
+
+    def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
+        """Give the rule.
+
+        Parameters
+        ----------
+        fwd
+            ``fwd(*args) -> (results, residuals)``; `residuals` is anything.
+        bwd
+            ``bwd(residuals, cotangent) -> gradients``, one for each argument, or None;
+            for several results `cotangent` is a tuple.
+        """
+        self.fwd, self.bwd = fwd, bwd
+
+    def __call__(self, *args: Any) -> Any:
+        if not (recording() and any(map(wanted, args))):
+            return self.function(*args)
+        if self.fwd is None or self.bwd is None:
+            raise NotDifferentiableError(
+                f"{self.name} has no derivative yet: call {self.name}.defvjp(fwd, bwd)")
+        with grad_mode(False):
+            result, residuals = self.forward(*detached(args))
+        node = _RuleNode(self, args, residuals)
+        return node.attach(outputs_of(result, f"the forward rule of {self.name}"),
+                           not isinstance(result, (tuple, list)))
+
+    def forward(self, *args: Any) -> tuple[Any, Any]:
+        """Run the forward rule and check what it returns."""
+        assert self.fwd is not None
+        pair = self.fwd(*args)
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise ShapeError(f"the forward rule of {self.name} returned a "
+                             f"{type(pair).__name__}; expected (results, residuals)")
+        return pair
+
+
+class _RuleNode(CallNode):
+    __slots__ = ("arguments", "residuals", "rule", "watched")
+
+    def __init__(self, rule: custom_vjp, args: Sequence[Any], residuals: Any) -> None:
+        super().__init__(rule.name, args)
+        self.rule = rule
+        self.arguments = tuple(Argument(x, f"argument {k} of {self.name}")
+                               for k, x in enumerate(args))
+        self.residuals = residuals
+        self.watched = tuple(Saved(a, f"a residual of {self.name}")
+                             for a in _arrays(residuals))
+
+    def pull(self, cotangents: Sequence[Any | None], wanted: Sequence[bool],
+             mode: Pass) -> Sequence[Any | None]:
+        """Call the backward rule."""
+        assert self.rule.bwd is not None
+        if mode.records:
+            _, residuals = self.rule.forward(*variables([a.load() for a in self.arguments]))
+        else:
+            residuals = self.residuals
+            for saved in self.watched:
+                saved.load()
+        given = self.filled(cotangents)
+        returned = self.rule.bwd(residuals, given if len(given) > 1 else given[0])
+        return self.checked(returned, mode, self.watched)
+
+    def release(self) -> None:
+        """Let go of the residuals."""
+        super().release()
+        self.arguments = self.watched = ()
+        self.residuals = None
+
+
+def _arrays(tree: Any) -> Iterator[Any]:
+    """The arrays in nested tuples, lists and dictionaries."""
+    if isinstance(tree, Variable):
+        yield tree.data
+    elif isinstance(tree, (tuple, list)):
+        for item in tree:
+            yield from _arrays(item)
+    elif isinstance(tree, dict):
+        yield from _arrays(tuple(tree.values()))
+    elif is_array(tree):
+        yield tree
+
+
+class checkpoint:  # noqa: N801 - a decorator
+    """Keep nothing that `function` computes; compute it again in the backward pass.
+
+    Memory for time: of what is recorded inside, only the arguments are kept.
+
+    Parameters
+    ----------
+    function : callable
+        Of arrays, returns an array or a tuple of arrays, the same ones each time.  It
+        may close over Variables, which get their gradients; they must not change until
+        the backward pass.
+
+    Attributes
+    ----------
+    recomputed : int
+        How often it was run again.
+
+    Examples
+    --------
+    >>> import nbfused as nf
+    >>> block = nf.checkpoint(lambda x: (x * x) * x)
+    >>> x = nf.Variable(2.0, requires_grad=True)
+    >>> block(x).backward()
+    >>> float(x.grad), block.recomputed
+    (12.0, 1)
+    """
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        self.function = function
+        self.recomputed = 0
+        update_wrapper(self, function)
+
+    @property
+    def name(self) -> str:
+        """For messages."""
+        return getattr(self.function, "__name__", type(self.function).__name__)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        start = now()
+        result = self.function(*args, **kwargs)
+        if not recording():
+            return result
+        outputs = outputs_of(result, self.name)
+        edges = _entries([v.edge for v in outputs if v.edge is not None], start)
+        if not edges:
+            return result
+        node = _CheckpointNode(self, edges, args, kwargs)
+        return node.attach(outputs, not isinstance(result, (tuple, list)),
+                           [v for v in outputs if not v.requires_grad])
+
+
+def _entries(roots: Sequence[Edge], start: int) -> tuple[Edge, ...]:
+    """What was tracked before `start` and the roots depend on directly."""
+    found: dict[Edge, None] = {}
+    inner: set[Any] = set()
+    stack = list(roots)
+    while stack:
+        edge = stack.pop()
+        node = edge[0]
+        if node.order < start:
+            found[edge] = None
+        elif node not in inner:
+            inner.add(node)
+            stack.extend(e for e in node.edges if e is not None)
+    return tuple(found)
+
+
+class _CheckpointNode(CallNode):
+    __slots__ = ("arguments", "block", "keywords")
+
+    def __init__(self, block: checkpoint, edges: Sequence[Edge], args: Sequence[Any],
+                 kwargs: dict[str, Any]) -> None:
+        super().__init__(block.name, ())
+        self.edges = tuple(edges)
+        self.block = block
+        self.arguments = tuple(Argument(x, f"argument {k} of {self.name}")
+                               for k, x in enumerate(args))
+        self.keywords = {k: Argument(x, f"argument {k!r} of {self.name}")
+                         for k, x in kwargs.items()}
+
+    def pull(self, cotangents: Sequence[Any | None], wanted: Sequence[bool],
+             mode: Pass) -> Sequence[Any | None]:
+        """Run the function again and pull that back."""
+        self.block.recomputed += 1
+        with grad_mode(True):
+            result = self.block.function(
+                *(a.load() for a in self.arguments),
+                **{k: a.load() for k, a in self.keywords.items()})
+        outputs = outputs_of(result, self.name)
+        seeds = [(v.edge, c) for v, c in zip(outputs, cotangents, strict=True)
+                 if c is not None and v.edge is not None]
+        targets = [e for e, want in zip(self.edges, wanted, strict=True)
+                   if want and e is not None]
+        found = walk_back(seeds, mode, targets=targets, keep=mode.records)
+        return [None if e is None else found.get(e) for e in self.edges]
+
+    def release(self) -> None:
+        """Let go of the arguments."""
+        super().release()
+        self.arguments = ()
+        self.keywords = {}

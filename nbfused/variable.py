@@ -1,0 +1,270 @@
+"""`Variable`: an array that may want a gradient."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from .arrays import describe, is_array, to_numpy
+from .errors import KernelTypeError, NotDifferentiableError, ShapeError, TapeError
+from .graph import Edge, Leaf, Node, no_grad
+from .methods import ArrayMethods
+from .nodes import dtype_of, is_floating
+from .protocols import NumpyProtocols
+
+__all__ = ["Variable", "no_grad"]
+
+
+class Variable(ArrayMethods, NumpyProtocols):
+    """An array, and what is needed to differentiate by it.
+
+    Operations on Variables give Variables.  With ``requires_grad`` each of them
+    leaves a node behind, which `backward` walks back over.
+
+    Parameters
+    ----------
+    data : array, number or nested list
+        Of any library; shared, not copied.
+    requires_grad : bool
+        Whether `backward` collects a gradient here.
+
+    Raises
+    ------
+    KernelTypeError
+        A gradient is wanted for integers or booleans; or `data` is a tensor that
+        another library differentiates.
+    NotDifferentiableError
+        A gradient is wanted for complex numbers.
+
+    Examples
+    --------
+    >>> import nbfused as nf
+    >>> x = nf.Variable([3.0, 4.0], requires_grad=True)
+    >>> (x * x).sum().backward()
+    >>> x.grad
+    array([6., 8.])
+    """
+
+    __slots__ = ("__weakref__", "_data", "_edge")
+
+    def __init__(self, data: Any, requires_grad: bool = False) -> None:
+        self._data = _array(data)
+        self._edge: Edge | None = None
+        if requires_grad:
+            self.requires_grad = True
+
+    @classmethod
+    def at(cls, data: Any, edge: Edge | None) -> Variable:
+        """The Variable of `data` at a place of the graph; nothing is checked."""
+        made = object.__new__(cls)
+        made._data = data
+        made._edge = edge
+        return made
+
+    @property
+    def data(self) -> Any:
+        """The array itself; assigning one of the same shape and dtype replaces it."""
+        return self._data
+
+    @data.setter
+    def data(self, value: Any) -> None:
+        value = _array(value)
+        if not self.is_leaf:
+            raise TapeError("data: this Variable was computed; assign to a leaf, or "
+                            "make a new one with Variable(value)")
+        if self.requires_grad:
+            _check_like("data", value, self)
+        self._data = value
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether a gradient is wanted here, or for something this was made of."""
+        return self._edge is not None
+
+    @requires_grad.setter
+    def requires_grad(self, want: bool) -> None:
+        if want == self.requires_grad:
+            return
+        if not self.is_leaf:
+            raise TapeError("requires_grad: this Variable was computed; use detach() "
+                            "for one that is not differentiated through")
+        if want:
+            _check_differentiable(self.dtype)
+        self._edge = (Leaf(), 0) if want else None
+
+    @property
+    def edge(self) -> Edge | None:
+        """Its place in the graph."""
+        return self._edge
+
+    @property
+    def is_leaf(self) -> bool:
+        """Whether it was made by the caller and not by an operation."""
+        return self._edge is None or isinstance(self._edge[0], Leaf)
+
+    @property
+    def grad_fn(self) -> Node | None:
+        """The node that computed it; None for a leaf."""
+        return None if self._edge is None or self.is_leaf else self._edge[0]
+
+    @property
+    def grad(self) -> Any | None:
+        """What `backward` has collected: an array of the type of `data`.
+
+        After ``backward(create_graph=True)`` a Variable.  It may share memory with
+        nothing that can be written to; a gradient that repeats one number is a view
+        of it with strides 0.
+        """
+        node = None if self._edge is None else self._edge[0]
+        return node.grad if isinstance(node, Leaf) else None
+
+    @grad.setter
+    def grad(self, value: Any | None) -> None:
+        node = None if self._edge is None else self._edge[0]
+        if not isinstance(node, Leaf):
+            raise TapeError("grad: only a leaf with requires_grad=True has a gradient")
+        if value is not None:
+            _check_like("grad", value, self)
+        node.grad = value
+
+    def zero_grad(self) -> None:
+        """Forget the collected gradient."""
+        if self.grad is not None:
+            self.grad = None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents."""
+        return tuple(self._data.shape)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """A NumPy dtype, whatever the library of the array."""
+        return dtype_of(self._data)
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    @property
+    def device(self) -> str:
+        """``"cpu"``, ``"cuda:0"``."""
+        return describe(self._data).device
+
+    def detach(self) -> Variable:
+        """The same array, not differentiated through."""
+        return Variable.at(self._data, None)
+
+    def to_numpy(self) -> np.ndarray:
+        """The elements as NumPy array; a copy only if they are on a device."""
+        return to_numpy(self._data)
+
+    numpy = to_numpy
+
+    def item(self) -> bool | int | float | complex:
+        """The only element as a Python number."""
+        if self.size != 1:
+            raise ShapeError(f"item(): shape {self.shape} has {self.size} elements, "
+                             "expected one; use to_numpy().tolist()")
+        return self.to_numpy().item()  # type: ignore[no-any-return]
+
+    def backward(self, grad: Any = None, retain_graph: bool = False,
+                 create_graph: bool = False) -> None:
+        """Add the gradients of this Variable to the leaves it was computed from.
+
+        Parameters
+        ----------
+        grad : array or Variable, optional
+            The cotangent: the gradient of something by this Variable, of the same
+            shape and dtype.  May be left out for a single element: 1.
+        retain_graph : bool
+            Allow a second backward over the same graph, which is freed otherwise.
+        create_graph : bool
+            Record the backward pass, so that gradients can be differentiated again;
+            implies `retain_graph`.
+
+        Raises
+        ------
+        TapeError
+            Nothing was recorded, or the graph was freed.
+        ShapeError, KernelTypeError
+            `grad` is missing or does not fit.
+        InplaceModificationError
+            A saved array was changed since.
+        NotDifferentiableError
+            Something on the way has no derivative.
+
+        Notes
+        -----
+        Gradients accumulate: a second call adds to `grad` of each leaf; see
+        `zero_grad`.
+        """
+        from .tape import backward  # which makes Variables
+
+        backward(self, grad, retain_graph, create_graph)
+
+    def __len__(self) -> int:
+        if not self.shape:
+            raise TypeError("len() of a Variable without dimensions")
+        return self.shape[0]
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
+    def __float__(self) -> float:
+        return float(self.item())  # type: ignore[arg-type]
+
+    def __int__(self) -> int:
+        return int(self.item())  # type: ignore[arg-type]
+
+    def __index__(self) -> int:
+        if self.dtype.kind not in "iu":
+            raise TypeError(f"a Variable of dtype {self.dtype} is no index; only one "
+                            "integer is")
+        return int(self)
+
+    def __repr__(self) -> str:
+        note = f", grad_fn={self.grad_fn}" if self.grad_fn else \
+            ", requires_grad=True" if self.requires_grad else ""
+        return f"Variable({self._data!r}{note})"
+
+
+def _array(data: Any) -> Any:
+    if isinstance(data, Variable):
+        return data.data
+    if not is_array(data):
+        data = np.asarray(data)
+    describe(data, "data")
+    if getattr(data, "requires_grad", False):
+        raise KernelTypeError(
+            "data: this tensor requires grad in its own library, which would not see "
+            "what a Variable does; pass it to the operation itself, or use x.detach()")
+    return data
+
+
+def _check_differentiable(dtype: np.dtype) -> None:
+    if dtype.kind == "c":
+        raise NotDifferentiableError(
+            f"requires_grad: gradients of {dtype} are not defined here; differentiate "
+            "by the real and the imaginary part")
+    if not is_floating(dtype):
+        raise KernelTypeError(
+            f"requires_grad: dtype {dtype} has no gradient; expected float16, "
+            "bfloat16, float32 or float64: use x.astype('float32')")
+
+
+def _check_like(name: str, value: Any, like: Variable) -> None:
+    if tuple(value.shape) != like.shape:
+        raise ShapeError(f"{name}: shape {tuple(value.shape)}, expected {like.shape} as "
+                         "the Variable has")
+    if dtype_of(value) != like.dtype:
+        raise KernelTypeError(f"{name}: dtype {dtype_of(value)}, expected {like.dtype} "
+                              f"as the Variable has; use astype('{like.dtype}')")

@@ -1,0 +1,90 @@
+"""Which saved arrays were written to since: the tape's version counters.
+
+Every array that a live node keeps is watched: the bytes between its first and last
+element are in a registry that forgets them together with the node.  A write through
+nbfused marks the watches that it overlaps.  Writes by other means are seen under
+``NBFUSED_DEBUG=1`` only, by a checksum.
+"""
+
+from __future__ import annotations
+
+import threading
+import weakref
+import zlib
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from .arrays import ByteRange, byte_range, describe, to_numpy
+from .config import config
+from .errors import InplaceModificationError
+
+__all__ = ["Saved", "note_write"]
+
+_LOCK = threading.Lock()
+_WATCHED: weakref.WeakSet[Saved] = weakref.WeakSet()
+
+
+class Saved:
+    """An array that a node keeps for its pullback.
+
+    Attributes
+    ----------
+    data
+        The array.
+    label
+        What it is, for the message: ``"x of swish"``.
+    """
+
+    __slots__ = ("__weakref__", "_changed", "_checksum", "_range", "data", "label")
+
+    def __init__(self, data: Any, label: str) -> None:
+        self.data = data
+        self.label = label
+        self._range = byte_range(describe(data, label))
+        self._changed = False
+        self._checksum = _checksum(data) if config.debug else None
+        with _LOCK:
+            _WATCHED.add(self)
+
+    def overlaps(self, place: ByteRange) -> bool:
+        """Whether bytes in `place` may belong to the array."""
+        return self._range.overlaps(place)
+
+    def note(self, written: ByteRange) -> None:
+        """Mark the array as changed if `written` overlaps it."""
+        if self.overlaps(written):
+            self._changed = True
+
+    def load(self) -> Any:
+        """The array, if it is what was saved.
+
+        Raises
+        ------
+        InplaceModificationError
+            If it was changed in place.
+        """
+        if self._changed or (self._checksum is not None
+                             and self._checksum != _checksum(self.data)):
+            raise InplaceModificationError(
+                f"{self.label} was changed in place after the tape had saved it; its "
+                "gradient would be wrong. Expected it unchanged until backward(): "
+                "write to a copy, or change it after backward()")
+        return self.data
+
+
+def note_write(arrays: Iterable[Any]) -> None:
+    """Record that nbfused has written to `arrays` (None entries are skipped)."""
+    if not _WATCHED:
+        return
+    written = [byte_range(describe(a, "out")) for a in arrays if a is not None]
+    with _LOCK:
+        watched = list(_WATCHED)
+    for saved in watched:
+        for place in written:
+            saved.note(place)
+
+
+def _checksum(data: Any) -> int:
+    return zlib.crc32(np.ascontiguousarray(to_numpy(data)).view(np.uint8))
