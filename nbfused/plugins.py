@@ -44,8 +44,8 @@ def make(source: Source) -> Backend:
     """
     try:
         target = _imported(source) if isinstance(source, str) else source
-        finished = hasattr(target, "build") and not isinstance(target, type)
-        backend = target if finished else target()  # type: ignore[operator]
+        maker = isinstance(target, type) or not hasattr(target, "build")
+        backend = target() if maker and callable(target) else target
     except BackendNotAvailableError:
         raise
     except Exception as error:
@@ -78,9 +78,9 @@ def _imported(path: str) -> Any:
     except ModuleNotFoundError as error:
         if error.name != module:
             raise
-        own = module.partition(".")[0] == "nbfused"
+        package, _, kind = module.rpartition(".")
         raise BackendNotAvailableError(
-            f"this version of nbfused has no {module}" if own
+            f"this version of nbfused has no {kind} backend" if package == "nbfused"
             else f"there is no module {module}") from error
 
 

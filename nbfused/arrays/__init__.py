@@ -16,7 +16,7 @@ from .overlap import ByteRange, byte_range, may_overlap, same_memory, self_overl
 
 __all__ = [
     "BFLOAT16", "Array", "ByteRange", "DeviceArray", "Library", "array", "byte_range",
-    "canonical_device", "check_dtype", "describe", "dtype_of", "empty", "from_dlpack", "full",
-    "host_view", "is_array", "library_of", "may_overlap", "ordinal", "same_memory",
-    "self_overlaps", "to_numpy", "zeros",
+    "canonical_device", "check_dtype", "describe", "dtype_of", "empty", "from_dlpack",
+    "full", "host_view", "is_array", "library_of", "may_overlap", "ordinal",
+    "same_memory", "self_overlaps", "to_numpy", "zeros",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
@@ -21,7 +22,7 @@ from .of_cupy import CUPY
 
 __all__ = ["array", "empty", "from_dlpack", "full", "to_numpy", "zeros"]
 
-Shape = int | tuple[int, ...]
+Shape = int | Sequence[int]
 
 
 def array(x: Any, dtype: DTypeLike | None = None, device: str | None = None) -> Any:

@@ -1,0 +1,238 @@
+"""New arrays, on the host and on a device that the host's memory stands for."""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from nbfused.arrays import (
+    DeviceArray,
+    array,
+    canonical_device,
+    creation,
+    describe,
+    empty,
+    from_dlpack,
+    full,
+    host_view,
+    ordinal,
+    to_numpy,
+    zeros,
+)
+from nbfused.arrays.dlpack import HostExport
+from nbfused.errors import DeviceError, KernelTypeError
+from nbfused.registry import use_backend
+
+
+class Host:
+    """Owns devices of some kinds, all of which are the host's memory."""
+
+    name = "host"
+    protocol = 1
+
+    def __init__(self, *kinds):
+        self.kinds = kinds
+
+    def available(self):
+        return None
+
+    def owns(self, device):
+        return device.partition(":")[0] in self.kinds
+
+    def devices(self):
+        return tuple("cpu" if kind == "cpu" else f"{kind}:0" for kind in self.kinds)
+
+    def empty(self, shape, dtype, device):
+        return self.from_host(np.empty(shape, dtype), device)
+
+    def from_host(self, x, device):
+        copy = np.ascontiguousarray(x).copy().reshape(x.shape)
+        return DeviceArray(copy.ctypes.data, x.shape, None, x.dtype, device, None, copy)
+
+    def to_host(self, x):
+        return host_view(describe(x)).copy()
+
+    def synchronize(self):
+        return None
+
+    def build(self, spec, signature):
+        raise NotImplementedError
+
+
+@pytest.fixture(autouse=True)
+def both(monkeypatch):
+    monkeypatch.setattr(creation, "cupy", lambda: None)
+    with use_backend(Host("cpu"), Host("cuda")):
+        yield
+
+
+@pytest.mark.parametrize(("given", "dtype", "expected"), [
+    ([1, 2, 3], None, "int64"), ([1, 2.5], None, "float64"), (2, "float32", "float32"),
+    ([[True], [False]], None, "bool"), ([1, 2], "bfloat16", "bfloat16"),
+    (np.arange(3, dtype="f2"), None, "float16"), ([1j], None, "complex128")])
+@pytest.mark.parametrize("device", [None, "cpu", "cuda"])
+def test_values_and_dtypes(given, dtype, expected, device):
+    x = array(given, dtype, device)
+    assert isinstance(x, DeviceArray if device == "cuda" else np.ndarray)
+    assert x.dtype.name == expected
+    assert np.array_equal(to_numpy(x), np.array(given, dtype=x.dtype))
+
+
+def test_array_copies():
+    host = np.arange(3.0)
+    x = array(host)
+    x[0] = 9
+    assert host[0] == 0
+    device = array(host, device="cuda:0")
+    host[1] = 7
+    assert device.to_numpy().tolist() == [0, 1, 2]
+    assert array(device).device == "cuda:0"  # stays where it is
+    assert array(device, device="cpu").tolist() == [0, 1, 2]
+    assert array(device, "int8").to_numpy().dtype == np.int8
+
+
+def test_layouts_do_not_matter():
+    host = np.arange(24.0).reshape(2, 3, 4)
+    layouts = (host.T, host[::-1, ::2], np.asfortranarray(host), host[:0], host[0, 0])
+    for x in layouts:
+        for device in ("cpu", "cuda"):
+            assert np.array_equal(to_numpy(array(x, device=device)), x)
+
+
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_shapes(device):
+    shapes: list[tuple[Any, tuple[int, ...]]] = [
+        (3, (3,)), ((2, 3), (2, 3)), ((), ()), ((0, 2), (0, 2)), ([2, 2], (2, 2))]
+    for shape, expected in shapes:
+        assert empty(shape, "float32", device).shape == expected
+        assert empty(shape, "float32", device).dtype == np.float32
+        assert np.array_equal(to_numpy(zeros(shape, "int8", device)),
+                              np.zeros(expected, "int8"))
+        assert np.array_equal(to_numpy(full(shape, 2.5, "bfloat16", device)),
+                              np.full(expected, 2.5, ml_dtypes.bfloat16))
+    assert zeros(2).dtype == empty(2).dtype == np.float64
+
+
+def test_the_default_device_is_that_of_the_first_backend():
+    assert isinstance(zeros(2), np.ndarray)
+    with use_backend(Host("cuda"), Host("cpu")):
+        assert isinstance(zeros(2), DeviceArray)
+        assert isinstance(array([1.0]), DeviceArray)
+        assert isinstance(array([1.0], device="cpu"), np.ndarray)
+
+
+def test_devices_nobody_owns_are_refused():
+    with pytest.raises(DeviceError, match="device is on rocm:0"):
+        zeros(2, device="rocm")
+    with use_backend(Host("cpu")), pytest.raises(DeviceError, match="allows only host"):
+        array([1], device="cuda")
+    wrong: tuple[Any, ...] = ("gpu 0", "cuda:", "cuda:x", "", 0, None)
+    for device in wrong:
+        with pytest.raises(DeviceError, match="names no device"):
+            canonical_device(device)
+    assert [canonical_device(d) for d in ("cpu", "cpu:0", "cuda", "cuda:3")] == [
+        "cpu", "cpu", "cuda:0", "cuda:3"]
+    assert (ordinal("cuda:3"), ordinal("cpu")) == (3, 0)
+
+
+@pytest.mark.parametrize("value", [["a", "b"], [None], [object()], np.zeros(2, ">f4")])
+def test_what_kernels_do_not_take_is_not_made(value):
+    with pytest.raises(KernelTypeError):
+        array(value)
+    with pytest.raises(KernelTypeError, match="float9"):
+        zeros(2, "float9")
+
+
+def test_to_numpy():
+    host = np.arange(3.0)
+    assert to_numpy(host) is host
+    assert to_numpy(np.float32(2)).shape == ()
+
+    class Wrapper:
+        def to_numpy(self):
+            return host
+
+    assert to_numpy(Wrapper()) is host
+    with pytest.raises(KernelTypeError, match="x is a list"):
+        to_numpy([1, 2])
+
+
+def test_from_dlpack_shares_unless_told_otherwise():
+    host = np.arange(6, dtype=np.float32).reshape(2, 3)
+    shared = from_dlpack(host)
+    shared[0, 0] = 7
+    assert host[0, 0] == 7
+    copied = from_dlpack(host, copy=True)
+    copied[0, 0] = 1
+    assert host[0, 0] == 7
+    half = host.astype(ml_dtypes.bfloat16)
+    assert np.array_equal(from_dlpack(HostExport(half.T)), half.T)
+
+
+def test_from_dlpack_between_devices():
+    host = np.arange(3.0)
+    device = from_dlpack(host, device="cuda")
+    assert isinstance(device, DeviceArray)
+    again = from_dlpack(device)
+    assert again.pointer == device.pointer
+    assert from_dlpack(device, device="cpu").tolist() == [0, 1, 2]
+    with pytest.raises(BufferError, match="copy=False forbids"):
+        from_dlpack(device, device="cpu", copy=False)
+    with pytest.raises(KernelTypeError, match="without __dlpack__"):
+        from_dlpack([1, 2])
+
+
+def test_torch_gradients_are_not_lost():
+    torch = pytest.importorskip("torch")
+    wants = torch.ones(2, requires_grad=True)
+    for use in (array, to_numpy, from_dlpack):
+        with pytest.raises(KernelTypeError, match=r"detach\(\)"):
+            use(wants)
+        assert np.array_equal(use(wants.detach()), [1, 1])
+
+
+def test_cupy_makes_the_arrays_where_it_is_installed(monkeypatch):
+    class ndarray(np.ndarray):
+        pass
+
+    module: Any = ModuleType("cupy")
+    places = []
+
+    class Place:
+        def __init__(self, number):
+            places.append(number)
+
+        def __enter__(self):
+            return self
+
+        def __exit__(self, *details):
+            return None
+
+    module.cuda = SimpleNamespace(Device=Place)
+    module.asarray = lambda x: x.view(ndarray)
+    module.empty = lambda shape, dtype: np.empty(shape, dtype).view(ndarray)
+    module.from_dlpack = lambda x: ("from_dlpack", x.__dlpack_device__())
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    monkeypatch.setattr(creation, "cupy", lambda: module)
+    assert type(array([1.0], device="cuda")) is ndarray
+    assert type(empty((2, 3), device="cuda")) is ndarray
+    assert type(zeros(3)) is np.ndarray
+    assert places == [0, 0]
+    host = np.zeros(2)
+    device = DeviceArray(host.ctypes.data, (2,), None, host.dtype, "cuda:0", None, host)
+    assert from_dlpack(device) == ("from_dlpack", (2, 0))
+
+
+def test_cupy_is_found_or_not(monkeypatch):
+    monkeypatch.undo()
+    find = creation.cupy.__wrapped__
+    monkeypatch.setitem(sys.modules, "cupy", None)
+    assert find() is None
+    module = ModuleType("cupy")
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    assert find() is module

@@ -1,0 +1,153 @@
+"""Arrays of libraries that cannot run here: stand-ins over the host's memory."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nbfused.arrays import describe, host_view, is_array, library_of
+from nbfused.config import config
+from nbfused.errors import KernelTypeError
+
+
+class Foreign:
+    """An array that only has ``__cuda_array_interface__``."""
+
+    def __init__(self, x, **changes):
+        self.x = x
+        self.interface = {
+            "shape": x.shape, "strides": x.strides, "typestr": x.dtype.str,
+            "data": (x.ctypes.data, False), "version": 3, **changes}
+
+    @property
+    def __cuda_array_interface__(self):
+        return self.interface
+
+
+def test_the_interface():
+    x = np.arange(6.0).reshape(2, 3).T
+    array = describe(Foreign(x))
+    assert np.array_equal(host_view(array), x)
+    assert (array.device, array.stream, array.readonly) == ("cuda:0", None, False)
+    assert array.library.name == "foreign"
+    assert describe(Foreign(x, data=(64, True))).readonly
+    assert describe(Foreign(np.zeros((2, 3)), strides=None)).strides == (3, 1)
+    assert describe(Foreign(np.zeros((0, 3)), data=(0, False))).pointer == 0
+
+
+@pytest.mark.parametrize(
+    ("given", "handle"), [(None, None), (1, 0), (2, 2), (4711, 4711)])
+def test_streams_of_the_interface(given, handle):
+    x = Foreign(np.zeros(2), stream=given)
+    assert describe(x).stream == handle
+    with config.override(cuda_array_interface_sync=False):
+        assert describe(x).stream is None
+
+
+def test_interfaces_that_are_refused():
+    x = np.zeros((2, 3))
+    with pytest.raises(KernelTypeError, match=r"y: .*stream 0"):
+        describe(Foreign(x, stream=0), "y")
+    with pytest.raises(KernelTypeError, match=r"y: masked"):
+        describe(Foreign(x, mask=Foreign(x)), "y")
+    with pytest.raises(KernelTypeError, match=r"y: .*swapped"):
+        describe(Foreign(x.astype(">f4")), "y")
+    with pytest.raises(KernelTypeError, match="multiples"):
+        describe(Foreign(x, strides=(25, 9)))
+
+
+def test_results_of_foreign_arrays_on_the_host_are_numpy_arrays():
+    class Producer:
+        def __init__(self, x):
+            self.x = x
+
+        def __dlpack_device__(self):
+            return (1, 0)
+
+        def __dlpack__(self, **options):
+            return self.x.__dlpack__(**options)
+
+    library = library_of(Producer(np.zeros(2)))
+    made = library.empty((2, 3), np.dtype("int8"), "cpu")
+    assert type(library.finish(made)) is np.ndarray
+    assert library.view(made, (6,), (1,), 0).shape == (6,)
+    assert library.to_host(Producer(np.arange(3.0))).tolist() == [0, 1, 2]
+
+
+@pytest.fixture
+def cupy(monkeypatch):
+    """As much of CuPy as is needed, on the host."""
+    module: Any = ModuleType("cupy")
+    entered = []
+
+    class Pointer(int):
+        ptr = property(int)
+
+        def __add__(self, offset):
+            return Pointer(int(self) + offset)
+
+    class ndarray:
+        __module__ = "cupy"
+
+        def __init__(self, shape, dtype, memptr=None, strides=None, owner=None):
+            self.shape, self.dtype, self.strides = shape, np.dtype(dtype), strides
+            self.data, self.owner = memptr, owner
+            self.device = SimpleNamespace(id=1)
+
+    class Device(contextlib.AbstractContextManager):
+        def __init__(self, number):
+            self.number = number
+
+        def __exit__(self, *details):
+            entered.append(self.number)
+
+    def empty(shape, dtype):
+        return wrap(np.empty(shape, dtype))
+
+    def wrap(x):
+        return ndarray(x.shape, x.dtype, Pointer(x.ctypes.data), x.strides, x)
+
+    streams = SimpleNamespace(get_current_stream=lambda number: SimpleNamespace(
+        ptr=100 + number))
+    module.ndarray, module.empty, module.wrap, module.entered = (
+        ndarray, empty, wrap, entered)
+    module.cuda = SimpleNamespace(
+        Device=Device, runtime=SimpleNamespace(is_hip=False), **vars(streams))
+    monkeypatch.setitem(sys.modules, "cupy", module)
+    return module
+
+
+def test_cupy(cupy):
+    host = np.arange(6, dtype=np.float32).reshape(2, 3).T
+    x = cupy.wrap(host)
+    array = describe(x)
+    assert (array.device, array.stream, array.library.name) == ("cuda:1", 101, "cupy")
+    assert (array.shape, array.strides) == ((3, 2), (1, 3))
+    assert np.array_equal(host_view(array), host)
+    library = library_of(x)
+    view = library.view(x, (2,), (-1,), 4)
+    assert host_view(describe(view)).tolist() == [4, 3]
+    made = library.empty((2, 2), np.dtype("int8"), "cuda:3")
+    assert (type(made), made.dtype, cupy.entered) == (cupy.ndarray, np.int8, [3])
+    cupy.cuda.runtime.is_hip = True
+    assert describe(x).device == "rocm:1"
+
+
+def test_numba_device_arrays():
+    """The class is Numba's own; only the memory that it points to is not."""
+    driver = pytest.importorskip("numba.cuda.cudadrv.devicearray")
+    host = np.arange(6, dtype=np.float32).reshape(2, 3)
+    memory = SimpleNamespace(
+        device_ctypes_pointer=SimpleNamespace(value=host.ctypes.data),
+        context=SimpleNamespace(device=SimpleNamespace(id=2)))
+    x = driver.DeviceNDArray((2, 3), host.strides, host.dtype, gpu_data=memory)
+    assert is_array(x)
+    array = describe(x)
+    assert (array.device, array.stream, array.library.name) == ("cuda:2", None, "numba")
+    assert np.array_equal(host_view(array), host)
+    assert describe(x.bind(77)).stream == 77

@@ -1,0 +1,116 @@
+"""PyTorch tensors on the host."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from nbfused.arrays import describe, host_view, is_array, library_of, to_numpy
+from nbfused.errors import KernelTypeError
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture
+def library():
+    return library_of(torch.zeros(1))
+
+
+@pytest.mark.parametrize("dtype", [
+    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+    "float16", "float32", "float64", "complex64", "complex128", "bfloat16"])
+def test_dtypes_both_ways(dtype, library):
+    x = torch.tensor([[0, 1, 1], [1, 0, 1]]).to(getattr(torch, dtype))
+    array = describe(x)
+    assert array.dtype.name == dtype
+    made = library.empty((2, 3), array.dtype, "cpu")
+    assert made.dtype is x.dtype
+    assert made.shape == (2, 3)
+    view = host_view(array)
+    view[0, 0] = 1
+    assert bool(x[0, 0])
+    if dtype == "bfloat16":
+        assert view.dtype == ml_dtypes.bfloat16
+
+
+def test_layouts():
+    base = torch.arange(24.0).reshape(2, 3, 4)
+    for x in (base, base.mT, base[:, 1:, ::2], base[0, 0].expand(5, 4), base[1, 2, 3],
+              base[:0]):
+        array = describe(x)
+        assert (array.shape, array.strides) == (tuple(x.shape), x.stride())
+        assert np.array_equal(host_view(array), x.numpy())
+    assert describe(base[1:]).pointer == base.data_ptr() + 12 * 4
+    assert array.device == "cpu"
+    assert array.stream is None
+    assert not array.readonly
+
+
+def test_views_share_memory(library):
+    x = torch.arange(12.0)[2:]
+    view = library.view(x, (2, 3), (1, 2), 1)
+    assert view.tolist() == [[3, 5, 7], [4, 6, 8]]
+    view[0, 0] = -1
+    assert x[1] == -1
+    with pytest.raises(KernelTypeError, match=r"torch\.flip"):
+        library.view(x, (2,), (-1,), 1)
+
+
+def test_subclasses_are_tensors():
+    mine = type("Mine", (torch.Tensor,), {})
+    for x in (torch.nn.Parameter(torch.ones(2)), torch.ones(2).as_subclass(mine)):
+        assert is_array(x)
+        assert describe(x).library.name == "torch"
+
+
+def test_tracking(library):
+    plain, wants = torch.ones(2), torch.ones(2, requires_grad=True)
+    assert not library.tracks(plain)
+    assert library.tracks(wants)
+    assert library.tracks(wants * 2)
+    with torch.no_grad():
+        assert not library.tracks(wants)
+    with torch.autograd.forward_ad.dual_level():
+        assert library.tracks(torch.autograd.forward_ad.make_dual(plain, plain))
+        assert not library.tracks(plain)
+
+
+@pytest.mark.parametrize(("make", "words"), [
+    (lambda: torch.eye(3).to_sparse(), r"sparse .*to_dense\(\)"),
+    (lambda: torch.ones(3, dtype=torch.complex64).conj(), r"resolve_conj\(\)"),
+    (lambda: torch.ones(3, dtype=torch.complex64).conj().imag, r"resolve_neg\(\)"),
+    (lambda: torch.empty(3, device="meta"), r"meta, where there are no kernels"),
+    (lambda: torch.zeros(3).to(torch.float8_e4m3fn), r"to\(torch\.float32\)"),
+    (lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)],
+                                        layout=torch.strided), "nested"),
+])
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_tensors_without_plain_memory_are_refused(make, words):
+    with pytest.raises(KernelTypeError, match=f"grad.*{words}"):
+        describe(make(), "grad")
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_quantised_tensors_are_refused():
+    x = torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8)
+    with pytest.raises(KernelTypeError, match=r"quantised .*dequantize\(\)"):
+        describe(x)
+
+
+def test_tensors_under_transforms_are_refused():
+    def run(x):
+        with pytest.raises(KernelTypeError, match="outside"):
+            describe(x)
+        return x
+
+    torch.func.vmap(run)(torch.ones(3, 2))
+
+
+def test_to_numpy_shares_memory_and_never_drops_a_gradient():
+    x = torch.arange(3.0)
+    to_numpy(x)[0] = 5
+    assert x[0] == 5
+    with pytest.raises(KernelTypeError, match="detach"):
+        to_numpy(torch.ones(2, requires_grad=True))
+    assert to_numpy(torch.tensor([1 + 2j]).conj()).tolist() == [1 - 2j]

@@ -1,0 +1,74 @@
+"""Environment variables and their mirror."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+
+import pytest
+
+from nbfused import config as module
+from nbfused.config import Config
+
+
+def test_defaults():
+    assert Config.read({}) == Config()
+    assert Config.read({"NBFUSED_DEBUG": "", "NBFUSED_BACKEND": " "}) == Config()
+
+
+def test_every_variable_is_read():
+    found = Config.read({
+        "NBFUSED_BACKEND": "cuda,cpu", "NBFUSED_CACHE_DIR": "/tmp/x",
+        "NBFUSED_CACHE_DISABLE": "1", "NBFUSED_CACHE_SIZE": "3M",
+        "NBFUSED_CUDA_ARRAY_INTERFACE_SYNC": "0", "NBFUSED_DEBUG": "1",
+        "NBFUSED_DISABLE_PLUGINS": "1", "NBFUSED_DUMP_SOURCE": "dump",
+        "NBFUSED_LOG_LEVEL": "debug", "NBFUSED_NUM_THREADS": "3"})
+    assert found == Config(
+        "cuda,cpu", "/tmp/x", True, 3 << 20, False, True, True, "dump", "DEBUG", 3)
+    assert Config.read({"NBFUSED_CACHE_SIZE": "1000"}).cache_size == 1000
+
+
+@pytest.mark.parametrize(("name", "value", "expected"), [
+    ("DEBUG", "yes", "0 or 1"), ("NUM_THREADS", "0", "positive"),
+    ("NUM_THREADS", "many", "positive"), ("CACHE_SIZE", "big", "bytes"),
+    ("CACHE_SIZE", "G", "bytes"), ("LOG_LEVEL", "loud", "WARNING")])
+def test_wrong_values_are_refused_by_name(name, value, expected):
+    with pytest.raises(ValueError, match=f"NBFUSED_{name}='{value}'.*{expected}"):
+        Config.read({f"NBFUSED_{name}": value})
+
+
+def test_the_table_has_every_setting():
+    listed = re.findall(r"^([A-Z_]+) ", str(module.__doc__), re.MULTILINE)
+    assert [name.lower() for name in listed] == list(Config().as_dict())
+
+
+def test_override_is_undone():
+    config = Config()
+    with config.override(debug=True, num_threads=2):
+        assert (config.debug, config.num_threads) == (True, 2)
+    assert config == Config()
+    with pytest.raises(ZeroDivisionError), config.override(debug=True):
+        1 / 0  # noqa: B018
+    assert config == Config()
+    with pytest.raises(AttributeError), config.override(debugging=True):
+        pass
+    with pytest.raises(AttributeError):
+        config.debugging = True  # type: ignore[attr-defined]
+
+
+LOGGING = """
+import logging, nbfused.config
+logging.getLogger("nbfused.cache").debug("a message")
+"""
+
+
+@pytest.mark.parametrize(
+    ("level", "shown"), [("DEBUG", True), ("INFO", False), (None, False)])
+def test_messages_are_shown_only_where_asked_for(level, shown, monkeypatch):
+    monkeypatch.delenv("NBFUSED_LOG_LEVEL", raising=False)
+    if level:
+        monkeypatch.setenv("NBFUSED_LOG_LEVEL", level)
+    run = subprocess.run([sys.executable, "-c", LOGGING], capture_output=True,
+                         text=True, check=True)
+    assert run.stderr.strip() == ("nbfused.cache: a message" if shown else "")

@@ -1,0 +1,94 @@
+"""``python -m nbfused``."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+import pytest
+
+from nbfused import cache
+from nbfused.__main__ import info, main
+from nbfused.config import config
+from nbfused.version import __version__
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path):
+    with config.override(cache_dir=str(tmp_path)):
+        yield tmp_path
+
+
+def test_info_for_programs(capsys, folder, monkeypatch):
+    monkeypatch.setenv("NBFUSED_CACHE_SIZE", "3G")
+    cache.put("kernel", b"code")
+    assert main(["info", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["versions"]["nbfused"] == __version__
+    assert found["versions"]["numpy"] == np.__version__
+    assert {"cpu", "cuda", "rocm"} <= set(found["backends"])
+    assert found["backends"]["rocm"]["why"]
+    assert (found["cache"]["folder"], found["cache"]["entries"]) == (str(folder), 1)
+    assert found["environment"]["NBFUSED_CACHE_SIZE"] == "3G"
+
+
+def test_info_for_people(capsys, folder):
+    assert main(["info"]) == 0
+    shown = capsys.readouterr().out
+    for word in ("versions", "numba", "backends", "rocm  not available", str(folder)):
+        assert word in shown
+
+
+def test_no_command_means_info():
+    run = subprocess.run([sys.executable, "-m", "nbfused"], capture_output=True,
+                         text=True, check=True)
+    assert run.stdout.startswith(f"versions\n  nbfused       {__version__}\n")
+
+
+def test_info_imports_no_library():
+    code = ("import sys; from nbfused.__main__ import _versions; _versions();"
+            "print([m for m in ('torch', 'jax', 'numba') if m in sys.modules])")
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                         check=True)
+    assert run.stdout.strip() == "[]"
+
+
+def test_versions_of_what_is_absent_are_none(monkeypatch):
+    monkeypatch.setattr("nbfused.__main__._PACKAGES", ("no-such-package-anywhere",))
+    assert info()["versions"]["no-such-package-anywhere"] is None
+
+
+def test_the_cache(capsys, folder):
+    cache.put("a", bytes(3000))
+    cache.put("b", bytes(100))
+    assert main(["cache", "stats"]) == 0
+    assert capsys.readouterr().out == f"2 kernels, 3.1 KiB in {folder}\n"
+    assert main(["cache", "clear"]) == 0
+    assert capsys.readouterr().out == f"removed 2 kernels from {folder}\n"
+    assert cache.stats().entries == 0
+
+
+@pytest.mark.parametrize("words", [["nonsense"], ["cache"], ["cache", "burn"]])
+def test_wrong_words(words, capsys):
+    with pytest.raises(SystemExit) as caught:
+        main(words)
+    assert caught.value.code == 2
+    assert "usage" in capsys.readouterr().err
+
+
+def test_the_demo_gets_its_own_words(monkeypatch):
+    given = []
+
+    def demo(words):
+        given.append(words)
+        return 7
+
+    module: Any = ModuleType("nbfused.demo")
+    module.main = demo
+    monkeypatch.setitem(sys.modules, "nbfused.demo", module)
+    assert main(["demo", "--device", "cpu"]) == 7
+    assert given == [["--device", "cpu"]]
