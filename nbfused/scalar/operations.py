@@ -158,7 +158,8 @@ class Operations(Values):
                 raise self.error("integers to negative integer powers are not allowed; "
                                  "cast the base to a floating dtype")
             t = Weak("float")
-        if not is_integer(t) and exponent[1] != Weak("int"):
+        known = isinstance(exponent[0], Literal) and abs(int(exponent[0].text)) <= 64
+        if not is_integer(t) and not (known and isinstance(exponent[1], Weak)):
             return self.elementary(replace(s, op="pow"), args)
         self.emit(op, (self.coerce(base, t), self.coerce(exponent, INT64)), t,
                   name=s.results[0])

@@ -1,0 +1,164 @@
+"""Operations that no single function of Numba gives, in the scalar language.
+
+They are written out just before printing, on typed functions, so that both backends
+compute the same.  sin, cos and tan are here because libdevice computes those of
+float32 partly in float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .build import Builder
+from .clean import clean
+from .ir import (
+    Block,
+    For,
+    Function,
+    If,
+    Let,
+    Literal,
+    Statement,
+    Value,
+    While,
+    defined,
+    rename,
+    walk,
+)
+from .language import copysign, floor, fmod, select
+from .trigonometry import cosine, sine, tangent
+
+if TYPE_CHECKING:
+    from .types import Typed
+
+__all__ = ["FORMULAS", "expand"]
+
+
+def remainder(a: Any, b: Any) -> Any:
+    """``a % b`` with the sign of `b`, as NumPy's and Python's."""
+    r = fmod(a, b)
+    shifted = select((r < 0.0) != (b < 0.0), r + b, r)
+    return select(r == 0.0, copysign(0.0, b), shifted)
+
+
+def floor_divide(a: Any, b: Any) -> Any:
+    """``a // b``, after ``npy_divmod``: the remainder decides, not the quotient."""
+    r = fmod(a, b)
+    opposite = (r < 0.0) != (b < 0.0)
+    q = (a - r)/b
+    q = select((r != 0.0) & opposite, q - 1.0, q)
+    whole = floor(q)
+    whole = select(q - whole > 0.5, whole + 1.0, whole)
+    whole = select(q == 0.0, copysign(0.0, a/b), whole)
+    return select(b == 0.0, a/b, whole)
+
+
+def integer_power(a: Any, n: Any) -> Any:
+    """``a**n`` by repeated squaring, 0 for a negative `n`."""
+    result = 1 if n >= 0 else 0
+    while n > 0:
+        result = result*(a if n & 1 else 1)
+        a = a*a
+        n = n >> 1
+    return result
+
+
+_FLOATS = ("float32", "float64")
+_INTEGERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+
+FORMULAS: dict[tuple[str, str], Callable[..., Any]] = {
+    **{("mod", d): remainder for d in _FLOATS},
+    **{("floordiv", d): floor_divide for d in _FLOATS},
+    **{("powi", d): integer_power for d in _INTEGERS},
+    ("sin", "float32"): sine, ("cos", "float32"): cosine, ("tan", "float32"): tangent,
+}
+
+
+@cache
+def _formula(op: str, dtypes: tuple[np.dtype, ...]) -> Typed:
+    from .parse import parse
+    from .types import specialize
+
+    return specialize(parse(FORMULAS[op, dtypes[0].name]), dtypes)
+
+
+def expand(typed: Typed, calls: Mapping[tuple[str, str], str]) -> Typed:
+    """`typed` with formulas in place of the operations that have one.
+
+    An operation in `calls` is left as it is, and so is a power with a known exponent.
+    """
+    expansion = _Expansion(typed, calls)
+    if not any(expansion.applies(s) for s in walk(typed.function.body)):
+        return typed
+    body = expansion.block(typed.function.body)
+    function = clean(replace(typed.function, body=body))
+    return replace(typed, function=function, dtypes=expansion.dtypes)
+
+
+class _Expansion:
+    """The walk behind `expand`; `dtypes` grows by the formulas' names."""
+
+    def __init__(self, typed: Typed, calls: Mapping[tuple[str, str], str]) -> None:
+        self.dtypes, self.calls = dict(typed.dtypes), calls
+        f: Function = typed.function
+        self.builder = Builder({*f.params, *defined(f.body)})
+        self.alias: dict[str, Value] = {}
+
+    def dtype(self, v: Value) -> np.dtype:
+        return np.dtype(v.kind) if isinstance(v, Literal) else self.dtypes[v]
+
+    def applies(self, s: Statement) -> bool:
+        if not isinstance(s, Let) or not s.args or (
+                s.op == "powi" and isinstance(s.args[1], Literal)):
+            return False
+        key = (s.op, self.dtype(s.args[0]).name)
+        return key in FORMULAS and key not in self.calls
+
+    def block(self, block: Block) -> Block:
+        with self.builder.region() as statements:
+            for s in block.statements:
+                self.statement(s)
+        return Block(tuple(statements), self.values(block.yields))
+
+    def values(self, values: tuple[Value, ...]) -> tuple[Value, ...]:
+        return tuple(self.alias.get(v, v) if isinstance(v, str) else v for v in values)
+
+    def statement(self, s: Statement) -> None:
+        match s:
+            case Let():
+                s = replace(s, args=self.values(s.args))
+                if self.applies(s):
+                    return self.formula(s)
+            case If():
+                (condition,) = self.values((s.condition,))
+                s = replace(s, condition=condition, then=self.block(s.then),
+                            orelse=self.block(s.orelse))
+            case For():
+                (count,) = self.values((s.count,))
+                s = replace(s, count=count, inits=self.values(s.inits),
+                            body=self.block(s.body))
+            case While():
+                s = replace(s, inits=self.values(s.inits), body=self.block(s.body),
+                            condition=self.block(s.condition))
+        self.builder.statements.append(s)
+        return None
+
+    def formula(self, s: Let) -> None:
+        """Copy the formula's statements here, and expand what they hold."""
+        typed = _formula(s.op, tuple(self.dtype(v) for v in s.args))
+        f = typed.function
+
+        def fresh(name: str) -> str:
+            new = self.builder.fresh(name)
+            self.dtypes[new] = typed.dtypes[name]
+            return new
+
+        body = rename(f.body, dict(zip(f.params, s.args, strict=True)), fresh)
+        for inner in body.statements:
+            self.statement(inner)
+        (self.alias[s.results[0]],) = self.values(body.yields)

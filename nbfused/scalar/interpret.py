@@ -1,0 +1,216 @@
+"""The intermediate representation evaluated on NumPy arrays: the printers' oracle.
+
+A polymorphic function computes with the dtypes of its arguments, which makes float64
+references; a `Typed` one computes each value in its own dtype, as a kernel does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from .ir import Block, For, Function, If, Let, Literal, Value, While, walk
+from .literals import number
+from .numeric import NUMPY
+from .promotion import compute_dtype, dtype_named
+from .types import Typed
+from .vocabulary import OPS
+
+__all__ = ["evaluate"]
+
+
+def evaluate(function: Function | Typed, *args: Any) -> tuple[np.ndarray, ...]:
+    """The results of a scalar function at every element of its arguments.
+
+    Parameters
+    ----------
+    function : Function or Typed
+        Typed results are rounded to their logical dtypes.
+    *args : array_like
+        One for each parameter, broadcast; a raw array for a raw parameter.  What
+        ``atomic_add`` adds to is changed in place.
+    """
+    typed = function if isinstance(function, Typed) else None
+    source = function if isinstance(function, Function) else function.function
+    evaluation = (_TypedEvaluation(typed) if typed else _Evaluation())
+    for name, arg in zip(source.params, args, strict=True):
+        evaluation.parameter(name, np.asarray(arg))
+    with np.errstate(all="ignore"):
+        results = evaluation.block(source.body)
+    dtypes = typed.results if typed else [None]*len(results)
+    return tuple(np.asarray(r, dtype=d) for r, d in zip(results, dtypes, strict=True))
+
+
+class _Evaluation:
+    """Values by name; `mask` says which elements take part."""
+
+    def __init__(self) -> None:
+        self.values: dict[str, Any] = {}
+        self.mask: Any = np.True_
+
+    def parameter(self, name: str, arg: np.ndarray) -> None:
+        self.values[name] = arg
+
+    def bind(self, names: Sequence[str], values: Sequence[Any]) -> None:
+        self.values.update(zip(names, values, strict=True))
+
+    def value(self, v: Value) -> Any:
+        return number(v) if isinstance(v, Literal) else self.values[v]
+
+    def truth(self, v: Value) -> Any:
+        return np.asarray(self.value(v), dtype=bool)
+
+    # Regions -----------------------------------------------------------------------
+
+    @contextmanager
+    def where(self, mask: Any) -> Iterator[None]:
+        """Only the elements of `mask` take part."""
+        outer, self.mask = self.mask, mask
+        try:
+            yield
+        finally:
+            self.mask = outer
+
+    def block(self, block: Block) -> list[Any]:
+        """Evaluate the statements; the yields."""
+        for s in block.statements:
+            match s:
+                case Let():
+                    self.bind(s.results, self.let(s))
+                case If():
+                    self.branch(s)
+                case For():
+                    self.count(s)
+                case While():
+                    self.iterate(s)
+        return [self.value(v) for v in block.yields]
+
+    def branch(self, s: If) -> None:
+        """Both branches, each for its own elements."""
+        condition = self.truth(s.condition)
+        sides = []
+        for block, mask in ((s.then, condition), (s.orelse, ~condition)):
+            with self.where(self.mask & mask):
+                sides.append(self.block(block))
+        self.bind(s.results, [self.choose(condition, a, b)
+                              for a, b in zip(*sides, strict=True)])
+
+    def choose(self, condition: Any, a: Any, b: Any) -> Any:
+        """The values of `a` where `condition` holds, else those of `b`."""
+        return np.where(condition, a, b)
+
+    def count(self, s: For) -> None:
+        """As many passes as the element that needs most; the others keep theirs."""
+        count = np.where(self.mask, self.value(s.count), 0)
+        self.bind(s.params, [self.value(v) for v in s.inits])
+        for k in range(int(count.max(initial=0))):
+            self.bind((s.index,), (np.int64(k),))
+            self.step(s, self.mask & (k < count))
+        self.bind(s.results, [self.values[p] for p in s.params])
+
+    def iterate(self, s: While) -> None:
+        """Until no element's condition holds."""
+        self.bind(s.params, [self.value(v) for v in s.inits])
+        active = self.mask
+        while True:
+            with self.where(active):
+                (condition,) = self.block(s.condition)
+            active = active & np.asarray(condition, dtype=bool)
+            if not np.any(active):
+                break
+            self.step(s, active)
+        self.bind(s.results, [self.values[p] for p in s.params])
+
+    def step(self, s: For | While, active: Any) -> None:
+        """One pass of a loop."""
+        with self.where(active):
+            new = self.block(s.body)
+        self.bind(s.params, [self.choose(active, n, self.values[p])
+                             for n, p in zip(new, s.params, strict=True)])
+
+    # Operations --------------------------------------------------------------------
+
+    def let(self, s: Let) -> tuple[Any, ...]:
+        """The results of one operation."""
+        if s.op == "atomic_add":
+            self.atomic_add(s)
+            return ()
+        if s.op == "load":
+            return (self.load(s),)
+        args = [self.value(v) for v in s.args]
+        if s.op == "cast":
+            return (_cast(args[0], str(s.attr)),)
+        return (OPS[s.op].implementation(*args),)
+
+    def indices(self, raw: np.ndarray, indices: Sequence[Value]) -> tuple[Any, ...]:
+        """Of an access; 0 for the elements that take no part."""
+        return tuple(np.where(self.mask, np.asarray(self.value(i)), 0) for i in indices)
+
+    def load(self, s: Let) -> Any:
+        """An element of a raw array for each element."""
+        raw = self.values[str(s.args[0])]
+        at = self.indices(raw, s.args[1:])
+        return raw[at] if raw.size else np.zeros(np.broadcast(*at).shape, raw.dtype)
+
+    def atomic_add(self, s: Let) -> None:
+        """Add to elements of a raw array, repeated ones included."""
+        raw = self.values[str(s.args[0])]
+        value = np.asarray(self.value(s.args[-1])).astype(raw.dtype)
+        mask, value, *at = np.broadcast_arrays(
+            self.mask, value, *self.indices(raw, s.args[1:-1]))
+        np.add.at(raw, tuple(i[mask] for i in at), value[mask])
+
+
+class _TypedEvaluation(_Evaluation):
+    """Every value in its own dtype."""
+
+    def __init__(self, typed: Typed) -> None:
+        super().__init__()
+        self.dtypes = typed.dtypes
+        self.raw = {str(s.args[0]) for s in walk(typed.function.body)
+                    if isinstance(s, Let) and s.op in ("load", "atomic_add")}
+
+    def parameter(self, name: str, arg: np.ndarray) -> None:
+        self.values[name] = arg if name in self.raw else arg.astype(self.dtypes[name])
+
+    def bind(self, names: Sequence[str], values: Sequence[Any]) -> None:
+        super().bind(names, [np.asarray(v).astype(self.dtypes[n])
+                             for n, v in zip(names, values, strict=True)])
+
+    def value(self, v: Value) -> Any:
+        if isinstance(v, Literal):
+            return np.array(number(v), dtype=v.kind)
+        return self.values[v]
+
+    def let(self, s: Let) -> tuple[Any, ...]:
+        if s.op == "powi":
+            base, exponent = (self.value(v) for v in s.args)
+            return (_power(base, exponent),)
+        return super().let(s)
+
+
+def _power(base: np.ndarray, exponent: np.ndarray) -> Any:
+    """Integers to a negative power are 0, where NumPy raises."""
+    if base.dtype.kind not in "iu":
+        return NUMPY["powi"](base, exponent)
+    wide = np.int64 if base.dtype.kind == "i" else np.uint64
+    power = np.power(base.astype(wide), np.maximum(exponent, 0).astype(wide))
+    return np.where(exponent < 0, 0, power)
+
+
+def _cast(a: Any, attr: str) -> Any:
+    """`a` as Python's ``int``, ``float`` or ``bool`` or a dtype makes it."""
+    a = np.asarray(a)
+    if attr in ("int", "float"):
+        kept = "iu" if attr == "int" else "fc"
+        return a if a.dtype.kind in kept else a.astype(attr)
+    target = dtype_named(attr)
+    if a.dtype.kind == "c" and target.kind not in "bc":
+        a = a.real
+    if a.dtype.kind == "f" and target.kind in "iu" and target.name != "uint64":
+        # The way that printed kernels take, which wraps around.
+        a = a.astype(np.int32 if target.itemsize < 4 else np.int64)
+    return a.astype(target).astype(compute_dtype(target))

@@ -1,0 +1,268 @@
+"""Single operations as Python expressions that Numba compiles without widening.
+
+Numba gives int32·int32 the type int64 and mixes uint64 with signed numbers, so that
+every integer result is cast to its dtype.  Floating results keep theirs.  The operands
+are names or literals wherever an expression repeats them.
+"""
+
+from __future__ import annotations
+
+import cmath
+import math
+from collections.abc import Callable, Mapping, Sequence
+
+import numpy as np
+
+from .ir import Literal
+from .literals import number
+from .promotion import BFLOAT16
+
+__all__ = [
+    "CUDA_CALLS", "NAMES", "Calls", "cast", "decode", "encode", "expression", "literal",
+    "power", "repeats",
+]
+
+#: ``(operation, dtype name)`` to the function that computes it.
+Calls = Mapping[tuple[str, str], str]
+
+_TYPES = {
+    "bool": "b1", "int8": "i8", "int16": "i16", "int32": "i32", "int64": "i64",
+    "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
+    "float32": "f32", "float64": "f64", "complex64": "c64", "complex128": "c128",
+}
+
+#: What the text refers to; the conversions of 16-bit floats are the backend's.
+NAMES: dict[str, object] = {
+    "math": math, "cmath": cmath, "np": np,
+    **{short: np.dtype(name).type for name, short in _TYPES.items()},
+}
+
+#: `calls` for CUDA, where NumPy's functions do not compile and `%` is inexact.  The
+#: namespace needs ``libdevice``, that is `numba.cuda.libdevice`.
+CUDA_CALLS: dict[tuple[str, str], str] = {
+    (op, dtype): f"libdevice.{op}{suffix}"
+    for dtype, suffix in (("float32", "f"), ("float64", ""))
+    for op in ("floor", "ceil", "trunc", "rint", "fmod", "cbrt")
+}
+
+_INFIX = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">",
+    "ge": ">=", "eq": "==", "ne": "!=", "and": "&", "or": "|", "xor": "^",
+    "logical_and": "&", "logical_or": "|",
+}
+_PREFIX = {"neg": "-", "invert": "~", "logical_not": "not "}
+_MATH = frozenset({
+    "sqrt", "exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sin", "cos",
+    "tan", "asin", "acos", "atan", "sinh", "cosh", "tanh", "asinh", "acosh", "atanh",
+    "erf", "erfc", "lgamma", "copysign", "atan2", "hypot", "pow",
+})
+_NUMPY = frozenset({"floor", "ceil", "trunc", "rint", "fmod", "cbrt"})
+#: Results of these are bools and need no cast.
+_BOOLEAN = frozenset({
+    "lt", "le", "gt", "ge", "eq", "ne", "logical_and", "logical_or", "logical_not",
+})
+
+
+def _t(dtype: np.dtype) -> str:
+    return _TYPES[dtype.name]
+
+
+def literal(dtype: np.dtype, value: bool | int | float | complex) -> str:
+    """A constant of `dtype`."""
+    if dtype.kind == "b":
+        return str(bool(value))
+    if dtype.kind == "c":
+        z = complex(value)
+        return f"{_t(dtype)}(complex({_real(z.real)}, {_real(z.imag)}))"
+    assert not isinstance(value, complex)
+    return f"{_t(dtype)}({_real(value) if dtype.kind == 'f' else int(value)})"
+
+
+def _real(value: float) -> str:
+    if math.isfinite(value):
+        return repr(float(value))
+    return "math.nan" if math.isnan(value) else \
+        "math.inf" if value > 0 else "-math.inf"
+
+
+def cast(source: np.dtype, target: np.dtype, text: str) -> str:
+    """A computing value as another; 16-bit floats as `target` are rounded to."""
+    if source == target:
+        return text
+    if target == np.float16:
+        return f"f16_to_f32(f32_to_f16({text}))"
+    if target == BFLOAT16:
+        return f"bf16_to_f32(f32_to_bf16({text}))"
+    if target.kind == "b":
+        return f"({text} != {literal(source, 0)})"
+    if source.kind == "c" and target.kind != "c":
+        text = f"{text}.real"
+    # Through a signed type that holds it, a float out of range wraps around on every
+    # machine; a direct conversion is undefined.
+    if source.kind == "f" and target.kind in "iu" and target.name != "uint64":
+        text = f"{'i32' if target.itemsize < 4 else 'i64'}({text})" \
+            if target.name != "int32" else text
+    return f"{_t(target)}({text})"
+
+
+def decode(dtype: np.dtype, text: str) -> str:
+    """The computing value of a stored element.
+
+    16-bit floats are stored as uint16, bools as uint8.
+    """
+    if dtype.kind == "b":
+        return f"({text} != 0)"
+    if dtype in (np.float16, BFLOAT16):
+        return f"{'f16' if dtype == np.float16 else 'bf16'}_to_f32({text})"
+    return text
+
+
+def encode(dtype: np.dtype, text: str) -> str:
+    """What is stored for a value in the computing dtype of `dtype`."""
+    if dtype.kind == "b":
+        return f"u8({text})"
+    if dtype in (np.float16, BFLOAT16):
+        return f"f32_to_{'f16' if dtype == np.float16 else 'bf16'}({text})"
+    return text
+
+
+def repeats(op: str, dtype: np.dtype) -> bool:
+    """Whether the text of `op` may repeat its operands: they must be names."""
+    if op in _INFIX or op in _PREFIX or op in ("select", "cast"):
+        return False
+    return dtype.kind != "f" or op not in _MATH | _NUMPY | {"abs", "rsqrt"}
+
+
+def expression(op: str, dtype: np.dtype, args: Sequence[str],
+               values: Sequence[str | Literal], calls: Calls) -> str:
+    """``op(*args)`` on operands of `dtype`; `values` are they before they were text."""
+    if (op, dtype.name) in calls:
+        return f"{calls[op, dtype.name]}({', '.join(args)})"
+    if op == "select":
+        return f"({args[1]} if {args[0]} else {args[2]})"
+    if op in _BOOLEAN:
+        return f"({args[0]} {_INFIX[op]} {args[1]})" if op in _INFIX \
+            else f"(not {args[0]})"
+    if dtype.kind in "iu":
+        constant = number(values[-1]) if isinstance(values[-1], Literal) else None
+        assert not isinstance(constant, (float, complex))
+        return _integer(op, dtype, args, constant)
+    if op in _INFIX:
+        return f"({args[0]} {_INFIX[op]} {args[1]})"
+    if op in _PREFIX:
+        return f"({_PREFIX[op]}{args[0]})"
+    special = (_COMPLEX if dtype.kind == "c" else _FLOATING).get(op)
+    if special is not None:
+        return special(_t(dtype), *args)
+    module = "np" if op in _NUMPY else "cmath" if dtype.kind == "c" else "math"
+    return f"{module}.{op}({', '.join(args)})"
+
+
+_FLOATING: dict[str, Callable[..., str]] = {
+    "abs": lambda t, a: f"abs({a})",
+    # The first operand if it is a NaN; the second if that is, for then a > b is false.
+    "max": lambda t, a, b: f"({a} if ({a} > {b}) | ({a} != {a}) else {b})",
+    "min": lambda t, a, b: f"({a} if ({a} < {b}) | ({a} != {a}) else {b})",
+    "rsqrt": lambda t, a: f"({t}(1.0) / math.sqrt({a}))",
+    "sign": lambda t, a: f"({t}(1.0) if {a} > {t}(0.0) else "
+                         f"({t}(-1.0) if {a} < {t}(0.0) else {a}))",
+    "isnan": lambda t, a: f"({a} != {a})",
+    "isinf": lambda t, a: f"(abs({a}) == {t}(math.inf))",
+    "isfinite": lambda t, a: f"(abs({a}) < {t}(math.inf))",
+}
+
+_COMPLEX: dict[str, Callable[..., str]] = {
+    "abs": lambda t, a: f"abs({a})",
+    "real": lambda t, a: f"{a}.real",
+    "imag": lambda t, a: f"{a}.imag",
+    "conj": lambda t, a: f"{a}.conjugate()",
+    "pow": lambda t, a, b: f"({a} ** {b})",
+    "isnan": lambda t, a: f"(({a}.real != {a}.real) | ({a}.imag != {a}.imag))",
+    "isinf": lambda t, a: f"((abs({a}.real) == math.inf) | "
+                          f"(abs({a}.imag) == math.inf))",
+    "isfinite": lambda t, a: f"((abs({a}.real) < math.inf) & "
+                             f"(abs({a}.imag) < math.inf))",
+}
+
+
+def _integer(op: str, dtype: np.dtype, args: Sequence[str],
+             constant: int | None) -> str:
+    """Integer arithmetic as NumPy has it; `constant` is the last operand if known."""
+    t, a, b = _t(dtype), args[0], args[-1]
+    if op in ("max", "min"):
+        return f"({a} if {a} {'>' if op == 'max' else '<'} {b} else {b})"
+    if op == "sign":
+        negative = f"({t}(-1) if {a} < {t}(0) else {a})" if dtype.kind == "i" else a
+        return f"({t}(1) if {a} > {t}(0) else {negative})"
+    if op == "abs":
+        return f"{t}(abs({a}))"
+    if op in ("lshift", "rshift"):
+        return _shift(op, dtype, a, b, constant)
+    if op in ("floordiv", "mod", "fmod"):
+        return _division(op, dtype, a, b, constant)
+    if op in _PREFIX:
+        return f"{t}({_PREFIX[op]}{a})"
+    return f"{t}({a} {_INFIX[op]} {b})"
+
+
+def _shift(op: str, dtype: np.dtype, a: str, b: str, constant: int | None) -> str:
+    """By the width or more, or by less than nothing: 0, or the sign."""
+    t, bits = _t(dtype), dtype.itemsize * 8
+    shifted = f"{t}({a} {'<<' if op == 'lshift' else '>>'} {b})"
+    if constant is not None and 0 <= constant < bits:
+        return shifted
+    rest = f"({t}(-1) if {a} < {t}(0) else {t}(0))" \
+        if op == "rshift" and dtype.kind == "i" else f"{t}(0)"
+    return f"({shifted} if ({b} >= {t}(0)) & ({b} < {t}({bits})) else {rest})"
+
+
+def _division(op: str, dtype: np.dtype, a: str, b: str, constant: int | None) -> str:
+    """By zero: 0.  By -1 apart, as the quotient of the lowest number overflows."""
+    t, signed = _t(dtype), dtype.kind == "i"
+    if op == "floordiv":
+        text, by_minus_one = f"{t}({a} // {b})", f"{t}(-{a})"
+    else:
+        text, by_minus_one = f"{t}({a} % {b})", f"{t}(0)"
+    if op == "fmod" and signed:
+        opposite = f"(({a} < {t}(0)) != ({b} < {t}(0)))"
+        text = f"({t}({text} - {b}) if ({text} != {t}(0)) & {opposite} else {text})"
+    if constant is not None and constant not in (0, -1):
+        return text
+    if signed:
+        text = f"({by_minus_one} if {b} == {t}(-1) else {text})"
+    return f"({t}(0) if {b} == {t}(0) else {text})"
+
+
+def power(dtype: np.dtype, base: str, exponent: int,
+          local: Callable[[str], str]) -> tuple[list[str], str]:
+    """Assignments to names from `local`, and the expression of ``base**exponent``.
+
+    The square of the square: as few products as there are bits, and exact where the
+    products are.
+    """
+    lines: list[str] = []
+    factors: list[str] = []
+    square, bits = base, abs(exponent)
+    while bits:
+        if bits & 1:
+            factors.append(square)
+        bits >>= 1
+        if bits > 1 or (bits and factors):
+            name = local("square")
+            lines.append(f"{name} = {_product(dtype, [square, square])}")
+            square = name
+        elif bits:
+            factors, bits = [square, square], 0
+    text = _product(dtype, factors)
+    return lines, text if exponent >= 0 else f"({literal(dtype, 1)} / {text})"
+
+
+def _product(dtype: np.dtype, factors: list[str]) -> str:
+    """Integers wrap around after each multiplication."""
+    if not factors:
+        return literal(dtype, 1)
+    text, *rest = factors
+    for factor in rest:
+        text = f"{_t(dtype)}({text} * {factor})" if dtype.kind in "iu" \
+            else f"({text} * {factor})"
+    return text
