@@ -7,12 +7,9 @@ from functools import lru_cache
 from typing import Any
 
 from ..errors import KernelTypeError
-from ..scalar.build import Builder
-from ..scalar.ir import Function, Value
+from ..scalar.ir import Function
 from ..scalar.parse import parse
-from ..scalar.resolve import operation
 from ..scalar.vocabulary import OPS as VOCABULARY
-from ..specs.functions import compose
 from ..table import OPS
 
 __all__ = ["scalar_function"]
@@ -43,25 +40,12 @@ def scalar_function(given: Callable[..., Any] | str, what: str = "function") -> 
         if isinstance(found, Function):
             return found
         if given in VOCABULARY:
-            return _operation(given)
+            return parse(VOCABULARY[given])
         known = sorted(n for n, o in OPS.items() if hasattr(o, "spec"))
         raise KernelTypeError(f"unknown {what} {given!r}; known: {', '.join(known)}; or "
                               "pass a scalar function")
     given = getattr(given, "scalar", given)
-    if isinstance(found := getattr(given, "function", None), Function):
-        return found
-    if (op := operation(given)) is not None and op.op in VOCABULARY:
-        return _operation(op.op)
-    if callable(given):
-        return parse(given)
-    raise KernelTypeError(f"'{what}' must be a scalar function or the name of one, got "
-                          f"{type(given).__name__}")
-
-
-def _operation(name: str) -> Function:
-    params = tuple("abcd"[:VOCABULARY[name].arity])
-
-    def build(b: Builder) -> tuple[Value, ...]:
-        return (b.let(name, *params),)
-
-    return compose(name, params, build)
+    if not callable(given):
+        raise KernelTypeError(f"'{what}' must be a scalar function or the name of one, "
+                              f"got {type(given).__name__}")
+    return parse(given)

@@ -80,7 +80,7 @@ def take(x, indices, axis=0):
     count = prod(indices.shape)
     wide = broadcast_to(reshape(indices, (1, count, 1)), (before, count, after))
     table = reshape(x, (before, rows, after))
-    out = apply(_gather(), [table, wide, after, rows, count], names=("x", "indices"))[0]
+    out = apply(_gather(), [table, wide, after, rows, count], names=("x", "indices", "after", "rows", "columns"))[0]
     return reshape(out, (*shape[:axis], *indices.shape, *shape[axis + 1:]))
 
 

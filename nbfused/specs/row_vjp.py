@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from ..errors import NotDifferentiableError
-from ..scalar.build import Builder
+from ..scalar.build import ZERO, Builder
 from ..scalar.differentiate import vjp
 from ..scalar.ir import Block, Function, Value, drop_params, used_params
 from .base import Pullback, Ref, Step
@@ -225,7 +225,7 @@ def _pruned(work: _Backward, outs: list[Out],
             if item[0] in wanted or item[1] == "element"]
     kept = _one_element(kept, wanted)
     row = Row(f"{work.spec.title}_vjp", tuple(n for n, _, _ in kept),
-              tuple(k for _, k, _ in kept), tuple(stages), tuple(outs), work.spec.axis)
+              tuple(k for _, k, _ in kept), *_inlined(stages, outs), work.spec.axis)
     return row, tuple(r for _, _, r in kept)
 
 
@@ -236,3 +236,42 @@ def _one_element(kept: list, wanted: set[str]) -> list:
         return used
     spare = next(item for item in kept if item[1] == "element")
     return [*used, spare]
+
+
+def _inlined(stages: list[Stage],
+             outs: list[Out]) -> tuple[tuple[Stage, ...], tuple[Out, ...]]:
+    """Stages that sum nothing but zeros are functions of names: no pass over the row."""
+    known: dict[str, Term] = {}
+    kept: list[Stage] = []
+    for s in stages:
+        plain = len(s.combine.identity)
+        s = replace(s, map=_insert(known, s.map, 0), post=_insert(known, s.post, plain))
+        if all(is_zero(r) for r in s.map.results):
+            known |= {n: (_at_zero(s), k) for k, n in enumerate(s.names)}
+        else:
+            kept.append(s)
+    return tuple(kept), tuple(
+        Out(o.kind, _insert(known, o.function, 0)) for o in outs)
+
+
+def _at_zero(s: Stage) -> Function:
+    """A stage's values where its state is zero."""
+    zeros = (ZERO,) * len(s.combine.identity)
+    return compose(s.post.name, s.wired,
+                   lambda b: b.call(s.post, *zeros, *s.wired))
+
+
+def _insert(known: dict[str, Term], function: Function, fixed: int) -> Function:
+    """Compute the parameters that are `known` inside `function`."""
+    if not known.keys() & set(function.params):
+        return function
+    params = tuple(dict.fromkeys(
+        q for p in function.params
+        for q in (known[p][0].params if p in known else (p,))))
+
+    def build(b: Builder) -> tuple[Value, ...]:
+        return b.call(function, *(
+            b.call(known[p][0], *known[p][0].params)[known[p][1]] if p in known else p
+            for p in function.params))
+
+    return _trim_after(compose(function.name, params, build), fixed)

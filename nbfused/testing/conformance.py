@@ -1,0 +1,250 @@
+"""The conformance suite: every op, on a backend, against float64 NumPy.
+
+Declared once: a new op is in it by existing.  `checks` lists what can be run; each
+`Check` is independent, so a test runner can show them one by one.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from ml_dtypes import finfo
+
+from ..arrays import array, to_numpy
+from ..op import Case, Elementwise
+from ..table import OPS
+from .gradcheck import gradcheck, gradients
+from .sampling import DTYPES, draw, elementwise_shapes, lay_out, special
+
+__all__ = ["Check", "assert_matches_reference", "checks", "run"]
+
+
+@dataclass(frozen=True)
+class Check:
+    """One op on one kind of input; calling it raises `AssertionError` if it fails."""
+
+    op: str
+    kind: str
+    case: int
+    dtype: np.dtype
+    layout: str = "contiguous"
+    shapes: tuple[tuple[int, ...], ...] = ()
+
+    def __str__(self) -> str:
+        extent = "_".join("x".join(map(str, s)) or "scalar" for s in self.shapes)
+        parts = (self.op, self.kind, str(self.case), self.dtype.name, self.layout, extent)
+        return "-".join(p for p in parts if p)
+
+    def __call__(self, device: str = "cpu") -> None:
+        {"value": _value, "special": _special, "gradient": _gradient,
+         "low-gradient": _low_gradient}[self.kind](self, device)
+
+
+def checks(ops: Sequence[str] | None = None, *, thorough: bool = False) -> list[Check]:
+    """What a backend must pass.
+
+    Parameters
+    ----------
+    ops : sequence of str, optional
+        Names in the table; default: all.
+    thorough : bool
+        Every dtype for every op; otherwise float32 for all, float64 for gradients and
+        the other dtypes for the first case.
+    """
+    from .. import ops as _  # noqa: F401 - fills the table
+
+    return [c for name in ops or OPS for c in _of_op(name, OPS[name], thorough)]
+
+
+def run(device: str = "cpu", ops: Sequence[str] | None = None) -> list[str]:
+    """Run the suite; a line for each failure."""
+    failures = []
+    for check in checks(ops):
+        try:
+            check(device)
+        except Exception as error:
+            failures.append(f"{check}: {type(error).__name__}: {error}")
+    return failures
+
+
+def assert_matches_reference(op: Any, device: str = "cpu") -> None:
+    """Run all checks of one op."""
+    for check in _of_op(op.__name__, op, True):
+        check(device)
+
+
+def _of_op(name: str, op: Any, thorough: bool) -> Iterator[Check]:
+    for number, case in enumerate(op.cases):
+        for check in _values(name, op, number, case, thorough):
+            yield check
+        if not case.shapes and "f" in case.dtypes:
+            for dtype in DTYPES["f"][:4 if thorough else 1]:
+                yield Check(name, "special", number, dtype)
+        if case.smooth and "f" in case.dtypes:
+            yield Check(name, "gradient", number, np.dtype("float64"))
+            if not number or thorough:
+                yield from (Check(name, "low-gradient", number, d)
+                            for d in DTYPES["f"] if d != np.float64)
+
+
+def _values(name: str, op: Any, number: int, case: Case,
+            thorough: bool) -> Iterator[Check]:
+    kinds = [k for k in "fbiuc" if k in case.dtypes]
+    for position, dtype in enumerate(d for k in kinds for d in DTYPES[k]):
+        first = position == 0
+        if not (first or thorough or number == 0):
+            continue
+        if case.shapes:
+            layouts = ("contiguous", "reversed", "strided", "fortran") if first \
+                else ("contiguous",)
+            yield from (Check(name, "value", number, dtype, layout) for layout in layouts)
+        else:
+            yield from _elementwise(name, op, number, dtype, first or thorough)
+
+
+def _elementwise(name: str, op: Any, number: int, dtype: np.dtype,
+                 full: bool) -> Iterator[Check]:
+    nin = _arrays(op)
+    if not full:
+        yield Check(name, "value", number, dtype, "contiguous", ((33,),) * nin)
+        yield Check(name, "value", number, dtype, "reversed", ((5, 7),) * nin)
+        return
+    for _, shapes in elementwise_shapes(nin):
+        yield Check(name, "value", number, dtype, "contiguous", shapes)
+    for layout in ("fortran", "reversed", "strided", "constant"):
+        yield Check(name, "value", number, dtype, layout, ((5, 7),) * nin)
+
+
+def _arrays(op: Any) -> int:
+    """Parameters without a default: those that are arrays."""
+    if not isinstance(op, Elementwise):
+        return int(op.nin)
+    return sum(p.default is p.empty for p in op.signature.parameters.values())
+
+
+def _inputs(check: Check, dtype: np.dtype) -> list[Any]:
+    """The arguments of a check, the same for every backend."""
+    case: Case = OPS[check.op].cases[check.case]
+    rng = np.random.default_rng(zlib.crc32(f"{check.op}{check.case}".encode()))
+    shapes = check.shapes or case.shapes or ((5, 7),) * _arrays(OPS[check.op])
+    return [None if s is None else
+            lay_out(draw(rng, s, dtype, case.domain(k)), check.layout)
+            for k, s in enumerate(shapes)]
+
+
+def _place(device: str) -> Callable[[Any], Any]:
+    if device == "cpu":
+        return lambda x: x
+
+    def put(x: Any) -> Any:
+        return array(x, device=device) if isinstance(x, np.ndarray) else x
+
+    return put
+
+
+def _tuple(x: Any) -> tuple[Any, ...]:
+    return x if isinstance(x, tuple) else (x,)
+
+
+def _widen(x: Any) -> Any:
+    inexact = isinstance(x, np.ndarray) and x.dtype.kind in "fV"
+    return x.astype(np.float64) if inexact else x
+
+
+def _value(check: Check, device: str) -> None:
+    op = OPS[check.op]
+    case: Case = op.cases[check.case]
+    inputs = _inputs(check, check.dtype)
+    found = _tuple(op(*map(_place(device), inputs), **case.kwargs))
+    with np.errstate(all="ignore"):
+        expected = _tuple(op.reference(*map(_widen, inputs), **case.kwargs))
+    scale = _scale(op, case, inputs, expected)
+    for f, e in zip(found, expected, strict=True):
+        _compare(check, to_numpy(f), np.asarray(e), check.dtype, op.tolerance, scale)
+
+
+def _scale(op: Any, case: Case, inputs: list[Any], expected: tuple) -> float:
+    """The size of what was added up: errors are relative to it, not to the result."""
+    if not case.shapes:
+        return 0.0
+    sizes = [float(np.abs(np.asarray(e, np.float64)).max(initial=0.0)) for e in expected
+             if np.asarray(e).dtype.kind in "fiu"]
+    sizes += [float(np.abs(x).astype(np.float64).max(initial=0.0)) for x in inputs
+              if isinstance(x, np.ndarray) and x.dtype.kind in "fV"]
+    return max(sizes, default=0.0)
+
+
+def _compare(check: Check, found: np.ndarray, expected: np.ndarray, dtype: np.dtype,
+             tolerance: float, scale: float) -> None:
+    inexact = dtype.kind == "f" or dtype.name == "bfloat16"
+    want = dtype if inexact and expected.dtype == np.float64 and "dtype" not in \
+        OPS[check.op].cases[check.case].kwargs else expected.dtype
+    assert found.shape == expected.shape, f"shape {found.shape}, not {expected.shape}"
+    assert found.dtype == want, f"dtype {found.dtype}, not {want}"
+    if expected.dtype.kind in "biu":
+        np.testing.assert_array_equal(found, expected)
+        return
+    close(found, expected, tolerance, scale)
+
+
+def close(found: np.ndarray, expected: np.ndarray, tolerance: float,
+          scale: float = 0.0) -> None:
+    """`tolerance` units of the dtype's eps of the value and of `scale`."""
+    dtype = found.dtype
+    eps = float(finfo(dtype).eps) if dtype.kind in "fVc" else 0.0
+    with np.errstate(all="ignore"):
+        rounded = np.asarray(expected.astype(dtype)).astype(
+            np.complex128 if dtype.kind == "c" else np.float64)
+        got = found.astype(rounded.dtype)
+        finite = np.isfinite(rounded) & np.isfinite(got)
+        np.testing.assert_array_equal(np.where(finite, 0, got),
+                                      np.where(finite, 0, rounded))
+        allowed = tolerance * (eps * (np.abs(rounded) + scale)
+                               + float(finfo(dtype).smallest_normal))
+        error = np.where(finite, np.abs(got - rounded), 0)
+    worst = np.argmax(error - allowed) if error.size else 0
+    assert np.all(error <= allowed), (
+        f"at {np.unravel_index(worst, error.shape)}: got {got.flat[worst]!r}, expected "
+        f"{rounded.flat[worst]!r}, allowed difference {np.ravel(allowed)[worst]:.3g}")
+
+
+def _special(check: Check, device: str) -> None:
+    """Zeros, infinities, NaN: against the same function in float64."""
+    op = OPS[check.op]
+    case: Case = op.cases[check.case]
+    values = special(check.dtype)
+    inputs = [values] if _arrays(op) == 1 else list(np.broadcast_arrays(*np.ix_(
+        *(values,) * _arrays(op))))
+    found = to_numpy(op(*map(_place(device), inputs), **case.kwargs))
+    with np.errstate(all="ignore"):
+        expected = np.asarray(op.reference(*map(_widen, inputs), **case.kwargs))
+    _compare(check, found, expected, check.dtype, op.tolerance, 0.0)
+
+
+def _gradient(check: Check, device: str) -> None:
+    op = OPS[check.op]
+    case: Case = op.cases[check.case]
+    inputs = _inputs(check, check.dtype)
+    gradcheck(lambda *a: op(*a, **case.kwargs), inputs, place=_place(device),
+              reference=lambda *a: op.reference(*a, **case.kwargs), tolerance=3e-6)
+
+
+def _low_gradient(check: Check, device: str) -> None:
+    """Gradients of a narrow dtype against those of float64."""
+    op = OPS[check.op]
+    case: Case = op.cases[check.case]
+    low = _inputs(check, check.dtype)
+
+    def function(*a: Any) -> Any:
+        return op(*a, **case.kwargs)
+
+    found = gradients(function, low, place=_place(device))
+    expected = gradients(function, list(map(_widen, low)))
+    for f, e in zip(found, expected, strict=True):
+        if f is not None and e is not None:
+            assert f.dtype == check.dtype, f"gradient dtype {f.dtype}"
+            close(f, e, 4 * op.tolerance, float(np.abs(e).max(initial=0.0)))
