@@ -111,7 +111,8 @@ def test_one_forward_operand_keeps_the_direction():
 
 
 def test_single_element_takes_the_contiguous_kernel():
-    assert canonical(Group((), ((), ()), (1, 0)))[0] == Group((1,), ((1,), (0,)), (1, 0))
+    scalar = Group((), ((), ()), (1, 0))
+    assert canonical(scalar)[0] == Group((1,), ((1,), (0,)), (1, 0))
     assert canonical(Group((1, 1), ((7, 9),), (1,)))[0] == Group((1,), ((1,),), (1,))
 
 
@@ -205,7 +206,8 @@ def test_batch_with_a_gap_stays():
 
 
 def test_flatten():
-    groups = [Group((2,), ((3,), (0,)), (1, 0)), Group((4, 5), ((7, 1), (5, 1)), (1, 1))]
+    groups = [Group((2,), ((3,), (0,)), (1, 0)),
+              Group((4, 5), ((7, 1), (5, 1)), (1, 1))]
     nest = flatten(groups, [(1, 0), (2, 4)])
     assert nest.shape == (2, 4, 5)
     assert nest.ranks == (1, 2)
