@@ -81,6 +81,8 @@ def squeeze(x, axis=None):
     return _view(x, "squeeze", tuple(axes))
 
 
+@op(lambda x, index: x[index],
+    Case(((4, 6),), {"index": (slice(1, 3), -1)}, dtypes="biuf"))
 def getitem(x, index):
     """``x[index]`` for integers, slices, ``...`` and None: a view.
 
@@ -151,6 +153,7 @@ def _concatenate_two(a, b, axis=0):
     return concatenate([a, b], axis)
 
 
+@op(np.concatenate)
 def concatenate(arrays, axis=0):
     """Arrays one after another along an axis, in one new array."""
     arrays = _arrays(arrays, "concatenate")
@@ -159,6 +162,7 @@ def concatenate(arrays, axis=0):
                  names=tuple(f"arrays[{k}]" for k in range(len(arrays))))[0]
 
 
+@op(np.stack)
 def stack(arrays, axis=0):
     """Arrays of one shape along a new axis."""
     return concatenate([expand_dims(a, axis) for a in _arrays(arrays, "stack")],
