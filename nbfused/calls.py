@@ -49,8 +49,10 @@ class Place:
 def run(spec: Spec, inputs: Sequence[Any], *,
         outs: Sequence[Array | None] | None = None, dtypes: Dtypes | None = None,
         names: Sequence[str] | None = None, casting: str = "same_kind",
-        like: Array | None = None) -> tuple[list[Any], Place]:
+        like: Array | None = None, checked: bool = False) -> tuple[list[Any], Place]:
     """Run `spec` on arrays, described or not, and numbers.
+
+    Parameters are those of `execute`; `checked` says that `outs` need no checks.
 
     Returns
     -------
@@ -79,7 +81,7 @@ def run(spec: Spec, inputs: Sequence[Any], *,
             key += (array.shape, array.strides, array.dtype)
     place = place_of(arrays, outs, like, wanted.kinds, names)
     plan = _plan(spec, wanted.kinds, arrays, key, outs, dtypes, names, casting, place)
-    if outs is not None:
+    if outs is not None and not checked:
         _check(spec, wanted.kinds, arrays, outs, place, names)
     natives, results = _outputs(plan, outs, place)
     _start(plan, spec, arrays, results, tuple(scalars), place)
@@ -215,7 +217,7 @@ def _outputs(plan: Plan, outs: Sequence[Array | None] | None, place: Place,
 
 def zero(out: Array) -> None:
     """Fill an array with zeros."""
-    run(ZERO, (), outs=(out,))
+    run(ZERO, (), outs=(out,), checked=True)
 
 
 def _start(plan: Plan, spec: Spec, arrays: list[Array], results: list[Array],

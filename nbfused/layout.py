@@ -191,7 +191,7 @@ def _reverse(loops: list[Loop], offsets: Strides) -> tuple[list[Loop], Strides]:
     return result, offsets
 
 
-def _merge(loops: list[Loop]) -> list[Loop]:
+def _merge(loops: Sequence[Loop]) -> list[Loop]:
     """Make one loop of neighbours where every operand steps evenly across both."""
     result = [loops[0]]
     for extent, column in loops[1:]:

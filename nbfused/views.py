@@ -172,5 +172,5 @@ def _join(arrays: Sequence[Array], out: Array, axis: int) -> None:
 
 
 def _copy(source: Array, target: Array) -> None:
-    """Copy elements; dtypes were checked before."""
-    run(COPY, (source,), outs=(target,), casting="unsafe")
+    """Copy elements to an array that is new, or was checked."""
+    run(COPY, (source,), outs=(target,), casting="unsafe", checked=True)

@@ -6,11 +6,13 @@ It knows the few operations that the tests of dispatch need, and no dtype rules.
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from nbfused.arrays import Array, host_view
+from nbfused.arrays.host import NUMPY
 from nbfused.backend import PROTOCOL_VERSION
 from nbfused.scalar.ir import Block, Function, Let, Literal
 from nbfused.specs import Contract, Map, Reduce, Row
@@ -18,8 +20,14 @@ from nbfused.specs import Contract, Map, Reduce, Row
 
 def function(name, params, *lets, results=None):
     """A scalar function from ``(result, op, *args)``; the last result by default."""
-    body = tuple(Let((let[0],) if let[0] else (), let[1], let[2:]) for let in lets)
+    body = tuple(Let((let[0],) if let[0] else (), let[1], tuple(let[2:]))
+                 for let in lets)
     return Function(name, params, Block(body, results or (lets[-1][0],)))
+
+
+def numpy_backend() -> Any:
+    """A new one; it has not all that the protocol asks for."""
+    return NumpyBackend()
 
 
 class NumpyBackend:
@@ -43,8 +51,7 @@ class NumpyBackend:
 
     def build(self, spec, signature):
         self.built.append((spec, signature))
-        runner = {Map: run_map, Reduce: run_reduce, Row: run_row,
-                  Contract: run_contract}[type(spec)]
+        runner = RUNNERS[type(spec)]
 
         def launch(call):
             self.calls.append(call)
@@ -96,11 +103,12 @@ def view(call, i, code, dtype):
     # Arrays that a function indexes: their extents are not in the call.
     shape = (64,) * int(code[1:]) if code[0] == "r" else call.shape
     return host_view(Array(call.pointers[i], shape, call.strides[i], dtype, "cpu", None,
-                           False, None, None))
+                           False, NUMPY, None))
 
 
 IMPLICIT = ("index", "size", "scatter")
-OPS = {"id": lambda x: x, "add": np.add, "mul": np.multiply, "sub": np.subtract}
+OPS: dict[str, Any] = {"id": lambda x: x, "add": np.add, "mul": np.multiply,
+                       "sub": np.subtract}
 
 
 def evaluate(f, *args):
@@ -110,13 +118,13 @@ def evaluate(f, *args):
         return x.value if isinstance(x, Literal) else names[x]
 
     for let in f.body.statements:
-        args = [value(x) for x in let.args]
+        values = [value(x) for x in let.args]
         if let.op == "load":
-            names[let.results[0]] = args[0][tuple(args[1:])]
+            names[let.results[0]] = values[0][tuple(values[1:])]
         elif let.op == "atomic_add":
-            np.add.at(args[0], tuple(args[1:-1]), args[-1])
+            np.add.at(values[0], tuple(values[1:-1]), values[-1])
         else:
-            names[let.results[0]] = OPS[let.op](*args)
+            names[let.results[0]] = OPS[let.op](*values)
     return [value(x) for x in f.body.yields]
 
 
@@ -191,3 +199,7 @@ def run_contract(spec, call, inputs, outputs, ranks):
     args = bind(spec.kinds, extras, call.scalars, (), 0)
     for out, result in zip(outputs, evaluate(spec.epilogue, total, *args), strict=True):
         first(out, inner)[...] = result
+
+
+RUNNERS: dict[type, Any] = {Map: run_map, Reduce: run_reduce, Row: run_row,
+                            Contract: run_contract}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 import ml_dtypes
 import numpy as np
@@ -11,6 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nbfused import calls
+from nbfused.allocation import allocate
+from nbfused.arrays import describe
 from nbfused.dispatch import execute, trace_launches
 from nbfused.errors import (
     AllocationError,
@@ -23,7 +26,7 @@ from nbfused.errors import (
 from nbfused.registry import use_backend
 from nbfused.scalar.ir import literal
 from nbfused.specs import COMBINES, Contract, Map, Out, Reduce, Row, Stage
-from tests.numpy_backend import NumpyBackend, function
+from tests.numpy_backend import NumpyBackend, function, numpy_backend
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 COPY = calls.COPY
@@ -43,7 +46,7 @@ MATMUL = function("id", ("acc",), ("z", "id", "acc"))
 
 @pytest.fixture(autouse=True)
 def backend():
-    fake = NumpyBackend()
+    fake = numpy_backend()
     with use_backend(fake):
         yield fake
 
@@ -74,7 +77,7 @@ def operands(draw, count=2):
 @settings(max_examples=200, deadline=None)
 @given(operands())
 def test_map_on_any_layout(arrays):
-    with use_backend(NumpyBackend()):
+    with use_backend(numpy_backend()):
         (result,) = execute(ADD, arrays)
         (counted,) = execute(COUNT, arrays[:1])
     expected = arrays[0] + arrays[1]
@@ -93,7 +96,7 @@ def test_reduce_on_any_layout(arrays, data):
     axes = data.draw(st.none() | st.sets(st.integers(0, max(x.ndim - 1, 0))))
     axes = None if axes is None or x.ndim == 0 else tuple(axes)
     keepdims = data.draw(st.booleans())
-    with use_backend(NumpyBackend()):
+    with use_backend(numpy_backend()):
         (result,) = execute(reduce_of(axes, keepdims), (x,))
     expected = x.sum(axis=axes, keepdims=keepdims)
     assert result.shape == expected.shape
@@ -360,7 +363,8 @@ def test_device_that_nobody_owns():
         def owns(self, device):
             return False
 
-    with use_backend(Elsewhere()), pytest.raises(DeviceError, match="is on cpu"):
+    elsewhere: Any = Elsewhere()
+    with use_backend(elsewhere), pytest.raises(DeviceError, match="is on cpu"):
         execute(COPY, (X,))
 
 
@@ -460,9 +464,7 @@ class Scarce:
 
 
 def test_allocation_is_tried_again():
-    from nbfused.allocation import allocate
-
-    library = Scarce(0)
+    library: Any = Scarce(0)
     assert allocate(library, (2,), np.dtype("f4"), "cpu").shape == (2,)
     assert library.freed == 1
     library.freed = -1
@@ -471,20 +473,19 @@ def test_allocation_is_tried_again():
 
 
 def test_other_errors_of_an_allocator_pass():
-    from nbfused.allocation import allocate
-
     class Broken(Scarce):
         def empty(self, shape, dtype, device):
             raise RuntimeError("driver shut down")
 
+    broken: Any = Broken(1)
     with pytest.raises(RuntimeError, match="driver"):
-        allocate(Broken(1), (2,), np.dtype("f4"), "cpu")
+        allocate(broken, (2,), np.dtype("f4"), "cpu")
 
 
 def test_work_on_another_stream_is_waited_for(backend, monkeypatch):
     waits = []
     monkeypatch.setattr(backend, "synchronize", lambda: waits.append(1))
-    array = calls.describe(X, "x")
+    array = describe(X, "x")
     array.stream = 5
     calls.run(COPY, (array,))
     assert waits == [1]

@@ -74,7 +74,8 @@ class Subscripts:
                 extents[label] = extent
             elif known != extent and not (extent == 1 and label.startswith(ELLIPSIS)):
                 raise self._clash(label, (first, a, known), (second, b, extent))
-        return Bound(labels_a, labels_b, out, *_roles(labels_a, labels_b, out), extents)
+        batch, m, n, k = _roles(labels_a, labels_b, out)
+        return Bound(labels_a, labels_b, out, batch, m, n, k, extents)
 
     def _spread(self, labels: Labels, shape: Shape, name: str) -> int:
         """How many axes the ellipsis of an operand stands for."""
@@ -163,7 +164,8 @@ def _spell(labels: Labels, ndim: int, spread: int) -> Labels:
     return labels[:at] + axes + labels[at + 1:]
 
 
-def _roles(a: Labels, b: Labels, out: Labels) -> tuple[Labels, ...]:
+def _roles(a: Labels, b: Labels, out: Labels,
+           ) -> tuple[Labels, Labels, Labels, Labels]:
     batch = tuple(x for x in out if x in a and x in b)
     m = tuple(x for x in out if x in a and x not in b)
     n = tuple(x for x in out if x in b and x not in a)
