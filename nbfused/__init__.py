@@ -13,7 +13,7 @@ from .launches import trace_launches
 from .op import (
     contraction, elementwise, func, index, reduction, row, size, stage,
 )
-from .registry import backends, enable, register, use_backend
+from .registry import backends, enable, register, synchronize, use_backend
 from .scalar.language import *
 from .variable import Variable
 from .version import __version__
@@ -29,6 +29,6 @@ __all__ = [
     "DeviceArray", "Function", "Variable", "__version__", "array", "backends", "cache",
     "checkpoint", "config", "contraction", "custom_vjp", "elementwise", "empty",
     "from_dlpack", "full", "func", "grad", "index", "jvp", "no_grad", "ops", "reduction",
-    "register", "row", "size", "stage", "to_numpy", "trace_launches", "use_backend",
-    "value_and_grad", "vjp", "zeros",
+    "register", "row", "size", "stage", "synchronize", "to_numpy", "trace_launches",
+    "use_backend", "value_and_grad", "vjp", "zeros",
 ]

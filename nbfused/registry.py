@@ -22,7 +22,7 @@ from .plugins import BUILTIN, Source, entry_points, make, origin, why_not
 
 __all__ = [
     "BackendInfo", "Backends", "Registry", "backend_for", "backends", "default_device",
-    "enable", "register", "registry", "use_backend",
+    "enable", "register", "registry", "synchronize", "use_backend",
 ]
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +249,14 @@ class Registry:
         finally:
             self._restricted.reset(token)
 
+    def synchronize(self) -> None:
+        """Wait for the backends that have been used; starts none of the others."""
+        with self._lock:
+            used = list(self._loaded.items())
+        for name, backend in used:
+            if self.why_not(name) is None:
+                backend.synchronize()
+
     def info(self) -> Backends:
         """A record for every known backend; may start drivers to find out."""
         return Backends((name, self._record(name)) for name in self.names())
@@ -320,6 +328,11 @@ def register(name: str, backend: Source) -> None:
         If the name is taken: the first one stays.
     """
     registry.register(name, backend)
+
+
+def synchronize() -> None:
+    """Wait until everything that this process launched on any device has finished."""
+    registry.synchronize()
 
 
 def backends() -> Backends:

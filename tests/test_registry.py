@@ -20,7 +20,7 @@ class Fake:
 
     def __init__(self, name="cpu", kind=None, why=None):
         self.name, self.kind, self.why = name, kind or name, why
-        self.asked = 0
+        self.asked = self.waited = 0
 
     def available(self):
         self.asked += 1
@@ -31,6 +31,9 @@ class Fake:
 
     def devices(self):
         return ("cpu",) if self.kind == "cpu" else (f"{self.kind}:0",)
+
+    def synchronize(self):
+        self.waited += 1
 
     def build(self, spec, signature):
         raise NotImplementedError
@@ -171,6 +174,14 @@ def test_records(registry):
     assert "cpu     available, not selected (cpu)" in repr(registry.info())
     with registry.use("cpu"):
         assert [n for n, i in registry.info().items() if i.enabled] == ["cpu"]
+
+
+def test_synchronize_waits_for_what_was_used_and_starts_nothing(registry, fakes):
+    registry.synchronize()
+    assert (fakes["cuda"].waited, fakes["cuda"].asked) == (0, 0)
+    registry.info()  # also loads rocm, which cannot be used
+    registry.synchronize()
+    assert [fake.waited for fake in fakes.values()] == [1, 1, 0]
 
 
 class Newer(Fake):
