@@ -173,7 +173,7 @@ def _vjp(spec: Reduce, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
 def _lean(spec: Reduce, forward: Reduce, program: Program) -> Reduce:
     """The spec itself where no step reads the saved state."""
     first = len(spec.post.results)
-    reads = any(r.source == "output" and r.index >= first
+    reads = any(isinstance(r, Ref) and r.source == "output" and r.index >= first
                 for s in program.steps for r in s.inputs)
     return forward if reads else spec
 
