@@ -10,10 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .arrays import byte_range, describe, is_array, library_of
+from .arrays import byte_range, describe, dtype_of, is_array, library_of
 from .errors import KernelTypeError, NotDifferentiableError, ShapeError, TapeError
 from .graph import COPY, ZERO, Edge, Node, Pass, grad_mode, recording
-from .nodes import dtype_of, is_floating
+from .nodes import is_floating
 from .tape import apply
 from .variable import Variable
 from .versions import Saved
@@ -99,9 +99,9 @@ class CallNode(Node):
         """The cotangents as Variables, zeros where there is none."""
         some = next(c for c in cotangents if c is not None)
         native = some.data if isinstance(some, Variable) else some
-        full = (zeros_like(aval, native) if c is None else c
-                for c, aval in zip(cotangents, self.gives, strict=True))
-        return tuple(c if isinstance(c, Variable) else Variable.at(c, None) for c in full)
+        full = [zeros_like(aval, native) if c is None else c
+                for c, aval in zip(cotangents, self.gives, strict=True)]
+        return variables(full)
 
     def checked(self, returned: Any, mode: Pass,
                 kept: Sequence[Saved] = ()) -> list[Any | None]:
@@ -113,9 +113,9 @@ class CallNode(Node):
         count = len(self.takes)
         if len(values) < count or any(v is not None for v in values[count:]):
             raise ShapeError(
-                f"the backward of {self.name} returned {len(values)} gradients, expected "
-                f"{count}: one for each argument, None for those without")
-        made = []
+                f"the backward of {self.name} returned {len(values)} gradients, "
+                f"expected {count}: one for each argument, None for those without")
+        made: list[Any | None] = []
         for k, (value, aval) in enumerate(zip(values, self.takes, strict=False)):
             if value is None or aval is None:
                 made.append(None)
@@ -136,8 +136,8 @@ class CallNode(Node):
             value = Variable(value)
         shape, dtype = aval
         if value.shape != shape:
-            raise ShapeError(f"{what} has shape {value.shape}, expected {shape}, that of "
-                             "the argument")
+            raise ShapeError(f"{what} has shape {value.shape}, expected {shape}, that "
+                             "of the argument")
         if value.dtype != dtype:
             (value,) = apply(COPY, (value,), dtypes=(dtype,))
         return value
@@ -240,11 +240,9 @@ def _place(x: Variable, inputs: Sequence[Any],
     """Which argument or result `x` is, by itself or at least by its array."""
     named = [("input", k, v) for k, v in enumerate(inputs) if isinstance(v, Variable)]
     named += [("output", k, v) for k, v in enumerate(outputs)]
-    for same in (lambda v: v is x, lambda v: v.data is x.data):
-        for kind, k, v in named:
-            if same(v):
-                return kind, k
-    return None
+    found = [(kind, k) for kind, k, v in named if v is x]
+    found += [(kind, k) for kind, k, v in named if v.data is x.data]
+    return found[0] if found else None
 
 
 class FunctionNode(CallNode):
@@ -257,9 +255,9 @@ class FunctionNode(CallNode):
         super().__init__(function.__name__, args)
         self.function = function
         self.ctx = ctx
-        self.saved = tuple(
-            (Saved(v.data, f"array {k} saved by {self.name}"), _place(v, inputs, outputs))
-            for k, v in enumerate(ctx._to_save))
+        self.saved = tuple((Saved(v.data, f"array {k} saved by {self.name}"),
+                            _place(v, inputs, outputs))
+                           for k, v in enumerate(ctx._to_save))
         ctx._to_save = ()
 
     def pull(self, cotangents: Sequence[Any | None], wanted: Sequence[bool],
@@ -273,7 +271,8 @@ class FunctionNode(CallNode):
             self.ctx._loaded = None
         return self.checked(returned, mode, [saved for saved, _ in self.saved])
 
-    def _load(self, saved: Saved, place: tuple[str, int] | None, mode: Pass) -> Variable:
+    def _load(self, saved: Saved, place: tuple[str, int] | None,
+              mode: Pass) -> Variable:
         if not mode.records:
             return Variable.at(saved.load(), None)
         if place is None:
@@ -282,7 +281,8 @@ class FunctionNode(CallNode):
                 "derivative through it would be lost; compute it in backward(), or "
                 "return it from forward()")
         kind, k = place
-        return Variable.at(saved.load(), self.edges[k] if kind == "input" else (self, k))
+        edge = self.edges[k] if kind == "input" else (self, k)
+        return Variable.at(saved.load(), edge)
 
     def release(self) -> None:
         """Let go of what was saved."""

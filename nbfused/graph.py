@@ -57,7 +57,7 @@ def grad_mode(record: bool) -> Iterator[None]:
         _RECORDING.reset(token)
 
 
-class no_grad(ContextDecorator):  # noqa: N801 - spelled like a statement
+class no_grad(ContextDecorator):
     """Context manager, and decorator, inside which nothing is recorded.
 
     Examples
@@ -185,7 +185,8 @@ class _Arrivals:
             self.waiting[node] = [None] * node.outputs
             heapq.heappush(self.heap, (-node.order, node))
         row = self.waiting[node]
-        row[index] = cotangent if row[index] is None else self.total(row[index], cotangent)
+        old = row[index]
+        row[index] = cotangent if old is None else self.total(old, cotangent)
 
     def total(self, a: Any, b: Any) -> Any:
         return self.mode.run(ADD, (a, b))[0]
@@ -238,8 +239,9 @@ def walk_back(seeds: Sequence[tuple[Edge, Any]], mode: Pass, *,
     return found
 
 
-def _pull(node: Node, cotangents: list[Any | None], leads: Callable[[Edge | None], bool],
-          mode: Pass, keep: bool) -> list[tuple[Edge, Any]]:
+def _pull(node: Node, cotangents: list[Any | None],
+          leads: Callable[[Edge | None], bool], mode: Pass,
+          keep: bool) -> list[tuple[Edge, Any]]:
     if node.released:
         raise TapeError(
             f"the graph was freed: {node.name} has been pulled back already; call the "

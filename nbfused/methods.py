@@ -46,10 +46,12 @@ def _in_place(name: str, symbol: str) -> Callable[[Any, Any], Any]:
     def method(self: Any, other: Any) -> Any:
         if not takes(other):
             return NotImplemented
-        if recording() and (self.requires_grad or getattr(other, "requires_grad", False)):
+        tracked = self.requires_grad or getattr(other, "requires_grad", False)
+        if recording() and tracked:
             raise TapeError(
-                f"x {symbol}= y: x or y requires grad, and what the tape knows of x would "
-                f"no longer be true; write x = x {symbol} y, or update inside no_grad()")
+                f"x {symbol}= y: x or y requires grad, and what the tape knows of x "
+                f"would no longer be true; write x = x {symbol} y, or update inside "
+                "no_grad()")
         OPS[name](self, other, out=self)
         return self
 
@@ -92,13 +94,13 @@ class ArrayMethods:
 
     __lt__, __le__ = _binary("less"), _binary("less_equal")
     __gt__, __ge__ = _binary("greater"), _binary("greater_equal")
-    __eq__ = _binary("equal")  # type: ignore[assignment]
-    __ne__ = _binary("not_equal")  # type: ignore[assignment]
+    __eq__ = _binary("equal")
+    __ne__ = _binary("not_equal")
     __hash__ = object.__hash__
 
     def __getitem__(self, key: Any) -> Variable:
         """Slices, integers, ``...`` and ``None``, or one array of integers."""
-        return OPS["getitem"](self, key)  # type: ignore[no-any-return]
+        return OPS["getitem"](self, key)
 
     def sum(self, axis: Any = None, dtype: Any = None, out: Any = None,
             keepdims: bool = False) -> Any:
@@ -156,12 +158,12 @@ class ArrayMethods:
         return OPS["transpose"](self, _one(axes) if axes else None)
 
     @property
-    def T(self) -> Any:  # noqa: N802 - NumPy's name
+    def T(self) -> Any:
         """The axes reversed."""
         return OPS["transpose"](self, None)
 
     @property
-    def mT(self) -> Any:  # noqa: N802 - NumPy's name
+    def mT(self) -> Any:
         """The last two axes exchanged."""
         if self.ndim < 2:
             raise ValueError(f"mT: shape {self.shape}, expected two dimensions or more")
@@ -176,11 +178,14 @@ class ArrayMethods:
         """The elements kept between `low` and `high`; None leaves a side open."""
         if low is None:
             return self if high is None else OPS["minimum"](self, high)
-        return OPS["maximum"](self, low) if high is None else OPS["clip"](self, low, high)
+        if high is None:
+            return OPS["maximum"](self, low)
+        return OPS["clip"](self, low, high)
 
     def take(self, indices: Any, axis: int | None = None) -> Any:
-        """The elements at `indices` along `axis`."""
-        return OPS["take"](self, indices, axis=axis)
+        """The elements at `indices` along `axis`, or of all elements in one row."""
+        flat = self.ravel() if axis is None else self
+        return OPS["take"](flat, indices, axis=axis or 0)
 
 
 def _one(args: tuple[Any, ...]) -> Any:

@@ -9,19 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import BFLOAT16, describe
+from .arrays import BFLOAT16, dtype_of
 from .graph import COPY, Edge, Node, Pass
 from .scalar.types import Type
 from .specs import Pullback, Ref, Spec, Step
 from .versions import Saved
 
-__all__ = ["Identity", "Plan", "SpecNode", "dtype_of", "is_floating", "is_number", "plan"]
+__all__ = ["Identity", "Plan", "SpecNode", "is_floating", "is_number", "plan"]
 
-
-def dtype_of(x: Any) -> np.dtype:
-    """The dtype of an array or a Variable, whatever its library calls it."""
-    dtype = x.dtype
-    return dtype if isinstance(dtype, np.dtype) else describe(x).dtype
+Shapes = tuple[tuple[int, ...], ...]
+Dtypes = tuple[np.dtype | None, ...]
 
 
 def is_number(x: Any) -> bool:
@@ -61,8 +58,8 @@ class Plan:
 
 
 @lru_cache(maxsize=4096)
-def plan(spec: Spec, needs: tuple[bool, ...], shapes: tuple[tuple[int, ...], ...],
-         types: tuple[Type, ...], dtypes: tuple[np.dtype | None, ...] | None) -> Plan | None:
+def plan(spec: Spec, needs: tuple[bool, ...], shapes: Shapes, types: tuple[Type, ...],
+         dtypes: Dtypes | None) -> Plan | None:
     """How to run `spec` so that it can be pulled back; None if it has no gradient."""
     found = spec.result_types(types)
     asked = dtypes or (None,) * len(found)
@@ -102,9 +99,9 @@ class SpecNode(Node):
     __slots__ = ("dtypes", "needs", "results", "saved_inputs", "saved_outputs",
                  "shapes", "spec")
 
-    def __init__(self, plan: Plan, needs: tuple[bool, ...], edges: Sequence[Edge | None],
-                 inputs: Sequence[Any], outputs: Sequence[Any],
-                 shapes: tuple[tuple[int, ...], ...], types: tuple[Type, ...],
+    def __init__(self, plan: Plan, needs: tuple[bool, ...],
+                 edges: Sequence[Edge | None], inputs: Sequence[Any],
+                 outputs: Sequence[Any], shapes: Shapes, types: tuple[Type, ...],
                  names: Sequence[str]) -> None:
         spec = plan.forward
         super().__init__(spec.name, edges, len(outputs))
@@ -154,7 +151,7 @@ class SpecNode(Node):
         return mode.lift(kept.load(), self.edges[ref.index]) \
             if isinstance(kept, Saved) else kept
 
-    def _dtypes(self, pullback: Pullback, step: Step) -> tuple[np.dtype | None, ...] | None:
+    def _dtypes(self, pullback: Pullback, step: Step) -> Dtypes | None:
         found = tuple(self._dtype(pullback, ref) for ref in step.like)
         return found if any(d is not None for d in found) else None
 
@@ -168,6 +165,11 @@ class SpecNode(Node):
             case "step":
                 return self._dtype(pullback, pullback.steps[ref.index].like[ref.output])
         return self.results[ref.index]
+
+    def arrays(self) -> list[Saved]:
+        """Every array that is kept, in a fixed order."""
+        kept = (*self.saved_inputs.values(), *self.saved_outputs.values())
+        return [saved for saved in kept if isinstance(saved, Saved)]
 
     def release(self) -> None:
         """Let go of what was saved."""

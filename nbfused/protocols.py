@@ -16,7 +16,9 @@ from .table import OPS
 __all__ = ["NumpyProtocols"]
 
 #: `ufunc.reduce` by another name.
-_REDUCTIONS = {np.add: "sum", np.multiply: "prod", np.maximum: "max", np.minimum: "min"}
+_REDUCTIONS: dict[np.ufunc, str] = {
+    np.add: "sum", np.multiply: "prod", np.maximum: "max", np.minimum: "min",
+}
 
 
 def _ufunc(ufunc: np.ufunc) -> Callable[..., Any] | None:
@@ -74,7 +76,7 @@ _FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
     np.transpose: lambda a, axes=None: OPS["transpose"](a, axes),
     np.broadcast_to: lambda array, shape: OPS["broadcast_to"](array, shape),
     np.concatenate: _joined("concatenate"), np.stack: _joined("stack"),
-    np.take: lambda a, indices, axis=None: OPS["take"](a, indices, axis=axis),
+    np.take: lambda a, indices, axis=None: a.take(indices, axis),
     np.clip: _clip,
     np.astype: lambda x, dtype: x.astype(dtype),
     np.shape: lambda a: a.shape, np.ndim: lambda a: a.ndim, np.size: lambda a: a.size,
@@ -98,8 +100,8 @@ class NumpyProtocols:
             return NotImplemented
         if kwargs.get("out") is not None:
             raise KernelTypeError(
-                f"out: numpy.{ufunc.__name__} does not store results of Variables; take "
-                "the result, or use the nbfused op with out= inside no_grad()")
+                f"out: numpy.{ufunc.__name__} does not store results of Variables; "
+                "take the result, or use the nbfused op with out= inside no_grad()")
         if method == "__call__":
             op = _ufunc(ufunc)
         else:

@@ -9,14 +9,14 @@ from typing import Any
 from .arrays import is_array
 from .custom import Argument, CallNode, detached, outputs_of, variables, wanted
 from .errors import NotDifferentiableError, ShapeError
-from .graph import Edge, Pass, grad_mode, now, reachable, recording, walk_back
+from .graph import Edge, Pass, grad_mode, now, recording, walk_back
 from .variable import Variable
 from .versions import Saved
 
 __all__ = ["checkpoint", "custom_vjp"]
 
 
-class custom_vjp:  # noqa: N801 - a decorator, spelled as in JAX
+class custom_vjp:
     """A function of arrays with a derivative of its own.
 
     Parameters
@@ -72,6 +72,7 @@ class custom_vjp:  # noqa: N801 - a decorator, spelled as in JAX
         self.fwd, self.bwd = fwd, bwd
 
     def __call__(self, *args: Any) -> Any:
+        """Call the function, or the forward rule where a gradient is wanted."""
         if not (recording() and any(map(wanted, args))):
             return self.function(*args)
         if self.fwd is None or self.bwd is None:
@@ -110,7 +111,8 @@ class _RuleNode(CallNode):
         """Call the backward rule."""
         assert self.rule.bwd is not None
         if mode.records:
-            _, residuals = self.rule.forward(*variables([a.load() for a in self.arguments]))
+            args = variables([a.load() for a in self.arguments])
+            _, residuals = self.rule.forward(*args)
         else:
             residuals = self.residuals
             for saved in self.watched:
@@ -139,7 +141,7 @@ def _arrays(tree: Any) -> Iterator[Any]:
         yield tree
 
 
-class checkpoint:  # noqa: N801 - a decorator
+class checkpoint:
     """Keep nothing that `function` computes; compute it again in the backward pass.
 
     Memory for time: of what is recorded inside, only the arguments are kept.
@@ -177,6 +179,7 @@ class checkpoint:  # noqa: N801 - a decorator
         return getattr(self.function, "__name__", type(self.function).__name__)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function and forget how it came to its results."""
         start = now()
         result = self.function(*args, **kwargs)
         if not recording():

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 
 from . import dispatch
-from .arrays import byte_range, describe, is_array, library_of
+from .arrays import Array, byte_range, describe, dtype_of, is_array, library_of
 from .errors import KernelTypeError, ShapeError, TapeError
 from .graph import ADD, COPY, ONE, Edge, Leaf, Pass, recording, walk_back
-from .nodes import Plan, SpecNode, dtype_of, is_number, plan
+from .nodes import SpecNode, is_number, plan
 from .scalar.types import Type, Weak
 from .specs import Spec
 from .variable import Variable
@@ -21,12 +21,9 @@ __all__ = ["PLAIN", "RECORDING", "apply", "backward", "cotangent", "ones_like"]
 
 _NATIVE = frozenset({np.ndarray, bool, int, float, complex})
 
-Dtypes = tuple[np.dtype | None, ...] | None
-Names = Sequence[str] | None
-
 
 def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None,
-          dtypes: Dtypes = None, names: Names = None) -> tuple[Any, ...]:
+          **options: Any) -> tuple[Any, ...]:
     """Run a spec, on the tape where a gradient is wanted.
 
     Parameters
@@ -37,15 +34,14 @@ def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None
         Arrays of one library, Variables, numbers.
     out
         For each output, None or where to store it.
-    dtypes
-        For each output, None or its dtype.
-    names
-        What messages call the inputs.
+    **options
+        As for `dispatch.execute`: ``dtypes``, ``names``, ``like``, ``casting``.
 
     Returns
     -------
     tuple
-        Arrays of the library of the inputs; Variables if an input is one.
+        Arrays of the library of the inputs; Variables if an input is one.  Those in
+        `out` themselves.
 
     Raises
     ------
@@ -54,10 +50,10 @@ def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None
     """
     for x in inputs:
         if type(x) not in _NATIVE and (isinstance(x, Variable) or _tracked(x)):
-            return _on_variables(spec, inputs, out, dtypes, names)
+            return _on_variables(spec, inputs, out, options)
     if out is None:
-        return dispatch.execute(spec, inputs, dtypes=dtypes, names=names)
-    return _store(spec, inputs, out, dtypes, names)
+        return dispatch.execute(spec, inputs, **options)
+    return _store(spec, inputs, out, options)
 
 
 def _tracked(x: Any) -> bool:
@@ -66,11 +62,11 @@ def _tracked(x: Any) -> bool:
 
 
 def _on_variables(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
-                  dtypes: Dtypes, names: Names) -> tuple[Any, ...]:
+                  options: dict[str, Any]) -> tuple[Any, ...]:
     if any(_tracked(x) for x in inputs if type(x) not in _NATIVE):
-        from .torch_bridge import apply_torch  # the only library that tracks
+        from .torch_bridge import apply_torch  # the only library with a tape
 
-        return apply_torch(spec, inputs, out, dtypes, names)
+        return apply_torch(spec, inputs, out, options)
     needs = tuple(isinstance(x, Variable) and x.requires_grad for x in inputs)
     data = tuple(x.data if isinstance(x, Variable) else x for x in inputs)
     if any(needs) and recording():
@@ -78,23 +74,22 @@ def _on_variables(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
             raise TapeError(
                 f"out: {spec.name} is recorded, because an input requires grad, and "
                 "cannot store into a given array; leave out=None, or use no_grad()")
-        made = _record(spec, inputs, data, needs, dtypes, names)
+        made = _record(spec, inputs, data, needs, options)
         if made is not None:
             return made
     if out is not None:
-        return _store(spec, data, out, dtypes, names, wrap=True)
-    return tuple(Variable.at(a, None) for a in dispatch.execute(
-        spec, data, dtypes=dtypes, names=names))
+        return _store(spec, data, out, options, wrap=True)
+    return tuple(Variable.at(a, None) for a in dispatch.execute(spec, data, **options))
 
 
-def _store(spec: Spec, inputs: Sequence[Any], out: Sequence[Any], dtypes: Dtypes,
-           names: Names, wrap: bool = False) -> tuple[Any, ...]:
-    """Run with outputs that the caller gave, and returns to him."""
+def _store(spec: Spec, inputs: Sequence[Any], out: Sequence[Any],
+           options: dict[str, Any], wrap: bool = False) -> tuple[Any, ...]:
+    """Run with outputs that the caller gave, and gets back."""
     if recording() and any(isinstance(o, Variable) and o.requires_grad for o in out):
         raise TapeError(f"out: {spec.name} cannot store into a Variable that requires "
                         "grad; use no_grad() around the update")
     places = tuple(o.data if isinstance(o, Variable) else o for o in out)
-    results = dispatch.execute(spec, inputs, out=places, dtypes=dtypes, names=names)
+    results = dispatch.execute(spec, inputs, out=places, **options)
     note_write(places)
     return tuple(
         given if given is not None else Variable.at(made, None) if wrap else made
@@ -102,15 +97,17 @@ def _store(spec: Spec, inputs: Sequence[Any], out: Sequence[Any], dtypes: Dtypes
 
 
 def _record(spec: Spec, inputs: Sequence[Any], data: tuple[Any, ...],
-            needs: tuple[bool, ...], dtypes: Dtypes, names: Names) -> tuple | None:
+            needs: tuple[bool, ...], options: dict[str, Any]) -> tuple[Any, ...] | None:
     """Run and leave a node; None if nothing here has a gradient."""
     shapes = tuple(() if is_number(x) else tuple(x.shape) for x in data)
     types = tuple(map(_type, data))
-    found = plan(spec, needs, shapes, types, None if dtypes is None else tuple(dtypes))
+    dtypes, names = options.get("dtypes"), options.get("names")
+    found = plan(spec, needs, shapes, types, None if dtypes is None else tuple(dtypes))  # type: ignore[arg-type] # a Protocol
     if found is None:
         return None
-    results = dispatch.execute(found.forward, data, dtypes=_extend(dtypes, found),
-                               names=names)
+    if dtypes is not None:  # no wishes for what only the tape reads
+        options = {**options, "dtypes": (*dtypes, *(None,) * found.extra)}
+    results = dispatch.execute(found.forward, data, **options)
     edges = [x.edge if want else None
              for x, want in zip(inputs, found.wants, strict=True)]
     node = SpecNode(found, needs, edges, data, results, shapes, types,
@@ -126,14 +123,7 @@ def _type(x: Any) -> Type:
     return dtype_of(x)
 
 
-def _extend(dtypes: Dtypes, found: Plan) -> Dtypes:
-    """No wishes for the outputs that only the tape reads."""
-    if dtypes is None:
-        return None
-    return (*dtypes, *(None for _ in range(found.extra)))
-
-
-def _run(spec: Spec, inputs: Sequence[Any], dtypes: Dtypes = None) -> tuple[Any, ...]:
+def _run(spec: Spec, inputs: Sequence[Any], dtypes: Any = None) -> tuple[Any, ...]:
     return dispatch.execute(spec, inputs, dtypes=dtypes)
 
 
@@ -149,25 +139,26 @@ def ones_like(x: Any, mode: Pass = PLAIN) -> Any:
 def cotangent(like: Variable, given: Any, mode: Pass, name: str = "grad") -> Any:
     """A cotangent from the caller, checked, as the pass works with it."""
     if not isinstance(given, Variable) and not is_array(given):
-        raise KernelTypeError(f"{name} is a {type(given).__name__}; expected an array of "
-                              f"shape {like.shape} and dtype {like.dtype}")
+        raise KernelTypeError(f"{name} is a {type(given).__name__}; expected an array "
+                              f"of shape {like.shape} and dtype {like.dtype}")
     if tuple(given.shape) != like.shape:
         raise ShapeError(f"{name}: shape {tuple(given.shape)}, expected {like.shape}, "
                          "that of the output")
     if dtype_of(given) != like.dtype:
-        raise KernelTypeError(f"{name}: dtype {dtype_of(given)}, expected {like.dtype}, "
-                              "that of the output; use astype")
+        raise KernelTypeError(f"{name}: dtype {dtype_of(given)}, expected "
+                              f"{like.dtype}, that of the output; use astype")
     if mode.records:
         return given if isinstance(given, Variable) else Variable.at(given, None)
     return given.data if isinstance(given, Variable) else given
 
 
-def backward(output: Variable, grad: Any, retain_graph: bool, create_graph: bool) -> None:
+def backward(output: Variable, grad: Any, retain_graph: bool,
+             create_graph: bool) -> None:
     """`Variable.backward`."""
     if output.edge is None:
         raise TapeError(
             "backward(): nothing was recorded for this Variable: no input had "
-            "requires_grad=True, or it was computed inside no_grad(), or it is detached")
+            "requires_grad=True, it was computed inside no_grad(), or it is detached")
     mode = RECORDING if create_graph else PLAIN
     if grad is None and output.size != 1:
         raise ShapeError(
@@ -196,7 +187,9 @@ def _apart(gradients: dict[Edge, Any], seed: Any) -> dict[Edge, Any]:
 
     Views that repeat elements stay: nobody can write to them.
     """
-    arrays = [(None, describe(seed))] if seed is not None else []
+    arrays: list[tuple[Edge | None, Array]] = []
+    if seed is not None:
+        arrays.append((None, describe(seed)))
     arrays += [(edge, describe(g)) for edge, g in gradients.items()]
     places = [(byte_range(a), edge) for edge, a in arrays
               if all(n < 2 or s for n, s in zip(a.shape, a.strides, strict=True))]
@@ -206,5 +199,6 @@ def _apart(gradients: dict[Edge, Any], seed: Any) -> dict[Edge, Any]:
         if last is None or not place.overlaps(last):
             last = place
         elif edge is not None:
-            apart[edge] = _run(COPY, (gradients[edge],), (dtype_of(gradients[edge]),))[0]
+            dtype = dtype_of(gradients[edge])
+            (apart[edge],) = _run(COPY, (gradients[edge],), (dtype,))
     return apart

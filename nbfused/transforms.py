@@ -195,8 +195,8 @@ def _scalar_output(trace: _Trace) -> Variable:
     if output.size != 1 and not _elementwise(output, trace):
         raise ShapeError(
             f"grad: the output of {trace.name} has shape {output.shape}; expected one "
-            "element, or an elementwise function of its argument; reduce it with sum(), "
-            "or use vjp")
+            "element, or an elementwise function of its argument; reduce it with "
+            "sum(), or use vjp")
     return output
 
 
@@ -219,8 +219,9 @@ def _pointwise(node: Any, shape: tuple[int, ...],
         return False
     if {"raw", "scatter"} & set(node.spec.kinds):
         return False
-    return all(given == shape for given, edge in zip(node.shapes, node.edges, strict=True)
-               if leads(edge)) and node.spec.out_shapes(node.shapes)[0] == shape
+    pairs = zip(node.shapes, node.edges, strict=True)
+    return node.spec.out_shapes(node.shapes)[0] == shape and all(
+        given == shape for given, edge in pairs if leads(edge))
 
 
 def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
@@ -256,8 +257,9 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...,
                              f"{len(trace.outputs)} outputs of {trace.name}")
         again = trace.open or any(map(wanted, cotangents))
         mode = RECORDING if again else PLAIN
+        pairs = zip(trace.outputs, cotangents, strict=True)
         seeds = [cotangent(v, c, mode, f"cotangent {k}")
-                 for k, (v, c) in enumerate(zip(trace.outputs, cotangents, strict=True))]
+                 for k, (v, c) in enumerate(pairs)]
         grads = trace.pull(seeds, mode)
         return tuple(g if again else trace.given_back(g) for g in grads)
 

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import describe, is_array, to_numpy
+from .arrays import describe, dtype_of, is_array, to_numpy
 from .errors import KernelTypeError, NotDifferentiableError, ShapeError, TapeError
 from .graph import Edge, Leaf, Node, no_grad
 from .methods import ArrayMethods
-from .nodes import dtype_of, is_floating
+from .nodes import is_floating
 from .protocols import NumpyProtocols
 
 __all__ = ["Variable", "no_grad"]
@@ -174,7 +174,7 @@ class Variable(ArrayMethods, NumpyProtocols):
         if self.size != 1:
             raise ShapeError(f"item(): shape {self.shape} has {self.size} elements, "
                              "expected one; use to_numpy().tolist()")
-        return self.to_numpy().item()  # type: ignore[no-any-return]
+        return self.to_numpy().item()
 
     def backward(self, grad: Any = None, retain_graph: bool = False,
                  create_graph: bool = False) -> None:
@@ -263,8 +263,8 @@ def _check_differentiable(dtype: np.dtype) -> None:
 
 def _check_like(name: str, value: Any, like: Variable) -> None:
     if tuple(value.shape) != like.shape:
-        raise ShapeError(f"{name}: shape {tuple(value.shape)}, expected {like.shape} as "
-                         "the Variable has")
+        raise ShapeError(f"{name}: shape {tuple(value.shape)}, expected {like.shape} "
+                         "as the Variable has")
     if dtype_of(value) != like.dtype:
         raise KernelTypeError(f"{name}: dtype {dtype_of(value)}, expected {like.dtype} "
                               f"as the Variable has; use astype('{like.dtype}')")

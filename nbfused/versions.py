@@ -87,4 +87,4 @@ def note_write(arrays: Iterable[Any]) -> None:
 
 
 def _checksum(data: Any) -> int:
-    return zlib.crc32(np.ascontiguousarray(to_numpy(data)).view(np.uint8))
+    return zlib.crc32(np.ascontiguousarray(to_numpy(data)).tobytes())

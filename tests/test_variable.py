@@ -1,0 +1,157 @@
+"""`Variable`: what it holds, what it refuses."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+import nbfused as nf
+from nbfused.errors import (
+    KernelTypeError,
+    NotDifferentiableError,
+    ShapeError,
+    TapeError,
+)
+
+
+def test_shares_its_array_and_describes_it():
+    data = np.zeros((2, 3), np.float32)
+    v = nf.Variable(data)
+    assert v.data is data
+    assert (v.shape, v.ndim, v.size, v.dtype) == ((2, 3), 2, 6, np.dtype("float32"))
+    assert v.device == "cpu"
+    assert not v.requires_grad
+    assert v.is_leaf
+    assert v.grad is None
+    assert v.grad_fn is None
+
+
+def test_takes_numbers_and_lists():
+    assert nf.Variable([1.0, 2.0]).dtype == np.float64
+    assert nf.Variable(3).item() == 3
+
+
+@pytest.mark.parametrize("dtype", ["int32", "bool", "uint8"])
+def test_integers_have_no_gradient(dtype):
+    with pytest.raises(KernelTypeError, match="astype"):
+        nf.Variable(np.ones(2, dtype), requires_grad=True)
+
+
+def test_complex_numbers_have_no_gradient():
+    with pytest.raises(NotDifferentiableError, match="real and the imaginary"):
+        nf.Variable(np.ones(2, "complex64"), requires_grad=True)
+    assert nf.Variable(np.ones(2, "complex64")).dtype == np.complex64
+
+
+@pytest.mark.parametrize("dtype", ["float16", ml_dtypes.bfloat16, "float32", "float64"])
+def test_floating_dtypes_have_gradients_of_the_same_dtype(dtype):
+    x = nf.Variable(np.array([1.0, 2.0, -3.0]).astype(dtype), requires_grad=True)
+    (x * x).sum().backward()
+    assert x.grad.dtype == dtype
+    np.testing.assert_array_equal(x.grad.astype(float), [2.0, 4.0, -6.0])
+
+
+def test_results_have_a_node_only_where_a_gradient_is_wanted():
+    x, w = nf.Variable([1.0]), nf.Variable([1.0], requires_grad=True)
+    assert (x * x).grad_fn is None
+    assert not (x * x).requires_grad
+    y = x * w
+    assert y.grad_fn is not None
+    assert y.requires_grad
+    assert not y.is_leaf
+
+
+def test_detach_cuts_the_graph():
+    w = nf.Variable([3.0], requires_grad=True)
+    (w * w.detach()).sum().backward()
+    assert w.grad == 3.0
+
+
+def test_requires_grad_can_be_set_on_leaves_only():
+    w = nf.Variable([1.0])
+    w.requires_grad = True
+    y = w * 2.0
+    with pytest.raises(TapeError, match="detach"):
+        y.requires_grad = False
+    w.requires_grad = False
+    assert (w * 2.0).grad_fn is None
+
+
+def test_data_can_be_replaced_by_the_like():
+    w = nf.Variable(np.ones(2, "float32"), requires_grad=True)
+    w.data = np.zeros(2, "float32")
+    assert w.data.sum() == 0
+    with pytest.raises(ShapeError, match=r"\(3,\).*\(2,\)"):
+        w.data = np.zeros(3, "float32")
+    with pytest.raises(KernelTypeError, match="float64.*float32"):
+        w.data = np.zeros(2)
+    with pytest.raises(TapeError, match="computed"):
+        (w * 2).data = np.zeros(2, "float32")
+
+
+def test_grad_can_be_assigned_and_zeroed():
+    w = nf.Variable(np.ones(2), requires_grad=True)
+    w.grad = np.array([1.0, 2.0])
+    w.sum().backward()
+    np.testing.assert_array_equal(w.grad, [2.0, 3.0])
+    w.zero_grad()
+    assert w.grad is None
+    with pytest.raises(ShapeError):
+        w.grad = np.ones(3)
+    with pytest.raises(TapeError):
+        nf.Variable([1.0]).grad = np.ones(1)
+
+
+def test_one_element_converts_to_a_number():
+    v = nf.Variable([2.5])
+    assert float(v) == 2.5
+    assert int(v) == 2
+    assert v.item() == 2.5
+    assert bool(v)
+    assert not nf.Variable(0.0)
+    with pytest.raises(ShapeError, match="tolist"):
+        bool(nf.Variable([1.0, 2.0]))
+
+
+def test_an_integer_is_an_index():
+    assert [10, 20, 30][nf.Variable(np.int64(1))] == 20
+    with pytest.raises(TypeError, match="no index"):
+        [10, 20, 30][nf.Variable(1.0)]
+
+
+def test_len_and_repr():
+    assert len(nf.Variable(np.zeros((4, 2)))) == 4
+    with pytest.raises(TypeError, match="without dimensions"):
+        len(nf.Variable(1.0))
+    w = nf.Variable([1.0], requires_grad=True)
+    assert repr(w) == "Variable(array([1.]), requires_grad=True)"
+    assert "grad_fn=" in repr(w * w)
+    assert repr(w.detach()) == "Variable(array([1.]))"
+
+
+def test_to_numpy_shares_host_memory():
+    data = np.ones(3)
+    v = nf.Variable(data)
+    assert np.shares_memory(v.to_numpy(), data)
+    assert np.shares_memory(v.numpy(), data)
+
+
+def test_refuses_what_is_no_array():
+    with pytest.raises(KernelTypeError, match="data"):
+        nf.Variable("text")
+
+
+def test_refuses_a_tensor_on_the_tape_of_its_own_library():
+    torch = pytest.importorskip("torch")
+    with pytest.raises(KernelTypeError, match="detach"):
+        nf.Variable(torch.ones(2, requires_grad=True))
+
+
+def test_tensors_keep_their_type():
+    torch = pytest.importorskip("torch")
+    x = nf.Variable(torch.tensor([3.0, 4.0]), requires_grad=True)
+    assert x.dtype == np.float32
+    (x * x).sum().backward()
+    assert isinstance(x.grad, torch.Tensor)
+    assert x.grad.tolist() == [6.0, 8.0]
