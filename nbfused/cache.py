@@ -72,8 +72,11 @@ def folder() -> Path:
     """The folder of the artefacts: ``NBFUSED_CACHE_DIR`` or the user's cache folder."""
     if config.cache_dir is not None:
         return Path(config.cache_dir).expanduser()
-    from platformdirs import user_cache_dir  # costs time, and most calls do without
-
+    try:
+        from platformdirs import user_cache_dir  # only now: importing it takes time
+    except ImportError:  # a source tree on a machine where nothing is installed
+        base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+        return Path(base) / "nbfused"
     return Path(user_cache_dir("nbfused", appauthor=False))
 
 

@@ -54,6 +54,10 @@ def test_the_folder_comes_from_the_setting_or_the_user(folder, monkeypatch):
     monkeypatch.setenv("HOME", "/home/me")
     with config.override(cache_dir=None):
         assert cache.folder().name == "nbfused"
+        monkeypatch.setitem(sys.modules, "platformdirs", None)
+        assert cache.folder() == Path("/somewhere/nbfused")
+        monkeypatch.delenv("XDG_CACHE_HOME")
+        assert cache.folder() == Path("/home/me/.cache/nbfused")
     with config.override(cache_dir="~/kernels"):
         assert cache.folder() == Path("/home/me/kernels")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import KernelTypeError
+from ..errors import DeviceError, KernelTypeError
 from .description import Array
 from .dtypes import SUPPORTED, element_strides, refuse_dtype
 from .memory import array_over
@@ -104,7 +104,16 @@ def host_view(array: Array) -> np.ndarray:
     -------
     numpy.ndarray
         Shares the memory and keeps it alive; not writable where `array` is not.
+
+    Raises
+    ------
+    DeviceError
+        If it is on a device: reading there would end the process.
     """
+    if array.device != "cpu":
+        raise DeviceError(
+            f"host_view: the array is on {array.device}; expected the host; use "
+            "nbfused.to_numpy, which copies")
     bits = array_over(array.pointer, array.shape, array.strides, array.dtype.itemsize,
                       readonly=array.readonly, owner=array.owner)
     return bits.view(array.dtype)

@@ -9,8 +9,9 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from nbfused.arrays import describe, host_view
+from nbfused.arrays import describe, dlpack, host_view, interface
 from nbfused.arrays.dlpack import HostExport, device_name, read
+from nbfused.arrays.of_jax import JAX
 from nbfused.errors import KernelTypeError
 
 LAYOUTS = [
@@ -84,6 +85,18 @@ def test_capsules_without_a_version_are_read_only():
     assert describe(Producer(x, versioned=False)).readonly
     x.flags.writeable = False
     assert describe(Producer(x)).readonly
+
+
+def test_an_offset_counts():
+    x = np.arange(5, dtype=np.int16)
+    capsule = HostExport(x).__dlpack__()
+    dlpack._struct(capsule, "x")[0].byte_offset = 4
+    assert read(capsule, "x").pointer == x[2:].ctypes.data
+
+
+def test_immutable_libraries_are_read_only_whatever_the_capsule_says():
+    array = interface.describe_dlpack(Producer(np.arange(3.0)), "x", JAX)
+    assert array.readonly
 
 
 def test_read_only_memory_is_marked_or_kept():

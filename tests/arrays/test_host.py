@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from dataclasses import replace
 
 import ml_dtypes
 import numpy as np
@@ -17,7 +18,7 @@ from nbfused.arrays import (
     library_of,
 )
 from nbfused.arrays.host import aligned_empty
-from nbfused.errors import KernelTypeError
+from nbfused.errors import DeviceError, KernelTypeError
 
 LAYOUTS = {
     "C": lambda x: x,
@@ -71,6 +72,11 @@ def test_what_a_description_says_of_the_rest():
     x.flags.writeable = False
     assert describe(x).readonly
     assert not host_view(describe(x)).flags.writeable
+
+
+def test_views_of_device_memory_are_refused():
+    with pytest.raises(DeviceError, match=r"on cuda:0; expected the host"):
+        host_view(replace(describe(np.zeros(3)), device="cuda:0"))
 
 
 def test_scalars_of_numpy_are_arrays_and_numbers_are_not():

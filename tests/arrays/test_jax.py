@@ -13,6 +13,12 @@ jax = pytest.importorskip("jax")
 jnp = jax.numpy
 
 
+@pytest.fixture(autouse=True)
+def _on_the_host():
+    with jax.default_device(jax.devices("cpu")[0]):
+        yield
+
+
 @pytest.fixture
 def library():
     return library_of(jnp.zeros(1))
