@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +17,7 @@ from .errors import DeviceError, KernelTypeError
 from .launches import LAUNCHES, Launch
 from .outputs import check_output, check_overlap
 from .plans import Plan, Request, arguments, make_plan
-from .registry import backend_for
+from .registry import registry
 from .scalar.ir import Block, Function, Let, Literal
 from .scalar.types import Type, Weak
 from .specs import Map, Spec
@@ -31,8 +32,8 @@ ZERO = Map(Function("zero", (), Block((), (Literal("bool", "False"),))), ())
 
 Dtypes = tuple[np.dtype | None, ...]
 
-_LIMIT = 4096
-_PLANS: dict[tuple[Any, ...], Plan] = {}
+_LIMIT = 1024  # plans of one spec
+_LOCK = threading.Lock()
 _WEAK: dict[type, Weak] = {kind: Weak(kind.__name__)
                            for kind in (bool, int, float, complex)}
 
@@ -80,7 +81,17 @@ def run(spec: Spec, inputs: Sequence[Any], *,
             arrays.append(array)
             key += (array.shape, array.strides, array.dtype)
     place = place_of(arrays, outs, like, wanted.kinds, names)
-    plan = _plan(spec, wanted.kinds, arrays, key, outs, dtypes, names, casting, place)
+    given = None if outs is None else tuple(
+        [None if out is None else (out.shape, out.strides, out.dtype) for out in outs])
+    whole = (place.backend, place.device, place.library.writable, *key, given, dtypes,
+             casting)
+    plan = wanted.plans.get(whole)
+    if plan is None:
+        plan = _remember(wanted.plans, whole, make_plan(Request(
+            spec, place.backend, place.device,
+            tuple((array.shape, array.strides) for array in arrays),
+            _types(wanted.kinds, key), given, dtypes, tuple(names), casting,
+            place.library.writable)))
     if outs is not None and not checked:
         _check(spec, wanted.kinds, arrays, outs, place, names)
     natives, results = _outputs(plan, outs, place)
@@ -128,7 +139,7 @@ def place_of(arrays: Sequence[Array], outs: Sequence[Array | None] | None = None
             source = source if out is None else out
         library, device = (NUMPY, "cpu") if source is None else (
             source.library, source.device)
-    return Place(library, device, backend_for(device, "the array"))
+    return Place(library, device, registry.backend_for(device, "the array"))
 
 
 def _mixed(arrays: Sequence[Array], kinds: Sequence[str],
@@ -146,22 +157,13 @@ def _mixed(arrays: Sequence[Array], kinds: Sequence[str],
                        "others with nbfused.array(x, device=...)")
 
 
-def _plan(spec: Spec, kinds: Sequence[str], arrays: list[Array], parts: list[Any],
-          outs: Sequence[Array | None] | None, dtypes: Dtypes | None,
-          names: Sequence[str], casting: str, place: Place) -> Plan:
-    given = None if outs is None else tuple(
-        [None if out is None else (out.shape, out.strides, out.dtype) for out in outs])
-    key = (spec, place.backend, place.device, *parts, given, dtypes, casting,
-           place.library.writable)
-    plan = _PLANS.get(key)
-    if plan is None:
-        while len(_PLANS) >= _LIMIT:
-            _PLANS.pop(next(iter(_PLANS)), None)
-        plan = _PLANS[key] = make_plan(Request(
-            spec, place.backend, place.device,
-            tuple((array.shape, array.strides) for array in arrays),
-            _types(kinds, parts), given, dtypes, tuple(names), casting,
-            place.library.writable))
+def _remember(plans: dict[tuple[Any, ...], Plan], key: tuple[Any, ...],
+              plan: Plan) -> Plan:
+    """Keep a plan; the oldest ones make room."""
+    with _LOCK:
+        while len(plans) >= _LIMIT:
+            del plans[next(iter(plans))]
+        plans[key] = plan
     return plan
 
 

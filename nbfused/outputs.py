@@ -7,7 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import BFLOAT16, Array, may_overlap, same_memory, self_overlaps
+from .arrays import (
+    BFLOAT16,
+    Array,
+    ByteRange,
+    byte_range,
+    may_overlap,
+    same_memory,
+    self_overlaps,
+)
 from .arrays.host import NUMPY
 from .errors import (
     DeviceError,
@@ -22,6 +30,7 @@ __all__ = ["can_cast", "check_casting", "check_output", "check_overlap", "check_
            "check_steps"]
 
 Shape = tuple[int, ...]
+Use = tuple[str, Array, bool]
 _FLOAT16, _FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
 
 
@@ -89,8 +98,7 @@ def check_output(name: str, out: Array, library: Any, device: str) -> None:
                             f"{name}.copy()")
 
 
-def check_overlap(outs: Sequence[tuple[str, Array, bool]],
-                  inputs: Sequence[tuple[str, Array, bool]]) -> None:
+def check_overlap(outs: Sequence[Use], inputs: Sequence[Use]) -> None:
     """Check that writing outputs changes no input that is still to be read.
 
     Parameters
@@ -107,16 +115,28 @@ def check_overlap(outs: Sequence[tuple[str, Array, bool]],
         Two outputs share memory, or an output and an input (unless both flags are set
         and they are the same elements).
     """
-    for number, (name, out, late) in enumerate(outs):
-        for other, array, _ in outs[:number]:
-            if may_overlap(out, array):
-                raise OverlapError(f"{name} and {other} share memory; pass separate "
-                                   "arrays")
-        for other, array, local in inputs:
-            exact = late and local
-            if may_overlap(out, array) and not (exact and same_memory(out, array)):
-                allowed = (f"only an output that is exactly '{other}' is allowed"
-                           if exact else "this operation cannot work in place")
-                raise OverlapError(f"{name} shares memory with input '{other}'; "
-                                   f"{allowed}. Pass a separate array, or a copy of "
-                                   f"'{other}'")
+    read = [(other, byte_range(other[1])) for other in inputs]
+    written: list[tuple[Use, ByteRange]] = []
+    for use in outs:
+        place = byte_range(use[1])
+        for other, taken in written:
+            if place.overlaps(taken):
+                _compare(use, other, False)
+        for other, taken in read:
+            if place.overlaps(taken):
+                _compare(use, other, True)
+        written.append((use, place))
+
+
+def _compare(use: Use, other: Use, is_input: bool) -> None:
+    """Raise if two arrays whose addresses lie together share an element."""
+    (name, out, late), (label, array, local) = use, other
+    exact = is_input and late and local
+    if (exact and same_memory(out, array)) or not may_overlap(out, array):
+        return
+    if not is_input:
+        raise OverlapError(f"{name} and {label} share memory; pass separate arrays")
+    allowed = (f"only an output that is exactly '{label}' is allowed" if exact
+               else "this operation cannot work in place")
+    raise OverlapError(f"{name} shares memory with input '{label}'; {allowed}. Pass a "
+                       f"separate array, or a copy of '{label}'")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache, partial
 from typing import Any
 
@@ -37,12 +37,16 @@ __all__ = ["Arguments", "Plan", "Request", "Result", "arguments", "make_plan"]
 Shape = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Arguments:
-    """The inputs of a call: kind (``"scalar"`` is a number) and name of each."""
+    """The inputs of a call: kind (``"scalar"`` is a number) and name of each.
+
+    `plans` are those of earlier calls; kept here so that a call hashes its spec once.
+    """
 
     kinds: tuple[str, ...]
     names: tuple[str, ...]
+    plans: dict[tuple[Any, ...], Plan] = field(default_factory=dict)
 
 
 @lru_cache(maxsize=4096)
@@ -280,6 +284,7 @@ def _zeros(spec: Spec, frame: Frame) -> tuple[int, ...]:
 
 _LAUNCHERS: dict[tuple[Any, ...], Launcher] = {}
 _BUILDING = threading.RLock()
+_LIMIT = 4096  # kernels; those in use live on in their plans
 
 
 def find_launcher(backend: Backend, kernel: Spec, signature: Signature) -> Launcher:
@@ -290,5 +295,8 @@ def find_launcher(backend: Backend, kernel: Spec, signature: Signature) -> Launc
         with _BUILDING:
             found = _LAUNCHERS.get(key)
             if found is None:
-                found = _LAUNCHERS[key] = backend.build(kernel, signature)
+                found = backend.build(kernel, signature)
+                while len(_LAUNCHERS) >= _LIMIT:
+                    del _LAUNCHERS[next(iter(_LAUNCHERS))]
+                _LAUNCHERS[key] = found
     return found
