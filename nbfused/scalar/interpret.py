@@ -40,8 +40,9 @@ def evaluate(function: Function | Typed, *args: Any) -> tuple[np.ndarray, ...]:
         evaluation.parameter(name, np.asarray(arg))
     with np.errstate(all="ignore"):
         results = evaluation.block(source.body)
-    dtypes = typed.results if typed else [None]*len(results)
-    return tuple(np.asarray(r, dtype=d) for r, d in zip(results, dtypes, strict=True))
+        dtypes = typed.results if typed else [None]*len(results)
+        return tuple(np.asarray(r, dtype=d)
+                     for r, d in zip(results, dtypes, strict=True))
 
 
 class _Evaluation:

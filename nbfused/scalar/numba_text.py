@@ -18,8 +18,8 @@ from .literals import number
 from .promotion import BFLOAT16
 
 __all__ = [
-    "CUDA_CALLS", "NAMES", "Calls", "cast", "decode", "encode", "expression", "literal",
-    "power", "repeats",
+    "CUDA_CALLS", "NAMES", "Calls", "bare", "cast", "decode", "encode", "expression",
+    "literal", "power", "repeats",
 ]
 
 #: ``(operation, dtype name)`` to the function that computes it.
@@ -137,7 +137,7 @@ def expression(op: str, dtype: np.dtype, args: Sequence[str],
                values: Sequence[str | Literal], calls: Calls) -> str:
     """``op(*args)`` on operands of `dtype`; `values` are they before they were text."""
     if (op, dtype.name) in calls:
-        return f"{calls[op, dtype.name]}({', '.join(args)})"
+        return _call(calls[op, dtype.name], args)
     if op == "select":
         return f"({args[1]} if {args[0]} else {args[2]})"
     if op in _BOOLEAN:
@@ -155,7 +155,11 @@ def expression(op: str, dtype: np.dtype, args: Sequence[str],
     if special is not None:
         return special(_t(dtype), *args)
     module = "np" if op in _NUMPY else "cmath" if dtype.kind == "c" else "math"
-    return f"{module}.{op}({', '.join(args)})"
+    return _call(f"{module}.{op}", args)
+
+
+def _call(function: str, args: Sequence[str]) -> str:
+    return f"{function}({', '.join(bare(a) for a in args)})"
 
 
 _FLOATING: dict[str, Callable[..., str]] = {
@@ -266,3 +270,15 @@ def _product(dtype: np.dtype, factors: list[str]) -> str:
         text = f"{_t(dtype)}({text} * {factor})" if dtype.kind in "iu" \
             else f"({text} * {factor})"
     return text
+
+
+def bare(text: str) -> str:
+    """`text` without parentheses around all of it."""
+    if not (text.startswith("(") and text.endswith(")")):
+        return text
+    depth = 0
+    for k, character in enumerate(text):
+        depth += (character == "(") - (character == ")")
+        if depth == 0 and k < len(text) - 1:
+            return text
+    return text[1:-1]

@@ -27,9 +27,10 @@ def _by_element(function: Callable[[float], float]) -> NumPyFunction:
 
 
 def _lgamma(a: float) -> float:
-    if a == math.floor(a) and a <= 0.0:
+    try:
+        return math.lgamma(a)
+    except (ValueError, OverflowError):  # a pole, or beyond the largest number
         return math.inf
-    return math.lgamma(a)
 
 
 

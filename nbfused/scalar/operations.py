@@ -68,6 +68,8 @@ class Operations(Values):
         if folded is not None:
             return self.bind(result, (folded, literal_type(folded)))
         targets, t = self.resolved(op, args)
+        if op.startswith("logical_"):
+            targets = (BOOL,)*len(args)
         values = self.coerce_all(args, targets)
         kind = self.compute(targets[0]).kind
         if op in _PREDICATES and kind in "biu":

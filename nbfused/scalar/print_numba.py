@@ -33,6 +33,7 @@ from .numba_text import (
     CUDA_CALLS,
     NAMES,
     Calls,
+    bare,
     cast,
     decode,
     encode,
@@ -49,7 +50,7 @@ __all__ = [
 ]
 
 #: Names that a builder made up; others are the user's and keep a line of their own.
-_TEMPORARY = re.compile(r"t_\d+$")
+_TEMPORARY = re.compile(r"(t|result)_\d+$")
 _WIDTH = 60
 
 
@@ -96,8 +97,8 @@ def statements(typed: Typed, arguments: Mapping[str, str | Raw],
     typed = expand(typed, calls or {})
     printer = _Printer(typed, arguments, prefix, calls or {})
     yields = printer.block(typed.function.body)
-    printer.lines += [f"{name} = {text}" for name, text in zip(results, yields,
-                                                               strict=True)]
+    printer.lines += [f"{name} = {bare(text)}"
+                      for name, text in zip(results, yields, strict=True)]
     return printer.lines
 
 
@@ -179,7 +180,7 @@ class _Printer:
 
     def branch(self, s: If) -> None:
         targets = [self.name(r) for r in s.results]
-        self.line(f"if {_bare(self.value(s.condition))}:")
+        self.line(f"if {bare(self.value(s.condition))}:")
         self.indented(s.then, targets)
         if s.orelse.statements or targets:
             self.line("else:")
@@ -207,7 +208,7 @@ class _Printer:
         (text,) = self.block(s.condition)
         self.indent -= 1
         if len(self.lines) == at:
-            self.line(f"while {_bare(text)}:")
+            self.line(f"while {bare(text)}:")
             return
         self.lines.insert(at, "    " * self.indent + "while True:")
         self.line(f"    if not {text}:")
@@ -223,7 +224,7 @@ class _Printer:
         if name in inline and s.op != "load" and len(text) <= _WIDTH:
             self.text[name] = text
         else:
-            self.text[name] = self.assign(name, _bare(text))
+            self.text[name] = self.assign(name, bare(text))
         return None
 
     def operation(self, s: Let) -> str:
@@ -266,14 +267,3 @@ def _reads(block: Block) -> Counter[str]:
             found.update(v for v in region.yields if isinstance(v, str))
     return found
 
-
-def _bare(text: str) -> str:
-    """`text` without parentheses around all of it."""
-    if not (text.startswith("(") and text.endswith(")")):
-        return text
-    depth = 0
-    for k, character in enumerate(text):
-        depth += (character == "(") - (character == ")")
-        if depth == 0 and k < len(text) - 1:
-            return text
-    return text[1:-1]

@@ -1,0 +1,90 @@
+"""The printed text compiles for CUDA, without float64 where float32 is computed."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from nbfused.scalar.differentiate import vjp
+from nbfused.scalar.parse import parse
+from nbfused.scalar.print_numba import CUDA_CALLS, NAMES, statements
+from nbfused.scalar.types import Typed, Weak, specialize
+from nbfused.scalar.vocabulary import OPS
+from tests.scalar.kernels import operation
+
+cuda = pytest.importorskip("numba.cuda")
+
+#: Operations that have no real operands.
+APART = {"real", "imag", "conj", "select", "powi", "philox", "and", "or", "xor",
+         "lshift", "rshift", "invert"}
+FLOATING = [op for op in OPS if op not in APART]
+
+
+def ptx(typed: Typed, dtype: str) -> str:
+    """PTX of a kernel that runs the function on one element."""
+    from numba import types
+
+    params = typed.function.params
+    outs = [f"out{k}" for k in range(len(typed.results))]
+    lines = statements(typed, {p: f"source[{k}]" for k, p in enumerate(params)}, outs,
+                       calls=CUDA_CALLS)
+    lines += [f"target[{k}] = {o}" for k, o in enumerate(outs)]
+    scope = {**NAMES, "libdevice": cuda.libdevice}
+    body = "\n".join(f"    {line}" for line in lines)
+    exec(f"def kernel(source, target):\n{body}\n", scope)
+    pointer = types.CPointer(getattr(types, dtype))
+    results = {np.dtype(np.bool_): types.uint8}.get(
+        typed.results[0], getattr(types, typed.results[0].name, None))
+    text, _ = cuda.compile(
+        scope["kernel"], types.void(pointer, types.CPointer(results)), device=False,
+        abi="numba", cc=(9, 0), output="ptx")
+    return str(text)
+
+
+def doubles(text: str) -> list[str]:
+    return [line for line in text.splitlines() if re.search(r"\.f64\b", line)]
+
+
+@pytest.mark.parametrize("op", FLOATING)
+def test_float32_needs_no_float64(op):
+    d = np.dtype(np.float32)
+    f = operation(op)
+    assert doubles(ptx(specialize(f, (d,)*len(f.params)), "float32")) == []
+
+
+def test_the_scan_sees_float64():
+    f = operation("exp")
+    assert doubles(ptx(specialize(f, (np.dtype(np.float64),)), "float64"))
+
+
+@pytest.mark.parametrize("op", ["floordiv", "mod", "lshift", "rshift", "powi", "sign"])
+@pytest.mark.parametrize("dtype", ["int8", "int64", "uint32", "uint64"])
+def test_integers_compile(op, dtype):
+    f = operation(op)
+    ptx(specialize(f, (np.dtype(dtype),)*len(f.params)), dtype)
+
+
+def test_weak_numbers_bring_no_float64():
+    def f(x, scale, count):
+        total = 0.5
+        for k in range(count):
+            total = total + scale*k/2 if x > 1e-3*k else total - 3
+        return total*x**3 + int(x)/count + (1 if x > 0 else 2.5)
+
+    d = np.dtype(np.float32)
+    typed = specialize(parse(f), (d, d, Weak("int")))
+    typed.dtypes["count"] = np.dtype(np.int64)
+    text = statements(typed, {"x": "x[0]", "scale": "x[1]", "count": "i64(x[2])"}, ["r"])
+    assert not [line for line in text if "f64" in line]
+
+
+@pytest.mark.parametrize("op", [op for op in FLOATING if any(OPS[op].partials)])
+def test_derivatives_need_no_float64(op):
+    f = operation(op)
+    d = np.dtype(np.float32)
+    back = vjp(f, (True,)*len(f.params), (True,))
+    typed = specialize(back, (d,)*len(back.params))
+    assert {t.name for t in typed.results} == {"float32"}
+    assert doubles(ptx(typed, "float32")) == []
