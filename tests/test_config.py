@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from importlib import import_module
 
 import pytest
 
-from nbfused import config as module
 from nbfused.config import Config
 
 
@@ -39,7 +39,9 @@ def test_wrong_values_are_refused_by_name(name, value, expected):
 
 
 def test_the_table_has_every_setting():
-    listed = re.findall(r"^([A-Z_]+) ", str(module.__doc__), re.MULTILINE)
+    # The package's attribute of that name is the settings, not the module.
+    table = str(import_module("nbfused.config").__doc__)
+    listed = re.findall(r"^([A-Z_]+) ", table, re.MULTILINE)
     assert [name.lower() for name in listed] == list(Config().as_dict())
 
 
