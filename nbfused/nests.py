@@ -147,7 +147,7 @@ def reduce_frame(spec: Reduce, inputs: Sequence[Operand], names: Names = ()) -> 
         extent, (kept, reduced),
         tuple(broadcast_strides(shape, own, extent) for shape, own in inputs),
         (placement,) * outputs, ((0, 1),) * len(inputs) + ((0,),) * outputs,
-        (1,) if "index" in spec.kinds else ())
+        (1,) if "index" in spec.kinds or spec.combine.indexed else ())
 
 
 _ROW_MEMBERS: dict[str, Axes] = {

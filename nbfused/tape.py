@@ -102,7 +102,8 @@ def _record(spec: Spec, inputs: Sequence[Any], data: tuple[Any, ...],
     shapes = tuple(() if is_number(x) else tuple(x.shape) for x in data)
     types = tuple(map(_type, data))
     dtypes, names = options.get("dtypes"), options.get("names")
-    found = plan(spec, needs, shapes, types, None if dtypes is None else tuple(dtypes))  # type: ignore[arg-type] # a Protocol
+    found = plan(spec, needs, shapes, types,
+                 None if dtypes is None else tuple(dtypes))
     if found is None:
         return None
     if dtypes is not None:  # no wishes for what only the tape reads

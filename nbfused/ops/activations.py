@@ -17,14 +17,14 @@ __all__ = [
 
 WIDE = Case(domains=((-20.0, 20.0),))
 KINKED = Case(domains=((-20.0, 20.0),))
-_ERF = np.vectorize(math.erf, otypes=[float])
+_ERFC = np.vectorize(math.erfc, otypes=[float])
 
 
 def _sigmoid(x):
-    return 0.5 * (1.0 + np.tanh(0.5 * np.asarray(x)))
+    return np.exp(-np.logaddexp(0.0, -np.asarray(x)))
 
 
-@op(lambda x: (x + np.abs(x)) / 2, KINKED)
+@op(lambda x: np.where(x <= 0, 0.0, x), KINKED)
 @elementwise
 def relu(x):
     """``max(x, 0)``; derivative 0 at 0, NaN stays NaN."""
@@ -127,11 +127,11 @@ def mish(x):
     return nb.mish(x)
 
 
-@op(lambda x: x * np.minimum(np.maximum(x + 3, 0), 6) / 6, KINKED)
+@op(lambda x: x * np.clip((x + 3) / 6, 0, 1), KINKED)
 @elementwise
 def hard_swish(x):
     """``x * clip(x + 3, 0, 6) / 6``.  Source: Howard et al. 2019, arXiv:1905.02244."""
-    return x * min(max(x + 3, 0), 6) / 6
+    return x * (min(max(x + 3, 0), 6) / 6)
 
 
 @elementwise
@@ -148,11 +148,12 @@ def gelu_tanh(x):
 
 def _gelu(x, approximate="none"):
     if approximate == "none":
-        return x * 0.5 * (1 + _ERF(x / math.sqrt(2)))
+        return x * 0.5 * _ERFC(-x / math.sqrt(2))
     return 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))
 
 
-@op(_gelu, WIDE, Case(kwargs={"approximate": "tanh"}))
+# The left tail multiplies the rounding of erfc's argument by its condition, x * x.
+@op(_gelu, WIDE, Case(kwargs={"approximate": "tanh"}), tolerance=512.0)
 def gelu(x, approximate="none", *, out=None):
     """``x * Phi(x)``, Phi the normal distribution function.
 

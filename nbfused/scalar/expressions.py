@@ -198,6 +198,8 @@ class Expressions:
                 return self.emitter.emit(name, *shared)
 
             found = compare() if found is None else self.both(ast.And(), found, compare)
+            if len(shared) == 1:  # already false: the rest is never computed
+                break
             left = shared[1]
         assert found is not None
         return found

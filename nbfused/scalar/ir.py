@@ -23,7 +23,10 @@ EFFECTS = frozenset({"atomic_add", "store"})
 
 @dataclass(frozen=True, slots=True)
 class Literal:
-    """A number written in the source; `True`, `1`, `1.0` and `-0.0` all differ."""
+    """A number written in the source; `True`, `1`, `1.0` and `-0.0` all differ.
+
+    `kind` is a Python type's name or, in a typed function, a dtype's.
+    """
 
     kind: str
     text: str
@@ -31,11 +34,12 @@ class Literal:
     @property
     def value(self) -> bool | int | float | complex:
         """The Python number."""
-        return _PARSERS[self.kind](self.text)
+        return _PARSERS[self.kind.rstrip("0123456789")](self.text)
 
 
 _PARSERS: dict[str, Callable[[str], bool | int | float | complex]] = {
-    "bool": "True".__eq__, "int": int, "float": float, "complex": complex,
+    "bool": "True".__eq__, "int": int, "uint": int, "float": float, "bfloat": float,
+    "complex": complex,
 }
 
 

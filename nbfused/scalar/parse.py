@@ -10,7 +10,8 @@ import ast
 import textwrap
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
-from types import CodeType, FunctionType
+from contextvars import ContextVar
+from types import CodeType
 from typing import Any
 
 from ..errors import ScalarSyntaxError
@@ -27,6 +28,9 @@ from .trace import trace
 from .vocabulary import OPS
 
 __all__ = ["parse", "parse_definition", "parse_expression"]
+
+#: The functions that are being parsed, callers first.
+_OPEN: ContextVar[tuple[CodeType, ...]] = ContextVar("open", default=())
 
 
 def parse(pyfunc: Any, *, environment: Mapping[str, Any] | None = None) -> Function:
@@ -55,7 +59,7 @@ def parse(pyfunc: Any, *, environment: Mapping[str, Any] | None = None) -> Funct
     op = operation(pyfunc)
     if op is not None:
         return _wrapper(op)
-    return function_of(pyfunc) or _parse(pyfunc, environment or {}, ())
+    return function_of(pyfunc) or _parse(pyfunc, environment or {})
 
 
 def parse_definition(text: str) -> Function:
@@ -64,16 +68,12 @@ def parse_definition(text: str) -> Function:
     node = ast.parse(text).body[0]
     assert isinstance(node, ast.FunctionDef)
     found = Definition(node.name, node, Source(f"<definition of {node.name}>", text))
-    return _lower(found, Vocabulary(), {}, _no_python)
+    return _lower(found, Vocabulary(), {})
 
 
 def parse_expression(text: str, params: Sequence[str]) -> Function:
     """The scalar function of one expression; names are `params` and the vocabulary's."""
     return parse_definition(f"def expression({', '.join(params)}): return {text}")
-
-
-def _no_python(pyfunc: FunctionType) -> Function:
-    raise TypeError(f"{pyfunc!r} in a definition")
 
 
 def _wrapper(op: Operation) -> Function:
@@ -86,22 +86,25 @@ def _wrapper(op: Operation) -> Function:
                     Block(tuple(emitter.statements), tuple(leaves(result))))
 
 
-def _parse(pyfunc: Any, environment: Mapping[str, Any],
-           stack: tuple[CodeType, ...]) -> Function:
-    """Parse a Python function; `stack` holds the functions that call it."""
+def _parse(pyfunc: Any, environment: Mapping[str, Any]) -> Function:
+    """Parse a Python function, or trace it where it has no source."""
     try:
         found = definition(pyfunc)
     except (OSError, TypeError):
         return trace(pyfunc, list(signature(pyfunc).parameters))
-    code = pyfunc.__code__
-    if code in stack:
+    code, callers = pyfunc.__code__, _OPEN.get()
+    if code in callers:
         raise found.source.error(found.node, f"{found.name} calls itself; recursion is "
                                              "not part of the scalar language, use a "
                                              "loop")
     values = {n: v for n, v in environment.items() if _is_value(v)}
     objects = {n: v for n, v in environment.items() if n not in values}
     outside = ChainMap(objects, namespace(pyfunc))  # type: ignore[arg-type]
-    return _lower(found, outside, values, lambda f: _parse(f, {}, (*stack, code)))
+    token = _OPEN.set((*callers, code))
+    try:
+        return _lower(found, outside, values)
+    finally:
+        _OPEN.reset(token)
 
 
 def _is_value(target: Any) -> bool:
@@ -110,8 +113,8 @@ def _is_value(target: Any) -> bool:
     return isinstance(target, (str, Literal))
 
 
-def _lower(found: Definition, outside: Mapping[str, Any], values: Mapping[str, Values],
-           parse: Callable[[FunctionType], Function]) -> Function:
+def _lower(found: Definition, outside: Mapping[str, Any],
+           values: Mapping[str, Values]) -> Function:
     """The function of a definition whose tree is at hand."""
     node, params = found.node, tuple(parameters(found.node))
     taken = {v for v in leaves(tuple(values.values())) if isinstance(v, str)}

@@ -102,13 +102,20 @@ def _cast(target: type) -> Operation | None:
 
 
 def function_of(target: Any) -> Function | None:
-    """The scalar function that `target` is or carries in an attribute `function`."""
+    """The scalar function that `target` is or carries, if it does."""
+    target = _carrier(target)
     found = target if isinstance(target, Function) else getattr(target, "function", None)
     return found if isinstance(found, Function) else None
 
 
+def _carrier(target: Any) -> Any:
+    """An op over arrays names the scalar function it is made of `scalar`."""
+    return getattr(target, "scalar", target)
+
+
 def signature(target: Any) -> inspect.Signature:
     """How `target` is called: a Python function's own way, else by its parameters."""
+    target = _carrier(target)
     pyfunc = getattr(target, "__wrapped__", target)
     if isinstance(pyfunc, FunctionType):
         return inspect.signature(pyfunc, follow_wrapped=False)

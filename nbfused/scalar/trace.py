@@ -48,6 +48,15 @@ class Symbol:
         result = apply(self.emitter, target, values)
         return None if isinstance(result, tuple) else Symbol(self.emitter, result)
 
+    def __nbfused_trace__(self, function: Function, args: Sequence[Any]) -> Any:
+        """Record a call of a scalar function; a tuple of its results."""
+        if len(args) != len(function.params):
+            raise TypeError(f"{function.name} takes {len(function.params)} arguments, "
+                            f"got {len(args)}")
+        values = [_value(self.emitter, a) for a in args]
+        return tuple(Symbol(self.emitter, v) if isinstance(v, str) else v.value
+                     for v in self.emitter.call(function, *values))
+
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any,
                         **keywords: Any) -> Any:
         target = operation(ufunc)

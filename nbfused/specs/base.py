@@ -80,6 +80,9 @@ class Pullback:
 class Spec(Protocol):
     """A skeleton filled with scalar functions."""
 
+    def __hash__(self) -> int:
+        """Specs key every cache."""
+
     @property
     def name(self) -> str:
         """For kernels and messages."""

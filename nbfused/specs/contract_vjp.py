@@ -3,6 +3,7 @@ operand, with the derivative of its prologue as epilogue."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 from ..scalar.differentiate import vjp
@@ -47,14 +48,17 @@ def _epilogue(program: Program, spec: Contract, form: Bound, needs: tuple[bool, 
                          present)
     table = {Ref("input", k): Ref("input", k + 1) for k in range(1, len(needs) - 1)}
     table[Ref("input", 0)] = accumulator
-    reads = {r for s in inner.steps for r in (*s.inputs, *s.like)}
+    reads = {r for s in inner.steps for r in s.inputs}
     reads |= set(inner.results)
     for r in sorted((r for r in reads if isinstance(r, Ref) and r.source in
                      ("output", "cotangent")), key=repr):
         table[r] = _unpermuted(program, spec, r)
     if Ref("input", 0) in reads:
         table[Ref("input", 0)] = _unpermuted(program, spec, accumulator)
-    table = program.extend(inner.steps, table)
+    steps = tuple(  # the accumulator may not be saved: its cotangent's dtype is natural
+        replace(s, like=tuple(None if r == Ref("input", 0) else r for r in s.like))
+        for s in inner.steps)
+    table = program.extend(steps, table)
     results = tuple(None if r is None else table.get(r, r) for r in inner.results)
     return results[0], results[1:]
 

@@ -1,0 +1,128 @@
+"""An out-of-tree backend: every spec evaluated on NumPy views by the interpreter.
+
+Registered as a plugin by the entry point ``nbfused.backends`` of its distribution, or
+by `nbfused.register`.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from math import prod
+from typing import Any
+
+import numpy as np
+from numpy.lib.stride_tricks import as_strided
+
+from nbfused.arrays import Array, host_view
+from nbfused.arrays.host import NUMPY
+from nbfused.cpu import CpuBackend
+from nbfused.scalar.interpret import evaluate
+from nbfused.specs import Contract, Map, Reduce, Row
+
+IMPLICIT = ("index", "size", "scatter")
+
+
+class InterpreterBackend(CpuBackend):
+    """Runs in host memory, so it owns the same arrays as ``cpu``."""
+
+    name = "interpreter"
+
+    def build(self, spec: Any, signature: Any) -> Any:
+        run = {Map: run_map, Reduce: run_reduce, Row: run_row, Contract: run_contract}
+        typed = spec.typed(signature.inputs, signature.outputs)
+        kinds = ("element", "element") if isinstance(spec, Contract) else ()
+        inputs = [t for t, k in zip(signature.inputs, kinds + tuple(
+            k for k in spec.kinds if k not in IMPLICIT), strict=True) if k != "scalar"]
+
+        def launch(call: Any) -> None:
+            arrays = [host_view(Array(p, call.shape if c[0] != "r" else (1 << 10,) * len(s),
+                                      s, d, "cpu", None, False, NUMPY, None))
+                      for p, s, d, c in zip(call.pointers, call.strides, (
+                          *inputs, *signature.outputs), signature.inner, strict=True)]
+            with np.errstate(all="ignore"):
+                run[type(spec)](typed, call, arrays[:len(inputs)], arrays[len(inputs):],
+                                signature.ranks)
+
+        return launch
+
+
+def bind(kinds: Any, arrays: Any, call: Any, shape: Any, scatter: Any = ()) -> list[Any]:
+    given = {"scalar": iter(call.scalars), "scatter": iter(scatter),
+             "index": iter([np.arange(prod(shape)).reshape(shape)] * 9),
+             "size": iter([prod(shape)] * 9)}
+    rest = iter(arrays)
+    return [next(given.get(k, rest)) for k in kinds]
+
+
+def store(out: np.ndarray, value: Any, drop: tuple[int, ...] = ()) -> None:
+    """Write to the first element along the axes that the output does not have."""
+    first(out, drop)[...] = np.asarray(value).astype(out.dtype)
+
+
+def first(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
+    """The first element along axes of stride 0, also where their extent is 0."""
+    shape = [1 if a in axes else n for a, n in enumerate(x.shape)]
+    return as_strided(x, shape, x.strides)
+
+
+def run_map(typed: Any, call: Any, inputs: Any, outputs: Any, ranks: Any) -> None:
+    count = len(typed.function.results)
+    args = bind(typed.kinds, inputs, call, call.shape, outputs[count:])
+    for out, value in zip(outputs, evaluate(typed.function, *args), strict=False):
+        store(out, value)
+
+
+def combined(stage: Any, state: Any, axes: tuple[int, ...], shape: Any) -> Any:
+    """Fold the state along the axes, one element after another."""
+    flat = [np.moveaxis(np.broadcast_to(s, shape), axes, range(-len(axes), 0)).reshape(
+        *(n for a, n in enumerate(shape) if a not in axes), -1) for s in state]
+    start = [np.full(flat[0].shape[:-1], i.value, d)
+             for i, d in zip(stage.identity, stage.state, strict=True)]
+    return reduce(lambda a, k: evaluate(stage.merge, *a, *(f[..., k] for f in flat)),
+                  range(flat[0].shape[-1]), start)
+
+
+def run_reduce(typed: Any, call: Any, inputs: Any, outputs: Any, ranks: Any) -> None:
+    axes = tuple(range(ranks[0], len(call.shape)))
+    args = bind(typed.kinds, inputs, call, call.shape[ranks[0]:])
+    state = combined(typed, evaluate(typed.element, *args), axes, call.shape)
+    named = dict(zip(typed.element.function.params, args, strict=True))
+    rest = [prod(call.shape[ranks[0]:]) if k == "size" else named[p] for p, k in zip(
+        typed.post.function.params, typed.post_kinds, strict=True) if k != "state"]
+    for out, value in zip(outputs, evaluate(typed.post, *state, *rest), strict=True):
+        store(out, np.asarray(value).reshape(call.shape[:ranks[0]] + (1,) * ranks[1]),
+              axes)
+
+
+def run_row(typed: Any, call: Any, inputs: Any, outputs: Any, ranks: Any) -> None:
+    last = len(call.shape) - 1
+    scope = dict(zip(typed.inputs, bind(typed.kinds, inputs, call, ()), strict=True))
+    scope |= {"index": np.arange(call.shape[-1]), "size": call.shape[-1]}
+    for s in typed.stages:
+        element = evaluate(s.element, *(scope[p] for p in s.element.function.params))
+        state = combined(s, element, (last,), call.shape)
+        rest = s.post.function.params[len(state):]
+        values = evaluate(s.post, *(v[..., None] for v in state), *(
+            scope[p] for p in rest))
+        scope |= dict(zip(s.names, values, strict=True))
+    for o, out in zip(typed.outs, outputs, strict=True):
+        (value,) = evaluate(o.function, *(scope[p] for p in o.function.function.params))
+        full = np.broadcast_to(value, call.shape)
+        if o.kind == "column":
+            rows = tuple(range(last))
+            store(out, full.sum(axis=rows, keepdims=True, dtype=o.accumulator), rows)
+        else:
+            store(out, full[..., :1] if o.kind == "row" else full,
+                  (last,) if o.kind == "row" else ())
+
+
+def run_contract(typed: Any, call: Any, inputs: Any, outputs: Any, ranks: Any) -> None:
+    inner = tuple(range(len(call.shape) - ranks[3], len(call.shape)))
+    a, b = (np.asarray(x if f is None else evaluate(f, x)[0]).astype(typed.accumulator)
+            for f, x in zip(typed.prologues, inputs, strict=False))
+    total = np.broadcast_to(a * b, call.shape).sum(axis=inner, keepdims=True,
+                                                   dtype=typed.accumulator)
+    extras = [first(x, inner) for x in inputs[2:]]
+    args = bind(typed.kinds, extras, call, ())
+    for out, value in zip(outputs, evaluate(typed.epilogue, total, *args), strict=True):
+        store(out, value, inner)
