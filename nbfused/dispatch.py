@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
 from numpy.typing import DTypeLike
 
 from .arrays import Array, check_dtype, describe
@@ -86,6 +87,10 @@ def execute(spec: Spec, inputs: Sequence[Any], *,
 
 
 def _describe_outs(out: Sequence[Any | None]) -> list[Array | None]:
-    count = len(out)
-    return [None if array is None else describe(array, output_name(i, count))
+    for i, array in enumerate(out):
+        if isinstance(array, np.generic):
+            raise KernelTypeError(
+                f"{output_name(i, len(out))} is a NumPy scalar, which cannot be "
+                f"written to; pass an array such as numpy.empty((), '{array.dtype}')")
+    return [None if array is None else describe(array, output_name(i, len(out)))
             for i, array in enumerate(out)]

@@ -87,9 +87,10 @@ def _share(spec: View, native: Any, array: Array, shape: Shape) -> Any | None:
     if array.library is FOREIGN:
         moved = _at(array, shape, strides, offset)
         return host_view(moved) if array.device == "cpu" else as_device_array(moved)
-    if min(strides, default=0) < 0 and array.library.name == "torch":
+    try:
+        return array.library.view(native, shape, strides, offset)
+    except KernelTypeError:  # not with these strides
         return None
-    return array.library.view(native, shape, strides, offset)
 
 
 def _at(array: Array, shape: Shape, strides: Strides, offset: int) -> Array:

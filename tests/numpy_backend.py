@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
+from nbfused import calls
 from nbfused.arrays import Array, host_view
 from nbfused.arrays.host import NUMPY
 from nbfused.backend import PROTOCOL_VERSION
 from nbfused.scalar.ir import Block, Function, Let, Literal
-from nbfused.specs import Contract, Map, Reduce, Row
+from nbfused.specs import COMBINES, Contract, Map, Out, Reduce, Row, Stage
 
 
 def function(name, params, *lets, results=None):
@@ -203,3 +204,33 @@ def run_contract(spec, call, inputs, outputs, ranks):
 
 RUNNERS: dict[type, Any] = {Map: run_map, Reduce: run_reduce, Row: run_row,
                             Contract: run_contract}
+
+
+COPY = calls.COPY
+ADD = Map(function("add", ("x", "y"), ("z", "add", "x", "y")), ("element", "element"))
+SCALE = Map(function("scale", ("x", "c"), ("z", "mul", "x", "c")),
+            ("element", "scalar"))
+BOTH = Map(function("both", ("x", "y"), ("s", "add", "x", "y"), ("d", "sub", "x", "y"),
+                    results=("s", "d")), ("element", "element"))
+COUNT = Map(function("count", ("x", "i", "n"), ("a", "mul", "x", "n"),
+                     ("z", "add", "a", "i")), ("element", "index", "size"))
+TAKE = Map(function("take", ("table", "i"), ("z", "load", "table", "i")),
+           ("raw", "element"))
+SUM = Reduce(function("id", ("x",), ("z", "id", "x")), ("element",), COMBINES["sum"],
+             function("post", ("s",), ("z", "id", "s")))
+MATMUL = function("id", ("acc",), ("z", "id", "acc"))
+EPILOGUE = function("bias", ("acc", "bias", "c"), ("y", "add", "acc", "bias"),
+                    ("z", "mul", "y", "c"))
+ROW = Row(
+    "centre", ("x", "r", "c", "a"), ("element", "row", "column", "scalar"),
+    (Stage(("m",), function("map", ("x", "c"), ("z", "mul", "x", "c")), COMBINES["sum"],
+           function("post", ("s",), ("z", "id", "s"))),),
+    (Out("element", function("out", ("x", "m", "r", "a"), ("y", "sub", "x", "m"),
+                             ("z", "add", "y", "r"), ("w", "mul", "z", "a"))),
+     Out("row", function("row", ("m",), ("z", "id", "m"))),
+     Out("column", function("column", ("x", "r"), ("z", "mul", "x", "r"))),
+     Out("scalar", function("scalar", ("x",), ("z", "id", "x")))))
+
+
+def reduce_of(axes, keepdims=False):
+    return Reduce(SUM.map, SUM.kinds, SUM.combine, SUM.post, axes, keepdims)

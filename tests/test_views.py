@@ -68,6 +68,20 @@ def test_library_without_views_copies(spec, x, expected, monkeypatch):
     assert not np.shares_memory(result, x)
 
 
+def test_library_without_negative_strides_copies(monkeypatch):
+    whole = NumpyLibrary.view
+
+    def view(self, native, shape, strides, offset):
+        if min(strides) < 0:
+            raise KernelTypeError("no negative strides")
+        return whole(self, native, shape, strides, offset)
+
+    monkeypatch.setattr(NumpyLibrary, "view", view)
+    (result,) = execute(View("slice", ((0, 2, 1), (2, -1, -1), (0, 4, 1))), (X,))
+    np.testing.assert_array_equal(result, X[:, ::-1])
+    assert not np.shares_memory(result, X)
+
+
 def test_empty_slice_stays_inside():
     (result,) = execute(View("slice", ((9, 9, 1), (0, 3, 1), (3, -1, -1))), (X,))
     assert result.shape == X[9:, :, ::-1].shape

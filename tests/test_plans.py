@@ -1,0 +1,72 @@
+"""Plans and kernels: shared by calls that differ in nothing they depend on."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nbfused import calls
+from nbfused.dispatch import execute, trace_launches
+from nbfused.plans import arguments
+from nbfused.registry import use_backend
+from nbfused.specs import Contract, Map
+from tests.numpy_backend import (
+    ADD,
+    MATMUL,
+    function,
+    numpy_backend,
+    reduce_of,
+)
+
+
+@pytest.fixture(autouse=True)
+def backend():
+    fake = numpy_backend()
+    with use_backend(fake):
+        yield fake
+
+
+def test_kernels_are_shared(backend):
+    """Shapes, axes and subscripts are not in the kernel; strides only as classes."""
+    execute(ADD, (np.zeros((3, 4)), np.zeros((3, 4))))
+    execute(ADD, (np.zeros((4, 3)).T, np.zeros((4, 3)).T))
+    execute(ADD, (np.zeros(()), np.zeros(())))
+    execute(reduce_of(None), (np.zeros((3, 4)),))
+    execute(reduce_of((0, 1), True), (np.zeros((5, 6)),))
+    execute(Contract("mk,kn->mn", MATMUL), (np.zeros((3, 4)), np.zeros((4, 5))))
+    execute(Contract("mk,nk->nm", MATMUL, out_axes=(1, 0)),
+            (np.zeros((3, 4)), np.zeros((5, 4)).copy("F")))
+    assert len(backend.built) == 3
+
+
+def test_nothing_to_do_launches_nothing():
+    with trace_launches() as launches:
+        assert execute(ADD, (np.zeros((0, 3)), np.zeros(3)))[0].shape == (0, 3)
+        assert execute(reduce_of((1,)), (np.zeros((0, 3)),))[0].shape == (0,)
+        shape = execute(Contract("mk,kn->mn", MATMUL),
+                        (np.zeros((0, 3)), np.zeros((3, 4))))[0].shape
+        assert shape == (0, 4)
+    assert launches == []
+    np.testing.assert_array_equal(execute(reduce_of((0,)), (np.zeros((0, 3)),))[0],
+                                  np.zeros(3))
+
+
+def unique(name):
+    return Map(function(name, ("x",), ("z", "id", "x")), ("element",))
+
+
+def test_plans_are_bounded(monkeypatch, backend):
+    monkeypatch.setattr(calls, "_LIMIT", 4)
+    spec = unique("bounded")
+    for n in range(10):
+        (result,) = execute(spec, (np.ones((n + 2, 3))[:, ::2],))
+        np.testing.assert_array_equal(result, np.ones((n + 2, 2)))
+    assert len(arguments(spec).plans) == 4
+    assert len(backend.built) == 1
+
+
+def test_plans_do_not_depend_on_the_array():
+    spec = unique("unique")
+    for _ in range(5):
+        execute(spec, (np.zeros(7),))
+    assert len(arguments(spec).plans) == 1
