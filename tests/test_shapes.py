@@ -45,22 +45,24 @@ def test_clash_names_the_operands_that_differ():
     with pytest.raises(ShapeError, match=r"'y' of shape \(2, 3\) and 'z' of shape "
                                          r"\(4, 1\).*2 against 4 in axis -2"):
         broadcast_shapes([(1,), (2, 3), (4, 1)], ("x", "y", "z"))
-    with pytest.raises(ShapeError, match="input 0 .* and input 1"):
+    with pytest.raises(ShapeError, match=r"input 0 .* and input 1"):
         broadcast_shapes([(2,), (3,)])
 
 
-@given(shapes, st.none() | st.integers(-4, 3) | st.lists(st.integers(-4, 3), max_size=3)
+@given(shapes.filter(bool), st.none() | st.integers(-4, 3) | st.lists(st.integers(-4, 3), max_size=3)
        .map(tuple), st.booleans())
 def test_reduce_is_numpys(shape, axes, keepdims):
+    """But for arrays without dimensions, of which NumPy lets one name an axis."""
+    wrong = None
     try:
         expected = np.zeros(shape).sum(axis=axes, keepdims=keepdims).shape
-    except ValueError as error:  # AxisError is one
-        with pytest.raises(ValueError) as caught:  # noqa: PT011
-            reduce_shape(shape, axes, keepdims)
-        assert isinstance(caught.value, np.exceptions.AxisError) \
-            == isinstance(error, np.exceptions.AxisError)
-    else:
+    except ValueError as error:
+        wrong = np.exceptions.AxisError if type(error) is not ValueError else ShapeError
+    if wrong is None:
         assert reduce_shape(shape, axes, keepdims) == expected
+    else:
+        with pytest.raises(wrong):
+            reduce_shape(shape, axes, keepdims)
 
 
 def test_axes_keep_their_order():
