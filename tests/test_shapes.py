@@ -49,8 +49,11 @@ def test_clash_names_the_operands_that_differ():
         broadcast_shapes([(2,), (3,)])
 
 
-@given(shapes.filter(bool), st.none() | st.integers(-4, 3) | st.lists(st.integers(-4, 3), max_size=3)
-       .map(tuple), st.booleans())
+axis = st.integers(-4, 3)
+
+
+@given(shapes.filter(bool), st.none() | axis | st.lists(axis, max_size=3).map(tuple),
+       st.booleans())
 def test_reduce_is_numpys(shape, axes, keepdims):
     """But for arrays without dimensions, of which NumPy lets one name an axis."""
     wrong = None

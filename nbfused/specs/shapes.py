@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from operator import index
+from typing import SupportsIndex
 
 import numpy as np
 
@@ -16,6 +17,7 @@ __all__ = [
 ]
 
 Shape = tuple[int, ...]
+Axes = SupportsIndex | Iterable[SupportsIndex] | None
 Names = Sequence[str] | None
 
 
@@ -68,7 +70,7 @@ def _clash(shapes: Sequence[Shape], names: Names, a: int, b: int,
         "axes of extent 1 so that the right axes meet")
 
 
-def normalize_axis(axis: int, ndim: int, name: str = "axis") -> int:
+def normalize_axis(axis: SupportsIndex, ndim: int, name: str = "axis") -> int:
     """`axis` counted from the front.
 
     Raises
@@ -85,7 +87,7 @@ def normalize_axis(axis: int, ndim: int, name: str = "axis") -> int:
     return number + ndim if number < 0 else number
 
 
-def normalize_axes(axes: int | Iterable[int] | None, ndim: int,
+def normalize_axes(axes: Axes, ndim: int,
                    name: str = "axis") -> Shape:
     """`axes` as a tuple counted from the front, in the order given; None means all.
 
@@ -116,8 +118,7 @@ def check_permutation(axes: Iterable[int], ndim: int, name: str = "axes") -> Sha
     return result
 
 
-def reduce_shape(shape: Shape, axes: int | Iterable[int] | None,
-                 keepdims: bool = False) -> Shape:
+def reduce_shape(shape: Shape, axes: Axes, keepdims: bool = False) -> Shape:
     """`shape` after a reduction over `axes` (None: all of them)."""
     reduced = normalize_axes(axes, len(shape))
     if keepdims:
