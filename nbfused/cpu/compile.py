@@ -1,0 +1,97 @@
+"""From the text of a kernel to machine code, through Numba or from the cache.
+
+The text defines ``kernel(a, begin, end)``, where ``a`` points to 8-byte words.  Its
+names are those of `print_numba.NAMES`, `intrinsics`, `halves` and `math`.
+"""
+
+from __future__ import annotations
+
+import threading
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from .. import cache as artefacts
+from ..errors import CompileError
+from . import objects
+
+__all__ = ["build"]
+
+_lock = threading.Lock()
+
+#: Files whose functions generated text calls: a change makes old kernels stale.
+_LINKED = ("intrinsics.py", "halves.py", "math.py", "compile.py")
+
+
+@cache
+def _revision() -> str:
+    folder = Path(__file__).parent
+    return "".join((folder / name).read_text() for name in _LINKED)
+
+
+def build(text: str) -> objects.Entry:
+    """Compile `text`, or load what an earlier process compiled from it.
+
+    Raises
+    ------
+    CompileError
+        Numba refuses the text.
+    """
+    key = artefacts.digest("cpu", text, _revision(), *objects.host())
+    with _lock:
+        data = artefacts.get(key)
+        code = None if data is None else objects.unpack(data)
+        if code is None:
+            data = _compile(text)
+            artefacts.put(key, data)
+            code = objects.unpack(data)
+        if code is None:
+            raise CompileError("a kernel calls a function that this process lacks",
+                               source=text)
+        return objects.link(code)
+
+
+@cache
+def _namespace() -> dict[str, Any]:
+    """What the text may name; building it imports Numba."""
+    from numba import njit
+
+    from ..scalar.print_numba import NAMES
+    from .halves import HALVES
+    from .intrinsics import INTRINSICS
+    from .math import MATH
+
+    return {**NAMES, **INTRINSICS, **HALVES, **MATH, "inlined": njit}
+
+
+def _compile(text: str) -> bytes:
+    from numba import cfunc, types
+    from numba.core.errors import NumbaError
+
+    namespace = dict(_namespace())
+    signature = types.void(types.CPointer(types.int64), types.int64, types.int64)
+    try:
+        exec(compile(text, "<nbfused cpu kernel>", "exec"), namespace)
+        compiled = cfunc(signature, error_model="numpy")(namespace["kernel"])
+    except (NumbaError, SyntaxError) as error:
+        raise CompileError(f"Numba cannot compile a generated kernel: {error}",
+                           source=text, log=str(error)) from error
+    return _emit(compiled.inspect_llvm(), compiled.native_name)
+
+
+def _emit(assembly: str, name: str) -> bytes:
+    """Optimised LLVM text to an object file in which only `ENTRY` is visible."""
+    import llvmlite.binding as llvm
+
+    module = llvm.parse_assembly(assembly)
+    symbols = []
+    for function in module.functions:
+        if function.name == name:
+            function.name = objects.ENTRY
+        elif not function.is_declaration:
+            function.linkage = "internal"
+        elif not function.name.startswith("llvm."):
+            symbols.append(function.name)
+    for variable in module.global_variables:
+        variable.linkage = "internal"
+    return objects.pack(symbols, objects.machine().emit_object(module))

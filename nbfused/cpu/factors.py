@@ -1,0 +1,115 @@
+"""The factors of a product as matrices that BLAS can read."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from math import prod
+
+import numpy as np
+
+from ..arrays.memory import array_over
+from ..backend import Call, Launcher, Signature
+from ..scalar.types import Typed, specialize
+from ..specs import TypedMap
+from ..specs.functions import identity
+from .map import build_map
+
+__all__ = ["Factor", "Loops", "dense", "matrix", "merged"]
+
+#: Extent and stride of each of several loops, outermost first.
+Loops = tuple[tuple[int, int], ...]
+
+
+def merged(loops: Loops) -> int | None:
+    """The one stride of several loops, or None if they step unevenly."""
+    steps = [(n, s) for n, s in loops if n != 1]
+    for (_, outer), (n, inner) in pairwise(steps):
+        if outer != n * inner:
+            return None
+    return steps[-1][1] if steps else 1
+
+
+def dense(extents: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides in C order."""
+    return tuple(prod(extents[d + 1:]) for d in range(len(extents)))
+
+
+def _count(loops: Loops) -> int:
+    return prod(n for n, _ in loops)
+
+
+def matrix(pointer: int, dtype: np.dtype, batch: Loops, rows: Loops,
+           columns: Loops) -> np.ndarray | None:
+    """View memory as matrices, ``(*batch, rows, columns)``.
+
+    Returns
+    -------
+    numpy.ndarray or None
+        None if BLAS could not work on it: it needs unit stride in one dimension.
+    """
+    down, along = merged(rows), merged(columns)
+    if down is None or along is None:
+        return None
+    m, n = _count(rows), _count(columns)
+    straight = along == 1 and (down >= n or m <= 1)
+    if not straight and not (down == 1 and (along >= m or n <= 1)):
+        return None
+    shape = (*(n for n, _ in batch), m, n)
+    strides = (*(s for _, s in batch), down, along)
+    return array_over(pointer, shape, strides, dtype.itemsize).view(dtype)
+
+
+class Factor:
+    """One factor of a product: viewed if possible, else packed.
+
+    Parameters
+    ----------
+    dtype
+        Of its elements in memory.
+    accumulator
+        The dtype that the product is computed in.
+    prologue
+        What is applied to each element first, or None.
+    rank
+        Number of its loops.
+    code
+        Stride codes of its last loop over rows and over columns.
+    """
+
+    def __init__(self, dtype: np.dtype, accumulator: np.dtype, prologue: Typed | None,
+                 rank: int, code: str) -> None:
+        self.dtype, self.accumulator = dtype, accumulator
+        self.viewable = prologue is None and dtype == accumulator
+        self.transposed = code[0] == "1" and code[1] != "1"
+        self._typed = prologue or specialize(identity(), (dtype,))
+        inner = code[0] if self.transposed else code[1]
+        self._signature = Signature((dtype,), (accumulator,), (rank,), (inner, "1"))
+        self._pack: Launcher | None = None
+
+    def matrix(self, pointer: int, batch: Loops, rows: Loops,
+               columns: Loops) -> np.ndarray:
+        """``(*batch, rows, columns)`` in the accumulator's dtype.
+
+        The extent of a batch loop along which the factor is repeated is 1.
+        """
+        batch = tuple((n if s else 1, s) for n, s in batch)
+        if self.viewable:
+            found = matrix(pointer, self.dtype, batch, rows, columns)
+            if found is not None:
+                return found
+        return self._packed(pointer, batch, rows, columns)
+
+    def _packed(self, pointer: int, batch: Loops, rows: Loops,
+                columns: Loops) -> np.ndarray:
+        matrices = (columns, rows) if self.transposed else (rows, columns)
+        loops = (*batch, *matrices[0], *matrices[1])
+        extents = tuple(n for n, _ in loops)
+        room = np.empty((*(n for n, _ in batch), *map(_count, matrices)),
+                        self.accumulator)
+        if room.size:
+            if self._pack is None:
+                self._pack = build_map(TypedMap(self._typed, ("element",)),
+                                       self._signature)
+            self._pack(Call(extents, (pointer, room.ctypes.data),
+                            (tuple(s for _, s in loops), dense(extents))))
+        return room.swapaxes(-1, -2) if self.transposed else room

@@ -1,0 +1,174 @@
+"""What generated kernels need and Numba's Python lacks, as LLVM intrinsics.
+
+Imported only when a kernel is compiled: a process that finds its kernels in the cache
+never imports Numba.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.compiler import Flags
+from numba.extending import intrinsic
+
+__all__ = ["INTRINSICS"]
+
+_I64 = ir.IntType(64)
+
+#: How elements lie in memory; 16-bit floats are moved as their bits, bools as bytes.
+_STORED = {
+    "b1": types.uint8, "f16": types.uint16, "bf16": types.uint16,
+    "f32": types.float32, "f64": types.float64,
+    "i8": types.int8, "i16": types.int16, "i32": types.int32, "i64": types.int64,
+    "u8": types.uint8, "u16": types.uint16, "u32": types.uint32, "u64": types.uint64,
+    "c64": types.complex64, "c128": types.complex128,
+}
+
+
+class _DistinctNode(ir.MDValue):
+    """A metadata node that is never merged with an equal one."""
+
+    def descr(self, buf: list[str]) -> None:
+        operands = ", ".join(op.get_reference() if isinstance(op.type, ir.MetaDataType)
+                             else f"{op.type} {op.get_reference()}"
+                             for op in self.operands)
+        buf.append(f"distinct !{{ {operands} }}\n")
+
+
+def _distinct(module: ir.Module, *operands: Any, cyclic: bool = False) -> _DistinctNode:
+    node = _DistinctNode(module, list(operands), name=str(len(module.metadata)))
+    if cyclic:  # a loop's identity is its own first operand
+        node.operands = (node, *node.operands)
+    return node
+
+
+def _emit_call(context: Any, builder: Any, body: Any, signature: Any,
+               values: Sequence[Any]) -> None:
+    """Call a function of the kernel's own, to be inlined.
+
+    Calling its dispatcher instead would make machine code of it for nobody's use, which
+    takes as long as the kernel itself.  Such functions return nothing and never raise.
+    """
+    flags = Flags()
+    flags.forceinline = True
+    flags.error_model = "numpy"
+    compiled = context.compile_subroutine(builder, body.dispatcher.py_func, signature,
+                                          flags=flags, caching=False)
+    context.call_internal_no_propagate(builder, compiled.fndesc, signature, values)
+
+
+@intrinsic
+def call(typing: Any, body: Any, args: Any) -> Any:
+    """``body(*args)``."""
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        inner = types.void(*args.types)
+        unpacked = cgutils.unpack_tuple(builder, values[1])
+        _emit_call(context, builder, signature.args[0], inner, unpacked)
+        return context.get_dummy_value()
+
+    return types.void(body, args), codegen
+
+
+@intrinsic
+def parallel_for(typing: Any, body: Any, begin: Any, end: Any, args: Any) -> Any:
+    """Call ``body(i, *args)`` for ``begin <= i < end``, in any order.
+
+    The loop is marked `llvm.loop.parallel_accesses`: no iteration depends on what
+    another one stores.  So it is vectorised without run-time overlap checks, and also
+    where an output is exactly one of the inputs, which those checks would send down
+    the scalar loop.
+    """
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        _, first, stop, packed = values
+        unpacked = cgutils.unpack_tuple(builder, packed)
+        inner = types.void(types.int64, *args.types)
+        _emit_loop(builder, first, stop, lambda i: _emit_call(
+            context, builder, signature.args[0], inner, [i, *unpacked]))
+        return context.get_dummy_value()
+
+    return types.void(body, types.int64, types.int64, args), codegen
+
+
+def _emit_loop(builder: Any, first: Any, stop: Any, body: Any) -> None:
+    module, function = builder.module, builder.function
+    entry, head = builder.block, builder.append_basic_block("parallel")
+    leave = builder.append_basic_block("parallel.end")
+    builder.cbranch(builder.icmp_signed("<", first, stop), head, leave)
+    builder.position_at_end(head)
+    i = builder.phi(_I64)
+    i.add_incoming(first, entry)
+    known = {id(x) for block in function.blocks for x in block.instructions}
+    body(i)
+    group = _distinct(module)
+    for block in function.blocks:  # inlining hands the mark on to loads and stores
+        for x in block.instructions:
+            if isinstance(x, ir.CallInstr) and id(x) not in known:
+                x.set_metadata("llvm.access.group", group)
+    step = builder.add(i, _I64(1), flags=("nsw",))
+    i.add_incoming(step, builder.block)
+    back = builder.cbranch(builder.icmp_signed("<", step, stop), head, leave)
+    title = ir.MetaDataString(module, "llvm.loop.parallel_accesses")
+    accesses = module.add_metadata([title, group])
+    back.set_metadata("llvm.loop", _distinct(module, accesses, cyclic=True))
+    builder.position_at_end(leave)
+
+
+def _pointer(stored: Any) -> Any:
+    """An address as pointer to elements of one type."""
+    result = types.CPointer(stored)
+
+    @intrinsic
+    def pointer(typing: Any, address: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            return builder.inttoptr(values[0], context.get_value_type(result))
+
+        return result(types.int64), codegen
+
+    return pointer
+
+
+def _local(stored: Any) -> Any:
+    """Room on the stack for a constant number of elements."""
+    result = types.CPointer(stored)
+
+    @intrinsic(prefer_literal=True)
+    def local(typing: Any, count: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            room = cgutils.alloca_once(builder, context.get_data_type(stored),
+                                       size=count.literal_value)
+            room.align = 64
+            return room
+
+        return result(count), codegen
+
+    return local
+
+
+def _unary(result: Any, operand: Any, emit: Any) -> Any:
+    @intrinsic
+    def operation(typing: Any, x: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            return emit(builder, values[0])
+
+        return result(operand), codegen
+
+    return operation
+
+
+def _bitcast(result: Any, operand: Any, to: Any) -> Any:
+    return _unary(result, operand, lambda builder, x: builder.bitcast(x, to))
+
+
+#: Text of a kernel calls these by name.
+INTRINSICS: dict[str, Any] = {
+    "call": call, "parallel_for": parallel_for,
+    "real_bits": _bitcast(types.float64, types.int64, ir.DoubleType()),
+    "f32_bits": _bitcast(types.int32, types.float32, ir.IntType(32)),
+    "f32_from_bits": _bitcast(types.float32, types.int32, ir.FloatType()),
+    **{f"{name}_pointer": _pointer(stored) for name, stored in _STORED.items()},
+    **{f"{name}_local": _local(stored) for name, stored in _STORED.items()},
+}

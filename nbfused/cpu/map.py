@@ -1,0 +1,83 @@
+"""`Map`: one loop over the points, vectorised along the last dimension."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ..backend import Call, Launcher, Signature
+from ..scalar.ir import EFFECTS, Let, walk
+from ..specs import TypedMap
+from .compile import build
+from .elements import Elements, elementwise
+from .operands import Frame, Operand, offset
+from .schedule import spread
+from .text import indented, inlined, invoke, loop, unravel
+
+__all__ = ["build_map"]
+
+
+def build_map(typed: TypedMap, signature: Signature) -> Launcher:
+    """Compile a Map."""
+    (rank,) = signature.ranks
+    function = typed.function
+    count = len(function.results)
+    inputs = len(signature.inner) - len(signature.outputs)
+    outputs = [
+        Operand(f"y{k}", dtype, code[0], int(code[1:] or rank), True)
+        for k, (dtype, code) in enumerate(zip(signature.outputs,
+                                              signature.inner[inputs:], strict=True))]
+    elements, operands, scalars = elementwise(
+        function, typed.kinds, signature, signature.inner[:inputs], rank,
+        outputs[count:])
+    frame = Frame([*operands, *outputs], rank, scalars)
+    serial = any(isinstance(s, Let) and s.op in EFFECTS
+                 for s in walk(function.function.body))
+    entry = build("\n".join(_text(typed, elements, outputs, frame, serial)))
+
+    def launch(call: Call) -> None:
+        block = frame.pack(call)
+        size = prod(call.shape)
+        if serial:
+            entry(block, 0, size)
+        else:
+            spread(entry, block, size)
+
+    return launch
+
+
+def _text(typed: TypedMap, elements: Elements, outputs: Sequence[Operand], frame: Frame,
+          serial: bool) -> list[str]:
+    results = [f"r{k}" for k in range(len(typed.function.results))]
+    body = elements.evaluate(typed.function, results)
+    body += [out.store("j", dtype, r) for out, dtype, r in
+             zip(outputs, typed.function.results, results, strict=False)]
+    names = list(dict.fromkeys((*elements.names(typed.function),
+                                *(n for out in outputs for n in out.names))))
+    return [f"# Map {typed.function.function.name}",
+            *inlined("point", ["j", *names], body),
+            "def kernel(a, begin, end):",
+            *indented(_nest(frame, names, serial))]
+
+
+def _nest(frame: Frame, names: Sequence[str], serial: bool) -> list[str]:
+    """The loops: runs along the last dimension of the points begin … end - 1."""
+    extents = [f"n{d}" for d in range(frame.rank)]
+    lines = [*frame.unpack(), f"size = {' * '.join(extents)}"]
+    run = [loop("point", "j0", "j1", names)]
+    if serial:
+        run = ["for j in range(j0, j1):", *indented([invoke("point", ["j", *names])])]
+    fixed = [o for o in frame.operands if o.code == "r"]
+    moving = [o for o in frame.operands if o.code != "r"]
+    lines += [line for o in fixed for line in o.bind()]
+    if frame.rank == 1:
+        bound = [line for o in moving for line in o.bind()]
+        return [*lines, *bound, "first = 0", "j0 = begin", "j1 = end", *run]
+    outer = [f"k{d}" for d in range(frame.rank - 1)]
+    inside = [f"row = done // {extents[-1]}", f"first = row * {extents[-1]}",
+              "j0 = done - first", f"j1 = min({extents[-1]}, end - first)",
+              *unravel("row", extents, outer)]
+    for o in moving:
+        inside += o.bind(offset(o, outer))
+    inside += [*run, "done = first + j1"]
+    return [*lines, "done = begin", "while done < end:", *indented(inside)]

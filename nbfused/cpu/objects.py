@@ -1,0 +1,75 @@
+"""Machine code in memory: object files linked into the process by llvmlite."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import threading
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any
+
+import llvmlite.binding as llvm
+
+__all__ = ["ENTRY", "Entry", "host", "link", "machine", "pack", "unpack"]
+
+#: ``kernel(arguments, begin, end)``: every argument is in one block of 8-byte words.
+Entry = Callable[[bytes, int, int], None]
+
+#: Symbol of a kernel in its object file.
+ENTRY = "nbfused_kernel"
+
+_PROTOTYPE = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)
+_lock = threading.Lock()
+_engines: list[Any] = []  # an engine owns the memory of its code
+
+
+@cache
+def _initialize() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+
+
+@cache
+def host() -> tuple[str, str]:
+    """Name and features of this processor; code for another one may be illegal."""
+    _initialize()
+    try:
+        features = llvm.get_host_cpu_features().flatten()
+    except RuntimeError:  # LLVM cannot tell
+        features = ""
+    return llvm.get_host_cpu_name(), features
+
+
+def machine() -> Any:
+    """A target machine for this processor."""
+    name, features = host()
+    return llvm.Target.from_default_triple().create_target_machine(
+        cpu=name, features=features, opt=3, jit=True)
+
+
+def pack(symbols: Sequence[str], code: bytes) -> bytes:
+    """An object file together with the processor and the symbols that it needs."""
+    head = json.dumps({"host": host(), "symbols": list(symbols)}).encode()
+    return len(head).to_bytes(8, "little") + head + code
+
+
+def unpack(data: bytes) -> bytes | None:
+    """The object file in `data`, or None if it cannot be used in this process."""
+    size = int.from_bytes(data[:8], "little")
+    head = json.loads(data[8:8 + size])
+    if tuple(head["host"]) != host():
+        return None
+    if any(llvm.address_of_symbol(name) is None for name in head["symbols"]):
+        return None
+    return data[8 + size:]
+
+
+def link(code: bytes) -> Entry:
+    """Load an object file that `unpack` accepted; it stays until the process ends."""
+    with _lock:
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine())
+        engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+        engine.finalize_object()
+        _engines.append(engine)
+        return _PROTOTYPE(engine.get_function_address(ENTRY))

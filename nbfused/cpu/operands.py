@@ -1,0 +1,183 @@
+"""How the text of a kernel names, reads and writes its arrays and numbers."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from ..backend import Call
+from ..scalar.print_numba import cast, decode, encode
+from ..scalar.types import compute_dtype
+from .text import short
+
+__all__ = ["INT64", "Frame", "Operand", "Scalar", "offset"]
+
+INT64, _U64 = np.dtype(np.int64), np.dtype(np.uint64)
+_F64, _C128 = np.dtype(np.float64), np.dtype(np.complex128)
+_BOOL = np.dtype(np.bool_)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An array argument.
+
+    Attributes
+    ----------
+    name
+        Pointer to where the inner loop begins; ``<name>_at`` is the array's address.
+    dtype
+        Of the elements in memory.
+    code
+        Stride in the inner loop: ``"1"`` unit, ``"0"`` repeated (an input is then
+        loaded before the loop), ``"s"`` any, ``"r"`` raw, indexed by the function.
+    rank
+        Number of strides ``<name>_t0``, ….
+    output
+        Whether the kernel writes it.
+    inner
+        Which of the strides is the inner loop's.
+    """
+
+    name: str
+    dtype: np.dtype
+    code: str
+    rank: int
+    output: bool = False
+    inner: int = -1
+
+    @property
+    def strides(self) -> tuple[str, ...]:
+        """Names of the strides."""
+        return tuple(f"{self.name}_t{d}" for d in range(self.rank))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What the body of an inner loop has to be given."""
+        if self.code == "0" and not self.output:
+            return (f"{self.name}_v",)
+        if self.code == "r":
+            return (self.name, *self.strides)
+        if self.code == "s":
+            return (self.name, self.strides[self.inner])
+        return (self.name,)
+
+    def bind(self, offset: str = "0") -> list[str]:
+        """Lines that define `names`, `offset` elements from the array's address."""
+        address = f"{self.name}_at"
+        if offset != "0":
+            address += f" + {self.dtype.itemsize}*({offset})"
+        lines = [f"{self.name} = {short(self.dtype)}_pointer({address})"]
+        if self.code == "0" and not self.output:
+            lines.append(f"{self.name}_v = {decode(self.dtype, f'{self.name}[0]')}")
+        return lines
+
+    def _element(self, j: str) -> str:
+        place = {"1": j, "0": "0"}.get(self.code, f"{j}*{self.strides[self.inner]}")
+        return f"{self.name}[{place}]"
+
+    def load(self, j: str) -> str:
+        """Element `j` of the inner loop, in its computing dtype."""
+        if self.code == "0":
+            return f"{self.name}_v"
+        return decode(self.dtype, self._element(j))
+
+    def store(self, j: str, dtype: np.dtype, value: str) -> str:
+        """A line that stores `value`, which has the computing dtype of `dtype`."""
+        computed = cast(compute_dtype(dtype), compute_dtype(self.dtype), value)
+        return f"{self._element(j)} = {encode(self.dtype, computed)}"
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """A call-time number; `dtype` is one that a function computes it in."""
+
+    name: str
+    dtype: np.dtype
+
+    @property
+    def format(self) -> str:
+        """How `struct` packs it."""
+        return {"f": "d", "c": "dd", "u": "Q"}.get(self.dtype.kind, "q")
+
+    @property
+    def carried(self) -> np.dtype:
+        """The dtype that it has in the kernel; each function casts it to its own."""
+        wide = {"f": _F64, "c": _C128, "u": _U64, "b": _BOOL}
+        return wide.get(self.dtype.kind, INT64)
+
+    def read(self, word: int) -> str:
+        """Its value, from the words of the arguments."""
+        at = f"a[{word}]"
+        match self.dtype.kind:
+            case "f":
+                return f"real_bits({at})"
+            case "c":
+                return f"complex(real_bits({at}), real_bits(a[{word + 1}]))"
+            case "b":
+                return f"({at} != 0)"
+        return cast(INT64, self.carried, at)
+
+    def value(self, dtype: np.dtype) -> str:
+        """Its value in the computing dtype `dtype`."""
+        return cast(self.carried, dtype, self.name)
+
+
+class Frame:
+    """The layout of a kernel's arguments: words that `pack` fills and `unpack` names.
+
+    Parameters
+    ----------
+    operands
+        In the order of `Call.pointers`.
+    rank
+        Number of extents ``n0``, ``n1``, …
+    scalars
+        In the order of `Call.scalars`.
+    extras
+        Names of integers that the launcher adds to a call.
+    """
+
+    def __init__(self, operands: Sequence[Operand], rank: int,
+                 scalars: Sequence[Scalar] = (), extras: Sequence[str] = ()) -> None:
+        self.operands = tuple(operands)
+        self.rank = rank
+        self.scalars = tuple(scalars)
+        self.extras = tuple(extras)
+        self._complex = any(s.dtype.kind == "c" for s in scalars)
+        words = len(self.operands) + sum(o.rank for o in operands) + rank + len(extras)
+        numbers = "".join(s.format for s in scalars)
+        self._pack = struct.Struct(f"={words}q{numbers}").pack
+
+    def unpack(self) -> list[str]:
+        """Lines that name every argument."""
+        integers = [f"{o.name}_at" for o in self.operands]
+        integers += chain.from_iterable(o.strides for o in self.operands)
+        integers += (f"n{d}" for d in range(self.rank))
+        integers += self.extras
+        lines = [f"{name} = a[{word}]" for word, name in enumerate(integers)]
+        word = len(integers)
+        for scalar in self.scalars:
+            lines.append(f"{scalar.name} = {scalar.read(word)}")
+            word += len(scalar.format)
+        return lines
+
+    def pack(self, call: Call, *extras: int) -> bytes:
+        """The arguments of one launch."""
+        numbers: Iterable[Any] = call.scalars
+        if self._complex:
+            numbers = chain.from_iterable(
+                (x.real, x.imag) if s.dtype.kind == "c" else (x,)
+                for s, x in zip(self.scalars, call.scalars, strict=True))
+        return self._pack(*call.pointers, *chain.from_iterable(call.strides),
+                          *call.shape, *extras, *numbers)
+
+
+def offset(operand: Operand, indices: Sequence[str]) -> str:
+    """Of an element from the array's address; dimensions without an index are 0."""
+    return " + ".join(f"{i}*{t}" for i, t in zip(indices, operand.strides, strict=False)
+                      if i != "0") or "0"

@@ -1,0 +1,170 @@
+"""Threads that run pieces of one launch.
+
+Kernels run without the GIL, so plain Python threads are enough.  A launch never waits
+for a busy pool: the calling thread works through its own pieces and others help, so
+any number of Python threads may launch at once, also from inside a piece.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from functools import cache
+from queue import SimpleQueue
+
+from ..config import config
+
+__all__ = ["POOL", "Pool", "thread_count"]
+
+Piece = Callable[[int], None]
+
+
+def thread_count() -> int:
+    """How many threads a launch may use.
+
+    ``config.num_threads``, else ``NUMBA_NUM_THREADS``, else the processors that this
+    process may run on.
+    """
+    return config.num_threads or _default_count()
+
+
+@cache
+def _default_count() -> int:
+    text = os.environ.get("NUMBA_NUM_THREADS", "")
+    if text.isdecimal() and int(text):
+        return int(text)
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+class _Job:
+    """Pieces ``0 … count - 1``, each taken by whoever comes first."""
+
+    def __init__(self, piece: Piece, count: int) -> None:
+        self.piece = piece
+        self.count = count
+        self.taken = 0
+        self.helping = 0
+        self.waiting = False
+        self.error: BaseException | None = None
+        self.lock = threading.Lock()
+        self.idle = threading.Lock()
+        self.idle.acquire()
+
+    def work(self) -> None:
+        """Run pieces until none is left to take."""
+        while True:
+            with self.lock:
+                index = self.taken
+                if index >= self.count:
+                    return
+                self.taken = index + 1
+            self.piece(index)
+
+    def help(self) -> None:
+        """What another thread than the caller's does."""
+        with self.lock:
+            if self.taken >= self.count:
+                return
+            self.helping += 1
+        try:
+            self.work()
+        except BaseException as error:  # the caller raises it
+            self.error = error
+            self.stop()
+        with self.lock:
+            self.helping -= 1
+            last = self.waiting and not self.helping
+        if last:
+            self.idle.release()
+
+    def stop(self) -> None:
+        """Leave what nobody has taken undone."""
+        with self.lock:
+            self.taken = self.count
+
+    def wait(self) -> None:
+        """Return when no helper runs a piece, even if interrupted meanwhile."""
+        with self.lock:
+            self.waiting = self.helping > 0
+        while self.waiting:
+            try:
+                self.idle.acquire()
+                self.waiting = False
+            except BaseException as error:  # helpers still use the caller's memory
+                self.error = error
+                self.stop()
+
+
+class Pool:
+    """A caller and ``threads - 1`` helpers, started when a launch needs them.
+
+    Parameters
+    ----------
+    threads
+        Default: `thread_count`, asked at every launch.
+    """
+
+    def __init__(self, threads: int | None = None) -> None:
+        self._wanted = threads
+        self._reset()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._reset)
+
+    def _reset(self) -> None:
+        """Forget the helpers: after a fork they do not exist."""
+        self._queue: SimpleQueue[_Job] = SimpleQueue()
+        self._helpers: list[threading.Thread] = []
+        self._lock = threading.Lock()
+
+    @property
+    def threads(self) -> int:
+        """How many threads a launch uses, the caller among them."""
+        return self._wanted or thread_count()
+
+    def run(self, piece: Piece, count: int) -> None:
+        """Call ``piece(i)`` for ``i < count``; return when all are done.
+
+        Raises
+        ------
+        BaseException
+            Whatever a piece raised; of several errors, one.
+        """
+        threads = self.threads
+        helpers = min(threads, count) - 1
+        if helpers < 1:
+            for index in range(count):
+                piece(index)
+            return
+        if len(self._helpers) < threads - 1:
+            self._start(threads - 1)
+        job = _Job(piece, count)
+        for _ in range(helpers):
+            self._queue.put(job)
+        try:
+            job.work()
+        finally:
+            job.stop()
+            job.wait()
+        if job.error is not None:
+            raise job.error
+
+    def _start(self, wanted: int) -> None:
+        with self._lock:
+            while len(self._helpers) < wanted:
+                helper = threading.Thread(
+                    target=_help, args=(self._queue,), daemon=True,
+                    name=f"nbfused-{len(self._helpers) + 1}")
+                helper.start()
+                self._helpers.append(helper)
+
+
+def _help(queue: SimpleQueue[_Job]) -> None:
+    while True:
+        queue.get().help()
+
+
+#: The pool of the `cpu` backend.
+POOL = Pool()

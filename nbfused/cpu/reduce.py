@@ -1,0 +1,155 @@
+"""`Reduce`: elements to states, long reductions in chunks, then `post`.
+
+Two kernels do the same along different dimensions.  *Along*: the inner loop runs over
+reduced elements, as for the last axis of an array in C order.  *Across*: it runs over
+results, as for the first axis.  Which one, and how the reduced elements are cut into
+chunks, depends on shapes and strides alone, so that every run and any number of threads
+give the same bits.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from math import isqrt, prod
+
+import numpy as np
+
+from ..backend import Call, Launcher, Signature
+from ..specs import TypedReduce
+from .compile import build
+from .objects import Entry
+from .operands import Frame
+from .reduce_text import BLOCK, Problem, across, along, finish
+from .schedule import spread
+
+__all__ = ["build_reduce"]
+
+#: Reduced elements in a chunk.
+_CHUNK = 1 << 16
+
+#: So many results at least for the kernel across them.
+_WIDE = 16
+
+#: So many pieces of work at least before the reduced elements are left in one chunk.
+_PIECES = 64
+
+
+#: Enough rows for a chunk across results, and for the first level of its sums.
+_ROWS, _GROUP = 64, 32
+
+Writer = Callable[[Problem], list[str]]
+
+
+@dataclass(frozen=True)
+class _Kernel:
+    entry: Entry
+    frame: Frame
+
+
+@dataclass(frozen=True)
+class _Cut:
+    """How a call is cut.
+
+    Attributes
+    ----------
+    units, weight
+        Pieces of work, and elements in each.
+    chunks, chunk
+        Chunks of the reduced elements, and elements in each.
+    kept
+        Results.
+    group
+        Elements that go to the first level of the kernel across results.
+    """
+
+    units: int
+    weight: int
+    chunks: int
+    chunk: int
+    kept: int
+    group: int
+
+
+class _Reduction:
+    """The launcher: it compiles each kernel when a call needs it first."""
+
+    def __init__(self, typed: TypedReduce, signature: Signature) -> None:
+        self.typed = typed
+        self.signature = signature
+        self.kept, self.reduced = signature.ranks
+        self.inputs = len(signature.inner) - len(signature.outputs)
+        self._lock = threading.Lock()
+        self._kernels: dict[tuple[Writer, tuple[str, ...]], _Kernel] = {}
+
+    def __call__(self, call: Call) -> None:
+        reduced = prod(call.shape[self.kept:])
+        if self._is_across(call, reduced):
+            self._run_across(call, reduced)
+        else:
+            self._run_along(call, reduced)
+
+    def _is_across(self, call: Call, reduced: int) -> bool:
+        """Whether neighbouring results are nearer in memory than reduced elements."""
+        at = self.kept - 1
+        if call.shape[at] < _WIDE:
+            return False
+        codes = self.signature.inner[:self.inputs]
+        columns = [(abs(s[at]) > 1, abs(s[-1]) > 1) for s, code
+                   in zip(call.strides, codes, strict=False) if code[0] != "r"]
+        result, element = (sum(far) for far in zip(*columns, strict=True))
+        return result < element or (result == element and reduced < _WIDE)
+
+    def _run_along(self, call: Call, reduced: int) -> None:
+        chunks = max(1, -(-reduced // _CHUNK))
+        kept = prod(call.shape[:self.kept])
+        self._run(self._kernel(along, self.signature.inner), call,
+                  _Cut(kept * chunks, min(reduced, _CHUNK), chunks, _CHUNK, kept, 0))
+
+    def _run_across(self, call: Call, reduced: int) -> None:
+        at = self.kept - 1
+        codes = tuple(code if code[0] == "r" else "1" if s[at] == 1 else
+                      "0" if s[at] == 0 else "s" for code, s
+                      in zip(self.signature.inner, call.strides, strict=True))
+        kept = prod(call.shape[:self.kept])
+        blocks = prod(call.shape[:at]) * -(-call.shape[at] // BLOCK)
+        chunk = max(_ROWS, min(reduced, -(-reduced * blocks // _PIECES)))
+        chunks = max(1, -(-reduced // chunk))
+        weight = max(1, kept * reduced // (blocks * chunks))
+        self._run(self._kernel(across, codes), call,
+                  _Cut(blocks * chunks, weight, chunks, chunk, kept,
+                       max(_GROUP, isqrt(chunk))))
+
+    def _run(self, kernel: _Kernel, call: Call, cut: _Cut) -> None:
+        state = self.typed.state
+        if cut.chunks == 1:
+            nowhere = (0 for _ in state)
+            block = kernel.frame.pack(call, 1, cut.chunk, cut.group, *nowhere)
+            spread(kernel.entry, block, cut.units, cut.weight)
+            return
+        partial = [np.empty(cut.chunks * cut.kept, _stored(d)) for d in state]
+        extras = (cut.chunks, cut.chunk, cut.group, *(p.ctypes.data for p in partial))
+        spread(kernel.entry, kernel.frame.pack(call, *extras), cut.units, cut.weight)
+        last = self._kernel(finish, self.signature.inner)
+        spread(last.entry, last.frame.pack(call, *extras), cut.kept, cut.chunks)
+
+    def _kernel(self, write: Writer, codes: tuple[str, ...]) -> _Kernel:
+        kernel = self._kernels.get((write, codes))
+        if kernel is None:
+            inner = self.kept - 1 if write is across else -1
+            problem = Problem(self.typed, self.signature, codes, inner)
+            with self._lock:
+                kernel = self._kernels.get((write, codes)) or _Kernel(
+                    build("\n".join(write(problem))), problem.frame)
+                self._kernels[write, codes] = kernel
+        return kernel
+
+
+def _stored(dtype: np.dtype) -> np.dtype:
+    return np.dtype(np.uint8) if dtype.kind == "b" else dtype
+
+
+def build_reduce(typed: TypedReduce, signature: Signature) -> Launcher:
+    """Make the launcher of a Reduce; each of its kernels is compiled at first need."""
+    return _Reduction(typed, signature)

@@ -1,0 +1,187 @@
+"""The text of the two kernels of `Reduce`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..backend import Signature
+from ..scalar.print_numba import encode
+from ..specs import TypedReduce
+from .elements import Known, elementwise
+from .fold import Fold
+from .operands import INT64, Frame, Operand, offset
+from .text import indented, inlined, invoke, loop, short, unravel
+
+__all__ = ["BLOCK", "Problem", "across", "along", "finish"]
+
+#: Results that the kernel across them keeps in the first-level cache.
+BLOCK = 1024
+
+
+class Problem:
+    """What both kernels are made of.
+
+    Parameters
+    ----------
+    typed, signature
+        The reduction.
+    codes
+        For each array, the code of its stride in the inner loop.
+    inner
+        Which dimension the inner loop runs along.
+    """
+
+    def __init__(self, typed: TypedReduce, signature: Signature, codes: Sequence[str],
+                 inner: int) -> None:
+        self.typed = typed
+        kept, reduced = signature.ranks
+        rank = kept + reduced
+        self.kept = [f"n{d}" for d in range(kept)]
+        self.reduced = [f"n{d}" for d in range(kept, rank)]
+        inputs = len(codes) - len(signature.outputs)
+        self.elements, operands, scalars = elementwise(
+            typed.element, typed.kinds, signature, codes[:inputs], rank, inner=inner)
+        if inner >= 0:  # an inner loop stays at one reduced element
+            self.elements.index = "first"
+        self.outputs = [Operand(f"y{k}", dtype, "0" if inner < 0 else code, rank, True,
+                                inner)
+                        for k, (dtype, code) in enumerate(
+                            zip(signature.outputs, codes[inputs:], strict=True))]
+        self.fold = Fold("f", typed.state, typed.identity, typed.merge)
+        self.partial = [f"p{k}" for k in range(len(typed.state))]
+        extras = ["chunks", "chunk", "group", *(f"{p}_at" for p in self.partial)]
+        self.inputs, self.scalars = operands, scalars
+        self.frame = Frame([*operands, *self.outputs], rank, scalars, extras)
+        self.names = self.elements.names(typed.element)
+
+    def title(self, which: str) -> str:
+        """A comment."""
+        return f"# Reduce {self.typed.element.function.name}: {which}"
+
+    def functions(self, j: str = "j0 + l") -> list[str]:
+        """The functions of the fold, for elements at `j`, and ``post``."""
+        element = self.typed.element
+        results = [f"e{k}" for k in range(len(self.typed.state))]
+        lines = self.elements.evaluate(element, results)
+        return [*self.fold.functions(lines, results, self.names, element.results, j),
+                *self._post()]
+
+    def _post(self) -> list[str]:
+        """``post(j, state..., outputs...)``: store the results at element ``j``."""
+        post = self.typed.post
+        state = iter(Known(p, d) for p, d
+                     in zip(self.partial, self.typed.state, strict=True))
+        known = {"size": Known("size", INT64)}
+        for p, kind in zip(post.function.params, self.typed.post_kinds, strict=True):
+            if kind == "state":
+                known[p] = next(state)
+        results = [f"r{k}" for k in range(len(self.outputs))]
+        lines = self.elements.evaluate(post, results, known=known)
+        lines += [y.store("j", dtype, r) for y, dtype, r
+                  in zip(self.outputs, post.results, results, strict=True)]
+        return inlined("post", self.post_names("j", self.partial), lines)
+
+    def post_names(self, j: str, state: Sequence[str]) -> list[str]:
+        """Arguments of ``post``."""
+        return [j, *state, *(n for y in self.outputs for n in y.names), "size",
+                *(s.name for s in self.scalars)]
+
+    def start(self) -> list[str]:
+        """The first lines of a kernel."""
+        pointers = [f"{p} = {short(d)}_pointer({p}_at)"
+                    for p, d in zip(self.partial, self.typed.state, strict=True)]
+        raw = [line for o in self.inputs if o.code == "r" for line in o.bind()]
+        return [*self.frame.unpack(), *pointers, *raw,
+                f"kept = {' * '.join(self.kept) or '1'}",
+                f"size = {' * '.join(self.reduced) or '1'}"]
+
+    def bind_inputs(self, indices: Sequence[str]) -> list[str]:
+        """Lines that point the inputs to an element."""
+        return [line for o in self.inputs if o.code != "r"
+                for line in o.bind(offset(o, indices))]
+
+    def bind_outputs(self, indices: Sequence[str]) -> list[str]:
+        """Lines that point the outputs to a result."""
+        return [line for o in self.outputs for line in o.bind(offset(o, indices))]
+
+    def keep(self, at: str, state: Sequence[str]) -> list[str]:
+        """Lines that store values as the state of a chunk."""
+        return [f"{p}[{at}] = {encode(d, v)}" for p, d, v
+                in zip(self.partial, self.typed.state, state, strict=True)]
+
+
+def along(problem: Problem) -> list[str]:
+    """The kernel whose inner loop runs over reduced elements."""
+    p, fold = problem, problem.fold
+    k = [f"k{d}" for d in range(len(p.kept))]
+    state = fold.values(fold.top, "0")
+    inside = ["k = u // chunks", "c = u - k*chunks", "lo = c*chunk",
+              "hi = min(size, lo + chunk)", *unravel("k", p.kept, k),
+              *(_one_run(p, k) if len(p.reduced) == 1 else _many_runs(p, k)),
+              "if chunks == 1:", *indented(p.bind_outputs(k)),
+              f"    {invoke('post', p.post_names('0', state))}", "else:",
+              *(indented(p.keep("c*kept + k", state)) or ["    pass"])]
+    return [p.title("along"), *p.functions(), "def kernel(a, begin, end):", *indented([
+        *p.start(), *fold.locals(), "for u in range(begin, end):", *indented(inside)])]
+
+
+def _one_run(p: Problem, k: Sequence[str]) -> list[str]:
+    return ["n = hi - lo", "first = lo", *p.bind_inputs([*k, "lo"]),
+            *p.fold.whole("n", p.names)]
+
+
+def _many_runs(p: Problem, k: Sequence[str]) -> list[str]:
+    r = [f"r{d}" for d in range(len(p.reduced) - 1)]
+    inner = p.reduced[-1]
+    run = [f"q = first // {inner}", f"j0 = first - q*{inner}",
+           f"n = min({inner} - j0, hi - first)", *unravel("q", p.reduced[:-1], r),
+           *p.bind_inputs([*k, *r, "j0"]), *p.fold.segment("n", p.names), "first += n"]
+    return [p.fold.fill(p.fold.top), "first = lo", "while first < hi:", *indented(run),
+            *p.fold.total()]
+
+
+def across(problem: Problem) -> list[str]:
+    """The kernel whose inner loop runs over results."""
+    p, fold = problem, problem.fold
+    k = [f"k{d}" for d in range(len(p.kept) - 1)]
+    r = [f"r{d}" for d in range(len(p.reduced))]
+    inner = p.kept[-1]
+    row = [*unravel("first", p.reduced, r), *p.bind_inputs([*k, "j0", *r]),
+           fold.lane(fold.low, "m", "0", p.names), "first += 1"]
+    group = [fold.fill(fold.low, "m"), "stop = min(hi, first + group)",
+             "while first < stop:", *indented(row), fold.join("m")]
+    states = fold.values(fold.top, "l")
+    storing = [*fold.top, *p.post_names("l", ())[1:]]
+    keeping = [*p.partial, *fold.top]
+    inside = [
+        "c = u % chunks", "q = u // chunks",
+        f"blocks = ({inner} + {BLOCK - 1}) // {BLOCK}", f"j0 = (q % blocks)*{BLOCK}",
+        "o = q // blocks", f"m = min({BLOCK}, {inner} - j0)",
+        *unravel("o", p.kept[:-1], k), "first = c*chunk",
+        "hi = min(size, first + chunk)", fold.fill(fold.top, "m"),
+        "while first < hi:", *indented(group),
+        "if chunks == 1:", *indented(p.bind_outputs([*k, "j0"])),
+        f"    {loop('store', '0', 'm', storing)}", "else:",
+        f"    {loop('keep', '0', 'm', [*keeping, f'c*kept + o*{inner} + j0'])}"]
+    return [p.title("across"), *p.functions("l"),
+            *inlined("store", ["l", *storing],
+                     [invoke("post", p.post_names("l", states))]),
+            *inlined("keep", ["l", *keeping, "at"], p.keep("at + l", states)),
+            "def kernel(a, begin, end):", *indented([
+                *p.start(), *fold.locals(BLOCK), "for u in range(begin, end):",
+                *indented(inside)])]
+
+
+def finish(problem: Problem) -> list[str]:
+    """The kernel that combines the chunks pairwise and stores the results."""
+    p, fold = problem, problem.fold
+    k = [f"k{d}" for d in range(len(p.kept))]
+    state = fold.values(p.partial, "u")
+    join = loop("f_join", "begin", "end",
+                [*p.partial, "c*kept", *p.partial, "(c + w)*kept"])
+    return [p.title("finish"), *p.functions(), "def kernel(a, begin, end):", *indented([
+        *p.start(), "w = 1", "while w < chunks:", "    c = 0",
+        "    while c + w < chunks:", f"        {join}", "        c += 2*w",
+        "    w *= 2", "for u in range(begin, end):", *indented([
+            *unravel("u", p.kept, k), *p.bind_outputs(k),
+            invoke("post", p.post_names("0", state))])])]

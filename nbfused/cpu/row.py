@@ -1,0 +1,50 @@
+"""`Row`: rows one after the other, each while it is in the cache.
+
+Rows are shared among the threads.  Sums over rows are made for fixed chunks of rows and
+the chunks added in order, so that the number of threads changes no bit.
+"""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from ..backend import Call, Launcher, Signature
+from ..specs import TypedRow
+from .compile import build
+from .row_text import RowText
+from .schedule import spread
+
+__all__ = ["build_row"]
+
+#: At most so many chunks of rows, each with a row of partial sums.
+_CHUNKS = 32
+
+#: A chunk has so many rows at least: partial sums cost a fraction of what is read.
+_ROWS = 8
+
+
+def build_row(typed: TypedRow, signature: Signature) -> Launcher:
+    """Compile a Row."""
+    text = RowText(typed, signature)
+    frame, sums = text.frame, text.sums
+    entry = build("\n".join(text.lines()))
+
+    def launch(call: Call) -> None:
+        rows, columns = prod(call.shape[:-1]), call.shape[-1]
+        if not sums:
+            block = frame.pack(call, 1, 1, 0)
+            spread(entry, block, rows, max(columns, 1))
+            return
+        step = max(_ROWS, -(-rows // _CHUNKS))
+        chunks = -(-rows // step)
+        partial = [np.empty(chunks * (columns if kind == "column" else 1), dtype)
+                   for kind, dtype in sums]
+        addresses = [p.ctypes.data for p in partial]
+        block = frame.pack(call, step, chunks, 0, *addresses)
+        spread(entry, block, chunks, max(step * columns, 1))
+        block = frame.pack(call, step, chunks, 1, *addresses)
+        spread(entry, block, max(columns, 1), chunks)
+
+    return launch

@@ -1,0 +1,218 @@
+"""The text of the kernel of `Row`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from ..backend import Signature
+from ..scalar.ir import Literal
+from ..scalar.print_numba import cast, literal
+from ..scalar.types import Typed, compute_dtype, specialize
+from ..specs import TypedRow
+from ..specs.combine import sum_combine
+from ..specs.row import TypedOut, TypedStage
+from .elements import Elements, Known
+from .fold import Fold
+from .operands import INT64, Frame, Operand, Scalar, offset
+from .text import indented, inlined, loop, short, unravel
+
+__all__ = ["RowText"]
+
+
+class RowText:
+    """The pieces of one kernel.
+
+    Attributes
+    ----------
+    frame
+        The layout of its arguments; the launcher adds the rows in a chunk, the number
+        of chunks, whether to finish, and the address of each partial sum.
+    sums
+        Kind and accumulator of each output that is a sum over rows.
+    """
+
+    def __init__(self, typed: TypedRow, signature: Signature) -> None:
+        self.typed = typed
+        rank = sum(signature.ranks)
+        self.rows = [f"n{d}" for d in range(rank - 1)]
+        self.columns = f"n{rank - 1}"
+        self.elements = Elements(index="j", given=())
+        self.inputs: list[Operand] = []
+        scalars: list[Scalar] = []
+        codes = iter(signature.inner)
+        for name, kind, dtype in zip(typed.inputs, typed.kinds, signature.inputs,
+                                     strict=True):
+            if kind == "scalar":
+                have = typed.dtypes.get(name, INT64)  # INT64: nothing reads it
+                scalars.append(Scalar(f"c{len(scalars)}", have))
+                self.elements.table[name] = scalars[-1]
+            else:
+                assert isinstance(dtype, np.dtype)
+                operand = Operand(f"x{len(self.inputs)}", dtype, next(codes), rank)
+                self.inputs.append(operand)
+                self.elements.table[name] = operand
+        self.elements.table |= {"index": Known("index", INT64),
+                                "size": Known(self.columns, INT64)}
+        self.outputs = [Operand(f"y{k}", dtype, code, rank, True) for k, (dtype, code)
+                        in enumerate(zip(signature.outputs, codes, strict=True))]
+        self.sums = [(o.kind, o.accumulator) for o in typed.outs
+                     if o.kind in ("column", "scalar")]
+        self.partial = {k: f"p{k}" for k, o in enumerate(typed.outs)
+                        if o.kind in ("column", "scalar")}
+        extras = ["step", "chunks", "finish",
+                  *(f"{p}_at" for p in self.partial.values())]
+        self.frame = Frame([*self.inputs, *self.outputs], rank, scalars, extras)
+
+    def lines(self) -> list[str]:
+        """The kernel."""
+        functions: list[str] = []
+        row: list[str] = []
+        folds: list[Fold] = []
+        for k, stage in enumerate(self.typed.stages):
+            fold, defined, body = self._stage(k, stage)
+            folds.append(fold)
+            functions += defined
+            row += body
+        for add in (self._element_outs, self._row_outs):
+            defined, body = add()
+            functions += defined
+            row += body
+        for k, out in self._outs("scalar"):
+            fold, defined, body = self._scalar_sum(k, out)
+            folds.append(fold)
+            functions += defined
+            row += body
+        finishing, finish = self._finish()
+        begin, end = self._chunk_ends()
+        reserved = [line for fold in folds for line in fold.locals()]
+        return [f"# Row {', '.join(o.function.function.name for o in self.typed.outs)}",
+                *functions, *finishing, *begin, "def kernel(a, begin, end):",
+                *indented([*self.frame.unpack(), *self._pointers(), *reserved,
+                          f"rows = {' * '.join(self.rows)}",
+                          "if finish:", *indented(finish or ["pass"]), "else:",
+                          "    for u in range(begin, end):",
+                          *indented(indented([*end, *self._rows(row)]))])]
+
+    def _outs(self, *kinds: str) -> list[tuple[int, TypedOut]]:
+        return [(k, o) for k, o in enumerate(self.typed.outs) if o.kind in kinds]
+
+    def _names(self, *functions: Typed, known: Iterable[str] = ()) -> list[str]:
+        return self.elements.names(*functions, known=dict.fromkeys(known))
+
+    def _pointers(self) -> list[str]:
+        return [f"{p} = {short(self.typed.outs[k].accumulator)}_pointer({p}_at)"
+                for k, p in self.partial.items()]
+
+    # A row -------------------------------------------------------------------------
+
+    def _rows(self, row: Sequence[str]) -> list[str]:
+        """The loop over the rows of a chunk."""
+        indices = [f"k{d}" for d in range(len(self.rows))]
+        bound = [line for o in (*self.inputs, *self.outputs)
+                 for line in o.bind(offset(o, indices))]
+        return ["for row in range(u*step, min(rows, (u + 1)*step)):",
+                *indented([*unravel("row", self.rows, indices), *bound, *row])]
+
+    def _stage(self, k: int, stage: TypedStage) -> tuple[Fold, list[str], list[str]]:
+        fold = Fold(f"s{k}", stage.state, stage.identity, stage.merge)
+        results = [f"e{i}" for i in range(len(stage.state))]
+        names = self._names(stage.element)
+        element = self.elements.evaluate(stage.element, results)
+        functions = fold.functions(element, results, names, stage.element.results)
+        body = fold.whole(self.columns, names)
+        values = [f"{fold.tag}_s{i}" for i in range(len(stage.state))]
+        body += [f"{v} = {text}" for v, text
+                 in zip(values, fold.values(fold.top, "0"), strict=True)]
+        known = {p: Known(v, d) for p, v, d in zip(
+            stage.post.function.params, values, stage.state, strict=False)}
+        made = [f"{fold.tag}_{i}" for i in range(len(stage.names))]
+        body += self.elements.evaluate(stage.post, made, f"v{k}_", known)
+        self.elements.table |= {
+            name: Known(m, compute_dtype(d)) for name, m, d
+            in zip(stage.names, made, stage.post.results, strict=True)}
+        return fold, functions, body
+
+    def _element_outs(self) -> tuple[list[str], list[str]]:
+        """One loop for all that is computed for each element."""
+        outs = self._outs("element", "column")
+        if not outs:
+            return [], []
+        lines: list[str] = []
+        stores: list[str] = []
+        names = self._names(*(o.function for _, o in outs))
+        for k, o in outs:
+            lines += self.elements.evaluate(o.function, [f"r{k}"], f"v{k}_")
+            names += self.outputs[k].names if o.kind == "element" else (f"q{k}",)
+            stores.append(self.outputs[k].store("j", o.function.results[0], f"r{k}")
+                          if o.kind == "element" else _add(k, o))
+        names = list(dict.fromkeys(names))
+        return (inlined("outs", ["j", *names], [*lines, *stores]),
+                [loop("outs", "0", self.columns, names)])
+
+    def _row_outs(self) -> tuple[list[str], list[str]]:
+        body: list[str] = []
+        for k, o in self._outs("row"):
+            body += self.elements.evaluate(o.function, [f"r{k}"], f"w{k}_")
+            body.append(self.outputs[k].store("0", o.function.results[0], f"r{k}"))
+        return [], body
+
+    def _scalar_sum(self, k: int, out: TypedOut) -> tuple[Fold, list[str], list[str]]:
+        """A sum over all elements: over the row, then to the chunk's."""
+        dtype = out.accumulator
+        add = specialize(sum_combine(1).merge, (dtype, dtype))
+        zero = Literal(dtype.name, "0.0" if dtype.kind == "f" else "0")
+        fold = Fold(f"o{k}", (dtype,), (zero,), add)
+        names = self._names(out.function)
+        element = self.elements.evaluate(out.function, ["e0"])
+        functions = fold.functions(element, ["e0"], names, out.function.results)
+        p = self.partial[k]
+        total = _sum(dtype, f"{p}[u]", f"{fold.top[0]}[0]")
+        return fold, functions, [*fold.whole(self.columns, names), f"{p}[u] = {total}"]
+
+    # Sums over rows ----------------------------------------------------------------
+
+    def _chunk_ends(self) -> tuple[list[str], list[str]]:
+        """Functions and lines that begin a chunk's sums at zero."""
+        functions: list[str] = []
+        lines: list[str] = []
+        for k, o in self._outs("column", "scalar"):
+            zero, p = literal(o.accumulator, 0), self.partial[k]
+            if o.kind == "scalar":
+                lines.append(f"{p}[u] = {zero}")
+                continue
+            address = f"{p}_at + {o.accumulator.itemsize}*u*{self.columns}"
+            functions += inlined(f"zero{k}", ["l", f"q{k}"], [f"q{k}[l] = {zero}"])
+            lines += [f"q{k} = {short(o.accumulator)}_pointer({address})",
+                      loop(f"zero{k}", "0", self.columns, [f"q{k}"])]
+        return functions, lines
+
+    def _finish(self) -> tuple[list[str], list[str]]:
+        """Functions and lines that add the chunks and store the sums."""
+        functions: list[str] = []
+        lines = [f"hi = min(end, {self.columns})"]
+        for k, o in self._outs("column", "scalar"):
+            p, y, d = self.partial[k], self.outputs[k], o.accumulator
+            at, last = ("l", "hi") if o.kind == "column" else ("0", "1")
+            functions += inlined(f"add{k}", ["l", p, "c"],
+                                 [f"{p}[l] = {_sum(d, f'{p}[l]', f'{p}[l + c]')}"])
+            functions += inlined(f"store{k}", ["l", p, *y.names], [
+                "r0 = " + cast(d, compute_dtype(o.function.results[0]), f"{p}[l]"),
+                y.store(at, o.function.results[0], "r0")])
+            width = self.columns if o.kind == "column" else "1"
+            lines += [*y.bind(), "for c in range(1, chunks):",
+                      f"    {loop(f'add{k}', 'begin', last, [p, f'c*{width}'])}",
+                      loop(f"store{k}", "begin", last, [p, *y.names])]
+        return functions, lines
+
+
+def _sum(dtype: np.dtype, a: str, b: str) -> str:
+    """``a + b`` in `dtype`."""
+    return f"{short(dtype)}({a} + {b})"
+
+
+def _add(k: int, out: TypedOut) -> str:
+    value = cast(compute_dtype(out.function.results[0]), out.accumulator, f"r{k}")
+    return f"q{k}[j] = {_sum(out.accumulator, f'q{k}[j]', value)}"
+
