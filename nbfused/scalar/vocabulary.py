@@ -63,7 +63,7 @@ class Op:
             raise TypeError(f"{self.name}() takes {self.arity} arguments, not "
                             f"{len(args)}")
         numbers = all(type(arg) in (bool, int, float, complex) for arg in args)
-        if numbers or self.rule == "same":
+        if numbers or (self.definition is not None and self.rule == "same"):
             args = tuple(np.asarray(arg) for arg in args)
         with np.errstate(all="ignore"):
             result = self.implementation(*args)

@@ -74,18 +74,18 @@ def numbers(dtype: np.dtype) -> np.ndarray:
     if dtype.kind == "b":
         return np.array([False, True])
     if dtype.kind in "iu":
-        info = np.iinfo(dtype)
-        low = max(int(info.min), -100)
-        special = [0, 1, 2, 3, 7, info.max, info.max - 1, info.min, info.min + 1]
+        bounds = np.iinfo(dtype)
+        low, lowest, highest = max(bounds.min, -100), bounds.min, bounds.max
+        special = [0, 1, 2, 3, 7, highest, highest - 1, lowest, lowest + 1]
         special += [-1, -2, -3, -7] if dtype.kind == "i" else []
         return np.concatenate([np.array(special, dtype),
                                rng.integers(low, 100, 20).astype(dtype)])
-    info_f = np.finfo(dtype)
-    magnitudes = [0.0, 1.0, 0.5, 1.5, 2.5, 3.0, 1e-3, 20.0, 89.0, 1000.0, float(info_f.tiny),
-                  float(info_f.smallest_subnormal), float(info_f.max), 2.0**23 + 1, np.inf]
-    special = [s*m for m in magnitudes for s in (1.0, -1.0)] + [np.nan]
+    info = np.finfo(dtype)
+    magnitudes = [0.0, 1.0, 0.5, 1.5, 2.5, 3.0, 1e-3, 20.0, 89.0, 1000.0, 2.0**23 + 1,
+                  info.tiny, info.smallest_subnormal, info.max, np.inf]
+    extremes = [s*float(m) for m in magnitudes for s in (1.0, -1.0)] + [np.nan]
     ordinary = np.concatenate([rng.normal(size=40)*3, rng.uniform(0, 1, 20)])
-    return np.concatenate([special, ordinary]).astype(dtype)
+    return np.concatenate([extremes, ordinary]).astype(dtype)
 
 
 def pairs(dtype: np.dtype) -> tuple[np.ndarray, np.ndarray]:

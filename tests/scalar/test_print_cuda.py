@@ -75,8 +75,8 @@ def test_weak_numbers_bring_no_float64():
 
     d = np.dtype(np.float32)
     typed = specialize(parse(f), (d, d, Weak("int")))
-    typed.dtypes["count"] = np.dtype(np.int64)
-    text = statements(typed, {"x": "x[0]", "scale": "x[1]", "count": "i64(x[2])"}, ["r"])
+    arguments = {"x": "x[0]", "scale": "x[1]", "count": "i64(x[2])"}
+    text = statements(typed, arguments, ["r"])
     assert not [line for line in text if "f64" in line]
 
 
