@@ -10,9 +10,20 @@ from typing import Any
 
 from ..errors import ScalarSyntaxError
 from .emit import Emitter
-from .ir import EFFECTS, Block, For, Function, If, Let, Statement, Value, While, literal
+from .ir import (
+    EFFECTS,
+    Block,
+    For,
+    Function,
+    If,
+    Let,
+    Statement,
+    Value,
+    While,
+    literal,
+    walk,
+)
 from .ir import Literal as Number
-from .ir import walk
 from .resolve import Operation, apply, freeze, function_of, operation, signature
 from .source import Source
 

@@ -14,7 +14,6 @@ from contextvars import ContextVar
 from types import CodeType
 from typing import Any
 
-from ..errors import ScalarSyntaxError
 from .clean import clean
 from .emit import Emitter
 from .expressions import ALLOWED, Values, leaves, words

@@ -56,11 +56,6 @@ class Definition:
     source: Source
 
 
-@lru_cache(maxsize=32)
-def _tree(text: str) -> ast.Module:
-    return ast.parse(text)
-
-
 def definition(pyfunc: Any) -> Definition:
     """Find the source of a Python function.
 
@@ -85,12 +80,14 @@ def definition(pyfunc: Any) -> Definition:
     return Definition(name, found[0], Source(code.co_filename, text))
 
 
-def _functions(text: str) -> list[ast.FunctionDef | ast.Lambda]:
+@lru_cache(maxsize=32)
+def _functions(text: str) -> tuple[ast.FunctionDef | ast.Lambda, ...]:
     try:
-        tree = _tree(text)
+        tree = ast.parse(text)
     except SyntaxError:  # an IPython cell with magics, or a file half edited
-        return []
-    return [n for n in ast.walk(tree) if isinstance(n, (ast.FunctionDef, ast.Lambda))]
+        return ()
+    return tuple(n for n in ast.walk(tree)
+                 if isinstance(n, (ast.FunctionDef, ast.Lambda)))
 
 
 def _is(node: ast.FunctionDef | ast.Lambda, code: CodeType) -> bool:
