@@ -1,0 +1,8 @@
+"""The CUDA backend: kernels compiled by Numba, launched through ``cuda.bindings``.
+
+Importing it touches no driver and no compiler.
+"""
+
+from .backend import CudaBackend
+
+__all__ = ["CudaBackend"]

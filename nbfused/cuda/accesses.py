@@ -1,0 +1,189 @@
+"""How kernel text accesses memory: several elements at once, and past the registers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.cuda.extending import intrinsic
+
+__all__ = ["WIDTHS", "accesses", "asm"]
+
+_I8, _I32, _I64 = (ir.IntType(n) for n in (8, 32, 64))
+
+#: Numbers of elements that `load` and `store` move at once.
+WIDTHS = (1, 2, 4, 8, 16)
+_KINDS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
+          "float32", "float64", "complex64", "complex128")
+
+
+def asm(builder: Any, result: Any, text: str, constraints: str, *values: Any,
+        effect: bool = False) -> Any:
+    """Inline PTX; with an `effect` it is neither moved nor dropped."""
+    kind = ir.FunctionType(result, [v.type for v in values])
+    return builder.asm(kind, text, constraints, values, effect)
+
+
+# --- several elements in one access
+
+
+def _vector(context: Any, builder: Any, pointer: Any, kind: Any, index: Any,
+            width: int) -> tuple[Any, Any, int]:
+    """The address as pointer to a vector, its element type, and its alignment."""
+    element = context.get_data_type(kind.dtype)
+    base = builder.gep(pointer, [index], source_etype=element)
+    vector = element if width == 1 else ir.VectorType(element, width)
+    size = kind.dtype.bitwidth // 8 * width
+    return builder.bitcast(base, vector.as_pointer()), vector, min(size, 16)
+
+
+def _load(width: int) -> Any:
+    @intrinsic
+    def load(typing: Any, pointer: Any, index: Any) -> Any:
+        """``width`` elements from `index` on, as a tuple; naturally aligned."""
+        result = types.UniTuple(pointer.dtype, width)
+
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            address, _, align = _vector(context, builder, values[0], pointer, values[1],
+                                        width)
+            loaded = builder.load(address, align=align)
+            if width == 1:
+                return _pack(builder, [loaded])
+            return _pack(builder, [builder.extract_element(loaded, _I32(k))
+                                   for k in range(width)])
+
+        return result(pointer, types.int64), codegen
+
+    return load
+
+
+def _pack(builder: Any, values: list[Any]) -> Any:
+    """LLVM values of one type as Numba's tuple."""
+    packed = ir.Constant(ir.ArrayType(values[0].type, len(values)), ir.Undefined)
+    for k, value in enumerate(values):
+        packed = builder.insert_value(packed, value, k)
+    return packed
+
+
+def _store(width: int) -> Any:
+    @intrinsic
+    def store(typing: Any, pointer: Any, index: Any, elements: Any) -> Any:
+        """Write the tuple `elements` from `index` on; naturally aligned."""
+
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            address, vector, align = _vector(context, builder, values[0], pointer,
+                                             values[1], width)
+            parts = [context.cast(builder, builder.extract_value(values[2], k),
+                                  elements[k], pointer.dtype) for k in range(width)]
+            packed = parts[0]
+            if width > 1:
+                packed = ir.Constant(vector, ir.Undefined)
+                for k, part in enumerate(parts):
+                    packed = builder.insert_element(packed, part, _I32(k))
+            builder.store(packed, address, align=align)
+            return context.get_dummy_value()
+
+        return types.void(pointer, types.int64, elements), codegen
+
+    return store
+
+
+# --- shared memory
+
+
+_SHARED = "nbfused_shared"
+
+
+def _shared(kind: Any) -> Any:
+    """Dynamic shared memory from a byte offset on, as pointer to elements."""
+    result = types.CPointer(kind)
+
+    @intrinsic
+    def shared(typing: Any, offset: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            base = builder.module.globals.get(_SHARED)
+            if base is None:
+                base = ir.GlobalVariable(builder.module, ir.ArrayType(_I8, 0), _SHARED,
+                                         addrspace=3)
+                base.linkage, base.align = "external", 16
+            first = builder.gep(base, [_I64(0), values[0]])
+            target = context.get_value_type(result)
+            return builder.addrspacecast(
+                builder.bitcast(first, target.pointee.as_pointer(3)), target)
+
+        return result(types.int64), codegen
+
+    return shared
+
+
+def _copy_async(width: int, arch: tuple[int, int]) -> Any:
+    """From global to shared memory past the registers, where the chip can."""
+    plain_load, plain_store = _load(width), _store(width)
+
+    @intrinsic
+    def copy(typing: Any, target: Any, at: Any, source: Any, index: Any) -> Any:
+        """``target[at:at + width] = source[index:index + width]``, naturally aligned.
+
+        Done after `copy_wait`.
+        """
+        size = source.dtype.bitwidth // 8 * width
+        signature = types.void(target, types.int64, source, types.int64)
+
+        def slow(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            loaded = _emit(plain_load, context, builder, (source, types.int64),
+                           (values[2], values[3]))
+            elements = types.UniTuple(source.dtype, width)
+            return _emit(plain_store, context, builder,
+                         (target, types.int64, elements),
+                         (values[0], values[1], loaded))
+
+        def fast(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            element = context.get_data_type(source.dtype)
+            to = builder.gep(values[0], [values[1]], source_etype=element)
+            to = builder.ptrtoint(
+                builder.addrspacecast(to, element.as_pointer(3)), _I32)
+            origin = builder.gep(values[2], [values[3]], source_etype=element)
+            cache = "cg" if size == 16 else "ca"
+            asm(builder, ir.VoidType(),
+                 f"cp.async.{cache}.shared.global [$0], [$1], {size};", "r,l,~{memory}",
+                 to, builder.ptrtoint(origin, _I64), effect=True)
+            return context.get_dummy_value()
+
+        return signature, fast if arch >= (8, 0) and size in (4, 8, 16) else slow
+
+    return copy
+
+
+def _emit(function: Any, context: Any, builder: Any, kinds: tuple[Any, ...],
+          values: tuple[Any, ...]) -> Any:
+    """Inline another intrinsic."""
+    signature, codegen = function._defn(None, *kinds)
+    return codegen(context, builder, signature, values)
+
+
+def _copy_wait(arch: tuple[int, int]) -> Any:
+    @intrinsic
+    def wait(typing: Any) -> Any:
+        """Until this thread's `copy_async` are done."""
+
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            if arch >= (8, 0):
+                asm(builder, ir.VoidType(), "cp.async.wait_all;", "~{memory}",
+                     effect=True)
+            return context.get_dummy_value()
+
+        return types.void(), codegen
+
+    return wait
+
+
+def accesses(arch: tuple[int, int]) -> dict[str, Any]:
+    """The names that kernel text for compute capability `arch` may use."""
+    return {
+        **{f"load{n}": _load(n) for n in WIDTHS},
+        **{f"store{n}": _store(n) for n in WIDTHS},
+        **{f"copy_async{n}": _copy_async(n, arch) for n in WIDTHS},
+        "copy_wait": _copy_wait(arch),
+        **{f"shared_{kind}": _shared(getattr(types, kind)) for kind in _KINDS},
+    }

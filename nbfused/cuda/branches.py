@@ -1,0 +1,76 @@
+"""Short branches as selections: no divergence, and far less for Numba to analyse."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import lru_cache
+
+from ..scalar.ir import Block, For, If, Let, Statement, While
+from ..scalar.types import Typed
+
+__all__ = ["flattened"]
+
+#: What both sides of a branch may cost together before it is kept as a branch.
+BUDGET = 40
+
+_CHEAP = frozenset({
+    "add", "sub", "mul", "neg", "pos", "abs", "min", "max", "and", "or", "xor",
+    "invert", "lt", "le", "gt", "ge", "eq", "ne", "logical_and", "logical_or",
+    "logical_not", "select", "cast", "copysign", "isnan", "isinf", "isfinite",
+    "sign", "floor", "ceil", "trunc", "rint", "id", "detach", "real", "imag", "conj",
+})
+_MODERATE = frozenset({
+    "div", "sqrt", "rsqrt", "square", "reciprocal", "powi",
+})
+_DEAR = frozenset({
+    "exp", "exp2", "log", "log2", "expm1", "log1p", "log10", "tanh",
+})
+
+
+@lru_cache(maxsize=4096)
+def flattened(typed: Typed) -> Typed:
+    """The same function with its short branches evaluated on both sides.
+
+    Floating operations do not trap, so a side that is not taken does no harm; loads,
+    atomics, loops and integer divisions stay where they are.
+    """
+    return replace(typed, function=replace(typed.function,
+                                           body=_block(typed.function.body, typed)))
+
+
+def _block(block: Block, typed: Typed) -> Block:
+    statements: list[Statement] = []
+    for s in block.statements:
+        statements += _statement(s, typed)
+    return Block(tuple(statements), block.yields)
+
+
+def _statement(s: Statement, typed: Typed) -> list[Statement]:
+    match s:
+        case If():
+            then, orelse = _block(s.then, typed), _block(s.orelse, typed)
+            sides = (*then.statements, *orelse.statements)
+            if sum(_cost(x, typed) for x in sides) > BUDGET:
+                return [replace(s, then=then, orelse=orelse)]
+            chosen = [Let((r,), "select", (s.condition, a, b)) for r, a, b in
+                      zip(s.results, then.yields, orelse.yields, strict=True)]
+            return [*sides, *chosen]
+        case For():
+            return [replace(s, body=_block(s.body, typed))]
+        case While():
+            return [replace(s, condition=_block(s.condition, typed),
+                            body=_block(s.body, typed))]
+        case _:
+            return [s]
+
+
+def _cost(s: Statement, typed: Typed) -> int:
+    """About how many instructions; more than the budget for what must not run."""
+    if not isinstance(s, Let):
+        return BUDGET + 1
+    if s.op in _CHEAP:
+        return 1
+    floating = all(typed.dtypes[r].kind == "f" for r in s.results)
+    if s.op in _MODERATE and floating:
+        return 4
+    return 10 if s.op in _DEAR and floating else BUDGET + 1

@@ -1,0 +1,258 @@
+"""Kernel text to machine code.  Only this file and `intrinsics` name Numba.
+
+``text -> numba.cuda.compile -> PTX -> the driver's linker -> cubin -> disk cache``.
+A process that finds its kernels in the cache imports no Numba.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import linecache
+import logging
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .. import cache
+from ..config import config
+from ..errors import CompileError
+from .driver import Device, check, cu, driver_version
+
+__all__ = ["Arch", "Kernel", "cubin", "ptx", "target_version"]
+
+_log = logging.getLogger("nbfused.compile")
+_lock = threading.Lock()
+
+Arch = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """The text of one kernel and what its parameters are.
+
+    Attributes
+    ----------
+    name
+        Of the function in `text` and of the entry that profilers show.
+    text
+        Source for Numba: one ``def`` of `name`.
+    parameters
+        For each parameter the name of a dtype, after a ``*`` if it is a pointer.
+    threads
+        Threads per block that it is launched with.
+    blocks
+        Blocks that should fit on one multiprocessor together; 0: no wish.
+    """
+
+    name: str
+    text: str
+    parameters: tuple[str, ...]
+    threads: int
+    blocks: int = 0
+
+    def numbered(self) -> str:
+        """The text with line numbers, for error messages."""
+        return "".join(f"{k:4} {line}\n"
+                       for k, line in enumerate(self.text.splitlines(), 1))
+
+
+#: Names that NumPy 2.5 has removed and that numba-cuda 0.30 looks up at import.
+_REMOVED = ("row_stack", "in1d", "trapz", "fix", "round_", "product", "cross")
+
+
+@contextmanager
+def _removed_names() -> Iterator[None]:
+    """Lend NumPy the names it lost while numba-cuda is imported, no longer."""
+    lent = [name for name in _REMOVED if not hasattr(np, name)]
+    for name in lent:
+        def placeholder(*args: Any, **kwargs: Any) -> None:
+            raise NotImplementedError("removed from NumPy")
+
+        placeholder.__name__ = name
+        setattr(np, name, placeholder)
+    try:
+        yield
+    finally:
+        for name in lent:
+            delattr(np, name)
+
+
+@lru_cache(maxsize=1)
+def _numba_cuda() -> Any:
+    """The module numba.cuda.
+
+    Raises
+    ------
+    CompileError
+        If it is missing or does not import; the cause is in the text.
+    """
+    try:
+        with _removed_names():
+            import numba.cuda
+            import numba.cuda.extending
+    except ImportError as error:
+        raise CompileError(
+            "a CUDA kernel must be compiled and numba-cuda is not installed; install "
+            f"nbfused[cuda13] or nbfused[cuda12] ({error})") from error
+    except AttributeError as error:
+        raise CompileError(
+            f"numba-cuda does not import with NumPy {np.__version__}: {error}; "
+            "pip install 'numpy<2.5', or a newer numba-cuda") from error
+    return numba.cuda
+
+
+def _type(name: str) -> Any:
+    """The Numba type of a kernel parameter."""
+    from numba import types
+
+    if name.startswith("*"):
+        return types.CPointer(_type(name[1:]))
+    return getattr(types, name)
+
+
+def _function(kernel: Kernel, arch: Arch) -> Any:
+    """The Python function; tracebacks and ``inspect`` see its text."""
+    from .intrinsics import namespace
+
+    pyfile = f"<nbfused cuda {kernel.name} {_text_digest(kernel)}>"
+    linecache.cache[pyfile] = (len(kernel.text), None,
+                               kernel.text.splitlines(True), pyfile)
+    # A module name of its own keeps the mangled names short.
+    names: dict[str, Any] = {**namespace(arch), "__name__": "nbfused"}
+    exec(compile(kernel.text, pyfile, "exec"), names)
+    return names[kernel.name]
+
+
+def _text_digest(kernel: Kernel) -> str:
+    return hashlib.sha256(kernel.text.encode()).hexdigest()[:12]
+
+
+def ptx(kernel: Kernel, arch: Arch) -> str:
+    """Compile to PTX; needs no device.
+
+    Raises
+    ------
+    CompileError
+        With the text and what the compiler said.
+    """
+    cuda = _numba_cuda()
+    from numba import types
+
+    signature = types.void(*map(_type, kernel.parameters))
+    bounds = (kernel.threads, kernel.blocks) if kernel.blocks else kernel.threads
+    try:
+        with _lock:
+            code, _ = cuda.compile(
+                _function(kernel, arch), signature, device=False, abi="numba",
+                cc=arch, output="ptx", launch_bounds=bounds)
+    except Exception as error:  # Numba's own errors, LLVM's, NVVM's
+        raise CompileError(
+            f"Numba does not compile the kernel {kernel.name!r} for sm_"
+            f"{arch[0]}{arch[1]}: {error}\n{kernel.numbered()}",
+            source=kernel.text, log=str(error)) from error
+    return _rename(code, kernel.name)
+
+
+def _rename(code: str, name: str) -> str:
+    """The entry under `name`, not the mangled one."""
+    mangled = re.findall(r"\.entry\s+([\w$]+)", code)
+    if len(mangled) != 1:
+        raise CompileError(f"expected one kernel, got {mangled}", source=code)
+    return re.sub(rf"(?<![\w$]){re.escape(mangled[0])}(?=_param_|[^\w$])", name, code)
+
+
+#: The newest PTX version of each CUDA version; from 13.0 on it is (minor of) 9.
+_PTX_VERSIONS = {(12, 0): (8, 0), (12, 1): (8, 1), (12, 2): (8, 2), (12, 3): (8, 3),
+                 (12, 4): (8, 4), (12, 5): (8, 5), (12, 6): (8, 5), (12, 7): (8, 6),
+                 (12, 8): (8, 7), (12, 9): (8, 8)}
+
+
+def target_version(code: str, cuda: tuple[int, int]) -> str:
+    """PTX that says it is no newer than what CUDA `cuda` understands.
+
+    NVVM writes its own newest version whatever the code needs, so a driver that is
+    older than the installed libnvvm would refuse everything.  The kernels use nothing
+    younger than PTX 7.8.
+    """
+    newest = _PTX_VERSIONS.get(cuda, (cuda[0] - 4, cuda[1]))
+    found = re.search(r"^\.version (\d+)\.(\d+)$", code, re.MULTILINE)
+    if found is None or (int(found[1]), int(found[2])) <= newest:
+        return code
+    return (code[:found.start()] + f".version {newest[0]}.{newest[1]}"
+            + code[found.end():])
+
+
+def cubin(kernel: Kernel, device: Device) -> bytes:
+    """Machine code for `device`, from the cache or compiled now.
+
+    Raises
+    ------
+    CompileError
+        If Numba or the driver's linker refuses the kernel.
+    """
+    key = cache.digest(kernel.text, *kernel.parameters, f"{kernel.threads}",
+                       f"{kernel.blocks}", f"sm_{device.arch[0]}{device.arch[1]}",
+                       _own_digest())
+    found = cache.get(key)
+    if found is not None:
+        return found
+    _dump(kernel)
+    code = target_version(ptx(kernel, device.arch), driver_version())
+    machine = _link(kernel, code, device)
+    cache.put(key, machine)
+    _log.debug("compiled %s for sm_%d%d: %d bytes", kernel.name, *device.arch,
+               len(machine))
+    return machine
+
+
+@lru_cache(maxsize=1)
+def _own_digest() -> bytes:
+    """Of what shapes the machine code besides the text."""
+    files = [Path(__file__).with_name(name)
+             for name in ("compile.py", "intrinsics.py", "accesses.py")]
+    return hashlib.sha256(b"".join(f.read_bytes() for f in files)).digest()
+
+
+def _dump(kernel: Kernel) -> None:
+    """Write the text where ``NBFUSED_DUMP_SOURCE`` says."""
+    if config.dump_source is not None:
+        target = Path(config.dump_source)
+        target.mkdir(parents=True, exist_ok=True)
+        name = f"cuda_{kernel.name}_{_text_digest(kernel)}.py"
+        (target / name).write_text(kernel.text)
+
+
+_LOG_BYTES = 16384
+
+
+def _link(kernel: Kernel, code: str, device: Device) -> bytes:
+    """Assemble PTX by the linker that is part of the driver."""
+    driver = cu()
+    log = bytearray(_LOG_BYTES)
+    option = driver.CUjit_option
+    options = [option.CU_JIT_ERROR_LOG_BUFFER,
+               option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES]
+    data = code.encode() + b"\0"
+    with device.current():
+        state = check(driver.cuLinkCreate(2, options, [log, _LOG_BYTES]))
+        try:
+            check(driver.cuLinkAddData(
+                state, driver.CUjitInputType.CU_JIT_INPUT_PTX, data, len(data),
+                kernel.name.encode(), 0, [], []))
+            address, size = check(driver.cuLinkComplete(state))
+            return ctypes.string_at(int(address), int(size))
+        except Exception as error:
+            text = log.split(b"\0", 1)[0].decode(errors="replace").strip()
+            raise CompileError(
+                f"the CUDA driver does not assemble the kernel {kernel.name!r}: {error}"
+                f"\n{text}", source=code, log=text) from error
+        finally:
+            check(driver.cuLinkDestroy(state))

@@ -1,0 +1,267 @@
+"""Devices and their memory, through the driver API.
+
+Everything happens in the *primary* context of a device, the one that CuPy, PyTorch,
+JAX and Numba use too.  Temporaries come from a memory pool of our own, so that nobody
+else's pool changes its habits; they are allocated and freed in the order of a stream.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+from ..errors import (
+    AllocationError,
+    BackendNotAvailableError,
+    DeviceError,
+    NbFusedError,
+)
+
+__all__ = ["Device", "DriverError", "check", "cu", "device", "device_count",
+           "driver_version", "used_devices"]
+
+
+class DriverError(NbFusedError, RuntimeError):
+    """The CUDA driver refused a call.
+
+    Attributes
+    ----------
+    code : int
+        The driver's ``CUresult``.
+    """
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+_OUT_OF_MEMORY = 2
+_DEINITIALIZED = 4
+
+
+@lru_cache(maxsize=1)
+def cu() -> Any:
+    """The module of bindings; the driver is initialised.
+
+    Raises
+    ------
+    BackendNotAvailableError
+        If the bindings, the driver or a device is missing.
+    """
+    try:
+        from cuda.bindings import driver
+    except ImportError as error:
+        raise BackendNotAvailableError(
+            "the package cuda-bindings is not installed; install nbfused[cuda13] or "
+            f"nbfused[cuda12] ({error})") from error
+    try:
+        code = int(driver.cuInit(0)[0])
+    except Exception as error:  # the bindings raise errors of several packages
+        raise BackendNotAvailableError(
+            f"the NVIDIA driver (libcuda) cannot be loaded: {error}") from error
+    if code:
+        raise BackendNotAvailableError(
+            f"the NVIDIA driver does not start: {_describe(driver, code)}")
+    return driver
+
+
+def _describe(driver: Any, code: int) -> str:
+    result = driver.CUresult(code)
+    error, text = driver.cuGetErrorString(result)
+    return f"{result.name}: {text.decode()}" if not int(error) else result.name
+
+
+def check(answer: tuple[Any, ...]) -> Any:
+    """What a driver call returned besides its status.
+
+    Raises
+    ------
+    DriverError
+        If the status is not success.
+    """
+    code = int(answer[0])
+    if code:
+        raise DriverError(f"the CUDA driver says {_describe(cu(), code)}", code)
+    return answer[1] if len(answer) == 2 else answer[1:]
+
+
+def device_count() -> int:
+    """Number of devices that the driver shows (``CUDA_VISIBLE_DEVICES`` counts)."""
+    return int(check(cu().cuDeviceGetCount()))
+
+
+@lru_cache(maxsize=1)
+def driver_version() -> tuple[int, int]:
+    """The newest CUDA version that the driver supports, ``(13, 0)``."""
+    version = int(check(cu().cuDriverGetVersion()))
+    return version // 1000, version % 1000 // 10
+
+
+class Device:
+    """A device's primary context, its properties and its pool of temporaries.
+
+    Attributes
+    ----------
+    ordinal : int
+        As the driver numbers devices.
+    arch : tuple of int
+        Compute capability, ``(9, 0)``.
+    processors : int
+        Number of multiprocessors.
+    address : int
+        Of the context.
+    shared_limit : int
+        Bytes of shared memory that one block may ask for.
+    """
+
+    def __init__(self, ordinal: int) -> None:
+        driver = cu()
+        handle = check(driver.cuDeviceGet(ordinal))
+        self.ordinal = ordinal
+        self.context = check(driver.cuDevicePrimaryCtxRetain(handle))
+        self.address = int(self.context)
+        attribute = driver.CUdevice_attribute
+
+        def value(name: str) -> int:
+            which = getattr(attribute, "CU_DEVICE_ATTRIBUTE_" + name)
+            return int(check(driver.cuDeviceGetAttribute(which, handle)))
+
+        self.arch = (value("COMPUTE_CAPABILITY_MAJOR"),
+                     value("COMPUTE_CAPABILITY_MINOR"))
+        self.processors = value("MULTIPROCESSOR_COUNT")
+        self.shared_limit = value("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
+        self.shared_total = value("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR")
+        with self.current():
+            pools = value("MEMORY_POOLS_SUPPORTED")
+            self._pool = _make_pool(ordinal) if pools else None
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Make the primary context current in this thread, and undo that after."""
+        driver = cu()
+        if int(check(driver.cuCtxGetCurrent())) == self.address:
+            yield
+            return
+        check(driver.cuCtxPushCurrent(self.context))
+        try:
+            yield
+        finally:
+            check(driver.cuCtxPopCurrent())
+
+    def allocate(self, size: int, stream: int = 0) -> int:
+        """The address of `size` new bytes, usable in `stream` from now on.
+
+        Raises
+        ------
+        AllocationError
+            If there is no such room, also after the pool's unused memory was freed.
+        """
+        if size == 0:
+            return 0
+        try:
+            return self._allocate(size, stream)
+        except DriverError as error:
+            if error.code != _OUT_OF_MEMORY:
+                raise
+        self.trim()
+        try:
+            return self._allocate(size, stream)
+        except DriverError as error:
+            free, total = self.memory()
+            raise AllocationError(
+                f"cuda:{self.ordinal} has no room for {size:,} bytes: {free:,} of "
+                f"{total:,} are free; release arrays, or the cached memory of other "
+                "libraries") from error
+
+    def _allocate(self, size: int, stream: int) -> int:
+        driver = cu()
+        if self._pool is None:
+            return int(check(driver.cuMemAlloc(size)))
+        return int(check(driver.cuMemAllocFromPoolAsync(size, self._pool, stream)))
+
+    def free(self, address: int, stream: int = 0) -> None:
+        """Give memory of `allocate` back once `stream` has come so far."""
+        driver = cu()
+        if address == 0:
+            return
+        if self._pool is None:
+            answer = driver.cuMemFree(address)
+        else:
+            answer = driver.cuMemFreeAsync(address, stream)
+        if int(answer[0]) != _DEINITIALIZED:  # the process ends: all is freed anyway
+            check(answer)
+
+    def trim(self) -> None:
+        """Free what the pool holds and nobody uses, after the device has finished."""
+        check(cu().cuCtxSynchronize())
+        if self._pool is not None:
+            check(cu().cuMemPoolTrimTo(self._pool, 0))
+
+    def memory(self) -> tuple[int, int]:
+        """Free and total bytes."""
+        free, total = check(cu().cuMemGetInfo())
+        return int(free), int(total)
+
+    @contextmanager
+    def workspace(self, size: int, stream: int) -> Iterator[int]:
+        """Memory for the kernels launched on `stream` within the ``with`` block."""
+        address = self.allocate(size, stream)
+        try:
+            yield address
+        finally:
+            self.free(address, stream)
+
+    def synchronize(self) -> None:
+        """Wait for everything launched on this device."""
+        with self.current():
+            check(cu().cuCtxSynchronize())
+
+
+def _make_pool(ordinal: int) -> Any:
+    """A pool that keeps what it has across synchronisations."""
+    driver = cu()
+    props = driver.CUmemPoolProps()
+    props.allocType = driver.CUmemAllocationType.CU_MEM_ALLOCATION_TYPE_PINNED
+    props.handleTypes = driver.CUmemAllocationHandleType.CU_MEM_HANDLE_TYPE_NONE
+    props.location.type = driver.CUmemLocationType.CU_MEM_LOCATION_TYPE_DEVICE
+    props.location.id = ordinal
+    pool = check(driver.cuMemPoolCreate(props))
+    threshold = driver.CUmemPool_attribute.CU_MEMPOOL_ATTR_RELEASE_THRESHOLD
+    check(driver.cuMemPoolSetAttribute(pool, threshold,
+                                       driver.cuuint64_t(2**64 - 1)))
+    return pool
+
+
+_devices: dict[int, Device] = {}
+_lock = threading.Lock()
+
+
+def device(ordinal: int) -> Device:
+    """The device with this number, made at the first call.
+
+    Raises
+    ------
+    DeviceError
+        If there is no such device.
+    """
+    found = _devices.get(ordinal)
+    return found if found is not None else _first(ordinal)
+
+
+def _first(ordinal: int, make: Callable[[int], Device] = Device) -> Device:
+    with _lock:
+        if ordinal not in _devices:
+            count = device_count()
+            if not 0 <= ordinal < count:
+                raise DeviceError(f"device cuda:{ordinal} does not exist; the driver "
+                                  f"shows {count} (cuda:0 to cuda:{count - 1})")
+            _devices[ordinal] = make(ordinal)
+        return _devices[ordinal]
+
+
+def used_devices() -> tuple[Device, ...]:
+    """Those that `device` has been asked for."""
+    return tuple(_devices.values())

@@ -1,0 +1,133 @@
+"""Sums over rows in Row's kernel: each block keeps its own, a second kernel adds them.
+
+A lane owns its columns whatever row its group works on, so nothing is atomic and the
+order of the additions is fixed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ..scalar.print_numba import cast
+from ..scalar.promotion import compute_dtype
+from ..specs import TypedReduce
+from ..specs.reduce import sum_over
+from .row_plan import RowPlan
+from .source import Source
+from .states import States, storage_name
+
+if TYPE_CHECKING:
+    from .row_text import RowText
+
+__all__ = ["RowSums", "own_columns", "sum_of"]
+
+
+def sum_of(dtype: np.dtype) -> TypedReduce:
+    """The plain sum of values of `dtype`."""
+    return sum_over(None).typed((dtype,))
+
+
+@contextmanager
+def own_columns(out: Source, plan: RowPlan, width: int) -> Iterator[None]:
+    """A loop over the columns ``j`` before ``end`` that this lane owns.
+
+    Each stands for `width` neighbours.
+    """
+    out(f"j = lane*{width}" if width > 1 else "j = lane")
+    with out.block("while j < end:"):
+        yield
+        out(f"j += {plan.lanes*width}")
+
+
+class RowSums:
+    """Writes what concerns the sums over rows.
+
+    Parameters
+    ----------
+    out
+        The kernel's text.
+    text, plan
+        What the kernel is for.
+    """
+
+    def __init__(self, out: Source, text: RowText, plan: RowPlan) -> None:
+        self.out, self.plan = out, plan
+        self.width = text.width if plan.vector else 1
+        outs = text.typed.outs
+        self.columns = {k: text.accumulators[k] for k in text.columns}
+        self.scalars: dict[int, States] = {}
+        for k in text.sums:
+            if outs[k].kind == "scalar":
+                total = sum_of(text.accumulators[k])
+                self.scalars[k] = States(total.merge, total.identity, total.state,
+                                         f"total{k}_")
+        self.accumulators = text.accumulators
+        self.place = {k: f"sum{k}" if plan.sums == "shared" else f"w{k}"
+                      for k in self.columns}
+
+    def declare(self) -> None:
+        """A pointer to the partial sums of each output."""
+        for k, dtype in self.accumulators.items():
+            self.out.pointer(f"w{k}", dtype.name)
+
+    def shared(self) -> list[tuple[str, str, int]]:
+        """What each group keeps in shared memory: name, dtype, bytes per column."""
+        if self.plan.sums != "shared":
+            return []
+        return [(f"sum{k}", d.name, d.itemsize) for k, d in self.columns.items()]
+
+    def start(self) -> None:
+        """Set the sums to zero."""
+        out = self.out
+        for states in self.scalars.values():
+            states.start(out)
+        if not self.columns:
+            return
+        first = "i64(0)" if self.plan.sums == "shared" else "block*columns"
+        out(f"sums = {first}", "end = columns")
+        with own_columns(out, self.plan, self.width):
+            for k, dtype in self.columns.items():
+                zero = f"{storage_name(dtype)}(0)"
+                out(*(f"{self.place[k]}[sums + j + {e}] = {zero}"
+                      for e in range(self.width)))
+
+    def add(self, k: int, columns: Sequence[str],
+            values: Sequence[tuple[np.dtype, str]]) -> None:
+        """Add values at some columns to output `k`."""
+        out, dtype = self.out, self.accumulators[k]
+        parts = [cast(compute_dtype(d), dtype, n) for d, n in values]
+        if k in self.scalars:
+            (total,) = self.scalars[k].names()
+            out(f"{total} += {' + '.join(parts)}")
+        elif self.plan.vector:
+            before = [f"t{k}_{e}" for e in range(self.width)]
+            after = ", ".join(f"{b} + {p}" for b, p in zip(before, parts, strict=True))
+            out(f"{', '.join(before)}, = load{self.width}({self.place[k]}, sums + j)",
+                f"store{self.width}({self.place[k]}, sums + j, ({after},))")
+        else:
+            out(*(f"{self.place[k]}[sums + {c}] += {p}"
+                  for c, p in zip(columns, parts, strict=True)))
+
+    def finish(self) -> None:
+        """One partial sum for each block."""
+        out = self.out
+        for k, states in self.scalars.items():
+            names = states.names()
+            states.across_block(out, names, self.plan.threads, again=False)
+            with out.block("if thread == 0:"):
+                out(f"w{k}[block] = {names[0]}")
+        if not self.columns or self.plan.sums != "shared":
+            return
+        out("cuda.syncthreads()", "j = thread")
+        with out.block("while j < columns:"):
+            for k, dtype in self.columns.items():
+                groups = [f"shared_{dtype.name}({g}*room + sum{k}_at)[j]"
+                          for g in range(self.plan.groups)]
+                out(f"part{k} = {groups[0]}")
+                out(*(f"part{k} += {other}" for other in groups[1:]),
+                    f"w{k}[block*columns + j] = part{k}")
+            out(f"j += {self.plan.threads}")

@@ -1,0 +1,220 @@
+"""Writing kernel text: operands, index arithmetic, loads and stores.
+
+Every kernel has the same order of parameters: pointers, extents, strides, numbers.
+Their names are `p0`, `n0`, `s0_1` (operand 0, loop 1) and `a0`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..scalar.ir import Literal
+from ..scalar.print_numba import CUDA_CALLS, cast, decode, encode, literal, statements
+from ..scalar.promotion import DTYPES, Type, compute_dtype
+from ..scalar.types import Typed
+from .branches import flattened
+from .compile import Kernel
+
+__all__ = ["INT64", "Operand", "Source", "decoded", "encoded", "evaluate",
+           "kernel_name", "number", "offsets", "operand_list", "printed", "storage",
+           "width_of"]
+
+INT64 = np.dtype(np.int64)
+#: Bytes that one thread moves in one access.
+ACCESS = 16
+#: Elements per thread at most: the body is printed once for each.
+MOST = 8
+
+
+#: Functions of the kernels' namespace for operations, by operation and dtype.
+CALLS = {
+    **CUDA_CALLS,
+    **{("select", name): "select" for name in DTYPES},
+    **{(op, name): f"{op}imum" for op in ("max", "min")
+       for name in ("float32", "float64")},
+}
+
+
+def storage(dtype: np.dtype) -> str:
+    """The name of the dtype that elements are moved as."""
+    if dtype.kind == "b":
+        return "uint8"
+    return dtype.name if dtype.kind in "iufc" and dtype.name != "float16" else "uint16"
+
+
+def kernel_name(*parts: str) -> str:
+    """A name for profilers: letters, digits and underscores."""
+    return re.sub(r"\W+", "_", "_".join(parts)).strip("_")[:80]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An array of a kernel.
+
+    Attributes
+    ----------
+    at
+        Its number: the pointer's name is ``p{at}``.
+    dtype
+        Of its elements.
+    code
+        Its stride in the innermost loop: ``"1"``, ``"0"`` or ``"s"``.
+    """
+
+    at: int
+    dtype: np.dtype
+    code: str
+
+    @property
+    def pointer(self) -> str:
+        """The name of the parameter."""
+        return f"p{self.at}"
+
+    def stride(self, loop: int) -> str:
+        """The name of the parameter that holds a stride."""
+        return f"s{self.at}_{loop}"
+
+
+def operand_list(dtypes: Sequence[Type], codes: Sequence[str]) -> list[Operand]:
+    """Operands numbered in order."""
+    return [Operand(k, np.dtype(d), c)  # type: ignore[arg-type]  # arrays, not numbers
+            for k, (d, c) in enumerate(zip(dtypes, codes, strict=True))]
+
+
+def width_of(operands: Iterable[Operand]) -> int:
+    """Elements per access so that the widest operand moves `ACCESS` bytes."""
+    widest = max((o.dtype.itemsize for o in operands), default=ACCESS)
+    return max(1, min(MOST, ACCESS // widest))
+
+
+class Source:
+    """The text of one kernel, line by line.
+
+    Parameters
+    ----------
+    name
+        Of the kernel.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._pointers: list[str] = []
+        self._integers: list[str] = []
+        self._scalars: list[tuple[str, str]] = []
+        self._names: list[str] = []
+        self._lines: list[str] = []
+        self._depth = 1
+
+    def pointer(self, name: str, kind: str) -> str:
+        """Declare a parameter that is an address."""
+        self._names.append(name)
+        self._pointers.append(kind)
+        return name
+
+    def integer(self, *names: str) -> None:
+        """Declare int64 parameters, after all pointers."""
+        self._integers += names
+
+    def scalar(self, name: str, dtype: np.dtype) -> str:
+        """Declare a call-time number; returns the text of its value."""
+        self._scalars.append((name, storage(dtype)))
+        return decode(dtype, name)
+
+    def __call__(self, *lines: str) -> None:
+        """Append lines at the present depth."""
+        self._lines += ["    " * self._depth + line for line in lines]
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """A compound statement."""
+        self(head)
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+
+    def kernel(self, threads: int, blocks: int = 0) -> Kernel:
+        """What was written, with its parameters in the common order."""
+        names = [*self._names, *self._integers, *(n for n, _ in self._scalars)]
+        text = f"def {self.name}({', '.join(names)}):\n"
+        kinds = (*(f"*{k}" for k in self._pointers), *("int64",) * len(self._integers),
+                 *(k for _, k in self._scalars))
+        return Kernel(self.name, text + "\n".join(self._lines) + "\n", kinds, threads,
+                      blocks)
+
+
+def number(value: Literal) -> str:
+    """The text of a typed literal."""
+    return literal(DTYPES[value.kind], value.value)
+
+
+def decoded(dtype: np.dtype, text: str) -> str:
+    """A stored element as a value that is computed with."""
+    return decode(dtype, text)
+
+
+def encoded(source: np.dtype, target: np.dtype, text: str) -> str:
+    """A computed value of logical dtype `source` as an element stored as `target`."""
+    value = cast(compute_dtype(source), compute_dtype(target), text)
+    return encode(target, value)
+
+
+def evaluate(typed: Typed, arguments: Mapping[str, object], prefix: str) -> tuple[
+        list[str], list[str]]:
+    """Statements that evaluate `typed`, and the names of its results."""
+    results = [f"{prefix}r{k}" for k in range(len(typed.results))]
+    return printed(typed, arguments, results, prefix), results
+
+
+def printed(typed: Typed, arguments: Mapping[str, object], results: Sequence[str],
+            prefix: str) -> list[str]:
+    """Statements that evaluate `typed` into the names `results`."""
+    return statements(flattened(typed), arguments, results,  # type: ignore[arg-type]
+                      prefix=prefix, calls=CALLS)
+
+
+def offsets(out: Source, index: str, extents: Sequence[str],
+            operands: Sequence[Operand], first: int, prefix: str, *,
+            inner: str | None = None) -> dict[int, str]:
+    """The element offset of each operand at a flat C-order index.
+
+    Parameters
+    ----------
+    index
+        Text of a flat index over `extents`.
+    extents
+        Names of the extents, outermost first.
+    first
+        The number of the first of these loops, as strides count them.
+    prefix
+        Makes names unique.
+    inner
+        Text of the innermost coordinate's multiplier (elements per step), if not 1.
+    """
+    if not extents:
+        return {operand.at: "i64(0)" for operand in operands}
+    rest, places = index, []
+    for loop in range(len(extents) - 1, 0, -1):
+        out(f"{prefix}q{loop} = divide({rest}, {extents[loop]})",
+            f"{prefix}c{loop} = {rest} - {prefix}q{loop}*{extents[loop]}")
+        places.append((loop, f"{prefix}c{loop}"))
+        rest = f"{prefix}q{loop}"
+    places.append((0, rest))
+    found = {}
+    for operand in operands:
+        terms = []
+        for loop, place in reversed(places):
+            innermost = loop == len(extents) - 1
+            if innermost and operand.code == "0":
+                continue
+            scaled = f"({place})*{inner}" if innermost and inner else place
+            terms.append(scaled if innermost and operand.code == "1"
+                         else f"({scaled})*{operand.stride(first + loop)}")
+        found[operand.at] = " + ".join(terms) or "i64(0)"
+    return found
