@@ -96,9 +96,9 @@ def merge(a, ia, b, ib):
 """
 _PROD = """
 def cotangent(m, value, zeros, nonzero, g, gz, gn):
-    if zeros == 0:
-        return g * nonzero / m
-    return g * nonzero if zeros == 1 and m == 0 else 0.0
+    if m != 0:
+        return (g * value + gn * nonzero) / m
+    return g * nonzero if zeros == 1 else 0.0
 """
 _LOGSUMEXP = """
 def merge(a, sa, b, sb):
@@ -110,7 +110,7 @@ def merge(a, sa, b, sb):
 #: For functions of ``top + log(total)`` only, whose parts' cotangents agree.
 _SOFTMAX = """
 def cotangent(m, top, total, g, gt):
-    return gt if m == top else gt * exp(m - top)
+    return gt if m == top and (m == inf or m == -inf) else gt * exp(m - top)
 """
 _WELFORD = """
 def merge(na, a, ma, nb, b, mb):
