@@ -8,8 +8,8 @@ from typing import Any
 
 from .arrays import describe, is_array
 from .errors import KernelTypeError, TapeError
-from .graph import Node, grad_mode
-from .nodes import SpecNode
+from .graph import Pass, grad_mode
+from .nodes import SpecNode, is_floating, is_number
 from .specs import Spec
 from .tape import PLAIN, apply
 from .variable import Variable
@@ -24,8 +24,8 @@ def apply_torch(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
     Returns
     -------
     tuple of torch.Tensor
-        With a ``grad_fn``, whose backward runs the spec's pullback, once: a second
-        derivative through it is an error.
+        With a ``grad_fn`` whose backward runs the spec's pullback, and which can be
+        differentiated again.
 
     Raises
     ------
@@ -49,43 +49,59 @@ def apply_torch(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
             raise KernelTypeError(
                 f"{name} is a {type(x).__name__} beside a tensor that requires grad; "
                 "expected tensors only: use torch.asarray")
-    return tuple(_function().apply(spec, options, *inputs))
+    results = _function().apply(spec, options, *inputs)
+    return results[:len(spec.out_shapes(tuple(
+        () if is_number(x) else tuple(x.shape) for x in inputs)))]
+
+
+#: On tensors: where PyTorch's backward is itself differentiated, operations find that
+#: their inputs require grad, and come back to `apply_torch`.
+TENSORS = Pass(apply, lambda data, edge: data, True)
 
 
 @cache
 def _function() -> Any:
     """The autograd function; made when a tensor is there, and so PyTorch is, too."""
     import torch
-    from torch.autograd.function import once_differentiable
 
     class Operation(torch.autograd.Function):
-        """Any spec."""
+        """Any spec; the state that its pullback reads is among the results."""
 
         @staticmethod
         def forward(ctx: Any, spec: Spec, options: dict[str, Any], *inputs: Any) -> Any:
             ctx.set_materialize_grads(False)
             with grad_mode(True):
                 made = apply(spec, [_lifted(x) for x in inputs], **options)
-            results = tuple(v.data for v in made)
-            ctx.mark_non_differentiable(
-                *(v.data for v in made if not v.requires_grad))
-            ctx.node = next((v.edge[0] for v in made if v.edge is not None), None)
-            ctx.save_for_backward(*_handed_over(ctx.node, inputs))
-            return results
+            node = next((v.edge[0] for v in made if v.edge is not None), None)
+            results = {k: v.data for k, v in enumerate(made)}
+            tracked = [v.requires_grad for v in made]
+            if isinstance(node, SpecNode):
+                state = {k: saved.data for k, saved in node.saved_outputs.items()
+                         if k >= len(made)}
+                results |= state
+                tracked += [is_floating(node.results[k]) for k in state]
+                ctx.save_for_backward(*_handed_over(node, inputs))
+            ctx.node, ctx.places = node, tuple(results)
+            ctx.mark_non_differentiable(*(r for r, t in zip(
+                results.values(), tracked, strict=True) if not t))
+            return tuple(results.values())
 
         @staticmethod
-        @once_differentiable
         def backward(ctx: Any, *cotangents: Any) -> Any:
             node = ctx.node
-            present = [*cotangents, *(None,) * (node.outputs - len(cotangents))]
+            present = [None] * node.outputs
+            for place, cotangent in zip(ctx.places, cotangents, strict=True):
+                present[place] = cotangent
             if all(c is None for c in present):
                 return (None, None, *(None for _ in node.edges))
+            again = torch.is_grad_enabled()
             slots = node.arrays()
             for saved, tensor in zip(slots, ctx.saved_tensors, strict=True):
-                saved.data = tensor.detach()
+                saved.data = tensor if again else tensor.detach()
             try:
                 needs = [edge is not None for edge in node.edges]
-                return (None, None, *node.pull(present, needs, PLAIN))
+                mode = TENSORS if again else PLAIN
+                return (None, None, *node.pull(present, needs, mode))
             finally:
                 for saved in slots:
                     saved.data = None
@@ -100,10 +116,8 @@ def _lifted(x: Any) -> Any:
     return Variable(x.detach(), requires_grad=True) if x.requires_grad else x.detach()
 
 
-def _handed_over(node: Node | None, inputs: Sequence[Any]) -> list[Any]:
+def _handed_over(node: SpecNode, inputs: Sequence[Any]) -> list[Any]:
     """What the node keeps, given to PyTorch, which frees it and sees it change."""
-    if not isinstance(node, SpecNode):
-        return []
     own = {id(saved): inputs[k] for k, saved in node.saved_inputs.items()}
     tensors = [own.get(id(saved), saved.data) for saved in node.arrays()]
     for saved in node.arrays():

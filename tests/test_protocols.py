@@ -1,0 +1,133 @@
+"""NumPy's functions, and the scalar vocabulary, on Variables."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nbfused as nf
+from nbfused.errors import KernelTypeError
+
+A = np.random.default_rng(3).uniform(0.5, 2.0, (3, 4))
+
+
+def leaf(x=A):
+    return nf.Variable(x, requires_grad=True)
+
+
+@pytest.mark.parametrize("ufunc", [np.exp, np.log, np.sqrt, np.tanh, np.negative,
+                                   np.absolute, np.square, np.sin])
+def test_ufuncs_of_one_argument(ufunc):
+    w = leaf()
+    y = ufunc(w)
+    assert y.grad_fn is not None
+    np.testing.assert_allclose(y.to_numpy(), ufunc(A), rtol=1e-12)
+
+
+def test_ufuncs_carry_the_gradient():
+    w = leaf()
+    np.exp(w).sum().backward()
+    np.testing.assert_allclose(w.grad, np.exp(A), rtol=1e-12)
+
+
+@pytest.mark.parametrize("ufunc", [np.add, np.subtract, np.multiply, np.divide,
+                                   np.maximum, np.power, np.less])
+def test_ufuncs_of_two_arguments_take_arrays_on_the_left(ufunc):
+    y = ufunc(A[0], leaf())
+    assert isinstance(y, nf.Variable)
+    np.testing.assert_allclose(y.to_numpy(), ufunc(A[0], A), rtol=1e-12)
+
+
+def test_an_array_on_the_left_of_an_operator_gives_a_variable():
+    assert isinstance(A * leaf(), nf.Variable)
+    assert isinstance(A[0, 0] * leaf(), nf.Variable)  # a NumPy scalar
+
+
+@pytest.mark.parametrize("ufunc", [np.add, np.multiply, np.maximum, np.minimum])
+def test_reduce_has_numpys_default_axis(ufunc):
+    np.testing.assert_allclose(ufunc.reduce(leaf()).to_numpy(), ufunc.reduce(A))
+    np.testing.assert_allclose(
+        ufunc.reduce(leaf(), axis=1, keepdims=True).to_numpy(),
+        ufunc.reduce(A, axis=1, keepdims=True))
+
+
+@pytest.mark.parametrize("call", [
+    lambda w: np.add.accumulate(w), lambda w: np.subtract.reduce(w),
+    lambda w: np.modf(w), lambda w: np.add(w, 1, where=A > 1),
+    lambda w: np.add.outer(w, w), lambda w: np.add(w, object())],
+    ids=["accumulate", "reduce", "unknown", "where", "outer", "object"])
+def test_what_there_is_no_op_for_raises(call):
+    with pytest.raises(TypeError):
+        call(leaf())
+
+
+def test_out_is_refused_before_it_is_written():
+    out = np.zeros_like(A)
+    with pytest.raises(KernelTypeError, match="out"):
+        np.exp(leaf(), out=out)
+    assert not out.any()
+
+
+def test_conversion_is_refused():
+    with pytest.raises(TypeError, match=r"use \.to_numpy\(\)"):
+        np.asarray(leaf())
+    with pytest.raises(TypeError, match=r"use \.to_numpy\(\)"):
+        np.array([leaf()])
+
+
+FUNCTIONS = {
+    "sum": lambda x: np.sum(x, axis=1, keepdims=True),
+    "prod": lambda x: np.prod(x, 0),
+    "mean": lambda x: np.mean(x),
+    "max": lambda x: np.max(x, axis=0),
+    "min": lambda x: np.min(x, axis=-1),
+    "argmax": lambda x: np.argmax(x, axis=1),
+    "argmin": lambda x: np.argmin(x),
+    "var": lambda x: np.var(x, axis=1, ddof=1),
+    "std": lambda x: np.std(x),
+    "where": lambda x: np.where(A > 1, x, 0.0),
+    "reshape": lambda x: np.reshape(x, (2, 6)),
+    "ravel": lambda x: np.ravel(x),
+    "transpose": lambda x: np.transpose(x, (1, 0)),
+    "broadcast_to": lambda x: np.broadcast_to(x, (2, 3, 4)),
+    "concatenate": lambda x: np.concatenate([x, A], axis=1),
+    "stack": lambda x: np.stack([x, x], axis=1),
+    "squeeze": lambda x: np.squeeze(x[:, None]),
+    "clip": lambda x: np.clip(x, 0.7, 1.2),
+    "clip-by-name": lambda x: np.clip(x, min=0.7),
+    "astype": lambda x: np.astype(x, "float32"),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions(name):
+    y = FUNCTIONS[name](leaf())
+    assert isinstance(y, nf.Variable)
+    assert y.dtype == FUNCTIONS[name](A).dtype
+    np.testing.assert_allclose(y.to_numpy(), FUNCTIONS[name](A), rtol=1e-12)
+
+
+def test_functions_take():
+    index = np.array([1, 1, 0])
+    np.testing.assert_array_equal(np.take(leaf(), index, axis=0).to_numpy(), A[index])
+    np.testing.assert_array_equal(np.take(leaf(), index).to_numpy(), A.ravel()[index])
+
+
+def test_functions_ask_for_the_shape():
+    assert np.shape(leaf()) == (3, 4)
+    assert np.ndim(leaf()) == 2
+    assert np.size(leaf()) == 12
+
+
+def test_functions_without_an_op_raise():
+    with pytest.raises(TypeError, match="no implementation"):
+        np.linalg.svd(leaf())
+
+
+def test_the_scalar_vocabulary_works_on_all_elements():
+    w = leaf()
+    y = nf.sigmoid(w)
+    s = 1 / (1 + np.exp(-A))
+    np.testing.assert_allclose(y.to_numpy(), s, rtol=1e-12)
+    y.sum().backward()
+    np.testing.assert_allclose(w.grad, s * (1 - s), rtol=1e-12)

@@ -1,0 +1,113 @@
+"""Saved arrays that change before the backward pass."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+
+import nbfused as nf
+from nbfused import versions
+from nbfused.errors import InplaceModificationError
+from nbfused.versions import Saved, note_write
+
+
+def squared():
+    x = nf.Variable(np.array([1.0, 2.0, 3.0]), requires_grad=True)
+    return x, nf.ops.square(x)
+
+
+def test_an_update_in_place_is_seen():
+    x, y = squared()
+    with nf.no_grad():
+        x += 1.0
+    with pytest.raises(InplaceModificationError, match=r"'x' of square"):
+        y.sum().backward()
+    assert x.grad is None
+
+
+def test_a_write_to_the_array_behind_it_is_seen():
+    x, y = squared()
+    nf.ops.exp(np.zeros(3), out=x.data)
+    with pytest.raises(InplaceModificationError):
+        y.sum().backward()
+
+
+def test_a_write_to_a_part_is_seen():
+    x, y = squared()
+    nf.ops.exp(np.zeros(1), out=x.data[1:2])
+    with pytest.raises(InplaceModificationError):
+        y.sum().backward()
+
+
+def test_a_saved_result_is_watched_too():
+    x = nf.Variable(np.ones(3), requires_grad=True)
+    y = nf.ops.exp(x)
+    nf.ops.negative(y.data, out=y.data)
+    with pytest.raises(InplaceModificationError, match="result of exp"):
+        y.sum().backward()
+
+
+def test_an_optimizer_step_is_a_write():
+    x, y = squared()
+    nf.ops.sgd_step(x, np.ones(3), lr=0.1)
+    with pytest.raises(InplaceModificationError):
+        y.sum().backward()
+
+
+def test_writes_elsewhere_do_not_matter():
+    x, y = squared()
+    other = np.zeros(3)
+    nf.ops.exp(other, out=other)
+    y.sum().backward()
+    np.testing.assert_array_equal(x.grad, [2.0, 4.0, 6.0])
+
+
+def test_what_the_derivative_does_not_read_may_change():
+    x = nf.Variable(np.ones(3), requires_grad=True)
+    y = (x + np.ones(3)) * 2.0
+    with nf.no_grad():
+        x += 5.0
+    y.sum().backward()
+    np.testing.assert_array_equal(x.grad, [2.0, 2.0, 2.0])
+
+
+def test_after_the_backward_everything_may_change():
+    x, y = squared()
+    y.sum().backward()
+    with nf.no_grad():
+        x -= x.grad
+    np.testing.assert_array_equal(x.data, [-1.0, -2.0, -3.0])
+
+
+def test_other_changes_are_seen_in_debug_mode():
+    with nf.config.override(debug=True):
+        x, y = squared()
+        x.data[0] = 7.0
+        with pytest.raises(InplaceModificationError):
+            y.sum().backward()
+        x, y = squared()
+        y.sum().backward()
+    np.testing.assert_array_equal(x.grad, [2.0, 4.0, 6.0])
+
+
+def test_nothing_is_watched_when_the_graph_is_gone():
+    gc.collect()
+    before = len(versions._WATCHED)
+    _, y = squared()
+    assert len(versions._WATCHED) > before
+    y.sum().backward()
+    del y
+    gc.collect()
+    assert len(versions._WATCHED) == before
+
+
+def test_neighbours_in_memory_are_told_apart():
+    block = np.zeros(8)
+    left = Saved(block[:4], "left")
+    note_write([block[4:], None])
+    assert left.load() is left.data
+    note_write([block[3:]])
+    with pytest.raises(InplaceModificationError, match="left"):
+        left.load()
