@@ -32,6 +32,11 @@ _ON_BOOLS = {
     "invert": "logical_not",
 }
 COMPARISONS = {"lt": "gt", "le": "ge", "gt": "lt", "ge": "le", "eq": "eq", "ne": "ne"}
+#: NumPy or the printers have these for real numbers only.
+_REAL = frozenset({
+    "max", "min", "exp2", "expm1", "log2", "log1p", "rint", "sign", "rsqrt", "erf",
+    "erfc", "lgamma",
+})
 _PREDICATES = {"isnan": False, "isinf": False, "isfinite": True}
 
 
@@ -72,6 +77,8 @@ class Operations(Values):
             targets = (BOOL,)*len(args)
         values = self.coerce_all(args, targets)
         kind = self.compute(targets[0]).kind
+        if op in _REAL and kind == "c":
+            raise self.error(f"{op} does not take complex numbers; take .real or .imag")
         if op in _PREDICATES and kind in "biu":
             return self.bind(result, (literal(_PREDICATES[op]), Weak("bool")))
         if _passes(op, kind):

@@ -109,7 +109,7 @@ def sine(x: Any) -> Any:
     quadrant, r = _reduced(x)
     s, c = _waves(r)
     y = select((quadrant & 1) == 0, s, c)
-    return select((quadrant & 2) == 0, y, -y)
+    return select(x == 0.0, x, select((quadrant & 2) == 0, y, -y))  # keeps -0
 
 
 def cosine(x: Any) -> Any:
@@ -124,4 +124,4 @@ def tangent(x: Any) -> Any:
     """The tangent of a float32."""
     quadrant, r = _reduced(x)
     s, c = _waves(r)
-    return select((quadrant & 1) == 0, s/c, -c/s)
+    return select(x == 0.0, x, select((quadrant & 1) == 0, s/c, -c/s))

@@ -94,6 +94,25 @@ def test_binary(op, dtype):
     assert_equal(op, found[op][0], evaluate(typed(op, dtype), *args)[0])
 
 
+@pytest.mark.parametrize("op", [op for op in OPS if op != "philox" and
+                                takes(op, "complex128")])
+@pytest.mark.parametrize("dtype", ["complex64", "complex128"])
+def test_complex(op, dtype):
+    rng = np.random.default_rng(1)
+    args = [(rng.normal(size=20) + 1j*rng.normal(size=20)).astype(dtype)
+            for _ in range(OPS[op].arity)]
+    t = typed(op, dtype)
+    (got,) = compiled({op: t}, [a.dtype for a in args])(*args)[op]
+    (expected,) = evaluate(t, *args)
+    assert got.dtype == expected.dtype
+    np.testing.assert_allclose(got, expected, rtol=20*np.finfo(dtype).eps)
+
+
+@pytest.mark.parametrize("op", ["max", "lt", "floor", "erf", "relu", "gelu_erf"])
+def test_operations_without_complex_operands(op):
+    assert not takes(op, "complex64")
+
+
 def scalar(pyfunc, *types):
     return specialize(parse(pyfunc), tuple(
         t if isinstance(t, Weak) else np.dtype(t) for t in types))
