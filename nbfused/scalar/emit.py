@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .build import Builder
@@ -34,12 +34,16 @@ _FOLDS: dict[str, Callable[..., Any]] = {
 }
 
 
-def fold(op: str, args: tuple[Value, ...]) -> Literal | None:
+_CASTS: dict[str, Callable[..., Any]] = {"int": int, "float": float, "bool": bool}
+
+
+def fold(op: str, args: tuple[Value, ...], attr: str | None = None) -> Literal | None:
     """The number that Python computes, where all `args` are numbers and it does."""
-    if op not in _FOLDS or not all(isinstance(a, Literal) for a in args):
+    compute = _CASTS.get(attr or "") if op == "cast" else _FOLDS.get(op)
+    if compute is None or not all(isinstance(a, Literal) for a in args):
         return None
     try:
-        number = _FOLDS[op](*(a.value for a in args if isinstance(a, Literal)))
+        number = compute(*(a.value for a in args if isinstance(a, Literal)))
     except (ArithmeticError, ValueError, TypeError):
         return None
     return literal(number) if type(number) in (bool, int, float, complex) else None
@@ -48,14 +52,14 @@ def fold(op: str, args: tuple[Value, ...]) -> Literal | None:
 class Emitter(Builder):
     """What the parser and the tracer write with."""
 
-    def __init__(self, taken: Any = ()) -> None:
+    def __init__(self, taken: Iterable[str] = ()) -> None:
         super().__init__(taken)
         self._booleans: set[str] = set()
 
     def emit(self, op: str, *args: Value, stem: str = "t",
              attr: str | None = None) -> Value:
         """``op(*args)``: its result, which is a number if Python can tell it now."""
-        number = None if attr else fold(op, args)
+        number = fold(op, args, attr)
         if number is not None:
             return number
         name = self.let(op, *args, stem=stem, attr=attr)
@@ -67,7 +71,7 @@ class Emitter(Builder):
         """Say that `name` is a bool."""
         self._booleans.add(name)
 
-    def note(self, s: Statement) -> None:
+    def _note(self, s: Statement) -> None:
         """Remember which results of `s` are bools for certain."""
         if isinstance(s, Let) and (s.op in _BOOLEAN or s.attr == "bool"):
             self._booleans.update(s.results)
@@ -87,11 +91,18 @@ class Emitter(Builder):
             return literal(bool(value.value))
         return value if self.is_bool(value) else self.emit("cast", value, attr="bool")
 
+    def branch(self, condition: Value, then: Block, orelse: Block,
+               stems: Sequence[str]) -> tuple[str, ...]:
+        """An If, with a result for each stem."""
+        results = super().branch(condition, then, orelse, stems)
+        self._note(self.statements[-1])
+        return results
+
     def call(self, function: Function, *args: Value) -> tuple[Value, ...]:
         """The results of `function` at `args`; its body is copied here."""
         before = len(self.statements)
         results = super().call(function, *args)
         copied = Block(tuple(self.statements[before:]), ())
         for s in reversed(list(walk(copied))):  # inner before outer
-            self.note(s)
+            self._note(s)
         return results

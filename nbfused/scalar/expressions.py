@@ -3,34 +3,18 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from functools import partial
 from types import FunctionType
 from typing import Any
 
-from ..errors import ScalarSyntaxError
+from .branches import Branches, Values, leaves
 from .emit import Emitter
-from .ir import (
-    EFFECTS,
-    Block,
-    For,
-    Function,
-    If,
-    Let,
-    Statement,
-    Value,
-    While,
-    literal,
-    walk,
-)
-from .ir import Literal as Number
+from .ir import Function, Literal, Value, literal
 from .resolve import Operation, apply, freeze, function_of, operation, signature
 from .source import Source
 
-__all__ = ["ALLOWED", "Expressions", "Values", "fill", "leaves", "words"]
-
-#: A value, or a tuple of them.
-Values = Any
+__all__ = ["ALLOWED", "Expressions", "words"]
 
 ALLOWED = ("Allowed are arithmetic, comparisons, and/or/not, if and else, for over "
            "range(...), while, assignments to names, tuples, return, and calls of "
@@ -51,21 +35,7 @@ _COMPARISON: Mapping[type[ast.cmpop], str] = {
 _PARTS = {"real": "real", "imag": "imag"}
 
 
-def leaves(values: Values) -> list[Value]:
-    """The single values in a tree of tuples, from left to right."""
-    if not isinstance(values, tuple):
-        return [values]
-    return [leaf for v in values for leaf in leaves(v)]
-
-
-def _guarded(body: Sequence[Statement]) -> bool:
-    """Whether `body` must not run where Python would not run it."""
-    return any(isinstance(s, (For, While)) or (isinstance(s, Let) and
-               (s.op == "load" or s.op in EFFECTS))
-               for s in walk(Block(tuple(body), ())))
-
-
-class Expressions:
+class Expressions(Branches):
     """Turns expressions into statements of `emitter`.
 
     Parameters
@@ -82,24 +52,9 @@ class Expressions:
 
     def __init__(self, source: Source, emitter: Emitter, outside: Mapping[str, Any],
                  parse: Callable[[FunctionType], Function]) -> None:
-        self.source, self.emitter = source, emitter
+        super().__init__(source, emitter)
         self.outside, self.parse = outside, parse
-        self.env: dict[str, Values] = {}
         self.assigned: set[str] = set()
-
-    def error(self, where: ast.AST, message: str) -> ScalarSyntaxError:
-        """An error at a node."""
-        return self.source.error(where, message)
-
-    @contextmanager
-    def branch(self):  # type: ignore[no-untyped-def]
-        """Statements and assignments of a region, kept apart from the outer ones."""
-        outer, self.env = self.env, dict(self.env)
-        try:
-            with self.emitter.region() as body:
-                yield body, self.env
-        finally:
-            self.env = outer
 
     def values(self, node: ast.expr, stem: str = "t") -> Values:
         """The value of `node`, or a tuple."""
@@ -123,11 +78,13 @@ class Expressions:
         return self.emitter.truth(self.value(node))
 
     def constant(self, node: ast.Constant, stem: str) -> Values:
+        """A number in the source."""
         if type(node.value) not in (bool, int, float, complex):
             raise self.error(node, f"{node.value!r} is not a number. {ALLOWED}")
         return literal(node.value)  # type: ignore[arg-type]
 
     def name(self, node: ast.Name, stem: str) -> Values:
+        """A variable, or a number from outside."""
         if node.id in self.env:
             return self.env[node.id]
         if node.id in self.assigned:
@@ -164,6 +121,7 @@ class Expressions:
             raise self.error(node, f"name {node.id!r} is not defined") from None
 
     def attribute(self, node: ast.Attribute, stem: str) -> Values:
+        """A number from outside by its dotted name, or a part of a complex number."""
         root: ast.expr = node
         while isinstance(root, ast.Attribute):
             root = root.value
@@ -175,9 +133,11 @@ class Expressions:
         return self.emitter.emit(node.attr, self.value(node.value), stem=stem)
 
     def packed(self, node: ast.Tuple, stem: str) -> Values:
+        """A tuple."""
         return tuple(self.values(e) for e in node.elts)
 
     def binary(self, node: ast.BinOp, stem: str) -> Values:
+        """An operator with two operands."""
         op = _BINARY.get(type(node.op))
         if op is None:
             raise self.error(node, f"the operator {words(node.op)} is not part of the "
@@ -186,6 +146,7 @@ class Expressions:
         return apply(self.emitter, Operation(op), args, stem=stem)
 
     def unary(self, node: ast.UnaryOp, stem: str) -> Values:
+        """A sign, ``~`` or ``not``."""
         if isinstance(node.op, ast.Not):
             return self.emitter.emit("logical_not", self.condition(node.operand),
                                      stem=stem)
@@ -216,36 +177,16 @@ class Expressions:
         return found
 
     def boolean(self, node: ast.BoolOp, stem: str) -> Values:
+        """``and`` and ``or``: an operand, as in Python."""
         found = self.value(node.values[0])
         for other in node.values[1:]:
-            found = self.both(node.op, found, lambda other=other: self.value(other))
+            found = self.both(node.op, found, partial(self.value, other))
         return found
 
-    def both(self, op: ast.boolop, first: Value, second: Callable[[], Value]) -> Value:
-        """``first and second()``, or ``or``; branches only where it must."""
-        truth = self.emitter.truth(first)
-        if isinstance(truth, Number):
-            return second() if truth.value is isinstance(op, ast.And) else first
-        with self.emitter.region() as body:
-            other = second()
-        if _guarded(body):
-            return self.choose(op, truth, Block(tuple(body), (other,)), first)
-        self.emitter.statements.extend(body)
-        if self.emitter.is_bool(first) and self.emitter.is_bool(other):
-            name = "logical_and" if isinstance(op, ast.And) else "logical_or"
-            return self.emitter.emit(name, first, other)
-        pair = (other, first) if isinstance(op, ast.And) else (first, other)
-        return self.emitter.emit("select", truth, *pair)
-
-    def choose(self, op: ast.boolop, truth: Value, run: Block, first: Value) -> Value:
-        """Run the second operand of ``and`` or ``or`` only where Python does."""
-        skip = Block((), (first,))
-        blocks = (run, skip) if isinstance(op, ast.And) else (skip, run)
-        return self.emitter.branch(truth, *blocks, ("t",))[0]
-
     def ternary(self, node: ast.IfExp, stem: str) -> Values:
+        """``a if c else b``: a branch."""
         truth = self.condition(node.test)
-        if isinstance(truth, Number):
+        if isinstance(truth, Literal):
             return self.values(node.body if truth.value else node.orelse, stem)
         with self.branch() as (then, _):
             a = self.values(node.body)
@@ -254,53 +195,14 @@ class Expressions:
         (merged,) = self.merge(node, truth, (then, orelse), {stem: (a, b)})
         return merged
 
-    def merge(self, node: ast.AST, truth: Value,
-              bodies: tuple[list[Statement], list[Statement]],
-              pairs: Mapping[str, tuple[Values, Values]]) -> list[Values]:
-        """An If whose branches are `bodies`; the pairs by name, each made one."""
-        then: list[Value] = []
-        orelse: list[Value] = []
-        stems: list[str] = []
-        shapes = [self._pair(node, name, a, b, then, orelse, stems)
-                  for name, (a, b) in pairs.items()]
-        results: Sequence[str] = ()
-        if stems or any(_guarded(b) for b in bodies):
-            results = self.emitter.branch(
-                truth, Block(tuple(bodies[0]), tuple(then)),
-                Block(tuple(bodies[1]), tuple(orelse)), stems)
-        if results:
-            statement = self.emitter.statements[-1]
-            assert isinstance(statement, If)
-            self.emitter.note(statement)
-        return [fill(shape, results) for shape in shapes]
-
-    def _pair(self, node: ast.AST, name: str, a: Values, b: Values, then: list[Value],
-              orelse: list[Value], stems: list[str]) -> Values:
-        """Where the merged value is found: a value, or the number of a result."""
-        if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
-            return tuple(self._pair(node, name, x, y, then, orelse, stems)
-                         for x, y in zip(a, b, strict=True))
-        if isinstance(a, tuple) or isinstance(b, tuple):
-            raise self.error(node, self.mismatch(name, a, b))
-        if a == b:
-            return a
-        then.append(a)
-        orelse.append(b)
-        stems.append(name)
-        return len(stems) - 1
-
-    def mismatch(self, name: str, a: Values, b: Values) -> str:
-        """What to say of two branches that give values of different shape."""
-        return (f"the branches give {name!r} as {_shape(a)} and as {_shape(b)}; "
-                "make them the same")
-
     def subscript(self, node: ast.Subscript, stem: str) -> Values:
+        """An element of a raw array, or a part of a tuple."""
         if isinstance(node.slice, ast.Slice):
             raise self.error(node, "slices are not part of the scalar language; index "
                                    "with as many integers as the array has axes")
         whole, index = self.values(node.value), self.values(node.slice)
         if not isinstance(whole, tuple):
-            if isinstance(whole, Number):
+            if isinstance(whole, Literal):
                 raise self.error(node, "a number cannot be indexed")
             return self.emitter.emit("load", whole, *leaves(index), stem=stem)
         try:
@@ -310,6 +212,7 @@ class Expressions:
                                    "literal in its range") from None
 
     def call(self, node: ast.Call, stem: str) -> Values:
+        """An operation, or a scalar function copied in."""
         target = self.resolved(node.func)
         args, keywords = self.arguments(node)
         op = operation(target)
@@ -350,19 +253,6 @@ class Expressions:
             return act()
         except TypeError as error:
             raise self.error(node, f"{ast.unparse(node.func)}(): {error}") from None
-
-
-def fill(shape: Values, results: Sequence[Value]) -> Values:
-    """`shape` with every integer replaced by the result of that number."""
-    if isinstance(shape, tuple):
-        return tuple(fill(s, results) for s in shape)
-    return results[shape] if isinstance(shape, int) else shape
-
-
-def _shape(values: Values) -> str:
-    if not isinstance(values, tuple):
-        return "one number"
-    return f"a tuple of {len(values)}" if values else "nothing"
 
 
 def words(node: ast.AST) -> str:

@@ -20,6 +20,8 @@ RESULT, RETURNED = ".result", ".returned"
 #: Statements written out at most: what follows a branch that may jump is copied.
 LIMIT = 5000
 
+_JUMPS = (ast.Return, ast.Break, ast.Continue)
+
 Node = TypeVar("Node", bound=ast.AST)
 
 
@@ -111,9 +113,9 @@ class _Normaliser:
         for k, s in enumerate(body):
             self._count()
             rest = body[k + 1:]
-            if isinstance(s, (ast.Return, ast.Break, ast.Continue)):
+            if isinstance(s, _JUMPS):
                 return out + self.jump(s, leave, inside)
-            if isinstance(s, ast.If) and _jumps(s, (ast.Return, ast.Break, ast.Continue)):
+            if isinstance(s, ast.If) and _jumps(s, _JUMPS):
                 return [*out, self.branch(s, rest, leave, inside)]
             if isinstance(s, (ast.For, ast.While)):
                 out += self.loop(s)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
-from .expressions import ALLOWED, Expressions, Values, fill, leaves
-from .ir import Block, For, Statement, Value, While, literal
-from .ir import Literal as Number
+from .branches import Values, fill, leaves
+from .expressions import ALLOWED, Expressions
+from .ir import Block, For, Literal, Statement, Value, While, literal
 from .jumps import RESULT, Loop, assigned
 
 __all__ = ["UNSET", "Loops"]
@@ -115,12 +116,13 @@ class Loops(Expressions):
     def results(self, carried: _Carried) -> tuple[str, ...]:
         """Fresh names for what leaves the loop."""
         table = fill(tuple(carried.shapes), carried.params)
-        stems = [n for n, v in zip(carried.names, table, strict=True) for _ in leaves(v)]
+        stems = [name for name, values in zip(carried.names, table, strict=True)
+                 for _ in leaves(values)]
         return tuple(self.emitter.fresh(s) for s in stems)
 
     def count(self, node: ast.For) -> tuple[Value, Value, Value]:
         """How often a ``for`` runs, where it starts and its step."""
-        start, stop, step = self.range(node)
+        start, stop, step = self.bounds(node)
         if step == literal(0):
             raise self.error(node, "the step of range() is 0")
         e = self.emitter
@@ -128,18 +130,19 @@ class Loops(Expressions):
             count = stop if start == literal(0) else e.emit("sub", stop, start)
         else:  # ceil((stop - start) / step) for a step of either sign
             count = e.emit("neg", e.emit("floordiv", e.emit("sub", start, stop), step))
-        if isinstance(count, Number):
+        if isinstance(count, Literal):
             return literal(max(0, int(count.text))), start, step
         return e.emit("max", count, literal(0), stem="count"), start, step
 
-    def range(self, node: ast.For) -> tuple[Value, Value, Value]:
+    def bounds(self, node: ast.For) -> tuple[Value, Value, Value]:
+        """Start, stop and step of ``range(...)``."""
         call = node.iter
         if not (isinstance(call, ast.Call) and self.resolved(call.func) is range):
             raise self.error(node, "a for loop goes over range(...) only")
         args, keywords = self.arguments(call)
         if keywords or not 1 <= len(args) <= 3:
             raise self.error(node, f"range() takes 1 to 3 integers, got {len(args)}")
-        if any(isinstance(a, Number) and a.kind not in ("int", "bool") for a in args):
+        if any(isinstance(a, Literal) and a.kind not in ("int", "bool") for a in args):
             raise self.error(node, "range() takes integers")
         args = (literal(0), *args) if len(args) == 1 else args
         return args[0], args[1], args[2] if len(args) == 3 else literal(1)
@@ -156,6 +159,7 @@ class Loops(Expressions):
         self.run(s.body)
 
     def for_loop(self, s: Loop, node: ast.For, carried: _Carried) -> tuple[str, ...]:
+        """A ``for`` that runs to its end."""
         count, start, step = self.count(node)
         index = self.emitter.fresh("index")
         with self.branch() as (body, _):
@@ -185,6 +189,7 @@ class Loops(Expressions):
 
     def while_loop(self, s: Loop, node: ast.While,
                    carried: _Carried) -> tuple[str, ...]:
+        """A ``while``, left early or not."""
         with self.branch() as (body, _):
             self.enter(s, carried)
             self.run(s.body)
@@ -194,16 +199,17 @@ class Loops(Expressions):
             go = self.going(s, lambda: self.condition(node.test))
         return self.add_while(test, go, body, carried)
 
-    def going(self, s: Loop, test) -> Value:  # type: ignore[no-untyped-def]
+    def going(self, s: Loop, test: Callable[[], Value]) -> Value:
         """Whether no flag is set and then ``test()``."""
-        found: Value = literal(True)
+        go: Value = literal(True)
         for flag in s.flags:
             unset = self.emitter.emit("logical_not", self.env[flag])
-            found = self.both(ast.And(), found, lambda unset=unset: unset)
-        return self.both(ast.And(), found, test)
+            go = self.both(ast.And(), go, partial(_same, unset))
+        return self.both(ast.And(), go, test)
 
     def add_while(self, test: list[Statement], go: Value, body: list[Statement],
                   carried: _Carried, *extra: str) -> tuple[str, ...]:
+        """Append a While; its results, `extra` ones last."""
         results = (*self.results(carried), *(self.emitter.fresh(x) for x in extra))
         self.add(While(results, tuple(carried.params), tuple(carried.inits),
                        Block(tuple(test), (go,)), _block(body, carried)))
@@ -216,3 +222,7 @@ class Loops(Expressions):
 
 def _block(body: list[Statement], carried: _Carried) -> Block:
     return Block(tuple(body), tuple(carried.yields))
+
+
+def _same(value: Value) -> Value:
+    return value

@@ -7,6 +7,7 @@ what they assign.  Calls are inlined.  The same source gives an equal `Function`
 from __future__ import annotations
 
 import ast
+import inspect
 import textwrap
 from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
@@ -14,17 +15,17 @@ from contextvars import ContextVar
 from types import CodeType
 from typing import Any
 
+from ..errors import KernelTypeError, ScalarSyntaxError
+from .branches import Values, leaves
 from .clean import clean
 from .emit import Emitter
-from .expressions import ALLOWED, Values, leaves, words
+from .expressions import ALLOWED, words
 from .ir import Block, Function, Literal
-from .ir import Literal as Number
 from .jumps import RESULT, Loop, TooManyPaths, assigned, normalise
 from .loops import UNSET, Loops
-from .resolve import Operation, Vocabulary, apply, function_of, operation, signature
+from .resolve import Operation, Vocabulary, apply, arity, function_of, operation
 from .source import Definition, Source, definition, namespace, parameters
 from .trace import trace
-from .vocabulary import OPS
 
 __all__ = ["parse", "parse_definition", "parse_expression"]
 
@@ -71,14 +72,13 @@ def parse_definition(text: str) -> Function:
 
 
 def parse_expression(text: str, params: Sequence[str]) -> Function:
-    """The scalar function of one expression; names are `params` and the vocabulary's."""
+    """The scalar function of one expression in `params` and the vocabulary."""
     return parse_definition(f"def expression({', '.join(params)}): return {text}")
 
 
 def _wrapper(op: Operation) -> Function:
     """A function that is one operation of its parameters."""
-    arity = OPS[op.op].arity if op.op in OPS else {"math_pow": 2, "clip": 3}.get(op.op, 1)
-    params = ("x", "y", "z")[:arity]
+    params = ("x", "y", "z", "w")[:arity(op.op)]
     emitter = Emitter(params)
     result = apply(emitter, op, params)
     return Function(op.attr or op.op, params,
@@ -90,7 +90,7 @@ def _parse(pyfunc: Any, environment: Mapping[str, Any]) -> Function:
     try:
         found = definition(pyfunc)
     except (OSError, TypeError):
-        return trace(pyfunc, list(signature(pyfunc).parameters))
+        return trace(pyfunc, _parameters(pyfunc))
     code, callers = pyfunc.__code__, _OPEN.get()
     if code in callers:
         raise found.source.error(found.node, f"{found.name} calls itself; recursion is "
@@ -106,6 +106,20 @@ def _parse(pyfunc: Any, environment: Mapping[str, Any]) -> Function:
         _OPEN.reset(token)
 
 
+def _parameters(pyfunc: Any) -> list[str]:
+    """The names of the parameters of what has no source."""
+    try:
+        found = inspect.signature(pyfunc).parameters.values()
+    except (TypeError, ValueError):
+        raise KernelTypeError(f"expected a function of numbers, got {pyfunc!r}; write "
+                              "one, or use a function of math, numpy or nbfused"
+                              ) from None
+    if any(p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD) for p in found):
+        raise ScalarSyntaxError(f"{pyfunc!r}: *args and **kwargs are not part of the "
+                                "scalar language; name the parameters")
+    return [p.name for p in found]
+
+
 def _is_value(target: Any) -> bool:
     if isinstance(target, tuple):
         return all(_is_value(t) for t in target)
@@ -119,8 +133,8 @@ def _lower(found: Definition, outside: Mapping[str, Any],
     taken = {v for v in leaves(tuple(values.values())) if isinstance(v, str)}
     body = _Body(found.source, Emitter((*params, *taken)), outside, parse)
     if node.args.vararg or node.args.kwarg:
-        raise body.error(node, "*args and **kwargs are not part of the scalar language; "
-                               "name the parameters")
+        raise body.error(node, "*args and **kwargs are not part of the scalar "
+                               "language; name the parameters")
     body.env.update(values)
     body.env.update({p: p for p in params})
     body.skipped = frozenset(values)
@@ -192,8 +206,8 @@ class _Body(Loops):
             raise self.error(target, _NO_STORE)
         names = target.elts
         if not isinstance(values, tuple) or len(values) != len(names):
-            got = f"a tuple of {len(values)}" if isinstance(values, tuple) else "a number"
-            raise self.error(target, f"cannot unpack {got} into {len(names)} names")
+            got = f"tuple of {len(values)}" if isinstance(values, tuple) else "number"
+            raise self.error(target, f"cannot unpack a {got} into {len(names)} names")
         for part, value in zip(names, values, strict=True):
             self.bind(part, value)
 
@@ -212,7 +226,7 @@ class _Body(Loops):
 
     def conditional(self, s: ast.If) -> None:
         truth = self.condition(s.test)
-        if isinstance(truth, Number):
+        if isinstance(truth, Literal):
             return self.run(s.body if truth.value else s.orelse)
         with self.branch() as (then, a):
             self.run(s.body)

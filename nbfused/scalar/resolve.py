@@ -16,8 +16,8 @@ from .emit import Emitter
 from .ir import EFFECTS, Function, Literal, Value, literal
 from .vocabulary import OPS
 
-__all__ = ["Operation", "Vocabulary", "apply", "freeze", "function_of", "operation",
-           "signature"]
+__all__ = ["Operation", "Vocabulary", "apply", "arity", "freeze", "function_of",
+           "operation", "signature"]
 
 #: The functions of the builtins, of `math` and of NumPy that have another name here.
 _BUILTINS = {"abs": "abs", "min": "min", "max": "max", "pow": "pow", "round": "rint"}
@@ -42,8 +42,9 @@ _CAST_NAMES = frozenset({
 
 _CONSTANTS = {"range": range, "inf": math.inf, "nan": math.nan, "pi": math.pi}
 
-#: The fewest operands of the operations on raw arrays.
-_RAW = {"load": 2, "atomic_add": 3}
+#: The operations on raw arrays take as many operands more as there are dimensions.
+_RAW = frozenset({"load", "atomic_add"})
+_ARITY = {"load": 2, "atomic_add": 3, "math_pow": 2, "clip": 3}
 
 
 @dataclass(frozen=True)
@@ -104,8 +105,9 @@ def _cast(target: type) -> Operation | None:
 def function_of(target: Any) -> Function | None:
     """The scalar function that `target` is or carries, if it does."""
     target = _carrier(target)
-    found = target if isinstance(target, Function) else getattr(target, "function", None)
-    return found if isinstance(found, Function) else None
+    if not isinstance(target, Function):
+        target = getattr(target, "function", None)
+    return target if isinstance(target, Function) else None
 
 
 def _carrier(target: Any) -> Any:
@@ -126,7 +128,7 @@ def signature(target: Any) -> inspect.Signature:
 
 
 def freeze(target: Any) -> Any:
-    """`target` as a number, or a tuple of numbers, of the language; None if it is not."""
+    """`target` as a number or a tuple of numbers of the language; else None."""
     if isinstance(target, Literal):
         return target
     if isinstance(target, np.generic):
@@ -158,12 +160,16 @@ def apply(emitter: Emitter, target: Operation, args: tuple[Value, ...], *,
     return emitter.emit(target.op, *args, stem=stem, attr=target.attr)
 
 
+def arity(op: str) -> int:
+    """How many operands an operation or form takes, at least."""
+    return OPS[op].arity if op in OPS else _ARITY.get(op, 1)
+
+
 def _check(op: str, count: int) -> None:
-    least = _RAW.get(op)
-    expected = least or (OPS[op].arity if op in OPS else 1)
-    if count < expected or (count > expected and least is None):
-        more = "at least " if least else ""
-        raise TypeError(f"{op} takes {more}{expected} argument(s), got {count}")
+    expected, more = arity(op), op in _RAW
+    if count < expected or (count > expected and not more):
+        raise TypeError(f"{op.removeprefix('math_')} takes {'at least ' * more}"
+                        f"{expected} argument(s), got {count}")
 
 
 Form = Callable[[Emitter, tuple[Value, ...], str], "Value | None"]
@@ -177,7 +183,7 @@ def _power(e: Emitter, args: tuple[Value, ...], stem: str) -> Value | None:
 
 
 def _math_power(e: Emitter, args: tuple[Value, ...], stem: str) -> Value | None:
-    _check("pow", len(args))
+    _check("math_pow", len(args))
     base = e.emit("cast", args[0], attr="float")
     return apply(e, Operation("pow"), (base, args[1]), stem=stem) or None
 
@@ -189,18 +195,13 @@ def _logarithm(e: Emitter, args: tuple[Value, ...], stem: str) -> Value | None:
 
 
 def _clip(e: Emitter, args: tuple[Value, ...], stem: str) -> Value:
-    _arguments("clip", 3, args)
+    _check("clip", len(args))
     return e.emit("min", e.emit("max", *args[:2]), args[2], stem=stem)
 
 
 def _fabs(e: Emitter, args: tuple[Value, ...], stem: str) -> Value:
-    _arguments("fabs", 1, args)
+    _check("fabs", len(args))
     return e.emit("abs", e.emit("cast", *args, attr="float"), stem=stem)
-
-
-def _arguments(name: str, expected: int, args: tuple[Value, ...]) -> None:
-    if len(args) != expected:
-        raise TypeError(f"{name} takes {expected} argument(s), got {len(args)}")
 
 
 def _folded(op: str) -> Form:

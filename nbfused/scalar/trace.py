@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import FrameType
 from typing import Any, NoReturn
 
 from ..errors import ScalarSyntaxError
@@ -15,17 +16,29 @@ from .resolve import Operation, apply, freeze, operation
 __all__ = ["Symbol", "trace"]
 
 _NO_BRANCH = ("the source of this function is not available, so it was run once on "
-              "symbols, and a symbol has no truth: control flow that depends on a value "
-              "needs the source. Define the function in a file, or use nf.where instead "
-              "of if, max() and min()")
+              "symbols, and a symbol is neither true nor false: control flow that "
+              "depends on a value needs the source. Define the function in a file, or "
+              "use nf.where instead of if, np.maximum instead of max, & instead of and")
 
 
-def _line() -> int:
-    """The line of the traced function that runs now, or 0."""
+def _frame() -> FrameType | None:
+    """Where the traced function is now."""
     frame = inspect.currentframe()
     while frame is not None and frame.f_globals.get("__name__") == __name__:
         frame = frame.f_back
+    return frame
+
+
+def _line() -> int:
+    frame = _frame()
     return frame.f_lineno if frame is not None else 0
+
+
+def _error(message: str) -> ScalarSyntaxError:
+    error, frame = ScalarSyntaxError(message), _frame()
+    if frame is not None:
+        error.filename, error.lineno = frame.f_code.co_filename, frame.f_lineno
+    return error
 
 
 class Symbol:
@@ -64,7 +77,8 @@ class Symbol:
             raise _error(f"np.{ufunc.__name__} is not part of the scalar language")
         return self.record(target, inputs)
 
-    def __array_function__(self, func: Any, types: Any, args: Any, keywords: Any) -> Any:
+    def __array_function__(self, func: Any, types: Any, args: Any,
+                           keywords: Any) -> Any:
         target = operation(func)
         if target is None or keywords:
             raise _error(f"np.{func.__name__} is not part of the scalar language")
@@ -140,17 +154,12 @@ def _define_operators() -> None:
 _define_operators()
 
 
-def _error(message: str) -> ScalarSyntaxError:
-    error = ScalarSyntaxError(message)
-    error.lineno = _line()
-    return error
-
-
 def _value(emitter: Emitter, target: Any) -> Value:
     """The value of what the traced function computed with."""
     if isinstance(target, Symbol):
         if target.emitter is not emitter:
-            raise _error("a value of another function is used here; pass it as argument")
+            raise _error("a value of another function is used here; pass it as an "
+                         "argument")
         return target.value
     number = freeze(target)
     if number is None or isinstance(number, tuple):
@@ -179,15 +188,20 @@ def trace(pyfunc: Callable[..., Any], parameters: Sequence[str]) -> Function:
         It branches on a value, or calls what cannot take a symbol.
     """
     emitter = Emitter(parameters)
-    symbols = [Symbol(emitter, p) for p in parameters]
-    result = pyfunc(*symbols)
+    result = _run(pyfunc, {p: Symbol(emitter, p) for p in parameters})
     results = result if isinstance(result, tuple) else (result,)
-    if result is None:
-        results = ()
-    yields = tuple(_value(emitter, r) for r in results)
+    yields = tuple(_value(emitter, r) for r in results if result is not None)
     name = getattr(pyfunc, "__name__", "function").replace("<lambda>", "lambda_")
     code = getattr(pyfunc, "__code__", None)
     return clean(Function(name, tuple(parameters),
                           Block(tuple(emitter.statements), yields),
                           getattr(code, "co_filename", ""),
                           getattr(code, "co_firstlineno", 0)))
+
+
+def _run(pyfunc: Callable[..., Any], arguments: Mapping[str, Symbol]) -> Any:
+    """Call `pyfunc` with its keyword-only parameters as such."""
+    kinds = inspect.signature(pyfunc).parameters
+    keywords = {n: v for n, v in arguments.items()
+                if n in kinds and kinds[n].kind is inspect.Parameter.KEYWORD_ONLY}
+    return pyfunc(*(v for n, v in arguments.items() if n not in keywords), **keywords)
