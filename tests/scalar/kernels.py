@@ -9,6 +9,7 @@ import numba
 import numpy as np
 
 from nbfused.scalar.ir import Block, Function, Let
+from nbfused.scalar.numba_text import Calls
 from nbfused.scalar.print_numba import NAMES, Raw, decode, statements
 from nbfused.scalar.promotion import compute_dtype
 from nbfused.scalar.types import Typed
@@ -28,7 +29,8 @@ def storage(dtype: np.dtype) -> np.dtype:
     return np.dtype(np.uint16) if compute_dtype(dtype) != dtype else dtype
 
 
-def source(functions: dict[str, Typed], params: Sequence[np.dtype]) -> str:
+def source(functions: dict[str, Typed], params: Sequence[np.dtype],
+           calls: Calls | None = None) -> str:
     """A kernel that calls `functions` on the same arguments at each element."""
     head = [f"x{k}" for k in range(len(params))]
     outs = [f"{name}_{k}" for name, typed in functions.items()
@@ -38,7 +40,8 @@ def source(functions: dict[str, Typed], params: Sequence[np.dtype]) -> str:
         arguments: dict[str, str | Raw] = {
             p: f"a{k}" for k, p in enumerate(typed.function.params)}
         results = [f"r_{name}_{k}" for k in range(len(typed.results))]
-        lines += statements(typed, arguments, results, prefix=f"{name}_")
+        lines += statements(typed, arguments, results, prefix=f"{name}_",
+                            calls=calls)
         lines += [f"{name}_{k}[i] = {r}" for k, r in enumerate(results)]
     body = "\n".join(f"        {line}" for line in lines)
     return (f"def kernel({', '.join([*head, *outs])}, n):\n"

@@ -8,11 +8,13 @@ import numpy as np
 import pytest
 
 from nbfused.scalar.differentiate import vjp
+from nbfused.scalar.interpret import evaluate
 from nbfused.scalar.parse import parse
 from nbfused.scalar.print_numba import CUDA_CALLS, NAMES, statements
-from nbfused.scalar.types import Typed, Weak, specialize
+from nbfused.scalar.types import Typed, Weak, compute_dtype, specialize
 from nbfused.scalar.vocabulary import OPS
-from tests.scalar.kernels import operation
+from tests.scalar.kernels import numbers, operation, pairs, source, storage
+from tests.scalar.test_print_numba import assert_equal, operations, typed
 
 cuda = pytest.importorskip("numba.cuda")
 
@@ -22,21 +24,21 @@ APART = {"real", "imag", "conj", "select", "powi", "philox", "and", "or", "xor",
 FLOATING = [op for op in OPS if op not in APART]
 
 
-def ptx(typed: Typed, dtype: str) -> str:
+def ptx(function: Typed, dtype: str) -> str:
     """PTX of a kernel that runs the function on one element."""
     from numba import types
 
-    params = typed.function.params
-    outs = [f"out{k}" for k in range(len(typed.results))]
-    lines = statements(typed, {p: f"source[{k}]" for k, p in enumerate(params)}, outs,
-                       calls=CUDA_CALLS)
+    params = function.function.params
+    outs = [f"out{k}" for k in range(len(function.results))]
+    arguments = {p: f"source[{k}]" for k, p in enumerate(params)}
+    lines = statements(function, arguments, outs, calls=CUDA_CALLS)
     lines += [f"target[{k}] = {o}" for k, o in enumerate(outs)]
     scope = {**NAMES, "libdevice": cuda.libdevice}
     body = "\n".join(f"    {line}" for line in lines)
     exec(f"def kernel(source, target):\n{body}\n", scope)
     pointer = types.CPointer(getattr(types, dtype))
     results = {np.dtype(np.bool_): types.uint8}.get(
-        typed.results[0], getattr(types, typed.results[0].name, None))
+        function.results[0], getattr(types, function.results[0].name, None))
     text, _ = cuda.compile(
         scope["kernel"], types.void(pointer, types.CPointer(results)), device=False,
         abi="numba", cc=(9, 0), output="ptx")
@@ -74,9 +76,9 @@ def test_weak_numbers_bring_no_float64():
         return total*x**3 + int(x)/count + (1 if x > 0 else 2.5)
 
     d = np.dtype(np.float32)
-    typed = specialize(parse(f), (d, d, Weak("int")))
+    t = specialize(parse(f), (d, d, Weak("int")))
     arguments = {"x": "x[0]", "scale": "x[1]", "count": "i64(x[2])"}
-    text = statements(typed, arguments, ["r"])
+    text = statements(t, arguments, ["r"])
     assert not [line for line in text if "f64" in line]
 
 
@@ -85,6 +87,43 @@ def test_derivatives_need_no_float64(op):
     f = operation(op)
     d = np.dtype(np.float32)
     back = vjp(f, (True,)*len(f.params), (True,))
-    typed = specialize(back, (d,)*len(back.params))
-    assert {t.name for t in typed.results} == {"float32"}
-    assert doubles(ptx(typed, "float32")) == []
+    t = specialize(back, (d,)*len(back.params))
+    assert {r.name for r in t.results} == {"float32"}
+    assert doubles(ptx(t, "float32")) == []
+
+
+def on_device(functions, params, args):
+    """The results of the printed functions, computed by the GPU."""
+    text = source(functions, params, CUDA_CALLS).replace(
+        "range(n)", "range(cuda.grid(1), n, cuda.gridsize(1))")
+    scope = {**NAMES, "libdevice": cuda.libdevice, "cuda": cuda}
+    exec(text, scope)
+    n = len(args[0])
+    outs = [np.empty(n, compute_dtype(d)) for t in functions.values()
+            for d in t.results]
+    stored = [a.view(storage(a.dtype)) for a in args]
+    cuda.jit(scope["kernel"])[32, 128](*stored, *outs, n)
+    return dict(zip(functions, outs, strict=True))
+
+
+@pytest.mark.cuda
+@pytest.mark.filterwarnings("ignore::numba.cuda.core.errors.NumbaPerformanceWarning")
+@pytest.mark.parametrize("arity", [1, 2])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "int8", "int32", "int64",
+                                   "uint8", "uint32", "uint64", "bool"])
+def test_the_gpu_agrees_with_the_interpreter(dtype, arity):
+    d = np.dtype(dtype)
+    args = [numbers(d)] if arity == 1 else list(pairs(d))
+    wrong = []
+    ops = operations(dtype, arity)
+    for first in range(0, len(ops), 12):
+        functions = {op: typed(op, dtype) for op in ops[first:first + 12]}
+        for op, got in on_device(functions, [d]*arity, args).items():
+            (logical,) = functions[op].results
+            with np.errstate(over="ignore"):
+                got = got.astype(logical)
+            try:
+                assert_equal(op, got, evaluate(functions[op], *args)[0])
+            except AssertionError as e:
+                wrong.append(f"{op}: {e}")
+    assert not wrong, "\n".join(wrong)
