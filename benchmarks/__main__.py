@@ -33,14 +33,14 @@ def measure(
     case: type, params: tuple[Any, ...], repeat: int
 ) -> Iterator[tuple[str, float, str]]:
     """Name, value and unit of each measurement of `case` with `params`."""
-    instance = case()
+    instance: Any = case()
     instance.setup(*params)
     for name, method in inspect.getmembers(instance, inspect.ismethod):
         kind = name.partition("_")[0]
         if kind == "time":
             yield name, 1e3 * best(method, params, repeat), "ms"
         elif kind == "track":
-            yield name, method(*params), method.unit
+            yield name, method(*params), getattr(method, "unit", "")
     if hasattr(instance, "teardown"):
         instance.teardown(*params)
 
