@@ -36,7 +36,9 @@ class Access:
         self.__name__ = self.__nbfused_op_name__ = name
 
     def __call__(self, array: Any, *args: Any) -> Any:
-        """On a NumPy array, as plain Python."""
+        """On a NumPy array, as plain Python; on a symbol, defer to it."""
+        if hasattr(array, "__nbfused_op__"):
+            return array.__nbfused_op__(self.__name__, (array, *args))
         if self.__name__ == "load":
             return array[args]
         array[args[:-1]] += args[-1]
@@ -46,10 +48,57 @@ class Access:
 load, atomic_add = Access("load"), Access("atomic_add")
 
 __all__ = [
-    "acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "atomic_add", "cbrt",
-    "ceil", "copysign", "cos", "cosh", "detach", "erf", "erfc", "exp", "exp2", "expm1",
-    "floor", "fmod", "gelu_erf", "gelu_tanh", "hypot", "isfinite", "isinf", "isnan",
-    "lgamma", "load", "log", "log10", "log1p", "log2", "log_sigmoid", "logaddexp", "mish",
-    "philox", "reciprocal", "relu", "rint", "rsqrt", "select", "sigmoid", "sign", "silu",
-    "sin", "sinh", "softplus", "sqrt", "square", "tan", "tanh", "trunc",
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atan2",
+    "atanh",
+    "atomic_add",
+    "cbrt",
+    "ceil",
+    "copysign",
+    "cos",
+    "cosh",
+    "detach",
+    "erf",
+    "erfc",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "fmod",
+    "gelu_erf",
+    "gelu_tanh",
+    "hypot",
+    "isfinite",
+    "isinf",
+    "isnan",
+    "lgamma",
+    "load",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "log_sigmoid",
+    "logaddexp",
+    "mish",
+    "philox",
+    "reciprocal",
+    "relu",
+    "rint",
+    "rsqrt",
+    "select",
+    "sigmoid",
+    "sign",
+    "silu",
+    "sin",
+    "sinh",
+    "softplus",
+    "sqrt",
+    "square",
+    "tan",
+    "tanh",
+    "trunc",
 ]
