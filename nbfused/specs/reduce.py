@@ -183,10 +183,11 @@ def _element_derivative(
         present: tuple[bool, ...]) -> tuple[Function, list[tuple[str, int]]]:
     """Per element: (map's parameters, state, cotangents) to the inputs' cotangents."""
     combine = spec.combine
-    state = [f"state{k}" for k in range(len(combine.identity))]
-    gs = [f"g{k}" for k, p in enumerate(present) if p]
     used = set(spec.map.params)
     size = [] if "size" in used else [p for p in spec.post.params if p == "size"]
+    names = Builder({*used, *size})  # the map may be a derivative, with such names
+    state = [names.fresh(f"state{k}") for k in range(len(combine.identity))]
+    gs = [names.fresh(f"g{k}") for k, p in enumerate(present) if p]
     given = iter(needs)
     wrt = tuple(k not in IMPLICIT and next(given) for k in spec.kinds)
     post = vjp(spec.post, tuple(k < len(state) for k in range(len(spec.post.params))),

@@ -34,6 +34,17 @@ class _Backward:
     element: dict[str, list[Term]] = field(
         default_factory=lambda: defaultdict(list))
     row: dict[str, list[Term]] = field(default_factory=lambda: defaultdict(list))
+    taken: set[str] = field(default_factory=set)
+
+    def __post_init__(self) -> None:
+        self.taken.update(self.spec.inputs, *(s.names for s in self.spec.stages))
+
+    def fresh(self, name: str) -> str:
+        """`name`, altered until it differs from every other name of the row."""
+        while name in self.taken:
+            name += "_"
+        self.taken.add(name)
+        return name
 
     def collect(self, function: Function, wired: tuple[str, ...],
                 into: dict[str, list[Term]]) -> None:
@@ -57,9 +68,10 @@ class _Backward:
         touched = [n for n in s.names if self.element[n] or self.row[n]]
         if s.detach or not touched or not self._reads_active(s):
             return
-        states = tuple(f"{s.names[0]}_state{k}" for k in range(len(_saved(s))))
-        bars = {n: f"{n}_bar" for n in touched}
-        gs = tuple(f"{s.names[0]}_gstate{k}" for k in range(len(states)))
+        first, parts = s.names[0], range(len(_saved(s)))
+        states = tuple(self.fresh(f"{first}_state{k}") for k in parts)
+        bars = {n: self.fresh(f"{n}_bar") for n in touched}
+        gs = tuple(self.fresh(f"{first}_gstate{k}") for k in parts)
         self.stages[position] = _exposed(s, states)
         self._sum_stage(s, touched, bars, states, gs)
         self._through_post(s, bars, states)
@@ -72,7 +84,7 @@ class _Backward:
                    states: tuple[str, ...], gs: tuple[str, ...]) -> None:
         """A stage for the cotangents of `touched` and of the state."""
         stage = self.summed(touched, tuple(bars.values()))
-        post = _post_vjp(s, touched, states, states)
+        post = _post_vjp(s, bars, states, states)
         sums = stage.post.params[:len(touched)]
         rest = tuple(dict.fromkeys((*stage.post.params[len(touched):],
                                     *post.params[:-len(touched)])))
@@ -93,7 +105,7 @@ class _Backward:
         params = tuple(dict.fromkeys(p for f in maps for p in f.params))
         map_ = compose("_".join(names), params, lambda b: tuple(
             b.call(f, *f.params)[0] for f in maps))
-        sums = tuple(f"sum{k}" for k in range(len(touched)))
+        sums = tuple(self.fresh(f"sum{k}") for k in range(len(touched)))
         wired = tuple(dict.fromkeys(p for f in rows for p in f.params))
         post = compose("bar", (*sums, *wired), lambda b: tuple(
             b.add(x, b.call(f, *f.params)[0])
@@ -105,7 +117,7 @@ class _Backward:
         """The names that the stage's post reads get their share once per row."""
         wired = tuple(p for p in s.wired if p in self.active)
         if wired:
-            self.collect(_post_vjp(s, list(bars), states, wired), wired, self.row)
+            self.collect(_post_vjp(s, bars, states, wired), wired, self.row)
 
     def _through_map(self, s: Stage, states: tuple[str, ...],
                      gs: tuple[str, ...]) -> None:
@@ -145,13 +157,13 @@ def _exposed(s: Stage, states: tuple[str, ...]) -> Stage:
     return Stage((*s.names, *states), s.map, s.combine.saving or s.combine, post)
 
 
-def _post_vjp(s: Stage, touched: list[str], states: tuple[str, ...],
+def _post_vjp(s: Stage, bars: dict[str, str], states: tuple[str, ...],
               wanted: tuple[str, ...]) -> Function:
-    """Cotangents of the parameters `wanted` of post from those of `touched`."""
+    """Cotangents of the parameters `wanted` of post from `bars`, those of the names."""
     post = _exposed(s, states).post
-    present = tuple(n in touched for n in s.names) + (False,) * len(states)
+    present = tuple(n in bars for n in s.names) + (False,) * len(states)
     d = vjp(post, tuple(p in wanted for p in post.params), present)
-    params = (*post.params, *(f"{n}_bar" for n in touched))
+    params = (*post.params, *(bars[n] for n in s.names if n in bars))
     return compose("d" + post.name, params, lambda b: b.call(d, *params))
 
 
@@ -168,7 +180,7 @@ def row_vjp(spec: Row, needs: tuple[bool, ...], present: tuple[bool, ...]) -> Pu
     cotangents: list[tuple[str, str, Ref]] = []
     for k, (out, here) in enumerate(zip(spec.outs, present, strict=True)):
         if here:
-            name = f"out{k}_bar"
+            name = work.fresh(f"out{k}_bar")
             cotangents.append((name, out.kind, Ref("cotangent", k)))
             work.through(out.function, name,
                          work.row if out.kind == "row" else work.element)
@@ -201,7 +213,7 @@ def _input_out(work: _Backward, name: str, kind: str) -> Out | None:
     if not work.element[name] and not work.row[name]:
         return None
     if kind == "row":
-        bar = f"{name}_bar"
+        bar = work.fresh(f"{name}_bar")
         work.stages.append(work.summed([name], (bar,)))
         return Out("row", Function(bar, (bar,), Block((), (bar,))))
     return Out(kind, total(f"{name}_bar", work.element[name]))
