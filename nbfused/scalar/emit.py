@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from .build import Builder
-from .ir import Block, Function, If, Let, Literal, Statement, Value, literal, walk
+from .ir import Block, Function, If, Let, Literal, Statement, Value, literal, regions
 
 __all__ = ["Emitter", "fold"]
 
@@ -102,7 +102,12 @@ class Emitter(Builder):
         """The results of `function` at `args`; its body is copied here."""
         before = len(self.statements)
         results = super().call(function, *args)
-        copied = Block(tuple(self.statements[before:]), ())
-        for s in reversed(list(walk(copied))):  # inner before outer
-            self._note(s)
+        self._learn(self.statements[before:])
         return results
+
+    def _learn(self, statements: Iterable[Statement]) -> None:
+        """Note what was not written by `emit`, inner before outer."""
+        for s in statements:
+            for region in regions(s):
+                self._learn(region.statements)
+            self._note(s)

@@ -18,7 +18,7 @@ __all__ = ["Symbol", "trace"]
 _NO_BRANCH = ("the source of this function is not available, so it was run once on "
               "symbols, and a symbol is neither true nor false: control flow that "
               "depends on a value needs the source. Define the function in a file, or "
-              "use nf.where instead of if, np.maximum instead of max, & instead of and")
+              "use np.where instead of if, np.maximum instead of max, & instead of and")
 
 
 def _frame() -> FrameType | None:

@@ -1,0 +1,139 @@
+"""Finding definitions by position."""
+
+from __future__ import annotations
+
+import ast
+import functools
+import importlib.util
+import math
+
+import pytest
+
+from nbfused.scalar.source import Source, definition, namespace, parameters
+
+IDENTITY = functools.partial(lambda f, *_: f)
+several = [lambda x: x, lambda x: x + 1, lambda y: y]
+spread = IDENTITY(
+    lambda x:
+    x * 2
+)
+nested = IDENTITY(lambda x: (lambda x: x)(x) + 1)
+
+
+def decorated(*names):
+    return lambda f: f
+
+
+@decorated("a",
+           "b")
+@decorated()
+def marked(x):
+    return x
+
+
+def outer(shift):
+    if shift:
+        def inner(x):
+            return x + shift
+    else:
+        def inner(x):
+            return x
+    return inner
+
+
+def text_of(pyfunc):
+    return ast.unparse(definition(pyfunc).node)
+
+
+def test_lambdas_on_one_line():
+    assert [text_of(f) for f in several] == [
+        "lambda x: x", "lambda x: x + 1", "lambda y: y"]
+
+
+def test_lambdas_over_lines_and_in_one_another():
+    assert text_of(spread) == "lambda x: x * 2"
+    assert text_of(nested) == "lambda x: (lambda x: x)(x) + 1"
+
+
+def test_definitions():
+    assert "return x" in text_of(marked)
+    assert text_of(outer(2)).endswith("return x + shift")
+    assert text_of(outer(0)).endswith("return x")
+    assert definition(marked).name == "marked"
+    assert definition(several[0]).name == "lambda_"
+    assert definition(marked).source.file == __file__
+
+
+def test_no_source():
+    scope: dict = {}
+    exec("def f(x): return x", scope)
+    with pytest.raises(OSError, match="no source of f"):
+        definition(scope["f"])
+    with pytest.raises(TypeError):
+        definition(math.exp)
+
+
+def test_a_name_borrowed_from_another_file():
+    scope: dict = {}
+    exec(compile("def f(x):\n  return x", __file__, "exec"), scope)
+    with pytest.raises(OSError, match="no source"):
+        definition(scope["f"])
+
+
+def load(path):
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    found = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(found)
+    return found
+
+
+def test_a_file_that_changed_since(tmp_path):
+    path = tmp_path / "changed.py"
+    path.write_text("def f(x):\n    return x\n")
+    module = load(path)
+    path.write_text("\n\ndef f(x):\n    return x + 1  # later\n")
+    with pytest.raises(OSError, match="no source"):
+        definition(module.f)
+
+
+def test_non_ascii_text(tmp_path):
+    path = tmp_path / "greek.py"
+    path.write_text("α = 1; f = lambda x: x; g, é = (lambda x: x*α), (lambda x: 'é')\n",
+                    encoding="utf-8")
+    module = load(path)
+    assert text_of(module.g) == "lambda x: x * α"
+    assert text_of(module.f) == "lambda x: x"
+
+
+def test_namespace():
+    seen = namespace(outer(5))
+    assert seen["shift"] == 5
+    assert seen["math"] is math
+    assert seen["abs"] is abs
+    assert "inner" not in seen
+
+
+def test_a_name_that_has_no_value_yet():
+    def early():
+        def uses():
+            return later
+
+        names = dict(namespace(uses))
+        later = 1
+        return names, later
+
+    assert "later" not in early()[0]
+
+
+def test_parameters():
+    node = ast.parse("def f(a, /, b, *, c, **d): pass").body[0]
+    assert parameters(node) == ["a", "b", "c"]
+
+
+def test_errors_point_into_the_text():
+    source = Source("there.py", "a = 1\n    b = c\n")
+    error = source.error(ast.Name("c", lineno=2, col_offset=8), "message")
+    assert (error.filename, error.lineno, error.text) == ("there.py", 2, "b = c")
+    assert error.text[error.offset - 1] == "c"
+    assert "message\n    b = c" in str(error)
+    assert source.error(9, "message").text == ""
