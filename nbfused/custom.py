@@ -209,13 +209,13 @@ class Function:
     """
 
     @staticmethod
-    def forward(ctx: Context, *args: Any) -> Any:
-        """Compute the results; nothing in here is recorded."""
+    def forward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+        """Compute the results of `args`; nothing in here is recorded."""
         raise NotImplementedError("a Function has to define forward(ctx, *args)")
 
     @staticmethod
-    def backward(ctx: Context, *cotangents: Variable) -> Any:
-        """Compute the gradients of the arguments."""
+    def backward(ctx: Any, *args: Any, **kwargs: Any) -> Any:
+        """Compute the gradients of the arguments from the cotangents `args`."""
         raise NotImplementedError("a Function has to define backward(ctx, *cotangents)")
 
     @classmethod

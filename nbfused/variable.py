@@ -110,7 +110,7 @@ class Variable(ArrayMethods, NumpyProtocols):
         return None if self._edge is None or self.is_leaf else self._edge[0]
 
     @property
-    def grad(self) -> Any | None:
+    def grad(self) -> Any:
         """What `backward` has collected: an array of the type of `data`.
 
         After ``backward(create_graph=True)`` a Variable.  It may share memory with
@@ -121,7 +121,7 @@ class Variable(ArrayMethods, NumpyProtocols):
         return node.grad if isinstance(node, Leaf) else None
 
     @grad.setter
-    def grad(self, value: Any | None) -> None:
+    def grad(self, value: Any) -> None:
         node = None if self._edge is None else self._edge[0]
         if not isinstance(node, Leaf):
             raise TapeError("grad: only a leaf with requires_grad=True has a gradient")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any, cast
+
 import numpy as np
 import pytest
 
@@ -11,7 +13,7 @@ from nbfused.errors import KernelTypeError
 A = np.random.default_rng(3).uniform(0.5, 2.0, (3, 4))
 
 
-def leaf(x=A):
+def leaf(x=A) -> Any:
     return nf.Variable(x, requires_grad=True)
 
 
@@ -54,7 +56,7 @@ def test_reduce_has_numpys_default_axis(ufunc):
 @pytest.mark.parametrize("call", [
     lambda w: np.add.accumulate(w), lambda w: np.subtract.reduce(w),
     lambda w: np.modf(w), lambda w: np.add(w, 1, where=A > 1),
-    lambda w: np.add.outer(w, w), lambda w: np.add(w, object())],
+    lambda w: np.add.outer(w, w), lambda w: np.add(w, cast(Any, object()))],
     ids=["accumulate", "reduce", "unknown", "where", "outer", "object"])
 def test_what_there_is_no_op_for_raises(call):
     with pytest.raises(TypeError):
@@ -109,8 +111,10 @@ def test_functions(name):
 
 def test_functions_take():
     index = np.array([1, 1, 0])
-    np.testing.assert_array_equal(np.take(leaf(), index, axis=0).to_numpy(), A[index])
-    np.testing.assert_array_equal(np.take(leaf(), index).to_numpy(), A.ravel()[index])
+    rows: Any = np.take(leaf(), index, axis=0)
+    flat: Any = np.take(leaf(), index)
+    np.testing.assert_array_equal(rows.to_numpy(), A[index])
+    np.testing.assert_array_equal(flat.to_numpy(), A.ravel()[index])
 
 
 def test_functions_ask_for_the_shape():

@@ -188,7 +188,8 @@ class TestCheckpoint:
 
     def test_keywords_and_arrays(self):
         x = leaf()
-        nf.checkpoint(lambda v, a, scale: v * a * scale)(x, A, scale=2.0).sum().backward()
+        f = nf.checkpoint(lambda v, a, scale: v * a * scale)
+        f(x, A, scale=2.0).sum().backward()
         np.testing.assert_array_equal(x.grad, 2 * A)
 
     def test_nothing_to_record(self):
