@@ -7,20 +7,34 @@ operations that come with it.
 
 from __future__ import annotations
 
+from . import cache, ops, testing
 from . import config as _config
 from .arrays import DeviceArray, array, empty, from_dlpack, full, to_numpy, zeros
 from .launches import trace_launches
 from .op import (
-    contraction, elementwise, func, index, reduction, row, size, stage,
+    contraction,
+    elementwise,
+    func,
+    index,
+    reduction,
+    row,
+    size,
+    stage,
 )
 from .registry import backends, enable, register, synchronize, use_backend
 from .scalar.language import *
+from .transforms import (
+    Function,
+    checkpoint,
+    custom_vjp,
+    grad,
+    jvp,
+    no_grad,
+    value_and_grad,
+    vjp,
+)
 from .variable import Variable
 from .version import __version__
-from . import cache, ops, testing
-from .transforms import (
-    Function, checkpoint, custom_vjp, grad, jvp, no_grad, value_and_grad, vjp,
-)
 
 config = _config.config
 enable(config.backend)

@@ -2,7 +2,20 @@
 
 from __future__ import annotations
 
-__all__ = ["CALLS"]
+__all__ = ["CALLS", "FUNCTIONS"]
 
-#: ``(operation, dtype)`` to the name of a function in `math`.
-CALLS: dict[tuple[str, str], str] = {}
+#: Operations that `math` defines, by dtype.
+FUNCTIONS: dict[str, tuple[str, ...]] = {
+    "float32": ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sinh", "cosh",
+                "tanh", "erf", "erfc", "pow", "hypot"),
+    "float64": ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sinh", "cosh",
+                "tanh"),
+}
+
+#: ``(operation, dtype)`` to the name by which generated text calls it.
+CALLS: dict[tuple[str, str], str] = {
+    **{(op, dtype): f"{op}_f{dtype[5:]}"
+       for dtype, ops in FUNCTIONS.items() for op in ops},
+    **{("atomic_add", name): f"atomic_add_{short}"
+       for name, short in (("float16", "f16"), ("bfloat16", "bf16"))},
+}

@@ -20,7 +20,7 @@ __all__ = ["build"]
 _lock = threading.Lock()
 
 #: Files whose functions generated text calls: a change makes old kernels stale.
-_LINKED = ("intrinsics.py", "halves.py", "math.py", "compile.py")
+_LINKED = ("intrinsics.py", "halves.py", "number.py", "math.py", "compile.py")
 
 
 @cache
@@ -61,7 +61,27 @@ def _namespace() -> dict[str, Any]:
     from .intrinsics import INTRINSICS
     from .math import MATH
 
-    return {**NAMES, **INTRINSICS, **HALVES, **MATH, "inlined": njit}
+    return {**NAMES, **INTRINSICS, **HALVES, **MATH, **_additions(HALVES), "inlined": njit}
+
+
+def _additions(halves: dict[str, Any]) -> dict[str, Any]:
+    """``atomic_add(pointer, offset, value)``; kernels with it run on one thread."""
+    from numba import njit
+
+    @njit
+    def atomic_add(pointer: Any, offset: int, value: Any) -> None:
+        pointer[offset] += value
+
+    def rounded(decode: Any, encode: Any) -> Any:
+        @njit
+        def add(pointer: Any, offset: int, value: Any) -> None:
+            pointer[offset] = encode(decode(pointer[offset]) + value)
+
+        return add
+
+    return {"atomic_add": atomic_add} | {
+        f"atomic_add_{t}": rounded(halves[f"{t}_to_f32"], halves[f"f32_to_{t}"])
+        for t in ("f16", "bf16")}
 
 
 def _compile(text: str) -> bytes:

@@ -1,9 +1,9 @@
 """Text that combines many elements to one state, in vectors and in a fixed order.
 
-A float sum may not be reordered by the compiler, so the order is chosen here: `LANES`
+A float sum may not be reordered by the compiler, so the order is chosen here: 64
 independent states next to each other, lane ``l`` combining the elements ``l``,
-``l + LANES``, …; after `_GROUP` of them the lanes are emptied into a second level, and
-in the end the lanes are combined pairwise.  The order depends on the number of elements
+``l + 64``, …; after 32 of them the lanes are emptied into a second level, and in the end
+the lanes are combined pairwise.  The order depends on the number of elements
 alone, neither on the threads nor on the processor, and errors grow like those of
 pairwise summation.
 """
@@ -21,6 +21,9 @@ from .calls import CALLS
 from .text import indented, inlined, local, loop
 
 __all__ = ["Fold"]
+
+#: Fewer, and LLVM unrolls the loop over the lanes before it can vectorise it.
+_LANES = 64
 
 #: Elements that a lane combines before its state goes to the second level.
 _GROUP = 32
@@ -43,14 +46,12 @@ class Fold:
         self.state = tuple(state)
         self.identity = tuple(identity)
         self.merge = merge
-        wide = max((d.itemsize for d in state), default=1) > 4
-        self.lanes = (32 if wide else 64) >> min(len(self.state) // 2, 2)
         self.top = tuple(f"{tag}_t{k}" for k in range(len(self.state)))
         self.low = tuple(f"{tag}_b{k}" for k in range(len(self.state)))
 
-    def locals(self, count: int | None = None) -> list[str]:
-        """Lines that reserve both levels, of `count` states each (default: lanes)."""
-        return [local(name, dtype, count or self.lanes)
+    def locals(self, count: int = _LANES) -> list[str]:
+        """Lines that reserve both levels, of `count` states each."""
+        return [local(name, dtype, count)
                 for names in (self.top, self.low)
                 for name, dtype in zip(names, self.state, strict=True)]
 
@@ -114,23 +115,23 @@ class Fold:
         return self._loop("join", lanes, (*self.top, "0", *self.low, "0"))
 
     def _loop(self, function: str, lanes: str, names: Sequence[str]) -> str:
-        return loop(f"{self.tag}_{function}", "0", lanes or str(self.lanes), names)
+        return loop(f"{self.tag}_{function}", "0", lanes or str(_LANES), names)
 
     def segment(self, n: str, names: Sequence[str]) -> list[str]:
         """Lines that combine ``n`` elements into the second level."""
         return [
-            f"full = {n} & -{self.lanes}", "done = 0", "while done < full:",
+            f"full = {n} & -{_LANES}", "done = 0", "while done < full:",
             f"    {self.fill(self.low)}",
-            f"    stop = min(done + {_GROUP * self.lanes}, full)",
+            f"    stop = min(done + {_GROUP * _LANES}, full)",
             "    while done < stop:",
             f"        {self.lane(self.low, '', 'done', names)}",
-            f"        done += {self.lanes}", f"    {self.join()}",
+            f"        done += {_LANES}", f"    {self.join()}",
             self.lane(self.top, f"{n} - full", "full", names)]
 
     def total(self) -> list[str]:
         """Lines that combine the lanes pairwise; the state is then in lane 0."""
         halves = self._loop("join", "w", (*self.top, "0", *self.top, "w"))
-        return [f"w = {self.lanes // 2}", "while w > 0:",
+        return [f"w = {_LANES // 2}", "while w > 0:",
                 *indented([halves, "w = w >> 1"])]
 
     def whole(self, n: str, names: Sequence[str]) -> list[str]:

@@ -26,6 +26,8 @@ __all__ = ["ReduceLauncher", "build_reduce"]
 RESIDENT = 8
 #: Threads that fill a device.
 FULL = 1 << 18
+#: Lanes for a kept point with many elements, a block each.
+LONG = (256, 1024)
 #: Reduced elements below which a block's chunk is not worth another block.
 CHUNK = 4096
 #: Kept points in a row from which neighbouring lanes take neighbouring points.
@@ -86,7 +88,7 @@ class ReduceLauncher:
         kept_loops = range(self._kept_loops)
         vector = self.text.rows_vector and self._aligned(call, kept_loops, codes)
         lanes = 1 if reduced <= 4 else 8 if reduced < 64 else WARP
-        for more in (BLOCK, 1024):
+        for more in LONG:
             if kept*lanes < FULL and reduced >= 8*more:
                 lanes = more
         return Plan("rows", codes if vector else (), max(lanes, BLOCK), lanes)

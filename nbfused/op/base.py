@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ..errors import KernelTypeError
 from ..table import OPS
 from ..variable import Variable
 
-__all__ = ["Case", "bind", "check_operand", "is_number", "kind_of", "only", "op"]
+__all__ = ["Case", "Parameters", "check_operand", "is_number", "kind_of", "only", "op"]
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -96,17 +96,34 @@ def check_operand(x: Any, op_name: str, name: str) -> None:
         "with numpy.asarray or nf.array")
 
 
-def bind(signature: inspect.Signature, op_name: str, args: Sequence[Any],
-         kwargs: dict[str, Any]) -> list[Any]:
-    """The arguments in the order of the parameters, defaults filled in."""
-    try:
-        bound = signature.bind(*args, **kwargs)
-    except TypeError as error:
-        raise TypeError(f"{op_name}{signature}: {error}") from None
-    bound.apply_defaults()
-    for name, value in bound.arguments.items():
-        check_operand(value, op_name, name)
-    return list(bound.arguments.values())
+class Parameters:
+    """The parameters of an op: binds arguments without `inspect` on the way."""
+
+    def __init__(self, name: str, signature: inspect.Signature) -> None:
+        self.name, self.signature = name, signature
+        self.names = tuple(signature.parameters)
+        self.defaults = tuple(p.default for p in signature.parameters.values())
+
+    def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
+        """The arguments in the order of the parameters, defaults filled in."""
+        values = [*args, *self.defaults[len(args):]]
+        for name, value in kwargs.items():
+            if name not in self.names[len(args):]:
+                self._refuse(args, kwargs)
+            values[self.names.index(name)] = value
+        missing = any(v is inspect.Parameter.empty for v in values)
+        if missing or len(values) != len(self.names):
+            self._refuse(args, kwargs)
+        for name, value in zip(self.names, values, strict=True):
+            check_operand(value, self.name, name)
+        return values
+
+    def _refuse(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> NoReturn:
+        try:
+            self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"{self.name}{self.signature}: {error}") from None
+        raise AssertionError("bind: the signature accepts what was refused")
 
 
 def only(results: tuple[Any, ...]) -> Any:

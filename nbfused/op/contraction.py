@@ -11,7 +11,7 @@ from ..scalar.ir import Function
 from ..specs import Contract
 from ..specs.functions import identity
 from ..tape import apply
-from .base import bind, check_operand, kind_of, only
+from .base import check_operand, kind_of, only
 from .elementwise import Func
 from .scalar import scalar_function
 
@@ -63,7 +63,7 @@ class Contraction(Func):
     def __call__(self, a: Any, b: Any, *args: Any, out: Any = None,
                  **kwargs: Any) -> Any:
         """The product of `a` and `b`, then the epilogue with the other arguments."""
-        values = bind(self.signature, self.__name__, (a, *args), kwargs)
+        values = self.parameters.bind((a, *args), kwargs)
         names = tuple(self.signature.parameters)
         return contract(self.subscripts, a, b, values[1:], epilogue=self.function,
                         out=out, names=("a", "b", *names[1:]), what=self.__name__)

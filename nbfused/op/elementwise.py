@@ -13,7 +13,7 @@ from ..scalar.ir import Block, Function, Let
 from ..scalar.parse import parse
 from ..specs import Map
 from ..tape import apply
-from .base import bind, kind_of, only
+from .base import Parameters, kind_of, only
 from .source import source
 
 __all__ = ["Elementwise", "Func", "cast", "elementwise", "func"]
@@ -31,6 +31,7 @@ class Func:
     def __init__(self, pyfunc: Callable[..., Any]) -> None:
         self.pyfunc = pyfunc
         self.signature = inspect.signature(pyfunc)
+        self.parameters = Parameters(pyfunc.__name__, self.signature)
         update_wrapper(self, pyfunc)
         self.__name__ = pyfunc.__name__
 
@@ -110,11 +111,11 @@ class Elementwise(Func):
         for a in args:
             if hasattr(a, "__nbfused_trace__"):
                 return only(a.__nbfused_trace__(self.function, args))
-        values = bind(self.signature, self.__name__, args, kwargs)
+        values = self.parameters.bind(args, kwargs)
         outs = out if isinstance(out, tuple) or out is None else (out,)
         dtypes = None if dtype is None else (np.dtype(dtype),) * self.nout
         return only(apply(self.spec(tuple(map(kind_of, values))), values, out=outs,
-                          dtypes=dtypes, names=tuple(self.signature.parameters)))
+                          dtypes=dtypes, names=self.parameters.names))
 
 
 @overload

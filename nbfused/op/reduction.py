@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from functools import cached_property, lru_cache
 from typing import Any
@@ -12,12 +11,11 @@ import numpy as np
 from ..errors import KernelTypeError, ShapeError
 from ..scalar.build import Builder
 from ..scalar.ir import Function, Value
-from ..scalar.parse import parse
 from ..specs import COMBINES, Combine, Reduce
 from ..specs.functions import compose, identity
 from ..specs.shapes import normalize_axes
 from ..tape import apply
-from .base import bind, kind_of, only
+from .base import kind_of, only
 from .elementwise import Func
 from .scalar import scalar_function
 
@@ -92,7 +90,7 @@ class Reduction(Func):
         ValueError
             An axis is repeated, or nothing to reduce and no identity (max, min).
         """
-        values = bind(self.signature, self.__name__, args, kwargs)
+        values = self.parameters.bind(args, kwargs)
         shapes = [np.shape(v) if not hasattr(v, "shape") else tuple(v.shape)
                   for v in values]
         kinds = tuple(map(kind_of, values))

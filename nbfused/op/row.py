@@ -17,7 +17,7 @@ from ..specs import COMBINES, Out, Row, Stage
 from ..specs.functions import compose, pick, trim
 from ..specs.shapes import normalize_axis
 from ..tape import apply
-from .base import bind, is_number, only
+from .base import is_number, only
 from .elementwise import Func
 from .scalar import scalar_function
 
@@ -131,7 +131,7 @@ class RowOp(Func):
             Of the shape of the elements, or without `axis` for a result that is one
             for each row.
         """
-        values = bind(self.signature, self.__name__, args, kwargs)
+        values = self.parameters.bind(args, kwargs)
         names = tuple(self.signature.parameters)
         kinds = tuple("scalar" if is_number(v) else self.kinds.get(n, "element")
                       for v, n in zip(values, names, strict=True))

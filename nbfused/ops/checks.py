@@ -1,5 +1,6 @@
 """Checks of values, which wait for the device and so run on the cpu only, or under
-``NBFUSED_DEBUG=1``."""
+``NBFUSED_DEBUG=1``.
+"""
 
 from __future__ import annotations
 

@@ -10,9 +10,34 @@ from ..op import Case, elementwise, op
 from ..scalar import language as nb
 
 __all__ = [
-    "arccos", "arcsin", "arctan", "arctan2", "arcsinh", "cbrt", "ceil", "cos", "cosh",
-    "erf", "erfc", "exp", "exp2", "expm1", "floor", "hypot", "log", "log10", "log1p",
-    "log2", "rint", "rsqrt", "sin", "sinh", "sqrt", "tan", "tanh", "trunc",
+    "arccos",
+    "arcsin",
+    "arcsinh",
+    "arctan",
+    "arctan2",
+    "cbrt",
+    "ceil",
+    "cos",
+    "cosh",
+    "erf",
+    "erfc",
+    "exp",
+    "exp2",
+    "expm1",
+    "floor",
+    "hypot",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "rint",
+    "rsqrt",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+    "trunc",
 ]
 
 POSITIVE = Case(domains=((0.2, 4.0),), dtypes="iuf")

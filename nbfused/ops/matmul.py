@@ -44,7 +44,7 @@ def _product(what, a, b, bias, epilogue, extras, out=None, permute=None,
     subscripts = (f"{'k' if left == 1 else '...mk'},{'k' if right == 1 else '...kn'}->"
                   f"{'...' if left > 1 or right > 1 else ''}"
                   f"{'m' if left > 1 else ''}{'n' if right > 1 else ''}")
-    if left == 1 and right <= 2 or right == 1 and left <= 2:
+    if (left == 1 and right <= 2) or (right == 1 and left <= 2):
         subscripts = subscripts.replace("...", "")
     if permute is not None:
         ndim = max(left, right) - (left == 1) - (right == 1)

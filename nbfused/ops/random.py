@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from functools import lru_cache
 
-
 from ..errors import KernelTypeError
-
 from ..op.base import check_operand
 from ..scalar import language as nb
 from ..scalar.parse import parse

@@ -31,7 +31,7 @@ def _cases(dtypes: str = "f", domain: tuple[float, float] = (-3.0, 3.0),
 
 @op(np.sum, *_cases("biufc"))
 @reduction(combine="sum")
-def sum(x):  # noqa: A001 - NumPy's name
+def sum(x):
     """The sum; 0 of nothing."""
     return x
 
@@ -52,14 +52,14 @@ def mean(x):
 
 @op(np.max, *_cases("biuf"))
 @reduction(combine="max")
-def max(x):  # noqa: A001
+def max(x):
     """The largest; NaN if there is one.  Ties share the derivative equally."""
     return x
 
 
 @op(np.min, *_cases("biuf"))
 @reduction(combine="min")
-def min(x):  # noqa: A001
+def min(x):
     """The smallest; NaN if there is one.  Ties share the derivative equally."""
     return x
 
@@ -85,14 +85,14 @@ def argmin(x):
 
 @op(np.all, *_cases("biuf", smooth=False))
 @reduction(combine="all")
-def all(x):  # noqa: A001
+def all(x):
     """Whether all are nonzero."""
     return x
 
 
 @op(np.any, *_cases("biuf", smooth=False))
 @reduction(combine="any")
-def any(x):  # noqa: A001
+def any(x):
     """Whether one is nonzero."""
     return x
 
@@ -167,7 +167,7 @@ def _norm_inf(x):
 _NORMS: dict[Any, Reduction] = {1: _norm_1, 2: _norm_2, float("inf"): _norm_inf}
 
 
-def _norm(x, ord=2, axis=None, keepdims=False):  # noqa: A002
+def _norm(x, ord=2, axis=None, keepdims=False):
     if axis is None and not keepdims:
         x = np.ravel(x)
     if isinstance(axis, tuple):
@@ -177,7 +177,7 @@ def _norm(x, ord=2, axis=None, keepdims=False):  # noqa: A002
 
 @op(_norm, *_cases(domain=(0.2, 3.0)), *_cases(ord=1)[:2],
     *_cases(ord=float("inf"))[:2])
-def norm(x, ord=2, axis=None, keepdims=False, *, out=None):  # noqa: A002
+def norm(x, ord=2, axis=None, keepdims=False, *, out=None):
     """The vector norm of order 1, 2 or inf over any axes.
 
     Its derivative at the zero vector is 0.

@@ -5,7 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .ir import (
-    EFFECTS, Block, For, Function, If, Let, Statement, Value, While, names, operands,
+    EFFECTS,
+    Block,
+    For,
+    Function,
+    If,
+    Let,
+    Statement,
+    Value,
+    While,
+    names,
+    operands,
     walk,
 )
 

@@ -14,7 +14,17 @@ from ..errors import NotDifferentiableError
 from .build import ZERO, Builder, is_number
 from .clean import clean
 from .ir import (
-    EFFECTS, Block, For, Function, If, Let, Literal, Statement, Value, While, defined,
+    EFFECTS,
+    Block,
+    For,
+    Function,
+    If,
+    Let,
+    Literal,
+    Statement,
+    Value,
+    While,
+    defined,
     rename,
 )
 from .vocabulary import OPS
@@ -40,10 +50,18 @@ def partial(op: str, operand: int) -> Function | None:
 
 def _partials(s: Let) -> list[tuple[Value, Function]]:
     """The operands of `s` that have influence, with their partials."""
-    if s.op in ("detach", "philox") or s.op not in OPS:
+    if s.op not in OPS:
         return []
     found = ((a, partial(s.op, k)) for k, a in enumerate(s.args))
     return [(a, p) for a, p in found if p is not None and isinstance(a, str)]
+
+
+def _check(s: Let, active: set[str]) -> None:
+    """Refuse operations that have no rule where one is needed."""
+    if s.op in OPS and not OPS[s.op].partials and active.intersection(
+            a for a in s.args if isinstance(a, str)):
+        raise NotDifferentiableError(
+            f"'{s.op}' in line {s.line} has no derivative; detach its argument")
 
 
 def _linear(s: Let) -> tuple[Value, ...] | None:
@@ -150,6 +168,7 @@ def _active(block: Block, active: set[str]) -> set[str]:
     for s in block.statements:
         match s:
             case Let():
+                _check(s, active)
                 depends = _linear(s) or [a for a, _ in _partials(s)]
                 if s.op == "select":
                     depends = s.args[1:]

@@ -30,7 +30,8 @@ class Hashed:
 @dataclass(frozen=True, slots=True)
 class Ref:
     """Names an array of a pullback: an input or output of the primal call, the
-    cotangent of an output, or an output of an earlier step (`index`, `output`)."""
+    cotangent of an output, or an output of an earlier step (`index`, `output`).
+    """
 
     source: Literal["input", "output", "cotangent", "step"]
     index: int

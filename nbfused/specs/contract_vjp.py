@@ -1,5 +1,6 @@
 """The derivative of a Contract: a Map for the epilogue, then a Contract for each
-operand, with the derivative of its prologue as epilogue."""
+operand, with the derivative of its prologue as epilogue.
+"""
 
 from __future__ import annotations
 

@@ -48,7 +48,8 @@ class Stage(Hashed):
 class Out(Hashed):
     """An output: ``"element"`` (one value for each element), ``"row"`` (one for each
     row), ``"column"`` (`function` summed over the rows) or ``"scalar"`` (summed over
-    all elements).  `function` wires its parameters by name and has one result."""
+    all elements).  `function` wires its parameters by name and has one result.
+    """
 
     kind: str
     function: Function
@@ -154,7 +155,8 @@ class TypedStage:
 @dataclass(frozen=True)
 class TypedOut:
     """An output's kind and function; ``column`` and ``scalar`` sums are kept in
-    `accumulator`."""
+    `accumulator`.
+    """
 
     kind: str
     function: Typed
