@@ -20,7 +20,7 @@ from numba import types
 from numba.extending import intrinsic
 
 from .calls import CALLS, FUNCTIONS
-from .number import Number, bits, both, either, fma, real, select
+from .number import Number, bits, fma, real, select
 
 __all__ = ["MATH"]
 
@@ -339,23 +339,20 @@ def _pow(x: Number, y: Number) -> Number:
     size = a.abs()
     result = _exp2(_log2(size)*b)
     result = select(size.equals(1.0), select(b.equals(b), 1.0, b), result)
-    whole = b.floor().equals(b)
     half = b*0.5
-    odd = select(both(whole, b.abs() < 2.0**53), half.floor() - half, 0.0) < 0.0
-    negative = bits(a) < 0
-    result = select(both(negative, odd), -result, result)
-    fractional = select(whole, _constant(a, 0.0), 1.0) > 0.0
-    real_base = either(a >= 0.0, size.equals(math.inf))
-    defined = select(real_base, _constant(a, 1.0), select(fractional, 0.0, 1.0))
-    result = select(either(defined > 0.0, a.equals(0.0)), result, math.nan)
-    result = select(either(b.equals(0.0), a.equals(1.0)), 1.0, result)
+    whole = b.floor().equals(b)
+    odd = whole & (half.floor() < half)
+    result = select((bits(a) < 0) & odd, -result, result)
+    defined = (a >= 0.0) | size.equals(math.inf) | whole
+    result = select(defined, result, math.nan)
+    result = select(b.equals(0.0) | a.equals(1.0), 1.0, result)
     return result.converted(x.type)
 
 
 def _hypot(x: Number, y: Number) -> Number:
     a, b = x.converted(ir.DoubleType()), y.converted(ir.DoubleType())
     result = (a*a + b*b).sqrt()
-    infinite = either(a.abs().equals(math.inf), b.abs().equals(math.inf))
+    infinite = a.abs().equals(math.inf) | b.abs().equals(math.inf)
     return select(infinite, math.inf, result).converted(x.type)
 
 
