@@ -41,7 +41,7 @@ def scalar_function(given: Callable[..., Any] | str, what: str = "function") -> 
             return found
         if given in VOCABULARY:
             return parse(VOCABULARY[given])
-        known = sorted(n for n, o in OPS.items() if hasattr(o, "spec"))
+        known = sorted(n for n, o in OPS.items() if hasattr(o, "nin"))
         raise KernelTypeError(f"unknown {what} {given!r}; known: {', '.join(known)}; or "
                               "pass a scalar function")
     given = getattr(given, "scalar", given)

@@ -39,7 +39,10 @@ def pull(program: Program, function: Function, arguments: Sequence[Argument],
     results: list[Ref | None] = [None] * len(targets)
     groups: dict[Shape, list[int]] = {}
     for k, (_, shape) in enumerate(targets):
-        if not is_zero(function.results[k]):
+        if is_zero(function.results[k]):
+            continue
+        results[k] = _passed(program, function, k, arguments, targets[k], full)
+        if results[k] is None:
             groups.setdefault(shape, []).append(k)
     for shape, which in groups.items():
         refs = _group(program, pick(function, which), arguments,
@@ -49,13 +52,22 @@ def pull(program: Program, function: Function, arguments: Sequence[Argument],
     return results
 
 
+def _passed(program: Program, function: Function, k: int,
+            arguments: Sequence[Argument], target: tuple[Ref, Shape],
+            full: Shape) -> Ref | None:
+    """A result that is an array as it is, the cotangent of a sum say: no Map."""
+    for a in arguments:
+        if isinstance(a.ref, Ref) and a.kind == "element" and is_param(function, k,
+                                                                       a.name):
+            ref = a.ref
+            if a.shape != full:
+                (ref,) = program.run(View("broadcast", full), ref)
+            return unbroadcast(program, ref, full, target[1], target[0])
+    return None
+
+
 def _group(program: Program, function: Function, arguments: Sequence[Argument],
            like: tuple[Ref, ...], full: Shape, shape: Shape) -> Sequence[Ref]:
-    if len(function.results) == 1:
-        for a in arguments:  # x + y: the cotangent itself
-            whole = isinstance(a.ref, Ref) and a.kind == "element" and a.shape == full
-            if whole and is_param(function, 0, a.name):
-                return [unbroadcast(program, a.ref, full, shape, like[0])]
     function, used = trim(function)
     kept = [a for a, u in zip(arguments, used, strict=True) if u]
     if shape == full:
