@@ -10,7 +10,7 @@ from __future__ import annotations
 from . import cache, ops, testing
 from . import config as _config
 from .arrays import DeviceArray, array, empty, from_dlpack, full, to_numpy, zeros
-from .launches import trace_launches
+from .dispatch import trace_launches
 from .op import (
     contraction,
     elementwise,

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from nbfused import calls
 from nbfused.arrays import Array, host_view
 from nbfused.arrays.host import NUMPY
 from nbfused.backend import PROTOCOL_VERSION
+from nbfused.dispatch import calls
 from nbfused.scalar.ir import Block, Function, Let, Literal
 from nbfused.specs import COMBINES, Contract, Map, Out, Reduce, Row, Stage
 

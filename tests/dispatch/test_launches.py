@@ -9,7 +9,7 @@ import pytest
 
 from nbfused.dispatch import execute, trace_launches
 from nbfused.registry import use_backend
-from tests.numpy_backend import (
+from tests.dispatch.numpy_backend import (
     ADD,
     COPY,
     numpy_backend,

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from nbfused.dispatch import execute
 from nbfused.registry import use_backend
 from nbfused.specs import Contract, Row
-from tests.numpy_backend import (
+from tests.dispatch.numpy_backend import (
     ADD,
     COUNT,
     EPILOGUE,

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nbfused.allocation import allocate
+from nbfused.dispatch.allocation import allocate
 from nbfused.errors import (
     AllocationError,
 )

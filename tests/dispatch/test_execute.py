@@ -8,9 +8,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from nbfused import calls
 from nbfused.arrays import describe
-from nbfused.dispatch import execute
+from nbfused.dispatch import calls, execute
 from nbfused.errors import (
     DeviceError,
     KernelTypeError,
@@ -20,7 +19,7 @@ from nbfused.errors import (
 from nbfused.registry import use_backend
 from nbfused.scalar.ir import literal
 from nbfused.specs import Contract, Map
-from tests.numpy_backend import (
+from tests.dispatch.numpy_backend import (
     ADD,
     BOTH,
     COPY,

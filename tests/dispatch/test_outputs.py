@@ -14,7 +14,7 @@ from nbfused.errors import (
     ShapeError,
 )
 from nbfused.registry import use_backend
-from tests.numpy_backend import (
+from tests.dispatch.numpy_backend import (
     ADD,
     BOTH,
     COPY,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import (
+from ..arrays import (
     BFLOAT16,
     Array,
     ByteRange,
@@ -16,15 +16,15 @@ from .arrays import (
     same_memory,
     self_overlaps,
 )
-from .arrays.host import NUMPY
-from .errors import (
+from ..arrays.host import NUMPY
+from ..errors import (
     DeviceError,
     KernelTypeError,
     OverlapError,
     ReadOnlyError,
     ShapeError,
 )
-from .layout import Strides
+from ..layout import Strides
 
 __all__ = ["can_cast", "check_casting", "check_output", "check_overlap", "check_shape",
            "check_steps"]

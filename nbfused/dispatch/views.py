@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import Array, Library, describe, host_view
+from ..arrays.interface import FOREIGN, as_device_array
+from ..errors import KernelTypeError
+from ..layout import Strides, broadcast_strides, dense_strides, reshape_strides
+from ..specs import View
 from .allocation import allocate
-from .arrays import Array, Library, describe, host_view
-from .arrays.interface import FOREIGN, as_device_array
 from .calls import COPY, place_of, run, zero
-from .errors import KernelTypeError
-from .layout import Strides, broadcast_strides, dense_strides, reshape_strides
 from .outputs import check_casting, check_output, check_overlap, check_shape
-from .specs import View
 
 __all__ = ["run_view"]
 

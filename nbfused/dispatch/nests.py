@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from .layout import (
+from ..layout import (
     Group,
     Nest,
     Strides,
@@ -19,8 +19,8 @@ from .layout import (
     flatten,
     move,
 )
-from .specs import Contract, Map, Reduce, Row
-from .specs.shapes import (
+from ..specs import Contract, Map, Reduce, Row
+from ..specs.shapes import (
     broadcast_shapes,
     broadcasts_to,
     check_permutation,
@@ -28,7 +28,7 @@ from .specs.shapes import (
     normalize_axis,
     row_shapes,
 )
-from .specs.subscripts import Bound, parse_subscripts
+from ..specs.subscripts import Bound, parse_subscripts
 
 __all__ = ["Frame", "Operand", "contract_frame", "map_frame", "memory_order", "nest",
            "reduce_frame", "row_frame"]

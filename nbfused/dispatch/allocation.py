@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import Library
-from .errors import AllocationError
+from ..arrays import Library
+from ..errors import AllocationError
 
 __all__ = ["allocate"]
 

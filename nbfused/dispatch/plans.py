@@ -14,10 +14,12 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import ordinal
-from .backend import Backend, Launcher, Signature
-from .errors import KernelTypeError
-from .layout import Nest, Strides, dense_strides, ordered_strides, stride_code
+from ..arrays import ordinal
+from ..backend import Backend, Launcher, Signature
+from ..errors import KernelTypeError
+from ..layout import Nest, Strides, dense_strides, ordered_strides, stride_code
+from ..scalar.types import Type
+from ..specs import Contract, Map, Reduce, Row, Spec
 from .nests import (
     Frame,
     Operand,
@@ -29,8 +31,6 @@ from .nests import (
     row_frame,
 )
 from .outputs import check_casting, check_shape, check_steps
-from .scalar.types import Type
-from .specs import Contract, Map, Reduce, Row, Spec
 
 __all__ = ["Arguments", "Plan", "Request", "Result", "arguments", "make_plan"]
 

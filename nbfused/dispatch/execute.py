@@ -12,14 +12,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import DTypeLike
 
-from .arrays import Array, check_dtype, describe
+from ..arrays import Array, check_dtype, describe
+from ..errors import KernelTypeError
+from ..specs import Spec, View
 from .calls import output_name, run
-from .errors import KernelTypeError
-from .launches import trace_launches
-from .specs import Spec, View
 from .views import run_view
 
-__all__ = ["execute", "trace_launches"]
+__all__ = ["execute"]
 
 
 def execute(spec: Spec, inputs: Sequence[Any], *,

@@ -5,12 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nbfused import calls
-from nbfused.dispatch import execute, trace_launches
-from nbfused.plans import arguments
+from nbfused.dispatch import calls, execute, trace_launches
+from nbfused.dispatch.plans import arguments
 from nbfused.registry import use_backend
 from nbfused.specs import Contract, Map
-from tests.numpy_backend import (
+from tests.dispatch.numpy_backend import (
     ADD,
     MATMUL,
     function,

@@ -9,18 +9,18 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays import Array, Library, check_dtype, describe
+from ..arrays.host import NUMPY
+from ..backend import Backend, Call
+from ..errors import DeviceError, KernelTypeError
+from ..registry import registry
+from ..scalar.ir import Block, Function, Let, Literal
+from ..scalar.types import Type, Weak
+from ..specs import Map, Spec
 from .allocation import allocate
-from .arrays import Array, Library, check_dtype, describe
-from .arrays.host import NUMPY
-from .backend import Backend, Call
-from .errors import DeviceError, KernelTypeError
 from .launches import LAUNCHES, Launch
 from .outputs import check_output, check_overlap
 from .plans import Plan, Request, arguments, make_plan
-from .registry import registry
-from .scalar.ir import Block, Function, Let, Literal
-from .scalar.types import Type, Weak
-from .specs import Map, Spec
 
 __all__ = ["COPY", "Place", "output_name", "place_of", "run", "zero"]
 

@@ -19,7 +19,7 @@ from nbfused.errors import (
 )
 from nbfused.registry import use_backend
 from nbfused.specs import View
-from tests.numpy_backend import numpy_backend
+from tests.dispatch.numpy_backend import numpy_backend
 
 BF16 = np.dtype(ml_dtypes.bfloat16)
 X = np.arange(24.0).reshape(2, 3, 4)
