@@ -145,7 +145,7 @@ class CallNode(Node):
 
 def _own(gradient: Any, kept: Sequence[Saved]) -> Any:
     place = byte_range(describe(gradient))
-    if any(saved.overlaps(place) for saved in kept):
+    if any(saved.place.overlaps(place) for saved in kept):
         return apply(COPY, (gradient,), dtypes=(dtype_of(gradient),))[0]
     return gradient
 

@@ -112,7 +112,7 @@ class SpecNode(Node):
         self.results = tuple(map(dtype_of, outputs))
         self.saved_inputs = {
             k: inputs[k] if is_number(inputs[k])
-            else Saved(inputs[k], f"argument {names[k]!r} of {self.name}")
+            else Saved(inputs[k], _label(k, names, self.name))
             for k in plan.inputs}
         self.saved_outputs = {k: Saved(outputs[k], f"the result of {self.name}")
                               for k in plan.outputs}
@@ -176,6 +176,10 @@ class SpecNode(Node):
         super().release()
         self.saved_inputs = {}
         self.saved_outputs = {}
+
+
+def _label(k: int, names: Sequence[str], op: str) -> str:
+    return f"argument {names[k]!r} of {op}" if k < len(names) else f"input {k} of {op}"
 
 
 def _live(pullback: Pullback, results: Sequence[Ref | None]) -> set[int]:

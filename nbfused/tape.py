@@ -8,7 +8,15 @@ from typing import Any
 import numpy as np
 
 from . import dispatch
-from .arrays import Array, byte_range, describe, dtype_of, is_array, library_of
+from .arrays import (
+    Array,
+    byte_range,
+    check_dtype,
+    describe,
+    dtype_of,
+    is_array,
+    library_of,
+)
 from .errors import KernelTypeError, ShapeError, TapeError
 from .graph import ADD, COPY, ONE, Edge, Leaf, Pass, recording, walk_back
 from .nodes import SpecNode, is_number, plan
@@ -70,11 +78,7 @@ def _on_variables(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
     needs = tuple(isinstance(x, Variable) and x.requires_grad for x in inputs)
     data = tuple(x.data if isinstance(x, Variable) else x for x in inputs)
     if any(needs) and recording():
-        if out is not None and any(o is not None for o in out):
-            raise TapeError(
-                f"out: {spec.name} is recorded, because an input requires grad, and "
-                "cannot store into a given array; leave out=None, or use no_grad()")
-        made = _record(spec, inputs, data, needs, options)
+        made = _record(spec, inputs, data, needs, out, options)
         if made is not None:
             return made
     if out is not None:
@@ -97,30 +101,39 @@ def _store(spec: Spec, inputs: Sequence[Any], out: Sequence[Any],
 
 
 def _record(spec: Spec, inputs: Sequence[Any], data: tuple[Any, ...],
-            needs: tuple[bool, ...], options: dict[str, Any]) -> tuple[Any, ...] | None:
+            needs: tuple[bool, ...], out: Sequence[Any] | None,
+            options: dict[str, Any]) -> tuple[Any, ...] | None:
     """Run and leave a node; None if nothing here has a gradient."""
     shapes = tuple(() if is_number(x) else tuple(x.shape) for x in data)
     types = tuple(map(_type, data))
-    dtypes, names = options.get("dtypes"), options.get("names")
-    found = plan(spec, needs, shapes, types,
-                 None if dtypes is None else tuple(dtypes))
+    dtypes = options.get("dtypes")
+    if dtypes is not None:
+        dtypes = tuple(None if d is None else check_dtype(d) for d in dtypes)
+    found = plan(spec, needs, shapes, types, dtypes)
     if found is None:
         return None
+    if out is not None and any(o is not None for o in out):
+        raise TapeError(
+            f"out: {spec.name} is recorded, because an input requires grad, and cannot "
+            "store into a given array; leave out=None, or use no_grad()")
     if dtypes is not None:  # no wishes for what only the tape reads
         options = {**options, "dtypes": (*dtypes, *(None,) * found.extra)}
     results = dispatch.execute(found.forward, data, **options)
     edges = [x.edge if want else None
              for x, want in zip(inputs, found.wants, strict=True)]
     node = SpecNode(found, needs, edges, data, results, shapes, types,
-                    names or tuple(map(str, range(len(data)))))
+                    options.get("names") or ())
     return tuple(Variable.at(a, (node, k) if tracked else None)
                  for k, (a, tracked) in enumerate(zip(results, found.tracked,
                                                       strict=False)))
 
 
 def _type(x: Any) -> Type:
-    if is_number(x) and not isinstance(x, np.generic):
-        return Weak(type(x).__name__)
+    if isinstance(x, np.generic):
+        return x.dtype
+    for kind in (bool, int, float, complex):
+        if isinstance(x, kind):
+            return Weak(kind.__name__)
     return dtype_of(x)
 
 
@@ -188,6 +201,8 @@ def _apart(gradients: dict[Edge, Any], seed: Any) -> dict[Edge, Any]:
 
     Views that repeat elements stay: nobody can write to them.
     """
+    if seed is None and len(gradients) < 2:
+        return gradients
     arrays: list[tuple[Edge | None, Array]] = []
     if seed is not None:
         arrays.append((None, describe(seed)))

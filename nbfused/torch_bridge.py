@@ -119,7 +119,5 @@ def _lifted(x: Any) -> Any:
 def _handed_over(node: SpecNode, inputs: Sequence[Any]) -> list[Any]:
     """What the node keeps, given to PyTorch, which frees it and sees it change."""
     own = {id(saved): inputs[k] for k, saved in node.saved_inputs.items()}
-    tensors = [own.get(id(saved), saved.data) for saved in node.arrays()]
-    for saved in node.arrays():
-        saved.data = None
-    return tensors
+    given = [(saved, saved.hand_over()) for saved in node.arrays()]
+    return [own.get(id(saved), data) for saved, data in given]

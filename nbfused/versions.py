@@ -42,19 +42,28 @@ class Saved:
     def __init__(self, data: Any, label: str) -> None:
         self.data = data
         self.label = label
-        self._range = byte_range(describe(data, label))
+        self._range: ByteRange | None = None  # found out at the first write
         self._changed = False
         self._checksum = _checksum(data) if config.debug else None
         with _LOCK:
             _WATCHED.add(self)
 
-    def overlaps(self, place: ByteRange) -> bool:
-        """Whether bytes in `place` may belong to the array."""
-        return self._range.overlaps(place)
+    @property
+    def place(self) -> ByteRange:
+        """The bytes between its first and its last element."""
+        if self._range is None:
+            self._range = byte_range(describe(self.data, self.label))
+        return self._range
+
+    def hand_over(self) -> Any:
+        """Give the array to somebody who keeps it; it stays watched."""
+        self._range = self.place
+        data, self.data = self.data, None
+        return data
 
     def note(self, written: ByteRange) -> None:
         """Mark the array as changed if `written` overlaps it."""
-        if self.overlaps(written):
+        if self.place.overlaps(written):
             self._changed = True
 
     def load(self) -> Any:

@@ -94,6 +94,9 @@ class TestForward:
 
     def test_out_is_returned_where_nothing_is_recorded(self):
         out, into = np.zeros(3), nf.Variable(np.zeros(3))
+        position = np.zeros((), "int64")
+        assert nf.ops.argmax(leaf(), out=position) is position
+        assert position == 2
         assert nf.ops.exp(nf.Variable(A), out=out) is out
         assert nf.ops.exp(A, out=into) is into
         with nf.no_grad():

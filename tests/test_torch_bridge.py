@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.errors import KernelTypeError, TapeError
+from nbfused.errors import InplaceModificationError, KernelTypeError, TapeError
 
 torch = pytest.importorskip("torch")
 
@@ -98,6 +98,16 @@ def test_pytorch_sees_changes_in_place():
     y = nf.ops.exp(x)
     y.mul_(2.0)
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        y.sum().backward()
+
+
+def test_nbfused_sees_changes_in_place():
+    x = leaf()
+    hidden = x * 2
+    y = nf.ops.square(hidden)
+    with torch.no_grad():
+        nf.ops.exp(hidden, out=hidden)
+    with pytest.raises(InplaceModificationError, match="square"):
         y.sum().backward()
 
 
