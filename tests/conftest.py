@@ -1,4 +1,8 @@
-"""Tests that need a device: skipped where it is missing, unless it is demanded."""
+"""Tests that need a device: skipped where it is missing, unless it is demanded.
+
+Tests that take the fixture `device` run wherever arrays are: on the cpu, and under
+``NBFUSED_TEST_BACKEND=cuda`` on a GPU instead.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +30,14 @@ def needed(item: pytest.Item) -> tuple[str, ...]:
     return kinds or (KINDS if item.get_closest_marker("gpu") else ())
 
 
+@pytest.hookimpl(tryfirst=True)  # before -m chooses
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what runs on the demanded device because its arrays are made there."""
+    for item in items if DEMANDED in KINDS else ():
+        if "device" in getattr(item, "fixturenames", ()):
+            item.add_marker(DEMANDED)
+
+
 def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip for missing hardware; under ``NBFUSED_TEST_BACKEND`` that is a failure."""
     kinds = needed(item)
@@ -36,3 +48,10 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if DEMANDED in kinds:
         pytest.fail(f"NBFUSED_TEST_BACKEND={DEMANDED}, but {reason}", pytrace=False)
     pytest.skip(reason)
+
+
+@pytest.fixture
+def device(request: pytest.FixtureRequest) -> str:
+    """Where a test makes its arrays: ``nf.array(x, device=device)``."""
+    kinds = needed(request.node)
+    return next((kind for kind in kinds if why_not(kind) is None), "cpu")

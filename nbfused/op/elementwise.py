@@ -97,7 +97,8 @@ class Elementwise(Func):
         Parameters
         ----------
         *args
-            Arrays of one library on one device, Variables, or numbers.
+            Arrays of one library on one device, Variables, or numbers; after all
+            inputs, as for a NumPy ufunc, the outputs may follow.
         out : array or tuple of arrays, optional
             Where to store; one for each output.
         dtype : dtype, optional
@@ -111,6 +112,8 @@ class Elementwise(Func):
         for a in args:
             if hasattr(a, "__nbfused_trace__"):
                 return only(a.__nbfused_trace__(self.function, args))
+        if len(args) > self.nin and out is None:
+            args, out = args[:self.nin], args[self.nin:]
         values = self.parameters.bind(args, kwargs)
         outs = out if isinstance(out, tuple) or out is None else (out,)
         dtypes = None if dtype is None else (np.dtype(dtype),) * self.nout

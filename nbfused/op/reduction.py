@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any
 
@@ -59,12 +60,14 @@ class Reduction(Func):
     def spec(self, kinds: tuple[str, ...], axes: tuple[int, ...] | None, keepdims: bool,
              dtype: str | None) -> Reduce:
         """The Reduce for arguments of these kinds."""
-        map_ = self.function if dtype is None else cast_results(self.function, dtype)
+        map_, combine = self.function, self.combine
+        if dtype is not None:
+            map_, combine = cast_results(map_, dtype), narrow(combine)
         if self.combine.arity != len(map_.results):
             raise KernelTypeError(
                 f"{self.__name__}: combine '{self.combine.name}' takes "
                 f"{self.combine.arity} values, the map gives {len(map_.results)}")
-        return Reduce(map_, kinds, self.combine, self.post, axes, keepdims)
+        return Reduce(map_, kinds, combine, self.post, axes, keepdims)
 
     def __call__(self, *args: Any, axis: Any = None, keepdims: bool = False,
                  dtype: Any = None, out: Any = None, **kwargs: Any) -> Any:
@@ -126,6 +129,13 @@ def user_combine(merge: Function, identity_: Any) -> Combine:
         raise KernelTypeError("'combine' must take two values and return one, got "
                               f"{merge.name}({', '.join(merge.params)})")
     return Combine(merge.name, identity(), merge, (names[identity_],), identity())
+
+
+@lru_cache(maxsize=64)
+def narrow(combine: Combine) -> Combine:
+    """The same with its state in the dtype of the elements, which was asked for."""
+    saving = None if combine.saving is None else narrow(combine.saving)
+    return replace(combine, widen=False, saving=saving)
 
 
 @lru_cache(maxsize=1024)
