@@ -61,7 +61,8 @@ def _namespace() -> dict[str, Any]:
     from .intrinsics import INTRINSICS
     from .math import MATH
 
-    return {**NAMES, **INTRINSICS, **HALVES, **MATH, **_additions(HALVES), "inlined": njit}
+    return {**NAMES, **INTRINSICS, **HALVES, **MATH, **_additions(HALVES),
+            "inlined": njit}
 
 
 def _additions(halves: dict[str, Any]) -> dict[str, Any]:
@@ -85,33 +86,47 @@ def _additions(halves: dict[str, Any]) -> dict[str, Any]:
 
 
 def _compile(text: str) -> bytes:
-    from numba import cfunc, types
+    from numba import njit, types
     from numba.core.errors import NumbaError
 
     namespace = dict(_namespace())
-    signature = types.void(types.CPointer(types.int64), types.int64, types.int64)
+    signature = (types.CPointer(types.int64), types.int64, types.int64)
     try:
         exec(compile(text, "<nbfused cpu kernel>", "exec"), namespace)
-        compiled = cfunc(signature, error_model="numpy")(namespace["kernel"])
+        kernel = njit(error_model="numpy", no_cpython_wrapper=True,
+                      no_cfunc_wrapper=True)(namespace["kernel"])
+        kernel.compile(signature)
     except (NumbaError, SyntaxError) as error:
         raise CompileError(f"Numba cannot compile a generated kernel: {error}",
                            source=text, log=str(error)) from error
-    return _emit(compiled.inspect_llvm(), compiled.native_name)
+    (overload,) = kernel.overloads.values()
+    return _emit(kernel.inspect_llvm(signature), overload.fndesc.llvm_func_name)
+
+
+#: Numba's functions have two more parameters: where the result goes, and the exception.
+_WRAPPER = """
+define void @{entry}(ptr %a, i64 %begin, i64 %end) {{
+  %result = alloca ptr
+  %status = call i32 @"{name}"(ptr %result, ptr %result, ptr %a, i64 %begin, i64 %end)
+  ret void
+}}
+"""
 
 
 def _emit(assembly: str, name: str) -> bytes:
     """Optimised LLVM text to an object file in which only `ENTRY` is visible."""
     import llvmlite.binding as llvm
 
-    module = llvm.parse_assembly(assembly)
+    wrapper = _WRAPPER.format(entry=objects.ENTRY, name=name)
+    module = llvm.parse_assembly(assembly + wrapper)
     symbols = []
     for function in module.functions:
-        if function.name == name:
-            function.name = objects.ENTRY
-        elif not function.is_declaration:
+        if function.is_declaration:
+            if not function.name.startswith("llvm."):
+                symbols.append(function.name)
+        elif function.name != objects.ENTRY:
             function.linkage = "internal"
-        elif not function.name.startswith("llvm."):
-            symbols.append(function.name)
     for variable in module.global_variables:
-        variable.linkage = "internal"
+        if not variable.is_declaration:
+            variable.linkage = "internal"
     return objects.pack(symbols, objects.machine().emit_object(module))

@@ -2,10 +2,10 @@
 
 A float sum may not be reordered by the compiler, so the order is chosen here: 64
 independent states next to each other, lane ``l`` combining the elements ``l``,
-``l + 64``, …; after 32 of them the lanes are emptied into a second level, and in the end
-the lanes are combined pairwise.  The order depends on the number of elements
-alone, neither on the threads nor on the processor, and errors grow like those of
-pairwise summation.
+``l + 64``, …; after 32 of them the lanes are emptied into a second level, and in the
+end the lanes are combined pairwise.  The order depends on the number of elements alone,
+neither on the threads nor on the processor, and errors grow like those of pairwise
+summation.
 """
 
 from __future__ import annotations

@@ -185,7 +185,7 @@ def _tanh(x: Number) -> Number:
     z = x*x
     small = fma(x*z, _horner(form.tanh, z), x)
     large = 1.0 - 2.0/(_exp(x.abs()*2.0) + 1.0)
-    return select(x.abs() < 0.625, small, large.copysign(x))
+    return select(x.abs() < 0.625, small, large).copysign(x)
 
 
 # Logarithms ------------------------------------------------------------------------

@@ -69,10 +69,12 @@ class Number:
         return self._emit("fdiv", "sdiv", self.constant(other), self.value)
 
     def __and__(self, other: Number | int) -> Number:
-        return Number(self.builder, self.builder.and_(self.value, self._operand(other)))
+        value = self.builder.and_(self.value, self._operand(other))
+        return Number(self.builder, value)
 
     def __or__(self, other: Number | int) -> Number:
-        return Number(self.builder, self.builder.or_(self.value, self._operand(other)))
+        value = self.builder.or_(self.value, self._operand(other))
+        return Number(self.builder, value)
 
     def __lshift__(self, places: int) -> Number:
         return Number(self.builder, self.builder.shl(self.value, self.constant(places)))
@@ -153,7 +155,8 @@ def select(condition: Number, yes: Number | float, no: Number | float) -> Number
     """`yes` or `no`; both are computed, and one of them at least is a `Number`."""
     typed = yes if isinstance(yes, Number) else no
     assert isinstance(typed, Number)
-    values = [n.value if isinstance(n, Number) else typed.constant(n) for n in (yes, no)]
+    values = [n.value if isinstance(n, Number) else typed.constant(n)
+              for n in (yes, no)]
     return Number(typed.builder, typed.builder.select(condition.value, *values))
 
 

@@ -54,13 +54,26 @@ def pack(symbols: Sequence[str], code: bytes) -> bytes:
     return len(head).to_bytes(8, "little") + head + code
 
 
+@cache
+def _known(name: str) -> bool:
+    """Whether this process has a function called `name`."""
+    with _lock:
+        if not _engines:  # the first one makes libm known to `address_of_symbol`
+            _engines.append(_engine())
+    return llvm.address_of_symbol(name) is not None
+
+
+def _engine() -> Any:
+    return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine())
+
+
 def unpack(data: bytes) -> bytes | None:
     """The object file in `data`, or None if it cannot be used in this process."""
     size = int.from_bytes(data[:8], "little")
     head = json.loads(data[8:8 + size])
     if tuple(head["host"]) != host():
         return None
-    if any(llvm.address_of_symbol(name) is None for name in head["symbols"]):
+    if not all(map(_known, head["symbols"])):
         return None
     return data[8 + size:]
 
@@ -68,7 +81,7 @@ def unpack(data: bytes) -> bytes | None:
 def link(code: bytes) -> Entry:
     """Load an object file that `unpack` accepted; it stays until the process ends."""
     with _lock:
-        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine())
+        engine = _engine()
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
         _engines.append(engine)

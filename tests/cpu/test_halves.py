@@ -1,0 +1,47 @@
+"""Conversions of 16-bit floats, every one of them, against NumPy and ml_dtypes."""
+
+from __future__ import annotations
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from nbfused.specs import Map
+from nbfused.specs.functions import identity
+from tests.cpu.skeletons import run_map
+
+COPY = Map(identity(), ("element",))
+DTYPES = [np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)]
+F32 = np.dtype(np.float32)
+
+
+def same(a, b):
+    """Equal bits, except that any NaN equals any other."""
+    with np.errstate(invalid="ignore"):  # ml_dtypes and signalling NaNs
+        nan = np.isnan(a) & np.isnan(b)
+    return np.all(nan | (a.view(f"u{a.itemsize}") == b.view(f"u{b.itemsize}")))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_every_value_widens_exactly(dtype):
+    x = np.arange(1 << 16, dtype=np.uint16).view(dtype)
+    assert same(run_map(COPY, x, dtypes=[F32]), x.astype(F32))
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_every_value_survives(dtype):
+    x = np.arange(1 << 16, dtype=np.uint16).view(dtype)
+    assert same(run_map(COPY, x), x)
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_rounding_at_and_around_every_midpoint(dtype):
+    with np.errstate(all="ignore"):
+        x = np.arange((1 << 15) - 1, dtype=np.uint16).view(dtype).astype(np.float64)
+        above = np.arange(1, 1 << 15, dtype=np.uint16).view(dtype).astype(np.float64)
+        middle = ((x + above)/2).astype(F32)
+        points = np.concatenate([middle, np.nextafter(middle, F32.type(np.inf)),
+                                 np.nextafter(middle, F32.type(-np.inf)),
+                                 [3.4e38, 65519.9, 65520, 1e-45, np.inf]]).astype(F32)
+        points = np.concatenate([points, -points])
+        assert same(run_map(COPY, points, dtypes=[dtype]), points.astype(dtype))

@@ -1,0 +1,114 @@
+"""Elementary functions against mpmath; limits and special values against C's."""
+
+from __future__ import annotations
+
+import math
+import zlib
+
+import mpmath
+import numpy as np
+import pytest
+import scipy.special
+
+from nbfused.cpu.calls import FUNCTIONS
+from nbfused.scalar.ir import Block, Function, Let
+from nbfused.specs import Map
+from tests.cpu.skeletons import run_map
+
+REFERENCES = {
+    "exp": mpmath.exp, "exp2": lambda x: mpmath.mpf(2)**x, "expm1": mpmath.expm1,
+    "log": mpmath.log, "log2": lambda x: mpmath.log(x)/mpmath.log(2),
+    "log10": mpmath.log10, "log1p": mpmath.log1p, "sinh": mpmath.sinh,
+    "cosh": mpmath.cosh, "tanh": mpmath.tanh, "erf": mpmath.erf, "erfc": mpmath.erfc,
+}
+UNARY = [(dtype, op) for dtype, ops in FUNCTIONS.items() for op in ops
+         if op not in ("pow", "hypot")]
+
+
+def operation(op, arity=1):
+    params = ("a", "b")[:arity]
+    body = Block((Let(("r",), op, params),), ("r",))
+    return Map(Function(op, params, body), ("element",)*arity)
+
+
+def points(op, dtype, count=400):
+    """Random arguments over the whole range, and near where functions are delicate."""
+    rng = np.random.default_rng(zlib.crc32(op.encode()))
+    info = np.finfo(dtype)
+    low = math.log(float(info.smallest_subnormal))
+    high = math.log(float(info.max))
+    tiny = rng.standard_normal(count)*10.0**rng.uniform(-12, 0, count)
+    if op in ("log", "log2", "log10"):
+        parts = [np.exp(rng.uniform(low, high, count)), rng.uniform(0.5, 2, count),
+                 np.abs(1 + tiny)]
+    elif op == "log1p":
+        parts = [np.exp(rng.uniform(low, high, count)), rng.uniform(-0.9, 2, count),
+                 np.maximum(tiny, -0.9), -1 + np.exp(rng.uniform(-15, 0, count))]
+    else:
+        ends = {"exp": (low, high), "exp2": (low/math.log(2), high/math.log(2)),
+                "expm1": (-40, high), "sinh": (-high, high), "cosh": (-high, high),
+                "tanh": (-25, 25), "erf": (-5, 5), "erfc": (-4, 10.06)}[op]
+        parts = [rng.uniform(*ends, count), rng.uniform(-2, 2, count), tiny]
+    x = np.concatenate(parts).astype(dtype)
+    return x[np.isfinite(x)]
+
+
+def ulps(got, x, reference):
+    """The largest error in units in the last place of the exact result."""
+    worst = 0.0
+    for y, argument in zip(got.tolist(), x.tolist(), strict=True):
+        exact = reference(mpmath.mpf(argument))
+        rounded = got.dtype.type(float(exact))
+        if np.isinf(rounded) or np.isinf(y):
+            assert rounded == y or abs(exact) > 0.999999*np.finfo(got.dtype).max
+            continue
+        unit = float(np.spacing(abs(rounded)))
+        worst = max(worst, float(abs(y - exact)/unit))
+    return worst
+
+
+@pytest.mark.parametrize(("dtype", "op"), UNARY)
+def test_two_units_in_the_last_place(dtype, op):
+    x = points(op, dtype)
+    got = run_map(operation(op), x)
+    with mpmath.workprec(120):
+        assert ulps(got, x, REFERENCES[op]) <= 2.0
+
+
+@pytest.mark.parametrize(("dtype", "op"), UNARY)
+def test_special_values(dtype, op):
+    info = np.finfo(dtype)
+    x = np.array([0, np.inf, np.nan, 1, 100, 800, info.tiny, info.max,
+                  info.smallest_subnormal], dtype)
+    x = np.concatenate([x, -x])
+    got = run_map(operation(op), x)
+    function = getattr(scipy.special, op) if op in ("erf", "erfc") else getattr(np, op)
+    with np.errstate(all="ignore"):
+        expected = function(x.astype(np.float64)).astype(dtype)
+    assert np.allclose(got, expected, rtol=4*info.eps, atol=info.smallest_subnormal,
+                       equal_nan=True)
+    zero = (got == 0) & (expected == 0)
+    assert np.array_equal(np.signbit(got[zero]), np.signbit(expected[zero]))
+
+
+@pytest.mark.parametrize(("op", "function"), [("pow", np.power), ("hypot", np.hypot)])
+def test_functions_of_two_numbers_at_special_values(op, function):
+    one = [0, 1, 2, 3, 0.5, np.inf, np.nan, 1e-45, 3e38, 16777216, 1.0000001, 33554434]
+    values = np.array([*one, *(-v for v in one)], np.float32)
+    a, b = (v.ravel() for v in np.meshgrid(values, values))
+    got = run_map(operation(op, 2), a, b)
+    with np.errstate(all="ignore"):
+        expected = function(*(v.astype(np.float64) for v in (a, b)))
+        expected = expected.astype(np.float32)
+    assert np.array_equal(got, expected, equal_nan=True)
+    finite = ~np.isnan(expected)
+    assert np.array_equal(np.signbit(got[finite]), np.signbit(expected[finite]))
+
+
+def test_powers():
+    rng = np.random.default_rng(0)
+    a = np.exp(rng.uniform(-80, 80, 1000)).astype(np.float32)
+    b = (rng.uniform(-80, 80, 1000)/np.log(a)).astype(np.float32)
+    exact = np.power(a.astype(np.longdouble), b.astype(np.longdouble))
+    got = run_map(operation("pow", 2), a, b)
+    assert np.all(abs(got - exact) <= 0.51*np.spacing(exact.astype(np.float32)))

@@ -1,0 +1,208 @@
+"""Reductions against NumPy in float64, along and across, in chunks and whole."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from nbfused.config import config
+from nbfused.cpu.reduce import _CHUNK
+from nbfused.cpu.reduce_text import BLOCK
+from nbfused.scalar.parse import parse
+from nbfused.specs import COMBINES, Combine, Reduce
+from nbfused.specs.functions import identity
+from tests.cpu.skeletons import run_reduce
+
+RNG = np.random.default_rng(0)
+BF16 = np.dtype(ml_dtypes.bfloat16)
+F32 = np.dtype("f4")
+
+
+@cache
+def reduction(name):
+    combine = COMBINES[name]
+    return Reduce(identity(), ("element",), combine, combine.finish)
+
+
+def normal(shape, dtype=F32):
+    return RNG.standard_normal(shape).astype(dtype)
+
+
+def check_sum(x, axes, tolerance=None, **kwargs):
+    got = np.asarray(run_reduce(reduction("sum"), x, axes=axes, **kwargs))
+    x64 = x.astype(np.complex128 if x.dtype.kind == "c" else np.float64)
+    eps = tolerance or {4: 3e-7, 8: 3e-15, 16: 3e-15}[got.dtype.itemsize]
+    error = np.abs(got - x64.sum(axes))
+    assert np.all(error <= eps*(1e-30 + np.abs(x64).sum(axes)))
+
+
+@pytest.mark.parametrize("size", [0, 1, 2, 31, 63, 64, 65, 127, 128, 2047, 2048, 2049,
+                                  _CHUNK - 1, _CHUNK, _CHUNK + 1, 3*_CHUNK + 5])
+def test_sums_of_every_length(size):
+    check_sum(normal(size), (0,))
+    check_sum(normal((3, size)), (1,))
+
+
+@pytest.mark.parametrize("shape", [(1, 17), (5, 16), (300, 16), (70, BLOCK - 1),
+                                   (70, BLOCK), (70, BLOCK + 1), (0, 20), (20_000, 33),
+                                   (3, 70_000)], ids=str)
+def test_sums_across(shape):
+    check_sum(normal(shape), (0,))
+
+
+@pytest.mark.parametrize(("shape", "axes"), [
+    ((3, 4, 5), (0, 1, 2)), ((3, 4, 50), (0, 1)), ((50, 4, 3), (1, 2)),
+    ((6, 40, 7), (1,)), ((6, 40, 70), (0, 2)), ((90, 50, 30), (0, 2)),
+    ((3, 30, 4, 20), (0, 2)), ((3, 30, 4, 20), (1, 3)), ((4, 2, 1, 200), (0, 1)),
+], ids=str)
+@pytest.mark.parametrize("layout", ["c", "fortran", "strided"])
+def test_sums_over_axes(shape, axes, layout):
+    x = normal(shape)
+    if layout == "fortran":
+        x = np.asfortranarray(x)
+    elif layout == "strided":
+        x = np.repeat(x, 2, -1)[..., ::-2]
+    check_sum(x, axes)
+
+
+@pytest.mark.parametrize(
+    "dtype", ["f2", "f8", "i1", "u1", "i4", "u8", "?", "c8", "c16"])
+def test_accumulators(dtype):
+    for shape, axes in (((70_001,), (0,)), ((40, 300), (0,)), ((40, 300), (1,))):
+        x = (normal(shape)*5).astype(dtype)
+        if x.dtype.kind == "c":
+            x += 1j*normal(shape)
+        got = run_reduce(reduction("sum"), x, axes=axes)
+        if x.dtype.kind in "biu":
+            assert np.array_equal(got, x.sum(axes))
+            assert got.dtype == x.sum(axes).dtype
+        else:
+            check_sum(x, axes, {"f2": 1e-3, "c8": 3e-7}.get(dtype))
+
+
+def test_bfloat16():
+    x = normal((20, 3000)).astype(BF16)
+    check_sum(x, (1,), 5e-3, dtypes=[BF16])
+    check_sum(x, (1,), 1e-6, dtypes=[F32])
+
+
+def test_many_ones_are_counted_exactly():
+    assert run_reduce(reduction("sum"), np.ones(1 << 24, F32), axes=(0,)) == 1 << 24
+    x = np.broadcast_to(np.float32(1), 100_000_000)
+    assert run_reduce(reduction("sum"), x, axes=(0,)) == 1e8
+
+
+def test_errors_are_like_those_of_pairwise_summation():
+    x = RNG.random(5_000_000, dtype=F32)
+    exact = x.sum(dtype=np.float64)
+    got = float(run_reduce(reduction("sum"), x, axes=(0,)))
+    assert abs(got - exact) <= 2e-7*exact
+    across = np.repeat(x[:200_000, None], 16, 1)
+    got = run_reduce(reduction("sum"), across, axes=(0,))
+    assert np.all(abs(got - across.sum(0, dtype=np.float64)) <= 4e-7*got)
+
+
+@pytest.mark.parametrize("name", ["max", "min", "prod", "any", "all", "logsumexp"])
+@pytest.mark.parametrize(("shape", "axes"), [
+    ((1,), (0,)), ((1000,), (0,)), ((200_000,), (0,)), ((9, 100), (1,)),
+    ((100, 90), (0,))], ids=str)
+def test_combines(name, shape, axes):
+    x = 1 + normal(shape)*(0.01 if shape[0] < 1001 else 1e-5)
+    x = np.where(RNG.random(shape) < 0.5, 1, 0).astype("?") if name in ("any", "all") \
+        else x.astype("f8")
+    got = run_reduce(reduction(name), x, axes=axes)
+    expected = np.log(np.exp(x).sum(axes)) if name == "logsumexp" \
+        else getattr(np, name)(x, axis=axes)
+    assert np.allclose(got, expected, rtol=1e-12)
+
+
+def test_nan_wins_in_max():
+    x = normal((4, 200))
+    x[1, 77] = np.nan
+    got = run_reduce(reduction("max"), x, axes=(1,))
+    assert np.array_equal(got, x.max(1), equal_nan=True)
+
+
+@pytest.mark.parametrize("name", ["argmax", "argmin"])
+@pytest.mark.parametrize(("shape", "axis"), [
+    ((1,), 0), ((200,), 0), ((150_000,), 0), ((7, 300), 1), ((300, 70), 0)], ids=str)
+def test_the_first_of_equal_elements(name, shape, axis):
+    x = RNG.integers(0, 9, shape).astype(F32)
+    got = run_reduce(reduction(name), x, axes=(axis,))
+    assert np.array_equal(got, getattr(np, name)(x, axis=axis))
+
+
+def test_index_counts_within_the_reduced_axes():
+    def weighted(x, index):
+        return x*index
+
+    spec = Reduce(parse(weighted), ("element", "index"), COMBINES["sum"], identity())
+    x = normal((3, 4, 50, 6), "f8")
+    for axes in ((1, 3), (0, 1), (2,), (0, 1, 2, 3)):
+        moved = np.moveaxis(x, axes, range(-len(axes), 0))
+        flat = moved.reshape(*moved.shape[:4 - len(axes)], -1)
+        expected = (flat*np.arange(flat.shape[-1])).sum(-1)
+        assert np.allclose(run_reduce(spec, x, axes=axes), expected, rtol=1e-12)
+
+
+def test_scalars_size_and_several_inputs_and_outputs():
+    def squares(x, y, c):
+        return (x - y)*(x - y)*c
+
+    def mean(s0, c, size):
+        return s0/size, s0*c
+
+    spec = Reduce(parse(squares), ("element", "element", "scalar"), COMBINES["sum"],
+                  parse(mean))
+    x, y = normal((5, 90), "f8"), normal((90,), "f8")
+    for axes in ((0,), (1,)):
+        first, second = run_reduce(spec, x, y, 0.5, axes=axes)
+        expected = ((x - y)**2*0.5).sum(axes)
+        assert np.allclose(first, expected/x.shape[axes[0]], rtol=1e-13)
+        assert np.allclose(second, expected*0.5, rtol=1e-13)
+
+
+def test_nothing_to_reduce_gives_the_identity():
+    for shape, axes in (((4, 0), (1,)), ((0, 40), (0,))):
+        assert np.all(run_reduce(reduction("sum"), normal(shape), axes=axes) == 0)
+        assert np.all(run_reduce(reduction("prod"), normal(shape), axes=axes) == 1)
+
+
+def test_a_combine_of_the_users_own():
+    def lift(x):
+        return x, 1
+
+    def merge(a, n, b, m):
+        return (a*n + b*m)/max(n + m, 1), n + m
+
+    def finish(a, n):
+        return a
+
+    combine = Combine("mean", parse(lift), parse(merge), ("0", "0"), parse(finish))
+    spec = Reduce(identity(), ("element",), combine, combine.finish)
+    x = normal((300, 40), "f8")
+    for axes in ((0,), (1,), (0, 1)):
+        assert np.allclose(run_reduce(spec, x, axes=axes), x.mean(axes), rtol=1e-11)
+
+
+@pytest.mark.parametrize(("shape", "axes"), [
+    ((300_001,), (0,)), ((2_000, 300), (0,)), ((40, 70, 50), (0, 2))], ids=str)
+def test_the_number_of_threads_changes_no_bit(shape, axes):
+    x = normal(shape)
+    results = []
+    for threads in (1, 2, 5):
+        with config.override(num_threads=threads):
+            results.append(run_reduce(reduction("sum"), x, axes=axes))
+    assert np.array_equal(results[0], results[1])
+    assert np.array_equal(results[0], results[2])
+
+
+def test_a_strided_output():
+    x = normal((70, 50))
+    room = np.full((70, 3), 7, F32)
+    run_reduce(reduction("sum"), x, axes=(1,), out=[room[:, 1]])
+    assert np.allclose(room[:, 1], x.sum(1), atol=1e-5)
+    assert np.all(room[:, ::2] == 7)
