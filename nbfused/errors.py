@@ -56,7 +56,7 @@ class ReadOnlyError(NbFusedError, ValueError):
 
 
 class OverlapError(NbFusedError, ValueError):
-    """An output shares memory with an input, or with itself, in a way that is unsafe."""
+    """An output shares memory with an input, or with itself, in an unsafe way."""
 
 
 class AllocationError(NbFusedError, MemoryError):

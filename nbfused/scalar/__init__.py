@@ -1,0 +1,1 @@
+"""The scalar language: parsing, differentiation, typing, printing."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeVar
 
 from .ir import (
     EFFECTS,
@@ -21,6 +22,11 @@ from .ir import (
 
 __all__ = ["clean", "has_effects", "live"]
 
+T = TypeVar("T")
+
+#: What an operation is known by: its name, its operands, its attribute.
+Key = tuple[str, tuple[Value, ...], str | None]
+
 #: Results that may differ between two calls with the same arguments.
 IMPURE = EFFECTS | {"load"}
 
@@ -36,7 +42,7 @@ def has_effects(block: Block) -> bool:
     return any(isinstance(s, Let) and s.op in EFFECTS for s in walk(block))
 
 
-def _merge(block: Block, seen: dict, alias: dict[str, Value]) -> Block:
+def _merge(block: Block, seen: dict[Key, str], alias: dict[str, Value]) -> Block:
     """`seen` maps an expression to the name that holds it, in this scope or outside."""
 
     def value(v: Value) -> Value:
@@ -84,20 +90,23 @@ def _live(block: Block, wanted: set[str]) -> tuple[Block, set[str]]:
     wanted = wanted | names(block.yields)
     out: list[Statement] = []
     for s in reversed(block.statements):
-        if isinstance(s, Let):
-            if not (set(s.results) & wanted or s.op in EFFECTS):
-                continue
-            wanted |= names(s.args)
-        elif isinstance(s, If):
-            s = _live_if(s, wanted)
-            if s is None:
-                continue
-        else:
-            s = _live_loop(s, wanted)
-            if s is None:
-                continue
-        out.append(s)
+        kept = _live_statement(s, wanted)
+        if kept is not None:
+            out.append(kept)
     return Block(tuple(reversed(out)), block.yields), wanted
+
+
+def _live_statement(s: Statement, wanted: set[str]) -> Statement | None:
+    """What is live of a statement; adds to `wanted` what that reads."""
+    match s:
+        case Let():
+            if not (set(s.results) & wanted or s.op in EFFECTS):
+                return None
+            wanted |= names(s.args)
+            return s
+        case If():
+            return _live_if(s, wanted)
+    return _live_loop(s, wanted)
 
 
 def _live_if(s: If, wanted: set[str]) -> If | None:
@@ -129,13 +138,13 @@ def _live_loop(s: For | While, wanted: set[str]) -> For | While | None:
             break
         keep = grown
 
-    def pick(xs: tuple) -> tuple:
+    def pick(xs: tuple[T, ...]) -> tuple[T, ...]:
         return tuple(xs[k] for k in sorted(keep))
 
-    fields = {"results": pick(s.results), "params": pick(s.params),
-              "inits": pick(s.inits), "body": body}
+    results, params, inits = pick(s.results), pick(s.params), pick(s.inits)
     if isinstance(s, While):
-        fields["condition"] = condition
-    s = replace(s, **fields)
+        s = While(results, params, inits, condition, body)
+    else:
+        s = For(results, s.index, s.count, params, inits, body)
     wanted |= reads | names(operands(s))
     return s

@@ -48,7 +48,7 @@ def partial(op: str, operand: int) -> Function | None:
     return parse_expression(text, (*params, "y"))
 
 
-def _partials(s: Let) -> list[tuple[Value, Function]]:
+def _partials(s: Let) -> list[tuple[str, Function]]:
     """The operands of `s` that have influence, with their partials."""
     if s.op not in OPS:
         return []
@@ -93,16 +93,17 @@ class _Reverse(Builder):
                     self.reverse_if(s, adjoint)
                 case _ if set(s.results) & set(adjoint):
                     raise NotDifferentiableError(
-                        "reverse mode through a loop is not available yet; got "
-                        f"{type(s).__name__.lower()} loop; use a closed form, or nf.jvp")
+                        "reverse mode through a loop is not available yet; got a "
+                        f"{type(s).__name__.lower()} loop; use a closed form, or "
+                        "nf.jvp")
 
     def reverse_let(self, s: Let, adjoint: dict[str, Value]) -> None:
         if s.op == "atomic_add" and s.args[0] in self.raw:
-            g = self.let("load", self.raw[str(s.args[0])], *s.args[1:-1], stem="g")
-            return self.accumulate(adjoint, s.args[-1], g)
-        g = adjoint.pop(s.results[0], None) if s.results else None
-        if g is None:
+            read = self.let("load", self.raw[str(s.args[0])], *s.args[1:-1], stem="g")
+            return self.accumulate(adjoint, s.args[-1], read)
+        if not s.results or s.results[0] not in adjoint:
             return None
+        g = adjoint.pop(s.results[0])
         if s.op == "load":
             if s.args[0] in self.raw:
                 self.effect("atomic_add", self.raw[str(s.args[0])], *s.args[1:], g)
@@ -135,13 +136,15 @@ class _Reverse(Builder):
                 found.append(self.reverse_branch(branch, seeds))
             bodies.append(body)
         touched = sorted(set(found[0]) | set(found[1]))
-        blocks = [Block(tuple(b), tuple(f.get(v, ZERO) for v in touched))
-                  for b, f in zip(bodies, found, strict=True)]
-        results = self.branch(s.condition, *blocks, tuple(f"{v}_bar" for v in touched))
+        then, orelse = (Block(tuple(b), tuple(f.get(v, ZERO) for v in touched))
+                        for b, f in zip(bodies, found, strict=True))
+        results = self.branch(s.condition, then, orelse,
+                              [f"{v}_bar" for v in touched])
         for v, g in zip(touched, results, strict=True):
             self.accumulate(adjoint, v, g)
 
-    def reverse_branch(self, branch: Block, seeds: list[Value | None]) -> dict[str, Value]:
+    def reverse_branch(self, branch: Block,
+                       seeds: list[Value | None]) -> dict[str, Value]:
         """Run the branch again under fresh names, then its reverse."""
         own = defined(branch)
         fresh: dict[str, str] = {}
@@ -193,9 +196,9 @@ def _active_loop(s: For | While, active: set[str]) -> None:
     before = -1
     while before != len(active):
         before = len(active)
-        for param, *sources in links:
-            if any(isinstance(v, str) and v in active for v in sources[:2]):
-                active |= {param, sources[2]}
+        for param, init, carried, result in links:
+            if any(isinstance(v, str) and v in active for v in (init, carried)):
+                active |= {param, result}
         _active(s.body, active)
 
 
@@ -251,7 +254,8 @@ def vjp(function: Function, wrt: tuple[bool, ...], present: tuple[bool, ...],
                           body, function.pyfile, function.line))
 
 
-def _read_outputs(body: Block, start: int, function: Function, outs: list[str]) -> Block:
+def _read_outputs(body: Block, start: int, function: Function,
+                  outs: list[str]) -> Block:
     """Read results from parameters in the reverse part of `body`."""
     computed = {r for s in function.body.statements for r in s.results}
     table: dict[str, Value] = {r: o for r, o in zip(function.results, outs, strict=True)

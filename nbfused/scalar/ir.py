@@ -8,7 +8,7 @@ All records are frozen and hashable, so that a spec that holds one can key a cac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 __all__ = [
@@ -231,7 +231,8 @@ def substitute(block: Block, value: Callable[[Value], Value],
     return inside(block)
 
 
-def rename(block: Block, mapping: dict[str, Value], fresh: Callable[[str], str]) -> Block:
+def rename(block: Block, mapping: Mapping[str, Value],
+           fresh: Callable[[str], str]) -> Block:
     """`block` with its free names mapped and every name it binds made fresh."""
     table: dict[str, Value] = dict(mapping)
     for n in sorted(defined(block)):

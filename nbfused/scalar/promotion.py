@@ -19,7 +19,8 @@ from ..errors import KernelTypeError
 
 __all__ = [
     "BFLOAT16", "BOOL", "DTYPES", "KINDS", "Type", "Weak", "common_float",
-    "compute_dtype", "dtype_named", "is_integer", "promote", "resolve",
+    "compute_dtype", "dtype_named", "is_integer", "promote", "promoted_dtype",
+    "resolve",
 ]
 
 
@@ -90,13 +91,18 @@ def promote(*types: Type) -> Type:
     return narrow(np.result_type(*stand_ins, *numbers))
 
 
+def promoted_dtype(*types: Type) -> np.dtype:
+    """As `promote`, of types of which at least one is a dtype."""
+    found = promote(*types)
+    assert not isinstance(found, Weak)
+    return found
+
+
 def common_float(types: Sequence[Type]) -> np.dtype | None:
     """The dtype that all strong floating `types` promote to; None without any."""
     parts = [np.empty(0, t).real.dtype if t.kind == "c" else t for t in types
              if not isinstance(t, Weak) and (t.kind in "fc" or t == BFLOAT16)]
-    found = promote(*parts) if parts else None
-    assert not isinstance(found, Weak)
-    return found
+    return promoted_dtype(*parts) if parts else None
 
 
 class _Narrow:

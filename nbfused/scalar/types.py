@@ -10,10 +10,11 @@ import numpy as np
 from .clean import clean
 from .ir import Function, defined
 from .lowering import Lowering
-from .promotion import Type, Weak, compute_dtype, promote
+from .promotion import Type, Weak, compute_dtype, promote, promoted_dtype
 
 __all__ = [
-    "Type", "Typed", "Weak", "compute_dtype", "promote", "result_types", "specialize",
+    "Type", "Typed", "Weak", "compute_dtype", "promote", "promoted_dtype",
+    "result_types", "specialize",
 ]
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, fields
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from collections.abc import Mapping
+from dataclasses import Field, dataclass, field, fields
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,19 +19,23 @@ Shape = tuple[int, ...]
 class Hashed:
     """A frozen dataclass that computes its hash once: specs key every cache."""
 
+    __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
+
     def __hash__(self) -> int:
         cached = self.__dict__.get("_hash")
         if cached is None:
             cached = hash((type(self).__name__,
-                           *(getattr(self, f.name) for f in fields(self))))  # type: ignore[arg-type]
+                           *(getattr(self, f.name) for f in fields(self))))
             self.__dict__["_hash"] = cached
         return int(cached)
 
 
 @dataclass(frozen=True, slots=True)
 class Ref:
-    """Names an array of a pullback: an input or output of the primal call, the
-    cotangent of an output, or an output of an earlier step (`index`, `output`).
+    """Names an array of a pullback.
+
+    An input or output of the primal call, the cotangent of an output, or an output of
+    an earlier step (`index`, `output`).
     """
 
     source: Literal["input", "output", "cotangent", "step"]
@@ -119,7 +124,8 @@ class Program:
         index = len(self.steps) - 1
         return tuple(Ref("step", index, k) for k in range(len(like)))
 
-    def extend(self, steps: tuple[Step, ...], replace: dict[Ref, Ref]) -> dict[Ref, Ref]:
+    def extend(self, steps: tuple[Step, ...],
+               replace: Mapping[Ref, Ref]) -> dict[Ref, Ref]:
         """Append another program's steps with its references replaced.
 
         Returns the map of references, the steps' own included.

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..scalar.build import Builder
 from ..scalar.ir import Function, Value
-from ..scalar.types import Typed, compute_dtype, promote, specialize
+from ..scalar.types import Typed, compute_dtype, promoted_dtype, specialize
 from .base import Hashed, Pullback, Shape
 from .functions import compose
 from .shapes import contract_shapes
@@ -76,7 +76,7 @@ class Contract(Hashed):
         """Dtype of the product before the epilogue, as numpy.matmul's."""
         operands = [f.results[0] if f else types[k]
                     for k, f in enumerate(self._prologue(k, types[k]) for k in (0, 1))]
-        return np.dtype(promote(*operands))  # type: ignore[arg-type]
+        return promoted_dtype(*operands)
 
     def _epilogue(self, types: tuple[Type, ...]) -> Typed:
         return specialize(self.epilogue, (self._accumulated(types), *types[2:]))

@@ -1,5 +1,7 @@
-"""The derivative of a Contract: a Map for the epilogue, then a Contract for each
-operand, with the derivative of its prologue as epilogue.
+"""The derivative of a Contract.
+
+A Map for the epilogue, then a Contract for each operand, with the derivative of its
+prologue as epilogue.
 """
 
 from __future__ import annotations
@@ -8,8 +10,8 @@ from dataclasses import replace
 from functools import lru_cache
 
 from ..scalar.differentiate import vjp
-from ..scalar.ir import used_params
-from .base import Program, Pullback, Ref, Shape
+from ..scalar.ir import Function, used_params
+from .base import Operand, Program, Pullback, Ref, Shape
 from .contract import Contract, saving
 from .functions import identity, trim
 from .map import Map
@@ -49,7 +51,7 @@ def _epilogue(program: Program, spec: Contract, form: Bound, needs: tuple[bool, 
                          present)
     table = {Ref("input", k): Ref("input", k + 1) for k in range(1, len(needs) - 1)}
     table[Ref("input", 0)] = accumulator
-    reads = {r for s in inner.steps for r in s.inputs}
+    reads: set[Operand | None] = {r for s in inner.steps for r in s.inputs}
     reads |= set(inner.results)
     for r in sorted((r for r in reads if isinstance(r, Ref) and r.source in
                      ("output", "cotangent")), key=repr):
@@ -89,21 +91,27 @@ def _operand(program: Program, spec: Contract, form: Bound, which: int, gacc: Re
         return "".join(letters[label] for label in part)
 
     subscripts = f"{text(form.out)},{text(theirs_kept)}->{text(kept)}"
-    prologue = spec.prologues[which]
-    inputs: tuple[Ref, ...] = (gacc, a)
-    epilogue, kinds = identity(), ()
-    if prologue is not None:
-        d = vjp(prologue, (True,), (True,))  # (x, g) -> g * prologue'(x)
-        own = _squeezed(program, Ref("input", which), mine, labels[which], kept)
-        flipped = type(d)(d.name, (d.params[1], d.params[0]), d.body)
-        epilogue, kinds = (flipped, ("element",)) if used_params(flipped)[1] \
-            else (trim(flipped)[0], ())
-        inputs = (*inputs, own) if kinds else inputs
+    epilogue, kinds = _prologue_vjp(spec.prologues[which])
+    inputs = [gacc, a]
+    if kinds:
+        own = Ref("input", which)
+        inputs.append(_squeezed(program, own, mine, labels[which], kept))
     product = Contract(subscripts, epilogue, kinds, (None, spec.prologues[other]))
     (out,) = program.run(product, *inputs, like=(Ref("input", which),))
     if len(kept) == len(mine):
         return out
     return program.run(View("reshape", mine), out)[0]
+
+
+def _prologue_vjp(prologue: Function | None) -> tuple[Function, tuple[str, ...]]:
+    """Takes a cotangent through a prologue: an epilogue, the kinds of its extras."""
+    if prologue is None:
+        return identity(), ()
+    d = vjp(prologue, (True,), (True,))  # (x, g) -> g * prologue'(x)
+    flipped = Function(d.name, (d.params[1], d.params[0]), d.body)
+    if used_params(flipped)[1]:
+        return flipped, ("element",)
+    return trim(flipped)[0], ()
 
 
 def _kept(form: Bound, labels: tuple[str, ...], shape: Shape) -> tuple[str, ...]:

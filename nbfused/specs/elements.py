@@ -10,7 +10,10 @@ from .base import Operand, Program, Ref, Shape
 from .functions import identity, is_param, is_zero, pick, trim
 from .view import View, broadcast_axes, restore, unbroadcast
 
-__all__ = ["Argument", "pull"]
+__all__ = ["Argument", "Target", "pull"]
+
+#: What a cotangent is wanted for: an array, and its shape.
+Target = tuple[Ref, Shape]
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class Argument:
 
 
 def pull(program: Program, function: Function, arguments: Sequence[Argument],
-         targets: Sequence[tuple[Ref, Shape]], full: Shape) -> list[Ref | None]:
+         targets: Sequence[Target], full: Shape) -> list[Ref | None]:
     """Run the elementwise derivative `function`, one result for each target.
 
     Results whose target has the full shape come from one Map; the others, which
@@ -53,12 +56,12 @@ def pull(program: Program, function: Function, arguments: Sequence[Argument],
 
 
 def _passed(program: Program, function: Function, k: int,
-            arguments: Sequence[Argument], target: tuple[Ref, Shape],
+            arguments: Sequence[Argument], target: Target,
             full: Shape) -> Ref | None:
     """A result that is an array as it is, the cotangent of a sum say: no Map."""
     for a in arguments:
-        if isinstance(a.ref, Ref) and a.kind == "element" and is_param(function, k,
-                                                                       a.name):
+        whole = a.kind == "element" and is_param(function, k, a.name)
+        if whole and isinstance(a.ref, Ref):
             ref = a.ref
             if a.shape != full:
                 (ref,) = program.run(View("broadcast", full), ref)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 
 from ..scalar.build import Builder
@@ -19,10 +19,11 @@ def identity(arity: int = 1) -> Function:
     return Function("identity", params, Block((), params))
 
 
-def compose(name: str, params: Sequence[str], build) -> Function:
+def compose(name: str, params: Sequence[str],
+            build: Callable[[Builder], tuple[Value, ...]]) -> Function:
     """The function of `params` whose results ``build(builder)`` returns."""
     builder = Builder(set(params))
-    results: tuple[Value, ...] = build(builder)
+    results = build(builder)
     return clean(Function(name, tuple(params),
                           Block(tuple(builder.statements), results)))
 

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from ..scalar.differentiate import vjp
 from ..scalar.ir import Function, used_params
-from ..scalar.types import Typed, Weak, compute_dtype, specialize
+from ..scalar.types import Typed, Weak, compute_dtype, promoted_dtype, specialize
 from .base import Hashed, Program, Pullback, Ref, Shape
-from .elements import Argument, pull
+from .elements import Argument, Target, pull
 from .functions import trim
 from .shapes import broadcast_shapes
 from .view import unbroadcast
@@ -91,12 +91,10 @@ class Map(Hashed):
                 *scatter)
 
     def _scatter_types(self, types: tuple[Type, ...]) -> tuple[np.dtype, ...]:
-        from ..scalar.types import promote
-
         if not self.scatter_shapes:
             return ()
         strong = [t for t in types if not isinstance(t, Weak) and t.kind in "fcV"]
-        common = compute_dtype(promote(*(strong or types)))  # type: ignore[arg-type]
+        common = compute_dtype(promoted_dtype(*(strong or types)))
         return (common,) * len(self.scatter_shapes)
 
     def typed(self, types: tuple[Type, ...],
@@ -125,15 +123,13 @@ def _vjp(spec: Map, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
     function, outs = _derivative(spec, wrt, present[:results], raw)
     full = spec.extent(shapes)
     arguments = _arguments(spec, function, slots, outs, present, full)
-    flat = [k for k, w in enumerate(wrt) if w and spec.kinds[k] == "element"]
-    raws = [k for k, w in enumerate(wrt) if w and spec.kinds[k] == "raw"]
+    flat, raws = (_targets(spec, arguments, slots, k) for k in ("element", "raw"))
     program = Program()
-    targets = [(arguments[k].ref, slots[k][1]) for k in flat]
     if raws:
-        buffers = [(arguments[k].ref, slots[k][1]) for k in raws]
-        refs = _scatter(program, function, arguments, targets, buffers, full)
+        refs = _scatter(program, function, arguments, list(flat.values()),
+                        list(raws.values()), full)
     else:
-        refs = pull(program, function, arguments, targets, full)
+        refs = pull(program, function, arguments, list(flat.values()), full)
     found = dict(zip((*flat, *raws), refs, strict=True))
     return Pullback(spec, tuple(program.steps), tuple(
         found.get(k) for k, kind in enumerate(spec.kinds) if kind not in IMPLICIT))
@@ -190,8 +186,17 @@ def _arguments(spec: Map, function: Function, slots: list[tuple[bool, Shape]],
             for p, a in zip(function.params, found, strict=True)]
 
 
+def _targets(spec: Map, arguments: list[Argument], slots: list[tuple[bool, Shape]],
+             kind: str) -> dict[int, Target]:
+    """What has a cotangent among the parameters of a kind, by position."""
+    primal = enumerate(zip(spec.kinds, arguments, slots, strict=False))
+    return {k: (a.ref, shape) for k, (own, a, (need, shape)) in primal
+            if need and own == kind and isinstance(a.ref, Ref)}
+
+
 def _scatter(program: Program, function: Function, arguments: list[Argument],
-             targets: list, buffers: list, full: Shape) -> list[Ref]:
+             targets: list[Target], buffers: list[Target],
+             full: Shape) -> list[Ref | None]:
     """One Map that stores the elementwise cotangents and adds the scattered ones."""
     function, used = trim(function)
     kept = [a for a, u in zip(arguments, used, strict=True) if u]

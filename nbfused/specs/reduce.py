@@ -14,7 +14,7 @@ from ..scalar.ir import Function, Literal, Value, used_params
 from ..scalar.types import Typed, Weak, specialize
 from .base import Hashed, Program, Pullback, Ref, Shape
 from .combine import COMBINES, Combine
-from .elements import Argument, pull
+from .elements import Argument, Target, pull
 from .functions import compose, identity
 from .shapes import broadcast_shapes, normalize_axes, reduce_shape
 from .state import State, state_of
@@ -214,7 +214,7 @@ def _element_derivative(
 def _arguments(program: Program, spec: Reduce, function: Function,
                roles: list[tuple[str, int]], needs: tuple[bool, ...],
                shapes: tuple[Shape, ...], full: Shape,
-               ) -> tuple[list[Argument], list[tuple[Ref, Shape]]]:
+               ) -> tuple[list[Argument], list[Target]]:
     kept = reduce_shape(full, spec.axes, True)
     count = prod(full) // max(prod(kept), 1)
     axes = tuple(sorted(normalize_axes(spec.axes, len(full))))
@@ -242,8 +242,8 @@ def _arguments(program: Program, spec: Reduce, function: Function,
 def _index(spec: Reduce, name: str, used: bool) -> Argument:
     if used:
         raise NotDifferentiableError(
-            f"the derivative of the reduction '{spec.name}' depends on the index of the "
-            "element; pass the positions as an array input instead")
+            f"the derivative of the reduction '{spec.name}' depends on the index of "
+            "the element; pass the positions as an array input instead")
     return Argument(name, "index")
 
 

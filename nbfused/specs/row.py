@@ -46,7 +46,9 @@ class Stage(Hashed):
 
 @dataclass(frozen=True)
 class Out(Hashed):
-    """An output: ``"element"`` (one value for each element), ``"row"`` (one for each
+    """An output of a row.
+
+    Its `kind` is ``"element"`` (one value for each element), ``"row"`` (one for each
     row), ``"column"`` (`function` summed over the rows) or ``"scalar"`` (summed over
     all elements).  `function` wires its parameters by name and has one result.
     """
@@ -154,9 +156,7 @@ class TypedStage:
 
 @dataclass(frozen=True)
 class TypedOut:
-    """An output's kind and function; ``column`` and ``scalar`` sums are kept in
-    `accumulator`.
-    """
+    """An output, typed; ``column`` and ``scalar`` sums are kept in `accumulator`."""
 
     kind: str
     function: Typed

@@ -23,7 +23,11 @@ from .row import Out, Row, Stage
 
 __all__ = ["row_vjp"]
 
+#: A result of a function whose parameters are wired by name.
 Term = tuple[Function, int]
+
+#: An input of the backward row: its name, its kind, the array behind it.
+Wire = tuple[str, str, Ref]
 
 
 @dataclass
@@ -177,7 +181,7 @@ def _trim_after(function: Function, keep: int) -> Function:
 def row_vjp(spec: Row, needs: tuple[bool, ...], present: tuple[bool, ...]) -> Pullback:
     """See `Row.vjp`."""
     work = _Backward(spec, _active(spec, needs), list(spec.stages))
-    cotangents: list[tuple[str, str, Ref]] = []
+    cotangents: list[Wire] = []
     for k, (out, here) in enumerate(zip(spec.outs, present, strict=True)):
         if here:
             name = work.fresh(f"out{k}_bar")
@@ -190,10 +194,10 @@ def row_vjp(spec: Row, needs: tuple[bool, ...], present: tuple[bool, ...]) -> Pu
     results: list[Ref | None] = []
     like: list[Ref] = []
     for k, (name, kind) in enumerate(zip(spec.inputs, spec.kinds, strict=True)):
-        out = _input_out(work, name, kind) if needs[k] else None
-        results.append(Ref("step", 0, len(outs)) if out else None)
-        if out:
-            outs.append(out)
+        bar = _input_out(work, name, kind) if needs[k] else None
+        results.append(Ref("step", 0, len(outs)) if bar else None)
+        if bar:
+            outs.append(bar)
             like.append(Ref("input", k))
     row, refs = _pruned(work, outs, cotangents)
     steps = (Step(row, refs, tuple(like)),) if outs else ()
@@ -220,7 +224,7 @@ def _input_out(work: _Backward, name: str, kind: str) -> Out | None:
 
 
 def _pruned(work: _Backward, outs: list[Out],
-            cotangents: list[tuple[str, str, Ref]]) -> tuple[Row, tuple[Ref, ...]]:
+            cotangents: list[Wire]) -> tuple[Row, tuple[Ref, ...]]:
     """The backward row with the stages and inputs that its outputs need."""
     wanted = {p for o in outs for p in o.function.params}
     stages: list[Stage] = []
@@ -241,7 +245,7 @@ def _pruned(work: _Backward, outs: list[Out],
     return row, tuple(r for _, _, r in kept)
 
 
-def _one_element(kept: list, wanted: set[str]) -> list:
+def _one_element(kept: list[Wire], wanted: set[str]) -> list[Wire]:
     """Without the unused elements, unless none is left to give the shape."""
     used = [item for item in kept if item[0] in wanted]
     if any(kind == "element" for _, kind, _ in used):
@@ -252,7 +256,7 @@ def _one_element(kept: list, wanted: set[str]) -> list:
 
 def _inlined(stages: list[Stage],
              outs: list[Out]) -> tuple[tuple[Stage, ...], tuple[Out, ...]]:
-    """Stages that sum nothing but zeros are functions of names: no pass over the row."""
+    """Stages that sum nothing but zeros become functions of names: no pass needed."""
     known: dict[str, Term] = {}
     kept: list[Stage] = []
     for s in stages:

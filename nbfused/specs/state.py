@@ -10,7 +10,7 @@ import numpy as np
 
 from ..scalar.build import Builder
 from ..scalar.ir import Function, Literal, Value
-from ..scalar.types import Typed, Weak, compute_dtype, promote, specialize
+from ..scalar.types import Typed, Weak, compute_dtype, promoted_dtype, specialize
 from .functions import compose
 
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ __all__ = ["State", "state_of"]
 
 @dataclass(frozen=True)
 class State:
-    """Attributes
+    """How the state of a reduction is made, merged and kept.
+
+    Attributes
     ----------
     element
         The map, then the combine's lift, cast to the state's dtypes.
@@ -79,7 +81,7 @@ def state_of(map_: Function, types: tuple[Type, ...], combine: Combine) -> State
         logical = tuple(_widened(d) for d in logical)
     while True:  # merging may widen: bool + bool, say
         merge = specialize(combine.merge, (*logical, *logical))
-        grown = tuple(np.dtype(promote(a, b))  # type: ignore[arg-type]
+        grown = tuple(promoted_dtype(a, b)
                       for a, b in zip(logical, merge.results, strict=True))
         if grown == logical:
             break

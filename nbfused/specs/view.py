@@ -56,9 +56,9 @@ class View(Hashed):
 
     def result_types(self, types: tuple[Type, ...]) -> tuple[np.dtype, ...]:
         """The input's dtype; concatenate promotes."""
-        from ..scalar.types import promote
+        from ..scalar.types import promoted_dtype
 
-        return (promote(*types),)  # type: ignore[return-value]
+        return (promoted_dtype(*types),)
 
     def typed(self, types: tuple[Type, ...], outputs: tuple[np.dtype, ...] = ()) -> Any:
         """Views are not compiled."""
