@@ -139,7 +139,15 @@ def place_of(arrays: Sequence[Array], outs: Sequence[Array | None] | None = None
             source = source if out is None else out
         library, device = (NUMPY, "cpu") if source is None else (
             source.library, source.device)
-    return Place(library, device, registry.backend_for(device, "the array"))
+    return Place(library, device, registry.backend_for(device, _label(kinds, names)))
+
+
+def _label(kinds: Sequence[str], names: Sequence[str]) -> str:
+    """How a message calls the array that decides the device."""
+    for kind, name in zip(kinds, names, strict=True):
+        if kind != "scalar":
+            return f"'{name}'"
+    return "the result"
 
 
 def _mixed(arrays: Sequence[Array], kinds: Sequence[str],
