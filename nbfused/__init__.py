@@ -23,7 +23,7 @@ from .op import (
 )
 from .registry import backends, enable, register, synchronize, use_backend
 from .scalar.language import *
-from .transforms import (
+from .autograd import (
     Function,
     checkpoint,
     custom_vjp,
@@ -33,7 +33,7 @@ from .transforms import (
     value_and_grad,
     vjp,
 )
-from .variable import Variable
+from .autograd import Variable
 from .version import __version__
 
 config = _config.config

@@ -12,7 +12,7 @@ import numpy as np
 from ..arrays import is_array
 from ..errors import KernelTypeError
 from ..table import OPS
-from ..variable import Variable
+from ..autograd import Variable
 
 __all__ = ["Case", "Parameters", "check_operand", "is_number", "kind_of", "only", "op"]
 

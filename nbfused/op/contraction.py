@@ -10,7 +10,7 @@ from ..errors import KernelTypeError
 from ..scalar.ir import Function
 from ..specs import Contract
 from ..specs.functions import identity
-from ..tape import apply
+from ..autograd import apply
 from .base import check_operand, kind_of, only
 from .elementwise import Func
 from .scalar import scalar_function

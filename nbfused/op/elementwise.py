@@ -12,7 +12,7 @@ import numpy as np
 from ..scalar.ir import Block, Function, Let
 from ..scalar.parse import parse
 from ..specs import Map
-from ..tape import apply
+from ..autograd import apply
 from .base import Parameters, kind_of, only
 from .source import source
 

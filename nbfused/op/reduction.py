@@ -15,7 +15,7 @@ from ..scalar.ir import Function, Value
 from ..specs import COMBINES, Combine, Reduce
 from ..specs.functions import compose, identity
 from ..specs.shapes import normalize_axes
-from ..tape import apply
+from ..autograd import apply
 from .base import kind_of, only
 from .elementwise import Func
 from .scalar import scalar_function

@@ -16,7 +16,7 @@ from ..scalar.source import definition, namespace
 from ..specs import COMBINES, Out, Row, Stage
 from ..specs.functions import compose, pick, trim
 from ..specs.shapes import normalize_axis
-from ..tape import apply
+from ..autograd import apply
 from .base import is_number, only
 from .elementwise import Func
 from .scalar import scalar_function

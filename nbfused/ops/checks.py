@@ -9,7 +9,7 @@ from typing import Any
 
 from ..arrays import describe, to_numpy
 from ..config import config
-from ..variable import Variable
+from ..autograd import Variable
 from .reductions import max as largest
 from .reductions import min as smallest
 

@@ -14,7 +14,7 @@ from ..scalar.language import load
 from ..scalar.parse import parse
 from ..specs import Map
 from ..specs.shapes import normalize_axis
-from ..tape import apply
+from ..autograd import apply
 from .checks import check_range
 from .shapes import broadcast_to, reshape
 

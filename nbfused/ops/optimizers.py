@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..op import elementwise
-from ..variable import Variable, no_grad
+from ..autograd import Variable, no_grad
 
 __all__ = ["adam_step", "sgd_step"]
 

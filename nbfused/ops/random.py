@@ -9,7 +9,7 @@ from ..op.base import check_operand
 from ..scalar import language as nb
 from ..scalar.parse import parse
 from ..specs import Map
-from ..tape import apply
+from ..autograd import apply
 
 __all__ = ["dropout"]
 

@@ -11,7 +11,7 @@ from ..op import Case, op
 from ..op.elementwise import cast
 from ..specs import View
 from ..specs.shapes import check_permutation, normalize_axis
-from ..tape import apply
+from ..autograd import apply
 
 __all__ = [
     "astype", "broadcast_to", "concatenate", "expand_dims", "getitem", "reshape",

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import to_numpy
-from ..variable import Variable
+from ..autograd import Variable
 
 __all__ = ["GradcheckError", "gradcheck", "gradients"]
 
@@ -139,7 +139,7 @@ def _gradient_sum(function: Callable[..., Any], cotangent: np.ndarray,
                    for x, w in zip(inputs, weights, strict=True)]
         fresh = [OPS["multiply"](x, 1.0) if w is not None else x
                  for x, w in zip(tracked, weights, strict=True)]
-        from ..transforms import vjp
+        from ..autograd import vjp
 
         active = [k for k, w in enumerate(weights) if w is not None]
 

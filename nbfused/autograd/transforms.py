@@ -15,13 +15,13 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import array, is_array
+from ..arrays import array, is_array
 from .custom import Context, Function, outputs_of, wanted, zeros_like
-from .errors import KernelTypeError, ShapeError
+from ..errors import KernelTypeError, ShapeError
 from .graph import Edge, Leaf, Pass, between, grad_mode, no_grad, reachable, walk_back
 from .nodes import Identity, SpecNode, is_floating
 from .rules import checkpoint, custom_vjp
-from .specs import Map
+from ..specs import Map
 from .tape import PLAIN, RECORDING, cotangent, ones_like
 from .variable import Variable
 

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from .arrays import describe, is_array
-from .errors import KernelTypeError, TapeError
+from ..arrays import describe, is_array
+from ..errors import KernelTypeError, TapeError
 from .graph import Pass, grad_mode
 from .nodes import SpecNode, is_floating, is_number
-from .specs import Spec
+from ..specs import Spec
 from .tape import PLAIN, apply
 from .variable import Variable
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from .arrays import is_array
-from .errors import TapeError
+from ..arrays import is_array
+from ..errors import TapeError
 from .graph import recording
-from .table import OPS
+from ..table import OPS
 
 if TYPE_CHECKING:
     from .variable import Variable

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused import versions
+from nbfused.autograd import versions
 from nbfused.errors import InplaceModificationError
-from nbfused.versions import Saved, note_write
+from nbfused.autograd.versions import Saved, note_write
 
 
 def squared():

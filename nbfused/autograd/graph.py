@@ -17,9 +17,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
-from .errors import TapeError
-from .scalar.ir import Block, Function, Let, literal
-from .specs import Map
+from ..errors import TapeError
+from ..scalar.ir import Block, Function, Let, literal
+from ..specs import Map
 
 __all__ = ["ADD", "COPY", "ONE", "ZERO", "Edge", "Leaf", "Node", "Pass", "between",
            "grad_mode", "no_grad", "now", "reachable", "recording", "walk_back"]

@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import ByteRange, byte_range, describe, to_numpy
-from .config import config
-from .errors import InplaceModificationError
+from ..arrays import ByteRange, byte_range, describe, to_numpy
+from ..config import config
+from ..errors import InplaceModificationError
 
 __all__ = ["Saved", "note_write"]
 

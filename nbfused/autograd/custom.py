@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from .arrays import byte_range, describe, dtype_of, is_array, library_of
-from .errors import KernelTypeError, NotDifferentiableError, ShapeError, TapeError
+from ..arrays import byte_range, describe, dtype_of, is_array, library_of
+from ..errors import KernelTypeError, NotDifferentiableError, ShapeError, TapeError
 from .graph import COPY, ZERO, Edge, Node, Pass, grad_mode, recording
 from .nodes import is_floating
 from .tape import apply

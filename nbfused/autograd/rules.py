@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import update_wrapper
 from typing import Any
 
-from .arrays import is_array
+from ..arrays import is_array
 from .custom import Argument, CallNode, detached, outputs_of, variables, wanted
-from .errors import NotDifferentiableError, ShapeError
+from ..errors import NotDifferentiableError, ShapeError
 from .graph import Edge, Pass, grad_mode, now, recording, walk_back
 from .variable import Variable
 from .versions import Saved

@@ -7,11 +7,11 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from .errors import KernelTypeError
+from ..errors import KernelTypeError
 from .methods import takes
-from .scalar.ir import Block, Function, Let
-from .specs import Map
-from .table import OPS
+from ..scalar.ir import Block, Function, Let
+from ..specs import Map
+from ..table import OPS
 
 __all__ = ["NumpyProtocols"]
 

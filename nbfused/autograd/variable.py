@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from .arrays import describe, dtype_of, is_array, to_numpy
-from .errors import KernelTypeError, NotDifferentiableError, ShapeError, TapeError
+from ..arrays import describe, dtype_of, is_array, to_numpy
+from ..errors import KernelTypeError, NotDifferentiableError, ShapeError, TapeError
 from .graph import Edge, Leaf, Node, no_grad
 from .methods import ArrayMethods
 from .nodes import is_floating

@@ -11,9 +11,9 @@ import pytest
 
 import nbfused as nf
 from nbfused.errors import KernelTypeError, ShapeError, TapeError
-from nbfused.graph import Node, walk_back
-from nbfused.nodes import SpecNode
-from nbfused.tape import PLAIN
+from nbfused.autograd.graph import Node, walk_back
+from nbfused.autograd.nodes import SpecNode
+from nbfused.autograd.tape import PLAIN
 
 A = np.array([1.0, 2.0, 3.0])
 

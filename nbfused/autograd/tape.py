@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from . import dispatch
-from .arrays import (
+from .. import dispatch
+from ..arrays import (
     Array,
     byte_range,
     check_dtype,
@@ -17,11 +17,11 @@ from .arrays import (
     is_array,
     library_of,
 )
-from .errors import KernelTypeError, ShapeError, TapeError
+from ..errors import KernelTypeError, ShapeError, TapeError
 from .graph import ADD, COPY, ONE, Edge, Leaf, Pass, recording, walk_back
 from .nodes import SpecNode, is_number, plan
-from .scalar.types import Type, Weak
-from .specs import Spec
+from ..scalar.types import Type, Weak
+from ..specs import Spec
 from .variable import Variable
 from .versions import note_write
 
