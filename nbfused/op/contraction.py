@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
+from ..autograd import apply
 from ..errors import KernelTypeError
 from ..scalar.ir import Function
 from ..specs import Contract
 from ..specs.functions import identity
-from ..autograd import apply
 from .base import check_operand, kind_of, only
 from .elementwise import Func
 from .scalar import scalar_function
@@ -37,6 +37,12 @@ def contract(subscripts: str, a: Any, b: Any, extras: Sequence[Any] = (), *,
             f"{what}: the epilogue {function.name}({', '.join(function.params)}) takes "
             f"the product and {len(function.params) - 1} more, got {len(extras)} "
             "extras; pass as many")
+    for which, prologue in zip("ab", prologues, strict=True):
+        if prologue is not None and (len(prologue.params), len(prologue.results)) != (
+                1, 1):
+            raise KernelTypeError(
+                f"{what}: 'prologue_{which}' must take one value and return one, got "
+                f"{prologue.name}({', '.join(prologue.params)})")
     names = (*names, *(f"extras[{k}]" for k in range(2 + len(extras) - len(names))))
     for x, name in zip((a, b, *extras), names, strict=True):
         check_operand(x, what, name)
@@ -90,6 +96,6 @@ def contraction(subscripts: str) -> Callable[[Callable[..., Any]], Contraction]:
     return lambda pyfunc: Contraction(pyfunc, subscripts)
 
 
-def epilogue_of(given: Any, what: str = "epilogue") -> Function | None:
-    """The scalar function given as epilogue, None for none."""
-    return None if given is None else scalar_function(given, what)
+def epilogue_of(given: Any, what: str = "epilogue", takes: int = 1) -> Function | None:
+    """The function of `takes` values given as epilogue, None for none."""
+    return None if given is None else scalar_function(given, what, takes)

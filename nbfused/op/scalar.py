@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
 from ..errors import KernelTypeError
-from ..scalar.ir import Function
+from ..scalar.ir import Function, literal
 from ..scalar.parse import parse
 from ..scalar.vocabulary import OPS as VOCABULARY
+from ..specs.functions import compose
 from ..table import OPS
 
 __all__ = ["scalar_function"]
 
 
-@lru_cache(maxsize=1024)
-def scalar_function(given: Callable[..., Any] | str, what: str = "function") -> Function:
+def scalar_function(given: Callable[..., Any] | str, what: str = "function",
+                    takes: int | None = None) -> Function:
     """The IR of a scalar function.
 
     Parameters
@@ -26,6 +28,8 @@ def scalar_function(given: Callable[..., Any] | str, what: str = "function") -> 
         vocabulary, a function of `math`, or the name of an op.
     what : str
         How a message calls it.
+    takes : int, optional
+        How many values it will be given; parameters after those keep their defaults.
 
     Raises
     ------
@@ -34,18 +38,46 @@ def scalar_function(given: Callable[..., Any] | str, what: str = "function") -> 
     """
     if isinstance(given, Function):
         return given
-    if isinstance(given, str):
-        found = OPS.get(given)
-        found = getattr(getattr(found, "scalar", found), "function", None)
-        if isinstance(found, Function):
-            return found
-        if given in VOCABULARY:
-            return parse(VOCABULARY[given])
-        known = sorted(n for n, o in OPS.items() if hasattr(o, "nin"))
-        raise KernelTypeError(f"unknown {what} {given!r}; known: {', '.join(known)}; or "
-                              "pass a scalar function")
-    given = getattr(given, "scalar", given)
-    if not callable(given):
-        raise KernelTypeError(f"'{what}' must be a scalar function or the name of one, "
-                              f"got {type(given).__name__}")
-    return parse(given)
+    if isinstance(given, str) or callable(given):
+        return _found(given, what, takes)
+    raise KernelTypeError(f"'{what}' must be a scalar function or the name of one, got "
+                          f"{type(given).__name__}")
+
+
+@lru_cache(maxsize=1024)
+def _found(given: Callable[..., Any] | str, what: str, takes: int | None) -> Function:
+    target = _named(given, what) if isinstance(given, str) else given
+    target = getattr(target, "scalar", target)
+    function = parse(target)
+    return function if takes is None else _first(function, takes, _defaults(target))
+
+
+def _named(name: str, what: str) -> Any:
+    """The op, or the operation of the vocabulary, of that name."""
+    found = OPS.get(name)
+    if isinstance(getattr(getattr(found, "scalar", found), "function", None), Function):
+        return found
+    if name in VOCABULARY:
+        return VOCABULARY[name]
+    known = sorted(n for n, o in OPS.items() if hasattr(o, "spec"))
+    raise KernelTypeError(f"unknown {what} {name!r}; known: {', '.join(known)}; or "
+                          "pass a scalar function")
+
+
+def _defaults(target: Any) -> dict[str, Any]:
+    """The numbers that parameters have by default."""
+    try:
+        found = inspect.signature(target).parameters
+    except (TypeError, ValueError):  # an operation written in C
+        return {}
+    return {n: p.default for n, p in found.items()
+            if isinstance(p.default, (bool, int, float))}
+
+
+def _first(function: Function, takes: int, defaults: dict[str, Any]) -> Function:
+    """A function of its first parameters, where the others have a default."""
+    head, rest = function.params[:takes], function.params[takes:]
+    if not rest or not defaults.keys() >= set(rest):
+        return function
+    numbers = [literal(defaults[p]) for p in rest]
+    return compose(function.name, head, lambda b: b.call(function, *head, *numbers))

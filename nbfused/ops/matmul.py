@@ -10,7 +10,7 @@ from ..op import Case, op
 from ..op.contraction import contract as run
 from ..op.contraction import epilogue_of
 from ..scalar.build import Builder
-from ..scalar.ir import Function, literal
+from ..scalar.ir import Function
 from ..specs.functions import compose
 from ..specs.shapes import check_permutation
 
@@ -35,8 +35,8 @@ def _biased(epilogue: Function | None) -> Function:
 def _product(what, a, b, bias, epilogue, extras, out=None, permute=None,
              names=("a", "b")):
     """``epilogue(a @ b + bias, *extras)`` permuted, for operands of any rank."""
-    function = epilogue_of(epilogue)
     extras = tuple(extras)
+    function = epilogue_of(epilogue, takes=1 + len(extras))
     if bias is not None:
         function, extras = _biased(function), (bias, *extras)
         names = (*names, "bias")
@@ -133,17 +133,8 @@ def linear(x, weight, bias=None, activation=None, *, out=None):
         Where to store.
     """
     function = epilogue_of(activation, "activation")
-    if function is not None and len(function.params) == 2:
-        function = _first(function)  # swish(x, beta=1.0)
     return _product("linear", x, weight, bias, function, (), out,
                     names=("x", "weight"))
-
-
-@lru_cache(maxsize=64)
-def _first(function: Function) -> Function:
-    """A function of two with its second argument 1: the default of swish and elu."""
-    head = function.params[:1]
-    return compose(function.name, head, lambda b: b.call(function, *head, literal(1.0)))
 
 
 def _batched(a, b, bias=None, epilogue=None, extras=(), permute=None):
@@ -194,14 +185,15 @@ def contract(subscripts, a, b, *, bias=None, epilogue=None, extras=(), prologue_
     >>> contract("gmk,gnk->gmn", a, b).shape
     (2, 3, 5)
     """
-    function = epilogue_of(epilogue)
+    extras = tuple(extras)
+    function = epilogue_of(epilogue, takes=1 + len(extras))
     names = ("a", "b")
     if bias is not None:
         function, extras = _biased(function), (bias, *extras)
         names = (*names, "bias")
     prologues = (epilogue_of(prologue_a, "prologue_a"),
                  epilogue_of(prologue_b, "prologue_b"))
-    return run(subscripts, a, b, tuple(extras), epilogue=function, prologues=prologues,
+    return run(subscripts, a, b, extras, epilogue=function, prologues=prologues,
                out_axes=out_axes, out=out, names=names, what="contract")
 
 
