@@ -10,9 +10,9 @@ from typing import Any, NoReturn, TypeVar
 import numpy as np
 
 from ..arrays import is_array
+from ..autograd import Variable
 from ..errors import KernelTypeError
 from ..table import OPS
-from ..autograd import Variable
 
 __all__ = ["Case", "Parameters", "check_operand", "is_number", "kind_of", "only", "op"]
 

@@ -9,10 +9,10 @@ from typing import Any, overload
 
 import numpy as np
 
+from ..autograd import apply
 from ..scalar.ir import Block, Function, Let
 from ..scalar.parse import parse
 from ..specs import Map
-from ..autograd import apply
 from .base import Parameters, kind_of, only
 from .source import source
 
@@ -41,6 +41,7 @@ class Func:
         return parse(self.pyfunc)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the Python function: on numbers, or inside another scalar function."""
         return self.pyfunc(*args, **kwargs)
 
     def source(self, kind: str = "primal") -> str:
@@ -48,7 +49,8 @@ class Func:
         return source(self.function, kind)
 
     def __repr__(self) -> str:
-        return f"<nbfused {type(self).__name__.lower()} {self.__name__}{self.signature}>"
+        kind = type(self).__name__.lower()
+        return f"<nbfused {kind} {self.__name__}{self.signature}>"
 
 
 class Elementwise(Func):
@@ -125,7 +127,9 @@ class Elementwise(Func):
 def elementwise(pyfunc: Callable[..., Any]) -> Elementwise: ...
 @overload
 def elementwise() -> Callable[[Callable[..., Any]], Elementwise]: ...
-def elementwise(pyfunc: Callable[..., Any] | None = None) -> Any:
+def elementwise(
+        pyfunc: Callable[..., Any] | None = None,
+) -> Elementwise | Callable[[Callable[..., Any]], Elementwise]:
     """Make a scalar function an operation on arrays.
 
     Parameters

@@ -9,13 +9,14 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd import apply
 from ..errors import KernelTypeError, ShapeError
 from ..scalar.build import Builder
 from ..scalar.ir import Function, Value
 from ..specs import COMBINES, Combine, Reduce
+from ..specs.base import Shape
 from ..specs.functions import compose, identity
-from ..specs.shapes import normalize_axes
-from ..autograd import apply
+from ..specs.shapes import Axes, normalize_axes
 from .base import kind_of, only
 from .elementwise import Func
 from .scalar import scalar_function
@@ -27,7 +28,7 @@ class Reduction(Func):
     """A reduction over axes, with NumPy's keywords."""
 
     def __init__(self, pyfunc: Callable[..., Any], combine: str | Callable[..., Any],
-                 post: Callable[..., Any] | None, identity: Any) -> None:
+                 post: Callable[..., Any] | None, identity: float) -> None:
         super().__init__(pyfunc)
         self._combine, self._post, self._identity = combine, post, identity
 
@@ -57,7 +58,7 @@ class Reduction(Func):
         return compose(post.name, (*finish.params, *rest), build)
 
     @lru_cache(maxsize=256)  # noqa: B019 - ops live as long as the program
-    def spec(self, kinds: tuple[str, ...], axes: tuple[int, ...] | None, keepdims: bool,
+    def spec(self, kinds: tuple[str, ...], axes: Shape | None, keepdims: bool,
              dtype: str | None) -> Reduce:
         """The Reduce for arguments of these kinds."""
         map_, combine = self.function, self.combine
@@ -69,7 +70,7 @@ class Reduction(Func):
                 f"{self.combine.arity} values, the map gives {len(map_.results)}")
         return Reduce(map_, kinds, combine, self.post, axes, keepdims)
 
-    def __call__(self, *args: Any, axis: Any = None, keepdims: bool = False,
+    def __call__(self, *args: Any, axis: Axes = None, keepdims: bool = False,
                  dtype: Any = None, out: Any = None, **kwargs: Any) -> Any:
         """Reduce arrays.
 
@@ -94,8 +95,7 @@ class Reduction(Func):
             An axis is repeated, or nothing to reduce and no identity (max, min).
         """
         values = self.parameters.bind(args, kwargs)
-        shapes = [np.shape(v) if not hasattr(v, "shape") else tuple(v.shape)
-                  for v in values]
+        shapes = [tuple(v.shape) if hasattr(v, "shape") else () for v in values]
         kinds = tuple(map(kind_of, values))
         ndim = max((len(s) for s, k in zip(shapes, kinds, strict=True)
                     if k == "element"), default=0)
@@ -104,9 +104,10 @@ class Reduction(Func):
         spec = self.spec(kinds, axes, bool(keepdims), name)
         self._check_extent(spec, shapes, axes)
         outs = out if isinstance(out, tuple) or out is None else (out,)
-        return only(apply(spec, values, out=outs, names=tuple(self.signature.parameters)))
+        return only(apply(spec, values, out=outs, names=self.parameters.names))
 
-    def _check_extent(self, spec: Reduce, shapes: list, axes: Any) -> None:
+    def _check_extent(self, spec: Reduce, shapes: list[Shape],
+                      axes: Shape | None) -> None:
         if not {"lowest", "highest"} & set(self.combine.identity) or \
                 self.combine.name == "logsumexp":
             return
@@ -115,16 +116,16 @@ class Reduction(Func):
         if any(full[a] == 0 for a in reduced) and 0 not in [
                 n for a, n in enumerate(full) if a not in reduced]:
             raise ShapeError(
-                f"{self.__name__}: nothing to reduce along axis {axes} of shape {full}, "
-                "and no identity; reduce over an axis that has elements")
+                f"{self.__name__}: nothing to reduce along axis {axes} of shape "
+                f"{full}, and no identity; reduce over an axis that has elements")
 
 
-def user_combine(merge: Function, identity_: Any) -> Combine:
+def user_combine(merge: Function, identity_: float) -> Combine:
     """A combine of one value from ``merge(a, b)`` and a neutral element."""
     names = {0: "0", 1: "1", float("-inf"): "lowest", float("inf"): "highest"}
     if identity_ not in names:
-        raise ValueError("'identity' of a user-given combine must be 0, 1, -inf or inf, "
-                         f"got {identity_!r}")
+        raise ValueError("'identity' of a user-given combine must be 0, 1, -inf or "
+                         f"inf, got {identity_!r}")
     if len(merge.params) != 2 or len(merge.results) != 1:
         raise KernelTypeError("'combine' must take two values and return one, got "
                               f"{merge.name}({', '.join(merge.params)})")
@@ -151,15 +152,15 @@ def cast_results(function: Function, dtype: str) -> Function:
 
 def reduction(*, combine: str | Callable[..., Any] = "sum",
               post: Callable[..., Any] | None = None,
-              identity: Any = 0) -> Callable[[Callable[..., Any]], Reduction]:
+              identity: float = 0) -> Callable[[Callable[..., Any]], Reduction]:
     """Make a scalar function the map of a reduction.
 
     Parameters
     ----------
     combine : str or callable
         ``"sum"``, ``"prod"``, ``"max"``, ``"min"``, ``"argmax"``, ``"argmin"``,
-        ``"logsumexp"``, ``"welford"`` (mean, then variance), ``"all"``, ``"any"``; or an
-        associative and commutative function of two values, without derivative.
+        ``"logsumexp"``, ``"welford"`` (mean, then variance), ``"all"``, ``"any"``; or
+        an associative and commutative function of two values, without derivative.
     post : callable, optional
         A scalar function of the combined value, or values; a further parameter ``size``
         is the number of elements reduced.

@@ -6,8 +6,10 @@ import ast
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from inspect import Signature
+from typing import Any, overload
 
+from ..autograd import apply
 from ..errors import KernelTypeError, ScalarSyntaxError
 from ..scalar.build import Builder
 from ..scalar.ir import Function, Value, read
@@ -16,7 +18,6 @@ from ..scalar.source import definition, namespace
 from ..specs import COMBINES, Out, Row, Stage
 from ..specs.functions import compose, pick, trim
 from ..specs.shapes import normalize_axis
-from ..autograd import apply
 from .base import is_number, only
 from .elementwise import Func
 from .scalar import scalar_function
@@ -42,7 +43,7 @@ class StageMark:
 
 
 def stage(combine: str, *, post: Callable[..., Any] | None = None,
-          detach: bool = False) -> Callable[[Callable[..., Any]], StageMark]:
+          detach: bool = False) -> Callable[[Callable[..., Any]], Any]:
     """Mark an inner function of a `row` as the map of a reduction along the row.
 
     The function's name stands for the reduced value in the later functions.  Its
@@ -57,9 +58,15 @@ def stage(combine: str, *, post: Callable[..., Any] | None = None,
         A function of the combined value, or values, then of names as above.
     detach : bool
         Let no derivative through (softmax's maximum).
+
+    Raises
+    ------
+    ValueError
+        There is no such `combine`.
     """
     if combine not in COMBINES:
-        raise ValueError(f"'combine' must be one of {sorted(COMBINES)}, got {combine!r}")
+        raise ValueError(f"'combine' must be one of {sorted(COMBINES)}, got "
+                         f"{combine!r}")
     return lambda pyfunc: StageMark(pyfunc, combine, post, detach)
 
 
@@ -92,8 +99,8 @@ class RowOp(Func):
     @cached_property
     def function(self) -> Function:
         """A row has no scalar function: it is no epilogue."""
-        raise KernelTypeError(f"{self.__name__} works on whole rows; it cannot be called "
-                              "inside a scalar function")
+        raise KernelTypeError(f"{self.__name__} works on whole rows; it cannot be "
+                              "called inside a scalar function")
 
     @cached_property
     def _read(self) -> tuple[tuple[Stage, ...], tuple[Function, ...]]:
@@ -132,7 +139,7 @@ class RowOp(Func):
             for each row.
         """
         values = self.parameters.bind(args, kwargs)
-        names = tuple(self.signature.parameters)
+        names = self.parameters.names
         kinds = tuple("scalar" if is_number(v) else self.kinds.get(n, "element")
                       for v, n in zip(values, names, strict=True))
         ndim = max((len(v.shape) for v, k in zip(values, kinds, strict=True)
@@ -152,10 +159,10 @@ def _marks(pyfunc: Callable[..., Any]) -> dict[str, StageMark]:
         found = definition(pyfunc)
     except OSError as error:
         raise ScalarSyntaxError(
-            f"the source of row '{pyfunc.__name__}' is not available, and its stages are "
-            "read from it; define it in a file") from error
+            f"the source of row '{pyfunc.__name__}' is not available, and its stages "
+            "are read from it; define it in a file") from error
     marks: dict[str, StageMark] = {}
-    scope = dict(namespace(pyfunc))  # type: ignore[arg-type]
+    scope = dict(namespace(pyfunc))
     for node in found.node.body if isinstance(found.node, ast.FunctionDef) else ():
         if isinstance(node, ast.FunctionDef):
             code = compile(ast.Module([node], []), found.source.file, "exec")
@@ -188,7 +195,7 @@ def _stage(name: str, mark: StageMark, scope: Mapping[str, Any]) -> Stage:
     return Stage(names, map_, combine, post, mark.detach)
 
 
-def _free(scope: Mapping[str, Any], signature: Any) -> dict[str, Any]:
+def _free(scope: Mapping[str, Any], signature: Signature) -> dict[str, Any]:
     """The names that are not parameters of the row itself."""
     return {n: v for n, v in scope.items() if n not in signature.parameters}
 
@@ -209,11 +216,17 @@ def _check_names(name: str, function: Function, scope: Mapping[str, Any]) -> Non
         isinstance(v, tuple) and p in v for v in scope.values())]
     if unknown:
         raise ScalarSyntaxError(
-            f"stage '{name}' has a parameter '{unknown[0]}' that is neither an input nor "
-            f"an earlier stage; known: {', '.join(scope)}")
+            f"stage '{name}' has a parameter '{unknown[0]}' that is neither an input "
+            f"nor an earlier stage; known: {', '.join(scope)}")
 
 
-def row(pyfunc: Callable[..., Any] | None = None, **kinds: str) -> Any:
+@overload
+def row(pyfunc: Callable[..., Any], /, **kinds: str) -> RowOp: ...
+@overload
+def row(**kinds: str) -> Callable[[Callable[..., Any]], RowOp]: ...
+def row(
+        pyfunc: Callable[..., Any] | None = None, /, **kinds: str,
+) -> RowOp | Callable[[Callable[..., Any]], RowOp]:
     """Make a nested function an operation along one axis.
 
     Parameters

@@ -8,8 +8,8 @@ from math import prod
 from typing import Any
 
 from ..arrays import describe, to_numpy
-from ..config import config
 from ..autograd import Variable
+from ..config import config
 from .reductions import max as largest
 from .reductions import min as smallest
 

@@ -8,13 +8,13 @@ from math import prod
 import numpy as np
 
 from ..arrays import dtype_of
+from ..autograd import apply
 from ..errors import KernelTypeError
 from ..op import Case, op
 from ..scalar.language import load
 from ..scalar.parse import parse
 from ..specs import Map
 from ..specs.shapes import normalize_axis
-from ..autograd import apply
 from .checks import check_range
 from .shapes import broadcast_to, reshape
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..op import elementwise
 from ..autograd import Variable, no_grad
+from ..op import elementwise
 
 __all__ = ["adam_step", "sgd_step"]
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from ..autograd import apply
 from ..errors import KernelTypeError
 from ..op.base import check_operand
 from ..scalar import language as nb
 from ..scalar.parse import parse
 from ..specs import Map
-from ..autograd import apply
 
 __all__ = ["dropout"]
 

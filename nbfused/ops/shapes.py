@@ -6,12 +6,12 @@ from math import prod
 
 import numpy as np
 
+from ..autograd import apply
 from ..errors import KernelTypeError, ShapeError
 from ..op import Case, op
 from ..op.elementwise import cast
 from ..specs import View
 from ..specs.shapes import check_permutation, normalize_axis
-from ..autograd import apply
 
 __all__ = [
     "astype", "broadcast_to", "concatenate", "expand_dims", "getitem", "reshape",

@@ -98,7 +98,7 @@ def _parse(pyfunc: Any, environment: Mapping[str, Any]) -> Function:
                                              "loop")
     values = {n: v for n, v in environment.items() if _is_value(v)}
     objects = {n: v for n, v in environment.items() if n not in values}
-    outside = ChainMap(objects, namespace(pyfunc))  # type: ignore[arg-type]
+    outside = ChainMap(objects, namespace(pyfunc))
     token = _OPEN.set((*callers, code))
     try:
         return _lower(found, outside, values)

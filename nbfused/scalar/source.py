@@ -10,7 +10,6 @@ import ast
 import builtins
 import linecache
 from collections import ChainMap
-from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -114,7 +113,7 @@ def parameters(node: ast.FunctionDef | ast.Lambda) -> list[str]:
     return [p.arg for p in (*a.posonlyargs, *a.args, *a.kwonlyargs)]
 
 
-def namespace(pyfunc: FunctionType) -> Mapping[str, Any]:
+def namespace(pyfunc: Any) -> ChainMap[str, Any]:
     """What the free names of `pyfunc` stand for: closure, globals, builtins."""
     closure: dict[str, Any] = {}
     cells = zip(pyfunc.__code__.co_freevars, pyfunc.__closure__ or (), strict=True)
