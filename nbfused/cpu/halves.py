@@ -1,9 +1,10 @@
-"""float16 and bfloat16 from and to float32 by integer arithmetic.
+"""float16 and bfloat16 from and to float32, stored as uint16.
 
-No hardware conversion: `fpext half` is a missing library function on processors
-without F16C, and the bfloat16 instructions of AVX-512 flush subnormals.  Every function
-is free of branches, so that loops around it are vectorised.  Rounding is to nearest,
-ties to even; NaN stays NaN.
+float16 is converted by the processor if it has F16C (elsewhere LLVM would call a
+function that does not exist), else by integer arithmetic; bfloat16 always by integers,
+as the instructions of AVX-512 flush subnormals.  Every function is free of branches, so
+that loops around it are vectorised.  Rounding is to nearest, ties to even; NaN stays
+NaN.
 """
 
 from __future__ import annotations
@@ -12,10 +13,12 @@ from collections.abc import Callable
 from typing import Any
 
 from llvmlite import ir
-from numba import types
+from numba import config, types
 from numba.extending import intrinsic
 
-__all__ = ["HALVES"]
+from . import objects
+
+__all__ = ["BY_INTEGERS", "BY_PROCESSOR", "HALVES", "conversions"]
 
 _I16, _I32, _F32 = ir.IntType(16), ir.IntType(32), ir.FloatType()
 
@@ -85,10 +88,36 @@ def _conversion(result: Any, operand: Any, emit: Callable[[Any, Any], Any]) -> A
     return conversion
 
 
-#: Text of a kernel calls these by name; stored elements are uint16.
-HALVES: dict[str, Any] = {
-    "f16_to_f32": _conversion(types.float32, types.uint16, _f16_to_f32),
-    "f32_to_f16": _conversion(types.uint16, types.float32, _f32_to_f16),
-    "bf16_to_f32": _conversion(types.float32, types.uint16, _bf16_to_f32),
-    "f32_to_bf16": _conversion(types.uint16, types.float32, _f32_to_bf16),
-}
+def _has_f16c() -> bool:
+    """Whether both Numba and we compile for a processor that converts float16."""
+    return ("+f16c" in objects.host()[1].split(",")
+            and config.CPU_NAME is None and config.CPU_FEATURES is None)
+
+
+def _widen(b: Any, bits: Any) -> Any:
+    return b.fpext(b.bitcast(bits, ir.HalfType()), _F32)
+
+
+def _narrow(b: Any, value: Any) -> Any:
+    return b.bitcast(b.fptrunc(value, ir.HalfType()), _I16)
+
+
+Emitter = Callable[[Any, Any], Any]
+
+#: From and to float16.
+BY_INTEGERS: tuple[Emitter, Emitter] = (_f16_to_f32, _f32_to_f16)
+BY_PROCESSOR: tuple[Emitter, Emitter] = (_widen, _narrow)
+
+
+def conversions(float16: tuple[Emitter, Emitter]) -> dict[str, Any]:
+    """Functions by the names that generated text uses."""
+    f32, u16 = types.float32, types.uint16
+    return {
+        "f16_to_f32": _conversion(f32, u16, float16[0]),
+        "f32_to_f16": _conversion(u16, f32, float16[1]),
+        "bf16_to_f32": _conversion(f32, u16, _bf16_to_f32),
+        "f32_to_bf16": _conversion(u16, f32, _f32_to_bf16),
+    }
+
+
+HALVES = conversions(BY_PROCESSOR if _has_f16c() else BY_INTEGERS)

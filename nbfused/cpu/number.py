@@ -77,10 +77,12 @@ class Number:
         return Number(self.builder, value)
 
     def __lshift__(self, places: int) -> Number:
-        return Number(self.builder, self.builder.shl(self.value, self.constant(places)))
+        value = self.builder.shl(self.value, self.constant(places))
+        return Number(self.builder, value)
 
     def __rshift__(self, places: int) -> Number:
-        return Number(self.builder, self.builder.ashr(self.value, self.constant(places)))
+        value = self.builder.ashr(self.value, self.constant(places))
+        return Number(self.builder, value)
 
     def __neg__(self) -> Number:
         if self.floating:

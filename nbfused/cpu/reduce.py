@@ -32,6 +32,9 @@ _CHUNK = 1 << 16
 #: So many results at least for the kernel across them.
 _WIDE = 16
 
+#: Up to so many reduced elements, a loop over results is faster whatever the strides.
+_FEW = 16
+
 #: So many pieces of work at least before the reduced elements are left in one chunk.
 _PIECES = 64
 
@@ -91,7 +94,7 @@ class _Reduction:
             self._run_along(call, reduced)
 
     def _is_across(self, call: Call, reduced: int) -> bool:
-        """Whether neighbouring results are nearer in memory than reduced elements."""
+        """Whether a loop over results is better than one over reduced elements."""
         at = self.kept - 1
         if call.shape[at] < _WIDE:
             return False
@@ -99,7 +102,7 @@ class _Reduction:
         columns = [(abs(s[at]) > 1, abs(s[-1]) > 1) for s, code
                    in zip(call.strides, codes, strict=False) if code[0] != "r"]
         result, element = (sum(far) for far in zip(*columns, strict=True))
-        return result < element or (result == element and reduced < _WIDE)
+        return result < element or reduced <= _FEW
 
     def _run_along(self, call: Call, reduced: int) -> None:
         chunks = max(1, -(-reduced // _CHUNK))

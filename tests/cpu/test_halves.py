@@ -6,6 +6,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from nbfused.config import config
+from nbfused.cpu import compile as compiling
 from nbfused.specs import Map
 from nbfused.specs.functions import identity
 from tests.cpu.skeletons import run_map
@@ -13,6 +15,20 @@ from tests.cpu.skeletons import run_map
 COPY = Map(identity(), ("element",))
 DTYPES = [np.dtype(np.float16), np.dtype(ml_dtypes.bfloat16)]
 F32 = np.dtype(np.float32)
+
+
+@pytest.fixture(params=["processor", "integers"], autouse=True)
+def _conversion(request, monkeypatch):
+    """As this processor does it, and as one without F16C."""
+    if request.param == "processor":
+        yield
+        return
+    from nbfused.cpu import halves
+
+    namespace = {**compiling._namespace(), **halves.conversions(halves.BY_INTEGERS)}
+    monkeypatch.setattr(compiling, "_namespace", lambda: namespace)
+    with config.override(cache_disable=True):
+        yield
 
 
 def same(a, b):
