@@ -50,8 +50,8 @@ class Case:
         return self.domains[min(position, len(self.domains) - 1)]
 
 
-def op(reference: Callable[..., Any], *cases: Case,
-       name: str | None = None, tolerance: float = 16.0) -> Callable[[T], T]:
+def op(reference: Callable[..., Any], *cases: Case, name: str | None = None,
+       tolerance: float = 16.0, scalar: Any = None) -> Callable[[T], T]:
     """Enter a callable into the table of ops.
 
     Parameters
@@ -64,12 +64,17 @@ def op(reference: Callable[..., Any], *cases: Case,
         Its name in the table; default: the callable's own.
     tolerance : float
         Units of the dtype's eps, on the scale of the result, that the suite allows.
+    scalar : Elementwise, optional
+        For a function that chooses between elementwise ops: the one that it stands for
+        as an epilogue.
     """
 
     def enter(function: T) -> T:
         target: Any = function
         target.reference, target.cases = reference, cases
         target.tolerance = tolerance
+        if scalar is not None:
+            target.scalar = scalar
         OPS[name or target.__name__] = target
         return function
 

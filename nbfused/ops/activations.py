@@ -153,7 +153,8 @@ def _gelu(x, approximate="none"):
 
 
 # The left tail multiplies the rounding of erfc's argument by its condition, x * x.
-@op(_gelu, WIDE, Case(kwargs={"approximate": "tanh"}), tolerance=512.0)
+@op(_gelu, WIDE, Case(kwargs={"approximate": "tanh"}), tolerance=512.0,
+    scalar=gelu_erf)
 def gelu(x, approximate="none", *, out=None):
     """``x * Phi(x)``, Phi the normal distribution function.
 
@@ -175,10 +176,6 @@ def gelu(x, approximate="none", *, out=None):
         raise KernelTypeError("gelu: 'approximate' must be 'none' or 'tanh', got "
                               f"{approximate!r}")
     return kernels[approximate](x, out=out)
-
-
-gelu.nin = 1  # type: ignore[attr-defined]
-gelu.scalar = gelu_erf  # type: ignore[attr-defined]  # as an epilogue
 
 
 @op(lambda x, gate: x * (gate * _sigmoid(gate)), Case())

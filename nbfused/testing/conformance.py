@@ -15,12 +15,15 @@ import numpy as np
 from ml_dtypes import finfo
 
 from ..arrays import array, to_numpy
-from ..op import Case, Elementwise
+from ..op import Case
 from ..table import OPS
 from .gradcheck import gradcheck, gradients
 from .sampling import DTYPES, draw, elementwise_shapes, lay_out, special
 
 __all__ = ["Check", "assert_matches_reference", "checks", "run"]
+
+#: Layouts of arrays whose shapes a case gives; the first one for every dtype.
+SHAPED = ("contiguous", "reversed", "strided", "fortran")
 
 
 @dataclass(frozen=True)
@@ -36,10 +39,12 @@ class Check:
 
     def __str__(self) -> str:
         extent = "_".join("x".join(map(str, s)) or "scalar" for s in self.shapes)
-        parts = (self.op, self.kind, str(self.case), self.dtype.name, self.layout, extent)
+        parts = (self.op, self.kind, str(self.case), self.dtype.name, self.layout,
+                 extent)
         return "-".join(p for p in parts if p)
 
     def __call__(self, device: str = "cpu") -> None:
+        """Run on a device."""
         {"value": _value, "special": _special, "gradient": _gradient,
          "low-gradient": _low_gradient}[self.kind](self, device)
 
@@ -79,8 +84,7 @@ def assert_matches_reference(op: Any, device: str = "cpu") -> None:
 
 def _of_op(name: str, op: Any, thorough: bool) -> Iterator[Check]:
     for number, case in enumerate(op.cases):
-        for check in _values(name, op, number, case, thorough):
-            yield check
+        yield from _values(name, op, number, case, thorough)
         if not case.shapes and "f" in case.dtypes:
             for dtype in DTYPES["f"][:4 if thorough else 1]:
                 yield Check(name, "special", number, dtype)
@@ -99,9 +103,8 @@ def _values(name: str, op: Any, number: int, case: Case,
         if not (first or thorough or number == 0):
             continue
         if case.shapes:
-            layouts = ("contiguous", "reversed", "strided", "fortran") if first \
-                else ("contiguous",)
-            yield from (Check(name, "value", number, dtype, layout) for layout in layouts)
+            for layout in SHAPED if first else SHAPED[:1]:
+                yield Check(name, "value", number, dtype, layout)
         else:
             yield from _elementwise(name, op, number, dtype, first or thorough)
 
@@ -121,9 +124,8 @@ def _elementwise(name: str, op: Any, number: int, dtype: np.dtype,
 
 def _arrays(op: Any) -> int:
     """Parameters without a default: those that are arrays."""
-    if not isinstance(op, Elementwise):
-        return int(op.nin)
-    return sum(p.default is p.empty for p in op.signature.parameters.values())
+    parameters = getattr(op, "scalar", op).signature.parameters
+    return sum(p.default is p.empty for p in parameters.values())
 
 
 def _inputs(check: Check, dtype: np.dtype) -> list[Any]:
@@ -162,12 +164,12 @@ def _value(check: Check, device: str) -> None:
     found = _tuple(op(*map(_place(device), inputs), **case.kwargs))
     with np.errstate(all="ignore"):
         expected = _tuple(op.reference(*map(_widen, inputs), **case.kwargs))
-    scale = _scale(op, case, inputs, expected)
+    scale = _scale(case, inputs, expected)
     for f, e in zip(found, expected, strict=True):
         _compare(check, to_numpy(f), np.asarray(e), check.dtype, op.tolerance, scale)
 
 
-def _scale(op: Any, case: Case, inputs: list[Any], expected: tuple) -> float:
+def _scale(case: Case, inputs: list[Any], expected: tuple[Any, ...]) -> float:
     """The size of what was added up: errors are relative to it, not to the result."""
     if not case.shapes:
         return 0.0
@@ -211,8 +213,8 @@ def close(found: np.ndarray, expected: np.ndarray, tolerance: float,
         worst = int(np.argmax(over))
         raise AssertionError(
             f"at {tuple(map(int, np.unravel_index(worst, over.shape)))}: got "
-            f"{got.flat[worst]!r}, expected {rounded.flat[worst]!r}, allowed difference "
-            f"{np.ravel(allowed)[worst]:.3g}")
+            f"{got.flat[worst]!r}, expected {rounded.flat[worst]!r}, allowed "
+            f"difference {np.ravel(allowed)[worst]:.3g}")
 
 
 def _special(check: Check, device: str) -> None:
@@ -220,8 +222,7 @@ def _special(check: Check, device: str) -> None:
     op = OPS[check.op]
     case: Case = op.cases[check.case]
     values = special(check.dtype)
-    inputs = [values] if _arrays(op) == 1 else list(np.broadcast_arrays(*np.ix_(
-        *(values,) * _arrays(op))))
+    inputs = np.meshgrid(*(values,) * _arrays(op), indexing="ij")
     found = to_numpy(op(*map(_place(device), inputs), **case.kwargs))
     with np.errstate(all="ignore"):
         expected = np.asarray(op.reference(*map(_widen, inputs), **case.kwargs))

@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..arrays import to_numpy
-from ..autograd import Variable
+from ..autograd import Variable, vjp
+from ..table import OPS
 
 __all__ = ["GradcheckError", "gradcheck", "gradients"]
 
@@ -129,31 +130,27 @@ def _gradient_sum(function: Callable[..., Any], cotangent: np.ndarray,
                   rng: np.random.Generator, args: Sequence[Any],
                   place: Callable[[np.ndarray], Any]) -> Callable[..., Any]:
     """A weighted sum of the gradients, as a function of Variables."""
-    from ..table import OPS
-
-    weights = [rng.uniform(0.5, 1.5, a.shape) if _is_active(a) else None for a in args]
+    weights = {k: rng.uniform(0.5, 1.5, a.shape) for k, a in enumerate(args)
+               if _is_active(a)}
 
     def total(*inputs: Any) -> Any:
-        tracked = [x if isinstance(x, Variable) else
-                   Variable(x, requires_grad=True) if w is not None else x
-                   for x, w in zip(inputs, weights, strict=True)]
-        fresh = [OPS["multiply"](x, 1.0) if w is not None else x
-                 for x, w in zip(tracked, weights, strict=True)]
-        from ..autograd import vjp
-
-        active = [k for k, w in enumerate(weights) if w is not None]
+        fresh = list(inputs)
+        for k in weights:
+            x = inputs[k]
+            tracked = x if isinstance(x, Variable) else Variable(x, requires_grad=True)
+            fresh[k] = OPS["multiply"](tracked, 1.0)
 
         def partial(*chosen: Any) -> Any:
             full = list(fresh)
-            for k, c in zip(active, chosen, strict=True):
+            for k, c in zip(weights, chosen, strict=True):
                 full[k] = c
             return _first(function(*full))
 
-        _, pull = vjp(partial, *(fresh[k] for k in active))
+        _, pull = vjp(partial, *(fresh[k] for k in weights))
         grads = pull(Variable(place(cotangent)))
         result: Any = 0.0
-        for k, g in zip(active, grads, strict=True):
-            result = OPS["sum"](OPS["multiply"](g, place(weights[k]))) + result
+        for weight, g in zip(weights.values(), grads, strict=True):
+            result = OPS["sum"](OPS["multiply"](g, place(weight))) + result
         return result
 
     return total

@@ -13,7 +13,7 @@ __all__ = ["DTYPES", "LAYOUTS", "draw", "lay_out", "special"]
 
 #: Dtypes by the characters of `op.Case.dtypes`, the most tested first.
 DTYPES: dict[str, tuple[np.dtype, ...]] = {
-    "f": tuple(map(np.dtype, ("float32", "float64", "float16"))) + (BFLOAT16,),
+    "f": (*map(np.dtype, ("float32", "float64", "float16")), BFLOAT16),
     "i": tuple(map(np.dtype, ("int32", "int64", "int8", "int16"))),
     "u": tuple(map(np.dtype, ("uint8", "uint64", "uint16", "uint32"))),
     "b": (np.dtype(bool),),
