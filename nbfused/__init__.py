@@ -10,21 +10,9 @@ from __future__ import annotations
 from . import cache, ops, testing
 from . import config as _config
 from .arrays import DeviceArray, array, empty, from_dlpack, full, to_numpy, zeros
-from .dispatch import trace_launches
-from .op import (
-    contraction,
-    elementwise,
-    func,
-    index,
-    reduction,
-    row,
-    size,
-    stage,
-)
-from .registry import backends, enable, register, synchronize, use_backend
-from .scalar.language import *
 from .autograd import (
     Function,
+    Variable,
     checkpoint,
     custom_vjp,
     grad,
@@ -33,7 +21,10 @@ from .autograd import (
     value_and_grad,
     vjp,
 )
-from .autograd import Variable
+from .dispatch import trace_launches
+from .op import contraction, elementwise, func, index, reduction, row, size, stage
+from .registry import backends, enable, register, synchronize, use_backend
+from .scalar.language import *
 from .version import __version__
 
 config = _config.config
@@ -42,7 +33,7 @@ enable(config.backend)
 __all__ = [
     "DeviceArray", "Function", "Variable", "__version__", "array", "backends", "cache",
     "checkpoint", "config", "contraction", "custom_vjp", "elementwise", "empty",
-    "from_dlpack", "full", "func", "grad", "index", "jvp", "no_grad", "ops", "reduction",
-    "register", "row", "size", "stage", "synchronize", "to_numpy", "trace_launches",
-    "use_backend", "value_and_grad", "vjp", "zeros",
+    "from_dlpack", "full", "func", "grad", "index", "jvp", "no_grad", "ops",
+    "reduction", "register", "row", "size", "stage", "synchronize", "testing",
+    "to_numpy", "trace_launches", "use_backend", "value_and_grad", "vjp", "zeros",
 ]

@@ -21,6 +21,9 @@ from nbfused.specs import Contract, Map, Reduce, Row
 
 IMPLICIT = ("index", "size", "scatter")
 
+#: For each axis, an extent that no raw array of the tests exceeds.
+RAW = (1 << 10,)
+
 
 class InterpreterBackend(CpuBackend):
     """Runs in host memory, so it owns the same arrays as ``cpu``."""
@@ -35,8 +38,7 @@ class InterpreterBackend(CpuBackend):
             k for k in spec.kinds if k not in IMPLICIT), strict=True) if k != "scalar"]
 
         def launch(call: Any) -> None:
-            arrays = [host_view(Array(p, call.shape if c[0] != "r" else (1 << 10,) * len(s),
-                                      s, d, "cpu", None, False, NUMPY, None))
+            arrays = [view(p, RAW * len(s) if c[0] == "r" else call.shape, s, d)
                       for p, s, d, c in zip(call.pointers, call.strides, (
                           *inputs, *signature.outputs), signature.inner, strict=True)]
             with np.errstate(all="ignore"):
@@ -46,7 +48,14 @@ class InterpreterBackend(CpuBackend):
         return launch
 
 
-def bind(kinds: Any, arrays: Any, call: Any, shape: Any, scatter: Any = ()) -> list[Any]:
+def view(pointer: int, shape: Any, strides: Any, dtype: Any) -> np.ndarray:
+    """The memory of the caller as a NumPy array."""
+    return host_view(Array(pointer, shape, strides, dtype, "cpu", None, False, NUMPY,
+                           None))
+
+
+def bind(kinds: Any, arrays: Any, call: Any, shape: Any,
+         scatter: Any = ()) -> list[Any]:
     given = {"scalar": iter(call.scalars), "scatter": iter(scatter),
              "index": iter([np.arange(prod(shape)).reshape(shape)] * 9),
              "size": iter([prod(shape)] * 9)}
@@ -76,8 +85,8 @@ def combined(stage: Any, state: Any, axes: tuple[int, ...], shape: Any) -> Any:
     """Fold the state along the axes, one element after another."""
     flat = [np.moveaxis(np.broadcast_to(s, shape), axes, range(-len(axes), 0)).reshape(
         *(n for a, n in enumerate(shape) if a not in axes), -1) for s in state]
-    start = [np.full(flat[0].shape[:-1], i.value, d)
-             for i, d in zip(stage.identity, stage.state, strict=True)]
+    start = tuple(np.full(flat[0].shape[:-1], i.value, d)
+                  for i, d in zip(stage.identity, stage.state, strict=True))
     return reduce(lambda a, k: evaluate(stage.merge, *a, *(f[..., k] for f in flat)),
                   range(flat[0].shape[-1]), start)
 
