@@ -6,17 +6,21 @@ names are those of `print_numba.NAMES`, `intrinsics`, `halves` and `math`.
 
 from __future__ import annotations
 
+import logging
 import threading
+import time
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from .. import cache as artefacts
+from ..config import config
 from ..errors import CompileError
 from . import objects
 
 __all__ = ["build"]
 
+_log = logging.getLogger("nbfused.compile")
 _lock = threading.Lock()
 
 #: Files whose functions generated text calls: a change makes old kernels stale.
@@ -41,14 +45,26 @@ def build(text: str) -> objects.Entry:
     with _lock:
         data = artefacts.get(key)
         code = None if data is None else objects.unpack(data)
+        if config.dump_source is not None:
+            _dump(text, key)
         if code is None:
+            start = time.perf_counter()
             data = _compile(text)
+            _log.info("%s compiled in %.2f s", text.partition("\n")[0],
+                      time.perf_counter() - start)
             artefacts.put(key, data)
             code = objects.unpack(data)
         if code is None:
             raise CompileError("a kernel calls a function that this process lacks",
                                source=text)
         return objects.link(code)
+
+
+def _dump(text: str, key: str) -> None:
+    """Write a kernel to the folder that the user has named."""
+    folder = Path(str(config.dump_source))
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"cpu_{key[:16]}.py").write_text(text)
 
 
 @cache

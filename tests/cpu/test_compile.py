@@ -115,6 +115,15 @@ def test_text_that_numba_refuses():
         compiling.build("def kernel(a, begin, end)\n    pass\n")
 
 
+def test_sources_are_dumped_on_request(tmp_path):
+    text = TEXT.format(constant=4.0)
+    compiling.build(text)
+    with config.override(dump_source=str(tmp_path / "sources")):
+        compiling.build(text)  # from the cache, and yet
+    (file,) = (tmp_path / "sources").iterdir()
+    assert file.read_text() == text
+
+
 def test_library_functions_are_listed_and_found():
     text = """
 def kernel(a, begin, end):
