@@ -9,8 +9,8 @@ __all__ = [
     "AllocationError", "BackendNotAvailableError", "CompileError", "DeviceError",
     "GradientRaceError", "InplaceModificationError", "KernelTypeError",
     "NbFusedError", "NbFusedPerformanceWarning", "NbFusedWarning",
-    "NotDifferentiableError", "OverlapError", "ReadOnlyError", "ScalarSyntaxError",
-    "ShapeError", "TapeError",
+    "NotDifferentiableError", "OverlapError", "RangeError", "ReadOnlyError",
+    "ScalarSyntaxError", "ShapeError", "TapeError",
 ]
 
 
@@ -45,6 +45,10 @@ class KernelTypeError(NbFusedError, TypeError):
 
 class ShapeError(NbFusedError, ValueError):
     """Shapes, axes or subscripts that do not fit together."""
+
+
+class RangeError(NbFusedError, ValueError, IndexError):
+    """A number outside its range: a label, an index, a probability."""
 
 
 class DeviceError(NbFusedError, ValueError):

@@ -23,9 +23,11 @@ from ..specs import Contract, Map, Reduce, Row
 from ..specs.shapes import (
     broadcast_shapes,
     broadcasts_to,
+    check_extra,
     check_permutation,
     normalize_axes,
     normalize_axis,
+    operand_name,
     row_shapes,
 )
 from ..specs.subscripts import Bound, parse_subscripts
@@ -198,7 +200,8 @@ def contract_frame(spec: Contract, inputs: Sequence[Operand],
     strides = [_operand_strides(operand, own_labels, loop, form)
                for operand, own_labels in zip(inputs, (form.a, form.b), strict=False)]
     result = tuple(extents[axis] for axis in logical)
-    for shape, own in inputs[2:]:
+    for position, (shape, own) in enumerate(inputs[2:], 2):
+        check_extra(shape, result, operand_name(names, position))
         spread = broadcast_strides(shape, own, result)
         strides.append(_placed(spread, logical, len(labels)))
     stored = range(len(logical)) if spec.out_axes is None else check_permutation(

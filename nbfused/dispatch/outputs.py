@@ -57,8 +57,8 @@ def check_casting(name: str, source: np.dtype, target: np.dtype, casting: str) -
     if not can_cast(source, target, casting):
         raise KernelTypeError(
             f"{name} has dtype {target}, but the result is {source}, which does not "
-            f"cast to it under '{casting}'; pass an array of dtype {source}, or "
-            "casting='unsafe'")
+            f"cast to it under '{casting}'; pass an array of dtype {source}, and use "
+            "astype on the result")
 
 
 def check_steps(name: str, shape: Shape, strides: Strides) -> None:

@@ -105,7 +105,7 @@ class Parameters:
     """The parameters of an op: binds arguments without `inspect` on the way."""
 
     def __init__(self, name: str, signature: inspect.Signature) -> None:
-        self.name, self.signature = name, signature
+        self.name, self.signature = name.lstrip("_"), signature
         self.names = tuple(signature.parameters)
         self.defaults = tuple(p.default for p in signature.parameters.values())
 

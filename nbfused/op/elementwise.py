@@ -7,8 +7,7 @@ from collections.abc import Callable
 from functools import cached_property, lru_cache, update_wrapper
 from typing import Any, overload
 
-import numpy as np
-
+from ..arrays import check_dtype
 from ..autograd import apply
 from ..scalar.ir import Block, Function, Let
 from ..scalar.parse import parse
@@ -118,7 +117,7 @@ class Elementwise(Func):
             args, out = args[:self.nin], args[self.nin:]
         values = self.parameters.bind(args, kwargs)
         outs = out if isinstance(out, tuple) or out is None else (out,)
-        dtypes = None if dtype is None else (np.dtype(dtype),) * self.nout
+        dtypes = None if dtype is None else (check_dtype(dtype),) * self.nout
         return only(apply(self.spec(tuple(map(kind_of, values))), values, out=outs,
                           dtypes=dtypes, names=self.parameters.names))
 

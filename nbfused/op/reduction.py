@@ -7,8 +7,7 @@ from dataclasses import replace
 from functools import cached_property, lru_cache
 from typing import Any
 
-import numpy as np
-
+from ..arrays import check_dtype
 from ..autograd import apply
 from ..errors import KernelTypeError, ShapeError
 from ..scalar.build import Builder
@@ -100,7 +99,7 @@ class Reduction(Func):
         ndim = max((len(s) for s, k in zip(shapes, kinds, strict=True)
                     if k == "element"), default=0)
         axes = None if axis is None else tuple(sorted(normalize_axes(axis, ndim)))
-        name = None if dtype is None else np.dtype(dtype).name
+        name = None if dtype is None else check_dtype(dtype).name
         spec = self.spec(kinds, axes, bool(keepdims), name)
         self._check_extent(spec, shapes, axes)
         outs = out if isinstance(out, tuple) or out is None else (out,)

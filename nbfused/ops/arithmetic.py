@@ -44,7 +44,8 @@ def divide(x, y):
     return x / y
 
 
-@op(np.floor_divide, Case(domains=((-3.0, 3.0), (0.5, 4.0)), dtypes="iuf", smooth=False))
+@op(np.floor_divide,
+    Case(domains=((-3.0, 3.0), (0.5, 4.0)), dtypes="iuf", smooth=False))
 @elementwise
 def floor_divide(x, y):
     """The quotient rounded down; an integer divided by zero is 0.  Derivative zero."""

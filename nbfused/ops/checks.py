@@ -1,5 +1,6 @@
-"""Checks of values, which wait for the device and so run on the cpu only, or under
-``NBFUSED_DEBUG=1``.
+"""Checks of values: they wait for the device, and so run on the cpu only.
+
+Under ``NBFUSED_DEBUG=1`` they run everywhere.
 """
 
 from __future__ import annotations
@@ -10,16 +11,16 @@ from typing import Any
 from ..arrays import describe, to_numpy
 from ..autograd import Variable
 from ..config import config
+from ..errors import RangeError
 from .reductions import max as largest
 from .reductions import min as smallest
 
 __all__ = ["check_range"]
 
 
-def check_range(indices: Any, low: int, high: int, message: str, *,
-                ignored: int | None = None,
-                error: type[Exception] = IndexError) -> None:
-    """Raise `error` if a value lies outside ``[low, high)``, `ignored` ones apart."""
+def check_range(indices: Any, low: int, high: int, message: str, way_out: str, *,
+                ignored: int | None = None) -> None:
+    """`RangeError` if a value is outside ``[low, high)``, `ignored` ones apart."""
     data = indices.data if isinstance(indices, Variable) else indices
     if not prod(data.shape) or not (describe(data).device == "cpu" or config.debug):
         return
@@ -31,5 +32,5 @@ def check_range(indices: Any, low: int, high: int, message: str, *,
     if ignored is not None:
         outside &= host != ignored
     if outside.any():
-        raise error(f"{message}: got {int(host[outside].flat[0])}, expected values in "
-                    f"[{low}, {high})")
+        raise RangeError(f"{message}: got {int(host[outside].flat[0])}, expected "
+                         f"values in [{low}, {high}); {way_out}")

@@ -11,6 +11,7 @@ from ..arrays import dtype_of
 from ..autograd import apply
 from ..errors import KernelTypeError
 from ..op import Case, op
+from ..op.base import check_operand
 from ..scalar.language import load
 from ..scalar.parse import parse
 from ..specs import Map
@@ -55,8 +56,9 @@ def take(x, indices, axis=0):
 
     Raises
     ------
-    IndexError
-        An index is out of range.  On a GPU it is clamped, unless ``NBFUSED_DEBUG=1``.
+    RangeError
+        An index is out of range (an `IndexError`).  On a GPU it is clamped, unless
+        ``NBFUSED_DEBUG=1``.
 
     Notes
     -----
@@ -68,19 +70,22 @@ def take(x, indices, axis=0):
     >>> take(np.array([10.0, 20.0, 30.0]), np.array([2, 0, -1]))
     array([30., 10., 30.])
     """
+    for given, name in ((x, "x"), (indices, "indices")):
+        check_operand(given, "take", name)
     axis = normalize_axis(axis, len(x.shape))
     if dtype_of(indices).kind not in "iu":
         raise KernelTypeError("take: 'indices' must be an integer array, got dtype "
                               f"{dtype_of(indices)}; convert with astype")
     shape = tuple(x.shape)
     rows = int(shape[axis])
-    check_range(indices, -rows, rows, f"take: 'indices' out of range for axis {axis} of "
-                                      f"extent {rows}")
+    check_range(indices, -rows, rows, f"take: 'indices' out of range for axis {axis} "
+                f"of extent {rows}", "hold them inside with clip")
     before, after = prod(shape[:axis]), prod(shape[axis + 1:])
     count = prod(indices.shape)
     wide = broadcast_to(reshape(indices, (1, count, 1)), (before, count, after))
     table = reshape(x, (before, rows, after))
-    out = apply(_gather(), [table, wide, after, rows, count], names=("x", "indices", "after", "rows", "columns"))[0]
+    out = apply(_gather(), [table, wide, after, rows, count],
+                names=("x", "indices", "after", "rows", "columns"))[0]
     return reshape(out, (*shape[:axis], *indices.shape, *shape[axis + 1:]))
 
 

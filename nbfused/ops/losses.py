@@ -87,9 +87,9 @@ def cross_entropy(logits, labels, *, reduction="mean", label_smoothing=0.0,
 
     Raises
     ------
-    ValueError
-        A label is out of range.  On a GPU that would mean to wait for it, so the loss
-        of such a row is NaN there, unless ``NBFUSED_DEBUG=1`` is set.
+    RangeError
+        A label is out of range (a `ValueError`).  On a GPU that would mean to wait for
+        it, so the loss of such a row is NaN there, unless ``NBFUSED_DEBUG=1`` is set.
 
     Examples
     --------
@@ -103,7 +103,8 @@ def cross_entropy(logits, labels, *, reduction="mean", label_smoothing=0.0,
     _check(logits, labels)
     classes = int(logits.shape[-1])
     check_range(labels, 0, classes, "cross_entropy: 'labels' out of range",
-                ignored=ignore_index, error=ValueError)
+                "to leave rows out, give them one label and name it in ignore_index",
+                ignored=ignore_index)
     ignored = -1 if ignore_index is None else int(ignore_index)
     loss = _cross_entropy(logits, labels, float(label_smoothing), ignored)
     if reduction == "none":

@@ -6,7 +6,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from ..errors import KernelTypeError
 from ..op import Case, op
+from ..op.base import check_operand, is_number
 from ..op.contraction import contract as run
 from ..op.contraction import epilogue_of
 from ..scalar.build import Builder
@@ -40,7 +42,9 @@ def _product(what, a, b, bias, epilogue, extras, out=None, permute=None,
     if bias is not None:
         function, extras = _biased(function), (bias, *extras)
         names = (*names, "bias")
-    left, right = len(getattr(a, "shape", ())), len(getattr(b, "shape", ()))
+    for x, name in zip((a, b), names, strict=False):
+        _check_array(x, what, name)
+    left, right = len(a.shape), len(b.shape)
     subscripts = (f"{'k' if left == 1 else '...mk'},{'k' if right == 1 else '...kn'}->"
                   f"{'...' if left > 1 or right > 1 else ''}"
                   f"{'m' if left > 1 else ''}{'n' if right > 1 else ''}")
@@ -51,6 +55,13 @@ def _product(what, a, b, bias, epilogue, extras, out=None, permute=None,
         permute = check_permutation(permute, ndim, "permute")
     return run(subscripts, a, b, extras, epilogue=function, out=out, out_axes=permute,
                names=names, what=what)
+
+
+def _check_array(x, what, name):
+    check_operand(x, what, name)
+    if is_number(x) or not x.shape:
+        raise KernelTypeError(f"{what}: '{name}' must be an array of at least one "
+                              f"dimension, got {x!r}; use multiply for a number")
 
 
 def _matmul(a, b, bias=None, epilogue=None, extras=()):
@@ -101,7 +112,8 @@ def matmul(a, b, *, bias=None, epilogue=None, extras=(), out=None):
 
 @op(lambda lhs, rhs, bias: np.maximum(np.einsum("...mk,...kn->...mn", lhs, rhs) + bias,
                                       0),
-    Case(((5, 7), (7, 3), (3,))), Case(((1, 32, 32), (32, 32, 32), (32, 32, 32)), smooth=False))
+    Case(((5, 7), (7, 3), (3,))), Case(
+        ((1, 32, 32), (32, 32, 32), (32, 32, 32)), smooth=False))
 def matmul_add_relu(lhs, rhs, bias, *, out=None):
     """``relu(lhs @ rhs + bias)`` in one launch."""
     return _product("matmul_add_relu", lhs, rhs, bias, "relu", (), out,
@@ -185,6 +197,9 @@ def contract(subscripts, a, b, *, bias=None, epilogue=None, extras=(), prologue_
     >>> contract("gmk,gnk->gmn", a, b).shape
     (2, 3, 5)
     """
+    if not isinstance(subscripts, str):
+        raise KernelTypeError("contract: 'subscripts' must be text such as "
+                              f"'mk,kn->mn', got {type(subscripts).__name__}")
     extras = tuple(extras)
     function = epilogue_of(epilogue, takes=1 + len(extras))
     names = ("a", "b")

@@ -4,36 +4,48 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..arrays import is_array
 from ..autograd import Variable, no_grad
+from ..errors import KernelTypeError, RangeError, ShapeError
 from ..op import elementwise
 
 __all__ = ["adam_step", "sgd_step"]
 
 
 @elementwise
-def sgd_update(p, g, lr, weight_decay):
+def sgd_update(param, grad, lr, weight_decay):
     """One step down the gradient."""
-    return p - lr * (g + weight_decay * p)
+    return param - lr * (grad + weight_decay * param)
 
 
 @elementwise
-def momentum_update(p, g, v, lr, momentum, weight_decay):
+def momentum_update(param, grad, velocity, lr, momentum, weight_decay):
     """One step with a velocity: the new parameter and velocity."""
-    velocity = momentum * v + (g + weight_decay * p)
-    return p - lr * velocity, velocity
+    new = momentum * velocity + (grad + weight_decay * param)
+    return param - lr * new, new
 
 
 @elementwise
-def adam_update(p, g, m, v, lr, beta1, beta2, eps, decay, scale1, scale2):
+def adam_update(param, grad, m, v, lr, beta1, beta2, eps, decay, scale1, scale2):
     """The new parameter and moments; `scale1` and `scale2` correct the bias."""
-    first = beta1 * m + (1 - beta1) * g
-    second = beta2 * v + (1 - beta2) * (g * g)
+    first = beta1 * m + (1 - beta1) * grad
+    second = beta2 * v + (1 - beta2) * (grad * grad)
     step = first * scale1 / (np.sqrt(second * scale2) + eps)
-    return p - lr * (step + decay * p), first, second
+    return param - lr * (step + decay * param), first, second
 
 
-def _data(x):
-    return x.data if isinstance(x, Variable) else x
+def _arrays(what, **given):
+    """The arrays, those of Variables too, after a look at their shapes."""
+    found = {n: x.data if isinstance(x, Variable) else x for n, x in given.items()}
+    for name, x in found.items():
+        if not is_array(x):
+            raise KernelTypeError(f"{what}: '{name}' must be an array or a Variable, "
+                                  f"got {type(x).__name__}; make one with nf.array")
+        if tuple(x.shape) != tuple(found["param"].shape):
+            raise ShapeError(
+                f"{what}: '{name}' of shape {tuple(x.shape)} does not fit 'param' of "
+                f"shape {tuple(found['param'].shape)}; expected equal shapes")
+    return found.values()
 
 
 def sgd_step(param, grad, velocity=None, *, lr, momentum=0.0, weight_decay=0.0):
@@ -50,18 +62,21 @@ def sgd_step(param, grad, velocity=None, *, lr, momentum=0.0, weight_decay=0.0):
 
     Raises
     ------
-    ValueError
-        `momentum` without `velocity`.
+    KernelTypeError
+        `momentum` without `velocity`, or something is no array.
+    ShapeError
+        Shapes differ.
     """
-    p, g = _data(param), _data(grad)
-    with no_grad():
-        if velocity is None:
-            if momentum:
-                raise ValueError("sgd_step: 'momentum' needs 'velocity', an array of "
-                                 "zeros of the shape of 'param'; got None")
+    if velocity is None:
+        if momentum:
+            raise KernelTypeError("sgd_step: 'momentum' needs 'velocity', an array of "
+                                  "zeros of the shape of 'param'; got None")
+        p, g = _arrays("sgd_step", param=param, grad=grad)
+        with no_grad():
             sgd_update(p, g, float(lr), float(weight_decay), out=p)
-            return
-        v = _data(velocity)
+        return
+    p, g, v = _arrays("sgd_step", param=param, grad=grad, velocity=velocity)
+    with no_grad():
         momentum_update(p, g, v, float(lr), float(momentum), float(weight_decay),
                         out=(p, v))
 
@@ -95,8 +110,9 @@ def adam_step(param, grad, m, v, *, lr=1e-3, beta1=0.9, beta2=0.999, eps=1e-8, s
     array([0.9, 1.1])
     """
     if step < 1:
-        raise ValueError(f"adam_step: 'step' counts from 1, got {step!r}")
-    p, g, m, v = map(_data, (param, grad, m, v))
+        raise RangeError(f"adam_step: 'step' counts from 1, got {step!r}; pass the "
+                         "number of this step")
+    p, g, m, v = _arrays("adam_step", param=param, grad=grad, m=m, v=v)
     with no_grad():
         adam_update(p, g, m, v, float(lr), float(beta1), float(beta2), float(eps),
                     float(weight_decay), 1.0 / (1.0 - beta1 ** step),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ..autograd import apply
-from ..errors import KernelTypeError
+from ..errors import RangeError
 from ..op.base import check_operand
 from ..scalar import language as nb
 from ..scalar.parse import parse
@@ -46,7 +46,8 @@ def dropout(x, p, seed, *, out=None):
     """
     check_operand(x, "dropout", "x")
     if not 0.0 <= p < 1.0:
-        raise KernelTypeError(f"dropout: 'p' must be in [0, 1), got {p!r}")
+        raise RangeError(f"dropout: 'p' must be in [0, 1), got {p!r}; it is the share "
+                         "of elements that is dropped")
     outs = None if out is None else (out,)
     return apply(_drop(), [x, float(p), int(seed)], out=outs,
                  names=("x", "p", "seed"))[0]

@@ -6,6 +6,7 @@ from math import prod
 
 import numpy as np
 
+from ..arrays import check_dtype
 from ..autograd import apply
 from ..errors import KernelTypeError, ShapeError
 from ..op import Case, op
@@ -176,4 +177,4 @@ def astype(x, dtype, *, out=None):
 
     Floats to integers round toward zero; the gradient of an integer is none.
     """
-    return cast(np.dtype(dtype).name)(x, out=out)
+    return cast(check_dtype(dtype).name)(x, out=out)

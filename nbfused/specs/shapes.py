@@ -8,12 +8,13 @@ from typing import SupportsIndex
 
 import numpy as np
 
-from ..errors import ShapeError
+from ..errors import KernelTypeError, ShapeError
 from .subscripts import parse_subscripts
 
 __all__ = [
-    "broadcast_shapes", "broadcasts_to", "check_permutation", "contract_shapes",
-    "normalize_axes", "normalize_axis", "operand_name", "reduce_shape", "row_shapes",
+    "broadcast_shapes", "broadcasts_to", "check_extra", "check_permutation",
+    "contract_shapes", "normalize_axes", "normalize_axis", "operand_name",
+    "reduce_shape", "row_shapes",
 ]
 
 Shape = tuple[int, ...]
@@ -81,7 +82,8 @@ def normalize_axis(axis: SupportsIndex, ndim: int, name: str = "axis") -> int:
     try:
         number = index(axis)
     except TypeError:
-        raise TypeError(f"'{name}' must be an integer, got {axis!r}") from None
+        raise KernelTypeError(f"'{name}' must be an integer, got {axis!r}; convert it "
+                              "with int()") from None
     if not -ndim <= number < ndim:
         raise np.exceptions.AxisError(number, ndim, f"'{name}'")
     return number + ndim if number < 0 else number
@@ -176,14 +178,15 @@ def contract_shapes(subscripts: str, a: Shape, b: Shape,
     form = parse_subscripts(subscripts).bind(a, b, names)
     logical = tuple(form.extents[label] for label in form.out)
     for position, shape in enumerate(extras, 2):
-        _check_extra(shape, logical, operand_name(names, position))
+        check_extra(shape, logical, operand_name(names, position))
     if out_axes is None:
         return logical
     return tuple(logical[axis]
                  for axis in check_permutation(out_axes, len(logical), "out_axes"))
 
 
-def _check_extra(shape: Shape, logical: Shape, name: str) -> None:
+def check_extra(shape: Shape, logical: Shape, name: str) -> None:
+    """`ShapeError` unless an extra of `shape` broadcasts to the product's shape."""
     if not broadcasts_to(shape, logical):
         raise ShapeError(
             f"{name} of shape {shape} does not broadcast to the product's shape "

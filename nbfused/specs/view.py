@@ -66,8 +66,10 @@ class View(Hashed):
 
     def _reshape(self, shape: Shape) -> Shape:
         if prod(shape) != prod(self.params):
-            raise ShapeError(f"cannot reshape {shape} ({prod(shape)} elements) to "
-                             f"{self.params} ({prod(self.params)} elements)")
+            raise ShapeError(f"cannot reshape an array of shape {shape} "
+                             f"({prod(shape)} elements) to {self.params} "
+                             f"({prod(self.params)} elements); expected as many: one "
+                             "extent may be -1, which stands for what is left")
         return self.params
 
     def _transpose(self, shape: Shape) -> Shape:
@@ -78,7 +80,9 @@ class View(Hashed):
         fits = len(shape) <= len(self.params) and all(
             s in (1, t) for s, t in zip(shape, tail, strict=True))
         if not fits:
-            raise ShapeError(f"shape {shape} does not broadcast to {self.params}")
+            raise ShapeError(f"an array of shape {shape} does not broadcast to "
+                             f"{self.params}; expected extents that are equal, or 1: "
+                             "reshape it so that the right axes meet")
         return self.params
 
     def _expand(self, shape: Shape) -> Shape:
