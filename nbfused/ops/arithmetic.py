@@ -1,4 +1,4 @@
-"""Arithmetic, as in NumPy."""
+"""Arithmetic, as in NumPy: dtypes promote, Python numbers are weak (NEP 50)."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def subtract(x, y):
 @op(np.multiply, Case(dtypes="biufc"))
 @elementwise
 def multiply(x, y):
-    """The product, element by element."""
+    """The product, element by element; ``x and y`` for bools, as in NumPy."""
     return x * y
 
 
@@ -48,28 +48,38 @@ def divide(x, y):
     Case(domains=((-3.0, 3.0), (0.5, 4.0)), dtypes="iuf", smooth=False))
 @elementwise
 def floor_divide(x, y):
-    """The quotient rounded down; an integer divided by zero is 0.  Derivative zero."""
+    """The quotient rounded down.  Derivative zero.
+
+    An integer divided by zero is 0; a float is inf, -inf or NaN, as in NumPy.
+    """
     return x // y
 
 
 @op(np.remainder, Case(domains=((0.1, 0.4), (0.5, 4.0)), dtypes="iuf"))
 @elementwise
 def remainder(x, y):
-    """What `floor_divide` leaves, with the sign of `y`; ``n % 0`` is 0 for integers."""
+    """What `floor_divide` leaves, with the sign of `y`.
+
+    ``n % 0`` is 0 for integers, NaN for floats.
+    """
     return x % y
 
 
 @op(np.power, Case(domains=((0.3, 3.0), (-2.0, 2.0)), dtypes="f"))
 @elementwise
 def power(x, y):
-    """``x ** y``.  The derivative by `y` is 0 where ``x <= 0``."""
+    """``x ** y``; NaN for a negative base and a fractional exponent.
+
+    Integers give an integer, 0 for a negative exponent (which NumPy refuses).  The
+    derivative by `y` is 0 where ``x <= 0``.
+    """
     return x ** y
 
 
 @op(np.negative, Case(dtypes="ifc"))
 @elementwise
 def negative(x):
-    """``-x``."""
+    """``-x``; unsigned integers wrap around, as in NumPy."""
     return -x
 
 
@@ -83,7 +93,10 @@ def positive(x):
 @op(np.absolute, Case(domains=((0.2, 3.0),), dtypes="iuf"), Case(smooth=False))
 @elementwise
 def absolute(x):
-    """The absolute value; its derivative at 0 is 0."""
+    """The absolute value; its derivative at 0 is 0.
+
+    The smallest signed integer stays itself, as in NumPy.
+    """
     return abs(x)
 
 
@@ -97,12 +110,12 @@ def sign(x):
 @op(lambda x: x * x, NUMBERS)
 @elementwise
 def square(x):
-    """``x * x``."""
+    """``x * x``; integers wrap around."""
     return nb.square(x)
 
 
 @op(lambda x: 1.0 / x, Case(domains=((0.3, 3.0),)))
 @elementwise
 def reciprocal(x):
-    """``1 / x`` for floating `x`."""
+    """``1 / x`` in floating point; inf at 0, -inf at -0.0."""
     return nb.reciprocal(x)

@@ -19,7 +19,7 @@ ANY = Case(dtypes="biuf", smooth=False)
 @op(np.equal, ANY)
 @elementwise
 def equal(x, y):
-    """Whether ``x == y``, as bool."""
+    """Whether ``x == y``, as bool; NaN equals nothing."""
     return x == y
 
 
@@ -33,49 +33,49 @@ def not_equal(x, y):
 @op(np.less, ANY)
 @elementwise
 def less(x, y):
-    """Whether ``x < y``, as bool."""
+    """Whether ``x < y``, as bool; False beside NaN."""
     return x < y
 
 
 @op(np.less_equal, ANY)
 @elementwise
 def less_equal(x, y):
-    """Whether ``x <= y``, as bool."""
+    """Whether ``x <= y``, as bool; False beside NaN."""
     return x <= y
 
 
 @op(np.greater, ANY)
 @elementwise
 def greater(x, y):
-    """Whether ``x > y``, as bool."""
+    """Whether ``x > y``, as bool; False beside NaN."""
     return x > y
 
 
 @op(np.greater_equal, ANY)
 @elementwise
 def greater_equal(x, y):
-    """Whether ``x >= y``, as bool."""
+    """Whether ``x >= y``, as bool; False beside NaN."""
     return x >= y
 
 
 @op(np.logical_and, ANY)
 @elementwise
 def logical_and(x, y):
-    """Whether both are nonzero, as bool."""
+    """Whether both are nonzero, as bool; NaN is nonzero."""
     return np.logical_and(x, y)
 
 
 @op(np.logical_or, ANY)
 @elementwise
 def logical_or(x, y):
-    """Whether one is nonzero, as bool."""
+    """Whether one is nonzero, as bool; NaN is nonzero."""
     return np.logical_or(x, y)
 
 
 @op(np.logical_not, ANY)
 @elementwise
 def logical_not(x):
-    """Whether it is zero, as bool."""
+    """Whether it is zero, as bool; NaN is nonzero."""
     return np.logical_not(x)
 
 
@@ -122,6 +122,17 @@ def where(condition, x, y):
 
     Both are computed; the derivative goes to the one that was taken.
 
+    Parameters
+    ----------
+    condition : array
+        Of any dtype; NaN is nonzero.
+    x, y : array or number
+        Broadcast to a common shape, promoted to a common dtype.
+
+    Returns
+    -------
+    array
+
     Examples
     --------
     >>> import numpy as np
@@ -137,6 +148,13 @@ def where(condition, x, y):
 def clip(x, low, high):
     """`x` held between `low` and `high`; NaN stays NaN.
 
-    Derivative 1 inside, 0 outside, one half at a bound.
+    `high` where ``low > high``, as in NumPy.  Derivative 1 inside, 0 outside, one half
+    at a bound.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> clip(np.array([-2.0, 0.5, 2.0]), -1.0, 1.0)
+    array([-1. ,  0.5,  1. ])
     """
     return min(max(x, low), high)
