@@ -31,7 +31,8 @@ def test_spellings(given):
 @pytest.mark.parametrize(("given", "reference"), [
     ("swish", nf.ops.swish.reference), ("leaky_relu", nf.ops.leaky_relu.reference),
     (nf.ops.elu, nf.ops.elu.reference), ("gelu", nf.ops.gelu.reference),
-    (shifted, lambda x: x + 3), (lambda x, a=2, b=0.5: x * a + b, lambda x: 2 * x + 0.5)])
+    (shifted, lambda x: x + 3),
+    (lambda x, a=2, b=0.5: x * a + b, lambda x: 2 * x + 0.5)])
 def test_parameters_that_are_not_given_have_their_defaults(given, reference):
     for found in (nf.ops.linear(A, W, activation=given),
                   nf.ops.matmul(A, W, epilogue=given),
@@ -43,7 +44,8 @@ def test_parameters_that_are_not_given_have_their_defaults(given, reference):
 
 def test_extras_come_before_defaults():
     found = nf.ops.matmul(A, W, bias=1.0, epilogue="swish", extras=(2.0,))
-    np.testing.assert_allclose(found, nf.ops.swish.reference(A @ W + 1, 2.0), rtol=1e-12)
+    np.testing.assert_allclose(found, nf.ops.swish.reference(A @ W + 1, 2.0),
+                               rtol=1e-12)
 
 
 def test_equal_functions_share_a_kernel():

@@ -1,0 +1,190 @@
+"""Scalar functions in Python that kernels do not have: file, line, what is allowed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nbfused as nf
+from nbfused.errors import KernelTypeError, ScalarSyntaxError
+
+A = np.arange(1.0, 4.0)
+TABLE = [1.0, 2.0]
+WHERE = {}
+
+
+def line_of(function, words):
+    """The number of the line of `function` that has `words`."""
+    code = function.__code__
+    with open(code.co_filename) as file:
+        lines = file.read().splitlines()
+    found = [k for k, text in enumerate(lines, 1)
+             if k >= code.co_firstlineno and words in text]
+    return found[0]
+
+
+def with_try(x):
+    try:
+        y = 1.0 / x
+    except ZeroDivisionError:
+        y = 0.0
+    return y
+
+
+def with_list(x):
+    values = [x, x]
+    return values[0]
+
+
+def with_text(x):
+    return x if x > 0 else "negative"
+
+
+def with_output(x):
+    print(x)
+    return x
+
+
+def with_while_else(x):
+    while x > 1.0:
+        x = x / 2.0
+    else:
+        x = 0.0
+    return x
+
+
+def with_global_list(x):
+    return x * TABLE[0]
+
+
+def with_missing_name(x):
+    return x * no_such_name  # noqa: F821
+
+
+def with_import(x):
+    import math
+    return math.exp(x)
+
+
+def with_lambda(x):
+    twice = lambda v: 2 * v  # noqa: E731
+    return twice(x)
+
+
+def with_set_attribute(x):
+    WHERE.x = x
+    return x
+
+
+def with_recursion(x):
+    return with_recursion(x - 1.0) if x > 0 else x
+
+
+def with_star(*x):
+    return x[0]
+
+
+def with_half_a_result(x):
+    if x > 0:
+        return x
+
+
+def with_loop_over_a_list(x):
+    for v in TABLE:
+        x = x + v
+    return x
+
+
+def with_matmul(x):
+    return x @ x
+
+
+CASES = [
+    (with_try, "try:", "try"),
+    (with_list, "values = [x, x]", "number|allowed|list"),
+    (with_text, '"negative"', "number"),
+    (with_output, "print(x)", "print"),
+    (with_while_else, "x = 0.0", "else after a loop"),
+    (with_global_list, "TABLE[0]", "TABLE|number|list"),
+    (with_missing_name, "no_such_name", "'no_such_name' is not defined"),
+    (with_import, "import math", "import"),
+    (with_lambda, "twice = lambda", "lambda|function"),
+    (with_set_attribute, "WHERE.x = x", "names"),
+    (with_recursion, "def with_recursion", "calls itself"),
+    (with_star, "def with_star", "name the parameters"),
+    (with_half_a_result, "if x > 0", "return"),
+    (with_loop_over_a_list, "for v in TABLE", "range"),
+    (with_matmul, "x @ x", "part of the"),
+]
+
+
+@pytest.mark.parametrize("wrap", [
+    lambda f: nf.elementwise(f)(A), lambda f: nf.reduction(combine="sum")(f)(A),
+    lambda f: nf.ops.matmul(A, A[:, None], epilogue=f)],
+    ids=["elementwise", "reduction", "epilogue"])
+@pytest.mark.parametrize(("function", "where", "words"), CASES,
+                         ids=[case[0].__name__ for case in CASES])
+def test_unsupported_syntax(function, where, words, wrap):
+    with pytest.raises(ScalarSyntaxError, match=words) as caught:
+        wrap(function)
+    error = caught.value
+    assert error.filename == __file__
+    assert error.lineno == line_of(function, where)
+    assert error.text is not None
+    assert where in error.text
+    assert f"line {error.lineno}" in str(error)
+    assert "test_errors_scalar.py" in str(error)
+
+
+def test_the_message_says_what_is_allowed():
+    with pytest.raises(ScalarSyntaxError, match=r"if.*for.*while"):
+        nf.elementwise(with_try)(A)
+
+
+def test_python_itself_raises_nothing_when_decorating():
+    """A function is read at its first use: an import never fails."""
+    for case in CASES:
+        nf.elementwise(case[0])
+
+
+def test_rows_read_their_stages():
+    @nf.row
+    def unmarked(x):
+        def top(x):
+            return x
+        return x - top
+
+    @nf.row
+    def misspelt(x):
+        @nf.stage("sum")
+        def total(y):
+            return y
+        return x / total
+
+    with pytest.raises(ScalarSyntaxError, match=r"top .*must be marked with @nf.stage"):
+        unmarked(A)
+    words = r"'total' has a parameter 'y'.*known: x"
+    with pytest.raises(ScalarSyntaxError, match=words):
+        misspelt(A)
+
+
+def test_combines_are_named_in_the_message():
+    with pytest.raises(ValueError, match=r"'combine' must be .*'sum'.*got 'total'"):
+        nf.stage("total")
+    with pytest.raises(ValueError, match=r"'combine' must be .*'sum'.*got 'total'"):
+        nf.reduction(combine="total")(lambda x: x)(A)
+    with pytest.raises(ValueError, match=r"'identity'.*0, 1, -inf or inf, got 7"):
+        nf.reduction(combine=lambda a, b: a + b, identity=7)(lambda x: x)(A)
+    with pytest.raises(KernelTypeError, match="two values and return one"):
+        nf.reduction(combine=lambda a, b, c: a + b + c)(lambda x: x)(A)
+    with pytest.raises(KernelTypeError, match="takes 1 values, the map gives 2"):
+        nf.reduction(combine="sum")(lambda x: (x, x))(A)
+
+
+def test_a_row_is_no_scalar_function():
+    @nf.elementwise
+    def calls_a_row(x):
+        return nf.ops.softmax(x)
+
+    with pytest.raises((KernelTypeError, ScalarSyntaxError), match="softmax"):
+        calls_a_row(A)
