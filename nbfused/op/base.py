@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -14,9 +14,19 @@ from ..autograd import Variable
 from ..errors import KernelTypeError
 from ..table import OPS
 
-__all__ = ["Case", "Parameters", "check_operand", "is_number", "kind_of", "only", "op"]
+__all__ = [
+    "AnyArray", "Case", "Operand", "Parameters", "check_operand", "is_number",
+    "kind_of", "only", "op",
+]
 
 T = TypeVar("T", bound=Callable[..., Any])
+
+#: An array of any library, or a `Variable`: what ops take and give.  No static type
+#: has them all.
+AnyArray: TypeAlias = Any
+
+#: Such an array, or a number.
+Operand: TypeAlias = Any
 
 
 @dataclass(frozen=True)

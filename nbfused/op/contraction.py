@@ -13,7 +13,7 @@ from ..specs import Contract
 from ..specs.functions import identity
 from .base import check_operand, kind_of, only
 from .elementwise import Func
-from .scalar import scalar_function
+from .scalar import ScalarFunction, scalar_function
 
 __all__ = ["Contraction", "contract", "contraction"]
 
@@ -96,6 +96,7 @@ def contraction(subscripts: str) -> Callable[[Callable[..., Any]], Contraction]:
     return lambda pyfunc: Contraction(pyfunc, subscripts)
 
 
-def epilogue_of(given: Any, what: str = "epilogue", takes: int = 1) -> Function | None:
+def epilogue_of(given: ScalarFunction | Function | None, what: str = "epilogue",
+                takes: int = 1) -> Function | None:
     """The function of `takes` values given as epilogue, None for none."""
     return None if given is None else scalar_function(given, what, takes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeAlias
 
 from ..errors import KernelTypeError
 from ..scalar.ir import Function, literal
@@ -14,10 +14,13 @@ from ..scalar.vocabulary import OPS as VOCABULARY
 from ..specs.functions import compose
 from ..table import OPS
 
-__all__ = ["scalar_function"]
+__all__ = ["ScalarFunction", "scalar_function"]
+
+#: Anything that stands for a scalar function: a callable, or the name of an op.
+ScalarFunction: TypeAlias = Callable[..., Any] | str
 
 
-def scalar_function(given: Callable[..., Any] | str, what: str = "function",
+def scalar_function(given: ScalarFunction | Function, what: str = "function",
                     takes: int | None = None) -> Function:
     """The IR of a scalar function.
 
@@ -45,7 +48,7 @@ def scalar_function(given: Callable[..., Any] | str, what: str = "function",
 
 
 @lru_cache(maxsize=1024)
-def _found(given: Callable[..., Any] | str, what: str, takes: int | None) -> Function:
+def _found(given: ScalarFunction, what: str, takes: int | None) -> Function:
     target = _named(given, what) if isinstance(given, str) else given
     target = getattr(target, "scalar", target)
     function = parse(target)

@@ -10,7 +10,7 @@ import numpy as np
 from ..arrays import dtype_of
 from ..autograd import apply
 from ..errors import KernelTypeError
-from ..op import Case, op
+from ..op import AnyArray, Case, op
 from ..op.base import check_operand
 from ..scalar.language import load
 from ..scalar.parse import parse
@@ -37,7 +37,7 @@ def _gather() -> Map:
 @op(lambda x, indices, axis: np.take(x, indices, axis),
     Case(((5, 7), (3, 2)), {"axis": 0}, ((-3.0, 3.0), (0, 5, int))),
     Case(((5, 7), (4,)), {"axis": 1}, ((-3.0, 3.0), (-7, 7, int)), dtypes="iuf"))
-def take(x, indices, axis=0):
+def take(x: AnyArray, indices: AnyArray, axis: int = 0) -> AnyArray:
     """Slices of `x` along an axis, as `numpy.take`.
 
     Parameters
@@ -91,6 +91,26 @@ def take(x, indices, axis=0):
 
 @op(lambda table, indices: table[indices],
     Case(((5, 7), (3, 2)), {}, ((-3.0, 3.0), (0, 5, int))))
-def embedding(table, indices):
-    """Rows of a table: ``take(table, indices, axis=0)``."""
+def embedding(table: AnyArray, indices: AnyArray) -> AnyArray:
+    """Rows of a table: ``take(table, indices, axis=0)``.
+
+    Parameters
+    ----------
+    table : array
+        Shape ``(rows, ...)``.
+    indices : integer array
+        Of any shape; as for `take`.
+
+    Returns
+    -------
+    array
+        Shape ``indices.shape + table.shape[1:]``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> embedding(np.array([[0.0, 1.0], [2.0, 3.0]]), np.array([1, 0]))
+    array([[2., 3.],
+           [0., 1.]])
+    """
     return take(table, indices, 0)

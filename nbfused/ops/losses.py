@@ -1,14 +1,15 @@
-"""Losses."""
+"""Losses, each along the last axis of its first argument."""
 
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 
 from ..arrays import dtype_of
 from ..errors import KernelTypeError, ShapeError
-from ..op import Case, op, row, size, stage
+from ..op import AnyArray, Case, op, row, size, stage
 from ..op.base import check_operand
 from ..scalar import language as nb
 from .arithmetic import divide
@@ -63,9 +64,11 @@ _LABELS = ((-4.0, 4.0), (0, 7, int))
     Case(((5, 7), (5,)), {"reduction": "none", "label_smoothing": 0.1}, _LABELS),
     Case(((2, 3, 7), (2, 3)), {"reduction": "sum", "ignore_index": 3}, _LABELS),
     Case(((9, 7), (9,)), {"ignore_index": 2}, _LABELS))
-def cross_entropy(logits, labels, *, reduction="mean", label_smoothing=0.0,
-                  ignore_index=None):
-    """``-log(softmax(logits)[label])`` along the last axis.
+def cross_entropy(logits: AnyArray, labels: AnyArray, *,
+                  reduction: Literal["mean", "sum", "none"] = "mean",
+                  label_smoothing: float = 0.0,
+                  ignore_index: int | None = None) -> AnyArray:
+    """The cross-entropy ``-log(softmax(logits)[label])`` along the last axis.
 
     Parameters
     ----------
@@ -74,7 +77,7 @@ def cross_entropy(logits, labels, *, reduction="mean", label_smoothing=0.0,
     labels : integer array
         Shape ``(...)``, values in ``[0, classes)`` or `ignore_index`.
     reduction : {"mean", "sum", "none"}
-        The mean divides by the number of rows that are not ignored.
+        The mean divides by the number of rows that are not ignored; NaN of none.
     label_smoothing : float
         The share of the target that is spread over all classes.
     ignore_index : int, optional
@@ -90,6 +93,11 @@ def cross_entropy(logits, labels, *, reduction="mean", label_smoothing=0.0,
     RangeError
         A label is out of range (a `ValueError`).  On a GPU that would mean to wait for
         it, so the loss of such a row is NaN there, unless ``NBFUSED_DEBUG=1`` is set.
+
+    Notes
+    -----
+    One launch for all rows: the largest logit is subtracted first, so nothing
+    overflows.  Smoothing as in Szegedy et al. 2015, arXiv:1512.00567.
 
     Examples
     --------
@@ -115,7 +123,7 @@ def cross_entropy(logits, labels, *, reduction="mean", label_smoothing=0.0,
     return divide(total_of(loss), kept)
 
 
-def _check(logits, labels):
+def _check(logits: AnyArray, labels: AnyArray) -> None:
     for x, name in ((logits, "logits"), (labels, "labels")):
         check_operand(x, "cross_entropy", name)
     if dtype_of(labels).kind not in "iu":

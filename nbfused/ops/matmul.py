@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from ..errors import KernelTypeError
-from ..op import Case, op
+from ..op import AnyArray, Case, Operand, ScalarFunction, op
 from ..op.base import check_operand, is_number
 from ..op.contraction import contract as run
 from ..op.contraction import epilogue_of
 from ..scalar.build import Builder
-from ..scalar.ir import Function
+from ..scalar.ir import Function, Value
 from ..specs.functions import compose
 from ..specs.shapes import check_permutation
 
@@ -28,14 +30,16 @@ def _biased(epilogue: Function | None) -> Function:
     taken = {"acc", "bias"}
     extras = tuple(p if p not in taken else f"{p}_" for p in epilogue.params[1:])
 
-    def build(b: Builder):
+    def build(b: Builder) -> tuple[Value, ...]:
         return b.call(epilogue, b.let("add", "acc", "bias"), *extras)
 
     return compose(f"bias_{epilogue.name}", ("acc", "bias", *extras), build)
 
 
-def _product(what, a, b, bias, epilogue, extras, out=None, permute=None,
-             names=("a", "b")):
+def _product(what: str, a: AnyArray, b: AnyArray, bias: Operand | None,
+             epilogue: ScalarFunction | Function | None, extras: Sequence[Operand],
+             out: AnyArray | None = None, permute: Sequence[int] | None = None,
+             names: tuple[str, ...] = ("a", "b")) -> AnyArray:
     """``epilogue(a @ b + bias, *extras)`` permuted, for operands of any rank."""
     extras = tuple(extras)
     function = epilogue_of(epilogue, takes=1 + len(extras))
@@ -57,7 +61,7 @@ def _product(what, a, b, bias, epilogue, extras, out=None, permute=None,
                names=names, what=what)
 
 
-def _check_array(x, what, name):
+def _check_array(x: Any, what: str, name: str) -> None:
     check_operand(x, what, name)
     if is_number(x) or not x.shape:
         raise KernelTypeError(f"{what}: '{name}' must be an array of at least one "
@@ -73,14 +77,16 @@ def _matmul(a, b, bias=None, epilogue=None, extras=()):
 @op(_matmul, Case(((5, 7), (7, 3)), dtypes="iufc"), Case(((2, 5, 7), (7, 3))),
     Case(((7,), (7, 3))), Case(((5, 7), (7,))), Case(((7,), (7,))),
     Case(((3, 1, 33, 17), (4, 17, 18))), Case(((5, 0), (0, 3))))
-def matmul(a, b, *, bias=None, epilogue=None, extras=(), out=None):
+def matmul(a: AnyArray, b: AnyArray, *, bias: Operand | None = None,
+           epilogue: ScalarFunction | None = None, extras: Sequence[Operand] = (),
+           out: AnyArray | None = None) -> AnyArray:
     """``epilogue(a @ b + bias, *extras)`` with `numpy.matmul`'s broadcasting.
 
     Parameters
     ----------
     a, b : array
         Of at least one dimension; the axes before the last two are batch axes.
-    bias : array, optional
+    bias : array or number, optional
         Broadcasts to the product.
     epilogue : scalar function or str, optional
         Applied to each element before it is stored: a function of the product and of
@@ -93,12 +99,19 @@ def matmul(a, b, *, bias=None, epilogue=None, extras=(), out=None):
     Returns
     -------
     array
-        Sums are kept in float32 for 16-bit floats.
+        Of the dtype that NumPy gives ``a @ b``, then the epilogue.
 
     Raises
     ------
+    KernelTypeError
+        `a` or `b` is a number, or `epilogue` takes another number of arguments.
     ShapeError
         Inner extents differ, or something does not broadcast.
+
+    Notes
+    -----
+    One launch.  Sums are kept in float32 for 16-bit floats, and rounded once, after the
+    epilogue.  A product over nothing is 0.
 
     Examples
     --------
@@ -112,10 +125,32 @@ def matmul(a, b, *, bias=None, epilogue=None, extras=(), out=None):
 
 @op(lambda lhs, rhs, bias: np.maximum(np.einsum("...mk,...kn->...mn", lhs, rhs) + bias,
                                       0),
-    Case(((5, 7), (7, 3), (3,))), Case(
-        ((1, 32, 32), (32, 32, 32), (32, 32, 32)), smooth=False))
-def matmul_add_relu(lhs, rhs, bias, *, out=None):
-    """``relu(lhs @ rhs + bias)`` in one launch."""
+    Case(((5, 7), (7, 3), (3,))),
+    Case(((1, 32, 32), (32, 32, 32), (32, 32, 32)), smooth=False))
+def matmul_add_relu(lhs: AnyArray, rhs: AnyArray, bias: Operand, *,
+                    out: AnyArray | None = None) -> AnyArray:
+    """``relu(lhs @ rhs + bias)`` in one launch.
+
+    Parameters
+    ----------
+    lhs, rhs : array
+        As `matmul` takes them.
+    bias : array or number
+        Broadcasts to the product.
+    out : array, optional
+        Where to store.
+
+    Returns
+    -------
+    array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> matmul_add_relu(np.eye(2), np.array([[1.0, -1.0], [2.0, 3.0]]), -1.0)
+    array([[0., 0.],
+           [1., 2.]])
+    """
     return _product("matmul_add_relu", lhs, rhs, bias, "relu", (), out,
                     names=("lhs", "rhs"))
 
@@ -128,8 +163,10 @@ def _linear(x, weight, bias=None, activation=None):
 
 @op(_linear, Case(((5, 7), (7, 3))), Case(((2, 5, 7), (7, 3), (3,))),
     Case(((5, 7), (7, 3), (3,)), {"activation": "tanh"}))
-def linear(x, weight, bias=None, activation=None, *, out=None):
-    """``activation(x @ weight + bias)``.
+def linear(x: AnyArray, weight: AnyArray, bias: AnyArray | None = None,
+           activation: ScalarFunction | None = None, *,
+           out: AnyArray | None = None) -> AnyArray:
+    """A layer, ``activation(x @ weight + bias)``, in one launch.
 
     Parameters
     ----------
@@ -143,6 +180,17 @@ def linear(x, weight, bias=None, activation=None, *, out=None):
         ``"relu"``, ``"gelu"``, ``"swish"``, … or a function of one scalar.
     out : array, optional
         Where to store.
+
+    Returns
+    -------
+    array
+        Shape ``(..., n_out)``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> linear(np.ones((1, 2)), np.eye(2), np.array([1.0, -3.0]), activation="relu")
+    array([[2., 0.]])
     """
     function = epilogue_of(activation, "activation")
     return _product("linear", x, weight, bias, function, (), out,
@@ -157,8 +205,11 @@ def _batched(a, b, bias=None, epilogue=None, extras=(), permute=None):
 
 @op(_batched, Case(((3, 5, 7), (3, 7, 4))),
     Case(((3, 5, 7), (3, 7, 4), (4,)), {"permute": (1, 0, 2)}))
-def batched_matmul(a, b, bias=None, *, epilogue=None, extras=(), permute=None,
-                   out=None):
+def batched_matmul(a: AnyArray, b: AnyArray, bias: Operand | None = None, *,
+                   epilogue: ScalarFunction | None = None,
+                   extras: Sequence[Operand] = (),
+                   permute: Sequence[int] | None = None,
+                   out: AnyArray | None = None) -> AnyArray:
     """``transpose(epilogue(a @ b + bias, *extras), permute)`` in one launch.
 
     Parameters
@@ -166,16 +217,31 @@ def batched_matmul(a, b, bias=None, *, epilogue=None, extras=(), permute=None,
     a, b : array
         Shapes ``(..., m, k)`` and ``(..., k, n)``; batch axes broadcast.
     bias, extras, epilogue, out
-        As in `matmul`; they meet the product before it is permuted.
-    permute : tuple of int, optional
+        As in `matmul`; `bias` and `extras` meet the product before it is permuted.
+    permute : sequence of int, optional
         The order of the product's axes in the result, as in `numpy.transpose`.
+
+    Returns
+    -------
+    array
+        C-contiguous in the permuted order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> a, b = np.ones((4, 2, 3)), np.ones((4, 3, 5))
+    >>> batched_matmul(a, b, permute=(1, 0, 2)).shape
+    (2, 4, 5)
     """
     return _product("batched_matmul", a, b, bias, epilogue, extras, out, permute)
 
 
-
-def contract(subscripts, a, b, *, bias=None, epilogue=None, extras=(), prologue_a=None,
-             prologue_b=None, out_axes=None, out=None):
+def contract(subscripts: str, a: AnyArray, b: AnyArray, *, bias: Operand | None = None,
+             epilogue: ScalarFunction | None = None, extras: Sequence[Operand] = (),
+             prologue_a: ScalarFunction | None = None,
+             prologue_b: ScalarFunction | None = None,
+             out_axes: Sequence[int] | None = None,
+             out: AnyArray | None = None) -> AnyArray:
     """``epilogue(einsum(subscripts, a, b) + bias, *extras)`` in one launch.
 
     Parameters
@@ -183,12 +249,25 @@ def contract(subscripts, a, b, *, bias=None, epilogue=None, extras=(), prologue_
     subscripts : str
         As in `numpy.einsum`: two operands, ``->``, the result; each label of an
         operand is in the other one or in the result.
-    prologue_a, prologue_b : scalar function or str, optional
-        Applied to each element of an operand as it is read.
-    out_axes : tuple of int, optional
-        The order in which the result's axes are stored.
+    a, b : array
+        The operands; ``...`` in `subscripts` stands for batch axes, which broadcast.
     bias, epilogue, extras, out
         As in `matmul`.
+    prologue_a, prologue_b : scalar function or str, optional
+        Applied to each element of an operand as it is read.
+    out_axes : sequence of int, optional
+        The order in which the result's axes are stored, as in `numpy.transpose`.
+
+    Returns
+    -------
+    array
+
+    Raises
+    ------
+    KernelTypeError
+        A prologue or `epilogue` takes another number of arguments.
+    ShapeError
+        Shapes do not fit the subscripts, or something does not broadcast.
 
     Examples
     --------
@@ -202,14 +281,15 @@ def contract(subscripts, a, b, *, bias=None, epilogue=None, extras=(), prologue_
                               f"'mk,kn->mn', got {type(subscripts).__name__}")
     extras = tuple(extras)
     function = epilogue_of(epilogue, takes=1 + len(extras))
-    names = ("a", "b")
+    names: tuple[str, ...] = ("a", "b")
     if bias is not None:
         function, extras = _biased(function), (bias, *extras)
         names = (*names, "bias")
     prologues = (epilogue_of(prologue_a, "prologue_a"),
                  epilogue_of(prologue_b, "prologue_b"))
+    order = None if out_axes is None else tuple(out_axes)
     return run(subscripts, a, b, extras, epilogue=function, prologues=prologues,
-               out_axes=out_axes, out=out, names=names, what="contract")
+               out_axes=order, out=out, names=names, what="contract")
 
 
 @op(lambda a, b: np.einsum("GHmik,GHnjk->GHmnij", a, b),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..op import Case, op, row, stage
+from ..op import AnyArray, Case, op, row, stage
 from ..scalar import language as nb
 
 __all__ = ["add_rms_norm", "layer_norm", "log_softmax", "rms_norm", "softmax"]
@@ -25,7 +25,7 @@ def softmax(x):
     """``exp(x) / sum(exp(x))`` along ``axis`` (default: the last).
 
     The largest element is subtracted first, so nothing overflows.  A row with NaN or
-    +inf is NaN; -inf gives 0.
+    +inf is NaN, so is one of -inf only; elsewhere -inf gives 0.
 
     Examples
     --------
@@ -48,7 +48,11 @@ def softmax(x):
 @op(lambda x, axis=-1: np.log(_softmax(x, axis)), *_ROWS)
 @row
 def log_softmax(x):
-    """``x - log(sum(exp(x)))`` along ``axis`` (default: the last)."""
+    """``x - log(sum(exp(x)))`` along ``axis`` (default: the last).
+
+    Finite where `softmax` underflows; NaN in the same rows, -inf where that gives 0 for
+    -inf.
+    """
 
     @stage("max", detach=True)
     def top(x):
@@ -81,7 +85,9 @@ def _layer_norm_reference(x, weight=1.0, bias=0.0, eps=1e-5):
 
 @op(_layer_norm_reference, Case(((4, 7),)), Case(((3, 2, 33), (33,), (33,))),
     Case(((5, 130), (130,)), {"eps": 1e-3}), tolerance=64.0)
-def layer_norm(x, weight=None, bias=None, eps=1e-5, *, out=None):
+def layer_norm(x: AnyArray, weight: AnyArray | None = None,
+               bias: AnyArray | None = None, eps: float = 1e-5, *,
+               out: AnyArray | None = None) -> AnyArray:
     """``(x - mean) / sqrt(var + eps) * weight + bias`` along the last axis.
 
     Parameters
@@ -95,9 +101,15 @@ def layer_norm(x, weight=None, bias=None, eps=1e-5, *, out=None):
     out : array, optional
         Where to store.
 
+    Returns
+    -------
+    array
+        Of the shape of `x`.
+
     Notes
     -----
-    Source: Ba, Kiros, Hinton 2016, arXiv:1607.06450.
+    One launch; mean and variance in two passes over a row, in float32 for 16-bit
+    floats.  Source: Ba, Kiros, Hinton 2016, arXiv:1607.06450.
 
     Examples
     --------
@@ -123,7 +135,8 @@ def _rms_norm_reference(x, weight=1.0, eps=1e-6):
 
 
 @op(_rms_norm_reference, Case(((4, 7),)), Case(((3, 2, 33), (33,))), tolerance=64.0)
-def rms_norm(x, weight=None, eps=1e-6, *, out=None):
+def rms_norm(x: AnyArray, weight: AnyArray | None = None, eps: float = 1e-6, *,
+             out: AnyArray | None = None) -> AnyArray:
     """``x / sqrt(mean(x**2) + eps) * weight`` along the last axis.
 
     Parameters
@@ -137,9 +150,20 @@ def rms_norm(x, weight=None, eps=1e-6, *, out=None):
     out : array, optional
         Where to store.
 
+    Returns
+    -------
+    array
+        Of the shape of `x`.
+
     Notes
     -----
     Source: Zhang, Sennrich 2019, arXiv:1910.07467.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> rms_norm(np.array([[1.0, 7.0]]), eps=0.0)
+    array([[0.2, 1.4]])
     """
     return _rms_norm(x, 1.0 if weight is None else weight, float(eps), out=out)
 
@@ -159,7 +183,9 @@ def _add_rms_norm_reference(x, residual, weight=1.0, eps=1e-6):
 
 @op(_add_rms_norm_reference, Case(((4, 7), (4, 7))), Case(((5, 33), (5, 33), (33,))),
     tolerance=64.0)
-def add_rms_norm(x, residual, weight=None, eps=1e-6, *, out=None):
+def add_rms_norm(x: AnyArray, residual: AnyArray, weight: AnyArray | None = None,
+                 eps: float = 1e-6, *, out: tuple[AnyArray, AnyArray] | None = None,
+                 ) -> tuple[AnyArray, AnyArray]:
     """``rms_norm(x + residual)`` and ``x + residual``, in one launch.
 
     Parameters
@@ -176,6 +202,16 @@ def add_rms_norm(x, residual, weight=None, eps=1e-6, *, out=None):
     Returns
     -------
     normalised, sum : array
+        The second one is the residual of the next layer.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> y, h = add_rms_norm(np.array([[1.0, 3.0]]), np.array([[0.0, 4.0]]), eps=0.0)
+    >>> y
+    array([[0.2, 1.4]])
+    >>> h
+    array([[1., 7.]])
     """
     return _add_rms_norm(x, residual, 1.0 if weight is None else weight, float(eps),
                          out=out)

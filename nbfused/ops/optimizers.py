@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from typing import Any
+
 import numpy as np
 
 from ..arrays import is_array
 from ..autograd import Variable, no_grad
 from ..errors import KernelTypeError, RangeError, ShapeError
-from ..op import elementwise
+from ..op import AnyArray
+from ..op.elementwise import elementwise
 
 __all__ = ["adam_step", "sgd_step"]
 
@@ -34,7 +38,7 @@ def adam_update(param, grad, m, v, lr, beta1, beta2, eps, decay, scale1, scale2)
     return param - lr * (step + decay * param), first, second
 
 
-def _arrays(what, **given):
+def _arrays(what: str, **given: AnyArray) -> Collection[Any]:
     """The arrays, those of Variables too, after a look at their shapes."""
     found = {n: x.data if isinstance(x, Variable) else x for n, x in given.items()}
     for name, x in found.items():
@@ -48,17 +52,19 @@ def _arrays(what, **given):
     return found.values()
 
 
-def sgd_step(param, grad, velocity=None, *, lr, momentum=0.0, weight_decay=0.0):
-    """Move `param` against its gradient, in place.
+def sgd_step(param: AnyArray, grad: AnyArray, velocity: AnyArray | None = None, *,
+             lr: float, momentum: float = 0.0, weight_decay: float = 0.0) -> None:
+    """Move `param` against its gradient, in place and in one launch.
 
     Parameters
     ----------
     param, grad : array or Variable
         Of one shape; on Variables the step is not recorded.
     velocity : array, optional
-        State of the same shape, changed in place; needed for `momentum`.
+        State of the same shape, zeros at first, changed in place; `momentum` needs it.
     lr, momentum, weight_decay : float
-        Passed at run time: new values do not recompile.
+        Passed at run time: new values do not recompile.  `weight_decay` times `param`
+        is added to the gradient.
 
     Raises
     ------
@@ -66,6 +72,14 @@ def sgd_step(param, grad, velocity=None, *, lr, momentum=0.0, weight_decay=0.0):
         `momentum` without `velocity`, or something is no array.
     ShapeError
         Shapes differ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> p = np.ones(2)
+    >>> sgd_step(p, np.array([1.0, -1.0]), lr=0.5)
+    >>> p
+    array([0.5, 1.5])
     """
     if velocity is None:
         if momentum:
@@ -81,8 +95,9 @@ def sgd_step(param, grad, velocity=None, *, lr, momentum=0.0, weight_decay=0.0):
                         out=(p, v))
 
 
-def adam_step(param, grad, m, v, *, lr=1e-3, beta1=0.9, beta2=0.999, eps=1e-8, step,
-              weight_decay=0.0):
+def adam_step(param: AnyArray, grad: AnyArray, m: AnyArray, v: AnyArray, *,
+              lr: float = 1e-3, beta1: float = 0.9, beta2: float = 0.999,
+              eps: float = 1e-8, step: int, weight_decay: float = 0.0) -> None:
     """One step of Adam, in place and in one launch.
 
     Parameters
@@ -95,6 +110,15 @@ def adam_step(param, grad, m, v, *, lr=1e-3, beta1=0.9, beta2=0.999, eps=1e-8, s
         Passed at run time: new values do not recompile.  `weight_decay` is decoupled.
     step : int
         1 for the first step; corrects the moments' bias.
+
+    Raises
+    ------
+    RangeError
+        `step` is less than 1.
+    KernelTypeError
+        Something is no array.
+    ShapeError
+        Shapes differ.
 
     Notes
     -----

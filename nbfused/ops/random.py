@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from ..autograd import apply
 from ..errors import RangeError
+from ..op import AnyArray
 from ..op.base import check_operand
 from ..scalar import language as nb
 from ..scalar.parse import parse
@@ -24,7 +25,8 @@ def _drop() -> Map:
     return Map(parse(drop), ("element", "scalar", "scalar", "index"))
 
 
-def dropout(x, p, seed, *, out=None):
+def dropout(x: AnyArray, p: float, seed: int, *,
+            out: AnyArray | None = None) -> AnyArray:
     """Zero each element with probability `p`, scale the others by ``1 / (1 - p)``.
 
     Parameters
@@ -34,15 +36,31 @@ def dropout(x, p, seed, *, out=None):
     p : float
         In ``[0, 1)``.
     seed : int
-        The same seed gives the same mask, on every backend and for every layout of the
-        same shape.
+        The same seed gives the same mask, on every backend and for every layout of
+        the same shape.
     out : array, optional
         Where to store.
+
+    Returns
+    -------
+    array
+
+    Raises
+    ------
+    RangeError
+        `p` is outside ``[0, 1)``.
 
     Notes
     -----
     Element i is decided by Philox4x32-10 (Salmon et al. 2011) at counter i.  The
-    derivative recomputes the mask; nothing is saved.
+    derivative recomputes the mask; nothing is saved.  A dropped element is multiplied
+    by zero: NaN and infinities give NaN.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> dropout(np.ones(6), 0.5, seed=1)
+    array([2., 2., 0., 2., 0., 0.])
     """
     check_operand(x, "dropout", "x")
     if not 0.0 <= p < 1.0:
