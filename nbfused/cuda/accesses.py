@@ -28,14 +28,47 @@ def asm(builder: Any, result: Any, text: str, constraints: str, *values: Any,
 # --- several elements in one access
 
 
-def _vector(context: Any, builder: Any, pointer: Any, kind: Any, index: Any,
-            width: int) -> tuple[Any, Any, int]:
-    """The address as pointer to a vector, its element type, and its alignment."""
-    element = context.get_data_type(kind.dtype)
-    base = builder.gep(pointer, [index], source_etype=element)
-    vector = element if width == 1 else ir.VectorType(element, width)
-    size = kind.dtype.bitwidth // 8 * width
-    return builder.bitcast(base, vector.as_pointer()), vector, min(size, 16)
+class _Access:
+    """`width` neighbouring elements as LLVM's vector; a complex number is two."""
+
+    def __init__(self, context: Any, kind: Any, width: int) -> None:
+        self.context, self.kind, self.width = context, kind, width
+        self.parts = 2 if isinstance(kind, types.Complex) else 1
+        self.scalar = context.get_data_type(
+            kind.underlying_float if self.parts == 2 else kind)
+        count = width*self.parts
+        self.vector = self.scalar if count == 1 else ir.VectorType(self.scalar, count)
+        self.align = min(kind.bitwidth // 8*width, 16)
+
+    def address(self, builder: Any, pointer: Any, index: Any) -> Any:
+        """A pointer to the vector that begins at an index."""
+        element = self.context.get_data_type(self.kind)
+        base = builder.gep(pointer, [index], source_etype=element)
+        return builder.bitcast(base, self.vector.as_pointer())
+
+    def load(self, builder: Any, pointer: Any, index: Any) -> list[Any]:
+        """The elements."""
+        loaded = builder.load(self.address(builder, pointer, index), align=self.align)
+        if self.width*self.parts == 1:
+            return [loaded]
+        parts = [builder.extract_element(loaded, _I32(k))
+                 for k in range(self.width*self.parts)]
+        if self.parts == 1:
+            return parts
+        empty = ir.Constant(self.context.get_value_type(self.kind), ir.Undefined)
+        return [builder.insert_value(builder.insert_value(empty, real, 0), imag, 1)
+                for real, imag in zip(parts[::2], parts[1::2], strict=True)]
+
+    def store(self, builder: Any, pointer: Any, index: Any, values: list[Any]) -> None:
+        """Write the elements."""
+        parts = values if self.parts == 1 else [
+            builder.extract_value(v, k) for v in values for k in (0, 1)]
+        packed = parts[0]
+        if len(parts) > 1:
+            packed = ir.Constant(self.vector, ir.Undefined)
+            for k, part in enumerate(parts):
+                packed = builder.insert_element(packed, part, _I32(k))
+        builder.store(packed, self.address(builder, pointer, index), align=self.align)
 
 
 def _load(width: int) -> Any:
@@ -45,25 +78,16 @@ def _load(width: int) -> Any:
         result = types.UniTuple(pointer.dtype, width)
 
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            address, _, align = _vector(context, builder, values[0], pointer, values[1],
-                                        width)
-            loaded = builder.load(address, align=align)
-            if width == 1:
-                return _pack(builder, [loaded])
-            return _pack(builder, [builder.extract_element(loaded, _I32(k))
-                                   for k in range(width)])
+            access = _Access(context, pointer.dtype, width)
+            elements = access.load(builder, *values)
+            packed = ir.Constant(ir.ArrayType(elements[0].type, width), ir.Undefined)
+            for k, element in enumerate(elements):
+                packed = builder.insert_value(packed, element, k)
+            return packed
 
         return result(pointer, types.int64), codegen
 
     return load
-
-
-def _pack(builder: Any, values: list[Any]) -> Any:
-    """LLVM values of one type as Numba's tuple."""
-    packed = ir.Constant(ir.ArrayType(values[0].type, len(values)), ir.Undefined)
-    for k, value in enumerate(values):
-        packed = builder.insert_value(packed, value, k)
-    return packed
 
 
 def _store(width: int) -> Any:
@@ -72,16 +96,10 @@ def _store(width: int) -> Any:
         """Write the tuple `elements` from `index` on; naturally aligned."""
 
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            address, vector, align = _vector(context, builder, values[0], pointer,
-                                             values[1], width)
-            parts = [context.cast(builder, builder.extract_value(values[2], k),
+            address, at, packed = values
+            parts = [context.cast(builder, builder.extract_value(packed, k),
                                   elements[k], pointer.dtype) for k in range(width)]
-            packed = parts[0]
-            if width > 1:
-                packed = ir.Constant(vector, ir.Undefined)
-                for k, part in enumerate(parts):
-                    packed = builder.insert_element(packed, part, _I32(k))
-            builder.store(packed, address, align=align)
+            _Access(context, pointer.dtype, width).store(builder, address, at, parts)
             return context.get_dummy_value()
 
         return types.void(pointer, types.int64, elements), codegen

@@ -181,10 +181,29 @@ def atomic_add(typing: Any, pointer: Any, index: Any, value: Any) -> Any:
         elif kind.bitwidth >= 32:
             builder.atomic_rmw("add", address, number, "monotonic")
         else:
-            _add_narrow(builder, address, number, kind.bitwidth)
+            _exchange(builder, address, kind.bitwidth,
+                      lambda old: builder.add(old, number))
         return context.get_dummy_value()
 
     return types.void(pointer, types.int64, value), codegen
+
+
+def _atomic_add_half(decode: Callable[[Any, Any], Any],
+                     encode: Callable[[Any, Any], Any]) -> Any:
+    @intrinsic
+    def add(typing: Any, pointer: Any, index: Any, value: Any) -> Any:
+        """`atomic_add` to a 16-bit float, which is stored as its bits."""
+
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            address = builder.gep(values[0], [values[1]], source_etype=_I16)
+            number = context.cast(builder, values[2], value, types.float32)
+            _exchange(builder, address, 16, lambda old: encode(
+                builder, builder.fadd(decode(builder, old), number)))
+            return context.get_dummy_value()
+
+        return types.void(pointer, types.int64, value), codegen
+
+    return add
 
 
 def _add_float(builder: Any, address: Any, number: Any) -> None:
@@ -194,13 +213,14 @@ def _add_float(builder: Any, address: Any, number: Any) -> None:
          effect=True)
 
 
-def _add_narrow(builder: Any, address: Any, number: Any, bits: int) -> None:
-    """8- and 16-bit sums: compare and exchange the 32-bit word around them."""
+def _exchange(builder: Any, address: Any, bits: int,
+              update: Callable[[Any], Any]) -> None:
+    """Update 8 or 16 bits by comparing and exchanging the 32-bit word around them."""
+    part = ir.IntType(bits)
     place = builder.ptrtoint(address, _I64)
     word = builder.inttoptr(builder.and_(place, _I64(-4)), _I32.as_pointer())
     shift = builder.trunc(builder.shl(builder.and_(place, _I64(3)), _I64(3)), _I32)
-    mask = builder.shl(_I32((1 << bits) - 1), shift)
-    added = builder.shl(builder.zext(number, _I32), shift)
+    others = builder.not_(builder.shl(_I32((1 << bits) - 1), shift))
     first, entry = builder.load(word), builder.block
     again = builder.append_basic_block("atomic")
     done = builder.append_basic_block("atomic.end")
@@ -208,10 +228,11 @@ def _add_narrow(builder: Any, address: Any, number: Any, bits: int) -> None:
     builder.position_at_end(again)
     seen = builder.phi(_I32)
     seen.add_incoming(first, entry)
-    total = builder.and_(builder.add(builder.and_(seen, mask), added), mask)
-    wanted = builder.or_(builder.and_(seen, builder.not_(mask)), total)
+    new = update(builder.trunc(builder.lshr(seen, shift), part))
+    wanted = builder.or_(builder.and_(seen, others),
+                         builder.shl(builder.zext(new, _I32), shift))
     answer = builder.cmpxchg(word, seen, wanted, "monotonic", "monotonic")
-    seen.add_incoming(builder.extract_value(answer, 0), again)
+    seen.add_incoming(builder.extract_value(answer, 0), builder.block)
     builder.cbranch(builder.extract_value(answer, 1), done, again)
     builder.position_at_end(done)
 
@@ -242,6 +263,8 @@ def namespace(arch: tuple[int, int]) -> dict[str, Any]:
         "select": select, "maximum": _extremum("max", arch),
         "minimum": _extremum("min", arch), "shuffle_xor": shuffle_xor,
         "atomic_add": atomic_add,
+        "atomic_add_f16": _atomic_add_half(_from_f16, _to_f16),
+        "atomic_add_bf16": _atomic_add_half(_from_bf16, _to_bf16(arch)),
         "f16_to_f32": _unary(f32, u16, _from_f16),
         "f32_to_f16": _unary(u16, f32, _to_f16),
         "bf16_to_f32": _unary(f32, u16, _from_bf16),

@@ -14,9 +14,11 @@ from .launch import Program
 from .source import (
     Operand,
     Source,
+    affordable,
     decoded,
     encoded,
     evaluate,
+    is_wide,
     kernel_name,
     offsets,
     operand_list,
@@ -59,8 +61,9 @@ class MapText:
         self.inputs, self.outputs = self.all[:len(arrays)], self.all[len(arrays):]
         self.results = self.outputs[:len(typed.function.results)]
         self.looped = [o for o in self.all if not o.code.startswith("r")]
-        self.width = width_of(o for o in self.looped if o.code == "1") if vector \
+        width = width_of(o for o in self.looped if o.code == "1") if vector \
             else SCATTERED
+        self.width = affordable(typed.function, width)
         self.name = kernel_name(name, "map", "vector" if vector else "general")
 
     @property
@@ -84,7 +87,8 @@ class MapText:
             self._vectors(out)
         else:
             self._scattered(out)
-        return out.kernel(self.threads)
+        wide = is_wide(self.typed.function.dtypes.values())
+        return out.kernel(self.threads, 4 if wide else 0)
 
     def _declare_arguments(self, out: Source) -> None:
         """Parameters of the function that are the same for every element."""
@@ -218,7 +222,7 @@ class MapLauncher:
         size = 1
         for extent in call.shape:
             size *= extent
-        each = (self._width if vector else SCATTERED)*THREADS
+        each = self._texts[vector].width*THREADS
         strides = call.strides
         values = (*call.pointers, *call.shape,
                   *[strides[o][k] for o, k in self._picks], *call.scalars)

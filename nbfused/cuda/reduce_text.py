@@ -17,6 +17,7 @@ from .source import (
     decoded,
     encoded,
     evaluate,
+    is_wide,
     kernel_name,
     offsets,
     operand_list,
@@ -163,7 +164,9 @@ class _Writer:
             self._rows()
         else:
             self._columns()
-        return out.kernel(self.plan.threads)
+        wide = is_wide(self.typed.state)
+        return out.kernel(self.plan.threads,
+                          max(1, 512 // self.plan.threads) if wide else 0)
 
     # --- rows
 

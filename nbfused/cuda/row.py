@@ -17,7 +17,7 @@ from .launch import Program
 from .reduce import ReduceLauncher
 from .row_plan import RowPlan
 from .row_sums import sum_of
-from .row_text import RowText
+from .row_text import RESIDENT, RowText
 from .states import WARP
 
 __all__ = ["RowLauncher", "build_row"]
@@ -27,8 +27,6 @@ BLOCK = 256
 #: Lanes for a row by the number of accesses that it takes.
 _LANES = ((16, 8), (128, 32), (512, 128), (1024, 256))
 _MOST_LANES = 512
-#: Threads per multiprocessor that keep its memory accesses in flight.
-_RESIDENT = 1024
 #: Static shared memory of the stages' reductions, at most.
 _STATIC = 2048
 
@@ -64,7 +62,7 @@ class RowLauncher:
         if not self._totals:
             self._launch(plan, call, where, blocks, shared, ())
             return
-        blocks = min(blocks, where.processors*max(1, _RESIDENT // plan.threads))
+        blocks = min(blocks, where.processors*max(1, RESIDENT // plan.threads))
         self._with_sums(plan, call, where, blocks, shared)
 
     def plan(self, call: Call, where: Device) -> RowPlan:

@@ -20,6 +20,7 @@ from .source import (
     decoded,
     encoded,
     evaluate,
+    is_wide,
     kernel_name,
     offsets,
     operand_list,
@@ -28,10 +29,12 @@ from .source import (
 )
 from .states import WARP, States
 
-__all__ = ["RowText"]
+__all__ = ["RESIDENT", "RowText"]
 
 #: What is printed for a few columns: their indices, and the inputs at each.
 Body = Callable[[list[str], list[dict[str, str]]], None]
+#: Threads per multiprocessor that sums over rows are cut up for.
+RESIDENT = 1024
 #: Elements that a lane takes at once where they are not neighbours.
 SCATTERED = 4
 
@@ -140,7 +143,14 @@ class _Writer:
             self.sums.finish()
         else:
             self._row(again=False)
-        return out.kernel(plan.threads)
+        return out.kernel(plan.threads, self._blocks())
+
+    def _blocks(self) -> int:
+        """How many blocks the registers should suffice for."""
+        states = [d for s in self.typed.stages for d in s.state]
+        if is_wide((*states, *self.typed.dtypes.values())):
+            return max(1, 512 // self.plan.threads)
+        return max(1, RESIDENT // self.plan.threads) if self.text.sums else 0
 
     # --- one row
 

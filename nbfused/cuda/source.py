@@ -13,22 +13,25 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ..scalar.ir import Literal
+from ..scalar.formulas import expand
+from ..scalar.ir import Literal, walk
 from ..scalar.print_numba import CUDA_CALLS, cast, decode, encode, literal, statements
 from ..scalar.promotion import DTYPES, Type, compute_dtype
 from ..scalar.types import Typed
 from .branches import flattened
 from .compile import Kernel
 
-__all__ = ["INT64", "Operand", "Source", "decoded", "encoded", "evaluate",
-           "kernel_name", "number", "offsets", "operand_list", "printed", "storage",
-           "width_of"]
+__all__ = ["INT64", "Operand", "Source", "affordable", "decoded", "encoded", "evaluate",
+           "is_wide", "kernel_name", "number", "offsets", "operand_list", "printed",
+           "storage", "width_of"]
 
 INT64 = np.dtype(np.int64)
 #: Bytes that one thread moves in one access.
 ACCESS = 16
 #: Elements per thread at most: the body is printed once for each.
 MOST = 8
+#: Statements that are worth the time to compile them.
+LONGEST = 600
 
 
 #: Functions of the kernels' namespace for operations, by operation and dtype.
@@ -37,6 +40,8 @@ CALLS = {
     **{("select", name): "select" for name in DTYPES},
     **{(op, name): f"{op}imum" for op in ("max", "min")
        for name in ("float32", "float64")},
+    ("atomic_add", "float16"): "atomic_add_f16",
+    ("atomic_add", "bfloat16"): "atomic_add_bf16",
 }
 
 
@@ -90,6 +95,19 @@ def width_of(operands: Iterable[Operand]) -> int:
     """Elements per access so that the widest operand moves `ACCESS` bytes."""
     widest = max((o.dtype.itemsize for o in operands), default=ACCESS)
     return max(1, min(MOST, ACCESS // widest))
+
+
+def affordable(typed: Typed, width: int) -> int:
+    """At most `width` elements per thread, fewer where the function is long."""
+    length = sum(1 for _ in walk(expand(flattened(typed), CALLS).function.body))
+    while width > 1 and width*length > LONGEST:
+        width //= 2
+    return width
+
+
+def is_wide(dtypes: Iterable[np.dtype]) -> bool:
+    """Whether numbers take two registers each: more registers, then, not threads."""
+    return any(d.kind in "fc" and d.itemsize >= 8 for d in dtypes)
 
 
 class Source:

@@ -1,0 +1,106 @@
+"""The kernels that calls would launch, without a device: recorded, not run.
+
+Arrays are NumPy's and results are whatever memory held; only the kernels count.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import subprocess
+
+import numpy as np
+
+import nbfused as nf
+from nbfused.cuda import CudaBackend, driver, launch
+from nbfused.cuda.compile import ptx, target_version
+
+PTXAS = shutil.which("ptxas")
+
+
+class HostArrays(CudaBackend):
+    """Takes NumPy arrays for device arrays."""
+
+    name = "host-arrays"
+
+    def available(self):
+        return None
+
+    def devices(self):
+        return ("cpu",)
+
+    def owns(self, device):
+        return device == "cpu"
+
+    def empty(self, shape, dtype, device):
+        return np.empty(shape, dtype)
+
+    def from_host(self, array, device):
+        return np.array(array)
+
+    def to_host(self, array):
+        return np.array(array)
+
+
+class NoDevice:
+    """An H200 as the launchers see it; its memory is the host's."""
+
+    ordinal, address, processors, arch = 0, 0, 132, (9, 0)
+    shared_limit, shared_total = 232448, 233472
+
+    @contextlib.contextmanager
+    def current(self):
+        yield
+
+    @contextlib.contextmanager
+    def workspace(self, size, stream):
+        yield 1 << 20
+
+    def synchronize(self):
+        pass
+
+
+@contextlib.contextmanager
+def recording(monkeypatch):
+    """The kernels launched in the ``with`` block, each once."""
+    kernels = {}
+
+    def record(self, device, stream, blocks, values, shared=0):
+        assert len(values) == len(self.kernel.parameters)
+        assert 0 < blocks < 2**31
+        kernels.setdefault(self.kernel.text, self.kernel)
+
+    with monkeypatch.context() as patch, np.errstate(all="ignore"):
+        patch.setattr(driver, "_devices", {0: NoDevice()})
+        patch.setattr(launch.Program, "launch", record)
+        with nf.use_backend(HostArrays()):
+            yield kernels
+
+
+def assembled(kernel, arch=(9, 0)):
+    """PTX, and what ptxas says of its registers and spills (None without ptxas)."""
+    code = ptx(kernel, arch)
+    if PTXAS is None:
+        return code, None
+    done = subprocess.run(
+        [PTXAS, f"-arch=sm_{arch[0]}{arch[1]}", "-v", "-o", "/dev/null", "/dev/stdin"],
+        input=target_version(code, assembler_version()), text=True,
+        capture_output=True, check=False)
+    assert done.returncode == 0, done.stderr + kernel.text
+    return code, done.stderr + done.stdout
+
+
+def assembler_version():
+    """The CUDA version of ptxas."""
+    said = subprocess.run([PTXAS, "--version"], text=True, capture_output=True,
+                          check=True).stdout
+    found = re.search(r"release (\d+)\.(\d+)", said)
+    return int(found[1]), int(found[2])
+
+
+def registers(said):
+    """Registers per thread and bytes of spill stores."""
+    used = re.search(r"Used (\d+) registers", said)
+    spilled = re.search(r"(\d+) bytes spill stores", said)
+    return int(used[1]), int(spilled[1])

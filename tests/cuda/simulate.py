@@ -1,0 +1,86 @@
+"""Run ops of each skeleton under Numba's CUDA simulator; a line for each failure.
+
+A program of its own: Numba decides at import whether it simulates, and then compiles
+nothing.  ``python -m tests.cuda.simulate [op ...]``.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+import numpy as np
+
+import nbfused as nf
+from nbfused.testing.conformance import Check, checks
+from tests.cuda import simulated
+
+#: Elements of an operand above which a simulated call takes seconds.
+LARGE = 700
+OPS = ("swish", "where", "gelu", "remainder", "sum", "argmax", "var", "logsumexp",
+       "max", "softmax", "layer_norm", "cross_entropy", "linear", "batched_matmul",
+       "take")
+
+
+def chosen(ops: tuple[str, ...]) -> list[Check]:
+    """The first check of each op, kind, dtype and layout; special values once."""
+    found: dict[tuple[str, ...], Check] = {}
+    for check in checks(ops):
+        if max(map(np.prod, check.shapes), default=0) <= LARGE:
+            key = (check.op, check.kind, check.dtype.name, check.layout)
+            found.setdefault(key, check)
+    return list(found.values())
+
+
+def beyond() -> list[str]:
+    """Sizes that the suite does not have: several blocks, chunks, whole accesses."""
+    rng = np.random.default_rng(0)
+    failures = []
+
+    def check(name, found, expected):
+        if not np.allclose(nf.to_numpy(found), expected, rtol=1e-4, atol=1e-4):
+            failures.append(name)
+
+    x = rng.standard_normal((300, 32)).astype(np.float32)
+    check("chunks of columns", nf.ops.sum(x, axis=0), x.sum(0))
+    check("chunks of rows", nf.ops.sum(x[:9].reshape(1, -1), axis=1), x[:9].sum())
+    check("columns that are not aligned", nf.ops.max(x[:, 1:], axis=0), x[:, 1:].max(0))
+    check("misaligned", nf.ops.swish(x.ravel()[1:500]),
+          x.ravel()[1:500]/(1 + np.exp(-x.ravel()[1:500])))
+    w = rng.standard_normal((2, 36)).astype(np.float32)
+    v = [nf.Variable(a, requires_grad=True) for a in (x[:20], *w[:, :32])]
+    y = nf.ops.layer_norm(*v)
+    y.backward(x[:20])
+    mean, deviation = x[:20].mean(1, keepdims=True), x[:20].std(1, keepdims=True)
+    check("sums over rows in shared memory", v[1].grad,
+          (x[:20]*(x[:20] - mean)/deviation).sum(0))
+    long = rng.standard_normal((3, 1600)).astype(np.float32)
+    g = [nf.Variable(a, requires_grad=True) for a in (long, long[0])]
+    nf.ops.rms_norm(*g).backward(long)
+    scale = np.sqrt((long**2).mean(1, keepdims=True))
+    check("sums over rows in the workspace", g[1].grad, (long*long/scale).sum(0))
+    a, b = (rng.standard_normal(s).astype(np.float32) for s in ((65, 40), (40, 70)))
+    check("several tiles", nf.ops.matmul(a, b), a @ b)
+    check("several tiles, transposed", nf.ops.matmul(b.T, a.T), (a @ b).T)
+    return failures
+
+
+def main(ops: tuple[str, ...]) -> None:
+    warnings.simplefilter("ignore")
+    failures = []
+    with nf.use_backend(simulated.simulate()):
+        for check in chosen(ops or OPS):
+            try:
+                check("cpu")
+            except Exception as error:
+                failures.append(f"{check}: {type(error).__name__}: {error}")
+        failures += [] if ops else beyond()
+    for failure in failures:
+        print(failure.replace("\n", " "))
+    launched = simulated.LAUNCHED
+    print(f"{len(set(launched))} kernels, {len(launched)} launches, "
+          f"{len(failures)} failures")
+
+
+if __name__ == "__main__":
+    main(tuple(sys.argv[1:]))

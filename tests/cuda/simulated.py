@@ -1,0 +1,216 @@
+"""The CUDA backend with Numba's simulator in the device's place, on NumPy arrays.
+
+Only where ``NUMBA_ENABLE_CUDASIM=1`` was set before Numba was imported: a process of
+its own.  The same launchers, the same kernel text; Python stand-ins for what
+`nbfused.cuda.intrinsics` builds from LLVM IR, and blocks of 64 threads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import sys
+from contextlib import contextmanager
+from typing import ClassVar
+
+import numpy as np
+from numba import cuda
+from scipy import special
+
+from nbfused.cuda import CudaBackend, contract, driver, launch, reduce, row
+from nbfused.cuda import map as map_
+from nbfused.cuda.contract_text import Tile
+from nbfused.scalar.print_numba import NAMES
+
+THREADS = 64
+
+
+class Pointer:
+    """What a C pointer to elements is: an address with an index."""
+
+    def __init__(self, address, dtype):
+        self.address, self.dtype = int(address), np.dtype(dtype)
+        self.item, self.number = self.dtype.itemsize, self.dtype.type
+        self.c = np.ctypeslib.as_ctypes_type(dtype) if self.dtype.kind != "c" else None
+
+    def __getitem__(self, index):
+        at = self.address + int(index)*self.item
+        if self.c is None:
+            return np.frombuffer(ctypes.string_at(at, self.item), self.dtype)[0]
+        return self.number(self.c.from_address(at).value)
+
+    def __setitem__(self, index, value):
+        at = self.address + int(index)*self.item
+        data = np.asarray(value).astype(self.dtype).tobytes()
+        ctypes.memmove(at, data, self.item)
+
+
+class Functions:
+    """`math` and `libdevice` on NumPy scalars: float32 stays float32."""
+
+    NAMES: ClassVar = {
+        "asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh",
+        "acosh": "arccosh", "atanh": "arctanh", "atan2": "arctan2", "pow": "power",
+        "lgamma": "gammaln"}
+
+    def __getattr__(self, name):
+        if name in ("inf", "nan"):
+            return getattr(math, name)
+        if hasattr(np, name.removesuffix("f")) and name.endswith("f"):
+            name = name.removesuffix("f")
+        name = self.NAMES.get(name, name)
+        return getattr(np, name, None) or getattr(special, name)
+
+
+def _load(width):
+    def load(pointer, index):
+        assert (pointer.address + int(index)*pointer.dtype.itemsize) % min(
+            16, width*pointer.dtype.itemsize) == 0, "an access is not aligned"
+        return tuple(pointer[index + k] for k in range(width))
+    return load
+
+
+def _store(width):
+    def store(pointer, index, values):
+        assert len(values) == width
+        for k, value in enumerate(values):
+            pointer[index + k] = value
+    return store
+
+
+def _copy(width):
+    def copy(target, at, source, index):
+        _store(width)(target, at, _load(width)(source, index))
+    return copy
+
+
+def _add(pointer, index, value):
+    pointer[index] += value
+
+
+def _add_half(dtype):
+    def add(pointer, index, x):
+        pointer[index] = bits(dtype, value(dtype, pointer[index]) + x)
+    return add
+
+
+def bits(dtype, x):
+    return np.asarray(x, dtype).view(np.uint16)[()]
+
+
+def value(dtype, x):
+    return np.asarray(x, np.uint16).view(dtype).astype(np.float32)[()]
+
+
+def namespace():
+    """The names of kernel text; `cuda` is exchanged while a kernel runs."""
+    from ml_dtypes import bfloat16
+
+    functions, names = Functions(), dict(NAMES)
+
+    def shuffle_xor(x, mask):
+        here = names["cuda"]
+        slots = here.shared.array(1024, np.complex128) if np.iscomplexobj(x) else \
+            here.shared.array(1024, np.asarray(x).dtype)
+        thread = here.threadIdx.x
+        slots[thread] = x
+        here.syncthreads()
+        found = slots[thread ^ int(mask)]
+        here.syncthreads()
+        return type(x)(found)
+
+    def shared(kind):
+        def pointer(offset):
+            whole = names["cuda"].shared.array(0, np.dtype(np.uint8))
+            return Pointer(whole.ctypes.data + int(offset), kind)
+        return pointer
+
+    names |= {
+        "cuda": cuda, "math": functions, "libdevice": functions,
+        **{f"load{n}": _load(n) for n in (1, 2, 4, 8, 16)},
+        **{f"store{n}": _store(n) for n in (1, 2, 4, 8, 16)},
+        **{f"copy_async{n}": _copy(n) for n in (1, 2, 4, 8, 16)},
+        **{f"shared_{np.dtype(k).name}": shared(k) for k in "bhilBHILfdFD"},
+        "copy_wait": lambda: None, "shuffle_xor": shuffle_xor, "atomic_add": _add,
+        "atomic_add_f16": _add_half(np.float16), "atomic_add_bf16": _add_half(bfloat16),
+        "select": lambda c, a, b: a if c else b, "maximum": np.maximum,
+        "minimum": np.minimum, "divide": lambda a, b: np.int64(a) // np.int64(b),
+        "f16_to_f32": lambda x: value(np.float16, x),
+        "f32_to_f16": lambda x: bits(np.float16, x),
+        "bf16_to_f32": lambda x: value(bfloat16, x),
+        "f32_to_bf16": lambda x: bits(bfloat16, x),
+    }
+    return names
+
+
+class SimulatedDevice:
+    """Two multiprocessors, so that small arrays are cut into several chunks."""
+
+    ordinal, address, processors, arch = 0, 0, 2, (9, 0)
+    shared_limit, shared_total = 8192, 16384
+
+    @contextmanager
+    def current(self):
+        yield
+
+    @contextmanager
+    def workspace(self, size, stream):
+        memory = np.full(size + 256, 0xA5, np.uint8)  # not initialised
+        yield (memory.ctypes.data + 255) & -256
+
+    def synchronize(self):
+        pass
+
+
+LAUNCHED: list[str] = []
+
+
+def _launch(self, device, stream, blocks, values, shared=0):
+    kernel = self.kernel
+    assert kernel.threads <= THREADS, f"{kernel.name} has {kernel.threads} threads"
+    assert len(values) == len(kernel.parameters)
+    names = namespace()
+    exec(compile(kernel.text, f"<{kernel.name} {id(self)}>", "exec"), names)
+    arguments = [Pointer(v, p[1:]) if p.startswith("*") else np.dtype(p).type(v)
+                 for p, v in zip(kernel.parameters, values, strict=True)]
+    LAUNCHED.append(kernel.name)
+    with np.errstate(all="ignore"):
+        cuda.jit(names[kernel.name])[int(blocks), kernel.threads, 0, int(shared)](
+            *arguments)
+
+
+class SimulatedBackend(CudaBackend):
+    """Takes NumPy arrays for device arrays."""
+
+    name = "simulated"
+
+    def available(self):
+        return None
+
+    def devices(self):
+        return ("cpu",)
+
+    def owns(self, device):
+        return device == "cpu"
+
+    def empty(self, shape, dtype, device):
+        return np.empty(shape, dtype)
+
+    def from_host(self, array, device):
+        return np.array(array)
+
+    def to_host(self, array):
+        return np.array(array)
+
+
+def simulate():
+    """Put the simulator into the device's place, in this process, for good."""
+    sys.setswitchinterval(1e-5)  # the simulator polls its threads
+    driver._devices[0] = SimulatedDevice()
+    launch.Program.launch = _launch
+    map_.THREADS = reduce.BLOCK = row.BLOCK = THREADS
+    reduce.LONG, reduce.CHUNK = (THREADS,), 64
+    row._LANES, row._MOST_LANES = ((4, 8), (16, 32)), THREADS
+    contract.SMALL = Tile(32, 32, 8, 4, 4, 1)
+    contract.LARGE = Tile(64, 32, 8, 8, 4, 1)
+    return SimulatedBackend()

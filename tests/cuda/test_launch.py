@@ -1,0 +1,167 @@
+"""Packing, contexts and memory, on a driver made of Python."""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from types import SimpleNamespace
+
+import pytest
+
+from nbfused.cuda import driver, launch
+from nbfused.cuda.compile import Kernel
+from nbfused.cuda.driver import Device, DriverError
+from nbfused.cuda.launch import Program
+from nbfused.errors import AllocationError, DeviceError, KernelTypeError
+
+
+class Driver:
+    """As much of the driver as is used; remembers calls."""
+
+    CUresult = staticmethod(lambda code: SimpleNamespace(name=f"CUDA_ERROR_{code}"))
+
+    def __init__(self):
+        self.calls, self.stack, self.room = [], [], 1000
+        self.raw = b""
+
+    def __getattr__(self, name):
+        if not name.startswith("cu"):
+            return SimpleNamespace(**{k: k for k in (
+                "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES",)})
+
+        def call(*args):
+            self.calls.append((name, *args))
+            return (0, f"<{name}>")
+        return call
+
+    def cuGetErrorString(self, result):
+        return 0, b"a reason"
+
+    def cuCtxGetCurrent(self):
+        return 0, self.stack[-1] if self.stack else 0
+
+    def cuCtxPushCurrent(self, context):
+        self.stack.append(context)
+        return (0,)
+
+    def cuCtxPopCurrent(self):
+        return 0, self.stack.pop()
+
+    def cuLaunchKernel(self, *args):
+        self.calls.append(("cuLaunchKernel", self.stack[-1], *args))
+        table = (ctypes.c_void_p*self.count).from_address(args[9])
+        self.raw = b"".join(ctypes.string_at(p, 8) for p in table)
+        return (0,)
+
+    def cuMemAllocFromPoolAsync(self, size, pool, stream):
+        self.calls.append(("allocate", size))
+        return (0, 4096) if size <= self.room else (2, None)
+
+    def cuMemPoolTrimTo(self, pool, keep):
+        self.room += 1000
+        return (0,)
+
+    def cuMemGetInfo(self):
+        return 0, 10, 2000
+
+
+@pytest.fixture
+def fake(monkeypatch):
+    made = Driver()
+    monkeypatch.setattr(driver, "cu", lambda: made)
+    monkeypatch.setattr(launch, "cu", lambda: made)
+    monkeypatch.setattr(launch, "cubin", lambda kernel, device: b"machine code")
+    return made
+
+
+@pytest.fixture
+def device(fake):
+    made = object.__new__(Device)
+    made.ordinal, made.address, made.context, made._pool = 0, 77, 77, "pool"
+    return made
+
+
+def program(fake, *parameters):
+    fake.count = len(parameters)
+    return Program(Kernel("k", "def k(): pass\n", parameters, 128))
+
+
+def test_numbers_are_packed_as_the_kernel_reads_them(fake, device):
+    fake.stack = [77]
+    program(fake, "*float32", "int64", "float32", "uint8").launch(
+        device, 5, 3, (0xFFFF_FFFF_FFFF, -2, 1.5, True), 64)
+    assert fake.raw == struct.pack("<Qqf4xB7x", 0xFFFF_FFFF_FFFF, -2, 1.5, 1)
+    (call,) = [c for c in fake.calls if c[0] == "cuLaunchKernel"]
+    assert call[3:11] == (3, 1, 1, 128, 1, 1, 64, 5)
+
+
+def test_complex_numbers_are_two(fake, device):
+    fake.stack = [77]
+    program(fake, "complex64").launch(device, 0, 1, (1 - 2j,))
+    assert fake.raw == struct.pack("<2f", 1, -2)
+
+
+def test_beyond_float32_is_infinite(fake, device):
+    fake.stack = [77]
+    program(fake, "float32").launch(device, 0, 1, (1e300,))
+    assert fake.raw[:4] == struct.pack("<f", float("inf"))
+
+
+def test_a_number_that_does_not_fit_is_named(fake, device):
+    fake.stack = [77]
+    with pytest.raises(KernelTypeError, match=r"300.*uint8"):
+        program(fake, "uint8").launch(device, 0, 1, (300,))
+
+
+def test_another_context_is_put_back(fake, device):
+    fake.stack = [11]
+    program(fake, "int64").launch(device, 0, 1, (1,))
+    assert fake.stack == [11]
+    (call,) = [c for c in fake.calls if c[0] == "cuLaunchKernel"]
+    assert call[1] == 77
+
+
+def test_modules_are_loaded_once_and_large_shared_memory_asked_for_once(fake, device):
+    fake.stack = [77]
+    kernel = program(fake, "int64")
+    for shared in (100_000, 90_000, 110_000):
+        kernel.launch(device, 0, 1, (1,), shared)
+    names = [c[0] for c in fake.calls]
+    assert names.count("cuModuleLoadData") == 1
+    assert [c[-1] for c in fake.calls if c[0] == "cuFuncSetAttribute"] == [
+        100_000, 110_000]
+
+
+def test_memory_is_asked_for_again_after_the_pool_was_trimmed(fake, device):
+    assert device.allocate(1500) == 4096
+    assert [c for c in fake.calls if c[0] == "allocate"] == [("allocate", 1500)]*2
+
+
+def test_out_of_memory_says_how_much_there_is(fake, device):
+    with pytest.raises(AllocationError, match=r"cuda:0.*5,000.*10 of\s*2,000"):
+        device.allocate(5000)
+
+
+def test_a_workspace_is_freed_also_when_the_launch_fails(fake, device):
+    with pytest.raises(RuntimeError, match="no launch"), device.workspace(8, 3):
+        raise RuntimeError("no launch")
+    assert ("cuMemFreeAsync", 4096, 3) in fake.calls
+
+
+def test_nothing_is_allocated_for_nothing(fake, device):
+    assert device.allocate(0) == 0
+    device.free(0)
+    assert fake.calls == []
+
+
+def test_a_refusal_has_its_name(fake):
+    with pytest.raises(DriverError, match=r"CUDA_ERROR_9: a reason") as caught:
+        driver.check((9,))
+    assert caught.value.code == 9
+
+
+def test_a_device_that_does_not_exist(fake, monkeypatch):
+    monkeypatch.setattr(driver, "_devices", {})
+    monkeypatch.setattr(driver, "device_count", lambda: 2)
+    with pytest.raises(DeviceError, match=r"cuda:7 does not exist.*cuda:0 to cuda:1"):
+        driver.device(7)

@@ -1,0 +1,30 @@
+"""The kernels' text computes what it should: under Numba's simulator, no GPU needed."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(find_spec("numba_cuda") is None,
+                                reason="numba-cuda is not installed")
+
+
+def simulate(*arguments):
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.cuda.simulate", *arguments], text=True,
+        capture_output=True, check=False, cwd=Path(__file__).parents[2],
+        env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1", "PYTHONWARNINGS": "ignore"})
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_every_skeleton():
+    said = simulate()
+    assert re.search(r"^\d{2,} kernels, \d{3,} launches, 0 failures$", said,
+                     re.MULTILINE), said
