@@ -1,77 +1,153 @@
-"""Shapes and the movement of data, with gradients."""
+"""Shapes and the movement of data, with gradients.
+
+What only changes shape and strides gives a view of the memory of `x`, and launches
+nothing.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import prod
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
 from ..arrays import check_dtype
 from ..autograd import apply
 from ..errors import KernelTypeError, ShapeError
-from ..op import Case, op
+from ..op import AnyArray, Case, Operand, op
 from ..op.elementwise import cast
 from ..specs import View
+from ..specs.base import Shape
 from ..specs.shapes import check_permutation, normalize_axis
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 __all__ = [
     "astype", "broadcast_to", "concatenate", "expand_dims", "getitem", "reshape",
     "squeeze", "stack", "transpose",
 ]
 
+#: Start, stop and step along an axis.
+Window = tuple[int, int, int]
 
-def _view(x, kind, params):
+
+def _view(x: AnyArray, kind: str, params: tuple[Any, ...]) -> AnyArray:
     return apply(View(kind, params), [x], names=("x",))[0]
 
 
-def _shape(shape):
+def _shape(shape: int | Iterable[int]) -> Shape:
     return (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
 
 
 @op(np.reshape, Case(((4, 6),), {"shape": (3, 8)}, dtypes="biuf"),
     Case(((2, 3, 4),), {"shape": (-1, 4)}))
-def reshape(x, shape):
-    """`x` in another shape; one extent may be -1.
+def reshape(x: AnyArray, shape: int | Iterable[int]) -> AnyArray:
+    """`x` in another shape: a view where the strides allow, else a copy.
 
-    A view where the strides allow, else a copy, as in NumPy.
+    Parameters
+    ----------
+    x : array
+        Any shape.
+    shape : int or sequence of int
+        The new shape; one extent may be -1.
+
+    Returns
+    -------
+    array
+        The same elements in C order.
+
+    Raises
+    ------
+    ShapeError
+        The numbers of elements differ, or there are several -1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> reshape(np.arange(6), (2, -1))
+    array([[0, 1, 2],
+           [3, 4, 5]])
     """
-    shape = _shape(shape)
-    if shape.count(-1) > 1:
-        raise ShapeError(f"reshape: 'shape' may have one -1, got {shape}")
-    if -1 in shape:
-        rest = prod(n for n in shape if n != -1)
+    new = _shape(shape)
+    if new.count(-1) > 1:
+        raise ShapeError(f"reshape: 'shape' may have one -1, got {new}")
+    if -1 in new:
+        rest = prod(n for n in new if n != -1)
         size = prod(x.shape)
         if not rest or size % rest:
             raise ShapeError(f"reshape: {tuple(x.shape)} has {size} elements, which do "
-                             f"not fit into shape {shape}")
-        shape = tuple(size // rest if n == -1 else n for n in shape)
-    return _view(x, "reshape", shape)
+                             f"not fit into shape {new}")
+        new = tuple(size // rest if n == -1 else n for n in new)
+    return _view(x, "reshape", new)
 
 
 @op(np.transpose, Case(((4, 6),), dtypes="biuf"),
     Case(((2, 3, 4),), {"axes": (1, 2, 0)}))
-def transpose(x, axes=None):
-    """`x` with its axes permuted, reversed by default: a view."""
+def transpose(x: AnyArray, axes: Iterable[int] | None = None) -> AnyArray:
+    """`x` with its axes permuted, reversed by default: a view.
+
+    Parameters
+    ----------
+    x : array
+        Any shape.
+    axes : sequence of int, optional
+        Axis k of the result is axis ``axes[k]`` of `x`.
+
+    Returns
+    -------
+    array
+
+    Raises
+    ------
+    ShapeError
+        `axes` is no permutation.
+    """
     ndim = len(x.shape)
     axes = range(ndim)[::-1] if axes is None else axes
     return _view(x, "transpose", check_permutation(axes, ndim, "axes"))
 
 
 @op(np.broadcast_to, Case(((4, 1),), {"shape": (3, 4, 5)}, dtypes="biuf"))
-def broadcast_to(x, shape):
-    """`x` repeated without being copied; the new strides are 0."""
+def broadcast_to(x: AnyArray, shape: int | Iterable[int]) -> AnyArray:
+    """`x` repeated without being copied: a view whose new strides are 0.
+
+    Parameters
+    ----------
+    x : array
+        Any shape that broadcasts to `shape`.
+    shape : int or sequence of int
+        The new shape.
+
+    Returns
+    -------
+    array
+        Do not store into it: its elements share memory.
+
+    Raises
+    ------
+    ShapeError
+        `x` does not broadcast to `shape`.
+    """
     return _view(x, "broadcast", _shape(shape))
 
 
 @op(np.expand_dims, Case(((4, 5),), {"axis": 1}))
-def expand_dims(x, axis):
-    """`x` with a new axis of extent 1 at `axis`."""
+def expand_dims(x: AnyArray, axis: SupportsIndex) -> AnyArray:
+    """`x` with a new axis of extent 1 at `axis` of the result: a view."""
     return _view(x, "expand", (normalize_axis(axis, len(x.shape) + 1),))
 
 
 @op(np.squeeze, Case(((4, 1, 5),), {"axis": 1}))
-def squeeze(x, axis=None):
-    """`x` without an axis of extent 1, or without all of them."""
+def squeeze(x: AnyArray, axis: SupportsIndex | None = None) -> AnyArray:
+    """`x` without one axis of extent 1, or without all of them: a view.
+
+    Raises
+    ------
+    ShapeError
+        The extent of `axis` is not 1.
+    """
     ndim = len(x.shape)
     axes = [a for a, n in enumerate(x.shape) if n == 1] if axis is None else \
         [normalize_axis(axis, ndim)]
@@ -84,10 +160,23 @@ def squeeze(x, axis=None):
 
 @op(lambda x, index: x[index],
     Case(((4, 6),), {"index": (slice(1, 3), -1)}, dtypes="biuf"))
-def getitem(x, index):
+def getitem(x: AnyArray, index: Any) -> AnyArray:
     """``x[index]`` for integers, slices, ``...`` and None: a view.
 
-    An integer array as index is `take` along the first axis.
+    An integer array as index is `take` along the first axis, a copy.
+
+    Raises
+    ------
+    IndexError
+        An integer is out of range, or there are more indices than axes.
+    KernelTypeError
+        The index is something else: boolean masks have results of unknown shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> getitem(np.arange(6).reshape(2, 3), (1, slice(None, None, -1)))
+    array([5, 4, 3])
     """
     from .indexing import take
 
@@ -101,14 +190,17 @@ def getitem(x, index):
     return _view(out, "expand", added) if added else out
 
 
-def _basic(items, shape):
+def _basic(items: tuple[Any, ...], shape: Shape) -> tuple[
+        tuple[Window, ...], tuple[int, ...], tuple[int, ...]]:
     """Slices for each axis, the axes to drop, the axes to add."""
     named = sum(i is not None and i is not Ellipsis for i in items)
     if named > len(shape):
         raise IndexError(f"{named} indices for an array of {len(shape)} dimensions")
     if Ellipsis not in [i for i in items if i is None or i is Ellipsis]:
         items = (*items, Ellipsis)
-    windows, dropped, added = [], [], []
+    windows: list[Window] = []
+    dropped: list[int] = []
+    added: list[int] = []
     position = 0
     for item in items:
         if item is None:
@@ -127,7 +219,8 @@ def _basic(items, shape):
     return tuple(windows), tuple(dropped), tuple(added)
 
 
-def _window(item, extent, axis):
+def _window(item: Any, extent: int, axis: int) -> tuple[Window, bool]:
+    """The part of an axis that an index names, and whether the axis goes."""
     if isinstance(item, slice):
         return item.indices(extent), False
     if not hasattr(item, "__index__"):
@@ -141,40 +234,108 @@ def _window(item, extent, axis):
     return (i, i + 1, 1), True
 
 
-def _arrays(arrays, name):
-    arrays = list(arrays)
-    if not arrays:
+def _arrays(arrays: Iterable[AnyArray], name: str) -> list[AnyArray]:
+    found = list(arrays)
+    if not found:
         raise ShapeError(f"{name}: 'arrays' is empty; expected at least one array")
-    return arrays
+    return found
 
 
 @op(lambda a, b, axis=0: np.concatenate([a, b], axis), Case(((2, 3), (4, 3))),
     Case(((2, 3), (2, 5)), {"axis": 1}))
-def _concatenate_two(a, b, axis=0):
+def _concatenate_two(a: AnyArray, b: AnyArray, axis: int = 0) -> AnyArray:
     return concatenate([a, b], axis)
 
 
 @op(np.concatenate)
-def concatenate(arrays, axis=0):
-    """Arrays one after another along an axis, in one new array."""
-    arrays = _arrays(arrays, "concatenate")
-    axis = normalize_axis(axis, len(arrays[0].shape))
-    return apply(View("concatenate", (axis,)), arrays,
-                 names=tuple(f"arrays[{k}]" for k in range(len(arrays))))[0]
+def concatenate(arrays: Iterable[AnyArray], axis: SupportsIndex = 0) -> AnyArray:
+    """Arrays one after another along an axis, in one new array.
+
+    Parameters
+    ----------
+    arrays : sequence of arrays
+        Of shapes that differ along `axis` only; dtypes promote.
+    axis : int
+        Along which.
+
+    Returns
+    -------
+    array
+
+    Raises
+    ------
+    ShapeError
+        Shapes do not fit, or there is no array.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> concatenate([np.ones(2), np.zeros(1)])
+    array([1., 1., 0.])
+    """
+    found = _arrays(arrays, "concatenate")
+    along = normalize_axis(axis, len(found[0].shape))
+    return apply(View("concatenate", (along,)), found,
+                 names=tuple(f"arrays[{k}]" for k in range(len(found))))[0]
 
 
 @op(np.stack)
-def stack(arrays, axis=0):
-    """Arrays of one shape along a new axis."""
-    return concatenate([expand_dims(a, axis) for a in _arrays(arrays, "stack")],
-                       normalize_axis(axis, len(arrays[0].shape) + 1))
+def stack(arrays: Iterable[AnyArray], axis: SupportsIndex = 0) -> AnyArray:
+    """Arrays of one shape along a new axis, in one new array.
+
+    Parameters
+    ----------
+    arrays : sequence of arrays
+        Of one shape; dtypes promote.
+    axis : int
+        The new axis in the result.
+
+    Returns
+    -------
+    array
+
+    Raises
+    ------
+    ShapeError
+        Shapes differ, or there is no array.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> stack([np.ones(2), np.zeros(2)], axis=1)
+    array([[1., 0.],
+           [1., 0.]])
+    """
+    found = _arrays(arrays, "stack")
+    return concatenate([expand_dims(a, axis) for a in found],
+                       normalize_axis(axis, len(found[0].shape) + 1))
 
 
 @op(lambda x, dtype: x.astype(dtype), Case(((5, 7),), {"dtype": "float64"}),
     Case(((5, 7),), {"dtype": "int32"}, dtypes="biuf", smooth=False))
-def astype(x, dtype, *, out=None):
+def astype(x: Operand, dtype: DTypeLike, *, out: AnyArray | None = None) -> AnyArray:
     """`x` as another dtype, always a copy.
 
-    Floats to integers round toward zero; the gradient of an integer is none.
+    Floats to integers round toward zero; what they give for NaN and beyond the range is
+    the machine's choice.  To bool: whether nonzero; NaN is.  Integers have no gradient.
+
+    Parameters
+    ----------
+    x : array
+        Any shape.
+    dtype : dtype
+        As `numpy.dtype` takes it, and ``"bfloat16"``.
+    out : array, optional
+        Where to store.
+
+    Returns
+    -------
+    array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> astype(np.array([1.9, -1.9]), "int32")
+    array([ 1, -1], dtype=int32)
     """
     return cast(check_dtype(dtype).name)(x, out=out)
