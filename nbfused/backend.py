@@ -64,6 +64,8 @@ class Call:
         Ordinal of the device (0 on cpu).
     stream
         Handle of the stream to launch on (0 on cpu).
+    extents
+        The shape of each array that the function indexes itself, in order.
     """
 
     shape: tuple[int, ...]
@@ -72,6 +74,7 @@ class Call:
     scalars: tuple[Any, ...] = ()
     device: int = 0
     stream: int = 0
+    extents: tuple[tuple[int, ...], ...] = ()
 
 
 Launcher = Callable[[Call], None]

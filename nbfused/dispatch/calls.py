@@ -251,4 +251,4 @@ def _start(plan: Plan, spec: Spec, arrays: list[Array], results: list[Array],
         trace.append(Launch(type(spec).__name__, spec.name, plan.shape,
                             place.backend.name))
     plan.launcher(Call(plan.shape, tuple(pointers), plan.strides, scalars,
-                       plan.ordinal, stream))
+                       plan.ordinal, stream, plan.extents))

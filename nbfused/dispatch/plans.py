@@ -128,6 +128,8 @@ class Plan:
         The device's.
     launcher
         None if there is nothing to compute.
+    extents
+        As in `Call`.
     """
 
     results: tuple[Result, ...]
@@ -137,6 +139,7 @@ class Plan:
     moves: tuple[int, ...] | None
     ordinal: int
     launcher: Launcher | None
+    extents: tuple[Shape, ...]
 
 
 def make_plan(request: Request) -> Plan:
@@ -163,6 +166,9 @@ def make_plan(request: Request) -> Plan:
     indexed = (*raw, *(False,) * len(frame.outputs), *(True,) * scattered)
     own = [steps for (_, steps), is_raw in zip(request.operands, raw, strict=True)
            if is_raw] + strides[len(frame.outputs):]
+    extents = tuple(shape for (shape, _), is_raw in zip(request.operands, raw,
+                                                        strict=True) if is_raw)
+    extents += tuple(result.shape for result in results[len(frame.outputs):])
     merged, moves, codes = _merge(spec, loops, indexed, own)
     dtypes = [t for t, k in zip(request.types, kinds, strict=True) if k != "scalar"]
     dtypes += [result.dtype for result in results]
@@ -173,7 +179,8 @@ def make_plan(request: Request) -> Plan:
         launcher = find_launcher(request.backend, spec.kernel, Signature(
             request.types, tuple(r.dtype for r in results), loops.ranks, codes))
     return Plan(results, _zeros(spec, frame), loops.shape, merged,
-                in_bytes if any(in_bytes) else None, ordinal(request.device), launcher)
+                in_bytes if any(in_bytes) else None, ordinal(request.device), launcher,
+                extents)
 
 
 def _frame(request: Request, raw: tuple[bool, ...], names: tuple[str, ...]) -> Frame:

@@ -21,9 +21,6 @@ from nbfused.specs import Contract, Map, Reduce, Row
 
 IMPLICIT = ("index", "size", "scatter")
 
-#: For each axis, an extent that no raw array of the tests exceeds.
-RAW = (1 << 10,)
-
 
 class InterpreterBackend(CpuBackend):
     """Runs in host memory, so it owns the same arrays as ``cpu``."""
@@ -38,7 +35,8 @@ class InterpreterBackend(CpuBackend):
             k for k in spec.kinds if k not in IMPLICIT), strict=True) if k != "scalar"]
 
         def launch(call: Any) -> None:
-            arrays = [view(p, RAW * len(s) if c[0] == "r" else call.shape, s, d)
+            raw = iter(call.extents)
+            arrays = [view(p, next(raw) if c[0] == "r" else call.shape, s, d)
                       for p, s, d, c in zip(call.pointers, call.strides, (
                           *inputs, *signature.outputs), signature.inner, strict=True)]
             with np.errstate(all="ignore"):

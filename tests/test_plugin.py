@@ -1,0 +1,81 @@
+"""A backend from outside passes the suite; a deliberately wrong one fails it."""
+
+from importlib import metadata
+
+import numpy as np
+import pytest
+
+import nbfused as nf
+from nbfused import testing
+from nbfused.plugins import entry_points
+from nbfused.registry import Registry
+from tests.plugin import nbfused_interpreter
+from tests.plugin.nbfused_interpreter import InterpreterBackend
+
+
+@pytest.fixture
+def interpreter():
+    with nf.use_backend(InterpreterBackend()):
+        yield
+
+
+@pytest.mark.parametrize("op", sorted({c.op for c in testing.checks()}))
+def test_the_interpreter_passes(op, interpreter):
+    assert testing.run("cpu", [op]) == []
+
+
+def test_it_is_found_by_its_entry_point(monkeypatch):
+    point = metadata.EntryPoint(
+        "interpreter", "tests.plugin.nbfused_interpreter:InterpreterBackend",
+        "nbfused.backends")
+    monkeypatch.setattr(metadata, "entry_points",
+                        lambda group: metadata.EntryPoints([point]).select(group=group))
+    registry = Registry({}, entry_points)
+    registry.enable("interpreter")
+    assert registry.backend_for("cpu").name == "interpreter"
+
+
+class Canary(InterpreterBackend):
+    """Right except for one planted fault."""
+
+    def __init__(self, fault):
+        super().__init__()
+        self.fault = fault
+
+    def build(self, spec, signature):
+        launch = super().build(spec, signature)
+
+        def wrong(call):
+            self.fault(call)
+            launch(call)
+
+        return wrong
+
+
+def last_element_forgotten(call):
+    call.shape = (*call.shape[:-1], max(call.shape[-1] - 1, 0))
+
+
+def strides_ignored(call):
+    dense = [1]
+    for extent in call.shape[:0:-1]:
+        dense.insert(0, dense[0] * extent)
+    call.strides = tuple(  # only where that stays inside the array
+        tuple(dense) if len(s) == len(dense) and min(s, default=0) > 0 else s
+        for s in call.strides)
+
+
+@pytest.mark.parametrize("fault", [last_element_forgotten, strides_ignored])
+@pytest.mark.parametrize("op", ["swish", "sum", "softmax", "layer_norm"])
+def test_a_wrong_backend_fails(fault, op):
+    with nf.use_backend(Canary(fault)):
+        assert testing.run("cpu", [op]) != []
+
+
+def test_a_slightly_wrong_backend_fails(monkeypatch):
+    store = nbfused_interpreter.store
+    monkeypatch.setattr(
+        nbfused_interpreter, "store", lambda out, value, drop=():
+        store(out, np.asarray(value) * (1 + 1e-4), drop))
+    with nf.use_backend(InterpreterBackend()):
+        assert testing.run("cpu", ["swish"]) != []
