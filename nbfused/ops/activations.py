@@ -1,13 +1,18 @@
-"""Activation functions, finite and with finite derivatives over the whole range."""
+"""Activation functions: for finite arguments, finite with finite derivatives.
+
+NaN gives NaN.  The gated ones are NaN at -inf, where their formulas multiply it by
+zero.
+"""
 
 from __future__ import annotations
 
 import math
+from typing import Literal
 
 import numpy as np
 
 from ..errors import KernelTypeError
-from ..op import Case, elementwise, op
+from ..op import AnyArray, Case, Operand, elementwise, op
 from ..scalar import language as nb
 
 __all__ = [
@@ -35,7 +40,11 @@ def relu(x):
     Case(kwargs={"slope": 0.2}))
 @elementwise
 def leaky_relu(x, slope=0.01):
-    """`x` where positive, ``slope * x`` elsewhere."""
+    """`x` where positive, ``slope * x`` elsewhere; derivative `slope` at 0.
+
+    Source: Maas, Hannun, Ng 2013, "Rectifier nonlinearities improve neural network
+    acoustic models".
+    """
     return x if x > 0 else slope * x
 
 
@@ -43,7 +52,7 @@ def leaky_relu(x, slope=0.01):
     KINKED, Case(kwargs={"alpha": 0.7}))
 @elementwise
 def elu(x, alpha=1.0):
-    """`x` where positive, ``alpha * (exp(x) - 1)`` elsewhere.
+    """`x` where positive, ``alpha * (exp(x) - 1)`` elsewhere; derivative `alpha` at 0.
 
     Source: Clevert, Unterthiner, Hochreiter 2015, arXiv:1511.07289.
     """
@@ -64,21 +73,21 @@ def selu(x):
 @op(_sigmoid, WIDE)
 @elementwise
 def sigmoid(x):
-    """``1 / (1 + exp(-x))`` without overflow at either end."""
+    """``1 / (1 + exp(-x))`` without overflow at either end; 0 at -inf, 1 at inf."""
     return nb.sigmoid(x)
 
 
 @op(lambda x: -np.logaddexp(0.0, -x), WIDE)
 @elementwise
 def log_sigmoid(x):
-    """``log(sigmoid(x))`` without underflow."""
+    """``log(sigmoid(x))`` without underflow: about `x` far below 0."""
     return nb.log_sigmoid(x)
 
 
 @op(lambda x: np.logaddexp(0.0, x), WIDE)
 @elementwise
 def softplus(x):
-    """``log(1 + exp(x))`` without overflow."""
+    """``log(1 + exp(x))`` without overflow: about `x` far above 0."""
     return nb.softplus(x)
 
 
@@ -101,7 +110,7 @@ def swish(x, beta=1.0):
 
     Notes
     -----
-    -0.0 at -inf's side: the limit is 0; NaN stays NaN.
+    NaN at -inf, where the formula gives ``-inf * 0``; its limit is 0.
     Source: Ramachandran, Zoph, Le 2017, arXiv:1710.05941.
 
     Examples
@@ -116,21 +125,30 @@ def swish(x, beta=1.0):
 @op(lambda x: x * _sigmoid(x), WIDE)
 @elementwise
 def silu(x):
-    """``x * sigmoid(x)``: `swish` with beta 1, under PyTorch's name."""
+    """``x * sigmoid(x)``: `swish` with beta 1, under PyTorch's name.
+
+    Source: Elfwing, Uchibe, Doya 2017, arXiv:1702.03118.
+    """
     return nb.silu(x)
 
 
 @op(lambda x: x * np.tanh(np.logaddexp(0.0, x)), WIDE)
 @elementwise
 def mish(x):
-    """``x * tanh(softplus(x))``.  Source: Misra 2019, arXiv:1908.08681."""
+    """``x * tanh(softplus(x))``.
+
+    Source: Misra 2019, arXiv:1908.08681.
+    """
     return nb.mish(x)
 
 
 @op(lambda x: x * np.clip((x + 3) / 6, 0, 1), KINKED)
 @elementwise
 def hard_swish(x):
-    """``x * clip(x + 3, 0, 6) / 6``.  Source: Howard et al. 2019, arXiv:1905.02244."""
+    """``x * clip(x + 3, 0, 6) / 6``.
+
+    Source: Howard et al. 2019, arXiv:1905.02244.
+    """
     return x * (min(max(x + 3, 0), 6) / 6)
 
 
@@ -155,7 +173,8 @@ def _gelu(x, approximate="none"):
 # The left tail multiplies the rounding of erfc's argument by its condition, x * x.
 @op(_gelu, WIDE, Case(kwargs={"approximate": "tanh"}), tolerance=512.0,
     scalar=gelu_erf)
-def gelu(x, approximate="none", *, out=None):
+def gelu(x: Operand, approximate: Literal["none", "tanh"] = "none", *,
+         out: AnyArray | None = None) -> AnyArray:
     """``x * Phi(x)``, Phi the normal distribution function.
 
     Parameters
@@ -167,9 +186,25 @@ def gelu(x, approximate="none", *, out=None):
     out : array, optional
         Where to store.
 
+    Returns
+    -------
+    array
+
+    Raises
+    ------
+    KernelTypeError
+        Another `approximate`.
+
     Notes
     -----
+    As an epilogue it is the exact one.
     Source: Hendrycks, Gimpel 2016, arXiv:1606.08415.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> gelu(np.array([-1.0, 0.0, 1.0])).round(4)
+    array([-0.1587,  0.    ,  0.8413])
     """
     kernels = {"none": gelu_erf, "tanh": gelu_tanh}
     if approximate not in kernels:
@@ -181,12 +216,18 @@ def gelu(x, approximate="none", *, out=None):
 @op(lambda x, gate: x * (gate * _sigmoid(gate)), Case())
 @elementwise
 def swiglu(x, gate):
-    """``x * silu(gate)``.  Source: Shazeer 2020, arXiv:2002.05202."""
+    """``x * silu(gate)``: a gated unit, its two halves given apart.
+
+    Source: Shazeer 2020, arXiv:2002.05202.
+    """
     return x * nb.silu(gate)
 
 
 @op(lambda x, gate: x * _gelu(gate), Case())
 @elementwise
 def geglu(x, gate):
-    """``x * gelu(gate)``, the exact gelu.  Source: Shazeer 2020, arXiv:2002.05202."""
+    """``x * gelu(gate)`` with the exact gelu, the two halves given apart.
+
+    Source: Shazeer 2020, arXiv:2002.05202.
+    """
     return x * nb.gelu_erf(gate)

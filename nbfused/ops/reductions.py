@@ -2,18 +2,22 @@
 
 All take ``axis`` (an integer, a tuple, None for all), ``keepdims``, ``dtype`` (of the
 elements before they are combined) and ``out``.  16-bit floats are accumulated in
-float32, small integers in int64.
+float32 and rounded once; sums and products of small integers are int64, as in NumPy.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..errors import KernelTypeError
-from ..op import Case, Reduction, op, reduction
+from ..op import AnyArray, Case, Reduction, op, reduction
 from ..scalar import language as nb
+from ..specs.shapes import Axes
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 __all__ = [
     "all", "any", "argmax", "argmin", "logsumexp", "max", "mean", "min", "norm", "prod",
@@ -23,8 +27,9 @@ __all__ = [
 
 def _cases(dtypes: str = "f", domain: tuple[float, float] = (-3.0, 3.0),
            smooth: bool = True, **kwargs: Any) -> tuple[Case, ...]:
-    shapes = (((7,), {}), ((5, 33), {"axis": 1}), ((33, 5), {"axis": 0}),
-              ((3, 4, 5), {"axis": (0, 2), "keepdims": True}), ((1,), {}))
+    shapes: tuple[tuple[tuple[int, ...], dict[str, Any]], ...] = (
+        ((7,), {}), ((5, 33), {"axis": 1}), ((33, 5), {"axis": 0}),
+        ((3, 4, 5), {"axis": (0, 2), "keepdims": True}), ((1,), {}))
     return tuple(Case((s,), {**k, **kwargs}, (domain,), dtypes, smooth)
                  for s, k in shapes)
 
@@ -32,7 +37,16 @@ def _cases(dtypes: str = "f", domain: tuple[float, float] = (-3.0, 3.0),
 @op(np.sum, *_cases("biufc"))
 @reduction(combine="sum")
 def sum(x):
-    """The sum; 0 of nothing."""
+    """The sum; 0 of nothing.
+
+    Floats are summed in parallel parts, so that errors grow less than in one loop.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> sum(np.ones((2, 3)), axis=1)
+    array([3., 3.])
+    """
     return x
 
 
@@ -53,14 +67,20 @@ def mean(x):
 @op(np.max, *_cases("biuf"))
 @reduction(combine="max")
 def max(x):
-    """The largest; NaN if there is one.  Ties share the derivative equally."""
+    """The largest; NaN if there is one.  Ties share the derivative equally.
+
+    `ShapeError` of nothing.
+    """
     return x
 
 
 @op(np.min, *_cases("biuf"))
 @reduction(combine="min")
 def min(x):
-    """The smallest; NaN if there is one.  Ties share the derivative equally."""
+    """The smallest; NaN if there is one.  Ties share the derivative equally.
+
+    `ShapeError` of nothing.
+    """
     return x
 
 
@@ -72,28 +92,34 @@ _ARG = (Case(((7,),), {}, dtypes="iuf", smooth=False),
 @op(np.argmax, *_ARG)
 @reduction(combine="argmax")
 def argmax(x):
-    """The index of the first largest element, or of the first NaN."""
+    """The index of the first largest element, or of the first NaN, as int64.
+
+    Without ``axis`` it counts in C order.  `ShapeError` of nothing.
+    """
     return x
 
 
 @op(np.argmin, *_ARG)
 @reduction(combine="argmin")
 def argmin(x):
-    """The index of the first smallest element, or of the first NaN."""
+    """The index of the first smallest element, or of the first NaN, as int64.
+
+    Without ``axis`` it counts in C order.  `ShapeError` of nothing.
+    """
     return x
 
 
 @op(np.all, *_cases("biuf", smooth=False))
 @reduction(combine="all")
 def all(x):
-    """Whether all are nonzero."""
+    """Whether all are nonzero, as bool; NaN is nonzero.  True of nothing."""
     return x
 
 
 @op(np.any, *_cases("biuf", smooth=False))
 @reduction(combine="any")
 def any(x):
-    """Whether one is nonzero."""
+    """Whether one is nonzero, as bool; NaN is nonzero.  False of nothing."""
     return x
 
 
@@ -107,7 +133,10 @@ def _logsumexp(x, axis=None, keepdims=False):
 @op(_logsumexp, *_cases("f", (-20.0, 20.0)))
 @reduction(combine="logsumexp")
 def logsumexp(x):
-    """``log(sum(exp(x)))`` without overflow; -inf of nothing."""
+    """``log(sum(exp(x)))`` without overflow; -inf of nothing.
+
+    inf beside inf, NaN beside NaN; its derivative is `softmax`.
+    """
     return x
 
 
@@ -124,7 +153,8 @@ def _deviation(x, ddof):
 
 
 @op(np.var, *_cases(), *_cases(ddof=1)[:2])
-def var(x, axis=None, keepdims=False, *, ddof=0, dtype=None, out=None):
+def var(x: AnyArray, axis: Axes = None, keepdims: bool = False, *, ddof: float = 0,
+        dtype: DTypeLike | None = None, out: AnyArray | None = None) -> AnyArray:
     """The variance, in one pass by Welford's algorithm.
 
     Parameters
@@ -134,18 +164,33 @@ def var(x, axis=None, keepdims=False, *, ddof=0, dtype=None, out=None):
     axis, keepdims, dtype, out
         As in `numpy.var`.
     ddof : number
-        The divisor is ``size - ddof``.
+        The divisor is ``size - ddof``; NaN where that is 0.
+
+    Returns
+    -------
+    array
+        float64 for integers.
 
     Notes
     -----
     Source: Welford 1962, Technometrics 4(3); merged as in Chan, Golub, LeVeque 1979.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> float(var(np.array([1.0, 2.0, 3.0]), ddof=1))
+    1.0
     """
     return _variance(x, ddof, axis=axis, keepdims=keepdims, dtype=dtype, out=out)
 
 
 @op(np.std, *_cases(), *_cases(ddof=1)[:2])
-def std(x, axis=None, keepdims=False, *, ddof=0, dtype=None, out=None):
-    """The standard deviation: the square root of `var`."""
+def std(x: AnyArray, axis: Axes = None, keepdims: bool = False, *, ddof: float = 0,
+        dtype: DTypeLike | None = None, out: AnyArray | None = None) -> AnyArray:
+    """The standard deviation: the square root of `var`, with its arguments.
+
+    Its derivative is 0 where all elements are equal.
+    """
     return _deviation(x, ddof, axis=axis, keepdims=keepdims, dtype=dtype, out=out)
 
 
@@ -177,10 +222,38 @@ def _norm(x, ord=2, axis=None, keepdims=False):
 
 @op(_norm, *_cases(domain=(0.2, 3.0)), *_cases(ord=1)[:2],
     *_cases(ord=float("inf"))[:2])
-def norm(x, ord=2, axis=None, keepdims=False, *, out=None):
+def norm(x: AnyArray, ord: float = 2, axis: Axes = None, keepdims: bool = False, *,
+         out: AnyArray | None = None) -> AnyArray:
     """The vector norm of order 1, 2 or inf over any axes.
 
-    Its derivative at the zero vector is 0.
+    Parameters
+    ----------
+    x : array
+        Any shape.
+    ord : {1, 2, inf}
+        The sum, the root of the sum of squares, or the largest of absolute values.
+    axis, keepdims, out
+        As in `numpy.linalg.norm`; several axes are taken as one vector.
+
+    Returns
+    -------
+    array
+
+    Raises
+    ------
+    KernelTypeError
+        Another `ord`.
+
+    Notes
+    -----
+    Squares are added as they are, and may overflow.  The derivative at the zero vector
+    is 0.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> float(norm(np.array([3.0, -4.0])))
+    5.0
     """
     if ord not in _NORMS:
         raise KernelTypeError(f"norm: 'ord' must be 1, 2 or inf, got {ord!r}")
