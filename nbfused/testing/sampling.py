@@ -6,10 +6,11 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from numpy.lib.stride_tricks import as_strided
 
-from ..arrays import BFLOAT16
+from ..arrays import BFLOAT16, array, library_of
 
-__all__ = ["DTYPES", "LAYOUTS", "draw", "lay_out", "special"]
+__all__ = ["DTYPES", "LAYOUTS", "draw", "lay_out", "send", "special"]
 
 #: Dtypes by the characters of `op.Case.dtypes`, the most tested first.
 DTYPES: dict[str, tuple[np.dtype, ...]] = {
@@ -81,7 +82,20 @@ LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 def lay_out(x: np.ndarray, layout: str) -> np.ndarray:
     """`x` with the strides of a layout (`LAYOUTS`)."""
-    return LAYOUTS[layout](x)
+    return LAYOUTS[layout](x) if x.ndim else x
+
+
+def send(x: np.ndarray, device: str) -> Any:
+    """A copy of `x` on a device, with the strides of `x`: gaps, repetitions and all."""
+    if not x.ndim or not x.size:
+        return array(x, device=device)
+    strides = tuple(stride // x.itemsize for stride in x.strides)
+    steps = [(n - 1) * stride for n, stride in zip(x.shape, strides, strict=True)]
+    lowest = x[tuple(np.s_[-1:] if stride < 0 else np.s_[:1] for stride in strides)]
+    memory = as_strided(lowest, (sum(map(abs, steps)) + 1,), (x.itemsize,))
+    native = array(memory, device=device)
+    return library_of(native).view(native, x.shape, strides,
+                                   -sum(step for step in steps if step < 0))
 
 
 def elementwise_shapes(nin: int) -> Iterator[tuple[str, tuple[tuple[int, ...], ...]]]:
