@@ -20,9 +20,8 @@ ELSEWHERE = {"concatenate", "stack", "contract", "dropout", "adam_step", "sgd_st
 
 def test_every_op_is_checked():
     checked = {check.op for check in testing.checks()}
-    public = {name for name in dir(ops) if callable(getattr(ops, name))
-              and getattr(getattr(ops, name), "__module__", "").startswith("nbfused.ops")
-              and name[0] != "_"}
+    public = {name for name, made in vars(ops).items() if callable(made)
+              and made.__module__.startswith("nbfused.ops") and name[0] != "_"}
     assert public - checked - ELSEWHERE == set()
     assert {"_concatenate_two", "_contract_multi"} <= checked
 
@@ -65,8 +64,8 @@ def test_dtypes_and_layouts(name):
 @pytest.mark.parametrize("shape", [(), (7,), (5, 7), (2, 3, 4), (0,), (3, 0, 2), (1, 1)],
                          ids=str)
 def test_arrays_are_sent_as_they_lie_in_memory(layout, shape, device):
-    x = lay_out(draw(np.random.default_rng(0), shape, np.dtype("float32"), (-1.0, 1.0)),
-                layout)
+    rng = np.random.default_rng(0)
+    x = lay_out(draw(rng, shape, np.dtype("float32"), (-1.0, 1.0)), layout)
     sent = send(x, device)
     assert sent is not x
     np.testing.assert_array_equal(nf.to_numpy(sent), x)
@@ -111,8 +110,8 @@ def test_reductions_without_their_last_element_fail(monkeypatch):
         def run(stage, state, axes, shape):
             short = tuple(n - (a == axes[-1] and n > 1) for a, n in enumerate(shape))
             cut = tuple(slice(0, n) for n in short)
-            return combined(stage, [np.broadcast_to(s, shape)[cut] for s in state], axes,
-                            short)
+            parts = [np.broadcast_to(s, shape)[cut] for s in state]
+            return combined(stage, parts, axes, short)
         return run
 
     names = ["sum", "max", "argmin", "var", "softmax", "layer_norm", "cross_entropy"]
