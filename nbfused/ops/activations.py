@@ -1,7 +1,7 @@
 """Activation functions: for finite arguments, finite with finite derivatives.
 
-NaN gives NaN.  The gated ones are NaN at -inf, where their formulas multiply it by
-zero.
+NaN gives NaN.  `swish`, `silu`, `mish`, `hard_swish` and `gelu` are NaN at -inf, where
+their formulas multiply it by zero.
 """
 
 from __future__ import annotations
