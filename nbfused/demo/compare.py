@@ -59,8 +59,9 @@ def linear_gelu(x: Any, weight: Any, bias: Any) -> Any:
 
 def layer_norm_gradient(x: Any, weight: Any, bias: Any, g: Any) -> Arrays:
     """Forward and backward of layer norm."""
-    inputs = [nf.Variable(each, requires_grad=True) for each in (x, weight, bias)]
-    result = nf.ops.layer_norm(*inputs)
+    x, weight, bias = inputs = [
+        nf.Variable(each, requires_grad=True) for each in (x, weight, bias)]
+    result = nf.ops.layer_norm(x, weight, bias)
     result.backward(g)
     return result.data, *(each.grad for each in inputs)
 
