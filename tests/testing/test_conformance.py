@@ -61,8 +61,8 @@ def test_dtypes_and_layouts(name):
 
 
 @pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize("shape", [(), (7,), (5, 7), (2, 3, 4), (0,), (3, 0, 2), (1, 1)],
-                         ids=str)
+@pytest.mark.parametrize("shape", [
+    (), (7,), (5, 7), (2, 3, 4), (0,), (3, 0, 2), (1, 1)], ids=str)
 def test_arrays_are_sent_as_they_lie_in_memory(layout, shape, device):
     rng = np.random.default_rng(0)
     x = lay_out(draw(rng, shape, np.dtype("float32"), (-1.0, 1.0)), layout)

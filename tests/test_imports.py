@@ -1,0 +1,172 @@
+"""Who may import whom: the table of the design, read from the sources.
+
+Arrows never point back: an op knows no backend, a backend knows no op and no tape, the
+scalar language knows no array.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from functools import cache
+from graphlib import TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+import nbfused
+
+ROOT = Path(nbfused.__file__).parent
+
+ANYTHING = {"__main__", "demo", "examples", "nbfused", "testing"}
+
+#: For each part of the package, the parts that it may import.  ``errors`` is
+#: everyone's.
+MAY_IMPORT = {
+    "errors": "",
+    "version": "",
+    "table": "",
+    "config": "",
+    "layout": "",
+    "scalar": "",
+    "specs": "scalar",
+    "backend": "scalar specs",
+    "plugins": "backend config",
+    "registry": "backend plugins",
+    "arrays": "backend config layout registry",
+    "cache": "config version",
+    "dispatch": "arrays backend layout registry scalar specs",
+    "autograd": "arrays config dispatch scalar specs table",
+    "op": "arrays autograd scalar specs table",
+    "ops": "arrays autograd config op scalar specs",
+    "cpu": "arrays backend cache config layout scalar specs",
+    "cuda": "arrays backend cache config layout scalar specs",
+    "rocm": "arrays backend cache config layout scalar specs",
+    "kernels": "arrays autograd backend cache config dispatch op ops scalar specs",
+}
+
+#: What is imported together with each part; everything else when it is needed.
+AT_ONCE = {"numpy", "ml_dtypes"}
+COMPILERS = {"cpu": {"numba", "llvmlite"}, "cuda": {"numba", "llvmlite", "cuda"}}
+#: Where other libraries are named at all.
+FOREIGN = {
+    "torch": {"autograd"}, "cupy": {"arrays"}, "cuda": {"arrays", "cuda"},
+    "numba": {"cpu", "cuda"}, "llvmlite": {"cpu", "cuda"}, "platformdirs": {"cache"},
+}
+
+
+def modules() -> Iterator[tuple[str, Path]]:
+    for path in sorted(ROOT.rglob("*.py")):
+        parts = ("nbfused", *path.relative_to(ROOT).with_suffix("").parts)
+        yield ".".join(parts[:-1] if parts[-1] == "__init__" else parts), path
+
+
+def part(module: str) -> str:
+    """``nbfused.ops.math`` → ``ops``."""
+    return module.split(".")[1] if "." in module else module
+
+
+@cache
+def imports(module: str, path: Path) -> tuple[tuple[str, bool, int], ...]:
+    """Full names of what a module imports, whether at once, and the line."""
+    found: list[tuple[str, bool, int]] = []
+    package = module if path.stem == "__init__" else module.rpartition(".")[0]
+
+    def visit(node: ast.AST, at_once: bool) -> None:
+        if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test):
+            return
+        if isinstance(node, ast.Import):
+            found.extend((a.name, at_once, node.lineno) for a in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package.split(".")[: len(package.split(".")) - node.level + 1]
+            base = ".".join([*(above if node.level else []),
+                             *([node.module] if node.module else [])])
+            names = [base] if node.module else [f"{base}.{a.name}" for a in node.names]
+            found.extend((name, at_once, node.lineno) for name in names)
+        inside = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+        for child in ast.iter_child_nodes(node):
+            visit(child, at_once and not inside)
+
+    visit(ast.parse(path.read_text()), True)
+    return tuple(found)
+
+
+MODULES = dict(modules())
+
+
+def test_every_part_is_in_the_table():
+    assert {part(m) for m in MODULES} - ANYTHING <= set(MAY_IMPORT)
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_who_imports_whom(module):
+    mine = part(module)
+    if mine in ANYTHING:
+        return
+    allowed = {mine, "errors", *MAY_IMPORT[mine].split()}
+    for name, _, line in imports(module, MODULES[module]):
+        if name.split(".")[0] == "nbfused":
+            assert part(name) in allowed, f"{module}:{line} imports {name}"
+
+
+def test_the_table_has_no_cycle():
+    order = TopologicalSorter({k: v.split() for k, v in MAY_IMPORT.items()})
+    assert list(order.static_order())
+
+
+def test_modules_have_no_cycle():
+    """Nor within a part, but for what is imported when it is needed."""
+    graph = {}
+    for module, path in MODULES.items():
+        named = {name for name, at_once, _ in imports(module, path) if at_once}
+        inside = {name for name in named if name in MODULES and name != module}
+        # A package is imported with what it holds, but not by what it holds.
+        graph[module] = {n for n in inside if not module.startswith(f"{n}.")}
+    assert list(TopologicalSorter(graph).static_order())
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_other_libraries(module):
+    mine = part(module)
+    for name, at_once, line in imports(module, MODULES[module]):
+        root = name.split(".")[0]
+        if root in ("nbfused", "__future__") or root in sys.stdlib_module_names:
+            continue
+        where = f"{module}:{line} imports {name}"
+        assert root not in FOREIGN or mine in FOREIGN[root] | ANYTHING, where
+        if at_once and mine != "demo":
+            assert root in AT_ONCE | COMPILERS.get(mine, set()), where
+
+
+def python(code: str, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=120,
+        check=False, env={**os.environ, **environment, "PYTHONPATH": str(ROOT.parent)})
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+HEAVY = {"numba", "llvmlite", "torch", "jax", "cupy", "cuda", "scipy", "sklearn",
+         "matplotlib", "platformdirs"}
+LOADED = "import sys; print(*{name.partition('.')[0] for name in sys.modules})"
+
+
+@pytest.mark.parametrize("backend", ["auto", "cpu"])
+def test_importing_nbfused_imports_nothing_heavy(backend):
+    loaded = python(f"import nbfused; {LOADED}", NBFUSED_BACKEND=backend).split()
+    assert not HEAVY & set(loaded)
+    assert "nbfused" in loaded
+
+
+def test_a_warm_process_compiles_nothing(tmp_path):
+    """The second process finds its kernels on disk, and imports no Numba."""
+    code = ("import numpy as np, nbfused as nf;"
+            "x = nf.Variable(np.ones((3, 4), 'f4'), requires_grad=True);"
+            "nf.ops.softmax(nf.ops.swish(x)).sum().backward();" + LOADED)
+    settings = {"NBFUSED_BACKEND": "cpu", "NBFUSED_CACHE_DIR": str(tmp_path)}
+    first, second = (python(code, **settings).split() for _ in range(2))
+    assert "numba" in first
+    assert "numba" not in second
