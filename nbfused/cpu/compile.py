@@ -48,15 +48,12 @@ def build(text: str) -> objects.Entry:
         if config.dump_source is not None:
             _dump(text, key)
         if code is None:
-            start = time.perf_counter()
             data = _compile(text)
-            _log.info("%s compiled in %.2f s", text.partition("\n")[0],
-                      time.perf_counter() - start)
             artefacts.put(key, data)
             code = objects.unpack(data)
-        if code is None:
-            raise CompileError("a kernel calls a function that this process lacks",
-                               source=text)
+            if code is None:
+                raise CompileError("a kernel calls a function that this process lacks",
+                                   source=text, log=str(objects.symbols(data)))
         return objects.link(code)
 
 
@@ -102,21 +99,40 @@ def _additions(halves: dict[str, Any]) -> dict[str, Any]:
 
 
 def _compile(text: str) -> bytes:
-    from numba import njit, types
+    from numba import types
     from numba.core.errors import NumbaError
 
     namespace = dict(_namespace())
-    signature = (types.CPointer(types.int64), types.int64, types.int64)
+    start = time.perf_counter()
     try:
         exec(compile(text, "<nbfused cpu kernel>", "exec"), namespace)
-        kernel = njit(error_model="numpy", no_cpython_wrapper=True,
-                      no_cfunc_wrapper=True)(namespace["kernel"])
-        kernel.compile(signature)
+        compiled = _optimized(namespace["kernel"], (
+            types.CPointer(types.int64), types.int64, types.int64))
     except (NumbaError, SyntaxError) as error:
         raise CompileError(f"Numba cannot compile a generated kernel: {error}",
                            source=text, log=str(error)) from error
-    (overload,) = kernel.overloads.values()
-    return _emit(kernel.inspect_llvm(signature), overload.fndesc.llvm_func_name)
+    _log.info("%s: %.2f s", text.partition("\n")[0], time.perf_counter() - start)
+    return _emit(compiled.library.get_llvm_str(), compiled.fndesc.llvm_func_name)
+
+
+def _optimized(function: Any, parameters: tuple[Any, ...]) -> Any:
+    """What ``njit`` does, up to the optimised LLVM text."""
+    from numba import types
+    from numba.core.compiler import Flags, compile_extra
+    from numba.core.compiler_lock import global_compiler_lock
+    from numba.core.registry import cpu_target
+
+    typing, target = cpu_target.typing_context, cpu_target.target_context
+    typing.refresh()
+    target.refresh()
+    flags = Flags()
+    flags.error_model = "numpy"
+    flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
+    with global_compiler_lock:
+        compiled = compile_extra(
+            typing, target, function, parameters, types.void, flags, {})
+        compiled.library.finalize()
+    return compiled
 
 
 #: Numba's functions have two more parameters: where the result goes, and the exception.

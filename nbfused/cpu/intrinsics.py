@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from llvmlite import ir
 from numba import types
@@ -46,6 +47,10 @@ def _distinct(module: ir.Module, *operands: Any, cyclic: bool = False) -> _Disti
     return node
 
 
+#: Functions of kernels that are being compiled; they go with their namespace.
+_compiled: WeakKeyDictionary[Any, dict[Any, Any]] = WeakKeyDictionary()
+
+
 def _emit_call(context: Any, builder: Any, body: Any, signature: Any,
                values: Sequence[Any]) -> None:
     """Call a function of the kernel's own, to be inlined.
@@ -53,19 +58,28 @@ def _emit_call(context: Any, builder: Any, body: Any, signature: Any,
     Calling its dispatcher instead would make machine code of it for nobody's use, which
     takes as long as the kernel itself.  Such functions return nothing and never raise.
     """
-    flags = Flags()
-    flags.forceinline = True
-    flags.error_model = "numpy"
-    compiled = context.compile_subroutine(builder, body.dispatcher.py_func, signature,
-                                          flags=flags, caching=False)
-    context.call_internal_no_propagate(builder, compiled.fndesc, signature, values)
+    function = body.dispatcher.py_func
+    known = _compiled.setdefault(function, {})
+    if signature not in known:
+        flags = Flags()
+        flags.forceinline = True
+        flags.error_model = "numpy"
+        known[signature] = context.compile_subroutine(
+            builder, function, signature, flags=flags, caching=False)
+    context.active_code_library.add_linking_library(known[signature].library)
+    descriptor = known[signature].fndesc
+    context.call_internal_no_propagate(builder, descriptor, signature, values)
+
+
+def _signature(*args: Any) -> Any:
+    return types.void(*(types.unliteral(t) for t in args))
 
 
 @intrinsic
 def call(typing: Any, body: Any, args: Any) -> Any:
     """``body(*args)``."""
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        inner = types.void(*args.types)
+        inner = _signature(*args.types)
         unpacked = cgutils.unpack_tuple(builder, values[1])
         _emit_call(context, builder, signature.args[0], inner, unpacked)
         return context.get_dummy_value()
@@ -85,7 +99,7 @@ def parallel_for(typing: Any, body: Any, begin: Any, end: Any, args: Any) -> Any
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         _, first, stop, packed = values
         unpacked = cgutils.unpack_tuple(builder, packed)
-        inner = types.void(types.int64, *args.types)
+        inner = _signature(types.int64, *args.types)
         _emit_loop(builder, first, stop, lambda i: _emit_call(
             context, builder, signature.args[0], inner, [i, *unpacked]))
         return context.get_dummy_value()

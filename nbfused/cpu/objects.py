@@ -11,7 +11,7 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-__all__ = ["ENTRY", "Entry", "host", "link", "machine", "pack", "unpack"]
+__all__ = ["ENTRY", "Entry", "host", "link", "machine", "pack", "symbols", "unpack"]
 
 #: ``kernel(arguments, begin, end)``: every argument is in one block of 8-byte words.
 Entry = Callable[[bytes, int, int], None]
@@ -65,6 +65,13 @@ def _known(name: str) -> bool:
 
 def _engine() -> Any:
     return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine())
+
+
+def symbols(data: bytes) -> list[str]:
+    """The functions that an object file calls."""
+    size = int.from_bytes(data[:8], "little")
+    names: list[str] = json.loads(data[8:8 + size])["symbols"]
+    return names
 
 
 def unpack(data: bytes) -> bytes | None:
