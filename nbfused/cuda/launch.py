@@ -26,7 +26,7 @@ _FORMATS = {
     "uint16": "H6x", "uint32": "I4x", "uint64": "Q", "float32": "f4x", "float64": "d",
     "complex64": "2f", "complex128": "2d",
 }
-_DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory than this must be asked for
+_DEFAULT_SHARED = 48 * 1024  # more shared memory than this must be asked for
 
 
 def _format(parameter: str) -> str:
@@ -93,8 +93,10 @@ class Program:
         driver = cu()
         module = check(driver.cuModuleLoadData(cubin(self.kernel, device)))
         function = check(driver.cuModuleGetFunction(module, self.kernel.name.encode()))
+        attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES
+        static = check(driver.cuFuncGetAttribute(attribute, function))
         self._functions[device.ordinal] = function
-        self._allowed[device.ordinal] = _DEFAULT_SHARED
+        self._allowed[device.ordinal] = _DEFAULT_SHARED - static
         return function
 
     def _allow(self, device: Device, function: Any, shared: int) -> None:
