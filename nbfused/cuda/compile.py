@@ -65,7 +65,7 @@ class Kernel:
 
 
 #: Names that NumPy 2.5 has removed and that numba-cuda 0.30 looks up at import.
-_REMOVED = ("row_stack", "in1d", "trapz", "fix", "round_", "product", "cross")
+_REMOVED = ("row_stack", "in1d", "trapz", "fix", "product", "round_")
 
 
 @contextmanager
@@ -98,6 +98,11 @@ def _numba_cuda() -> Any:
         with _removed_names():
             import numba.cuda
             import numba.cuda.extending
+            from numba.cuda.descriptor import cuda_target
+
+            # Loads the modules that Numba itself would import at the first compilation.
+            cuda_target.typing_context.refresh()
+            cuda_target.target_context.refresh()
     except ImportError as error:
         raise CompileError(
             "a CUDA kernel must be compiled and numba-cuda is not installed; install "

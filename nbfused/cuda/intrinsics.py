@@ -64,17 +64,6 @@ def _extremum(which: str, arch: tuple[int, int]) -> Any:
     return extremum
 
 
-def _binary(kind: Any, emit: Callable[[Any, Any, Any], Any]) -> Any:
-    @intrinsic
-    def operation(typing: Any, a: Any, b: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            return emit(builder, *values)
-
-        return kind(kind, kind), codegen
-
-    return operation
-
-
 # --- between the threads of a warp
 
 
@@ -237,26 +226,20 @@ def _exchange(builder: Any, address: Any, bits: int,
     builder.position_at_end(done)
 
 
-# --- whole numbers that are known to be >= 0
+@intrinsic
+def divide(typing: Any, a: Any, b: Any) -> Any:
+    """``a // b`` of integers >= 0; NVVM divides in 32 bits where both fit."""
 
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.udiv(*values)
 
-def _narrow(emit: Callable[[Any, Any, Any], Any]) -> Callable[[Any, Any, Any], Any]:
-    """In 32 bits: a 64-bit division costs several times as much."""
-    def codegen(builder: Any, a: Any, b: Any) -> Any:
-        return builder.zext(emit(builder, builder.trunc(a, _I32),
-                                 builder.trunc(b, _I32)), _I64)
-
-    return codegen
-
-
-def _udiv(builder: Any, a: Any, b: Any) -> Any:
-    return builder.udiv(a, b)
+    return types.int64(types.int64, types.int64), codegen
 
 
 @lru_cache(maxsize=8)
 def namespace(arch: tuple[int, int]) -> dict[str, Any]:
     """The names that kernel text for compute capability `arch` may use."""
-    u16, f32, i64 = types.uint16, types.float32, types.int64
+    u16, f32 = types.uint16, types.float32
     return {
         **print_numba.NAMES, "cuda": cuda, "libdevice": libdevice,
         **accesses(arch),
@@ -269,5 +252,5 @@ def namespace(arch: tuple[int, int]) -> dict[str, Any]:
         "f32_to_f16": _unary(u16, f32, _to_f16),
         "bf16_to_f32": _unary(f32, u16, _from_bf16),
         "f32_to_bf16": _unary(u16, f32, _to_bf16(arch)),
-        "divide": _binary(i64, _udiv), "divide32": _binary(i64, _narrow(_udiv)),
+        "divide": divide,
     }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 
 import numpy as np
 import pytest
@@ -104,3 +106,39 @@ def test_the_source_is_dumped_where_it_is_asked_for(monkeypatch, tmp_path):
         compile.cubin(KERNEL, Target())
     (file,) = target.iterdir()
     assert file.read_text() == KERNEL.text
+
+
+def test_numba_compiles_where_numpy_has_lost_names():
+    needs_compiler()
+    code = """
+import numpy as np
+for name in ("row_stack", "in1d", "trapz", "fix"):
+    if name in vars(np):
+        delattr(np, name)
+from nbfused.cuda.compile import Kernel, ptx
+text = "def k(p0, n0):\\n    p0[0] = f32(n0)\\n"
+kernel = Kernel("k", text, ("*float32", "int64"), 1)
+print(".entry k" in ptx(kernel, (9, 0)), hasattr(np, "row_stack"))
+"""
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], text=True,
+                          capture_output=True, check=False)
+    assert done.stdout.split() == ["True", "False"], done.stderr
+
+
+def test_writing_a_kernel_imports_no_numba():
+    code = """
+import sys
+import numpy as np
+import pytest
+import nbfused as nf
+from tests.cuda.recorded import recording
+x = np.zeros((8, 8), np.float32)
+with recording(pytest.MonkeyPatch()) as kernels:
+    for op in (nf.ops.swish, nf.ops.softmax, nf.ops.sum):
+        op(x)
+    nf.ops.matmul(x, x)
+print(len(kernels), "numba" in sys.modules)
+"""
+    done = subprocess.run([sys.executable, "-c", code], text=True, capture_output=True,
+                          check=False)
+    assert done.stdout.split() == ["4", "False"], done.stderr
