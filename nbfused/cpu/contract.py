@@ -20,11 +20,12 @@ from .map import build_map
 
 __all__ = ["build_contract", "panels"]
 
-#: Elements of a panel of products, to stay in the second-level cache …
-_PANEL = 1 << 18
+#: Elements of a panel of products, to stay in the cache …
+_PANEL = 1 << 20
 
-#: … but so many rows at least, for BLAS to be efficient …
-_ROWS = 256
+#: … but so many rows at least: BLAS packs the other factor for each panel, and its
+#: threads wait for one another …
+_ROWS = 512
 
 #: … where they do not take more elements than these.
 _LARGE = 1 << 23

@@ -149,8 +149,8 @@ def test_panels_cover_everything_once():
 
 
 def test_panels_of_a_large_product_equal_the_whole():
-    a, b = integers((1500, 64)), integers((64, 700))
-    bias = integers((700,))
+    a, b = integers((1700, 64)), integers((64, 1400))
+    bias = integers((1400,))
     expected = np.maximum(exact(a, b) + bias, 0)
     for threads in (1, 2):
         with config.override(num_threads=threads):
