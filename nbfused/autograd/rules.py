@@ -7,8 +7,8 @@ from functools import update_wrapper
 from typing import Any
 
 from ..arrays import is_array
-from .custom import Argument, CallNode, detached, outputs_of, variables, wanted
 from ..errors import NotDifferentiableError, ShapeError
+from .custom import Argument, CallNode, detached, outputs_of, variables, wanted
 from .graph import Edge, Pass, grad_mode, now, recording, walk_back
 from .variable import Variable
 from .versions import Saved
@@ -51,7 +51,7 @@ class custom_vjp:
         self.function = function
         self.fwd: Callable[..., Any] | None = None
         self.bwd: Callable[..., Any] | None = None
-        update_wrapper(self, function)
+        update_wrapper(self, function, updated=())  # an op has a `function` of its own
 
     @property
     def name(self) -> str:
@@ -171,7 +171,7 @@ class checkpoint:
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
         self.recomputed = 0
-        update_wrapper(self, function)
+        update_wrapper(self, function, updated=())  # an op has a `function` of its own
 
     @property
     def name(self) -> str:

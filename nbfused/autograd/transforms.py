@@ -16,12 +16,12 @@ from typing import Any
 import numpy as np
 
 from ..arrays import array, is_array
-from .custom import Context, Function, outputs_of, wanted, zeros_like
 from ..errors import KernelTypeError, ShapeError
+from ..specs import Map
+from .custom import Context, Function, outputs_of, wanted, zeros_like
 from .graph import Edge, Leaf, Pass, between, grad_mode, no_grad, reachable, walk_back
 from .nodes import Identity, SpecNode, is_floating
 from .rules import checkpoint, custom_vjp
-from ..specs import Map
 from .tape import PLAIN, RECORDING, cotangent, ones_like
 from .variable import Variable
 
@@ -155,7 +155,7 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0,
     """
     inner = value_and_grad(function, argnums, has_aux)
 
-    @wraps(function)
+    @wraps(function, updated=())
     def gradient(*args: Any, **kwargs: Any) -> Any:
         value, grads = inner(*args, **kwargs)
         return (grads, value[1]) if has_aux else grads
@@ -170,7 +170,7 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
     With `has_aux` the value is ``(output, aux)``.
     """
 
-    @wraps(function)
+    @wraps(function, updated=())
     def both(*args: Any, **kwargs: Any) -> Any:
         trace = _Trace(function, args, _positions(argnums, len(args)), kwargs, has_aux)
         output = _scalar_output(trace)

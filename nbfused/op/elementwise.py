@@ -31,7 +31,7 @@ class Func:
         self.pyfunc = pyfunc
         self.signature = inspect.signature(pyfunc)
         self.parameters = Parameters(pyfunc.__name__, self.signature)
-        update_wrapper(self, pyfunc)
+        update_wrapper(self, pyfunc, updated=())
         self.__name__ = pyfunc.__name__
 
     @cached_property

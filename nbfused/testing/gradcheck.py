@@ -47,7 +47,8 @@ def gradients(function: Callable[..., Any], args: Sequence[Any], *,
     result = result[output] if isinstance(result, tuple) else result
     if cotangent is None:
         cotangent = np.ones(result.shape, result.dtype)
-    result.backward(place(cotangent.astype(result.dtype)))
+    if result.requires_grad:  # otherwise it depends on no argument
+        result.backward(place(cotangent.astype(result.dtype)))
     return [None if not isinstance(x, Variable) else
             np.zeros(x.shape, x.dtype) if x.grad is None else _host(x.grad)
             for x in inputs]

@@ -207,3 +207,12 @@ class TestCheckpoint:
             x += 1.0
         with pytest.raises(InplaceModificationError, match="argument 0"):
             y.sum().backward()
+
+
+@pytest.mark.parametrize("wrap", [nf.checkpoint, nf.custom_vjp])
+def test_an_op_can_be_wrapped(wrap):
+    """Also one that was used before, and so has been parsed."""
+    nf.ops.swish(A)
+    wrapped = wrap(nf.ops.swish)
+    np.testing.assert_array_equal(wrapped(A), nf.ops.swish(A))
+    assert wrapped.__name__ == "swish"

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.errors import KernelTypeError
+from nbfused.errors import KernelTypeError, ScalarSyntaxError
 from nbfused.op import scalar_function
 
 A = np.random.default_rng(0).normal(size=(3, 4))
@@ -73,3 +73,11 @@ def test_prologues_take_one_value():
                          ("no_such", "unknown prologue_b")):
         with pytest.raises(KernelTypeError, match=words):
             nf.ops.contract("mk,kn->mn", A, W, prologue_b=given)
+
+
+def test_what_wraps_an_op_is_not_that_op():
+    """A gradient of arrays is no scalar function, and must not pass for the op."""
+    nf.ops.exp(A)
+    for given in (nf.grad(nf.ops.square), nf.checkpoint(nf.ops.square)):
+        with pytest.raises((KernelTypeError, ScalarSyntaxError)):
+            nf.ops.matmul(A, W, epilogue=given)
