@@ -81,7 +81,9 @@ class Program:
                 self.launch(device, stream, blocks, values, shared)
             return
         with self._lock:
-            function = self._functions.get(device.ordinal) or self._load(device)
+            function = self._functions.get(device.ordinal)
+            if function is None:
+                function = self._load(device)
             if shared > self._allowed[device.ordinal]:
                 self._allow(device, function, shared)
             self._pack(values)

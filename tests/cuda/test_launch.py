@@ -27,7 +27,8 @@ class Driver:
     def __getattr__(self, name):
         if not name.startswith("cu"):
             return SimpleNamespace(**{k: k for k in (
-                "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES",)})
+                "CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES",
+                "CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES")})
 
         def call(*args):
             self.calls.append((name, *args))
@@ -36,6 +37,9 @@ class Driver:
 
     def cuGetErrorString(self, result):
         return 0, b"a reason"
+
+    def cuFuncGetAttribute(self, attribute, function):
+        return 0, 1024  # of static shared memory
 
     def cuCtxGetCurrent(self):
         return 0, self.stack[-1] if self.stack else 0
@@ -130,6 +134,12 @@ def test_modules_are_loaded_once_and_large_shared_memory_asked_for_once(fake, de
     assert names.count("cuModuleLoadData") == 1
     assert [c[-1] for c in fake.calls if c[0] == "cuFuncSetAttribute"] == [
         100_000, 110_000]
+
+
+def test_static_shared_memory_counts_too(fake, device):
+    fake.stack = [77]
+    program(fake, "int64").launch(device, 0, 1, (1,), 48*1024)
+    assert [c[-1] for c in fake.calls if c[0] == "cuFuncSetAttribute"] == [48*1024]
 
 
 def test_memory_is_asked_for_again_after_the_pool_was_trimmed(fake, device):
