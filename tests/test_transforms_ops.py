@@ -89,7 +89,7 @@ def of_floats(name, put):
     def partial(*chosen):
         given = [None if k in active else put(a) for k, a in enumerate(args)]
         for k, c in zip(active, chosen, strict=True):
-            given[k] = c
+            given[k] = c if isinstance(c, nf.Variable) else nf.Variable(c)
         return function(*given)
 
     return partial, [args[k] for k in active]

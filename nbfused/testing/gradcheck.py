@@ -91,6 +91,7 @@ def gradcheck(function: Callable[..., Any], args: Sequence[Any], *,
     """
     rng = np.random.default_rng(seed)
     plain = reference or (lambda *a: _first(function(*(
+        Variable(place(x)) if _is_active(x) else
         place(x) if isinstance(x, np.ndarray) else x for x in a))))
     value = np.asarray(_host(_first(plain(*args))))
     cotangent = rng.uniform(0.5, 1.5, value.shape)
