@@ -7,6 +7,7 @@ names are those of `print_numba.NAMES`, `intrinsics`, `halves` and `math`.
 from __future__ import annotations
 
 import logging
+import os
 import threading
 import time
 from functools import cache
@@ -21,7 +22,10 @@ from . import objects
 __all__ = ["build"]
 
 _log = logging.getLogger("nbfused.compile")
-_lock = threading.Lock()
+_lock = threading.RLock()
+if hasattr(os, "register_at_fork"):  # another thread may be compiling during a fork
+    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release,
+                        after_in_child=_lock.release)
 
 #: Files whose functions generated text calls: a change makes old kernels stale.
 _LINKED = ("intrinsics.py", "halves.py", "number.py", "math.py", "compile.py")

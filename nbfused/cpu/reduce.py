@@ -9,7 +9,6 @@ give the same bits.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from math import isqrt, prod
@@ -83,7 +82,6 @@ class _Reduction:
         self.signature = signature
         self.kept, self.reduced = signature.ranks
         self.inputs = len(signature.inner) - len(signature.outputs)
-        self._lock = threading.Lock()
         self._kernels: dict[tuple[Writer, tuple[str, ...]], _Kernel] = {}
 
     def __call__(self, call: Call) -> None:
@@ -142,10 +140,8 @@ class _Reduction:
         if kernel is None:
             inner = self.kept - 1 if write is across else -1
             problem = Problem(self.typed, self.signature, codes, inner)
-            with self._lock:
-                kernel = self._kernels.get((write, codes)) or _Kernel(
-                    build("\n".join(write(problem))), problem.frame)
-                self._kernels[write, codes] = kernel
+            kernel = _Kernel(build("\n".join(write(problem))), problem.frame)
+            self._kernels[write, codes] = kernel  # two threads may make it: no harm
         return kernel
 
 

@@ -95,6 +95,11 @@ def test_many_ones_are_counted_exactly():
     assert run_reduce(reduction("sum"), x, axes=(0,)) == 1e8
 
 
+def test_more_elements_than_32_bits_count():
+    x = np.broadcast_to(np.int8(1), (1 << 32) + 3)
+    assert run_reduce(reduction("sum"), x, axes=(0,)) == (1 << 32) + 3
+
+
 def test_errors_are_like_those_of_pairwise_summation():
     x = RNG.random(5_000_000, dtype=F32)
     exact = x.sum(dtype=np.float64)
