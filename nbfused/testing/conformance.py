@@ -256,7 +256,7 @@ def _low_gradient(check: Check, device: str) -> None:
     shape = np.shape(_tuple(op.reference(*map(_widen, low), **case.kwargs))[0])
     g = np.random.default_rng(1).uniform(0.5, 1.5, shape).astype(check.dtype)
     found = gradients(function, low, cotangent=g, place=_place(device))
-    expected = gradients(function, list(map(_widen, low)),
+    expected = gradients(function, list(map(_widen, low)), place=_place(device),
                          cotangent=g.astype(np.float64))
     for f, e in zip(found, expected, strict=True):
         if f is not None and e is not None:

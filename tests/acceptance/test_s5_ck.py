@@ -6,11 +6,16 @@ small, so that products and sums are exact in every floating dtype.
 
 from __future__ import annotations
 
+import re
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
 import nbfused as nf
 from nbfused.arrays import describe
+from nbfused.examples import batched_gemm
 
 # G0 G1 M0 M1 N0 N1 K
 SIZES = (1, 2, 4, 6, 3, 8, 16)
@@ -201,6 +206,35 @@ def test_k08_prologues_have_derivatives(device):
                                      prologue_b=nf.ops.tanh, epilogue="sigmoid"),
         [rng.normal(size=(3, 4)), rng.normal(size=(4, 2))],
         place=lambda v: nf.array(v, device=device))
+
+
+def test_k09_the_original_command(device):
+    done = subprocess.run(
+        [sys.executable, "-m", "nbfused.examples.batched_gemm", "1", "2", "1",
+         "--device", device], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    sizes, verdict, timing = done.stdout.splitlines()
+    assert "K=64" in sizes
+    assert verdict == "PASS"
+    assert re.fullmatch(r"[\d.]+ ms, [\d.]+ TFLOP/s, [\d.]+ GB/s .*", timing)
+
+
+def test_k09_flags(device, capsys):
+    small = batched_gemm.Problem((1, 2), (3, 4), (2, 5), 8)
+    for init in "012":
+        assert batched_gemm.main(["1", init, "0", "--device", device], small) == 0
+        assert capsys.readouterr().out.splitlines()[1:] == ["PASS"]
+    assert batched_gemm.main(["0", "0", "0", "--device", device], small) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1
+
+
+def test_k09_verification_can_fail(device, capsys, monkeypatch):
+    fused = batched_gemm.fused
+    monkeypatch.setattr(batched_gemm, "fused",
+                        lambda a, b, d: fused(a, b, nf.ops.negative(d)))
+    small = batched_gemm.Problem((1, 2), (3, 4), (2, 5), 8)
+    assert batched_gemm.main(["1", "1", "0", "--device", device], small) == 1
+    assert "FAIL" in capsys.readouterr().out
 
 
 def test_k10_reference_on_the_host(device):

@@ -1,0 +1,1 @@
+"""Programs that show what nbfused is for; ``python -m nbfused.examples.NAME``."""
