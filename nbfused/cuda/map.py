@@ -63,7 +63,9 @@ class MapText:
         self.looped = [o for o in self.all if not o.code.startswith("r")]
         width = width_of(o for o in self.looped if o.code == "1") if vector \
             else SCATTERED
-        self.width = affordable(typed.function, width)
+        # Atomics are slow and long: nothing is gained by several at once.
+        scatters = "scatter" in typed.kinds
+        self.width = 1 if scatters else affordable(typed.function, width)
         self.name = kernel_name(name, "map", "vector" if vector else "general")
 
     @property
