@@ -10,6 +10,7 @@ from nbfused import testing
 from nbfused.arrays import DeviceArray
 from nbfused.errors import DeviceError, KernelTypeError
 from tests.plugin.nbfused_hosted import HostedBackend
+from tests.refusal import refused
 
 OPS = sorted({check.op for check in testing.checks()})
 
@@ -43,6 +44,20 @@ def test_host_arrays_do_not_mix_in(hosted):
         nf.ops.add(x, np.ones(3))
     with pytest.raises(DeviceError, match="'x' is on cpu"):
         nf.ops.exp(np.ones(3))
+
+
+def test_two_devices(hosted):
+    """One call takes arrays on one device, the output too."""
+    here, there = (nf.array(np.ones(3), device=f"hosted:{k}") for k in (0, 1))
+    with refused(DeviceError, "'x' is on hosted:0", "'y' is on hosted:1",
+                 "arrays on one device", "nbfused.array(x, device=...)"):
+        nf.ops.add(here, there)
+    with refused(DeviceError, "'lhs' is on hosted:0", "'bias' is on hosted:1", "move"):
+        nf.ops.matmul_add_relu(here, here, there)
+    with refused(DeviceError, "out is on hosted:1", "the inputs are on hosted:0"):
+        nf.ops.exp(here, out=there)
+    np.testing.assert_array_equal(nf.to_numpy(there), np.ones(3))
+    assert nf.ops.exp(there).device == "hosted:1"
 
 
 def test_training_steps_stay_there(hosted):
