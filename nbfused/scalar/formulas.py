@@ -30,13 +30,15 @@ from .ir import (
     rename,
     walk,
 )
-from .language import copysign, floor, fmod, select
+from .language import copysign, floor, fmod, isinf, select, sqrt
 from .trigonometry import cosine, sine, tangent
 
 if TYPE_CHECKING:
     from .types import Typed
 
 __all__ = ["FORMULAS", "expand"]
+
+inf = np.inf
 
 
 def remainder(a: Any, b: Any) -> Any:
@@ -58,6 +60,18 @@ def floor_divide(a: Any, b: Any) -> Any:
     return select(b == 0.0, a/b, whole)
 
 
+def hypotenuse(a: Any, b: Any) -> Any:
+    """``sqrt(a*a + b*b)``: inf beside NaN is inf, as C has it.
+
+    libdevice's in float64 rounds the largest double up to inf.
+    """
+    a, b = abs(a), abs(b)
+    large = select(a > b, a, b)
+    ratio = select(a > b, b, a)/select(large == 0.0, 1.0, large)
+    scaled = large*sqrt(1.0 + ratio*ratio)
+    return select(isinf(a) | isinf(b), inf, scaled)
+
+
 def integer_power(a: Any, n: Any) -> Any:
     """``a**n`` by repeated squaring, 0 for a negative `n`."""
     result = 1 if n >= 0 else 0
@@ -75,6 +89,7 @@ FORMULAS: dict[tuple[str, str], Callable[..., Any]] = {
     **{("mod", d): remainder for d in _FLOATS},
     **{("floordiv", d): floor_divide for d in _FLOATS},
     **{("powi", d): integer_power for d in _INTEGERS},
+    ("hypot", "float64"): hypotenuse,
     ("sin", "float32"): sine, ("cos", "float32"): cosine, ("tan", "float32"): tangent,
 }
 
