@@ -201,7 +201,8 @@ def _scatter(program: Program, function: Function, arguments: list[Argument],
     function, used = trim(function)
     kept = [a for a, u in zip(arguments, used, strict=True) if u]
     spec = Map(function, tuple(a.kind for a in kept), tuple(s for _, s in buffers))
-    like = tuple(ref for ref, _ in (*targets, *buffers))
+    # Buffers keep their computing dtype: 16-bit floats would round at every addition.
+    like = (*(ref for ref, _ in targets), *(None for _ in buffers))
     outs = program.run(spec, *(a.ref for a in kept if a.ref is not None), like=like)
     flat = [unbroadcast(program, o, full, shape, ref)
             for o, (ref, shape) in zip(outs, targets, strict=False)]

@@ -1,0 +1,60 @@
+"""Optimiser steps against the formulas of their papers, in NumPy."""
+
+import numpy as np
+import pytest
+
+import nbfused as nf
+
+
+def adam(p, grads, lr, beta1, beta2, eps, decay):
+    m, v = np.zeros_like(p), np.zeros_like(p)
+    for t, g in enumerate(grads, 1):
+        m = beta1 * m + (1 - beta1) * g
+        v = beta2 * v + (1 - beta2) * g**2
+        step = (m / (1 - beta1**t)) / (np.sqrt(v / (1 - beta2**t)) + eps)
+        p = p - lr * (step + decay * p)
+    return p
+
+
+@pytest.mark.parametrize(("dtype", "tolerance"),
+                         [("float32", 1e-5), ("float64", 1e-12)])
+def test_adam_follows_its_paper(dtype, tolerance, device):
+    rng = np.random.default_rng(0)
+    start, grads = rng.normal(size=(5, 7)), rng.normal(size=(4, 5, 7))
+    p, m, v = (nf.array(a.astype(dtype), device=device)
+               for a in (start, 0 * start, 0 * start))
+    for t, g in enumerate(grads, 1):
+        nf.ops.adam_step(p, nf.array(g.astype(dtype), device=device), m, v, lr=0.1,
+                         beta1=0.8, beta2=0.95, eps=1e-7, step=t, weight_decay=0.01)
+    expected = adam(start, grads, 0.1, 0.8, 0.95, 1e-7, 0.01)
+    np.testing.assert_allclose(nf.to_numpy(p), expected, atol=tolerance, rtol=tolerance)
+
+
+def test_a_step_is_one_launch_and_new_numbers_do_not_compile(device):
+    p, m, v, g = (nf.array(np.ones(9, np.float32), device=device) for _ in range(4))
+    nf.ops.adam_step(p, g, m, v, lr=0.1, step=1)
+    before = nf.cache.stats()
+    with nf.trace_launches() as launches:
+        nf.ops.adam_step(p, g, m, v, lr=0.05, beta1=0.5, step=2)
+    assert len(launches) == 1
+    assert nf.cache.stats().compilations == before.compilations
+
+
+def test_sgd_with_momentum(device):
+    p, v = np.array([1.0, 2.0]), np.zeros(2)
+    q, w = (nf.array(a.copy(), device=device) for a in (p, v))
+    for g in (np.array([1.0, -1.0]), np.array([0.5, 0.25])):
+        v = 0.9 * v + (g + 0.1 * p)
+        p = p - 0.01 * v
+        nf.ops.sgd_step(q, nf.array(g, device=device), w, lr=0.01, momentum=0.9,
+                        weight_decay=0.1)
+    np.testing.assert_allclose(nf.to_numpy(q), p, rtol=1e-14)
+    np.testing.assert_allclose(nf.to_numpy(w), v, rtol=1e-14)
+
+
+def test_a_step_on_variables_is_not_recorded():
+    p = nf.Variable(np.ones(3), requires_grad=True)
+    nf.ops.sum(nf.ops.square(p)).backward()
+    nf.ops.sgd_step(p, p.grad, lr=0.5)
+    assert p.is_leaf
+    np.testing.assert_allclose(p.data, 0.0)
