@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..arrays import is_array
 from ..errors import TapeError
-from .graph import recording
 from ..table import OPS
+from .graph import recording
 
 if TYPE_CHECKING:
     from .variable import Variable

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from ..arrays import BFLOAT16, dtype_of
-from .graph import COPY, Edge, Node, Pass
 from ..scalar.types import Type
 from ..specs import Pullback, Ref, Spec, Step
+from .graph import COPY, Edge, Node, Pass
 from .versions import Saved
 
 __all__ = ["Identity", "Plan", "SpecNode", "is_floating", "is_number", "plan"]

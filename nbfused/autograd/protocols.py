@@ -8,10 +8,10 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..errors import KernelTypeError
-from .methods import takes
 from ..scalar.ir import Block, Function, Let
 from ..specs import Map
 from ..table import OPS
+from .methods import takes
 
 __all__ = ["NumpyProtocols"]
 

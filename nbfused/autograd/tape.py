@@ -18,10 +18,10 @@ from ..arrays import (
     library_of,
 )
 from ..errors import KernelTypeError, ShapeError, TapeError
-from .graph import ADD, COPY, ONE, Edge, Leaf, Pass, recording, walk_back
-from .nodes import SpecNode, is_number, plan
 from ..scalar.types import Type, Weak
 from ..specs import Spec
+from .graph import ADD, COPY, ONE, Edge, Leaf, Pass, recording, walk_back
+from .nodes import SpecNode, is_number, plan
 from .variable import Variable
 from .versions import note_write
 

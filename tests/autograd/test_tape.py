@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.errors import KernelTypeError, ShapeError, TapeError
 from nbfused.autograd.graph import Node, walk_back
 from nbfused.autograd.nodes import SpecNode
 from nbfused.autograd.tape import PLAIN
+from nbfused.errors import KernelTypeError, ShapeError, TapeError
 
 A = np.array([1.0, 2.0, 3.0])
 

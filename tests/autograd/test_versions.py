@@ -9,8 +9,8 @@ import pytest
 
 import nbfused as nf
 from nbfused.autograd import versions
-from nbfused.errors import InplaceModificationError
 from nbfused.autograd.versions import Saved, note_write
+from nbfused.errors import InplaceModificationError
 
 
 def squared():
