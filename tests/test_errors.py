@@ -352,3 +352,44 @@ def test_optimiser_state_that_is_one_array():
         ops.adam_step(p, g, p, v, step=1)
     np.testing.assert_array_equal(p, A)
     np.testing.assert_array_equal(v, A)
+
+
+@pytest.mark.parametrize("given", ["max", "argmax", ops.sum, ops.max])
+def test_a_reduction_is_no_epilogue(given, put):
+    with refused(KernelTypeError, "reduces whole arrays", "epilogue"):
+        ops.linear(put(A), put(np.ones((4, 2))), activation=given)
+
+
+def test_a_reduction_is_not_called_inside_a_scalar_function(put):
+    @nf.elementwise
+    def centred(x):
+        return x - nf.ops.max(x)
+
+    with refused(KernelTypeError, "max reduces whole arrays", "scalar function"):
+        centred(put(A))
+
+
+def test_an_unknown_activation_lists_what_can_be_one(put):
+    with pytest.raises(KernelTypeError) as caught:
+        ops.linear(put(A), put(np.ones((4, 2))), activation="nonsense")
+    known = str(caught.value).split("known: ")[1].split(", ")
+    assert {"gelu", "swish"} <= set(known)
+    assert not {"max", "argmax", "sum", "softmax"} & set(known)
+
+
+@pytest.mark.parametrize("share", [-0.1, 2.0, float("nan")])
+def test_label_smoothing_out_of_range(share, put):
+    with refused(RangeError, "'label_smoothing'", "[0, 1]", repr(share)):
+        ops.cross_entropy(put(A), put(LABELS), label_smoothing=share)
+
+
+def test_a_mask_is_not_to_be_cast_to_an_index(put):
+    with refused(KernelTypeError, "dtype bool", "numpy.flatnonzero"):
+        ops.getitem(put(A), put(np.array([True, False, True])))
+
+
+@pytest.mark.parametrize("join", [ops.concatenate, ops.stack])
+@pytest.mark.parametrize("given", [[1.0], None, 2])
+def test_joining_what_is_no_array(join, given, put):
+    with refused(KernelTypeError, "'arrays[0]'", "must be an array", "nf."):
+        join([given, put(A)])

@@ -12,6 +12,7 @@ from ..autograd import apply
 from ..errors import KernelTypeError, ShapeError
 from ..scalar.build import Builder
 from ..scalar.ir import Function, Value
+from ..scalar.parse import parse
 from ..specs import COMBINES, Combine, Reduce
 from ..specs.base import Shape
 from ..specs.functions import compose, identity
@@ -19,6 +20,7 @@ from ..specs.shapes import Axes, normalize_axes
 from .base import kind_of, only
 from .elementwise import Func
 from .scalar import scalar_function
+from .source import source
 
 __all__ = ["Reduction", "reduction"]
 
@@ -30,6 +32,21 @@ class Reduction(Func):
                  post: Callable[..., Any] | None, identity: float) -> None:
         super().__init__(pyfunc)
         self._combine, self._post, self._identity = combine, post, identity
+
+    @cached_property
+    def function(self) -> Function:
+        """A reduction has no scalar function: its map alone would be another result."""
+        raise KernelTypeError(f"{self.__name__} reduces whole arrays; it cannot be "
+                              "called inside a scalar function, nor be an epilogue")
+
+    @cached_property
+    def map(self) -> Function:
+        """What is done to each element before it is combined."""
+        return parse(self.pyfunc)
+
+    def source(self, kind: str = "primal") -> str:
+        """Text of the map: ``"primal"``, ``"vjp"``, ``"jvp"`` or ``"numba"``."""
+        return source(self.map, kind)
 
     @cached_property
     def combine(self) -> Combine:
@@ -60,7 +77,7 @@ class Reduction(Func):
     def spec(self, kinds: tuple[str, ...], axes: Shape | None, keepdims: bool,
              dtype: str | None) -> Reduce:
         """The Reduce for arguments of these kinds."""
-        map_, combine = self.function, self.combine
+        map_, combine = self.map, self.combine
         if dtype is not None:
             map_, combine = cast_results(map_, dtype), narrow(combine)
         if self.combine.arity != len(map_.results):

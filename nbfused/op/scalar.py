@@ -62,7 +62,8 @@ def _named(name: str, what: str) -> Any:
         return found
     if name in VOCABULARY:
         return VOCABULARY[name]
-    known = sorted(n for n, o in OPS.items() if hasattr(o, "spec"))
+    known = sorted(n for n, o in OPS.items() if hasattr(o, "nin")
+                   or hasattr(o, "scalar"))
     raise KernelTypeError(f"unknown {what} {name!r}; known: {', '.join(known)}; or "
                           "pass a scalar function")
 

@@ -74,8 +74,11 @@ def take(x: AnyArray, indices: AnyArray, axis: int = 0) -> AnyArray:
         check_operand(given, "take", name)
     axis = normalize_axis(axis, len(x.shape))
     if dtype_of(indices).kind not in "iu":
+        dtype = dtype_of(indices)
+        way_out = ("use numpy.flatnonzero(mask) or where(mask, x, y)"
+                   if dtype.kind == "b" else "convert with astype")
         raise KernelTypeError("take: 'indices' must be an integer array, got dtype "
-                              f"{dtype_of(indices)}; convert with astype")
+                              f"{dtype}; {way_out}")
     shape = tuple(x.shape)
     rows = int(shape[axis])
     check_range(indices, -rows, rows, f"take: 'indices' out of range for axis {axis} "

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 
 from ..arrays import dtype_of
-from ..errors import KernelTypeError, ShapeError
+from ..errors import KernelTypeError, RangeError, ShapeError
 from ..op import AnyArray, Case, op, row, size, stage
 from ..op.base import check_operand
 from ..scalar import language as nb
@@ -108,6 +108,10 @@ def cross_entropy(logits: AnyArray, labels: AnyArray, *,
     if reduction not in ("mean", "sum", "none"):
         raise KernelTypeError("cross_entropy: 'reduction' must be 'mean', 'sum' or "
                               f"'none', got {reduction!r}")
+    if not 0.0 <= label_smoothing <= 1.0:
+        raise RangeError("cross_entropy: 'label_smoothing' must be in [0, 1], got "
+                         f"{label_smoothing!r}; it is the share spread over all "
+                         "classes")
     _check(logits, labels)
     classes = int(logits.shape[-1])
     check_range(labels, 0, classes, "cross_entropy: 'labels' out of range",

@@ -16,6 +16,7 @@ from ..arrays import check_dtype
 from ..autograd import apply
 from ..errors import KernelTypeError, ShapeError
 from ..op import AnyArray, Case, Operand, op
+from ..op.base import check_operand, is_number
 from ..op.elementwise import cast
 from ..specs import View
 from ..specs.base import Shape
@@ -238,6 +239,11 @@ def _arrays(arrays: Iterable[AnyArray], name: str) -> list[AnyArray]:
     found = list(arrays)
     if not found:
         raise ShapeError(f"{name}: 'arrays' is empty; expected at least one array")
+    for k, x in enumerate(found):
+        check_operand(x, name, f"arrays[{k}]")
+        if is_number(x):
+            raise KernelTypeError(f"{name}: 'arrays[{k}]' must be an array, got {x!r}; "
+                                  "make one with nf.full")
     return found
 
 
