@@ -9,9 +9,9 @@ from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 
-from ..arrays import is_array
+from ..arrays import dtype_of, is_array
 from ..autograd import Variable
-from ..errors import KernelTypeError
+from ..errors import KernelTypeError, RangeError
 from ..table import OPS
 
 __all__ = [
@@ -111,6 +111,30 @@ def check_operand(x: Any, op_name: str, name: str) -> None:
         "with numpy.asarray or nf.array")
 
 
+def check_integers(values: Sequence[Any], op_name: str, names: Sequence[str]) -> None:
+    """`RangeError` for a Python integer that the dtype of the arrays does not hold.
+
+    As NumPy, which raises too (NEP 50).  Beside floats an integer becomes one.
+    """
+    strong = [dtype_of(v) for v in values if type(v) not in (bool, int, float, complex)]
+    whole = [d for d in strong if d.kind in "iu"]
+    narrow = len(whole) == len(strong) and bool(whole)
+    dtype = np.result_type(*whole) if narrow else np.dtype(np.int64)
+    info = np.iinfo(dtype)
+    for name, value in zip(names, values, strict=True):
+        if type(value) is int and not info.min <= value <= info.max:
+            raise RangeError(
+                f"{op_name}: '{name}' is the Python integer {_short(value)}, out of "
+                f"range for {dtype} ({info.min} to {info.max}); convert the arrays "
+                "with astype, or pass a float")
+
+
+def _short(value: int) -> str:
+    """Its digits, or how many there are."""
+    bits = value.bit_length()
+    return str(value) if bits < 80 else f"of {bits} bits"
+
+
 class Parameters:
     """The parameters of an op: binds arguments without `inspect` on the way."""
 
@@ -131,6 +155,8 @@ class Parameters:
             self._refuse(args, kwargs)
         for name, value in zip(self.names, values, strict=True):
             check_operand(value, self.name, name)
+        if int in map(type, values):
+            check_integers(values, self.name, self.names)
         return values
 
     def _refuse(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> NoReturn:

@@ -24,8 +24,8 @@ __all__ = ["embedding", "take"]
 
 def gather(table, i, index, after, rows, columns):
     """Point `index` of the result (before, columns, after) reads row ``i``."""
-    row = i + rows if i < 0 else i + 0 * rows
-    row = min(max(row, 0), rows - 1)
+    i = np.int64(i)  # a narrow index would wrap beside the number of rows
+    row = min(max(i + rows if i < 0 else i, 0), rows - 1)
     return load(table, index // (columns * after), row, index % after)
 
 

@@ -33,15 +33,16 @@ def _cross_entropy(x, labels, smoothing, ignored):
 
     @stage("sum")
     def picked(x, labels, index):
-        return x if index == labels else 0.0
+        return x if index == np.int64(labels) else 0.0  # a narrow label would wrap
 
     @stage("sum", post=lambda total, size: total / size)
     def mean(x):
         return x
 
-    if labels == ignored:
+    label = np.int64(labels)
+    if label == ignored:
         return 0.0
-    if labels < 0 or labels >= size:
+    if label < 0 or label >= size:
         return math.nan
     return top + log_total - (1.0 - smoothing) * picked - smoothing * mean
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import math
 import sys
+import threading
 from contextlib import contextmanager
 from typing import ClassVar
 
@@ -84,13 +85,18 @@ def _copy(width):
     return copy
 
 
+_ATOMIC = threading.Lock()  # simulated threads are threads
+
+
 def _add(pointer, index, value):
-    pointer[index] += value
+    with _ATOMIC:
+        pointer[index] += value
 
 
 def _add_half(dtype):
     def add(pointer, index, x):
-        pointer[index] = bits(dtype, value(dtype, pointer[index]) + x)
+        with _ATOMIC:
+            pointer[index] = bits(dtype, value(dtype, pointer[index]) + x)
     return add
 
 

@@ -22,3 +22,20 @@ def test_repeated_rows_add_up_in_float32(dtype, device):
 def test_an_index_out_of_range_is_named():
     with pytest.raises(IndexError, match=r"axis 0 of extent 3.*got 3"):
         nf.ops.take(np.zeros((3, 2)), np.array([0, 3]))
+
+
+def test_narrow_indices_do_not_wrap(device):
+    table = np.arange(1000.0)
+    found = nf.ops.take(nf.array(table, device=device),
+                        nf.array(np.array([5, -1, 100], np.int8), device=device))
+    np.testing.assert_array_equal(nf.to_numpy(found), [5.0, 999.0, 100.0])
+
+
+def test_narrow_labels_do_not_wrap(device):
+    logits = np.random.default_rng(0).normal(size=(4, 1000))
+    labels = np.array([0, 255, 100, 200], np.uint8)
+    found = nf.ops.cross_entropy(nf.array(logits, device=device),
+                                 nf.array(labels, device=device))
+    log_p = logits - np.log(np.exp(logits).sum(1, keepdims=True))
+    expected = -log_p[np.arange(4), labels.astype(int)].mean()
+    np.testing.assert_allclose(float(nf.to_numpy(found)), expected, rtol=1e-12)

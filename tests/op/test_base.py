@@ -1,0 +1,28 @@
+"""Python integers that the arrays' dtype does not hold."""
+
+import numpy as np
+import pytest
+
+import nbfused as nf
+from nbfused.errors import RangeError
+
+
+@pytest.mark.parametrize(("call", "name"), [
+    (lambda u: nf.ops.add(u, 256), "'y' is the Python integer 256"),
+    (lambda u: nf.ops.maximum(u, -1), "'y' is the Python integer -1"),
+    (lambda u: nf.ops.clip(u, -5, 300), "'low' is the Python integer -5"),
+])
+def test_an_integer_out_of_range_is_refused(call, name):
+    with pytest.raises(RangeError, match=f"{name}, out of range for uint8"):
+        call(np.array([1, 2, 3], np.uint8))
+
+
+def test_a_huge_integer_is_not_printed_in_full():
+    with pytest.raises(RangeError, match="integer of 1329 bits, out of range"):
+        nf.ops.add(np.ones(2), 10**400)
+
+
+def test_integers_in_range_pass():
+    np.testing.assert_array_equal(nf.ops.add(np.array([1], np.uint8), 254), [255])
+    np.testing.assert_array_equal(nf.ops.add(np.array([True]), 300), [301])
+    np.testing.assert_array_equal(nf.ops.add(np.ones(1, np.float32), 10**9), [1e9])
