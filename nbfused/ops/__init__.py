@@ -9,6 +9,7 @@ from .math import *
 from .matmul import *
 from .normalization import *
 from .optimizers import *
+from .power import *
 from .random import *
 from .reductions import *
 from .shapes import *

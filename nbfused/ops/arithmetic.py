@@ -9,7 +9,7 @@ from ..scalar import language as nb
 
 __all__ = [
     "absolute", "add", "divide", "floor_divide", "multiply", "negative", "positive",
-    "power", "reciprocal", "remainder", "sign", "square", "subtract",
+    "reciprocal", "remainder", "sign", "square", "subtract",
 ]
 
 NUMBERS = Case(dtypes="iuf")
@@ -63,17 +63,6 @@ def remainder(x, y):
     ``n % 0`` is 0 for integers, NaN for floats.
     """
     return x % y
-
-
-@op(np.power, Case(domains=((0.3, 3.0), (-2.0, 2.0)), dtypes="f"))
-@elementwise
-def power(x, y):
-    """``x ** y``; NaN for a negative base and a fractional exponent.
-
-    Integers give an integer, 0 for a negative exponent (which NumPy refuses).  The
-    derivative by `y` is 0 where ``x <= 0``.
-    """
-    return x ** y
 
 
 @op(np.negative, Case(dtypes="ifc"))

@@ -1,0 +1,72 @@
+"""Powers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ..arrays import dtype_of
+from ..errors import RangeError
+from ..op import AnyArray, Case, elementwise, op
+from ..op.base import Operand, check_operand, is_number
+from .checks import check_range
+
+__all__ = ["power"]
+
+
+@elementwise
+def raise_to(x, y):
+    """``x ** y``, 0 for an integer to a negative power."""
+    return x ** y
+
+
+@op(np.power, Case(domains=((0.3, 3.0), (-2.0, 2.0)), dtypes="f"),
+    Case(domains=((-3.0, 3.0), (0.0, 3.0)), dtypes="iu", smooth=False),
+    scalar=raise_to)
+def power(x: Operand, y: Operand, *, out: AnyArray | None = None,
+          dtype: Any = None) -> AnyArray:
+    """``x ** y``; NaN for a negative base and a fractional exponent.
+
+    The derivative by `y` is 0 where ``x <= 0``.
+
+    Parameters
+    ----------
+    x, y : array or number
+        Base and exponent.
+    out : array, optional
+        Where to store.
+    dtype : dtype, optional
+        Of the result.
+
+    Raises
+    ------
+    RangeError
+        An integer to a negative power, as in NumPy.  Exponents in a GPU array are
+        looked at under ``NBFUSED_DEBUG=1`` only; otherwise such a power is 0 there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> power(np.array([2.0, 3.0]), -1).round(6)
+    array([0.5     , 0.333333])
+    """
+    for value, name in ((x, "x"), (y, "y")):
+        check_operand(value, "power", name)
+    if _is_whole(x) and _is_whole(y):
+        _check_exponent(y)
+    return raise_to(x, y, out=out, dtype=dtype)
+
+
+def _is_whole(x: Any) -> bool:
+    return type(x) is int or (not isinstance(x, (bool, float, complex))
+                              and dtype_of(x).kind in "iu")
+
+
+def _check_exponent(y: Any) -> None:
+    way_out = "convert the base to floating point first"
+    if not is_number(y):
+        check_range(y, 0, 2**63, "power: 'y' is negative and 'x' an integer", way_out)
+    elif y < 0:
+        raise RangeError(f"power: 'y' is negative and 'x' an integer: got {y}, expected "
+                         f"an exponent of at least 0; {way_out}")
