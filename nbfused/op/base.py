@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import index
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
@@ -16,7 +17,7 @@ from ..table import OPS
 
 __all__ = [
     "AnyArray", "Case", "Operand", "Parameters", "check_operand", "is_number",
-    "kind_of", "only", "op",
+    "kind_of", "only", "op", "whole_number",
 ]
 
 T = TypeVar("T", bound=Callable[..., Any])
@@ -127,6 +128,15 @@ def check_integers(values: Sequence[Any], op_name: str, names: Sequence[str]) ->
                 f"{op_name}: '{name}' is the Python integer {_short(value)}, out of "
                 f"range for {dtype} ({info.min} to {info.max}); convert the arrays "
                 "with astype, or pass a float")
+
+
+def whole_number(value: Any, op_name: str, name: str) -> int:
+    """An integer option; `KernelTypeError` for anything that would be cut off."""
+    try:
+        return index(value)
+    except TypeError:
+        raise KernelTypeError(f"{op_name}: '{name}' must be an integer, got "
+                              f"{value!r}; round it first") from None
 
 
 def _short(value: int) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from ..arrays import dtype_of
 from ..errors import KernelTypeError, RangeError, ShapeError
 from ..op import AnyArray, Case, op, row, size, stage
-from ..op.base import check_operand
+from ..op.base import check_operand, whole_number
 from ..scalar import language as nb
 from .arithmetic import divide
 from .checks import check_range
@@ -118,7 +118,8 @@ def cross_entropy(logits: AnyArray, labels: AnyArray, *,
     check_range(labels, 0, classes, "cross_entropy: 'labels' out of range",
                 "to leave rows out, give them one label and name it in ignore_index",
                 ignored=ignore_index)
-    ignored = -1 if ignore_index is None else int(ignore_index)
+    ignored = -1 if ignore_index is None else whole_number(
+        ignore_index, "cross_entropy", "ignore_index")
     loss = _cross_entropy(logits, labels, float(label_smoothing), ignored)
     if reduction == "none":
         return loss

@@ -11,6 +11,7 @@ from ..arrays import is_array
 from ..autograd import Variable, no_grad
 from ..errors import KernelTypeError, RangeError, ShapeError
 from ..op import AnyArray
+from ..op.base import whole_number
 from ..op.elementwise import elementwise
 
 __all__ = ["adam_step", "sgd_step"]
@@ -133,7 +134,7 @@ def adam_step(param: AnyArray, grad: AnyArray, m: AnyArray, v: AnyArray, *,
     >>> p.round(6)
     array([0.9, 1.1])
     """
-    if step < 1:
+    if whole_number(step, "adam_step", "step") < 1:
         raise RangeError(f"adam_step: 'step' counts from 1, got {step!r}; pass the "
                          "number of this step")
     p, g, m, v = _arrays("adam_step", param=param, grad=grad, m=m, v=v)

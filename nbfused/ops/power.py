@@ -68,5 +68,5 @@ def _check_exponent(y: Any) -> None:
     if not is_number(y):
         check_range(y, 0, 2**63, "power: 'y' is negative and 'x' an integer", way_out)
     elif y < 0:
-        raise RangeError(f"power: 'y' is negative and 'x' an integer: got {y}, expected "
-                         f"an exponent of at least 0; {way_out}")
+        raise RangeError(f"power: 'y' is negative and 'x' an integer: got {y}, "
+                         f"expected an exponent of at least 0; {way_out}")

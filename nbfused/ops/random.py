@@ -7,7 +7,7 @@ from functools import lru_cache
 from ..autograd import apply
 from ..errors import RangeError
 from ..op import AnyArray
-from ..op.base import check_operand
+from ..op.base import check_operand, whole_number
 from ..scalar import language as nb
 from ..scalar.parse import parse
 from ..specs import Map
@@ -67,5 +67,5 @@ def dropout(x: AnyArray, p: float, seed: int, *,
         raise RangeError(f"dropout: 'p' must be in [0, 1), got {p!r}; it is the share "
                          "of elements that is dropped")
     outs = None if out is None else (out,)
-    return apply(_drop(), [x, float(p), int(seed)], out=outs,
-                 names=("x", "p", "seed"))[0]
+    seed = whole_number(seed, "dropout", "seed")
+    return apply(_drop(), [x, float(p), seed], out=outs, names=("x", "p", "seed"))[0]
