@@ -17,7 +17,7 @@ from ..table import OPS
 
 __all__ = [
     "AnyArray", "Case", "Operand", "Parameters", "check_operand", "is_number",
-    "kind_of", "only", "op", "whole_number",
+    "kind_of", "only", "op", "real_number", "whole_number",
 ]
 
 T = TypeVar("T", bound=Callable[..., Any])
@@ -137,6 +137,13 @@ def whole_number(value: Any, op_name: str, name: str) -> int:
     except TypeError:
         raise KernelTypeError(f"{op_name}: '{name}' must be an integer, got "
                               f"{value!r}; round it first") from None
+
+
+def real_number(value: Any, op_name: str, name: str) -> float:
+    """An option that is a number; `KernelTypeError` for anything else."""
+    if isinstance(value, (bool, int, float, np.integer, np.floating)):
+        return float(value)
+    raise KernelTypeError(f"{op_name}: '{name}' must be a number, got {value!r}")
 
 
 def _short(value: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..op import AnyArray, Case, op, row, stage
+from ..op.base import real_number
 from ..scalar import language as nb
 
 __all__ = ["add_rms_norm", "layer_norm", "log_softmax", "rms_norm", "softmax"]
@@ -118,7 +119,8 @@ def layer_norm(x: AnyArray, weight: AnyArray | None = None,
     array([[-1.,  1.]])
     """
     weight = 1.0 if weight is None else weight
-    return _layer_norm(x, weight, 0.0 if bias is None else bias, float(eps), out=out)
+    bias = 0.0 if bias is None else bias
+    return _layer_norm(x, weight, bias, real_number(eps, "layer_norm", "eps"), out=out)
 
 
 @row(weight="column")
@@ -165,7 +167,8 @@ def rms_norm(x: AnyArray, weight: AnyArray | None = None, eps: float = 1e-6, *,
     >>> rms_norm(np.array([[1.0, 7.0]]), eps=0.0)
     array([[0.2, 1.4]])
     """
-    return _rms_norm(x, 1.0 if weight is None else weight, float(eps), out=out)
+    weight = 1.0 if weight is None else weight
+    return _rms_norm(x, weight, real_number(eps, "rms_norm", "eps"), out=out)
 
 
 @row(weight="column")
@@ -213,5 +216,6 @@ def add_rms_norm(x: AnyArray, residual: AnyArray, weight: AnyArray | None = None
     >>> h
     array([[1., 7.]])
     """
-    return _add_rms_norm(x, residual, 1.0 if weight is None else weight, float(eps),
+    weight = 1.0 if weight is None else weight
+    return _add_rms_norm(x, residual, weight, real_number(eps, "add_rms_norm", "eps"),
                          out=out)

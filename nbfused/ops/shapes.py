@@ -16,7 +16,7 @@ from ..arrays import check_dtype
 from ..autograd import apply
 from ..errors import KernelTypeError, ShapeError
 from ..op import AnyArray, Case, Operand, op
-from ..op.base import check_operand, is_number
+from ..op.base import check_operand, is_number, whole_number
 from ..op.elementwise import cast
 from ..specs import View
 from ..specs.base import Shape
@@ -38,8 +38,21 @@ def _view(x: AnyArray, kind: str, params: tuple[Any, ...]) -> AnyArray:
     return apply(View(kind, params), [x], names=("x",))[0]
 
 
-def _shape(shape: int | Iterable[int]) -> Shape:
-    return (shape,) if isinstance(shape, int) else tuple(int(n) for n in shape)
+def _shape(shape: int | Iterable[int], name: str) -> Shape:
+    items = (shape,) if isinstance(shape, int) else shape
+    if isinstance(items, Iterable) and not isinstance(items, str):
+        return tuple(whole_number(n, name, "shape") for n in items)
+    raise KernelTypeError(f"{name}: 'shape' must be an integer or a tuple of integers, "
+                          f"got {shape!r}")
+
+
+def _shape_of(x: AnyArray, name: str) -> Shape:
+    """The shape of an argument that must be an array."""
+    check_operand(x, name, "x")
+    if type(x) in (bool, int, float, complex):
+        raise KernelTypeError(f"{name}: 'x' must be an array, got {x!r}; make one with "
+                              "nf.array")
+    return tuple(x.shape)
 
 
 @op(np.reshape, Case(((4, 6),), {"shape": (3, 8)}, dtypes="biuf"),
@@ -71,14 +84,14 @@ def reshape(x: AnyArray, shape: int | Iterable[int]) -> AnyArray:
     array([[0, 1, 2],
            [3, 4, 5]])
     """
-    new = _shape(shape)
+    new, old = _shape(shape, "reshape"), _shape_of(x, "reshape")
     if new.count(-1) > 1:
         raise ShapeError(f"reshape: 'shape' may have one -1, got {new}")
     if -1 in new:
         rest = prod(n for n in new if n != -1)
-        size = prod(x.shape)
+        size = prod(old)
         if not rest or size % rest:
-            raise ShapeError(f"reshape: {tuple(x.shape)} has {size} elements, which do "
+            raise ShapeError(f"reshape: {old} has {size} elements, which do "
                              f"not fit into shape {new}")
         new = tuple(size // rest if n == -1 else n for n in new)
     return _view(x, "reshape", new)
@@ -105,7 +118,7 @@ def transpose(x: AnyArray, axes: Iterable[int] | None = None) -> AnyArray:
     ShapeError
         `axes` is no permutation.
     """
-    ndim = len(x.shape)
+    ndim = len(_shape_of(x, "transpose"))
     axes = range(ndim)[::-1] if axes is None else axes
     return _view(x, "transpose", check_permutation(axes, ndim, "axes"))
 
@@ -131,13 +144,14 @@ def broadcast_to(x: AnyArray, shape: int | Iterable[int]) -> AnyArray:
     ShapeError
         `x` does not broadcast to `shape`.
     """
-    return _view(x, "broadcast", _shape(shape))
+    return _view(x, "broadcast", _shape(shape, "broadcast_to"))
 
 
 @op(np.expand_dims, Case(((4, 5),), {"axis": 1}))
 def expand_dims(x: AnyArray, axis: SupportsIndex) -> AnyArray:
     """`x` with a new axis of extent 1 at `axis` of the result: a view."""
-    return _view(x, "expand", (normalize_axis(axis, len(x.shape) + 1),))
+    return _view(x, "expand", (normalize_axis(
+        axis, len(_shape_of(x, "expand_dims")) + 1),))
 
 
 @op(np.squeeze, Case(((4, 1, 5),), {"axis": 1}))
@@ -149,7 +163,7 @@ def squeeze(x: AnyArray, axis: SupportsIndex | None = None) -> AnyArray:
     ShapeError
         The extent of `axis` is not 1.
     """
-    ndim = len(x.shape)
+    ndim = len(_shape_of(x, "squeeze"))
     axes = [a for a, n in enumerate(x.shape) if n == 1] if axis is None else \
         [normalize_axis(axis, ndim)]
     for a in axes:
@@ -181,10 +195,11 @@ def getitem(x: AnyArray, index: Any) -> AnyArray:
     """
     from .indexing import take
 
+    shape = _shape_of(x, "getitem")
     items = index if isinstance(index, tuple) else (index,)
     if len(items) == 1 and hasattr(items[0], "dtype") and len(items[0].shape):
         return take(x, items[0], axis=0)
-    windows, dropped, added = _basic(items, tuple(x.shape))
+    windows, dropped, added = _basic(items, shape)
     out = _view(x, "slice", windows)
     if dropped:
         out = _view(out, "squeeze", dropped)
@@ -236,6 +251,9 @@ def _window(item: Any, extent: int, axis: int) -> tuple[Window, bool]:
 
 
 def _arrays(arrays: Iterable[AnyArray], name: str) -> list[AnyArray]:
+    if not isinstance(arrays, Iterable):
+        raise KernelTypeError(f"{name}: 'arrays' must be a sequence of arrays, got "
+                              f"{type(arrays).__name__}")
     found = list(arrays)
     if not found:
         raise ShapeError(f"{name}: 'arrays' is empty; expected at least one array")
