@@ -16,6 +16,7 @@ from ..scalar.language import load
 from ..scalar.parse import parse
 from ..specs import Map
 from ..specs.shapes import normalize_axis
+from .arithmetic import positive
 from .checks import check_range
 from .shapes import broadcast_to, reshape
 
@@ -37,7 +38,8 @@ def _gather() -> Map:
 @op(lambda x, indices, axis: np.take(x, indices, axis),
     Case(((5, 7), (3, 2)), {"axis": 0}, ((-3.0, 3.0), (0, 5, int))),
     Case(((5, 7), (4,)), {"axis": 1}, ((-3.0, 3.0), (-7, 7, int)), dtypes="iuf"))
-def take(x: AnyArray, indices: AnyArray, axis: int = 0) -> AnyArray:
+def take(x: AnyArray, indices: AnyArray, axis: int = 0, *,
+         out: AnyArray | None = None) -> AnyArray:
     """Slices of `x` along an axis, as `numpy.take`.
 
     Parameters
@@ -48,6 +50,8 @@ def take(x: AnyArray, indices: AnyArray, axis: int = 0) -> AnyArray:
         Of any shape; negative ones count from the end.
     axis : int
         Along which to take.
+    out : array, optional
+        Where to store.
 
     Returns
     -------
@@ -87,9 +91,10 @@ def take(x: AnyArray, indices: AnyArray, axis: int = 0) -> AnyArray:
     count = prod(indices.shape)
     wide = broadcast_to(reshape(indices, (1, count, 1)), (before, count, after))
     table = reshape(x, (before, rows, after))
-    out = apply(_gather(), [table, wide, after, rows, count],
-                names=("x", "indices", "after", "rows", "columns"))[0]
-    return reshape(out, (*shape[:axis], *indices.shape, *shape[axis + 1:]))
+    flat = apply(_gather(), [table, wide, after, rows, count],
+                 names=("x", "indices", "after", "rows", "columns"))[0]
+    found = reshape(flat, (*shape[:axis], *indices.shape, *shape[axis + 1:]))
+    return found if out is None else positive(found, out=out)
 
 
 @op(lambda table, indices: table[indices],

@@ -25,6 +25,8 @@ from ..specs.shapes import check_permutation, normalize_axis
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
+from .arithmetic import positive
+
 __all__ = [
     "astype", "broadcast_to", "concatenate", "expand_dims", "getitem", "reshape",
     "squeeze", "stack", "transpose",
@@ -272,7 +274,8 @@ def _concatenate_two(a: AnyArray, b: AnyArray, axis: int = 0) -> AnyArray:
 
 
 @op(np.concatenate)
-def concatenate(arrays: Iterable[AnyArray], axis: SupportsIndex = 0) -> AnyArray:
+def concatenate(arrays: Iterable[AnyArray], axis: SupportsIndex = 0, *,
+                out: AnyArray | None = None) -> AnyArray:
     """Arrays one after another along an axis, in one new array.
 
     Parameters
@@ -281,6 +284,8 @@ def concatenate(arrays: Iterable[AnyArray], axis: SupportsIndex = 0) -> AnyArray
         Of shapes that differ along `axis` only; dtypes promote.
     axis : int
         Along which.
+    out : array, optional
+        Where to store.
 
     Returns
     -------
@@ -299,12 +304,14 @@ def concatenate(arrays: Iterable[AnyArray], axis: SupportsIndex = 0) -> AnyArray
     """
     found = _arrays(arrays, "concatenate")
     along = normalize_axis(axis, len(found[0].shape))
-    return apply(View("concatenate", (along,)), found,
-                 names=tuple(f"arrays[{k}]" for k in range(len(found))))[0]
+    joined = apply(View("concatenate", (along,)), found,
+                   names=tuple(f"arrays[{k}]" for k in range(len(found))))[0]
+    return joined if out is None else positive(joined, out=out)
 
 
 @op(np.stack)
-def stack(arrays: Iterable[AnyArray], axis: SupportsIndex = 0) -> AnyArray:
+def stack(arrays: Iterable[AnyArray], axis: SupportsIndex = 0, *,
+          out: AnyArray | None = None) -> AnyArray:
     """Arrays of one shape along a new axis, in one new array.
 
     Parameters
@@ -313,6 +320,8 @@ def stack(arrays: Iterable[AnyArray], axis: SupportsIndex = 0) -> AnyArray:
         Of one shape; dtypes promote.
     axis : int
         The new axis in the result.
+    out : array, optional
+        Where to store.
 
     Returns
     -------
@@ -332,7 +341,7 @@ def stack(arrays: Iterable[AnyArray], axis: SupportsIndex = 0) -> AnyArray:
     """
     found = _arrays(arrays, "stack")
     return concatenate([expand_dims(a, axis) for a in found],
-                       normalize_axis(axis, len(found[0].shape) + 1))
+                       normalize_axis(axis, len(found[0].shape) + 1), out=out)
 
 
 @op(lambda x, dtype: x.astype(dtype), Case(((5, 7),), {"dtype": "float64"}),

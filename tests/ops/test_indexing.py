@@ -39,3 +39,18 @@ def test_narrow_labels_do_not_wrap(device):
     log_p = logits - np.log(np.exp(logits).sum(1, keepdims=True))
     expected = -log_p[np.arange(4), labels.astype(int)].mean()
     np.testing.assert_allclose(float(nf.to_numpy(found)), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("call", [
+    lambda x, **k: nf.ops.take(x, np.array([1, 0, 1]), **k),
+    lambda x, **k: nf.ops.concatenate([x[:2], x[1:]], **k),
+    lambda x, **k: nf.ops.stack([x[0], x[2]], **k),
+])
+def test_results_are_stored_where_asked(call):
+    x = np.arange(12.0).reshape(3, 4)
+    expected = call(x)
+    out = np.zeros((2 * len(expected), 4))[::2]
+    assert call(x, out=out) is out
+    np.testing.assert_array_equal(out, expected)
+    with pytest.raises(ValueError, match="out"):
+        call(x, out=np.zeros((9, 9)))
