@@ -12,11 +12,11 @@ from ..autograd import apply
 from ..errors import KernelTypeError
 from ..op import AnyArray, Case, op
 from ..op.base import check_operand
+from ..op.elementwise import cast
 from ..scalar.language import load
 from ..scalar.parse import parse
 from ..specs import Map
 from ..specs.shapes import normalize_axis
-from .arithmetic import positive
 from .checks import check_range
 from .shapes import broadcast_to, reshape
 
@@ -94,7 +94,7 @@ def take(x: AnyArray, indices: AnyArray, axis: int = 0, *,
     flat = apply(_gather(), [table, wide, after, rows, count],
                  names=("x", "indices", "after", "rows", "columns"))[0]
     found = reshape(flat, (*shape[:axis], *indices.shape, *shape[axis + 1:]))
-    return found if out is None else positive(found, out=out)
+    return found if out is None else cast(dtype_of(found).name)(found, out=out)
 
 
 @op(lambda table, indices: table[indices],

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 
-from ..arrays import check_dtype
+from ..arrays import check_dtype, dtype_of
 from ..autograd import apply
 from ..errors import KernelTypeError, ShapeError
 from ..op import AnyArray, Case, Operand, op
@@ -25,7 +25,6 @@ from ..specs.shapes import check_permutation, normalize_axis
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-from .arithmetic import positive
 
 __all__ = [
     "astype", "broadcast_to", "concatenate", "expand_dims", "getitem", "reshape",
@@ -306,7 +305,7 @@ def concatenate(arrays: Iterable[AnyArray], axis: SupportsIndex = 0, *,
     along = normalize_axis(axis, len(found[0].shape))
     joined = apply(View("concatenate", (along,)), found,
                    names=tuple(f"arrays[{k}]" for k in range(len(found))))[0]
-    return joined if out is None else positive(joined, out=out)
+    return joined if out is None else cast(dtype_of(joined).name)(joined, out=out)
 
 
 @op(np.stack)

@@ -46,10 +46,11 @@ def test_narrow_labels_do_not_wrap(device):
     lambda x, **k: nf.ops.concatenate([x[:2], x[1:]], **k),
     lambda x, **k: nf.ops.stack([x[0], x[2]], **k),
 ])
-def test_results_are_stored_where_asked(call):
-    x = np.arange(12.0).reshape(3, 4)
+@pytest.mark.parametrize("dtype", ["float64", "bool", "int8"])
+def test_results_are_stored_where_asked(call, dtype):
+    x = (np.arange(12.0).reshape(3, 4) % 3).astype(dtype)
     expected = call(x)
-    out = np.zeros((2 * len(expected), 4))[::2]
+    out = np.zeros((2 * len(expected), 4), dtype)[::2]
     assert call(x, out=out) is out
     np.testing.assert_array_equal(out, expected)
     with pytest.raises(ValueError, match="out"):
