@@ -53,7 +53,11 @@ def sum(x):
 @op(np.prod, *_cases("iuf", (0.5, 1.5)))
 @reduction(combine="prod", identity=1)
 def prod(x):
-    """The product; 1 of nothing.  The derivative is right where factors are zero."""
+    """The product; 1 of nothing.
+
+    Derivatives up to the third are right wherever factors are zero; those of order
+    four and more only where fewer than four are.
+    """
     return x
 
 

@@ -94,11 +94,18 @@ def merge(a, ia, b, ib):
         return (a, ia) if ia < ib else (b, ib)
     return (a, ia) if a {op} b else (b, ib)
 """
+#: The product of the other elements.  `first` and `second` sum the zeros and their
+#: squares: always 0, but what is differentiated again sees the other zeros in them
+#: (Newton's identities), so that derivatives up to the third are right at any zeros.
 _PROD = """
-def cotangent(m, value, zeros, nonzero, g, gz, gn):
+def cotangent(m, value, zeros, nonzero, first, second, g, gz, gn, gf, gs):
     if m != 0:
         return (g * value + gn * nonzero) / m
-    return g * nonzero if zeros == 1 else 0.0
+    others = first - m
+    pairs = (others * others - (second - m * m)) * 0.5
+    rest = (1.0 if zeros == 1 else others if zeros == 2
+            else pairs if zeros == 3 else 0.0)
+    return g * nonzero * rest + gf + 2.0 * m * gs
 """
 _LOGSUMEXP = """
 def merge(a, sa, b, sb):
@@ -144,11 +151,13 @@ def _arg(name: str, op: str, bound: str) -> Combine:
 
 def _prod() -> Combine:
     lift = parse_definition(
-        "def lift(m): return m, 1 if m == 0 else 0, m if m != 0 else 1")
+        "def lift(m):\n    zero = m if m == 0 else 0\n"
+        "    return m, 1 if m == 0 else 0, m if m != 0 else 1, zero, zero")
     merge = parse_definition(
-        "def merge(a, za, na, b, zb, nb): return a * b, za + zb, na * nb")
-    finish = parse_definition("def finish(a, z, n): return a")
-    counted = Combine("prod", lift, merge, ("1", "0", "1"), finish,
+        "def merge(a, za, na, fa, sa, b, zb, nb, fb, sb): "
+        "return a * b, za + zb, na * nb, fa + fb, sa + sb")
+    finish = parse_definition("def finish(a, z, n, f, s): return a")
+    counted = Combine("prod", lift, merge, ("1", "0", "1", "0", "0"), finish,
                       parse_definition(_PROD), widen=True)
     plain = parse_definition("def merge(a, b): return a * b")
     return Combine("prod", identity(), plain, ("1",), identity(), saving=counted,
