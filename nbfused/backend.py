@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -12,9 +12,13 @@ if TYPE_CHECKING:
     from .scalar.types import Type
     from .specs import Spec
 
-__all__ = ["PROTOCOL_VERSION", "Backend", "Call", "Launcher", "Signature"]
+__all__ = ["PROTOCOL_VERSION", "Backend", "Call", "Extents", "Launcher", "Native",
+           "NativeBackend", "NativeKernel", "NativeModule", "Signature"]
 
 PROTOCOL_VERSION = 1
+
+#: Of a grid or a block: x, y, z.
+Extents = tuple[int, int, int]
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,3 +110,62 @@ class Backend(Protocol):
 
     def build(self, spec: Spec, signature: Signature) -> Launcher:
         """Compile `spec` for `signature`, or load it from the cache."""
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """Kernels in the language of the device, as users hand them over.
+
+    Attributes
+    ----------
+    code
+        Source text, or what a compiler made of it (PTX, cubin).
+    options
+        Of the compiler.
+    names
+        Expressions such as ``"f<float>"`` that source text has to instantiate.
+    label
+        What the compiler's messages call the text.
+    cooperative
+        Whether blocks may wait for one another.
+    """
+
+    code: str | bytes
+    options: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+    label: str = "kernel.cu"
+    cooperative: bool = False
+
+
+class NativeKernel(Protocol):
+    """A kernel on one device."""
+
+    sizes: tuple[int, ...] | None
+    """Bytes of each parameter; None where the driver cannot say."""
+
+    def launch(self, grid: Extents, block: Extents, values: Sequence[bytes],
+               shared: int, stream: int) -> None:
+        """Start blocks on `stream`; `values` are the parameters' bytes."""
+
+    def attributes(self) -> dict[str, int]:
+        """Registers, memory and limits."""
+
+    def set_attribute(self, name: str, value: int) -> None:
+        """Change one of them."""
+
+
+class NativeModule(Protocol):
+    """Loaded code."""
+
+    def kernel(self, name: str) -> NativeKernel:
+        """The kernel of this name, or of one of the expressions."""
+
+    def variable(self, name: str) -> tuple[int, int]:
+        """Address and bytes of a global variable."""
+
+
+class NativeBackend(Backend, Protocol):
+    """A backend that also takes `Native` code."""
+
+    def native(self, code: Native, device: str) -> NativeModule:
+        """Compile, or find in the cache, and load."""

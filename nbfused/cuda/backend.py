@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..backend import PROTOCOL_VERSION, Launcher, Signature
+from ..backend import PROTOCOL_VERSION, Launcher, Native, NativeModule, Signature
 from ..errors import BackendNotAvailableError
 from ..specs import Contract, Map, Reduce, Row, Spec
 
@@ -105,6 +105,14 @@ class CudaBackend:
 
                 return build_contract(spec, signature)
         raise TypeError(f"{spec!r} is no spec that runs as a kernel")
+
+    def native(self, code: Native, device: str) -> NativeModule:
+        """CUDA C++ through NVRTC, PTX or a cubin, loaded."""
+        from .arrays import ordinal_of
+        from .driver import device as found
+        from .native import load
+
+        return load(code, found(ordinal_of(device)))
 
 
 @lru_cache(maxsize=1)

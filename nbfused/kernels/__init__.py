@@ -1,0 +1,1 @@
+"""Kernels that users write, from the ways of CuPy, Numba and Slang."""
