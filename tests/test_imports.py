@@ -45,7 +45,8 @@ MAY_IMPORT = {
     "cpu": "arrays backend cache config layout scalar specs",
     "cuda": "arrays backend cache config layout scalar specs",
     "rocm": "arrays backend cache config layout scalar specs",
-    "kernels": "arrays autograd backend cache config dispatch op ops registry scalar specs",
+    "kernels": "arrays autograd backend cache config dispatch op ops registry scalar "
+               "specs",
 }
 
 #: What is imported together with each part; everything else when it is needed.
