@@ -40,7 +40,8 @@ class Signature:
         dimension of the last group: ``"1"`` unit, ``"0"`` broadcast, ``"s"`` other.
         Contract: a pair of letters, for the last ``m`` and ``k`` dimension of A, the
         last ``k`` and ``n`` of B, the last ``m`` and ``n`` of extras and outputs.
-        A raw input of a Map: ``"r2"`` for an array of two dimensions.
+        A raw input of a Map: ``"r2"`` for an array of two dimensions.  Arrays of a Raw
+        alike, or ``"c2"`` where the last stride is 1; it has no loops, ``ranks`` is ().
     """
 
     inputs: tuple[Type, ...]
@@ -70,6 +71,10 @@ class Call:
         Handle of the stream to launch on (0 on cpu).
     extents
         The shape of each array that the function indexes itself, in order.
+    grid, block
+        Raw: numbers of blocks, and of threads in a block, along x, y and z.
+    shared
+        Raw: bytes of shared memory that a block gets besides its own arrays.
     """
 
     shape: tuple[int, ...]
@@ -79,6 +84,9 @@ class Call:
     device: int = 0
     stream: int = 0
     extents: tuple[tuple[int, ...], ...] = ()
+    grid: tuple[int, int, int] = (1, 1, 1)
+    block: tuple[int, int, int] = (1, 1, 1)
+    shared: int = 0
 
 
 Launcher = Callable[[Call], None]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import keyword
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -161,7 +161,8 @@ class _Printer:
         """Temporaries that are read once, here, by what does not repeat them."""
         found = names(block.yields)
         for s in block.statements:
-            if not isinstance(s, Let) or not repeats(s.op, self.dtype(s.args[-1])):
+            if not (isinstance(s, Let) and s.args
+                    and repeats(s.op, self.dtype(s.args[-1]))):
                 found |= names(operands(s))
         return {v for v in found if self.reads[v] == 1 and _TEMPORARY.match(v)}
 
@@ -217,11 +218,15 @@ class _Printer:
     # Operations --------------------------------------------------------------------
 
     def let(self, s: Let, inline: set[str]) -> None:
-        if s.op == "atomic_add":
-            return self.atomic_add(s)
-        text = self.load(s) if s.op == "load" else self.operation(s)
+        effect = _EFFECTS.get(s.op)
+        if effect is not None:
+            return effect(self, s)
+        reading = _READS.get(s.op)
+        text = self.operation(s) if reading is None else reading(self, s)
+        if not s.results:
+            return self.line(text)
         (name,) = s.results
-        if name in inline and s.op != "load" and len(text) <= _WIDTH:
+        if name in inline and reading is None and len(text) <= _WIDTH:
             self.text[name] = text
         else:
             self.text[name] = self.assign(name, bare(text))
@@ -256,6 +261,37 @@ class _Printer:
         *indices, value = (self.value(v) for v in s.args[1:])
         function = self.calls.get(("atomic_add", raw.dtype.name), "atomic_add")
         self.line(f"{function}({raw.pointer}, {raw.offset(indices)}, {value})")
+
+    def store(self, s: Let) -> None:
+        raw = self.raw[str(s.args[0])]
+        *indices, value = (self.value(v) for v in s.args[1:])
+        self.line(f"{raw.pointer}[{raw.offset(indices)}] = "
+                  f"{encode(raw.dtype, bare(value))}")
+
+    def atomic(self, s: Let) -> str:
+        """A function of the backend, by the name of what it does and of the dtype."""
+        raw = self.raw[str(s.args[0])]
+        rank, args = len(raw.strides), [self.value(v) for v in s.args[1:]]
+        place = f"{raw.pointer}, {raw.offset(args[:rank])}"
+        suffix = {"float16": "_f16", "bfloat16": "_bf16"}.get(raw.dtype.name, "")
+        return f"fetch_{s.attr}{suffix}({place}, {', '.join(map(bare, args[rank:]))})"
+
+    def barrier(self, s: Let) -> None:
+        self.line("cuda.syncwarp()" if s.attr == "warp" else "cuda.syncthreads()")
+
+    def shuffle(self, s: Let) -> str:
+        value, lane = (self.value(v) for v in s.args)
+        return f"shuffle_{s.attr}({bare(value)}, {bare(lane)})"
+
+
+#: How statements without a result are printed, and what a lane or an array gives.
+_EFFECTS: Mapping[str, Callable[[_Printer, Let], None]] = {
+    "atomic_add": _Printer.atomic_add, "store": _Printer.store,
+    "barrier": _Printer.barrier,
+}
+_READS: Mapping[str, Callable[[_Printer, Let], str]] = {
+    "load": _Printer.load, "atomic": _Printer.atomic, "shuffle": _Printer.shuffle,
+}
 
 
 def _reads(block: Block) -> Counter[str]:

@@ -8,12 +8,13 @@ from .base import Pullback, Ref, Spec, Step
 from .combine import COMBINES, Combine
 from .contract import Contract, TypedContract
 from .map import Map, TypedMap
+from .raw import Raw, TypedRaw
 from .reduce import Reduce, TypedReduce
 from .row import Out, Row, Stage, TypedRow, TypedStage
 from .view import View
 
 __all__ = [
-    "COMBINES", "Combine", "Contract", "Map", "Out", "Pullback", "Reduce", "Ref", "Row",
-    "Spec", "Stage", "Step", "TypedContract", "TypedMap", "TypedReduce", "TypedRow",
-    "TypedStage", "View",
+    "COMBINES", "Combine", "Contract", "Map", "Out", "Pullback", "Raw", "Reduce", "Ref",
+    "Row", "Spec", "Stage", "Step", "TypedContract", "TypedMap", "TypedRaw",
+    "TypedReduce", "TypedRow", "TypedStage", "View",
 ]

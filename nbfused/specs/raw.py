@@ -1,0 +1,239 @@
+"""`Raw`: a kernel of threads that index their arrays themselves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, NoReturn
+
+from ..errors import NotDifferentiableError
+from ..scalar.ir import (
+    Block,
+    For,
+    Function,
+    If,
+    Let,
+    Literal,
+    Statement,
+    Value,
+    While,
+    regions,
+    substitute,
+    walk,
+)
+from ..scalar.types import Typed, specialize
+from .base import Hashed, Shape
+
+if TYPE_CHECKING:
+    import numpy as np
+
+    from ..scalar.types import Type
+
+__all__ = ["ACCESSES", "WRITES", "Extent", "Place", "Raw", "Shared", "TypedRaw",
+           "waits"]
+
+#: Operations whose first operand is an array, and those that change it.
+ACCESSES = frozenset({"load", "store", "atomic_add", "atomic", "extent"})
+WRITES = frozenset({"store", "atomic_add", "atomic"})
+
+
+@dataclass(frozen=True)
+class Raw(Hashed):
+    """``function(arrays and numbers)``, once for each thread of a grid of blocks.
+
+    Attributes
+    ----------
+    function
+        No results; it stores into the arrays.
+    kinds
+        For each parameter ``"array"`` or ``"scalar"``, a number given at call time.
+    """
+
+    function: Function
+    kinds: tuple[str, ...]
+
+    __hash__ = Hashed.__hash__
+
+    @property
+    def name(self) -> str:
+        """For kernels and messages."""
+        return self.function.name
+
+    @property
+    def kernel(self) -> Raw:
+        """The spec itself: nothing in it only moves strides."""
+        return self
+
+    @cached_property
+    def written(self) -> frozenset[str]:
+        """The parameters whose elements the kernel changes."""
+        found = {str(s.args[0]) for s in self._accesses() if s.op in WRITES}
+        return frozenset(found.intersection(self.function.params))
+
+    @cached_property
+    def ranks(self) -> dict[str, set[int]]:
+        """With how many integers each array is indexed."""
+        found: dict[str, set[int]] = {}
+        for s in self._accesses():
+            if s.op != "extent":
+                found.setdefault(str(s.args[0]), set()).add(_rank(s))
+        return found
+
+    def _accesses(self) -> Iterator[Let]:
+        return (s for s in walk(self.function.body)
+                if isinstance(s, Let) and s.op in ACCESSES)
+
+    def out_shapes(self, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
+        """None: a kernel makes no arrays."""
+        return ()
+
+    def result_types(self, types: tuple[Type, ...]) -> tuple[np.dtype, ...]:
+        """None: a kernel makes no arrays."""
+        return ()
+
+    def typed(self, types: tuple[Type, ...],
+              outputs: tuple[np.dtype, ...] = ()) -> TypedRaw:
+        """The function with every value typed, and what it asks of its launch."""
+        return _bound(specialize(self.function, types), self.kinds)
+
+    def vjp(self, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
+            present: tuple[bool, ...]) -> NoReturn:
+        """A kernel has no results that could have cotangents."""
+        raise NotDifferentiableError(
+            f"{self.name} is a kernel without results; differentiate it by its .bwd, "
+            "or make an operation of it with .as_op")
+
+
+def _rank(s: Let) -> int:
+    """How many indices an access has."""
+    values = {"load": 0, "store": 1, "atomic_add": 1}.get(s.op, 1)
+    if s.op == "atomic" and s.attr == "cas":
+        values = 2
+    return len(s.args) - 1 - values
+
+
+@dataclass(frozen=True)
+class Place:
+    """A parameter that says where a thread is: ``"threadIdx.x"``, ``"gridDim.z"``."""
+
+    name: str
+    word: str
+
+
+@dataclass(frozen=True)
+class Extent:
+    """A parameter that is the size of an axis of an array."""
+
+    name: str
+    array: str
+    axis: int
+
+
+@dataclass(frozen=True)
+class Shared:
+    """An array of a block."""
+
+    name: str
+    dtype: np.dtype
+    extents: Shape
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        size = 1
+        for extent in self.extents:
+            size *= extent
+        return size
+
+    @property
+    def strides(self) -> tuple[str, ...]:
+        """In elements, as text."""
+        found = [1]
+        for extent in self.extents[:0:-1]:
+            found.insert(0, found[0] * extent)
+        return tuple(map(str, found))
+
+
+@dataclass(frozen=True)
+class TypedRaw:
+    """A Raw with every value typed: what a backend prints.
+
+    Attributes
+    ----------
+    function
+        Its parameters: the kernel's, then those of `places` and `extents`.
+    kinds
+        Of the kernel's parameters.
+    places, extents, shared
+        What took the place of the operations ``thread``, ``extent`` and ``shared``.
+    """
+
+    function: Typed
+    kinds: tuple[str, ...]
+    places: tuple[Place, ...]
+    extents: tuple[Extent, ...]
+    shared: tuple[Shared, ...]
+
+    @property
+    def synchronizes(self) -> bool:
+        """Whether threads wait for one another."""
+        return any(map(waits, self.function.function.body.statements))
+
+
+def waits(statement: Statement) -> bool:
+    """Whether a barrier or a shuffle is in `statement`."""
+    if isinstance(statement, Let):
+        return statement.op in ("barrier", "shuffle")
+    return any(waits(s) for r in regions(statement) for s in r.statements)
+
+
+def _bound(typed: Typed, kinds: tuple[str, ...]) -> TypedRaw:
+    """Make parameters of what the launch knows."""
+    places: dict[str, Place] = {}
+    extents: dict[tuple[str, int], Extent] = {}
+    shared: list[Shared] = []
+    table: dict[str, str] = {}
+    for s in walk(typed.function.body):
+        match s:
+            case Let((name,), "thread", _, word):
+                assert word is not None
+                table[name] = places.setdefault(word, Place(name, word)).name
+            case Let((name,), "extent", (array,), axis):
+                key = str(array), int(str(axis))
+                table[name] = extents.setdefault(key, Extent(name, *key)).name
+            case Let((name,), "shared", sizes):
+                shared.append(Shared(name, typed.dtypes[name], tuple(
+                    int(v.text) for v in sizes if isinstance(v, Literal))))
+    names = [p.name for p in (*places.values(), *extents.values())]
+    function = replace(typed.function, params=(*typed.function.params, *names),
+                       body=_without(typed.function.body, table))
+    return TypedRaw(replace(typed, function=function), kinds, tuple(places.values()),
+                    tuple(extents.values()), tuple(shared))
+
+
+def _without(block: Block, table: dict[str, str]) -> Block:
+    """The block without the operations whose results `table` renames."""
+
+    def value(v: Value) -> Value:
+        return table.get(v, v) if isinstance(v, str) else v
+
+    return _dropped(substitute(block, value))
+
+
+def _dropped(block: Block) -> Block:
+    return Block(tuple(_inside(s) for s in block.statements if not (
+        isinstance(s, Let) and s.op in ("thread", "extent", "shared"))), block.yields)
+
+
+def _inside(s: Statement) -> Statement:
+    match s:
+        case If():
+            return replace(s, then=_dropped(s.then), orelse=_dropped(s.orelse))
+        case For():
+            return replace(s, body=_dropped(s.body))
+        case While():
+            return replace(s, condition=_dropped(s.condition), body=_dropped(s.body))
+        case Let((), "atomic_add"):
+            return replace(s, op="atomic", attr="add")
+    return s
