@@ -18,7 +18,7 @@ from ..scalar.ir import Block, Function, Let, Literal
 from ..scalar.types import Type, Weak
 from ..specs import Map, Spec
 from .allocation import allocate
-from .launches import LAUNCHES, Launch
+from .launches import LAUNCHES, Launch, bytes_of
 from .outputs import check_output, check_overlap
 from .plans import Plan, Request, arguments, make_plan
 
@@ -249,6 +249,6 @@ def _start(plan: Plan, spec: Spec, arrays: list[Array], results: list[Array],
     trace = LAUNCHES.get()
     if trace is not None:
         trace.append(Launch(type(spec).__name__, spec.name, plan.shape,
-                            place.backend.name))
+                            place.backend.name, bytes_of([*arrays, *results])))
     plan.launcher(Call(plan.shape, tuple(pointers), plan.strides, scalars,
                        plan.ordinal, stream, plan.extents))

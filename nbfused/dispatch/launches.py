@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from math import prod
 
-__all__ = ["LAUNCHES", "Launch", "trace_launches"]
+from ..arrays import Array
+
+__all__ = ["LAUNCHES", "Launch", "bytes_of", "trace_launches"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,19 +20,35 @@ class Launch:
     Attributes
     ----------
     kind : str
-        ``"Map"``, ``"Reduce"``, ``"Row"`` or ``"Contract"``.
+        ``"Map"``, ``"Reduce"``, ``"Row"``, ``"Contract"``; ``"Native"`` for code in
+        the device's own language.
     name : str
-        The spec's.
+        The spec's, or the kernel's.
     shape : tuple of int
-        Extents of the merged loops.
+        Extents of the merged loops; the grid, where the user chose it.
     backend : str
         The backend's name.
+    bytes : int
+        Of the arrays that go in and out, each element counted once; for code that
+        indexes arrays itself an upper bound.
+    grid, block : tuple of int, optional
+        Where the user chose them.
     """
 
     kind: str
     name: str
     shape: tuple[int, ...]
     backend: str
+    bytes: int = 0
+    grid: tuple[int, ...] | None = None
+    block: tuple[int, ...] | None = None
+
+
+def bytes_of(arrays: Iterable[Array]) -> int:
+    """Bytes of their elements, of those that are repeated by a stride of 0 only one."""
+    return sum(a.dtype.itemsize * prod(
+        n for n, step in zip(a.shape, a.strides, strict=True) if step or not n)
+        for a in arrays)
 
 
 LAUNCHES: ContextVar[list[Launch] | None] = ContextVar("nbfused_launches", default=None)
@@ -49,8 +68,8 @@ def trace_launches() -> Iterator[list[Launch]]:
     >>> import nbfused as nf
     >>> with nf.trace_launches() as launches:
     ...     y = nf.ops.swish(nf.zeros(3))
-    >>> [launch.kind for launch in launches]
-    ['Map']
+    >>> [(launch.kind, launch.bytes) for launch in launches]
+    [('Map', 48)]
     """
     launches: list[Launch] = []
     token = LAUNCHES.set(launches)

@@ -39,3 +39,11 @@ def test_trace():
     assert [one.kind for one in inner] == ["Reduce"]
     execute(ADD, (X, X))
     assert len(outer) == 1
+
+
+def test_bytes_count_what_is_repeated_once():
+    with trace_launches() as launches:
+        execute(ADD, (np.broadcast_to(np.zeros(3, "f4"), (2, 3)), np.zeros((2, 3), "f4")))
+    (launch,) = launches
+    assert launch.bytes == 4 * (3 + 6 + 6)
+    assert launch.grid is launch.block is None
