@@ -159,7 +159,7 @@ def _headers() -> tuple[str, ...]:
     try:
         from cuda.pathfinder import find_nvidia_header_directory
 
-        found = [find_nvidia_header_directory("cudart")]
+        found = [find_nvidia_header_directory(part) for part in ("cudart", "cccl")]
     except Exception as error:  # an old package without it: the toolkit may be there
         _log.debug("no headers of packages: %s", error)
     found += [os.path.join(os.environ[name], "include")
