@@ -3,15 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
-from .ir import Block, Function, If, Let, Literal, Statement, Value, literal, rename
+from .ir import (
+    Block,
+    Custom,
+    For,
+    Function,
+    If,
+    Let,
+    Literal,
+    Statement,
+    Value,
+    While,
+    defined,
+    literal,
+    rename,
+    walk,
+)
 
-__all__ = ["ZERO", "Builder", "is_number"]
+__all__ = ["ONE", "ZERO", "Builder", "inline", "is_number"]
 
 #: The adjoint of what has no influence.
 ZERO = literal(0.0)
+ONE = literal(1.0)
 
 
 def is_number(value: Value, number: float) -> bool:
@@ -98,3 +115,37 @@ class Builder:
     def select(self, condition: Value, a: Value, b: Value, stem: str = "t") -> Value:
         """``a if condition else b``, both computed."""
         return a if a == b else self.let("select", condition, a, b, stem=stem)
+
+
+def _never(call: Custom) -> bool:
+    return False
+
+
+def inline(function: Function, keep: Callable[[Custom], bool] = _never) -> Function:
+    """`function` with the bodies of its `Custom` calls in place of those not kept."""
+    while any(isinstance(s, Custom) and not keep(s) for s in walk(function.body)):
+        builder = Builder({*function.params, *defined(function.body)})
+        function = replace(function, body=_inline(builder, function.body, keep))
+    return function
+
+
+def _inline(b: Builder, block: Block, keep: Callable[[Custom], bool]) -> Block:
+    def inside(block: Block) -> Block:
+        return _inline(b, block, keep)
+
+    with b.region() as statements:
+        for s in block.statements:
+            match s:
+                case Custom() if not keep(s):
+                    values = b.call(s.function, *s.args)
+                    b.statements += [Let((r,), "id", (v,), None, s.line)
+                                     for r, v in zip(s.results, values, strict=True)]
+                    continue
+                case If():
+                    s = replace(s, then=inside(s.then), orelse=inside(s.orelse))
+                case For():
+                    s = replace(s, body=inside(s.body))
+                case While():
+                    s = replace(s, condition=inside(s.condition), body=inside(s.body))
+            b.statements.append(s)
+    return Block(tuple(statements), block.yields)

@@ -6,8 +6,10 @@ from dataclasses import replace
 from typing import TypeVar
 
 from .ir import (
+    BUFFER_WRITES,
     EFFECTS,
     Block,
+    Custom,
     For,
     Function,
     If,
@@ -20,7 +22,7 @@ from .ir import (
     walk,
 )
 
-__all__ = ["clean", "has_effects", "live"]
+__all__ = ["clean", "has_effects", "live", "live_reads"]
 
 T = TypeVar("T")
 
@@ -28,7 +30,8 @@ T = TypeVar("T")
 Key = tuple[str, tuple[Value, ...], str | None]
 
 #: Results that may differ between two calls with the same arguments.
-IMPURE = EFFECTS | {"load"}
+IMPURE = EFFECTS | BUFFER_WRITES | {"load", "buffer", "buffer_load", "shared",
+                                    "shuffle"}
 
 
 def clean(function: Function) -> Function:
@@ -38,8 +41,14 @@ def clean(function: Function) -> Function:
 
 
 def has_effects(block: Block) -> bool:
-    """Whether `block` does anything besides yielding values."""
-    return any(isinstance(s, Let) and s.op in EFFECTS for s in walk(block))
+    """Whether `block` does anything besides yielding values and filling buffers."""
+    return any(_has_effect(s) for s in walk(block))
+
+
+def _has_effect(s: Statement) -> bool:
+    if isinstance(s, Custom):
+        return has_effects(s.function.body)
+    return isinstance(s, Let) and s.op in EFFECTS
 
 
 def _merge(block: Block, seen: dict[Key, str], alias: dict[str, Value]) -> Block:
@@ -76,75 +85,108 @@ def _merge(block: Block, seen: dict[Key, str], alias: dict[str, Value]) -> Block
             case While():
                 s = replace(s, inits=values(s.inits), condition=inside(s.condition),
                             body=inside(s.body))
+            case Custom():
+                s = replace(s, args=values(s.args))
         out.append(s)
     return Block(tuple(out), values(block.yields))
 
 
 def live(block: Block) -> Block:
     """`block` without the statements and carried values that nothing reads."""
-    return _live(block, set())[0]
+    return live_reads(block)[0]
 
 
-def _live(block: Block, wanted: set[str]) -> tuple[Block, set[str]]:
-    """The live block and the names it reads; `wanted` are read by whoever holds it."""
-    wanted = wanted | names(block.yields)
-    out: list[Statement] = []
-    for s in reversed(block.statements):
-        kept = _live_statement(s, wanted)
-        if kept is not None:
-            out.append(kept)
-    return Block(tuple(reversed(out)), block.yields), wanted
+def live_reads(block: Block) -> tuple[Block, set[str]]:
+    """The live block, and the names that it reads from outside (and some of its own).
+
+    A buffer that nothing live loads from is dead, and so is what fills it; one of the
+    surrounding block's is not.
+    """
+    own = {s.results[0] for s in walk(block) if isinstance(s, Let) and s.op == "buffer"}
+    pass_ = _Liveness(own)
+    while True:
+        found, reads = pass_.block(block, set())
+        loaded = {str(s.args[0]) for s in walk(found)
+                  if isinstance(s, Let) and s.op == "buffer_load"}
+        if not loaded & pass_.dead:
+            return found, reads
+        pass_.dead -= loaded
 
 
-def _live_statement(s: Statement, wanted: set[str]) -> Statement | None:
-    """What is live of a statement; adds to `wanted` what that reads."""
-    match s:
-        case Let():
-            if not (set(s.results) & wanted or s.op in EFFECTS):
-                return None
-            wanted |= names(s.args)
-            return s
-        case If():
-            return _live_if(s, wanted)
-    return _live_loop(s, wanted)
+class _Liveness:
+    """One walk backwards; what is written to buffers in `dead` is dropped."""
 
+    def __init__(self, dead: set[str]) -> None:
+        self.dead = dead
 
-def _live_if(s: If, wanted: set[str]) -> If | None:
-    keep = [k for k, r in enumerate(s.results) if r in wanted]
-    if not keep and not (has_effects(s.then) or has_effects(s.orelse)):
-        return None
-    branches = []
-    for block in (s.then, s.orelse):
-        pruned, reads = _live(
-            Block(block.statements, tuple(block.yields[k] for k in keep)), set())
-        branches.append(pruned)
-        wanted |= reads
-    wanted |= names((s.condition,))
-    return If(tuple(s.results[k] for k in keep), s.condition, *branches)
+    def block(self, block: Block, wanted: set[str]) -> tuple[Block, set[str]]:
+        """The live block and what it reads; `wanted` are read by who holds it."""
+        wanted = wanted | names(block.yields)
+        out: list[Statement] = []
+        for s in reversed(block.statements):
+            kept = self.statement(s, wanted)
+            if kept is not None:
+                out.append(kept)
+        return Block(tuple(reversed(out)), block.yields), wanted
 
+    def matters(self, s: Statement) -> bool:
+        """Whether `s` has an effect that somebody may see."""
+        if isinstance(s, Let) and s.op in BUFFER_WRITES:
+            return s.args[0] not in self.dead
+        return _has_effect(s)
 
-def _live_loop(s: For | While, wanted: set[str]) -> For | While | None:
-    keep = {k for k, r in enumerate(s.results) if r in wanted}
-    if not keep and not has_effects(s.body):
-        return None
-    while True:  # a carried value is live if a live one is computed from it
-        body, reads = _live(Block(s.body.statements, tuple(
-            s.body.yields[k] for k in sorted(keep))), set())
+    def has_effects(self, block: Block) -> bool:
+        """Whether anything in `block` matters."""
+        return any(self.matters(s) for s in walk(block))
+
+    def statement(self, s: Statement, wanted: set[str]) -> Statement | None:
+        """What is live of a statement; adds to `wanted` what that reads."""
+        match s:
+            case Let() | Custom():
+                if not (set(s.results) & wanted or self.matters(s)):
+                    return None
+                wanted |= names(s.args)
+                return s
+            case If():
+                return self.branch(s, wanted)
+        return self.loop(s, wanted)
+
+    def branch(self, s: If, wanted: set[str]) -> If | None:
+        """The results that are read, and what the branches need for them."""
+        keep = [k for k, r in enumerate(s.results) if r in wanted]
+        if not keep and not (self.has_effects(s.then) or self.has_effects(s.orelse)):
+            return None
+        branches = []
+        for block in (s.then, s.orelse):
+            pruned, reads = self.block(
+                Block(block.statements, tuple(block.yields[k] for k in keep)), set())
+            branches.append(pruned)
+            wanted |= reads
+        wanted |= names((s.condition,))
+        return If(tuple(s.results[k] for k in keep), s.condition, *branches)
+
+    def loop(self, s: For | While, wanted: set[str]) -> For | While | None:
+        """A carried value is live if a live one is computed from it."""
+        keep = {k for k, r in enumerate(s.results) if r in wanted}
+        if not keep and not self.has_effects(s.body):
+            return None
+        while True:
+            body, reads = self.block(Block(s.body.statements, tuple(
+                s.body.yields[k] for k in sorted(keep))), set())
+            if isinstance(s, While):
+                condition, more = self.block(s.condition, set())
+                reads |= more
+            grown = keep | {k for k, p in enumerate(s.params) if p in reads}
+            if grown == keep:
+                break
+            keep = grown
+
+        def pick(xs: tuple[T, ...]) -> tuple[T, ...]:
+            return tuple(xs[k] for k in sorted(keep))
+
+        s = replace(s, results=pick(s.results), params=pick(s.params),
+                    inits=pick(s.inits), body=body)
         if isinstance(s, While):
-            condition, more = _live(s.condition, set())
-            reads |= more
-        grown = keep | {k for k, p in enumerate(s.params) if p in reads}
-        if grown == keep:
-            break
-        keep = grown
-
-    def pick(xs: tuple[T, ...]) -> tuple[T, ...]:
-        return tuple(xs[k] for k in sorted(keep))
-
-    results, params, inits = pick(s.results), pick(s.params), pick(s.inits)
-    if isinstance(s, While):
-        s = While(results, params, inits, condition, body)
-    else:
-        s = For(results, s.index, s.count, params, inits, body)
-    wanted |= reads | names(operands(s))
-    return s
+            s = replace(s, condition=condition)
+        wanted |= reads | names(operands(s))
+        return s

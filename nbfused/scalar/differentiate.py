@@ -11,11 +11,12 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ..errors import NotDifferentiableError
-from .build import ZERO, Builder, is_number
-from .clean import clean
+from .build import ZERO, Builder, inline, is_number
+from .clean import clean, has_effects
 from .ir import (
     EFFECTS,
     Block,
+    Custom,
     For,
     Function,
     If,
@@ -25,8 +26,10 @@ from .ir import (
     Value,
     While,
     defined,
+    names,
     rename,
 )
+from .rules import has_rule, jvp_rule, numbers, vjp_rule
 from .vocabulary import OPS
 
 __all__ = ["jvp", "vjp"]
@@ -50,7 +53,7 @@ def partial(op: str, operand: int) -> Function | None:
 
 def _partials(s: Let) -> list[tuple[str, Function]]:
     """The operands of `s` that have influence, with their partials."""
-    if s.op not in OPS:
+    if s.op not in OPS or s.op == "id":
         return []
     found = ((a, partial(s.op, k)) for k, a in enumerate(s.args))
     return [(a, p) for a, p in found if p is not None and isinstance(a, str)]
@@ -91,6 +94,8 @@ class _Reverse(Builder):
                     self.reverse_let(s, adjoint)
                 case If():
                     self.reverse_if(s, adjoint)
+                case Custom():
+                    self.reverse_custom(s, adjoint)
                 case _ if set(s.results) & set(adjoint):
                     raise NotDifferentiableError(
                         "reverse mode through a loop is not available yet; got a "
@@ -124,6 +129,14 @@ class _Reverse(Builder):
             self.accumulate(adjoint, a, self.select(condition, g, ZERO))
         if isinstance(b, str) and b in self.active:
             self.accumulate(adjoint, b, self.select(condition, ZERO, g))
+
+    def reverse_custom(self, s: Custom, adjoint: dict[str, Value]) -> None:
+        seeds = [adjoint.pop(r, ZERO) for r in s.results]
+        if s.results and all(is_number(g, 0) for g in seeds):
+            return
+        found = self.call(vjp_rule(s), *s.args, *seeds)
+        for a, g in zip(numbers(s), found, strict=True):
+            self.accumulate(adjoint, a, g)
 
     def reverse_if(self, s: If, adjoint: dict[str, Value]) -> None:
         seeds = [adjoint.pop(r, None) for r in s.results]
@@ -186,6 +199,10 @@ def _active(block: Block, active: set[str]) -> set[str]:
                                   strict=True):
                     if any(isinstance(y, str) and y in active for y in ys):
                         active.add(r)
+            case Custom():
+                ruled = s.vjp is not None and has_effects(s.vjp.body)
+                if ruled or active.intersection(names(s.args)):
+                    active |= set(s.results)
             case For() | While():
                 _active_loop(s, active)
     return active
@@ -229,6 +246,7 @@ def vjp(function: Function, wrt: tuple[bool, ...], present: tuple[bool, ...],
         in `wrt`.  Results: a cotangent for each other parameter in `wrt`; the
         literal zero where there is no influence.
     """
+    function = inline(function, has_rule)
     wanted = [p for p, w in zip(function.params, wrt, strict=True) if w]
     taken = defined(function.body) | set(function.params)
     bars = {p: f"{p}_bar" for p in wanted if p in raw}
@@ -274,6 +292,7 @@ def jvp(function: Function, wrt: tuple[bool, ...]) -> Function:
         Parameters: the primal's, then a tangent for each in `wrt`.  Results: the
         primal's, then their tangents.
     """
+    function = inline(function, has_rule)
     b = Builder(defined(function.body) | set(function.params))
     tangent: dict[str, Value] = {}
     for p, w in zip(function.params, wrt, strict=True):
@@ -302,6 +321,11 @@ def _forward(b: Builder, statements: tuple[Statement, ...],
                     _forward_let(b, s, tangent)
             case If():
                 _forward_if(b, s, tangent)
+            case Custom():
+                b.statements.append(s)
+                tangents = [_dot(tangent, a) for a in numbers(s)]
+                dots = b.call(jvp_rule(s), *s.args, *tangents)
+                tangent.update(zip(s.results, dots, strict=True))
             case For() | While():
                 _forward_loop(b, s, tangent)
 

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from .ir import Block, For, Function, If, Let, Literal, Value, While, walk
+from .build import inline
+from .ir import Block, For, Function, If, Let, Literal, Value, While, raw_params
 from .literals import number
 from .numeric import NUMPY
 from .promotion import compute_dtype, dtype_named
@@ -34,7 +35,7 @@ def evaluate(function: Function | Typed, *args: Any) -> tuple[np.ndarray, ...]:
         ``atomic_add`` adds to is changed in place.
     """
     typed = function if isinstance(function, Typed) else None
-    source = function if isinstance(function, Function) else function.function
+    source = inline(function) if isinstance(function, Function) else function.function
     evaluation = (_TypedEvaluation(typed) if typed else _Evaluation())
     for name, arg in zip(source.params, args, strict=True):
         evaluation.parameter(name, np.asarray(arg))
@@ -171,8 +172,7 @@ class _TypedEvaluation(_Evaluation):
     def __init__(self, typed: Typed) -> None:
         super().__init__()
         self.dtypes = typed.dtypes
-        self.raw = {str(s.args[0]) for s in walk(typed.function.body)
-                    if isinstance(s, Let) and s.op in ("load", "atomic_add")}
+        self.raw = raw_params(typed.function)
 
     def parameter(self, name: str, arg: np.ndarray) -> None:
         self.values[name] = arg if name in self.raw else arg.astype(self.dtypes[name])

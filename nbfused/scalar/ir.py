@@ -1,8 +1,9 @@
 """The intermediate representation of a scalar function: structured SSA.
 
 A `Function` is a tree of blocks.  Every name is assigned once; control flow is
-`If`, `For` and `While`, whose blocks *yield* the values that leave them.  Nothing
-here knows a dtype: a function is polymorphic until `types.specialize` binds it.
+`If`, `For` and `While`, whose blocks *yield* the values that leave them; `Custom` is a
+call with a derivative of its own.  Nothing here knows a dtype: a function is
+polymorphic until `types.specialize` binds it.
 All records are frozen and hashable, so that a spec that holds one can key a cache.
 """
 
@@ -12,13 +13,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 __all__ = [
-    "EFFECTS", "Block", "For", "Function", "If", "Let", "Literal", "Statement",
-    "Value", "While", "defined", "drop_params", "literal", "names", "operands",
-    "read", "regions", "rename", "substitute", "used_params", "walk",
+    "ACCESSES", "BUFFER_WRITES", "EFFECTS", "Block", "Custom", "For", "Function", "If",
+    "Let", "Literal", "Statement", "Value", "While", "array_args", "defined",
+    "drop_params", "literal", "names", "operands", "raw_params", "read", "regions",
+    "rename", "substitute", "used_params", "walk",
 ]
 
 #: Operations that must run although nobody reads a result of theirs.
-EFFECTS = frozenset({"atomic_add", "store"})
+EFFECTS = frozenset({"atomic", "atomic_add", "barrier", "store"})
+#: Operations whose first operand is a raw array.
+ACCESSES = frozenset({"atomic", "atomic_add", "extent", "load", "store"})
+#: Effects on thread-local memory: they matter if somebody loads from that.
+BUFFER_WRITES = frozenset({"buffer_add", "buffer_store"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,20 +97,43 @@ class For:
     params: tuple[str, ...]
     inits: tuple[Value, ...]
     body: Block
+    max_iters: int = 0
 
 
 @dataclass(frozen=True, slots=True)
 class While:
-    """Iterates while `condition`, a block over `params` with one yield, is true."""
+    """Iterates while `condition`, a block over `params` with one yield, is true.
+
+    `max_iters`, here and in `For`, is how often the user expects it to iterate: the
+    size of what a derivative records, and nothing that a result depends on.
+    """
 
     results: tuple[str, ...]
     params: tuple[str, ...]
     inits: tuple[Value, ...]
     condition: Block
     body: Block
+    max_iters: int = 0
 
 
-Statement = Let | If | For | While
+@dataclass(frozen=True, slots=True)
+class Custom:
+    """``results = function(*args)``, differentiated by rules of its own.
+
+    ``vjp(*args, *cotangents)``, a cotangent for each result, gives the cotangents of
+    the arguments that are no raw arrays.  ``jvp(*args, *tangents)``, a tangent for each
+    such argument, gives those of the results.  One of the two may be missing.
+    """
+
+    results: tuple[str, ...]
+    function: Function
+    args: tuple[Value, ...]
+    vjp: Function | None = None
+    jvp: Function | None = None
+    line: int = field(default=0, compare=False)
+
+
+Statement = Let | If | For | While | Custom
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +171,7 @@ def regions(statement: Statement) -> tuple[Block, ...]:
 def operands(statement: Statement) -> tuple[Value, ...]:
     """The values that `statement` itself reads, its regions left out."""
     match statement:
-        case Let():
+        case Let() | Custom():
             return statement.args
         case If():
             return (statement.condition,)
@@ -188,6 +217,26 @@ def read(block: Block) -> set[str]:
     return found
 
 
+def raw_params(function: Function) -> set[str]:
+    """The parameters that are arrays, which the function indexes itself."""
+    found: set[str] = set()
+    for s in walk(function.body):
+        if isinstance(s, Let) and s.op in ACCESSES:
+            found.add(str(s.args[0]))
+        elif isinstance(s, Custom):
+            arrays = array_args(s)
+            found |= names(a for a, raw in zip(s.args, arrays, strict=True) if raw)
+    return found.intersection(function.params)
+
+
+def array_args(s: Custom) -> tuple[bool, ...]:
+    """For each argument, whether the function or one of its rules takes an array."""
+    given = [f for f in (s.function, s.vjp, s.jvp) if f is not None]
+    arrays = [raw_params(f) for f in given]
+    return tuple(any(f.params[k] in raw for f, raw in zip(given, arrays, strict=True))
+                 for k in range(len(s.args)))
+
+
 def used_params(function: Function) -> tuple[bool, ...]:
     """For each parameter, whether the body reads it."""
     used = read(function.body)
@@ -212,17 +261,18 @@ def substitute(block: Block, value: Callable[[Value], Value],
 
     def visit(s: Statement) -> Statement:
         match s:
-            case Let():
+            case Let() | Custom():
                 return replace(s, results=bound(s.results), args=values(s.args))
             case If():
                 return If(bound(s.results), value(s.condition), inside(s.then),
                           inside(s.orelse))
             case For():
                 return For(bound(s.results), name(s.index), value(s.count),
-                           bound(s.params), values(s.inits), inside(s.body))
+                           bound(s.params), values(s.inits), inside(s.body),
+                           s.max_iters)
             case While():
                 return While(bound(s.results), bound(s.params), values(s.inits),
-                             inside(s.condition), inside(s.body))
+                             inside(s.condition), inside(s.body), s.max_iters)
         raise TypeError(s)
 
     def inside(b: Block) -> Block:

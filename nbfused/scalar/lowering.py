@@ -8,7 +8,18 @@ from functools import cache
 
 import numpy as np
 
-from .ir import Block, For, Function, If, Let, Literal, Statement, While, rename
+from .ir import (
+    ACCESSES,
+    Block,
+    For,
+    Function,
+    If,
+    Let,
+    Literal,
+    Statement,
+    While,
+    rename,
+)
 from .literals import number
 from .operations import COMPARISONS, Operations
 from .promotion import BOOL, Weak, promote
@@ -121,7 +132,7 @@ class Lowering(Operations):
 
     def let(self, s: Let) -> None:
         """Lower one operation."""
-        if s.op in ("load", "atomic_add"):
+        if s.op in ACCESSES:
             return self.access(s)
         args = [self.operand(v) for v in s.args]
         special = getattr(self, f"lower_{s.op}", None)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from .accesses import Accesses
 from .emit import fold
 from .ir import Let, Literal, Value, literal
 from .literals import convert, is_weak, literal_type, number
@@ -20,7 +21,7 @@ from .promotion import (
     promote,
     resolve,
 )
-from .values import INT64, UINT8, UINT64, Operand, Values
+from .values import INT64, UINT8, UINT64, Operand
 from .vocabulary import OPS
 
 __all__ = ["COMPARISONS", "Operations"]
@@ -40,21 +41,8 @@ _REAL = frozenset({
 _PREDICATES = {"isnan": False, "isinf": False, "isfinite": True}
 
 
-class Operations(Values):
+class Operations(Accesses):
     """Each method lowers one kind of operation."""
-
-    def access(self, s: Let) -> None:
-        """A load or an atomic addition at integer indices."""
-        raw = str(s.args[0])
-        dtype = self.types[raw]
-        rank = len(s.args) - (1 if s.op == "load" else 2)
-        indices = [self.coerce(self.integer(v), INT64) for v in s.args[1:1 + rank]]
-        if s.op == "load":
-            self.emit("load", (raw, *indices), dtype, name=s.results[0])
-            return
-        value = self.coerce(self.operand(s.args[-1]), dtype)
-        self.builder.statements.append(Let((), s.op, (raw, *indices, value), s.attr,
-                                           self.line))
 
     def resolved(self, op: str,
                  args: Sequence[Operand]) -> tuple[tuple[Type, ...], Type]:

@@ -7,6 +7,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from .build import inline
 from .clean import clean
 from .ir import Function, defined
 from .lowering import Lowering
@@ -61,8 +62,12 @@ def specialize(function: Function, params: tuple[Type, ...]) -> Typed:
         An operation does not take operands of these types, or an integer literal
         does not fit the dtype it meets.
     """
+    function = inline(function)
     lowering = Lowering(function, params)
     results = lowering.run()
+    while not lowering.settled():
+        lowering = Lowering(function, params, lowering.found())
+        results = lowering.run()
     lowered = clean(lowering.function())
     kept = {*lowered.params, *defined(lowered.body)}
     dtypes = {n: d for n, d in lowering.dtypes.items() if n in kept}

@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import KernelTypeError
 from .build import Builder
-from .ir import Function, Let, Literal, Statement, Value, defined, walk
+from .ir import Function, Let, Literal, Statement, Value, defined, raw_params
 from .literals import convert, literal_type
 from .promotion import (
     BOOL,
@@ -30,12 +30,6 @@ INT64, UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 UINT8 = np.dtype(np.uint8)
 
 
-def _raw_params(function: Function) -> set[str]:
-    """The parameters that are arrays, which the function indexes itself."""
-    return {str(s.args[0]) for s in walk(function.body)
-            if isinstance(s, Let) and s.op in ("load", "atomic_add")}
-
-
 class Values:
     """The typed names of `function` with parameters of types `params`."""
 
@@ -52,7 +46,7 @@ class Values:
         self.weak = _weak_dtypes(params)
         self.default = dict(self.weak)
         self.default["float"] = common_float(params) or self.weak["float"]
-        raw = _raw_params(function)
+        raw = raw_params(function)
         for name, t in zip(function.params, params, strict=True):
             if not isinstance(t, Weak) and dtype_named(t.name) != t:
                 raise KernelTypeError(f"{function.name}: {name} has dtype {t}, "

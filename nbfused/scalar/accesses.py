@@ -1,0 +1,104 @@
+"""Typing of accesses: raw arrays, shared arrays, buffers, where a thread is."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+
+from .ir import Function, Let, Value
+from .promotion import DTYPES, Type, Weak, promote
+from .values import INT64, Values
+
+__all__ = ["Accesses"]
+
+#: How many operands of an access come after its indices.
+_VALUES = {"load": 0, "extent": 0, "store": 1, "atomic_add": 1, "atomic": 1}
+#: Indices and extents are Python integers, beside which a float32 stays one.
+_INTEGER = Weak("int")
+
+
+class Accesses(Values):
+    """Each method lowers one kind of access.
+
+    `buffers` are the types that an earlier walk found for the buffers: of everything
+    that is stored in each.  `stored` are those of this walk.
+    """
+
+    def __init__(self, function: Function, params: tuple[Type, ...],
+                 buffers: Mapping[str, Type] = MappingProxyType({})) -> None:
+        super().__init__(function, params)
+        self.buffers = buffers
+        self.stored: dict[str, Type] = {}
+
+    def access(self, s: Let) -> None:
+        """A raw array at integer indices; an atomic operation gives the old value."""
+        raw = str(s.args[0])
+        dtype = self.types[raw]
+        values = 2 if s.attr == "cas" else _VALUES[s.op]
+        end = len(s.args) - values
+        args = [self.coerce(self.integer(v), INT64) for v in s.args[1:end]]
+        args += [self.coerce(self.operand(v), dtype) for v in s.args[end:]]
+        self.append(s, (raw, *args), _INTEGER if s.op == "extent" else dtype)
+
+    def append(self, s: Let, args: tuple[Value, ...], t: Type) -> None:
+        """`s` with typed operands; `t` is the type of its result if it has one."""
+        if s.results:
+            self.emit(s.op, args, t, name=s.results[0], attr=s.attr)
+        else:
+            self.builder.statements.append(Let((), s.op, args, s.attr, self.line))
+
+    def lower_barrier(self, s: Let, args: object) -> None:
+        """As it is."""
+        self.append(s, (), _INTEGER)
+
+    def lower_thread(self, s: Let, args: object) -> None:
+        """An integer."""
+        self.append(s, (), _INTEGER)
+
+    def lower_shared(self, s: Let, args: object) -> None:
+        """An array, typed as it is stored."""
+        name, dtype = s.results[0], DTYPES[str(s.attr)]
+        self.append(s, s.args, dtype)
+        self.dtypes[name] = dtype
+
+    def lower_shuffle(self, s: Let, args: object) -> None:
+        """The value of another thread, in its computing dtype."""
+        value, t = self.operand(s.args[0])
+        lane = self.coerce(self.integer(s.args[1]), INT64)
+        self.append(s, (self.coerce((value, t), t), lane), t)
+
+    # Buffers -----------------------------------------------------------------------
+
+    def lower_buffer(self, s: Let, args: object) -> None:
+        """Its dtype is known when everything that is stored in it is."""
+        name = s.results[0]
+        self.append(s, s.args, self.buffer_type(name))
+
+    def buffer_type(self, name: str) -> Type:
+        """What an earlier walk, or this one up to here, found in a buffer."""
+        found = [t for t in (self.buffers.get(name), self.stored.get(name)) if t]
+        return promote(*found) if found else Weak("bool")
+
+    def lower_buffer_load(self, s: Let, args: object) -> None:
+        """An element as it was stored."""
+        name, index = str(s.args[0]), self.coerce(self.integer(s.args[1]), INT64)
+        self.append(s, (name, index), self.buffer_type(name))
+
+    def lower_buffer_store(self, s: Let, args: object) -> None:
+        """Widens the buffer to hold the value."""
+        name, index = str(s.args[0]), self.coerce(self.integer(s.args[1]), INT64)
+        value, t = self.operand(s.args[2])
+        self.stored[name] = promote(t, self.stored.get(name, t))
+        held = self.buffer_type(name)
+        self.append(s, (name, index, self.coerce((value, t), held)), held)
+
+    lower_buffer_add = lower_buffer_store
+
+    def found(self) -> dict[str, Type]:
+        """The types of the buffers after this walk."""
+        return {n: promote(t, self.buffers.get(n, t)) for n, t in self.stored.items()}
+
+    def settled(self) -> bool:
+        """Whether the buffers' types at the start of the walk are those at its end."""
+        return self.found() == {n: self.buffers.get(n) for n in self.stored}
+
