@@ -6,8 +6,8 @@ Every message names the argument, what was got, what was expected and the way ou
 from __future__ import annotations
 
 __all__ = [
-    "AllocationError", "BackendNotAvailableError", "CompileError", "DeviceError",
-    "GradientRaceError", "InplaceModificationError", "KernelTypeError",
+    "AllocationError", "BackendNotAvailableError", "BarrierError", "CompileError",
+    "DeviceError", "GradientRaceError", "InplaceModificationError", "KernelTypeError",
     "NbFusedError", "NbFusedPerformanceWarning", "NbFusedWarning",
     "NotDifferentiableError", "OverlapError", "RangeError", "ReadOnlyError",
     "ScalarSyntaxError", "ShapeError", "TapeError",
@@ -85,6 +85,10 @@ class TapeError(NbFusedError, RuntimeError):
 
 class GradientRaceError(NbFusedError, RuntimeError):
     """Two threads stored to one element that was declared to be stored once."""
+
+
+class BarrierError(NbFusedError, RuntimeError):
+    """Some threads of a block waited at a barrier that others never reached."""
 
 
 class NbFusedWarning(UserWarning):

@@ -7,7 +7,7 @@ from importlib.util import find_spec
 import numpy as np
 
 from ..backend import PROTOCOL_VERSION, Launcher, Signature
-from ..specs import Contract, Map, Reduce, Row, Spec
+from ..specs import Contract, Map, Raw, Reduce, Row, Spec
 
 __all__ = ["CpuBackend"]
 
@@ -77,4 +77,8 @@ class CpuBackend:
                 from .contract import build_contract
 
                 return build_contract(typed, signature)
+            case Raw():
+                from .raw import build_raw
+
+                return build_raw(typed, signature)
         raise TypeError(f"{spec!r} is no spec that runs as a kernel")

@@ -28,7 +28,8 @@ if hasattr(os, "register_at_fork"):  # another thread may be compiling during a 
                         after_in_child=_lock.release)
 
 #: Files whose functions generated text calls: a change makes old kernels stale.
-_LINKED = ("intrinsics.py", "halves.py", "number.py", "math.py", "compile.py")
+_LINKED = ("intrinsics.py", "halves.py", "number.py", "math.py", "raw_atomics.py",
+           "compile.py")
 
 
 @cache
@@ -77,8 +78,9 @@ def _namespace() -> dict[str, Any]:
     from .halves import HALVES
     from .intrinsics import INTRINSICS
     from .math import MATH
+    from .raw_atomics import ATOMICS
 
-    return {**NAMES, **INTRINSICS, **HALVES, **MATH, **_additions(HALVES),
+    return {**NAMES, **INTRINSICS, **HALVES, **MATH, **_additions(HALVES), **ATOMICS,
             "inlined": njit}
 
 

@@ -1,0 +1,206 @@
+"""`Raw`: blocks on the threads of the pool, the threads of a block in a loop."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from ..backend import Call, Launcher, Signature
+from ..errors import BarrierError, RangeError
+from ..scalar.print_numba import Raw, cast, statements
+from ..specs.raw import Shared, TypedRaw
+from .calls import CALLS
+from .compile import build
+from .operands import INT64, Frame, Operand, Scalar
+from .pool import POOL
+from .raw_phases import Phases
+from .text import indented, inlined, loop, short
+
+__all__ = ["build_raw"]
+
+#: The text of each word that says where a thread is.
+WORDS = {
+    **{f"threadIdx.{a}": f"t{a}" for a in "xyz"},
+    **{f"blockIdx.{a}": f"i{a}" for a in "xyz"},
+    **{f"blockDim.{a}": f"d{a}" for a in "xyz"},
+    **{f"gridDim.{a}": f"g{a}" for a in "xyz"},
+    "laneid": "lane_of", "warpsize": "32",
+}
+#: Those that differ between the threads of a block.
+_VARYING = ("threadIdx.x", "threadIdx.y", "threadIdx.z", "laneid")
+#: CUDA's limits, so that a launch which runs here runs there.
+MOST_THREADS, MOST_BLOCK = 1024, (1024, 1024, 64)
+MOST_GRID = (2**31 - 1, 2**16 - 1, 2**16 - 1)
+#: Threads of a launch that is not worth waking another one for.
+_SERIAL = 1 << 11
+_SHARES = 4
+_LINE = 64
+
+
+class _Text:
+    """The text of a kernel and the layout of its arguments."""
+
+    def __init__(self, typed: TypedRaw, signature: Signature) -> None:
+        self.typed = typed
+        self.operands: list[Operand] = []
+        self.scalars: list[Scalar] = []
+        self.arrays: dict[str, Raw] = {}
+        self.values: dict[str, str] = {}
+        self.needs: dict[str, tuple[str, ...]] = {}
+        self._parameters(signature)
+        self._launch_values()
+        self._shared()
+        extents = [f"e{k}" for k in range(len(typed.extents))]
+        self.frame = Frame(self.operands, 0, self.scalars, [
+            "gx", "gy", "gz", "dx", "dy", "dz", *extents, "scratch", "step", "room",
+            "status_at"])
+        self.slots: dict[str, np.dtype] = {}
+
+    def _parameters(self, signature: Signature) -> None:
+        codes = iter(signature.inner)
+        function = self.typed.function
+        for p, kind, t in zip(function.function.params, self.typed.kinds,
+                              signature.inputs, strict=False):
+            if kind == "scalar":
+                scalar = Scalar(f"c{len(self.scalars)}", function.dtypes[p])
+                self.scalars.append(scalar)
+                self.values[p] = scalar.value(function.dtypes[p])
+                self.needs[p] = (scalar.name,)
+                continue
+            code = next(codes)
+            assert isinstance(t, np.dtype)
+            operand = Operand(f"x{len(self.operands)}", t, "r", int(code[1:]))
+            self.operands.append(operand)
+            strides = operand.strides
+            if code[0] == "c":
+                strides = (*strides[:-1], "1")
+            self.arrays[p] = Raw(operand.name, strides, t)
+            self.needs[p] = (operand.name, *(s for s in strides if s != "1"))
+
+    def _launch_values(self) -> None:
+        dtypes = self.typed.function.dtypes
+        for place in self.typed.places:
+            word = WORDS[place.word]
+            self.values[place.name] = cast(INT64, dtypes[place.name], word)
+            self.needs[place.name] = () if word == "32" else (word,)
+        for k, extent in enumerate(self.typed.extents):
+            self.values[extent.name] = cast(INT64, dtypes[extent.name], f"e{k}")
+            self.needs[extent.name] = (f"e{k}",)
+
+    def _shared(self) -> None:
+        for k, shared in enumerate(self.typed.shared):
+            self.arrays[shared.name] = Raw(f"m{k}", shared.strides, shared.dtype)
+            self.needs[shared.name] = (f"m{k}",)
+
+    def lines(self) -> list[str]:
+        """The whole text."""
+        if self.typed.synchronizes or self.typed.shared:
+            functions, block = self._phases()
+        else:
+            functions, block = self._threads()
+        return [f"# Raw {self.typed.function.function.name}", *functions,
+                "def kernel(a, begin, end):", *indented([
+                    *self.frame.unpack(),
+                    *(line for o in self.operands for line in o.bind()),
+                    "threads = dx * dy * dz", *self._memory(),
+                    "for b in range(begin, end):", *indented([
+                        "ix = b % gx", "iy = b // gx % gy", "iz = b // (gx * gy)",
+                        *block])])]
+
+    def _memory(self) -> list[str]:
+        """Arrays of the block: one after the other, each in cache lines of its own."""
+        if not (self.slots or self.typed.shared):
+            return []
+        lines = ["status = i64_pointer(status_at)", "at = scratch + begin // step*room"]
+        sizes = [(f"m{k}", s.dtype, f"{_padded(s)}")
+                 for k, s in enumerate(self.typed.shared)]
+        sizes += [(name, dtype, f"(threads*{dtype.itemsize} + {_LINE - 1}) // {_LINE}"
+                                f"*{_LINE}") for name, dtype in self.slots.items()]
+        for name, dtype, size in sizes:
+            lines += [f"{name} = {short(dtype)}_pointer(at)", f"at += {size}"]
+        return lines
+
+    def room(self, threads: int) -> int:
+        """Bytes of a block's arrays."""
+        return sum(map(_padded, self.typed.shared)) + sum(
+            -(-threads*d.itemsize // _LINE)*_LINE for d in self.slots.values())
+
+    def _threads(self) -> tuple[list[str], list[str]]:
+        """Threads that do not wait for one another."""
+        function = self.typed.function
+        arguments = {p: self.arrays.get(p) or self.values[p]
+                     for p in function.function.params}
+        body = statements(function, arguments, (), prefix="v_", calls=CALLS)
+        fixed = ["ty", "tz"]
+        given = {n: None for p in function.function.params for n in self.needs[p]
+                 if n not in ("tx", *fixed)}
+        if "lane_of" in given:
+            del given["lane_of"]
+            body = ["lane_of = ((tz*dy + ty)*dx + tx) % 32", *body]
+            given |= {"dx": None, "dy": None}
+        return inlined("thread", ["tx", *fixed, *given], body), [
+            "for tz in range(dz):", "    for ty in range(dy):",
+            f"        {loop('thread', '0', 'dx', [*fixed, *given])}"]
+
+    def _phases(self) -> tuple[list[str], list[str]]:
+        varying = {p.name for p in self.typed.places if p.word in _VARYING}
+        values = {p: "t % 32" if t == "lane_of" else t for p, t in self.values.items()}
+        needs = {p: ("t",) if n == ("lane_of",) else n for p, n in self.needs.items()}
+        phases = Phases(self.typed, self.arrays, values, varying, needs)
+        self.slots = phases.slots
+        return phases.functions, phases.lines
+
+
+def _padded(shared: Shared) -> int:
+    return -(-shared.size*shared.dtype.itemsize // _LINE)*_LINE
+
+
+def build_raw(typed: TypedRaw, signature: Signature) -> Launcher:
+    """Compile a Raw."""
+    text = _Text(typed, signature)
+    entry = build("\n".join(text.lines()))
+    name = typed.function.function.name
+    arrays = [p for p, k in zip(typed.function.function.params, typed.kinds,
+                                strict=False) if k == "array"]
+    axes = [(arrays.index(e.array), e.axis) for e in typed.extents]
+
+    def launch(call: Call) -> None:
+        check_launch(name, call)
+        blocks, threads = prod(call.grid), prod(call.block)
+        step = _step(blocks, threads)
+        pieces = -(-blocks // step)
+        room = text.room(threads)
+        scratch = np.empty(pieces*room + _LINE, np.uint8)
+        status = np.zeros(1, np.int64)
+        block = text.frame.pack(
+            call, *call.grid, *call.block, *(call.extents[k][a] for k, a in axes),
+            -(-scratch.ctypes.data // _LINE)*_LINE, step, room, status.ctypes.data)
+        POOL.run(lambda k: entry(block, k*step, min(blocks, (k + 1)*step)), pieces)
+        if status[0]:
+            raise BarrierError(
+                f"{name}: not all threads of a block reached the barrier in line "
+                f"{status[0]}; move it out of the branch or loop, or make the condition "
+                "the same for the whole block")
+
+    return launch
+
+
+def _step(blocks: int, threads: int) -> int:
+    """How many blocks make a piece."""
+    if blocks*threads < _SERIAL or POOL.threads < 2:
+        return max(blocks, 1)
+    return -(-blocks // (POOL.threads*_SHARES))
+
+
+def check_launch(name: str, call: Call) -> None:
+    """`RangeError` for what no GPU launches either."""
+    for what, got, most in (("grid", call.grid, MOST_GRID),
+                            ("block", call.block, MOST_BLOCK)):
+        if any(n > m for n, m in zip(got, most, strict=True)):
+            raise RangeError(f"{name}: {what} {got} is beyond the limit {most}; launch "
+                             "fewer, and let each thread do more in a loop")
+    if prod(call.block) > MOST_THREADS:
+        raise RangeError(f"{name}: block {call.block} has {prod(call.block)} threads, "
+                         f"at most {MOST_THREADS} are possible; launch more blocks")
+
