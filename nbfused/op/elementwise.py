@@ -69,6 +69,11 @@ class Elementwise(Func):
         super().__init__(pyfunc)
         self._specs: dict[tuple[str, ...], Map] = {}
 
+    @cached_property
+    def function(self) -> Function:
+        """The parsed function; its parameters are numbers."""
+        return parse(self.pyfunc, parameters={})
+
     @property
     def nin(self) -> int:
         """Number of inputs."""

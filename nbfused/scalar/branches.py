@@ -5,31 +5,17 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Any
 
 from ..errors import ScalarSyntaxError
 from .emit import Emitter
 from .ir import EFFECTS, Block, For, Let, Literal, Statement, Value, While, walk
 from .source import Source
+from .structure import Values, fill, locals_in, rebuild
 
-__all__ = ["Branches", "Values", "fill", "leaves"]
+__all__ = ["Branches"]
 
-#: A value, or a tuple of values and tuples.
-Values = Any
-
-
-def leaves(values: Values) -> list[Value]:
-    """The single values in a tree of tuples, from left to right."""
-    if not isinstance(values, tuple):
-        return [values]
-    return [leaf for v in values for leaf in leaves(v)]
-
-
-def fill(shape: Values, results: Sequence[Value]) -> Values:
-    """`shape` with every integer replaced by the result of that number."""
-    if isinstance(shape, tuple):
-        return tuple(fill(s, results) for s in shape)
-    return results[shape] if isinstance(shape, int) else shape
+#: Besides effects and loads: what threads of a group have to do together.
+_TOGETHER = frozenset({"load", "shared", "shuffle"})
 
 
 def _shape(values: Values) -> str:
@@ -41,7 +27,7 @@ def _shape(values: Values) -> str:
 def _guarded(body: Sequence[Statement]) -> bool:
     """Whether `body` must not run where Python would not run it."""
     return any(isinstance(s, (For, While)) or (isinstance(s, Let) and
-               (s.op == "load" or s.op in EFFECTS))
+               (s.op in _TOGETHER or s.op in EFFECTS))
                for s in walk(Block(tuple(body), ())))
 
 
@@ -69,10 +55,13 @@ class Branches:
         For messages.
     emitter
         Where statements go.
+    arrays
+        The rank of each SSA name that is an array, None where that is not known.
     """
 
-    def __init__(self, source: Source, emitter: Emitter) -> None:
-        self.source, self.emitter = source, emitter
+    def __init__(self, source: Source, emitter: Emitter,
+                 arrays: dict[str, int | None]) -> None:
+        self.source, self.emitter, self.arrays = source, emitter, arrays
         self.env: dict[str, Values] = {}
 
     def error(self, where: ast.AST, message: str) -> ScalarSyntaxError:
@@ -105,12 +94,38 @@ class Branches:
     def _pair(self, node: ast.AST, merge: _Merge, name: str, a: Values,
               b: Values) -> Values:
         """Where the merged value is found: a value, or the number of a result."""
+        if a is b:  # also what makes it one local array under two names
+            return a
         if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
-            return tuple(self._pair(node, merge, name, x, y)
-                         for x, y in zip(a, b, strict=True))
+            return rebuild(a, [self._pair(node, merge, name, x, y)
+                               for x, y in zip(a, b, strict=True)])
         if isinstance(a, tuple) or isinstance(b, tuple):
             raise self.error(node, self.mismatch(name, a, b))
-        return a if a == b else merge.add(name, a, b)
+        if a == b:
+            return a
+        self.single(node, name, a, b)
+        return merge.add(name, a, b)
+
+    def single(self, node: ast.AST, name: str, *values: Values) -> None:
+        """Refuse to choose at run time between what is no number."""
+        if not all(isinstance(v, (str, Literal)) for v in values):
+            raise self.error(node, f"{name!r} is a function that depends on a branch "
+                                   "or loop; call each where it is meant")
+        if any(self.arrays.get(v) is not None for v in values if isinstance(v, str)):
+            raise self.error(node, f"{name!r} is an array that depends on a branch or "
+                                   "loop; write an access to each array")
+
+    def unshared(self, node: ast.AST, name: str, env: Mapping[str, Values]) -> None:
+        """Refuse to change a local array that has another name in `env` as well.
+
+        In Python both names would see the change; here each name has values of its own.
+        """
+        mine = {id(v) for v in locals_in(env[name])}
+        for other, values in env.items() if mine else ():
+            if other != name and mine & {id(v) for v in locals_in(values)}:
+                raise self.error(node, f"{name!r} and {other!r} are the same local "
+                                       f"array; make a copy before changing one, "
+                                       f"{other} = list({name})")
 
     def mismatch(self, name: str, a: Values, b: Values) -> str:
         """What to say of two branches that give values of different shape."""

@@ -67,6 +67,10 @@ class Emitter(Builder):
             self._booleans.add(name)
         return name
 
+    def act(self, op: str, *args: Value, attr: str | None = None) -> None:
+        """An operation that has no result."""
+        self.statements.append(Let((), op, args, attr, self.line))
+
     def mark(self, name: str) -> None:
         """Say that `name` is a bool."""
         self._booleans.add(name)

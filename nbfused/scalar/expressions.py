@@ -3,22 +3,32 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import FunctionType
 from typing import Any
 
-from .branches import Branches, Values, leaves
+from .elements import Elements
 from .emit import Emitter
 from .ir import Function, Literal, Value, literal
-from .resolve import Operation, apply, freeze, function_of, operation, signature
+from .resolve import (
+    RAW,
+    Operation,
+    apply,
+    freeze,
+    function_of,
+    operation,
+    python_function,
+    signature,
+)
 from .source import Source
+from .structure import Struct, Values
 
 __all__ = ["ALLOWED", "Expressions", "words"]
 
 ALLOWED = ("Allowed are arithmetic, comparisons, and/or/not, if and else, for over "
-           "range(...), while, assignments to names, tuples, return, and calls of "
-           "math, numpy, nbfused and of your own scalar functions.")
+           "range(...), while, assignments to names and elements, tuples, return, and "
+           "calls of math, numpy, nbfused and of your own scalar functions.")
 
 _BINARY: Mapping[type[ast.operator], str] = {
     ast.Add: "add", ast.Sub: "sub", ast.Mult: "mul", ast.Div: "div",
@@ -35,7 +45,7 @@ _COMPARISON: Mapping[type[ast.cmpop], str] = {
 _PARTS = {"real": "real", "imag": "imag"}
 
 
-class Expressions(Branches):
+class Expressions(Elements):
     """Turns expressions into statements of `emitter`.
 
     Parameters
@@ -44,17 +54,25 @@ class Expressions(Branches):
         For messages.
     emitter
         Where statements go.
+    arrays
+        The ranks of arrays.
     outside
         What the names stand for that the function does not assign.
     parse
         Gives the scalar function of a Python function.
     """
 
-    def __init__(self, source: Source, emitter: Emitter, outside: Mapping[str, Any],
+    def __init__(self, source: Source, emitter: Emitter, arrays: dict[str, int | None],
+                 outside: Mapping[str, Any],
                  parse: Callable[[FunctionType], Function]) -> None:
-        super().__init__(source, emitter)
+        super().__init__(source, emitter, arrays)
         self.outside, self.parse = outside, parse
         self.assigned: set[str] = set()
+
+    def inline(self, node: ast.AST, pyfunc: FunctionType,
+               arguments: Mapping[str, Values]) -> Values:
+        """What a Python function returns, written here with these arguments."""
+        raise NotImplementedError
 
     def values(self, node: ast.expr, stem: str = "t") -> Values:
         """The value of `node`, or a tuple."""
@@ -67,11 +85,7 @@ class Expressions(Branches):
 
     def value(self, node: ast.expr, stem: str = "t") -> Value:
         """The value of `node`, which must be a single one."""
-        found = self.values(node, stem)
-        if isinstance(found, tuple):
-            what = "a tuple" if found else "a call without a result"
-            raise self.error(node, f"expected a number here, got {what}")
-        return found
+        return self.number(node, self.values(node, stem))
 
     def condition(self, node: ast.expr) -> Value:
         """The truth of `node`, as ``if`` sees it."""
@@ -121,16 +135,24 @@ class Expressions(Branches):
             raise self.error(node, f"name {node.id!r} is not defined") from None
 
     def attribute(self, node: ast.Attribute, stem: str) -> Values:
-        """A number from outside by its dotted name, or a part of a complex number."""
+        """What is outside by its dotted name, or a part of what is at hand."""
         root: ast.expr = node
         while isinstance(root, ast.Attribute):
             root = root.value
         if isinstance(root, ast.Name) and root.id not in self.env:
             return self.frozen(node, self.resolved(node), ast.unparse(node))
-        if node.attr not in _PARTS:
-            raise self.error(node, f"a number has no attribute {node.attr!r} here; "
-                                   "it has real and imag")
-        return self.emitter.emit(node.attr, self.value(node.value), stem=stem)
+        owner = self.values(node.value)
+        if isinstance(owner, Struct):
+            return owner[self.field(node, owner, node.attr)]
+        if node.attr in _PARTS:
+            return self.emitter.emit(node.attr, self.number(node, owner), stem=stem)
+        if self.is_array(owner) and (node.attr == "shape" or self.arrays[owner] is not
+                                     None):
+            return self.array_property(node, owner)
+        what = "a tuple has no attribute" if isinstance(owner, tuple) else \
+            "a number has no attribute"
+        raise self.error(node, f"{what} {node.attr!r} here; a complex number has real "
+                               "and imag, an array has shape, size and ndim")
 
     def packed(self, node: ast.Tuple, stem: str) -> Values:
         """A tuple."""
@@ -138,12 +160,16 @@ class Expressions(Branches):
 
     def binary(self, node: ast.BinOp, stem: str) -> Values:
         """An operator with two operands."""
+        return self.operate(node, self.value(node.left), self.value(node.right), stem)
+
+    def operate(self, node: ast.BinOp | ast.AugAssign, left: Value, right: Value,
+                stem: str) -> Values:
+        """``left op right``."""
         op = _BINARY.get(type(node.op))
         if op is None:
             raise self.error(node, f"the operator {words(node.op)} is not part of the "
                                    f"scalar language. {ALLOWED}")
-        args = self.value(node.left), self.value(node.right)
-        return apply(self.emitter, Operation(op), args, stem=stem)
+        return apply(self.emitter, Operation(op), (left, right), stem=stem)
 
     def unary(self, node: ast.UnaryOp, stem: str) -> Values:
         """A sign, ``~`` or ``not``."""
@@ -195,57 +221,85 @@ class Expressions(Branches):
         (merged,) = self.merge(node, truth, (then, orelse), {stem: (a, b)})
         return merged
 
-    def subscript(self, node: ast.Subscript, stem: str) -> Values:
-        """An element of a raw array, or a part of a tuple."""
-        if isinstance(node.slice, ast.Slice):
-            raise self.error(node, "slices are not part of the scalar language; index "
-                                   "with as many integers as the array has axes")
-        whole, index = self.values(node.value), self.values(node.slice)
-        if not isinstance(whole, tuple):
-            if isinstance(whole, Literal):
-                raise self.error(node, "a number cannot be indexed")
-            return self.emitter.emit("load", whole, *leaves(index), stem=stem)
-        try:
-            return whole[index.value]
-        except (AttributeError, TypeError, IndexError):
-            raise self.error(node, f"a tuple of {len(whole)} is indexed by an integer "
-                                   "literal in its range") from None
-
     def call(self, node: ast.Call, stem: str) -> Values:
-        """An operation, or a scalar function copied in."""
-        target = self.resolved(node.func)
+        """A method of an array, an operation, or a scalar function copied in."""
+        owner = self.owner(node.func)
         args, keywords = self.arguments(node)
-        op = operation(target)
-        if op is not None:
+        if owner is not None:
             if keywords:
-                raise self.error(node, f"{ast.unparse(node.func)}() takes no keywords "
-                                       "in a scalar function")
-            return self.checked(node, lambda: apply(self.emitter, op, args, stem=stem))
-        function = function_of(target)
-        if function is None and not isinstance(target, FunctionType):
+                raise self.error(node, f"{ast.unparse(node.func)}() takes no keywords")
+            name = node.func.attr  # type: ignore[attr-defined]
+            return self.method(node, owner, name, list(args), stem)
+        target = self.resolved(node.func)
+        op = operation(target)
+        if op is None:
+            return self.call_function(node, target, args, keywords)
+        if keywords:
+            raise self.error(node, f"{ast.unparse(node.func)}() takes no keywords in a "
+                                   "scalar function")
+        values = self.operands(node, op, args)
+        return self.checked(node, lambda: apply(self.emitter, op, values, stem=stem))
+
+    def owner(self, node: ast.expr) -> Values | None:
+        """What ``owner.method`` belongs to, where that is a value of the function."""
+        root = node
+        while isinstance(root, (ast.Attribute, ast.Subscript)):
+            root = root.value
+        if isinstance(node, ast.Attribute) and isinstance(root, ast.Name) and \
+                root.id in self.env:
+            return self.values(node.value)
+        return None
+
+    def operands(self, node: ast.Call, op: Operation,
+                 args: Sequence[Values]) -> tuple[Value, ...]:
+        """The operands of an operation, an index that is a tuple taken apart."""
+        if op.op in RAW and args and self.is_array(args[0]):
+            index = self.checked_index(node, args[0], tuple(
+                args[1:] if op.op == "load" else args[1:-1]))
+            value = () if op.op == "load" else (self.number(node, args[-1]),)
+            return (args[0], *index, *value)
+        return tuple(self.number(node, a) for a in args)
+
+    def call_function(self, node: ast.Call, target: Any, args: tuple[Values, ...],
+                      keywords: dict[str, Values]) -> Values:
+        """The results of a scalar function."""
+        pyfunc = python_function(target)
+        inline = any(map(self.structured, (*args, *keywords.values())))
+        function = None if pyfunc and inline else function_of(target)
+        if pyfunc is None and function is None:
             raise self.error(node, f"{ast.unparse(node.func)}() is not part of the "
                                    f"scalar language. {ALLOWED}")
         bound = self.checked(node, lambda: self.matched(node, target, args, keywords))
-        results = self.emitter.call(function or self.parse(target), *bound)
+        if pyfunc is not None and inline:
+            return self.inline(node, pyfunc, bound)
+        values = [v if self.is_array(v) else self.number(node, v)
+                  for v in bound.values()]
+        results = self.emitter.call(function or self.parse(target), *values)
         return results[0] if len(results) == 1 else results
 
-    def arguments(self, node: ast.Call) -> tuple[tuple[Value, ...], dict[str, Value]]:
-        """Positional and keyword arguments, each a single value."""
+    def structured(self, values: Values) -> bool:
+        """Whether a function has to be parsed for this argument: it is no number."""
+        return not isinstance(values, (str, Literal)) or \
+            self.arrays.get(str(values)) is not None
+
+    def arguments(self,
+                  node: ast.Call) -> tuple[tuple[Values, ...], dict[str, Values]]:
+        """Positional and keyword arguments."""
         if any(isinstance(a, ast.Starred) for a in node.args) or any(
                 k.arg is None for k in node.keywords):
             raise self.error(node, "*args and **kwargs are not part of the scalar "
                                    "language; write the arguments out")
-        return (tuple(self.value(a) for a in node.args),
-                {str(k.arg): self.value(k.value) for k in node.keywords})
+        return (tuple(self.values(a) for a in node.args),
+                {str(k.arg): self.values(k.value) for k in node.keywords})
 
-    def matched(self, node: ast.Call, target: Any, args: tuple[Value, ...],
-                keywords: dict[str, Value]) -> list[Value]:
+    def matched(self, node: ast.Call, target: Any, args: tuple[Values, ...],
+                keywords: dict[str, Values]) -> dict[str, Values]:
         """The arguments in the order of the parameters, defaults filled in."""
         bound = signature(target).bind(*args, **keywords)
         given = set(bound.arguments)
         bound.apply_defaults()
-        return [v if p in given else self.frozen(node, v, f"default of {p}")
-                for p, v in bound.arguments.items()]
+        return {p: v if p in given else self.frozen(node, v, f"default of {p}")
+                for p, v in bound.arguments.items()}
 
     def checked(self, node: ast.Call, act: Callable[[], Any]) -> Any:
         """``act()``, with a wrong number of arguments reported at `node`."""

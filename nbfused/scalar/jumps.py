@@ -12,7 +12,8 @@ import ast
 from collections.abc import Sequence
 from typing import TypeVar
 
-__all__ = ["RESULT", "Loop", "TooManyPaths", "assigned", "normalise"]
+__all__ = ["RESULT", "Loop", "TooManyPaths", "assigned", "changed",
+           "normalise"]
 
 #: The name that holds what the function returns, and the flag that says it does.
 RESULT, RETURNED = ".result", ".returned"
@@ -62,6 +63,19 @@ def assigned(body: Sequence[ast.stmt]) -> set[str]:
             found.add(s.name)
         else:
             found |= _stores(s)
+    return found
+
+
+def changed(body: Sequence[ast.stmt]) -> set[str]:
+    """The names of which `body` may assign an element."""
+    found: set[str] = set()
+    for node in (n for s in body for n in ast.walk(s)):
+        inner: ast.AST = node
+        while isinstance(inner, ast.Subscript):
+            inner = inner.value
+        if isinstance(node, ast.Subscript) and isinstance(node.ctx, ast.Store) and \
+                isinstance(inner, ast.Name):
+            found.add(inner.id)
     return found
 
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
-from .branches import Values, fill, leaves
 from .expressions import ALLOWED, Expressions
 from .ir import Block, For, Literal, Statement, Value, While, literal
-from .jumps import RESULT, Loop, assigned
+from .jumps import RESULT, Loop, assigned, changed
+from .structure import Local, Values, fill, leaves, rebuild
 
 __all__ = ["UNSET", "Loops"]
 
@@ -37,7 +37,7 @@ def _number(values: Values, start: int) -> tuple[Values, int]:
     for v in values:
         part, start = _number(v, start)
         parts.append(part)
-    return tuple(parts), start
+    return rebuild(values, parts), start
 
 
 class Loops(Expressions):
@@ -74,9 +74,12 @@ class Loops(Expressions):
 
     def carry(self, s: Loop) -> _Carried:
         """The variables assigned in the body that have a value before the loop."""
-        written = assigned([s])
+        written = assigned([s]) | {n for n in changed([s])
+                                   if isinstance(self.env.get(n), Local)}
         carried = _Carried([], [], [], [], [])
         for name in sorted(n for n in written if n in self.env):
+            self.single(s, name, *leaves(self.env[name]))
+            self.unshared(s, name, self.env)
             shape, _ = _number(self.env[name], len(carried.inits))
             inits = leaves(self.env[name])
             carried.names.append(name)

@@ -10,21 +10,28 @@ import ast
 import inspect
 import textwrap
 from collections import ChainMap
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
-from types import CodeType
+from types import CodeType, FunctionType
 from typing import Any
 
 from ..errors import KernelTypeError, ScalarSyntaxError
-from .branches import Values, leaves
 from .clean import clean
 from .emit import Emitter
-from .expressions import ALLOWED, words
 from .ir import Block, Function, Literal
-from .jumps import RESULT, Loop, TooManyPaths, assigned, normalise
-from .loops import UNSET, Loops
-from .resolve import Operation, Vocabulary, apply, arity, function_of, operation
+from .resolve import (
+    Operation,
+    Vocabulary,
+    apply,
+    arity,
+    function_of,
+    operation,
+    python_function,
+)
 from .source import Definition, Source, definition, namespace, parameters
+from .statements import Statements
+from .structure import Values, flat_parameters, immutable, leaves
 from .trace import trace
 
 __all__ = ["parse", "parse_definition", "parse_expression"]
@@ -33,7 +40,9 @@ __all__ = ["parse", "parse_definition", "parse_expression"]
 _OPEN: ContextVar[tuple[CodeType, ...]] = ContextVar("open", default=())
 
 
-def parse(pyfunc: Any, *, environment: Mapping[str, Any] | None = None) -> Function:
+def parse(pyfunc: Any, *, environment: Mapping[str, Any] | None = None,
+          parameters: Mapping[str, Any] | None = None,
+          returns: bool = True) -> Function:
     """The scalar function that `pyfunc` is.
 
     Parameters
@@ -45,11 +54,18 @@ def parse(pyfunc: Any, *, environment: Mapping[str, Any] | None = None) -> Funct
     environment : mapping, optional
         What further names stand for: SSA names (strings) and literals, tuples of
         them, or objects to call.
+    parameters : mapping, optional
+        What parameters stand for: None for a number, a `structure.Array`, a number that
+        is known now, a tuple or a `structure.Struct` of these; a number where one is
+        left out.  Without the mapping each is a number or an array, as it is used.
+    returns : bool
+        Whether the function may return a value.
 
     Returns
     -------
     Function
-        Its parameters have the names of `pyfunc`'s.
+        Its parameters have the names of `pyfunc`'s; those of tuples and structs are
+        their parts, ``p_x``, and numbers that are known are left out.
 
     Raises
     ------
@@ -59,7 +75,9 @@ def parse(pyfunc: Any, *, environment: Mapping[str, Any] | None = None) -> Funct
     op = operation(pyfunc)
     if op is not None:
         return _wrapper(op)
-    return function_of(pyfunc) or _parse(pyfunc, environment or {})
+    found = function_of(pyfunc) if parameters is None else None
+    return found or _parse(python_function(pyfunc) or pyfunc, environment or {},
+                           parameters, returns)
 
 
 def parse_definition(text: str) -> Function:
@@ -85,25 +103,18 @@ def _wrapper(op: Operation) -> Function:
                     Block(tuple(emitter.statements), tuple(leaves(result))))
 
 
-def _parse(pyfunc: Any, environment: Mapping[str, Any]) -> Function:
+def _parse(pyfunc: Any, environment: Mapping[str, Any],
+           given: Mapping[str, Any] | None, returns: bool) -> Function:
     """Parse a Python function, or trace it where it has no source."""
     try:
         found = definition(pyfunc)
     except (OSError, TypeError):
         return trace(pyfunc, _parameters(pyfunc))
-    code, callers = pyfunc.__code__, _OPEN.get()
-    if code in callers:
-        raise found.source.error(found.node, f"{found.name} calls itself; recursion is "
-                                             "not part of the scalar language, use a "
-                                             "loop")
     values = {n: v for n, v in environment.items() if _is_value(v)}
     objects = {n: v for n, v in environment.items() if n not in values}
     outside = ChainMap(objects, namespace(pyfunc))
-    token = _OPEN.set((*callers, code))
-    try:
-        return _lower(found, outside, values)
-    finally:
-        _OPEN.reset(token)
+    with _opened(found, pyfunc):
+        return _lower(found, outside, values, given, returns=returns)
 
 
 def _parameters(pyfunc: Any) -> list[str]:
@@ -127,138 +138,63 @@ def _is_value(target: Any) -> bool:
 
 
 def _lower(found: Definition, outside: Mapping[str, Any],
-           values: Mapping[str, Values]) -> Function:
+           values: Mapping[str, Values], given: Mapping[str, Any] | None = None, *,
+           returns: bool = True) -> Function:
     """The function of a definition whose tree is at hand."""
-    node, params = found.node, tuple(parameters(found.node))
+    node = found.node
+    flat = flat_parameters(parameters(node), given)
     taken = {v for v in leaves(tuple(values.values())) if isinstance(v, str)}
-    body = _Body(found.source, Emitter((*params, *taken)), outside, parse)
-    if node.args.vararg or node.args.kwarg:
-        raise body.error(node, "*args and **kwargs are not part of the scalar "
-                               "language; name the parameters")
+    body = _Body(found.source, Emitter((*flat.names, *taken)), dict(flat.arrays),
+                 outside, parse)
     body.env.update(values)
-    body.env.update({p: p for p in params})
+    body.env.update(flat.values)
     body.skipped = frozenset(values)
-    results = body.function(node)
+    results = body.flat(node, body.checked_function(node, returns))
     block = Block(tuple(body.emitter.statements), tuple(results))
-    return clean(Function(found.name, params, block, found.source.file, node.lineno))
+    return clean(Function(found.name, flat.names, block, found.source.file,
+                          node.lineno))
 
 
-class _Body(Loops):
-    """The statements of one function."""
+class _Body(Statements):
+    """A function, which may be written into another."""
 
-    skipped: frozenset[str] = frozenset()
+    def checked_function(self, node: ast.FunctionDef | ast.Lambda,
+                         returns: bool) -> Values:
+        """Write the function; refuse what no function here may have."""
+        if node.args.vararg or node.args.kwarg:
+            raise self.error(node, "*args and **kwargs are not part of the scalar "
+                                   "language; name the parameters")
+        for s in () if returns else ast.walk(node):
+            if isinstance(s, ast.Return) and s.value is not None:
+                raise self.error(s, f"the kernel {getattr(node, 'name', '')} returns a "
+                                    "value; store it into an array that is an argument")
+        return self.function(node)
 
-    def function(self, node: ast.FunctionDef | ast.Lambda) -> list[Any]:
-        """Write the function; its results."""
-        if isinstance(node, ast.Lambda):
-            body: list[ast.stmt] = [ast.copy_location(ast.Return(node.body), node.body)]
-        else:
-            body = node.body
+    def inline(self, node: ast.AST, pyfunc: FunctionType,
+               arguments: Mapping[str, Values]) -> Values:
         try:
-            normal = normalise(body)
-        except TooManyPaths:
-            raise self.error(node, "too many early exits inside one another; join the "
-                                   "conditions or split the function") from None
-        self.assigned = assigned(normal) - self.skipped
-        self.run(normal)
-        results = self.env[RESULT]
-        for r in results if isinstance(results, tuple) else ():
-            if isinstance(r, tuple):
-                raise self.error(node, "a returned tuple must not hold a tuple; "
-                                       "return a flat one")
-        return leaves(results)
-
-    def run(self, body: Sequence[ast.stmt]) -> None:
-        for s in body:
-            self.emitter.line = s.lineno
-            handler = _STATEMENTS.get(type(s))
-            if handler is None:
-                raise self.error(s, f"{words(s)} is not part of the scalar language. "
-                                    f"{ALLOWED}")
-            handler(self, s)
-
-    def assign(self, s: ast.Assign) -> None:
-        first = s.targets[0]
-        stem = first.id if isinstance(first, ast.Name) else "t"
-        values = self.values(s.value, stem)
-        if values == () and stem != RESULT:
-            raise self.error(s, "the call gives no result to assign")
-        for target in s.targets:
-            self.bind(target, values)
-
-    def annotated(self, s: ast.AnnAssign) -> None:
-        if s.value is not None:
-            self.assign(ast.copy_location(ast.Assign([s.target], s.value), s))
-
-    def augmented(self, s: ast.AugAssign) -> None:
-        if not isinstance(s.target, ast.Name):
-            raise self.error(s, _NO_STORE)
-        read = ast.copy_location(ast.Name(s.target.id, ast.Load()), s.target)
-        value = ast.copy_location(ast.BinOp(read, s.op, s.value), s)
-        self.bind(s.target, self.values(value, s.target.id))
-
-    def bind(self, target: ast.expr, values: Values) -> None:
-        """Assign `values` to a name or a tuple of names."""
-        if isinstance(target, ast.Name):
-            self.env[target.id] = values
-            return
-        if not isinstance(target, (ast.Tuple, ast.List)):
-            raise self.error(target, _NO_STORE)
-        names = target.elts
-        if not isinstance(values, tuple) or len(values) != len(names):
-            got = f"tuple of {len(values)}" if isinstance(values, tuple) else "number"
-            raise self.error(target, f"cannot unpack a {got} into {len(names)} names")
-        for part, value in zip(names, values, strict=True):
-            self.bind(part, value)
-
-    def expression(self, s: ast.Expr) -> None:
-        if not isinstance(s.value, ast.Constant):  # a docstring
-            self.values(s.value)
-
-    def nothing(self, s: ast.Pass) -> None:
-        """``pass``."""
-
-    def inner(self, s: ast.FunctionDef) -> None:
-        """A function whose name the environment gives a meaning: a stage."""
-        if s.name not in self.skipped:
-            raise self.error(s, f"{words(s)} is not part of the scalar language; move "
-                                f"{s.name} out")
-
-    def conditional(self, s: ast.If) -> None:
-        truth = self.condition(s.test)
-        if isinstance(truth, Literal):
-            return self.run(s.body if truth.value else s.orelse)
-        with self.branch() as (then, a):
-            self.run(s.body)
-        with self.branch() as (orelse, b):
-            self.run(s.orelse)
-        for one, other in ((a, b), (b, a)):
-            if RESULT in one:  # not read where it is unset: a flag or the end says so
-                other.setdefault(RESULT, _unset(one[RESULT]))
-        names = sorted(set(a) & set(b))
-        merged = self.merge(s, truth, (then, orelse), {n: (a[n], b[n]) for n in names})
-        self.env.clear()
-        self.env.update(zip(names, merged, strict=True))
-        return None
-
-    def mismatch(self, name: str, a: Values, b: Values) -> str:
-        if name == RESULT:
-            name = "return"
-            if a == () or b == ():
-                return ("some paths return a value and others do not; end every path "
-                        "with a return")
-        return super().mismatch(name, a, b)
+            found = definition(pyfunc)
+        except OSError:
+            raise self.error(node, f"the source of {pyfunc.__name__} is not available, "
+                                   "so it can be given numbers only; define it in a "
+                                   "file") from None
+        with _opened(found, pyfunc):
+            body = _Body(found.source, self.emitter, self.arrays, namespace(pyfunc),
+                         parse)
+            body.env.update({p: immutable(v) for p, v in arguments.items()})
+            return body.checked_function(found.node, True)
 
 
-def _unset(values: Values) -> Values:
-    return tuple(_unset(v) for v in values) if isinstance(values, tuple) else UNSET
-
-
-_NO_STORE = ("only names and tuples of names are assigned; to add to an element of an "
-             "array use nf.atomic_add(array, index, value)")
-
-_STATEMENTS: dict[type[ast.stmt], Callable[..., None]] = {
-    ast.Assign: _Body.assign, ast.AnnAssign: _Body.annotated,
-    ast.AugAssign: _Body.augmented, ast.Expr: _Body.expression, ast.Pass: _Body.nothing,
-    ast.If: _Body.conditional, ast.FunctionDef: _Body.inner, Loop: Loops.loop,
-}
+@contextmanager
+def _opened(found: Definition, pyfunc: Any) -> Iterator[None]:
+    """While this function is parsed, it cannot be called."""
+    code, callers = pyfunc.__code__, _OPEN.get()
+    if code in callers:
+        raise found.source.error(found.node, f"{found.name} calls itself; recursion is "
+                                             "not part of the scalar language, use a "
+                                             "loop")
+    token = _OPEN.set((*callers, code))
+    try:
+        yield
+    finally:
+        _OPEN.reset(token)

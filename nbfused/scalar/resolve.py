@@ -16,8 +16,8 @@ from .emit import Emitter
 from .ir import EFFECTS, Function, Literal, Value, literal
 from .vocabulary import OPS
 
-__all__ = ["Operation", "Vocabulary", "apply", "arity", "freeze", "function_of",
-           "operation", "signature"]
+__all__ = ["RAW", "Operation", "Vocabulary", "apply", "arity", "freeze", "function_of",
+           "operation", "python_function", "signature"]
 
 #: The functions of the builtins, of `math` and of NumPy that have another name here.
 _BUILTINS = {"abs": "abs", "min": "min", "max": "max", "pow": "pow", "round": "rint"}
@@ -43,7 +43,7 @@ _CAST_NAMES = frozenset({
 _CONSTANTS = {"range": range, "inf": math.inf, "nan": math.nan, "pi": math.pi}
 
 #: The operations on raw arrays take as many operands more as there are dimensions.
-_RAW = frozenset({"load", "atomic_add"})
+RAW = frozenset({"load", "atomic_add"})
 _ARITY = {"load": 2, "atomic_add": 3, "math_pow": 2, "clip": 3}
 
 
@@ -64,7 +64,7 @@ class Vocabulary(dict[str, Any]):
         if name in _CAST_NAMES:
             return Operation("cast", name)
         op = {"where": "select", **_BUILTINS}.get(name, name)
-        if op in OPS or op in _FORMS or op in _RAW:
+        if op in OPS or op in _FORMS or op in RAW:
             return Operation(op)
         raise KeyError(name)
 
@@ -115,11 +115,17 @@ def _carrier(target: Any) -> Any:
     return getattr(target, "scalar", target)
 
 
+def python_function(target: Any) -> FunctionType | None:
+    """The Python function that `target` is or was made of."""
+    target = _carrier(target)
+    pyfunc = getattr(target, "pyfunc", target)
+    return pyfunc if isinstance(pyfunc, FunctionType) else None
+
+
 def signature(target: Any) -> inspect.Signature:
     """How `target` is called: a Python function's own way, else by its parameters."""
-    target = _carrier(target)
-    pyfunc = getattr(target, "__wrapped__", target)
-    if isinstance(pyfunc, FunctionType):
+    pyfunc = python_function(target)
+    if pyfunc is not None:
         return inspect.signature(pyfunc, follow_wrapped=False)
     function = function_of(target)
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -166,7 +172,7 @@ def arity(op: str) -> int:
 
 
 def _check(op: str, count: int) -> None:
-    expected, more = arity(op), op in _RAW
+    expected, more = arity(op), op in RAW
     if count < expected or (count > expected and not more):
         raise TypeError(f"{op.removeprefix('math_')} takes {'at least ' * more}"
                         f"{expected} argument(s), got {count}")
