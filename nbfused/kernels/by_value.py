@@ -47,8 +47,8 @@ def arrays_of(args: Sequence[Any], backend: Backend, label: str) -> list[Any]:
     given = [_resolved(x, f"{label}: args[{k}]", backend) for k, x in enumerate(args)]
     devices = {x.device for x in given if isinstance(x, Array)}
     if len(devices) > 1:
-        raise DeviceError(f"{label}: args lie on {', '.join(sorted(devices))}; a kernel "
-                          "takes arrays on one device, move the others with "
+        raise DeviceError(f"{label}: args lie on {', '.join(sorted(devices))}; a "
+                          "kernel takes arrays on one device, move the others with "
                           "nbfused.array(x, device=...)")
     return given
 
@@ -78,9 +78,9 @@ def _by_value(x: np.ndarray, name: str) -> Any:
     """The only element of a NumPy array; structs go to kernels this way."""
     if x.size != 1:
         raise DeviceError(
-            f"{name} is a NumPy array of shape {x.shape} on the host; expected an array "
-            "on the device: nbfused.array(x, device='cuda'); only one element goes by "
-            "value")
+            f"{name} is a NumPy array of shape {x.shape} on the host; expected an "
+            "array on the device: nbfused.array(x, device='cuda'); only one element "
+            "goes by value")
     return x.reshape(())[()]
 
 

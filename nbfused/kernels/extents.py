@@ -34,8 +34,8 @@ def block_extents(block: Any, label: str) -> Extents:
     """Threads along x, y and z; `grid_extents` says what is raised."""
     extents = _extents(block, "block", _BLOCK, label)
     if prod(extents) > _THREADS:
-        raise RangeError(f"{label}: block {block} has {prod(extents)} threads; expected "
-                         f"at most {_THREADS}")
+        raise RangeError(f"{label}: block {block} has {prod(extents)} threads; "
+                         f"expected at most {_THREADS}")
     return extents
 
 

@@ -106,7 +106,8 @@ class RawModule:
         -------
         DeviceArray
             On the default device.  It is the memory itself: what is stored there, the
-            kernels see.
+            kernels see.  `nbfused.from_dlpack` makes it an array of CuPy, if there is
+            one.
         """
         _check_text("name", name)
         device = self.default_device()
@@ -347,6 +348,6 @@ def _stream(stream: Any, arrays: Sequence[Array]) -> int:
         if hasattr(stream, name):
             return int(getattr(stream, name))
     if isinstance(stream, bool) or not hasattr(stream, "__index__"):
-        raise KernelTypeError(f"stream is a {type(stream).__name__}; expected a handle, "
-                              "or a stream of CuPy, PyTorch or cuda.core")
+        raise KernelTypeError(f"stream is a {type(stream).__name__}; expected a "
+                              "handle, or a stream of CuPy, PyTorch or cuda.core")
     return int(stream)

@@ -43,7 +43,8 @@ def test_trace():
 
 def test_bytes_count_what_is_repeated_once():
     with trace_launches() as launches:
-        execute(ADD, (np.broadcast_to(np.zeros(3, "f4"), (2, 3)), np.zeros((2, 3), "f4")))
+        rows = np.broadcast_to(np.zeros(3, "f4"), (2, 3))
+        execute(ADD, (rows, np.zeros((2, 3), "f4")))
     (launch,) = launches
     assert launch.bytes == 4 * (3 + 6 + 6)
     assert launch.grid is launch.block is None
