@@ -140,7 +140,7 @@ def test_c37_structures_by_value():
         y[0] = m.matrix[3][4];
         y[1] = v.x + 10*v.y + 100*v.z;
     }"""
-    matrix = np.arange(25, dtype="f4").reshape(5, 5).view(float5x5).reshape(1)
+    matrix = np.arange(25, dtype="f4").view(float5x5)
     vector = np.array([(1, 2, 3)], [("x", "f4"), ("y", "f4"), ("z", "f4")])[0]
     y = nf.zeros(2, "float32", device="cuda")
     RawKernel(code, "at")((1,), (1,), (matrix, vector, y))
