@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from ..backend import Call, Launcher, Signature
-from ..errors import BarrierError, RangeError
+from ..errors import BarrierError
 from ..scalar.print_numba import Raw, cast, statements
 from ..specs.raw import Shared, TypedRaw
 from .calls import CALLS
@@ -29,9 +29,6 @@ WORDS = {
 }
 #: Those that differ between the threads of a block.
 _VARYING = ("threadIdx.x", "threadIdx.y", "threadIdx.z", "laneid")
-#: CUDA's limits, so that a launch which runs here runs there.
-MOST_THREADS, MOST_BLOCK = 1024, (1024, 1024, 64)
-MOST_GRID = (2**31 - 1, 2**16 - 1, 2**16 - 1)
 #: Threads of a launch that is not worth waking another one for.
 _SERIAL = 1 << 11
 _SHARES = 4
@@ -166,7 +163,6 @@ def build_raw(typed: TypedRaw, signature: Signature) -> Launcher:
     axes = [(arrays.index(e.array), e.axis) for e in typed.extents]
 
     def launch(call: Call) -> None:
-        check_launch(name, call)
         blocks, threads = prod(call.grid), prod(call.block)
         step = _step(blocks, threads)
         pieces = -(-blocks // step)
@@ -191,16 +187,3 @@ def _step(blocks: int, threads: int) -> int:
     if blocks*threads < _SERIAL or POOL.threads < 2:
         return max(blocks, 1)
     return -(-blocks // (POOL.threads*_SHARES))
-
-
-def check_launch(name: str, call: Call) -> None:
-    """`RangeError` for what no GPU launches either."""
-    for what, got, most in (("grid", call.grid, MOST_GRID),
-                            ("block", call.block, MOST_BLOCK)):
-        if any(n > m for n, m in zip(got, most, strict=True)):
-            raise RangeError(f"{name}: {what} {got} is beyond the limit {most}; launch "
-                             "fewer, and let each thread do more in a loop")
-    if prod(call.block) > MOST_THREADS:
-        raise RangeError(f"{name}: block {call.block} has {prod(call.block)} threads, "
-                         f"at most {MOST_THREADS} are possible; launch more blocks")
-
