@@ -1,0 +1,128 @@
+"""The functions that C bodies call: CUDA's, with what each does to types."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from ..ir import Function
+from ..parse import parse_definition
+from ..resolve import Operation
+
+__all__ = ["CONSTANTS", "CFunction", "divide", "known"]
+
+
+@dataclass(frozen=True)
+class CFunction:
+    """A function of CUDA's.
+
+    Attributes
+    ----------
+    target
+        An operation of the scalar language, or a function written in it.
+    arity
+        Number of arguments.
+    rule
+        ``"float"``: arguments in their common floating type, that of the result;
+        ``"float32"``: arguments as float32; ``"any"``: integers stay integers;
+        ``"bool"``: as float, the result is a bool; ``"part"``: of a complex number,
+        the result is real.
+    """
+
+    target: Operation | Function
+    arity: int
+    rule: str = "float"
+
+
+_SAME = ("exp exp2 expm1 log log2 log10 log1p sqrt rsqrt cbrt sin cos tan asin acos "
+         "atan sinh cosh tanh asinh acosh atanh erf erfc lgamma floor ceil trunc rint")
+_OF_TWO = "atan2 hypot copysign fmod"
+_OTHER_NAMES = {"nearbyint": "rint", "fabs": "abs"}
+
+#: What the vocabulary lacks.  fmax and fmin pass over a NaN, unlike NumPy's.
+_DEFINED = {
+    "fmax": "def fmax(a, b): return b if a != a else a if b != b else max(a, b)",
+    "fmin": "def fmin(a, b): return b if a != a else a if b != b else min(a, b)",
+    "fdim": "def fdim(a, b): return a - b if a > b else (a - a) + (b - b)",
+    "fma": "def fma(a, b, c): return a * b + c",
+    "round": "def round(x):\n    t = trunc(x)\n"
+             "    return t + copysign(1.0, x) if abs(x - t) >= 0.5 else t",
+    "exp10": "def exp10(x): return exp(x * 2.302585092994046)",
+    "rcbrt": "def rcbrt(x): return 1.0 / cbrt(x)",
+    "sinpi": "def sinpi(x): return sin((x - 2.0 * rint(0.5 * x)) * pi)",
+    "cospi": "def cospi(x): return cos((x - 2.0 * rint(0.5 * x)) * pi)",
+    "normcdf": "def normcdf(x): return 0.5 * erfc(x * -0.7071067811865476)",
+    "rhypot": "def rhypot(a, b): return 1.0 / hypot(a, b)",
+}
+_INTRINSICS = {
+    "__expf": "exp", "__exp10f": "exp10", "__logf": "log", "__log2f": "log2",
+    "__log10f": "log10", "__sinf": "sin", "__cosf": "cos", "__tanf": "tan",
+    "__powf": "pow", "__frsqrt_rn": "rsqrt", "__fsqrt_rn": "sqrt", "__fmaf_rn": "fma",
+}
+
+#: Of C's headers; float ones keep their type.
+CONSTANTS: Mapping[str, bool | int | np.floating] = {
+    "true": True, "false": False,
+    "INFINITY": np.float32(np.inf), "NAN": np.float32(np.nan),
+    "CUDART_INF_F": np.float32(np.inf), "CUDART_NAN_F": np.float32(np.nan),
+    "CUDART_INF": np.float64(np.inf), "CUDART_NAN": np.float64(np.nan),
+    "CUDART_PI_F": np.float32(math.pi), "CUDART_PI": np.float64(math.pi),
+    "M_PI": np.float64(math.pi), "M_PI_2": np.float64(math.pi / 2),
+    "M_PI_4": np.float64(math.pi / 4), "M_E": np.float64(math.e),
+    "M_1_PI": np.float64(1 / math.pi), "M_2_PI": np.float64(2 / math.pi),
+    "M_2_SQRTPI": np.float64(2 / math.sqrt(math.pi)),
+    "M_SQRT2": np.float64(math.sqrt(2)), "M_SQRT1_2": np.float64(math.sqrt(0.5)),
+    "M_LN2": np.float64(math.log(2)), "M_LN10": np.float64(math.log(10)),
+    "M_LOG2E": np.float64(1 / math.log(2)), "M_LOG10E": np.float64(1 / math.log(10)),
+    **{f"{prefix}_{name}": getattr(np.finfo(dtype), field)
+       for prefix, dtype in (("FLT", np.float32), ("DBL", np.float64))
+       for name, field in (("MAX", "max"), ("MIN", "tiny"), ("EPSILON", "eps"))},
+    **{f"{prefix}_{name}": int(getattr(np.iinfo(dtype), name.lower()))
+       for prefix, dtype in (("INT", np.int32), ("LLONG", np.int64),
+                             ("LONG", np.int64), ("SHRT", np.int16))
+       for name in ("MAX", "MIN")},
+    "UINT_MAX": 2**32 - 1,
+}
+
+
+@lru_cache(maxsize=1)
+def known() -> Mapping[str, CFunction]:
+    """Every function by its name in C."""
+    found = {n: CFunction(Operation(n), 1) for n in _SAME.split()}
+    found |= {n: CFunction(Operation(n), 2) for n in (*_OF_TWO.split(), "pow")}
+    found |= {n: CFunction(Operation(op), 1) for n, op in _OTHER_NAMES.items()}
+    for name, text in _DEFINED.items():
+        function = parse_definition(text)
+        found[name] = CFunction(function, len(function.params))
+    found |= {f"{n}f": CFunction(f.target, f.arity, "float32")
+              for n, f in found.items()}
+    for name, plain in _INTRINSICS.items():
+        found[name] = CFunction(found[plain].target, found[plain].arity, "float32")
+    found["abs"] = CFunction(Operation("abs"), 1, "any")
+    found["max"] = CFunction(Operation("max"), 2, "any")
+    found["min"] = CFunction(Operation("min"), 2, "any")
+    found |= {n: CFunction(Operation(n), 1, "bool")
+              for n in ("isnan", "isinf", "isfinite")}
+    signbit = parse_definition("def signbit(x): return copysign(1.0, x) < 0.0")
+    found["signbit"] = CFunction(signbit, 1, "bool")
+    found |= {n: CFunction(Operation(n), 1, "part") for n in ("real", "imag")}
+    found["conj"] = CFunction(Operation("conj"), 1, "any")
+    parts = {"norm": "return x.real * x.real + x.imag * x.imag",
+             "arg": "return atan2(x.imag, x.real)"}
+    found |= {n: CFunction(parse_definition(f"def {n}(x): {t}"), 1, "part")
+              for n, t in parts.items()}
+    return found
+
+
+@lru_cache(maxsize=1)
+def divide() -> Function:
+    """The quotient of signed integers, rounded to zero."""
+    return parse_definition("""
+        def divide(a, b):
+            q = a // b
+            return q + 1 if q * b != a and (a < 0) != (b < 0) else q
+    """)

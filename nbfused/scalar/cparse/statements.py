@@ -1,0 +1,238 @@
+"""Statements of C bodies, as statements of the scalar language."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ..resolve import Operation
+from .loops import Loops, kind
+from .text import AUTO
+from .values import (
+    Typed,
+    Variable,
+    call,
+    converted,
+    literal,
+    store,
+    subscript,
+)
+
+__all__ = ["Statements"]
+
+
+class Statements(Loops):
+    """The statements of one function.
+
+    `results` gives the statement that leaves the function: what ``return`` becomes.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.outside |= {f".{d}": Operation("cast", d) for d in _CASTS}
+        self.leave: Callable[[Any], list[ast.stmt]] = lambda node: []
+
+    def statement(self, node: Any) -> list[ast.stmt]:
+        """The statements of a C statement, which know its line."""
+        handler = _HANDLERS.get(kind(node))
+        if handler is None:
+            self.typed(node)  # a value that nobody uses; refused if it is no value
+            return []
+        found = handler(self, node)
+        line = node.coord.line if node.coord is not None else 1
+        for s in found:
+            for n in ast.walk(s):
+                if not hasattr(n, "lineno") and isinstance(n, (ast.stmt, ast.expr)):
+                    n.lineno, n.col_offset = line, 0
+        return found
+
+    def block(self, nodes: Sequence[Any]) -> list[ast.stmt]:
+        """Statements in order."""
+        return [s for node in nodes for s in self.statement(node)]
+
+    def compound(self, node: Any) -> list[ast.stmt]:
+        """A block in braces."""
+        with self.scope():
+            return self.block(node.block_items or ())
+
+    def listed(self, node: Any) -> list[ast.stmt]:
+        """Several declarations, or expressions with commas between them."""
+        return self.block(node.decls if kind(node) == "DeclList" else node.exprs)
+
+    def nothing(self, node: Any) -> list[ast.stmt]:
+        """``;``."""
+        return []
+
+    # Declarations and assignments --------------------------------------------------
+
+    def declaration(self, node: Any) -> list[ast.stmt]:
+        """``T x = …;``, ``T v[4];``."""
+        if kind(node.type) == "FuncDecl":
+            self.refuse(node, "a function inside the body is not understood here; "
+                              "move it to the preamble")
+        if kind(node.type) == "ArrayDecl":
+            return self.local(node)
+        if kind(node.type) == "PtrDecl":
+            self.refuse(node, "pointers are not understood here; index the array")
+        name = getattr(node.type.type, "names", [""])[0]
+        value = None if node.init is None else self.typed(node.init)
+        if name == AUTO and value is not None:
+            dtype = value.dtype
+        else:
+            dtype = self.dtype(node)
+        # An undefined value would be another one on every machine: it is zero.
+        start = literal(0, dtype) if value is None else value
+        target = self.declare(node.name, dtype, constant="const" in node.quals)
+        return [self.assign(node, target, start)]
+
+    def local(self, node: Any) -> list[ast.stmt]:
+        """An array of the body: its elements are variables."""
+        shape: list[int] = []
+        inner = node.type
+        while kind(inner) == "ArrayDecl":
+            extent = None if inner.dim is None else self.typed(inner.dim).number
+            if inner.dim is None and kind(node.init) == "InitList":
+                extent = len(node.init.exprs)
+            if not isinstance(extent, int) or extent < 1:
+                self.refuse(node, f"the size of {node.name!r} must be a number that is "
+                                  "known here")
+            shape.append(extent)
+            inner = inner.type
+        dtype, size = self.dtype(node), prod(shape)
+        values = [self.typed(v) for v in _initial(node.init)]
+        if len(values) > size:
+            self.refuse(node, f"{node.name!r} has {size} elements, got {len(values)}")
+        values += [literal(0, dtype)] * (size - len(values))
+        array = self.declare(node.name, dtype, "local", tuple(shape),
+                             "const" in node.quals)
+        return [ast.Assign([store(array.name)], ast.Tuple(
+            [converted(v, dtype) for v in values], ast.Load()))]
+
+    def assign(self, node: Any, target: Variable, value: Typed) -> ast.stmt:
+        """A name gets a value in its type."""
+        value = self.as_type(node, value, target.dtype)
+        return ast.Assign([store(target.name)], converted(value, target.dtype))
+
+    def assignment(self, node: Any) -> list[ast.stmt]:
+        """``x = …``, ``x += …``, ``x = y = …``."""
+        first: list[ast.stmt] = []
+        right = node.rvalue
+        if kind(right) == "Assignment":
+            first, right = self.statement(right), right.lvalue
+        value = self.typed(right)
+        if node.op != "=":
+            value = self.combined(node, node.op[:-1], self.typed(node.lvalue), value)
+        return [*first, self.put(node, node.lvalue, value)]
+
+    def put(self, node: Any, target: Any, value: Typed) -> ast.stmt:
+        """Store to a variable or to an element."""
+        if kind(target) == "ArrayRef":
+            return self.put_element(node, target, value)
+        if kind(target) != "ID":
+            self.refuse(node, "only variables and elements are assigned")
+        variable = self.lookup(target.name)
+        if variable is None:
+            self.refuse(node, f"{target.name!r} is not declared")
+        if variable.kind != "value":
+            self.refuse(node, f"{target.name!r} is an array; assign its elements, as in "
+                              f"{target.name}[i] = …")
+        if variable.constant:
+            self.refuse(node, f"{target.name!r} is an input or const; copy it to a "
+                              "variable of its own to change it")
+        return self.assign(node, variable, value)
+
+    def put_element(self, node: Any, target: Any, value: Typed) -> ast.stmt:
+        """Store to an element of an array."""
+        variable, index = self.place(target)
+        if variable.constant:
+            self.refuse(node, f"{variable.name!r} is an input or const; only outputs "
+                              "and variables are written to")
+        converted_ = converted(self.as_type(node, value, variable.dtype),
+                               variable.dtype)
+        if variable.kind == "raw":
+            self.outside[".store"] = Operation("store")
+            return ast.Expr(call("store", ast.Name(variable.name, ast.Load()), index,
+                                 converted_))
+        return ast.Assign([subscript(variable.name, index, ast.Store())], converted_)
+
+    def step(self, node: Any) -> list[ast.stmt]:
+        """``x++;``, or an expression whose value nobody uses."""
+        if node.op[-1] not in "+-" or len(node.op) < 2:
+            self.typed(node)
+            return []
+        value = self.combined(node, node.op[-1], self.typed(node.expr),
+                              literal(1, np.dtype(np.int32)))
+        return [self.put(node, node.expr, value)]
+
+    def atomic(self, node: Any) -> list[ast.stmt]:
+        """``atomicAdd(&y[i], v);``; any other call has no effect."""
+        name = getattr(node.name, "name", "")
+        args = self.arguments(node)
+        if name != "atomicAdd":
+            self.typed(node)
+            return []
+        if len(args) != 2 or kind(args[0]) != "UnaryOp" or args[0].op != "&" \
+                or kind(args[0].expr) != "ArrayRef":
+            self.refuse(node, "atomicAdd takes the address of an element and a value, "
+                              "as in atomicAdd(&y[i], x)")
+        variable, index = self.place(args[0].expr)
+        if variable.kind != "raw" or variable.constant:
+            self.refuse(node, f"{variable.name!r} must be a raw output")
+        value = converted(self.typed(args[1]), variable.dtype)
+        self.outside[".atomic_add"] = Operation("atomic_add")
+        array = ast.Name(variable.name, ast.Load())
+        return [ast.Expr(call("atomic_add", array, index, value))]
+
+    # Control -----------------------------------------------------------------------
+
+    def conditional(self, node: Any) -> list[ast.stmt]:
+        """``if``, ``else``."""
+        branches: list[list[ast.stmt]] = []
+        for branch in (node.iftrue, node.iffalse):
+            with self.scope():
+                branches.append([] if branch is None else self.statement(branch))
+        then, orelse = branches
+        return [ast.If(self.truth(node.cond), then or [ast.Pass()], orelse)]
+
+    def jump(self, node: Any) -> list[ast.stmt]:
+        """``break`` and ``continue``; outside a loop the latter ends the element."""
+        if not self.before_continue:
+            if kind(node) == "Break":
+                self.refuse(node, "break stands outside a loop; return ends the "
+                                  "element")
+            return self.leave(node)
+        if kind(node) == "Break":
+            return [ast.Break()]
+        return [*self.before_continue[-1](), ast.Continue()]
+
+    def returned(self, node: Any) -> list[ast.stmt]:
+        """``return``."""
+        return self.leave(node)
+
+
+def _initial(node: Any) -> list[Any]:
+    """The values in the braces of an initialiser, nested or not."""
+    if node is None:
+        return []
+    if kind(node) != "InitList":
+        return [node]
+    return [v for e in node.exprs for v in _initial(e)]
+
+
+_CASTS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",
+          "uint64", "float16", "bfloat16", "float32", "float64", "complex64",
+          "complex128")
+_HANDLERS: Mapping[str, Callable[[Statements, Any], list[ast.stmt]]] = {
+    "Compound": Statements.compound, "DeclList": Statements.listed,
+    "ExprList": Statements.listed, "EmptyStatement": Statements.nothing,
+    "Pragma": Statements.nothing, "Decl": Statements.declaration,
+    "Assignment": Statements.assignment, "UnaryOp": Statements.step,
+    "FuncCall": Statements.atomic, "If": Statements.conditional,
+    "For": Statements.for_loop, "While": Statements.while_loop,
+    "DoWhile": Statements.do_while, "Break": Statements.jump,
+    "Continue": Statements.jump, "Return": Statements.returned,
+}

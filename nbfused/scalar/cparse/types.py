@@ -1,0 +1,63 @@
+"""C's arithmetic types as dtypes, and the conversions that C makes between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ..promotion import BFLOAT16, DTYPES
+
+__all__ = ["ALIASES", "WORDS", "common", "promoted", "spelled"]
+
+_INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
+_UINT32, _UINT64 = np.dtype(np.uint32), np.dtype(np.uint64)
+_FLOAT16, _FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
+
+#: What the types of C and CUDA are called in dtypes; `long` is that of Linux.
+ALIASES: Mapping[str, np.dtype] = {
+    **DTYPES,
+    **{f"{name}_t": d for name, d in DTYPES.items() if d.kind in "iu"},
+    "size_t": _UINT64, "ptrdiff_t": _INT64, "ssize_t": _INT64, "IndexT": _INT64,
+    "half": _FLOAT16, "__half": _FLOAT16, "__nv_bfloat16": BFLOAT16,
+    "uchar": np.dtype(np.uint8), "ushort": np.dtype(np.uint16), "uint": _UINT32,
+    "ulong": _UINT64, "longlong": _INT64, "ulonglong": _UINT64,
+    "cuComplex": np.dtype(np.complex64), "cuFloatComplex": np.dtype(np.complex64),
+    "cuDoubleComplex": np.dtype(np.complex128),
+}
+
+#: The keywords that fundamental types are spelled with.
+WORDS = frozenset({"char", "short", "int", "long", "float", "double", "signed",
+                   "unsigned"})
+
+
+def spelled(words: Sequence[str]) -> str:
+    """The dtype's name of a type such as ``unsigned long long``."""
+    if "double" in words:
+        return "float64"
+    if "float" in words:
+        return "float32"
+    bits = (8 if "char" in words else 16 if "short" in words else 64
+            if "long" in words else 32)
+    return f"{'u' if 'unsigned' in words else ''}int{bits}"
+
+
+def promoted(dtype: np.dtype) -> np.dtype:
+    """What an operand becomes by itself: int at least, float for 16-bit floats."""
+    if dtype in (_FLOAT16, BFLOAT16):
+        return _FLOAT32
+    if dtype.kind == "b" or (dtype.kind in "iu" and dtype.itemsize < 4):
+        return _INT32
+    return dtype
+
+
+def common(a: np.dtype, b: np.dtype) -> np.dtype:
+    """The usual arithmetic conversions; NumPy's differ for mixed integers."""
+    a, b = promoted(a), promoted(b)
+    if a.kind in "iu" and b.kind in "iu":
+        wide = max(a, b, key=lambda d: (d.itemsize, d.kind == "u"))
+        return wide
+    if a.kind == "c" or b.kind == "c":
+        parts = [np.empty(0, d).real.dtype for d in (a, b) if d.kind in "fc"]
+        return np.result_type(np.complex64, *parts)
+    return max((d for d in (a, b) if d.kind == "f"), key=lambda d: d.itemsize)

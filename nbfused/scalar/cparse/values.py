@@ -1,0 +1,94 @@
+"""Typed expressions: Python syntax trees of which each has a C type."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+
+import numpy as np
+
+__all__ = ["Typed", "Variable", "call", "constant", "converted", "literal", "operand",
+           "store", "subscript"]
+
+Number = bool | int | float | complex
+
+
+@dataclass(frozen=True)
+class Typed:
+    """An expression of the scalar language that has the value and type of C's.
+
+    `number` is its value where that is known now.
+    """
+
+    node: ast.expr
+    dtype: np.dtype
+    number: Number | None = None
+
+
+@dataclass(frozen=True)
+class Variable:
+    """What a name stands for.
+
+    Attributes
+    ----------
+    name
+        In the Python tree: unique, where C's may be hidden by another.
+    dtype
+        Of the value, or of the elements.
+    kind
+        ``"value"``, ``"local"`` (an array of the body) or ``"raw"``.
+    shape
+        Of a local array.
+    constant
+        Whether it must not be assigned.
+    """
+
+    name: str
+    dtype: np.dtype
+    kind: str = "value"
+    shape: tuple[int, ...] = ()
+    constant: bool = False
+
+
+def constant(number: Number) -> ast.expr:
+    """A number as it is written."""
+    return ast.Constant(number)
+
+
+def call(name: str, *args: ast.expr) -> ast.expr:
+    """A call; names of functions begin with a dot, which no C name does."""
+    return ast.Call(ast.Name(f".{name}", ast.Load()), list(args), [])
+
+
+def store(name: str) -> ast.expr:
+    """A name that is assigned."""
+    return ast.Name(name, ast.Store())
+
+
+def subscript(name: str, index: ast.expr, context: ast.expr_context) -> ast.expr:
+    """An element of an array."""
+    return ast.Subscript(ast.Name(name, ast.Load()), index, context)
+
+
+def literal(number: Number | np.generic, dtype: np.dtype) -> Typed:
+    """A number of a type, wrapped around or rounded to it."""
+    with np.errstate(all="ignore"):
+        rounded = np.asarray(number).astype(dtype).item()
+    return Typed(constant(rounded), dtype, rounded)
+
+
+def converted(value: Typed, dtype: np.dtype) -> ast.expr:
+    """`value` as C converts it; a number of that type for certain."""
+    if value.number is None and value.dtype == dtype:
+        return value.node
+    node = value.node
+    if value.number is not None:
+        node = constant(literal(value.number, dtype).number or 0)
+    return call(dtype.name, node)
+
+
+def operand(value: Typed, dtype: np.dtype) -> ast.expr:
+    """As `converted`, beside an operand that has the type: numbers are as written."""
+    if value.number is None:
+        return converted(value, dtype)
+    return literal(value.number, dtype).node
