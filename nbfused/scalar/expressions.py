@@ -10,6 +10,7 @@ from typing import Any
 
 from .elements import Elements
 from .emit import Emitter
+from .forms import form_of
 from .ir import Function, Literal, Value, literal
 from .resolve import (
     RAW,
@@ -108,6 +109,9 @@ class Expressions(Elements):
 
     def frozen(self, node: ast.expr, target: Any, name: str) -> Values:
         """A number from outside; it is part of the function from now on."""
+        position = getattr(target, "__nbfused_thread__", None)
+        if position is not None:
+            return self.thread(position)
         number = freeze(target)
         if number is None:
             raise self.error(node, f"{name!r} is a {type(target).__name__}; from "
@@ -221,16 +225,23 @@ class Expressions(Elements):
         (merged,) = self.merge(node, truth, (then, orelse), {stem: (a, b)})
         return merged
 
+    def thread(self, name: str) -> Value:
+        """Where this thread is."""
+        return self.emitter.emit("thread", attr=name, stem=name.replace(".", "_"))
+
     def call(self, node: ast.Call, stem: str) -> Values:
         """A method of an array, an operation, or a scalar function copied in."""
         owner = self.owner(node.func)
+        target = self.resolved(node.func) if owner is None else None
+        form = form_of(target)
+        if form is not None:
+            return form[0](self, node, form[1], stem)
         args, keywords = self.arguments(node)
         if owner is not None:
             if keywords:
                 raise self.error(node, f"{ast.unparse(node.func)}() takes no keywords")
             name = node.func.attr  # type: ignore[attr-defined]
             return self.method(node, owner, name, list(args), stem)
-        target = self.resolved(node.func)
         op = operation(target)
         if op is None:
             return self.call_function(node, target, args, keywords)

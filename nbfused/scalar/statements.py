@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 from .expressions import ALLOWED, words
-from .ir import Literal
+from .ir import Let, Literal
 from .jumps import RESULT, Loop, TooManyPaths, assigned, normalise
 from .loops import UNSET, Loops
 from .structure import Values, leaves, rebuild
@@ -107,8 +108,15 @@ class Statements(Loops):
 
     def expression(self, s: ast.Expr) -> None:
         """A call for its effects, or a docstring."""
-        if not isinstance(s.value, ast.Constant):  # a docstring
-            self.values(s.value)
+        if isinstance(s.value, ast.Constant):  # a docstring
+            return
+        found = self.values(s.value)
+        last = self.emitter.statements[-1:]
+        if last and isinstance(last[0], Let) and last[0].op == "atomic" and \
+                last[0].attr == "add" and last[0].results == (found,):
+            # Nobody reads the old value, so that the addition has a derivative.
+            self.emitter.statements[-1] = replace(last[0], results=(), op="atomic_add",
+                                                  attr=None)
 
     def nothing(self, s: ast.Pass) -> None:
         """``pass``."""
