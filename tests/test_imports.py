@@ -36,7 +36,7 @@ MAY_IMPORT = {
     "backend": "scalar specs",
     "plugins": "backend config",
     "registry": "backend plugins",
-    "arrays": "backend config layout registry",
+    "arrays": "backend config layout registry table",
     "cache": "config version",
     "dispatch": "arrays backend layout registry scalar specs",
     "autograd": "arrays config dispatch scalar specs table",

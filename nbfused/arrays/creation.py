@@ -68,10 +68,14 @@ def array(x: Any, dtype: DTypeLike | None = None, device: str | None = None) -> 
 
 
 def empty(shape: Shape, dtype: DTypeLike = "float64", device: str | None = None) -> Any:
-    """Make an array without setting its elements; parameters as for `array`."""
+    """Make an array without setting its elements; parameters as for `array`.
+
+    Vectors as elements are a trailing dimension, as in NumPy: ``empty((4, 4),
+    ("float32", 3))`` has shape (4, 4, 3).
+    """
     place = _place(device)
     backend = backend_for(place, "device")
-    extents, kind = _extents(shape), check_dtype(dtype)
+    extents, kind = _elements(shape, dtype)
     if _uses_cupy(place):
         return CUPY.empty(extents, kind, place)
     return np.empty(extents, kind) if place == "cpu" else backend.empty(
@@ -88,7 +92,8 @@ def full(shape: Shape, value: Any, dtype: DTypeLike = "float64",
     """Make an array with every element `value`; parameters as for `array`."""
     place = _place(device)
     backend = backend_for(place, "device")
-    host = np.full(_extents(shape), value, check_dtype(dtype))
+    extents, kind = _elements(shape, dtype)
+    host = np.full(extents, value, kind)
     return _send(host, place, backend)
 
 
@@ -192,6 +197,18 @@ def _send(host: np.ndarray, place: str, backend: Backend) -> Any:
 
 def _extents(shape: Shape) -> tuple[int, ...]:
     return (int(shape),) if isinstance(shape, int | np.integer) else tuple(shape)
+
+
+def _elements(shape: Shape, dtype: Any) -> tuple[tuple[int, ...], np.dtype]:
+    """Extents and dtype; those of a vector are its trailing dimensions."""
+    vector: tuple[int, ...] = ()
+    if isinstance(dtype, tuple) or getattr(dtype, "subdtype", None):
+        try:
+            dtype, vector = np.dtype(dtype).subdtype or (dtype, ())
+        except TypeError as error:
+            raise KernelTypeError(f"dtype: {dtype!r} is no dtype; a vector is spelled "
+                                  "('float32', 3)") from error
+    return _extents(shape) + vector, check_dtype(dtype)
 
 
 def _uses_cupy(place: str) -> bool:

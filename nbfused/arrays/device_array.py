@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import KernelTypeError, ShapeError
 from ..layout import dense_strides, is_dense
 from ..registry import backend_for
+from ..table import OPS
 from .description import Array
 from .devices import device_kind
 from .dlpack import HostExport, device_type, export
@@ -103,6 +104,10 @@ class DeviceArray:
                 f"cannot view strides {self.strides} of shape {self.shape} as "
                 f"{extents}; expected a C-contiguous array; use nbfused.ops.reshape")
         return self.view(extents, dense_strides(extents), 0)
+
+    def fill(self, value: Any) -> None:
+        """Set every element, in place, as `nbfused.ops.fill`."""
+        OPS["full_like"](self, value, out=self)
 
     def to_numpy(self) -> np.ndarray:
         """Copy to the host, after what its stream still has to do."""

@@ -22,7 +22,8 @@ from .launches import LAUNCHES, Launch, bytes_of
 from .outputs import check_output, check_overlap
 from .plans import Plan, Request, arguments, make_plan
 
-__all__ = ["COPY", "Place", "output_name", "place_of", "run", "zero"]
+__all__ = ["COPY", "WEAK", "Place", "output_name", "place_of", "run", "scalar_type",
+           "zero"]
 
 #: Stores each element of its input.
 COPY = Map(Function("copy", ("x",), Block((Let(("y",), "id", ("x",)),), ("y",))),
@@ -34,8 +35,8 @@ Dtypes = tuple[np.dtype | None, ...]
 
 _LIMIT = 1024  # plans of one spec
 _LOCK = threading.Lock()
-_WEAK: dict[type, Weak] = {kind: Weak(kind.__name__)
-                           for kind in (bool, int, float, complex)}
+WEAK: dict[type, Weak] = {kind: Weak(kind.__name__)
+                          for kind in (bool, int, float, complex)}
 
 
 @dataclass(slots=True)
@@ -74,8 +75,9 @@ def run(spec: Spec, inputs: Sequence[Any], *,
     key: list[Any] = []
     for kind, name, x in zip(wanted.kinds, names, inputs, strict=True):
         if kind == "scalar":
-            scalars.append(x)
-            key.append(_scalar_type(name, x))
+            # NumPy's bool has no __index__, which packing asks for.
+            scalars.append(bool(x) if type(x) is np.bool_ else x)
+            key.append(scalar_type(name, x))
         else:
             array = x if type(x) is Array else describe(x, name)
             arrays.append(array)
@@ -99,7 +101,7 @@ def run(spec: Spec, inputs: Sequence[Any], *,
     return natives, place
 
 
-def _scalar_type(name: str, x: Any) -> Any:
+def scalar_type(name: str, x: Any) -> Any:
     """The key of a call-time number: a Python type (weak) or a dtype."""
     kind = type(x)
     if kind is int:
@@ -108,7 +110,7 @@ def _scalar_type(name: str, x: Any) -> Any:
                                 "numpy.uint64(...) or a float")
     elif isinstance(x, np.generic):
         return check_dtype(x.dtype, name)
-    elif kind not in _WEAK:
+    elif kind not in WEAK:
         raise KernelTypeError(f"'{name}' must be a number, got a {kind.__name__}; pass "
                               f"{name}.item() or float({name})")
     return kind
@@ -184,7 +186,7 @@ def _types(kinds: Sequence[str], parts: list[Any]) -> tuple[Type, ...]:
         if kind != "scalar":
             next(rest)
             part = next(rest)
-        types.append(_WEAK[part] if isinstance(part, type) else part)
+        types.append(WEAK[part] if isinstance(part, type) else part)
     return tuple(types)
 
 

@@ -3,6 +3,7 @@
 from .activations import *
 from .arithmetic import *
 from .comparison import *
+from .filling import *
 from .indexing import *
 from .losses import *
 from .math import *

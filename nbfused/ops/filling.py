@@ -1,0 +1,154 @@
+"""Arrays like another one, and arrays filled with one number."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..arrays import check_dtype, describe, dtype_of
+from ..autograd import Variable, apply
+from ..errors import KernelTypeError, RangeError
+from ..op import AnyArray, Case, op
+from ..op.base import check_operand, is_number
+from ..scalar.ir import Block, Function
+from ..specs import Map
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+__all__ = ["empty_like", "fill", "full_like", "ones_like", "zeros_like"]
+
+#: Stores the number; of `x` only the shape matters.
+_FULL = Map(Function("full_like", ("x", "value"), Block((), ("value",))),
+            ("element", "scalar"))
+_NAMES = ("x", "fill_value")
+
+
+def _array(x: Any, name: str) -> Any:
+    """The array behind `x`, which nothing is differentiated through."""
+    check_operand(x, name, "x")
+    if is_number(x):
+        raise KernelTypeError(f"{name}: 'x' must be an array, got {x!r}; make one with "
+                              "nf.array")
+    return x.data if isinstance(x, Variable) else x
+
+
+def _number(value: Any, dtype: np.dtype, name: str) -> Any:
+    """`value` in `dtype`, as NumPy casts it."""
+    if not is_number(value):
+        raise KernelTypeError(f"{name}: 'fill_value' must be a number, got {value!r}")
+    try:
+        return np.full((), value, dtype)[()]
+    except OverflowError as error:
+        raise RangeError(f"{name}: 'fill_value' is {value}, which {dtype} does not "
+                         "hold") from error
+
+
+def empty_like(x: AnyArray, dtype: DTypeLike | None = None) -> AnyArray:
+    """Make an array of the library, shape and device of `x`, its elements not set.
+
+    Parameters
+    ----------
+    x : array or Variable
+        A Variable gives a Variable.
+    dtype : dtype, optional
+        That of `x` by default.
+
+    Returns
+    -------
+    array
+        C-contiguous.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> empty_like(np.zeros((2, 3)), "float32").dtype
+    dtype('float32')
+    """
+    like = describe(_array(x, "empty_like"), "x")
+    kind = like.dtype if dtype is None else check_dtype(dtype)
+    made = like.library.finish(like.library.empty(like.shape, kind, like.device))
+    return Variable(made) if isinstance(x, Variable) else made
+
+
+@op(np.full_like, Case(((4, 5),), {"fill_value": 2.5}),
+    Case(((3, 2),), {"fill_value": 3}, dtypes="iu"),
+    Case(((3,),), {"fill_value": True}, dtypes="b"))
+def full_like(x: AnyArray, fill_value: Any, dtype: DTypeLike | None = None, *,
+              out: AnyArray | None = None) -> AnyArray:
+    """Make an array like `x` with every element `fill_value`.
+
+    Parameters
+    ----------
+    x : array or Variable
+        Gives library, shape, device; nothing is differentiated through it.
+    fill_value : number
+        Cast as NumPy casts it.
+    dtype : dtype, optional
+        That of `x` by default.
+    out : array, optional
+        Where to store, of the shape of `x`.
+
+    Raises
+    ------
+    RangeError
+        An integer that the dtype does not hold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> full_like(np.zeros(2), 7)
+    array([7., 7.])
+    """
+    data = _array(x, "full_like")
+    target = dtype if out is None else dtype_of(out)
+    kind = dtype_of(data) if target is None else check_dtype(target)
+    value = _number(fill_value, kind, "full_like")
+    (made,) = apply(_FULL, (data, value), out=None if out is None else (out,),
+                    dtypes=(kind,), names=_NAMES)
+    return Variable(made) if isinstance(x, Variable) and out is None else made
+
+
+def zeros_like(x: AnyArray, dtype: DTypeLike | None = None) -> AnyArray:
+    """Make an array of zeros like `x`; parameters as for `full_like`."""
+    return full_like(x, 0, dtype)
+
+
+def ones_like(x: AnyArray, dtype: DTypeLike | None = None) -> AnyArray:
+    """Make an array of ones like `x`; parameters as for `full_like`."""
+    return full_like(x, 1, dtype)
+
+
+def fill(x: AnyArray, value: Any) -> None:
+    """Set every element of an array in place.
+
+    Parameters
+    ----------
+    x : array or Variable
+        Of any library whose arrays can be changed.
+    value : number
+        Cast as NumPy casts it.
+
+    Raises
+    ------
+    ReadOnlyError, OverlapError
+        An array that must not be written to, or whose elements share memory.
+    KernelTypeError
+        An array of a library that does not change arrays (JAX).
+    TapeError
+        A Variable that requires grad, outside `no_grad`.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.zeros(2)
+    >>> fill(x, 7)
+    >>> x
+    array([7., 7.])
+    """
+    number = _number(value, dtype_of(_array(x, "fill")), "fill")
+    apply(_FILL, (number,), out=(x,), names=("value",))
+
+
+_FILL = Map(Function("fill", ("value",), Block((), ("value",))), ("scalar",))
