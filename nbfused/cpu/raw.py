@@ -155,14 +155,24 @@ def _padded(shared: Shared) -> int:
 
 def build_raw(typed: TypedRaw, signature: Signature) -> Launcher:
     """Compile a Raw."""
-    text = _Text(typed, signature)
-    entry = build("\n".join(text.lines()))
-    name = typed.function.function.name
-    arrays = [p for p, k in zip(typed.function.function.params, typed.kinds,
-                                strict=False) if k == "array"]
-    axes = [(arrays.index(e.array), e.axis) for e in typed.extents]
+    return RawLauncher(typed, _Text(typed, signature))
 
-    def launch(call: Call) -> None:
+
+class RawLauncher:
+    """Runs the blocks of a launch on the threads of the pool."""
+
+    def __init__(self, typed: TypedRaw, text: _Text) -> None:
+        self._text = text
+        self._entry = build("\n".join(text.lines()))
+        self._name = typed.function.function.name
+        arrays = [p for p, k in zip(typed.function.function.params, typed.kinds,
+                                    strict=False) if k == "array"]
+        self._axes = [(arrays.index(e.array), e.axis) for e in typed.extents]
+        self._shared = sum(s.size*s.dtype.itemsize for s in typed.shared)
+
+    def __call__(self, call: Call) -> None:
+        """Launch; done when this returns."""
+        entry, text = self._entry, self._text
         blocks, threads = prod(call.grid), prod(call.block)
         step = _step(blocks, threads)
         pieces = -(-blocks // step)
@@ -170,16 +180,20 @@ def build_raw(typed: TypedRaw, signature: Signature) -> Launcher:
         scratch = np.empty(pieces*room + _LINE, np.uint8)
         status = np.zeros(1, np.int64)
         block = text.frame.pack(
-            call, *call.grid, *call.block, *(call.extents[k][a] for k, a in axes),
+            call, *call.grid, *call.block, *(call.extents[k][a] for k, a in self._axes),
             -(-scratch.ctypes.data // _LINE)*_LINE, step, room, status.ctypes.data)
         POOL.run(lambda k: entry(block, k*step, min(blocks, (k + 1)*step)), pieces)
         if status[0]:
             raise BarrierError(
-                f"{name}: not all threads of a block reached the barrier in line "
+                f"{self._name}: not all threads of a block reached the barrier in line "
                 f"{status[0]}; move it out of the branch or loop, or make the condition "
                 "the same for the whole block")
 
-    return launch
+    def attributes(self) -> dict[str, int]:
+        """As the driver of a GPU tells them; what a processor has not is 0."""
+        return {"num_regs": 0, "shared_size_bytes": self._shared,
+                "local_size_bytes": self._text.room(1) - self._text.room(0),
+                "const_size_bytes": 0, "max_threads_per_block": 1024}
 
 
 def _step(blocks: int, threads: int) -> int:

@@ -21,7 +21,7 @@ from ..registry import default_device, registry
 from .by_value import arrays_of, packed
 from .extents import block_extents, grid_extents
 
-__all__ = ["RawKernel", "RawModule"]
+__all__ = ["RawKernel", "RawModule", "bytes_of_shared", "stream_handle"]
 
 #: CuPy's name of a compiler → our backend that has it.
 _COMPILERS = {"nvrtc": "cuda"}
@@ -307,7 +307,7 @@ class RawKernel:
         """
         label = f"kernel {self.name!r}"
         grid, block = grid_extents(grid, label), block_extents(block, label)
-        shared = _bytes_of_shared(shared_mem, label)
+        shared = bytes_of_shared(shared_mem, label)
         backend = self.module.available()
         if not isinstance(args, (tuple, list)):
             raise KernelTypeError(f"{label}: args is a {type(args).__name__}; expected "
@@ -330,7 +330,8 @@ class RawKernel:
         return f"<nbfused RawKernel {self.name}>"
 
 
-def _bytes_of_shared(value: Any, label: str) -> int:
+def bytes_of_shared(value: Any, label: str) -> int:
+    """`value` as a number of bytes, 0 or more."""
     if isinstance(value, bool) or not hasattr(value, "__index__"):
         raise KernelTypeError(f"{label}: shared_mem is {value!r}; expected an integer")
     if value < 0:
@@ -342,6 +343,11 @@ def _stream(stream: Any, arrays: Sequence[Array]) -> int:
     """The handle: given, or what the library of the arrays works on."""
     if stream is None:
         return arrays[0].library.stream(arrays[0].device) if arrays else 0
+    return stream_handle(stream)
+
+
+def stream_handle(stream: Any) -> int:
+    """The handle of a stream of CuPy, PyTorch or cuda.core, or a handle itself."""
     if hasattr(stream, "__cuda_stream__"):
         return int(stream.__cuda_stream__()[1])
     for name in ("ptr", "cuda_stream", "handle"):

@@ -1,0 +1,166 @@
+"""The three ways to launch a kernel: CuPy's, Numba's, and Slang's."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..backend import Extents
+from ..errors import KernelTypeError
+from .extents import block_extents, grid_extents
+from .rawmodule import bytes_of_shared, stream_handle
+
+__all__ = ["Bound", "Configured", "Launching", "Options"]
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How a kernel is launched, besides its arguments.
+
+    Attributes
+    ----------
+    grid, block
+        Checked.
+    shared
+        Bytes of dynamic shared memory.
+    stream
+        A handle, or None for the current one of the arrays' library.
+    check
+        Whether arguments are validated.
+    """
+
+    grid: Extents
+    block: Extents
+    shared: int = 0
+    stream: int | None = None
+    check: bool = True
+
+
+class Launching:
+    """What kernels and their derivatives have in common.
+
+    Attributes
+    ----------
+    signature : inspect.Signature
+        Of the Python function.
+    """
+
+    __name__: str
+    signature: inspect.Signature
+
+    def start(self, arguments: Mapping[str, Any], options: Options) -> None:
+        """Launch on an argument for each parameter."""
+        raise NotImplementedError
+
+    def _options(self, grid: Any, block: Any, shared_mem: Any, stream: Any,
+                 check: bool) -> Options:
+        label = f"kernel {self.__name__!r}"
+        return Options(grid_extents(grid, label), block_extents(block, label),
+                       bytes_of_shared(shared_mem, label),
+                       None if stream is None else stream_handle(stream), bool(check))
+
+    def arguments(self, args: Sequence[Any],
+                  kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        """An argument for each parameter, defaults filled in."""
+        try:
+            bound = self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise KernelTypeError(f"{self.__name__}{self.signature}: {error}") from None
+        bound.apply_defaults()
+        return dict(bound.arguments)
+
+    def __call__(self, *args: Any, shared_mem: int = 0, stream: Any = None,
+                 check: bool = True, **kwargs: Any) -> Any:
+        """Launch as ``k(grid, block, args)``, or bind by keywords.
+
+        Parameters
+        ----------
+        *args
+            ``grid, block, args``: blocks, and threads in each, as integers or tuples
+            of up to three; and a tuple of arguments.  Or nothing, and the arguments by
+            keywords: then nothing is launched yet.
+        shared_mem : int
+            Bytes of dynamic shared memory.
+        stream : optional
+            A handle, or a stream of CuPy, PyTorch or cuda.core; by default the current
+            one of the arrays' library.
+        check : bool
+            False: arguments are not compared with annotations, nor outputs checked.
+        **kwargs
+            Arguments by name.
+
+        Returns
+        -------
+        Bound or None
+            What `launch` starts, if only keywords were given.
+        """
+        if not args:
+            return self.bind(**kwargs)
+        if len(args) not in (2, 3) or not _are_extents(args[:2]):
+            raise KernelTypeError(
+                f"kernel {self.__name__!r} is called as k(grid, block, args) with a "
+                "tuple of arguments, as k[grid, block](*args), or by keywords alone, "
+                "k(x=x, y=y).launch(grid=..., block=...)")
+        given = args[2] if len(args) == 3 else ()
+        if not isinstance(given, (tuple, list)):
+            raise KernelTypeError(f"kernel {self.__name__!r}: args is a "
+                                  f"{type(given).__name__}; expected a tuple")
+        options = self._options(*args[:2], shared_mem, stream, check)
+        self.start(self.arguments(given, kwargs), options)
+        return None
+
+    def __getitem__(self, launch: tuple[Any, ...]) -> Configured:
+        """``k[grid, block](*args)``; a stream and shared memory may follow."""
+        if not isinstance(launch, tuple) or not 2 <= len(launch) <= 4:
+            raise KernelTypeError(f"kernel {self.__name__!r} is configured as "
+                                  "k[grid, block], or k[grid, block, stream, shared]")
+        grid, block, stream, shared = (*launch, None, 0)[:4] if len(launch) < 4 \
+            else launch
+        return Configured(self, grid, block, None if stream == 0 else stream, shared)
+
+    def bind(self, *args: Any, **kwargs: Any) -> Bound:
+        """Arguments to be launched with later."""
+        return Bound(self, self.arguments(args, kwargs))
+
+
+def _are_extents(values: Sequence[Any]) -> bool:
+    return all(hasattr(v, "__index__") or isinstance(v, (tuple, list)) for v in values)
+
+
+class Configured:
+    """A kernel with its grid and block: called with its arguments."""
+
+    def __init__(self, kernel: Launching, grid: Any, block: Any, stream: Any,
+                 shared: Any) -> None:
+        self.kernel = kernel
+        self.launch = grid, block, shared, stream
+
+    def __call__(self, *args: Any, check: bool = True, **kwargs: Any) -> None:
+        """Launch."""
+        options = self.kernel._options(*self.launch, check)
+        self.kernel.start(self.kernel.arguments(args, kwargs), options)
+
+
+class Bound:
+    """A kernel with its arguments: launched as often as one likes.
+
+    Attributes
+    ----------
+    arguments : dict
+        By the names of the parameters.
+    """
+
+    def __init__(self, kernel: Launching, arguments: dict[str, Any]) -> None:
+        self.kernel, self.arguments = kernel, arguments
+
+    def launch(self, *, grid: Any, block: Any, shared_mem: int = 0, stream: Any = None,
+               check: bool = True) -> None:
+        """Launch `grid` blocks of `block` threads."""
+        options = self.kernel._options(grid, block, shared_mem, stream, check)
+        self.kernel.start(self.arguments, options)
+
+    def launchRaw(self, *, blockSize: Any, gridSize: Any, **options: Any) -> None:  # noqa: N802
+        """`launch`, as slangtorch spells it."""
+        self.launch(grid=gridSize, block=blockSize, **options)

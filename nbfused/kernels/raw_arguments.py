@@ -1,0 +1,206 @@
+"""Arguments of a kernel, taken apart: structs into arrays and numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, is_dataclass
+from typing import Any
+
+import numpy as np
+
+from ..arrays import Array, describe, is_array
+from ..autograd import Variable
+from ..errors import KernelTypeError, NotDifferentiableError
+from ..scalar import structure
+from .views import ViewType, fields_of
+
+__all__ = ["Leaf", "Taken", "take"]
+
+_NUMBERS = (bool, int, float, complex, np.generic)
+
+
+@dataclass(frozen=True, slots=True)
+class Leaf:
+    """An array or a number among the arguments.
+
+    Attributes
+    ----------
+    name
+        As the user writes it: ``"p.x"``.
+    value
+        An `Array` or a number.
+    owner
+        What the user passed.
+    annotation
+        Of the parameter or the field, or None.
+    """
+
+    name: str
+    value: Any
+    owner: Any
+    annotation: Any = None
+
+
+@dataclass
+class Taken:
+    """The arguments of one call.
+
+    Attributes
+    ----------
+    leaves
+        In the order in which a kernel takes them.
+    shapes
+        For each parameter what it is, as `parse` wants to know it.
+    """
+
+    leaves: list[Leaf] = field(default_factory=list)
+    shapes: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def values(self) -> list[Any]:
+        """Arrays and numbers."""
+        return [leaf.value for leaf in self.leaves]
+
+    @property
+    def names(self) -> list[str]:
+        """What messages call them."""
+        return [leaf.name for leaf in self.leaves]
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """``"array"`` or ``"scalar"`` for each."""
+        return tuple("array" if type(leaf.value) is Array else "scalar"
+                     for leaf in self.leaves)
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        """Hashable, equal for equal shapes."""
+        return tuple((name, _key(shape)) for name, shape in self.shapes.items())
+
+
+def _key(shape: Any) -> Any:
+    if isinstance(shape, structure.Struct):
+        return (shape.names, *map(_key, shape))
+    return tuple(map(_key, shape)) if isinstance(shape, tuple) else shape
+
+
+def take(kernel: str, arguments: Mapping[str, Any], annotations: Mapping[str, Any],
+         checked: bool = True) -> Taken:
+    """Take arguments apart.
+
+    Parameters
+    ----------
+    kernel
+        Its name, for messages.
+    arguments
+        What was passed for each parameter.
+    annotations
+        Of the parameters that have one.
+    checked
+        Whether the annotations are held.
+
+    Raises
+    ------
+    KernelTypeError
+        What is no array, number or struct of these; not what the annotation says.
+    NotDifferentiableError
+        A Variable that requires a gradient.
+    """
+    taking = _Taking(kernel, checked)
+    for name, value in arguments.items():
+        taking.taken.shapes[name] = taking.visit(name, value, annotations.get(name))
+    return taking.taken
+
+
+class _Taking:
+    def __init__(self, kernel: str, checked: bool) -> None:
+        self.kernel, self.checked = kernel, checked
+        self.taken = Taken()
+
+    def visit(self, name: str, value: Any, annotation: Any) -> Any:
+        """Enter the leaves of `value`; its shape."""
+        if isinstance(value, Variable):
+            value = self.unwrapped(name, value)
+        if isinstance(value, _NUMBERS):
+            return self.number(name, value, annotation)
+        if is_array(value):
+            return self.array(name, value, annotation)
+        parts = _parts(value)
+        expected = fields_of(annotation)
+        if expected is not None:
+            return self.struct(name, self.matched(name, value, parts, expected),
+                               expected)
+        if parts is not None:
+            return self.struct(name, parts, {})
+        if isinstance(value, tuple):
+            return tuple(self.visit(f"{name}[{k}]", v, None)
+                         for k, v in enumerate(value))
+        raise KernelTypeError(
+            f"{self.kernel}: '{name}' is a {type(value).__name__}; expected an array, a "
+            "number, or a tuple, dict, namedtuple or dataclass of these")
+
+    def struct(self, name: str, parts: Mapping[str, Any],
+               annotations: Mapping[str, Any]) -> structure.Struct:
+        """Fields in order."""
+        return structure.Struct(parts, [
+            self.visit(f"{name}.{n}", v, annotations.get(n)) for n, v in parts.items()])
+
+    def matched(self, name: str, value: Any, parts: Mapping[str, Any] | None,
+                expected: Sequence[str] | Mapping[str, Any]) -> dict[str, Any]:
+        """The fields in the order of the annotation; a plain tuple has them already."""
+        names = list(expected)
+        if parts is None and isinstance(value, tuple) and len(value) == len(names):
+            return dict(zip(names, value, strict=True))
+        if parts is None or set(parts) != set(names):
+            got = f"a {type(value).__name__}" if parts is None else \
+                f"the fields {', '.join(map(str, parts)) or '(none)'}"
+            if parts is None and isinstance(value, tuple):
+                got = f"a tuple of {len(value)}"
+            raise KernelTypeError(f"{self.kernel}: '{name}' must have the fields "
+                                  f"{', '.join(names)}, got {got}; pass exactly these")
+        return {n: parts[n] for n in names}
+
+    def number(self, name: str, value: Any, annotation: Any) -> None:
+        """A number; an annotation with a NumPy dtype converts it."""
+        if self.checked and isinstance(annotation, ViewType):
+            raise KernelTypeError(
+                f"{self.kernel}: '{name}' must be an array ({annotation}), got the "
+                f"number {value!r}; pass nbfused.array([{value!r}])")
+        if isinstance(annotation, type) and issubclass(annotation, np.generic):
+            value = annotation(value)
+        self.taken.leaves.append(Leaf(name, value, value, annotation))
+
+    def array(self, name: str, value: Any, annotation: Any) -> structure.Array:
+        """An array."""
+        array = describe(value, name)
+        if self.checked and isinstance(annotation, ViewType):
+            annotation.check(array, name, self.kernel)
+        elif self.checked and annotation in _SCALARS:
+            raise KernelTypeError(
+                f"{self.kernel}: '{name}' must be a number ({annotation.__name__}), got "
+                f"an array of {array.dtype}; pass {name}.item(), or annotate it as View")
+        self.taken.leaves.append(Leaf(name, array, value, annotation))
+        return structure.Array(array.ndim)
+
+    def unwrapped(self, name: str, value: Variable) -> Any:
+        """The array of a Variable, if nothing is lost by that."""
+        if value.requires_grad:
+            raise NotDifferentiableError(
+                f"{self.kernel}: '{name}' is a Variable that requires a gradient, which "
+                "a launch does not record; make an operation of the kernel by "
+                "nbfused.Function or .as_op, or pass its .data")
+        return value.data
+
+
+_SCALARS = (bool, int, float, complex)
+
+
+def _parts(value: Any) -> dict[str, Any] | None:
+    """The fields of a dict, namedtuple or dataclass."""
+    if isinstance(value, Mapping):
+        return {str(n): v for n, v in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return dict(zip(value._fields, value, strict=True))
+    if is_dataclass(value) and not isinstance(value, type):
+        return {f.name: getattr(value, f.name) for f in fields(value)}
+    return None

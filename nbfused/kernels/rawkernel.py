@@ -1,0 +1,202 @@
+"""`rawkernel`: a Python function that every thread of a grid runs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from functools import cached_property, update_wrapper
+from typing import Any, overload
+
+from ..arrays import Array
+from ..autograd.versions import note_write
+from ..dispatch.raw import Launchable, check_written, launch, prepare
+from ..errors import RangeError
+from ..scalar.ir import Function
+from ..scalar.parse import parse
+from ..scalar.types import Weak
+from ..specs import Raw
+from .launching import Launching, Options
+from .raw_arguments import Taken, take
+
+__all__ = ["LaunchConfig", "ThreadKernel", "rawkernel"]
+
+_DEFAULT_SHARED = 48 * 1024
+
+
+class LaunchConfig:
+    """What later launches of a kernel may ask for."""
+
+    def __init__(self) -> None:
+        self._shared = _DEFAULT_SHARED
+
+    @property
+    def max_dynamic_shared_size_bytes(self) -> int:
+        """Bytes of dynamic shared memory that a launch may have."""
+        return self._shared
+
+    @max_dynamic_shared_size_bytes.setter
+    def max_dynamic_shared_size_bytes(self, size: int) -> None:
+        if isinstance(size, bool) or not hasattr(size, "__index__") or size < 0:
+            raise RangeError(f"max_dynamic_shared_size_bytes: got {size!r}; expected "
+                             "an integer, 0 or more")
+        self._shared = int(size)
+
+
+class ThreadKernel(Launching):
+    """A Python function that every thread of a grid of blocks runs; see `rawkernel`.
+
+    It is compiled at the first launch for each combination of argument types.
+
+    Attributes
+    ----------
+    launch_config : LaunchConfig
+        Limits that can be raised.
+    """
+
+    def __init__(self, pyfunc: Callable[..., Any], differentiable: bool = False) -> None:
+        self.pyfunc = pyfunc
+        self.signature = inspect.signature(pyfunc)
+        self.differentiable = differentiable
+        self.launch_config = LaunchConfig()
+        self._functions: dict[Any, Function] = {}
+        self._compiled: dict[tuple[str, ...], Launchable] = {}
+        update_wrapper(self, pyfunc, updated=())
+        self.__name__ = pyfunc.__name__
+
+    @cached_property
+    def annotations(self) -> dict[str, Any]:
+        """Of the parameters, evaluated where they are text."""
+        try:
+            found = inspect.signature(self.pyfunc, eval_str=True)
+        except (NameError, TypeError, SyntaxError):
+            found = self.signature
+        return {p.name: p.annotation for p in found.parameters.values()
+                if p.annotation is not p.empty}
+
+    def take(self, arguments: Mapping[str, Any], check: bool = True) -> Taken:
+        """Arguments taken apart."""
+        return take(self.__name__, arguments, self.annotations, check)
+
+    def function(self, taken: Taken) -> Function:
+        """The scalar function for arguments of these shapes."""
+        key = taken.key
+        found = self._functions.get(key)
+        if found is None:
+            found = self._functions[key] = parse(
+                self.pyfunc, parameters=taken.shapes, returns=False)
+        return found
+
+    def spec(self, taken: Taken) -> Raw:
+        """The kernel for arguments of these shapes."""
+        return Raw(self.function(taken), taken.kinds)
+
+    def start(self, arguments: Mapping[str, Any], options: Options) -> None:
+        """Launch on an argument for each parameter."""
+        taken = self.take(arguments, options.check)
+        self.run(self.spec(taken), taken, options)
+
+    def run(self, spec: Raw, taken: Taken, options: Options) -> None:
+        """Launch the kernel `spec` on arguments."""
+        if options.check:
+            check_written(spec, taken.values, taken.names)
+            self._check_shared(options.shared)
+        kernel = prepare(spec, taken.values, taken.names)
+        self._compiled.setdefault(_signature(kernel), kernel)
+        launch(kernel, taken.values, options.grid, options.block, shared=options.shared,
+               stream=options.stream)
+        note_write(leaf.owner for p, leaf in
+                   zip(spec.function.params, taken.leaves, strict=True)
+                   if p in spec.written)
+
+    def _check_shared(self, size: int) -> None:
+        most = max(self.launch_config.max_dynamic_shared_size_bytes, _DEFAULT_SHARED)
+        if size > most:
+            raise RangeError(
+                f"kernel {self.__name__!r}: shared_mem={size} bytes, at most {most} are "
+                "allowed; raise launch_config.max_dynamic_shared_size_bytes")
+
+    @property
+    def cached_signatures(self) -> tuple[tuple[str, ...], ...]:
+        """Argument types that it was compiled for: ``("float32[1]", "int")``."""
+        return tuple(self._compiled)
+
+    @property
+    def attributes(self) -> dict[tuple[str, ...], dict[str, int]]:
+        """What is known of the compiled kernel, for each of `cached_signatures`.
+
+        ``num_regs``, ``shared_size_bytes``, ``local_size_bytes``,
+        ``const_size_bytes``, ``max_threads_per_block`` and, on CUDA, whatever else the
+        driver tells.  On the CPU the shared memory and the limits are known, the rest
+        is 0.
+        """
+        return {key: {**kernel.launcher.attributes(),  # type: ignore[attr-defined]
+                      "max_dynamic_shared_size_bytes":
+                          self.launch_config.max_dynamic_shared_size_bytes}
+                for key, kernel in self._compiled.items()}
+
+    def __repr__(self) -> str:
+        return f"<nbfused rawkernel {self.__name__}{self.signature}>"
+
+
+def _signature(kernel: Launchable) -> tuple[str, ...]:
+    """The types of the arguments, as text."""
+    codes = iter(kernel.signature.inner)
+    return tuple(t.kind if isinstance(t, Weak) else
+                 f"{t}[{next(codes)[1:]}]" if kind == "array" else str(t)
+                 for kind, t in zip(kernel.spec.kinds, kernel.signature.inputs,
+                                    strict=True))
+
+
+@overload
+def rawkernel(pyfunc: Callable[..., Any]) -> ThreadKernel: ...
+@overload
+def rawkernel(*, differentiable: bool = False,
+              ) -> Callable[[Callable[..., Any]], ThreadKernel]: ...
+def rawkernel(pyfunc: Callable[..., Any] | None = None, *, differentiable: bool = False,
+              ) -> ThreadKernel | Callable[[Callable[..., Any]], ThreadKernel]:
+    """Make a Python function a kernel that every thread of a grid of blocks runs.
+
+    Parameters
+    ----------
+    pyfunc : callable
+        In the scalar language, with arrays indexed by as many integers as they have
+        dimensions.  It returns nothing.  Parameters may be annotated with `View` and
+        `DiffView`, with a NumPy scalar type, with a NamedTuple or a dataclass.
+    differentiable : bool
+        Whether parameters without an annotation that are floating arrays have a
+        derivative, as those annotated with `DiffView` always do.
+
+    Returns
+    -------
+    ThreadKernel
+        Launched as ``k(grid, block, args)``, ``k[grid, block](*args)`` or
+        ``k(x=x, y=y).launch(grid=grid, block=block)``.
+
+    Notes
+    -----
+    Arguments are arrays of one library on one device, numbers (Python's are int64 and
+    float64, NumPy's what their dtype says), and tuples, dicts, namedtuples and
+    dataclasses of these.  Floating atomic ``min`` and ``max`` give NaN if either
+    operand is, as NumPy's do.  On the CPU a warp has 32 threads too, and threads of a
+    block take turns at barriers only: one that waits for another in a loop of its own
+    waits for ever.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import nbfused as nf
+    >>> from nbfused.kernels.rawkernel import rawkernel
+    >>> @rawkernel
+    ... def double(x, y, n):
+    ...     i = nf.grid(1)
+    ...     if i < n:
+    ...         y[i] = 2 * x[i]
+    >>> x, y = np.arange(5.0), np.zeros(5)
+    >>> double((1,), (32,), (x, y, 5))
+    >>> y
+    array([0., 2., 4., 6., 8.])
+    """
+    def make(function: Callable[..., Any]) -> ThreadKernel:
+        return ThreadKernel(function, differentiable)
+
+    return make if pyfunc is None else make(pyfunc)

@@ -1,0 +1,106 @@
+"""What a kernel's parameters may be annotated with, and pairs for its derivatives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, NamedTuple, get_type_hints
+
+import numpy as np
+
+from ..arrays import BFLOAT16, Array, check_dtype
+from ..errors import KernelTypeError
+
+__all__ = ["DiffView", "Dual", "View", "ViewType", "fields_of", "is_floating"]
+
+
+class Dual(NamedTuple):
+    """An array and what its derivative is read from or added to.
+
+    Where a kernel's derivative takes a pair, ``(x, dx)`` does as well.
+
+    Attributes
+    ----------
+    primal
+        The array.
+    derivative
+        Its tangent or its cotangent.
+    """
+
+    primal: Any
+    derivative: Any
+
+
+def is_floating(dtype: np.dtype) -> bool:
+    """Whether arrays of `dtype` can have a derivative."""
+    return dtype.kind == "f" or dtype == BFLOAT16
+
+
+@dataclass(frozen=True)
+class ViewType:
+    """An array parameter, as an annotation says it.
+
+    Attributes
+    ----------
+    differentiable
+        Whether the derivatives of the kernel take a pair for it.
+    dtype, ndim
+        Of the arrays; None for any.
+    """
+
+    differentiable: bool
+    dtype: np.dtype | None = None
+    ndim: int | None = None
+
+    def __getitem__(self, item: Any) -> ViewType:
+        """A dtype, a number of dimensions, or both."""
+        dtype, ndim = self.dtype, self.ndim
+        for part in item if isinstance(item, tuple) else (item,):
+            if isinstance(part, int) and not isinstance(part, bool):
+                ndim = part
+            else:
+                dtype = check_dtype(getattr(part, "__nbfused_op_name__", part), "dtype")
+        if self.differentiable and dtype is not None and not is_floating(dtype):
+            raise KernelTypeError(f"DiffView[{dtype}]: only floating arrays have a "
+                                  "derivative; use View")
+        return ViewType(self.differentiable, dtype, ndim)
+
+    def check(self, array: Array, name: str, kernel: str) -> None:
+        """`KernelTypeError` unless the array is one of these."""
+        dtype = self.dtype
+        if dtype is not None and array.dtype != dtype:
+            raise KernelTypeError(
+                f"{kernel}: '{name}' must be an array of {dtype}, got {array.dtype}; "
+                f"convert it with {name}.astype('{dtype}')")
+        if self.differentiable and not is_floating(array.dtype):
+            raise KernelTypeError(
+                f"{kernel}: '{name}' must be a floating array to have a derivative, "
+                f"got {array.dtype}; convert it with {name}.astype('float32')")
+        if self.ndim is not None and array.ndim != self.ndim:
+            raise KernelTypeError(
+                f"{kernel}: '{name}' must have {self.ndim} dimensions, got "
+                f"{array.ndim}; use {name}.reshape(...)")
+
+    def __repr__(self) -> str:
+        name = "DiffView" if self.differentiable else "View"
+        parts = [str(p) for p in (self.dtype, self.ndim) if p is not None]
+        return f"{name}[{', '.join(parts)}]" if parts else name
+
+
+#: An array that is not differentiated: ``View["float32", 2]`` restricts it.
+View = ViewType(False)
+#: An array that the derivatives of a kernel take a pair for.
+DiffView = ViewType(True)
+
+
+def fields_of(annotation: Any) -> dict[str, Any] | None:
+    """Names and annotations of the fields of a NamedTuple or dataclass, else None."""
+    if not isinstance(annotation, type):
+        return None
+    if is_dataclass(annotation):
+        names = [f.name for f in fields(annotation)]
+    elif issubclass(annotation, tuple) and hasattr(annotation, "_fields"):
+        names = list(annotation._fields)
+    else:
+        return None
+    hints = get_type_hints(annotation)
+    return {name: hints.get(name) for name in names}
