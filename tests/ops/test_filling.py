@@ -104,7 +104,7 @@ def test_a_fill_of_what_the_tape_saved_is_seen():
     (lambda: fill(np.zeros(2), "a"), KernelTypeError, "'fill_value'"),
     (lambda: fill(np.zeros(2), None), KernelTypeError, "'fill_value'"),
     (lambda: full_like(np.zeros(2), np.zeros(3)), KernelTypeError, "'fill_value'"),
-    (lambda: fill(np.zeros(2, "int8"), 300), RangeError, rr"300.*int8"),
+    (lambda: fill(np.zeros(2, "int8"), 300), RangeError, r"300.*int8"),
     (lambda: fill(READ_ONLY, 2), ReadOnlyError, "read"),
     (lambda: fill(np.broadcast_to(1.0, 3), 2), OverlapError, "share memory"),
 ])
