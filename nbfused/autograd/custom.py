@@ -15,6 +15,7 @@ from ..errors import KernelTypeError, NotDifferentiableError, ShapeError, TapeEr
 from .graph import COPY, ZERO, Edge, Node, Pass, grad_mode, recording
 from .nodes import is_floating
 from .tape import apply
+from .traced import traced
 from .variable import Variable
 from .versions import Saved
 
@@ -221,6 +222,9 @@ class Function:
     @classmethod
     def apply(cls, *args: Any) -> Any:
         """Call it: Variables give Variables, arrays give arrays."""
+        unknown = traced(args)
+        if unknown is not None:
+            return unknown.record_call(cls.apply, args)
         ctx = Context(tuple(recording() and wanted(x) for x in args))
         inputs = detached(args)
         with grad_mode(False):

@@ -9,6 +9,7 @@ from ..arrays import is_array
 from ..errors import TapeError
 from ..table import OPS
 from .graph import recording
+from .traced import Traced
 
 if TYPE_CHECKING:
     from .variable import Variable
@@ -18,7 +19,8 @@ __all__ = ["ArrayMethods", "takes"]
 
 def takes(x: Any) -> bool:
     """Whether `x` can stand beside a Variable in an operation."""
-    return isinstance(x, (bool, int, float, complex, ArrayMethods)) or is_array(x)
+    return isinstance(x, (bool, int, float, complex, ArrayMethods, Traced)) \
+        or is_array(x)
 
 
 def _unary(name: str) -> Callable[[Any], Any]:

@@ -13,7 +13,7 @@ from ..specs import Map
 from ..table import OPS
 from .methods import takes
 
-__all__ = ["NumpyProtocols"]
+__all__ = ["FUNCTIONS", "NumpyProtocols"]
 
 #: `ufunc.reduce` by another name.
 _REDUCTIONS: dict[np.ufunc, str] = {
@@ -64,7 +64,7 @@ def _joined(name: str) -> Callable[..., Any]:
 
 
 #: NumPy's function -> the same with NumPy's parameters on Variables.
-_FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
+FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
     np.sum: _reduction("sum"), np.prod: _reduction("prod"), np.mean: _reduction("mean"),
     np.max: _extremum("max"), np.min: _extremum("min"),
     np.argmax: _extremum("argmax"), np.argmin: _extremum("argmin"),
@@ -113,7 +113,7 @@ class NumpyProtocols:
     def __array_function__(self, function: Callable[..., Any], types: Any,
                            args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """The functions that there are ops for; `TypeError` for all others."""
-        call = _FUNCTIONS.get(function)
+        call = FUNCTIONS.get(function)
         return NotImplemented if call is None else call(*args, **kwargs)
 
     def __nbfused_op__(self, name: str, args: tuple[Any, ...]) -> Any:

@@ -10,6 +10,7 @@ from ..arrays import is_array
 from ..errors import NotDifferentiableError, ShapeError
 from .custom import Argument, CallNode, detached, outputs_of, variables, wanted
 from .graph import Edge, Pass, grad_mode, now, recording, walk_back
+from .traced import traced
 from .variable import Variable
 from .versions import Saved
 
@@ -73,6 +74,9 @@ class custom_vjp:
 
     def __call__(self, *args: Any) -> Any:
         """Call the function, or the forward rule where a gradient is wanted."""
+        unknown = traced(args)
+        if unknown is not None:
+            return unknown.record_call(self, args)
         if not (recording() and any(map(wanted, args))):
             return self.function(*args)
         if self.fwd is None or self.bwd is None:

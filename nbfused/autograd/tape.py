@@ -22,6 +22,7 @@ from ..scalar.types import Type, Weak
 from ..specs import Spec
 from .graph import ADD, COPY, ONE, Edge, Leaf, Pass, recording, walk_back
 from .nodes import SpecNode, is_number, plan
+from .traced import Traced, traced
 from .variable import Variable
 from .versions import note_write
 
@@ -57,7 +58,8 @@ def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None
         `out` was given where the tape records.
     """
     for x in inputs:
-        if type(x) not in _NATIVE and (isinstance(x, Variable) or _tracked(x)):
+        if type(x) not in _NATIVE and (isinstance(x, (Variable, Traced))
+                                       or _tracked(x)):
             return _on_variables(spec, inputs, out, options)
     if out is None:
         return dispatch.execute(spec, inputs, **options)
@@ -71,6 +73,9 @@ def _tracked(x: Any) -> bool:
 
 def _on_variables(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
                   options: dict[str, Any]) -> tuple[Any, ...]:
+    unknown = traced(inputs)
+    if unknown is not None:
+        return unknown.record(spec, inputs, out, options)
     if any(_tracked(x) for x in inputs if type(x) not in _NATIVE):
         from .torch_bridge import apply_torch  # the only library with a tape
 

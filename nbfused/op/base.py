@@ -12,6 +12,7 @@ import numpy as np
 
 from ..arrays import dtype_of, is_array
 from ..autograd import Variable
+from ..autograd.traced import Traced, TracedNumber
 from ..errors import KernelTypeError, RangeError
 from ..table import OPS
 
@@ -94,7 +95,7 @@ def op(reference: Callable[..., Any], *cases: Case, name: str | None = None,
 
 def is_number(x: Any) -> bool:
     """Whether `x` is passed to a kernel by value: a Python number, a NumPy scalar."""
-    return isinstance(x, (bool, int, float, complex, np.generic))
+    return isinstance(x, (bool, int, float, complex, np.generic, TracedNumber))
 
 
 def kind_of(x: Any) -> str:
@@ -104,7 +105,7 @@ def kind_of(x: Any) -> str:
 
 def check_operand(x: Any, op_name: str, name: str) -> None:
     """`KernelTypeError` unless `x` is a number, an array or a Variable."""
-    if is_number(x) or isinstance(x, Variable) or is_array(x):
+    if is_number(x) or isinstance(x, (Variable, Traced)) or is_array(x):
         return
     raise KernelTypeError(
         f"{op_name}: '{name}' must be an array or a number, got "

@@ -9,6 +9,7 @@ from typing import Any
 
 from ..arrays import check_dtype
 from ..autograd import apply
+from ..autograd.traced import extents
 from ..errors import KernelTypeError, ShapeError
 from ..scalar.build import Builder
 from ..scalar.ir import Function, Value
@@ -111,7 +112,7 @@ class Reduction(Func):
             An axis is repeated, or nothing to reduce and no identity (max, min).
         """
         values = self.parameters.bind(args, kwargs)
-        shapes = [tuple(v.shape) if hasattr(v, "shape") else () for v in values]
+        shapes = [extents(v) for v in values]
         kinds = tuple(map(kind_of, values))
         ndim = max((len(s) for s, k in zip(shapes, kinds, strict=True)
                     if k == "element"), default=0)

@@ -10,6 +10,7 @@ from inspect import Signature
 from typing import Any, overload
 
 from ..autograd import apply
+from ..autograd.traced import extents
 from ..errors import KernelTypeError, ScalarSyntaxError
 from ..scalar.build import Builder
 from ..scalar.ir import Function, Value, read
@@ -142,7 +143,7 @@ class RowOp(Func):
         names = self.parameters.names
         kinds = tuple("scalar" if is_number(v) else self.kinds.get(n, "element")
                       for v, n in zip(values, names, strict=True))
-        ndim = max((len(v.shape) for v, k in zip(values, kinds, strict=True)
+        ndim = max((len(extents(v)) for v, k in zip(values, kinds, strict=True)
                     if k == "element"), default=0)
         if not ndim:
             raise KernelTypeError(f"{self.__name__}: expected an array of at least one "

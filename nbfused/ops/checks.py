@@ -5,11 +5,13 @@ Under ``NBFUSED_DEBUG=1`` they run everywhere.
 
 from __future__ import annotations
 
+from functools import partial
 from math import prod
 from typing import Any
 
 from ..arrays import describe, to_numpy
 from ..autograd import Variable
+from ..autograd.traced import Traced
 from ..config import config
 from ..errors import RangeError
 from .reductions import max as largest
@@ -21,6 +23,10 @@ __all__ = ["check_range"]
 def check_range(indices: Any, low: int, high: int, message: str, way_out: str, *,
                 ignored: int | None = None) -> None:
     """`RangeError` if a value is outside ``[low, high)``, `ignored` ones apart."""
+    if isinstance(indices, Traced):
+        indices.record_check(partial(check_range, low=low, high=high, message=message,
+                                     way_out=way_out, ignored=ignored))
+        return
     data = indices.data if isinstance(indices, Variable) else indices
     if not prod(data.shape) or not (describe(data).device == "cpu" or config.debug):
         return

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import dtype_of
+from ..autograd.traced import Traced
 from ..errors import RangeError
 from ..op import AnyArray, Case, elementwise, op
 from ..op.base import Operand, check_operand, is_number
@@ -65,7 +66,9 @@ def _is_whole(x: Any) -> bool:
 
 def _check_exponent(y: Any) -> None:
     way_out = "convert the base to floating point first"
-    if not is_number(y):
+    if isinstance(y, Traced):
+        y.record_check(_check_exponent)
+    elif not is_number(y):
         check_range(y, 0, 2**63, "power: 'y' is negative and 'x' an integer", way_out)
     elif y < 0:
         raise RangeError(f"power: 'y' is negative and 'x' an integer: got {y}, "

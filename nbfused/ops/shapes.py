@@ -14,6 +14,7 @@ import numpy as np
 
 from ..arrays import check_dtype, dtype_of
 from ..autograd import apply
+from ..autograd.traced import extents
 from ..errors import KernelTypeError, ShapeError
 from ..op import AnyArray, Case, Operand, op
 from ..op.base import check_operand, is_number, whole_number
@@ -53,7 +54,7 @@ def _shape_of(x: AnyArray, name: str) -> Shape:
     if type(x) in (bool, int, float, complex):
         raise KernelTypeError(f"{name}: 'x' must be an array, got {x!r}; make one with "
                               "nf.array")
-    return tuple(x.shape)
+    return extents(x)
 
 
 @op(np.reshape, Case(((4, 6),), {"shape": (3, 8)}, dtypes="biuf"),

@@ -1,0 +1,235 @@
+"""`fuse`: functions of arrays, traced once and run in as few launches as possible."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import warnings
+from collections.abc import Callable
+from functools import update_wrapper
+from types import CodeType
+from typing import Any, NamedTuple, overload
+from weakref import WeakKeyDictionary
+
+from ..autograd.traced import Traced
+from ..errors import KernelTypeError, NbFusedPerformanceWarning
+from .fuse_arguments import Arguments, frozen, shape_class
+from .fuse_program import Changed, Program
+from .fuse_source import source
+from .fuse_trace import Trace
+
+__all__ = ["CacheInfo", "Fused", "fuse"]
+
+_LIMIT = 256  # programs of one function
+#: How often the code of each function was decorated.
+_DECORATED: WeakKeyDictionary[CodeType, int] = WeakKeyDictionary()
+
+
+class CacheInfo(NamedTuple):
+    """Calls that found a program, calls that traced one, how many are kept."""
+
+    hits: int
+    misses: int
+    maxsize: int
+    currsize: int
+
+
+class Fused:
+    """A function of arrays that runs in as few launches as possible.
+
+    Attributes
+    ----------
+    kernel_name : str
+        What its kernels are called.
+    """
+
+    def __init__(self, function: Callable[..., Any], kernel_name: str | None) -> None:
+        update_wrapper(self, function, updated=())
+        self.function = function
+        name = getattr(function, "__name__", type(function).__name__)
+        self.kernel_name = kernel_name or name.replace("<lambda>", "fused")
+        self.signature = inspect.signature(function)
+        self._frozen = frozen(function)
+        self._programs: dict[Any, Program] = {}
+        self._exact: set[Any] = set()  # keys whose programs are for one shape
+        self._lock = threading.Lock()
+        self._hits = self._misses = 0
+        self._warned = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            Arrays of one library, Variables, and numbers, also in tuples, lists and
+            dictionaries that hold arrays.  Numbers are passed by value: a new one
+            traces nothing.  Everything else, and what is left to its default, is
+            constant.
+
+        Raises
+        ------
+        KernelTypeError
+            The function asks for the numbers in an array (``if x > 0``), changes part
+            of an array, or calls what cannot be traced.
+        OverlapError
+            An argument that it changes in place shares memory with another.
+        """
+        bound = self.signature.bind(*args, **kwargs)
+        given = Arguments(dict(bound.arguments))
+        if not given.arrays or any(isinstance(x, Traced) for _, x in given.leaves):
+            return self.function(*args, **kwargs)
+        found = self._find(given)
+        if found is not None:
+            try:
+                return found.run([x for _, x in given.leaves])
+            except Changed:
+                pass  # what was traced does not hold for these numbers
+        return self._trace(given, bound).run([x for _, x in given.leaves])
+
+    def _keys(self, given: Arguments) -> tuple[Any, Any]:
+        """What a program is kept under: without shapes, then with them."""
+        key = (given.types(), given.constants, self._frozen())
+        shapes = given.shapes()
+        return key, (key, shapes if key in self._exact else shape_class(shapes))
+
+    def _find(self, given: Arguments) -> Program | None:
+        with self._lock:
+            found = None if given.constants is None else \
+                self._programs.get(self._keys(given)[1])
+            self._hits += found is not None
+            self._misses += found is None
+        return found
+
+    def _trace(self, given: Arguments, bound: inspect.BoundArguments) -> Program:
+        """Run the function on symbols, and keep what that wrote down."""
+        trace = Trace(self.kernel_name)
+        bound.arguments.update(given.replaced(trace.argument))
+        program = trace.program(self.function(*bound.args, **bound.kwargs))
+        if trace.closes:
+            self._warn(trace)
+        elif given.constants is not None:
+            with self._lock:
+                key, _ = self._keys(given)
+                if trace.exact:
+                    self._exact.add(key)
+                while len(self._programs) >= _LIMIT:
+                    del self._programs[next(iter(self._programs))]
+                self._programs[self._keys(given)[1]] = program
+        return program
+
+    def _warn(self, trace: Trace) -> None:
+        if not self._warned:
+            self._warned = True
+            shapes = ", ".join(str(v.shape) for v in trace.constants)
+            warnings.warn(
+                f"fuse: {self.kernel_name} reads arrays that are no arguments (of shape"
+                f" {shapes}), which may be others at the next call, so that it is "
+                "traced at each call; pass them as arguments",
+                NbFusedPerformanceWarning, stacklevel=4)
+
+    def cache_info(self) -> CacheInfo:
+        """How many calls found a program, and how many programs are kept.
+
+        A program is found by the dtypes and ranks of the arrays, the types of the
+        numbers, and which extents are equal, 0 or 1; by the shapes themselves where the
+        function has looked at them.
+        """
+        with self._lock:
+            return CacheInfo(self._hits, self._misses, _LIMIT, len(self._programs))
+
+    def clear_cache(self) -> None:
+        """Forget all programs and counts; compiled kernels stay where they are."""
+        with self._lock:
+            self._programs.clear()
+            self._exact.clear()
+            self._hits = self._misses = 0
+
+    def source(self, kind: str = "primal") -> str:
+        """Text of the kernels of all programs: ``"primal"``, ``"vjp"`` or ``"jvp"``."""
+        with self._lock:
+            programs = list(self._programs.values())
+        return "\n".join(source(launch, kind) for program in programs
+                         for launch in program.launches)
+
+    def __repr__(self) -> str:
+        return f"<nbfused fuse {self.kernel_name}{self.signature}>"
+
+
+@overload
+def fuse(function: Callable[..., Any], /, *, kernel_name: str | None = None,
+         ) -> Fused: ...
+@overload
+def fuse(*, kernel_name: str | None = None,
+         ) -> Callable[[Callable[..., Any]], Fused]: ...
+def fuse(function: Callable[..., Any] | None = None, /, *,
+         kernel_name: str | None = None,
+         ) -> Fused | Callable[[Callable[..., Any]], Fused]:
+    """Run a function of arrays in as few launches as possible.
+
+    The function is called once with symbols that know a shape and a dtype.  What it
+    does with them through operators, NumPy's functions and `nbfused.ops` is written
+    down; elementwise steps and reductions are composed, everything else (products,
+    normalisations, an `nf.Function`) runs between them.  Results and gradients are
+    those of the function itself, dtypes included.
+
+    Parameters
+    ----------
+    function : callable
+        Of arrays and numbers; returns arrays, also in tuples and dictionaries.  It is
+        to have no other effect than to change its arguments as wholes (``x += y``,
+        ``x[...] = y``).
+    kernel_name : str, optional
+        What the kernels are called; default: the function's name.
+
+    Returns
+    -------
+    Fused
+
+    Raises
+    ------
+    KernelTypeError
+        `function` is none, or `kernel_name` is no identifier.
+
+    Warns
+    -----
+    NbFusedPerformanceWarning
+        The same code is decorated again, as in a loop: each has its own cache.
+
+    Notes
+    -----
+    Numbers that the function closes over are constants of the kernel; a new value
+    traces anew.  Reading ``x.shape`` ties what was traced to that shape.  An
+    `nf.Function` is called once more while it is traced.
+
+    Examples
+    --------
+    >>> import numpy as np, nbfused as nf
+    >>> from nbfused.kernels.fuse import fuse
+    >>> @fuse
+    ... def distance(x, y):
+    ...     return np.sqrt(np.sum((x - y) ** 2, axis=-1))
+    >>> distance(np.zeros((2, 2)), np.array([3.0, 4.0]))
+    array([5., 5.])
+    """
+    if kernel_name is not None and not str(kernel_name).isidentifier():
+        raise KernelTypeError(f"fuse: 'kernel_name' must be an identifier, got "
+                              f"{kernel_name!r}")
+    if function is None:
+        return lambda f: _decorated(f, kernel_name)
+    return _decorated(function, kernel_name)
+
+
+def _decorated(function: Callable[..., Any], kernel_name: str | None) -> Fused:
+    if not callable(function):
+        raise KernelTypeError(f"fuse: expected a function, got {function!r}; write "
+                              "@nf.fuse or @nf.fuse(kernel_name='...')")
+    code = getattr(function, "__code__", None)
+    if code is not None:
+        count = _DECORATED[code] = _DECORATED.get(code, 0) + 1
+        if count == 2:
+            warnings.warn(
+                f"fuse: {function.__name__} is decorated again, and a new Fused traces "
+                "its first call anew; decorate it once, outside of the function or "
+                "loop that it is in", NbFusedPerformanceWarning, stacklevel=3)
+    return Fused(function, kernel_name)

@@ -1,0 +1,199 @@
+"""What a fused function runs at each call: numbers, launches, stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from ..arrays import byte_range, describe
+from ..autograd import Variable, apply
+from ..autograd.graph import COPY
+from ..errors import OverlapError
+from ..specs import Map, View
+from ..specs.graph import Launch, Value
+from ..specs.partition import partition
+
+if TYPE_CHECKING:
+    from .fuse_trace import Trace
+
+__all__ = ["Changed", "HostCall", "Opaque", "Program", "replaced"]
+
+
+class Changed(Exception):
+    """What was traced does not hold for this call."""
+
+
+@dataclass(frozen=True, slots=True)
+class HostCall:
+    """A number computed in Python."""
+
+    value: Value
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+
+
+@dataclass(frozen=True, eq=False, slots=True)
+class Opaque:
+    """A function that is called as it is, on arrays."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    single: bool
+
+
+@dataclass(slots=True)
+class Program:
+    """Launches in order, and what surrounds them.
+
+    Attributes
+    ----------
+    arguments
+        What stands for the arrays and numbers that are given, in order.
+    constants
+        Arrays that are no arguments.
+    stores
+        For each argument that is changed in place, its new value.
+    outputs
+        What is returned: values in nested tuples, lists and dictionaries.
+    direct
+        For each launch, what it stores into arguments itself.
+    last
+        For each launch, the values that nobody reads after it.
+    """
+
+    arguments: Sequence[Value]
+    constants: Mapping[Value, Any]
+    numbers: Sequence[HostCall]
+    checks: Sequence[tuple[Callable[[Any], None], Any]]
+    launches: Sequence[Launch]
+    stores: Mapping[Value, Value]
+    outputs: Any
+    direct: list[tuple[Value | None, ...] | None] = field(default_factory=list)
+    last: list[tuple[Value, ...]] = field(default_factory=list)
+
+    @classmethod
+    def of(cls, trace: Trace, outputs: Any, stores: Mapping[Value, Value]) -> Program:
+        """The program of what has been traced so far."""
+        wanted = [*values(outputs), *stores.values(), *(v for _, v in trace.checks)]
+        launches = partition(trace.nodes, wanted, trace.name)
+        made = cls(tuple(trace.given), trace.constants, tuple(trace.numbers),
+                   tuple(trace.checks), launches, stores, outputs)
+        made._place(set(wanted))
+        return made
+
+    def _place(self, wanted: set[Value]) -> None:
+        """Find which launches store into arguments, and when values are let go."""
+        target = {new: own for own, new in self.stores.items()}
+        kept, later = wanted | set(self.stores), set[Value]()
+        for launch in reversed(self.launches):
+            own = tuple(target.get(v) for v in launch.outputs)
+            fits = isinstance(launch.spec, Map) and any(own) and later.isdisjoint(own)
+            self.direct.append(own if fits else None)
+            read = {v for v in launch.inputs if isinstance(v, Value)}
+            self.last.append(tuple((read | set(launch.outputs)) - later - kept))
+            later |= read
+        self.direct.reverse()
+        self.last.reverse()
+
+    def run(self, arguments: Sequence[Any]) -> Any:
+        """Compute the outputs from the arguments.
+
+        Raises
+        ------
+        Changed
+            A number has another type than when it was traced, or a called function
+            another result.
+        """
+        given = dict(zip(self.arguments, arguments, strict=True))
+        env = {**self.constants, **given}
+        for number in self.numbers:
+            env[number.value] = _evaluate(number, env)
+        waiting = [c for c in self.checks if not _check(c, env)]
+        if self.stores:
+            _check_apart(self.stores, given)
+        like = next((x for v, x in given.items() if not v.by_value), None)
+        like = like.data if isinstance(like, Variable) else like
+        for launch, direct, last in zip(self.launches, self.direct, self.last,
+                                        strict=True):
+            results = _launch(launch, direct, env, like)
+            env.update(zip(launch.outputs, results, strict=True))
+            waiting = [c for c in waiting if not _check(c, env)]
+            for value in last:
+                env.pop(value, None)
+        for own, new in self.stores.items():
+            if env[new] is not env[own]:
+                apply(COPY, (env[new],), out=(env[own],))
+        return replaced(self.outputs, lambda x: env[x] if isinstance(x, Value) else x)
+
+
+def _evaluate(number: HostCall, env: Mapping[Value, Any]) -> Any:
+    from .fuse_symbols import number_type
+
+    found = number.function(*(env[a] if isinstance(a, Value) else a
+                              for a in number.args))
+    if number_type(found) != number.value.type:
+        raise Changed
+    return found
+
+
+def _check(check: tuple[Callable[[Any], None], Any], env: Mapping[Value, Any]) -> bool:
+    """Run a check if its value is there."""
+    function, value = check
+    if value not in env:
+        return False
+    function(env[value])
+    return True
+
+
+def _check_apart(stores: Mapping[Value, Any], given: Mapping[Value, Any]) -> None:
+    """An argument that is changed in place shares memory with no other one."""
+    places = {v: byte_range(describe(x.data if isinstance(x, Variable) else x))
+              for v, x in given.items() if not v.by_value}
+    for own in stores:
+        for other, place in places.items():
+            if other is not own and place.overlaps(places[own]):
+                raise OverlapError(
+                    f"'{own.name}' is changed in place inside nf.fuse and shares "
+                    f"memory with '{other.name}'; pass a copy of one of them")
+
+
+def _launch(launch: Launch, direct: tuple[Value | None, ...] | None,
+            env: Mapping[Value, Any], like: Any) -> Sequence[Any]:
+    spec = launch.spec
+    inputs = [env[x] if isinstance(x, Value) else x for x in launch.inputs]
+    if isinstance(spec, Opaque):
+        found = spec.function(*(env[x] if isinstance(x, Value) else x
+                                for x in spec.args))
+        results = (found,) if spec.single else tuple(found)
+        if [tuple(r.shape) for r in results] != [v.shape for v in launch.outputs]:
+            raise Changed
+        return results
+    if isinstance(spec, View):
+        return apply(spec, inputs, dtypes=launch.asked)
+    out = None if direct is None else tuple(
+        None if own is None else env[own] for own in direct)
+    arrays = any(isinstance(x, Value) and not x.by_value for x in launch.inputs)
+    return apply(spec, inputs, out=out, dtypes=launch.asked,
+                 like=None if arrays else like,
+                 names=[x.name if isinstance(x, Value) else "number"
+                        for x in launch.inputs])
+
+
+def replaced(tree: Any, leaf: Callable[[Any], Any]) -> Any:
+    """Nested tuples, lists and dictionaries with ``leaf(x)`` for each `x` in them."""
+    if isinstance(tree, dict):
+        return {k: replaced(v, leaf) for k, v in tree.items()}
+    if isinstance(tree, (tuple, list)):
+        items = [replaced(v, leaf) for v in tree]
+        return type(tree)(*items) if hasattr(tree, "_fields") else type(tree)(items)
+    return leaf(tree)
+
+
+def values(tree: Any) -> Iterator[Value]:
+    """The values in a tree."""
+    if isinstance(tree, Value):
+        yield tree
+    elif isinstance(tree, (dict, tuple, list)):
+        for item in tree.values() if isinstance(tree, dict) else tree:
+            yield from values(item)

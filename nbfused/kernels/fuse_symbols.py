@@ -1,0 +1,261 @@
+"""What stands for arrays and numbers while `fuse` traces a function."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from math import prod
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import numpy as np
+
+from ..arrays import is_array
+from ..autograd import Variable
+from ..autograd.traced import Traced, TracedNumber
+from ..errors import KernelTypeError
+from ..scalar.resolve import operation
+from ..scalar.types import Weak
+from ..specs.graph import Value
+from ..table import OPS
+from .fuse_functions import FUNCTIONS
+
+if TYPE_CHECKING:
+    from .fuse_trace import Trace
+
+__all__ = ["Number", "Symbol", "number_type"]
+
+_WAY_OUT = ("the numbers are not known while nf.fuse traces a function; choose between "
+            "values with nf.ops.where, or do this outside of the fused function")
+
+
+def _refuse(what: str) -> Callable[[Any], NoReturn]:
+    def refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
+        raise KernelTypeError(f"{self!r}: {what}: {_WAY_OUT}")
+
+    return refuse
+
+
+class _Unknown:
+    """What arrays and numbers that are traced have in common."""
+
+    __slots__ = ()
+
+    __bool__ = _refuse("if, while, and, or, not ask for its truth")
+    __int__ = _refuse("int() asks for its value")
+    __float__ = _refuse("float(), and the functions of math, ask for its value")
+    __complex__ = _refuse("complex() asks for its value")
+    __index__ = _refuse("range(), a shape or an index asks for its value")
+    __array__ = _refuse("it was to become a NumPy array")
+    item = _refuse("item() asks for its value")
+
+    trace: Trace
+    value: Value
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """The shape."""
+        return self.value.shape
+
+    def record(self, spec: Any, inputs: Sequence[Any], out: Sequence[Any] | None,
+               options: dict[str, Any]) -> tuple[Any, ...]:
+        """Write down that `spec` is run."""
+        return self.trace.record(spec, inputs, out, options)
+
+    def record_call(self, function: Callable[..., Any], args: Sequence[Any]) -> Any:
+        """Write down a call that no spec describes."""
+        return self.trace.call(function, args)
+
+    def record_check(self, check: Callable[[Any], None]) -> None:
+        """Write down that `check` is to see the value."""
+        self.trace.checks.append((check, self.value))
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any,
+                        **kwargs: Any) -> Any:
+        return self.trace.ufunc(ufunc, method, inputs, kwargs)
+
+    def __array_function__(self, function: Callable[..., Any], types: Any,
+                           args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """The functions of NumPy that there are operations for."""
+        call = FUNCTIONS.get(function)
+        if call is None:
+            raise KernelTypeError(
+                f"numpy.{function.__name__} has no kernel, so that nf.fuse cannot trace"
+                " it; use functions of nf.ops, wrap it in an nf.Function, or call it "
+                "outside of the fused function")
+        return call(*args, **kwargs)
+
+
+def _vocabulary(name: str) -> Callable[..., Any]:
+    """An operator that NumPy has and Variables do not."""
+    def method(self: Any, *other: Any) -> Any:
+        return self.__nbfused_op__(name, (self, *other))
+
+    return method
+
+
+def _reflected(name: str) -> Callable[..., Any]:
+    return lambda self, other: self.__nbfused_op__(name, (other, self))
+
+
+class Symbol(_Unknown, Traced, Variable):
+    """An array whose shape and dtype are known."""
+
+    __slots__ = ("own", "trace", "value", "whole")
+
+    def __init__(self, trace: Trace, value: Value, own: Value | None = None,
+                 whole: bool = True) -> None:
+        self._data, self._edge = None, None
+        self.trace, self.value = trace, value
+        self.own = own  # the argument that this is
+        self.whole = whole  # and no view of another
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents; the trace is for these from here on."""
+        self.trace.exact = True
+        return self.value.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """A NumPy dtype."""
+        assert isinstance(self.value.type, np.dtype)
+        return self.value.type
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.value.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    data = property(_refuse("data asks for the array"))
+    device = property(_refuse("device asks for the array"))
+    to_numpy = numpy = _refuse("to_numpy() asks for its values")
+    backward = _refuse("backward() asks for its graph")  # type: ignore[assignment]
+    __array__ = _Unknown.__array__  # type: ignore[assignment]
+
+    def detach(self) -> Any:
+        """The same, not differentiated through."""
+        return self.trace.call(_detached, (self,))
+
+    def all(self, axis: Any = None, keepdims: bool = False) -> Any:
+        """Whether all are nonzero."""
+        return OPS["all"](self, axis=axis, keepdims=keepdims)
+
+    def any(self, axis: Any = None, keepdims: bool = False) -> Any:
+        """Whether one is nonzero."""
+        return OPS["any"](self, axis=axis, keepdims=keepdims)
+
+    def copy(self) -> Any:
+        """The same elements in another array."""
+        return OPS["astype"](self, self.dtype)
+
+    def __setitem__(self, key: Any, new: Any) -> None:
+        if key is not Ellipsis and key != slice(None):
+            raise KernelTypeError(
+                f"{self!r}: a part of an array cannot be assigned to inside nf.fuse; "
+                "compute the whole with nf.ops.where, or assign outside")
+        self.trace.assign(self, new)
+
+    __and__, __rand__ = _vocabulary("and"), _reflected("and")
+    __or__, __ror__ = _vocabulary("or"), _reflected("or")
+    __xor__, __rxor__ = _vocabulary("xor"), _reflected("xor")
+    __lshift__, __rlshift__ = _vocabulary("lshift"), _reflected("lshift")
+    __rshift__, __rrshift__ = _vocabulary("rshift"), _reflected("rshift")
+    __invert__ = _vocabulary("invert")
+
+    def __repr__(self) -> str:
+        return f"<traced array {self.value.name!r}, {self.dtype} {self.value.shape}>"
+
+
+def _detached(x: Any) -> Any:
+    return x.detach() if hasattr(x, "detach") else x
+
+
+class Number(_Unknown, TracedNumber):
+    """A number that is an argument, or computed from such on the host at each call.
+
+    `example` is its value in the call that is traced, which gives its type.
+    """
+
+    __slots__ = ("example", "trace", "value")
+
+    def __init__(self, trace: Trace, value: Value, example: Any) -> None:
+        self.trace, self.value, self.example = trace, value, example
+
+    @property
+    def dtype(self) -> np.dtype:
+        """What an array of it would have."""
+        return np.result_type(self.example)
+
+    shape: tuple[int, ...] = ()
+    ndim = 0
+
+    def __nbfused_op__(self, name: str, args: tuple[Any, ...]) -> Any:
+        """A function of the scalar vocabulary."""
+        return Variable.__nbfused_op__(self, name, args)  # type: ignore[arg-type]
+
+    def astype(self, dtype: Any) -> Any:
+        """Converted."""
+        return self.trace.host(np.dtype(dtype).type, (self,))
+
+    def __repr__(self) -> str:
+        kind = self.value.type
+        return f"<traced number {self.value.name!r}, {kind}>"
+
+
+def number_type(x: Any) -> Weak | np.dtype:
+    """The type of a number: weak for Python's."""
+    return x.dtype if isinstance(x, np.generic) else Weak(type(x).__name__)
+
+
+def _on_host(function: Callable[..., Any], name: str) -> tuple[Callable[..., Any], ...]:
+    """An operator of `Number`: Python's own, or the op where an array is involved."""
+    def forward(self: Number, *other: Any) -> Any:
+        return _call(self, function, name, (self, *other))
+
+    def reflected(self: Number, other: Any) -> Any:
+        return _call(self, function, name, (other, self))
+
+    return forward, reflected
+
+
+def _call(number: Number, function: Callable[..., Any], name: str,
+          args: tuple[Any, ...]) -> Any:
+    if all(isinstance(a, (bool, int, float, complex, np.generic, Number))
+           for a in args):
+        return number.trace.host(function, args)
+    if not all(isinstance(a, (Traced, Variable, bool, int, float, complex))
+               or is_array(a) for a in args):
+        return NotImplemented
+    op = OPS.get(name)
+    if op is not None:
+        return op(*args)
+    found = operation(getattr(np, name))
+    assert found is not None
+    return number.__nbfused_op__(found.op, args)
+
+
+def _define_operators() -> None:
+    binary = {"add": "add", "sub": "subtract", "mul": "multiply",
+              "truediv": "divide", "floordiv": "floor_divide", "mod": "remainder",
+              "pow": "power", "and": "bitwise_and", "or": "bitwise_or",
+              "xor": "bitwise_xor", "lshift": "left_shift", "rshift": "right_shift"}
+    for short, name in binary.items():
+        function = getattr(operator, f"__{short}__")
+        forward, reflected = _on_host(function, name)
+        setattr(Number, f"__{short}__", forward)
+        setattr(Number, f"__r{short}__", reflected)
+    unary = {"neg": "negative", "pos": "positive", "abs": "absolute",
+             "invert": "bitwise_not"}
+    compare = {"lt": "less", "le": "less_equal", "gt": "greater",
+               "ge": "greater_equal", "eq": "equal", "ne": "not_equal"}
+    for short, name in {**unary, **compare}.items():
+        function = getattr(operator, f"__{short}__")
+        setattr(Number, f"__{short}__", _on_host(function, name)[0])
+
+
+_define_operators()

@@ -1,0 +1,249 @@
+"""The trace of `fuse`: what a function does with arrays, written down as a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ..arrays import check_dtype, dtype_of, is_array
+from ..autograd import Variable, no_grad
+from ..dispatch.outputs import can_cast
+from ..errors import KernelTypeError, ShapeError
+from ..op.base import only
+from ..scalar.ir import Block, Function
+from ..scalar.resolve import operation
+from ..scalar.types import Type
+from ..specs import Map, Reduce, View
+from ..specs.base import Shape
+from ..specs.graph import Node, Value
+from ..table import OPS
+from .fuse_program import HostCall, Opaque, Program, replaced
+from .fuse_symbols import Number, Symbol, number_type
+
+__all__ = ["Trace"]
+
+#: An array stored into another: `x`, of the shape and dtype of `like`.
+_ASSIGN = Map(Function("assign", ("x", "like"), Block((), ("x",))),
+              ("element", "element"))
+#: Views whose parameters are extents.
+_EXACT_VIEWS = frozenset({"reshape", "broadcast", "slice", "unslice", "concatenate"})
+
+
+class Trace:
+    """One run of a function on symbols.
+
+    Attributes
+    ----------
+    exact
+        Whether what was written down is for arrays of these very shapes.
+    closes
+        Whether it reads an array that is no argument.
+    checks
+        What is to look at values before anything is stored.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.exact = self.closes = False
+        self.given: dict[Value, Any] = {}
+        self.constants: dict[Value, Any] = {}
+        self.nodes: list[Node] = []
+        self.numbers: list[HostCall] = []
+        self.checks: list[tuple[Callable[[Any], None], Value]] = []
+        self.stores: dict[Value, Value] = {}
+        self._seen: dict[Any, Node] = {}
+
+    def argument(self, x: Any, name: str) -> Symbol | Number:
+        """What stands for an argument."""
+        if not isinstance(x, Variable) and isinstance(
+                x, (bool, int, float, complex, np.generic)):
+            value = Value((), number_type(x), name, by_value=True)
+            self.given[value] = x
+            return Number(self, value, x)
+        value = Value(tuple(x.shape), dtype_of(x), name)
+        self.given[value] = x
+        return Symbol(self, value, own=value)
+
+    def operand(self, x: Any) -> Any:
+        """The value of an input; a number that is constant stays itself."""
+        if isinstance(x, (Symbol, Number)):
+            if x.trace is not self:
+                raise KernelTypeError(f"{x!r} belongs to another call of a fused "
+                                      "function; return it from there")
+            return x.value
+        if not isinstance(x, Variable) and not _is_plain(x):
+            return x  # a number
+        value = Value(tuple(x.shape), dtype_of(x), "constant")
+        self.constants[value] = x
+        self.closes = True
+        return value
+
+    def record(self, spec: Any, inputs: Sequence[Any], out: Sequence[Any] | None,
+               options: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Write down that `spec` is run; symbols for its outputs."""
+        values = tuple(map(self.operand, inputs))
+        if isinstance(spec, (Map, Reduce)):
+            spec = _by_value(spec, values)
+        shapes = spec.out_shapes(tuple(map(_shape, values)))
+        types = list(spec.result_types(tuple(map(_type, values))))
+        asked = options.get("dtypes")
+        for k, dtype in enumerate(asked or ()):
+            types[k] = types[k] if dtype is None else check_dtype(dtype)
+        if isinstance(spec, View):
+            self.exact |= spec.kind in _EXACT_VIEWS
+        node = self._node(spec, values, tuple(zip(shapes, types, strict=True)), asked)
+        whole = not isinstance(spec, View) or spec.kind in ("unslice", "concatenate")
+        made = [Symbol(self, v, whole=whole) for v in node.outputs]
+        for k, target in enumerate(out or ()):
+            if target is not None:
+                self.assign(target, made[k])
+                made[k] = target
+        return tuple(made)
+
+    def _node(self, spec: Any, values: tuple[Any, ...],
+              outputs: tuple[tuple[Shape, Type], ...], asked: Any) -> Node:
+        """The node, or an equal one that is there already."""
+        key = (spec, outputs, tuple(v if isinstance(v, Value) else (type(v), repr(v))
+                                    for v in values))
+        node = self._seen.get(key)
+        if node is None:
+            node = self._seen[key] = Node(spec, values, outputs, asked)
+            self.nodes.append(node)
+        return node
+
+    def ufunc(self, ufunc: np.ufunc, method: str, inputs: Sequence[Any],
+              kwargs: dict[str, Any]) -> Any:
+        """NumPy's ufuncs, and the ``reduce`` of some of them."""
+        if method == "__call__" and not kwargs and not any(
+                isinstance(x, (Symbol, Variable)) or _is_plain(x) for x in inputs):
+            return self.host(ufunc, inputs)
+        out = kwargs.pop("out", None)
+        if out is not None:
+            kwargs["out"] = out[0] if len(out) == 1 else out
+        op = _op(ufunc, method)
+        if op is None:
+            suffix = "" if method == "__call__" else f".{method}"
+            raise KernelTypeError(
+                f"numpy.{ufunc.__name__}{suffix} has no kernel, so that nf.fuse cannot "
+                "trace it; write it with nf.elementwise, wrap it in an nf.Function, or "
+                "call it outside of the fused function")
+        return op(*inputs, **kwargs)
+
+    def host(self, function: Callable[..., Any], args: Sequence[Any]) -> Number:
+        """A number that is computed from numbers, in Python, at each call."""
+        example = function(*(a.example if isinstance(a, Number) else a for a in args))
+        value = Value((), number_type(example), "number", by_value=True)
+        self.numbers.append(HostCall(value, function, tuple(map(self.operand, args))))
+        return Number(self, value, example)
+
+    def call(self, function: Callable[..., Any], args: Sequence[Any]) -> Any:
+        """A call that no spec describes: it is run now, for the shapes of its results.
+
+        In the program it is a step of its own.
+        """
+        self.exact = True
+        values = tuple(map(self.operand, args))
+        wanted = [v for v in values if isinstance(v, Value)]
+        with no_grad():
+            known = iter(Program.of(self, wanted, {}).run(
+                list(self.given.values())))
+            result = function(*(next(known) if isinstance(v, Value) else v
+                                for v in values))
+        single = not isinstance(result, (tuple, list))
+        results = (result,) if single else tuple(result)
+        node = Node(Opaque(function, values, single), values,
+                    [(tuple(r.shape), dtype_of(r)) for r in results])
+        self.nodes.append(node)
+        return only(tuple(Symbol(self, v) for v in node.outputs)) if single else \
+            tuple(Symbol(self, v) for v in node.outputs)
+
+    def assign(self, target: Any, new: Any) -> None:
+        """``target[...] = new``: from here on `target` is another value."""
+        self._check_target(target)
+        if isinstance(new, (Symbol, Variable)) or is_array(new):
+            source, shape = dtype_of(new), self.operand(new).shape
+        else:
+            source, shape = np.result_type(target.dtype, getattr(
+                new, "example", new)), ()
+        if not can_cast(source, target.dtype, "same_kind"):
+            raise KernelTypeError(
+                f"{target!r} cannot hold {source}, which does not cast to it under "
+                "'same_kind'; use astype, or make a new array")
+        if shape != target.extents or source != target.dtype or not isinstance(
+                new, Symbol):
+            (new,) = self.record(_ASSIGN, (new, target), None,
+                                 {"dtypes": (target.dtype,)})
+        if new.extents != target.extents:
+            raise ShapeError(f"{target!r} cannot hold an array of shape {new.extents}; "
+                             "make a new array")
+        if target.own is not None:
+            self.stores[target.own] = new.value
+        target.value = new.value
+
+    def _check_target(self, target: Any) -> None:
+        """Only what no other symbol sees can be changed in place."""
+        if not isinstance(target, Symbol):
+            raise KernelTypeError(
+                f"out: nf.fuse stores into its arguments only, got a "
+                f"{type(target).__name__} that is none; pass it as an argument")
+        views = any(isinstance(n.spec, View) and target.value in n.inputs
+                    for n in self.nodes)
+        if views or not target.whole:
+            raise KernelTypeError(
+                f"{target!r} is changed in place and is, or has, a view: nf.fuse does "
+                "not follow both; make a new array, as in x = x + y")
+
+    def program(self, result: Any) -> Program:
+        """What computes the result of the function from its arguments."""
+        return Program.of(self, replaced(result, self._output), self.stores)
+
+    def _output(self, x: Any) -> Any:
+        """An argument itself, changed or not; or the value of what was computed."""
+        if isinstance(x, Symbol) and x.own is not None:
+            return x.own
+        return self.operand(x) if isinstance(x, (Symbol, Number)) else x
+
+
+def _is_plain(x: Any) -> bool:
+    return is_array(x) and not isinstance(x, np.generic)
+
+
+def _shape(x: Any) -> Shape:
+    return x.shape if isinstance(x, Value) else ()
+
+
+def _type(x: Any) -> Type:
+    return x.type if isinstance(x, Value) else number_type(x)
+
+
+def _by_value(spec: Map | Reduce, values: Sequence[Any]) -> Map | Reduce:
+    """The spec for numbers where there are numbers."""
+    given = iter(values)
+    kinds = []
+    for kind in spec.kinds:
+        x = None if kind in ("index", "size", "scatter") else next(given)
+        number = x is not None and (not isinstance(x, Value) or x.by_value)
+        kinds.append("scalar" if number else kind)
+    return spec if tuple(kinds) == spec.kinds else replace(spec, kinds=tuple(kinds))
+
+
+def _op(ufunc: np.ufunc, method: str) -> Callable[..., Any] | None:
+    """The operation that a method of a ufunc is."""
+    if getattr(np, ufunc.__name__, None) is not ufunc:
+        return None
+    if method == "reduce":
+        name = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min",
+                "logical_and": "all", "logical_or": "any"}.get(ufunc.__name__)
+        return None if name is None else \
+            lambda a, axis=0, **kwargs: OPS[name](a, axis=axis, **kwargs)
+    if method != "__call__":
+        return None
+    op = OPS.get(ufunc.__name__)
+    found = operation(ufunc) if op is None else None
+    if found is None:
+        return op
+    return lambda *args: next(a for a in args if isinstance(a, Symbol)).__nbfused_op__(
+        found.op, args)

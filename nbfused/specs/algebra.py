@@ -1,0 +1,251 @@
+"""Composition of specs, done on their scalar functions.
+
+``Map ∘ Map`` is a Map, ``Map → Reduce → Map`` of what was reduced is a Reduce: its map
+and its post.  A value on the way has the dtype that it would have in an array, and is
+rounded to it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..scalar.build import Builder
+from ..scalar.clean import clean
+from ..scalar.ir import Block, Function, drop_params, literal, used_params
+from ..scalar.ir import Value as Scalar
+from ..scalar.types import compute_dtype
+from .combine import Combine, sum_combine
+from .functions import compose
+from .graph import Launch, Node, Value, operands
+from .map import Map
+from .reduce import Reduce
+
+__all__ = ["fuse_maps", "fuse_reduces", "product"]
+
+Key = tuple[Value, str]
+
+
+class Parameters:
+    """The values that a fused function reads from outside, with their names."""
+
+    def __init__(self, nodes: Sequence[Node], inside: set[Node]) -> None:
+        self.names: dict[Key, str] = {}
+        taken = {"index", "size"}
+        for node in nodes:
+            for x, kind in operands(node):
+                if isinstance(x, Value) and x.node not in inside:
+                    self._add(x, kind, taken)
+        self.implicit = tuple(k for k in ("index", "size")
+                              if any(k in n.spec.kinds for n in nodes))
+
+    def _add(self, x: Value, kind: str, taken: set[str]) -> None:
+        if (x, kind) in self.names:
+            return
+        name, count = x.name, 1
+        while name in taken:
+            count += 1
+            name = f"{x.name}{count}"
+        taken.add(name)
+        self.names[x, kind] = name
+
+    @property
+    def params(self) -> tuple[str, ...]:
+        """The parameters of the fused function."""
+        return (*self.names.values(), *self.implicit)
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kind of each."""
+        return (*(kind for _, kind in self.names), *self.implicit)
+
+    @property
+    def inputs(self) -> tuple[Value, ...]:
+        """What the call passes for those that are inputs."""
+        return tuple(x for x, _ in self.names)
+
+
+class Writer(Builder):
+    """Writes nodes into one scalar function."""
+
+    def __init__(self, parameters: Parameters, taken: Sequence[str] = ()) -> None:
+        super().__init__({*parameters.params, *taken, "index", "size"})
+        self.names = parameters.names
+        self.stored: dict[Value, Scalar] = {}
+        self.rounded: dict[Value, Scalar] = {}
+
+    def read(self, x: Any, kind: str) -> Scalar:
+        """An operand: a constant, a parameter, or what was written before."""
+        if not isinstance(x, Value):
+            return self.number(x)
+        if x in self.stored:
+            return self.round(x)
+        return self.names[x, kind]
+
+    def number(self, x: Any) -> Scalar:
+        """A constant: a Python number is weak, a NumPy scalar has its dtype."""
+        if isinstance(x, np.generic):
+            return self.let("cast", literal(x.item()), attr=x.dtype.name)
+        return literal(x)
+
+    def round(self, x: Value) -> Scalar:
+        """What was written, as an array of its dtype would hold it."""
+        found = self.rounded.get(x)
+        if found is None:
+            found, wide = self.stored[x], compute_dtype(_dtype(x))
+            if wide != x.type:
+                found = self.let("cast", found, attr=wide.name)
+                found = self.let("cast", found, attr=_dtype(x).name)
+            self.rounded[x] = found
+        return found
+
+    def arguments(self, node: Node) -> list[Scalar]:
+        """What the function of a Map or the map of a Reduce is called with."""
+        given = iter(operands(node))
+        return [kind if kind in ("index", "size") else self.read(*next(given))
+                for kind in node.spec.kinds]
+
+    def store(self, node: Node, results: Sequence[Scalar]) -> None:
+        """Keep the results of a node, in their dtypes."""
+        for x, result in zip(node.outputs, results, strict=True):
+            self.stored[x] = self.let("cast", result, attr=_dtype(x).name)
+
+    def maps(self, nodes: Sequence[Node]) -> None:
+        """Write Maps, each after what it reads."""
+        for node in nodes:
+            self.store(node, self.call(node.spec.function, *self.arguments(node)))
+
+    def function(self, name: str, params: Sequence[str],
+                 results: Sequence[Scalar]) -> Function:
+        """What was written so far."""
+        return clean(Function(name, tuple(params),
+                              Block(tuple(self.statements), tuple(results))))
+
+
+def _dtype(x: Value) -> np.dtype:
+    assert isinstance(x.type, np.dtype)
+    return x.type
+
+
+def fuse_maps(nodes: Sequence[Node], outputs: Sequence[Value], name: str) -> Launch:
+    """Maps that run over one shape, or broadcast to it, as one Map.
+
+    Parameters
+    ----------
+    nodes
+        Each after what it reads.
+    outputs
+        The values that are stored, of that shape.
+    name
+        Of the function.
+    """
+    parameters = Parameters(nodes, set(nodes))
+    writer = Writer(parameters)
+    writer.maps(nodes)
+    function = writer.function(name, parameters.params,
+                               [writer.stored[x] for x in outputs])
+    return Launch(Map(function, parameters.kinds), parameters.inputs, tuple(outputs))
+
+
+def fuse_reduces(maps: Sequence[Node], reduces: Sequence[Node], posts: Sequence[Node],
+                 outputs: Sequence[Value], name: str) -> Launch:
+    """Maps, reductions of what they give, and Maps of that, as one Reduce.
+
+    Parameters
+    ----------
+    maps
+        What the reductions read.
+    reduces
+        Over one shape and the same axes.
+    posts
+        Maps of nothing but reduced values and numbers.
+    outputs
+        The values that are stored, of reductions or of posts.
+    name
+        Of the map.
+    """
+    parameters = Parameters((*maps, *reduces, *posts), {*maps, *reduces, *posts})
+    writer = Writer(parameters)
+    writer.maps(maps)
+    mapped = [value for node in reduces
+              for value in writer.call(node.spec.map, *writer.arguments(node))]
+    first = reduces[0].spec
+    return Launch(
+        Reduce(writer.function(name, parameters.params, mapped), parameters.kinds,
+               product(tuple(node.spec.combine for node in reduces)),
+               _post(parameters, reduces, posts, outputs, name), first.axes,
+               first.keepdims),
+        parameters.inputs, tuple(outputs))
+
+
+def _post(parameters: Parameters, reduces: Sequence[Node], posts: Sequence[Node],
+          outputs: Sequence[Value], name: str) -> Function:
+    sizes = [len(node.spec.combine.identity) for node in reduces]
+    state = [f"state{k}" for k in range(sum(sizes))]
+    writer = Writer(parameters, state)
+    start = 0
+    for node, size in zip(reduces, sizes, strict=True):
+        post, own = node.spec.post, state[start:start + size]
+        rest = [_extra(writer, node, p) for p in post.params[size:]]
+        writer.store(node, writer.call(post, *own, *rest))
+        start += size
+    writer.maps(posts)
+    numbers = [n for (_, kind), n in parameters.names.items() if kind == "scalar"]
+    function = writer.function(name, (*state, *numbers, "size"),
+                               [writer.stored[x] for x in outputs])
+    used = used_params(function)
+    return drop_params(function, (True,) * len(state) + used[len(state):])
+
+
+def _extra(writer: Writer, node: Node, param: str) -> Scalar:
+    """What a parameter of a reduction's post stands for, after the state."""
+    if param == "size":
+        return param
+    named = [p for p, k in zip(node.spec.map.params, node.spec.kinds, strict=True)
+             if k not in ("index", "size")]
+    return writer.read(*list(operands(node))[named.index(param)])
+
+
+@lru_cache(maxsize=256)
+def product(combines: tuple[Combine, ...]) -> Combine:
+    """Several ways to combine, side by side in one state."""
+    if len(combines) == 1:
+        return combines[0]
+    if all(c == sum_combine(c.arity) for c in combines):
+        return sum_combine(sum(c.arity for c in combines))
+    saving = tuple(c.saving or c for c in combines)
+    lifted = [len(c.lift.params) for c in combines]
+    states = [len(c.identity) for c in combines]
+    return Combine(
+        "_".join(c.name for c in combines),
+        _beside([c.lift for c in combines], [lifted]),
+        _beside([c.merge for c in combines], [states, states]),
+        tuple(i for c in combines for i in c.identity),
+        _beside([c.finish for c in combines], [states]),
+        _cotangent(combines) if saving == combines else None,
+        None if saving == combines else product(saving), widen=combines[0].widen)
+
+
+def _cotangent(combines: tuple[Combine, ...]) -> Function | None:
+    functions = [c.cotangent for c in combines if c.cotangent is not None]
+    if len(functions) < len(combines):
+        return None
+    states = [len(c.identity) for c in combines]
+    return _beside(functions, [[c.arity for c in combines], states, states])
+
+
+def _beside(functions: Sequence[Function], blocks: Sequence[Sequence[int]]) -> Function:
+    """Functions in one, each given its own part of every block of parameters."""
+    params: list[str] = []
+    own: list[list[str]] = [[] for _ in functions]
+    for b, block in enumerate(blocks):
+        for k, size in enumerate(block):
+            names = [f"{'abc'[b]}{k}_{i}" for i in range(size)]
+            own[k] += names
+            params += names
+    return compose("beside", params, lambda w: tuple(
+        r for f, names in zip(functions, own, strict=True)
+        for r in w.call(f, *names)))

@@ -1,0 +1,229 @@
+"""Which nodes of a graph run in one launch.
+
+A Map joins what reads it; one that several launches read, or that is a result, is
+stored once.  Reductions over the same elements and axes are one, with the Maps that
+they read and the Maps of what they give.  Everything else runs by itself: nothing is
+refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from graphlib import TopologicalSorter
+from typing import Any
+
+from ..scalar.clean import has_effects
+from .algebra import fuse_maps, fuse_reduces
+from .base import Shape
+from .graph import Launch, Node, Value, live, operands
+from .map import Map
+from .reduce import Reduce
+from .shapes import normalize_axes
+
+__all__ = ["partition"]
+
+
+class Group:
+    """The nodes of one launch; `shape` is the one that it runs over."""
+
+    __slots__ = ("key", "kind", "nodes", "posts", "shape", "stored")
+
+    def __init__(self, node: Node) -> None:
+        self.nodes = [node]
+        self.posts: set[Node] = set()
+        self.kind, self.key = _kind(node)
+        self.shape = _extent(node)
+        self.stored = node.outputs[0].shape if self.kind == "reduce" else self.shape
+
+
+def _kind(node: Node) -> tuple[str, Any]:
+    """How a node runs, and what others must have in common to join it."""
+    spec = node.spec
+    if isinstance(spec, Map) and not spec.scatter_shapes \
+            and not has_effects(spec.function.body):
+        return "map", None
+    if not isinstance(spec, Reduce):
+        return "alone", None
+    combine = spec.combine
+    extent = _extent(node)
+    axes = tuple(sorted(normalize_axes(spec.axes, len(extent))))
+    joins = not combine.indexed and (combine.saving or combine).cotangent is not None
+    return "reduce", (combine.widen, axes, spec.keepdims) if joins else object()
+
+
+def _extent(node: Node) -> Shape:
+    if not isinstance(node.spec, Reduce):
+        return node.outputs[0].shape if node.outputs else ()
+    return node.spec.extent(tuple(x.shape if isinstance(x, Value) else ()
+                                  for x in node.inputs))
+
+
+class Partition:
+    """Nodes in groups whose graph has no cycle."""
+
+    def __init__(self, nodes: Sequence[Node], outputs: Iterable[Value]) -> None:
+        self.nodes = nodes
+        self.results = set(outputs)
+        self.group = {node: Group(node) for node in nodes}
+        self.readers: dict[Node, list[Node]] = {node: [] for node in nodes}
+        for node in nodes:
+            for source in dict.fromkeys(node.sources):
+                self.readers[source].append(node)
+
+    def successors(self, group: Group) -> set[Group]:
+        """The groups that read from `group`."""
+        found = {self.group[r] for node in group.nodes for r in self.readers[node]}
+        return found - {group}
+
+    def may_merge(self, a: Group, b: Group) -> bool:
+        """Whether no other group must run between the two."""
+        return not self._through(a, b) and not self._through(b, a)
+
+    def _through(self, a: Group, b: Group) -> bool:
+        stack = [g for g in self.successors(a) if g is not b]
+        seen = set(stack)
+        while stack:
+            after = self.successors(stack.pop())
+            if b in after:
+                return True
+            stack += after - seen
+            seen |= after
+        return False
+
+    def merge(self, a: Group, b: Group) -> None:
+        """Move the nodes of `a` into `b`."""
+        b.nodes += a.nodes
+        b.posts |= a.posts
+        for node in a.nodes:
+            self.group[node] = b
+
+    def stored(self, group: Group) -> list[Value]:
+        """The values of a group that are read elsewhere."""
+        return [v for node in self.ordered(group.nodes) for v in node.outputs
+                if v in self.results or any(
+                    v in r.inputs for r in self.readers[node]
+                    if self.group[r] is not group)]
+
+    def ordered(self, nodes: Iterable[Node]) -> list[Node]:
+        """Nodes, each after what it reads."""
+        chosen = set(nodes)
+        return [node for node in self.nodes if node in chosen]
+
+    def join_reductions(self) -> None:
+        """One pass over the elements for all reductions of them."""
+        found: dict[Any, list[Group]] = {}
+        for node in self.nodes:
+            group = self.group[node]
+            if group.kind != "reduce":
+                continue
+            others = found.setdefault((group.key, group.shape), [])
+            target = next((o for o in others if self.may_merge(group, o)), None)
+            if target is None:
+                others.append(group)
+            else:
+                self.merge(group, target)
+
+    def join_posts(self) -> None:
+        """Maps of nothing but reduced values run where those are made."""
+        for node in self.nodes:
+            if self.group[node].kind != "map" or _indexes(node):
+                continue
+            sources = {x.node for x, kind in operands(node)
+                       if isinstance(x, Value) and kind == "element"}
+            made = {self._maker(s) for s in sources}
+            group = made.pop() if len(made) == 1 else None
+            if group is not None and node.outputs[0].shape == group.stored:
+                self.merge(self.group[node], group)
+                group.posts.add(node)
+
+    def _maker(self, node: Node | None) -> Group | None:
+        """The reduction that `node` is a result of."""
+        group = None if node is None else self.group[node]
+        if group is None or group.kind != "reduce" or not (
+                isinstance(node and node.spec, Reduce) or node in group.posts):
+            return None
+        return group
+
+    def join_maps(self) -> None:
+        """Each Map runs where it is read, or with others of its shape."""
+        for node in reversed(self.nodes):
+            if self.group[node].kind != "map":
+                continue
+            readers = {self.group[r] for r in self.readers[node]}
+            single = len(readers) == 1 and not self.results.intersection(node.outputs)
+            target = next(iter(readers)) if single else None
+            if target is None or not self._takes(target, node):
+                target = self._beside(node, readers)
+            if target is not None:
+                self.merge(self.group[node], target)
+
+    def _beside(self, node: Node, readers: set[Group]) -> Group | None:
+        """A Map of the same shape that can store the results of `node`, too."""
+        group = self.group[node]
+        others = dict.fromkeys([*readers, *self.group.values()])
+        return next((o for o in others if o is not group and o.kind == "map"
+                     and o.shape == group.shape and self._takes(o, node)
+                     and self.may_merge(group, o)), None)
+
+    def _takes(self, group: Group, node: Node) -> bool:
+        """Whether the nodes of `group` can read `node` inside one function."""
+        if group.kind == "alone" or (_indexes(node) and (
+                group.kind == "reduce" or group.shape != node.outputs[0].shape)):
+            return False
+        members = set(group.nodes)
+        for reader in self.readers[node]:
+            if reader in members and (reader in group.posts or any(
+                    isinstance(x, Value) and x.node is node and kind != "element"
+                    for x, kind in operands(reader))):
+                return False
+        return True
+
+    def launches(self, name: str) -> list[Launch]:
+        """The groups as specs, each after what it reads."""
+        before: dict[Group, set[Group]] = {g: set() for g in self.group.values()}
+        for group in before:
+            for after in self.successors(group):
+                before[after].add(group)
+        return [self._launch(g, name) for g in TopologicalSorter(before).static_order()]
+
+    def _launch(self, group: Group, name: str) -> Launch:
+        nodes = self.ordered(group.nodes)
+        if group.kind == "alone":
+            (node,) = nodes
+            return Launch(node.spec, node.inputs, node.outputs, node.asked)
+        if group.kind == "map":
+            return fuse_maps(nodes, self.stored(group), name)
+        reduces = [n for n in nodes if isinstance(n.spec, Reduce)]
+        posts = [n for n in nodes if n in group.posts]
+        maps = [n for n in nodes if n not in group.posts and n not in reduces]
+        return fuse_reduces(maps, reduces, posts, self.stored(group), name)
+
+
+def _indexes(node: Node) -> bool:
+    """Whether a Map depends on more than the elements at its point."""
+    return not {"index", "size", "raw"}.isdisjoint(node.spec.kinds)
+
+
+def partition(nodes: Sequence[Node], outputs: Sequence[Value],
+              name: str) -> list[Launch]:
+    """Divide a graph into launches.
+
+    Parameters
+    ----------
+    nodes
+        Each after what it reads.
+    outputs
+        The values that are wanted.
+    name
+        Of the functions that are made.
+
+    Returns
+    -------
+    list of Launch
+        In an order in which they can run.
+    """
+    parts = Partition(live(nodes, outputs), outputs)
+    parts.join_reductions()
+    parts.join_posts()
+    parts.join_maps()
+    return parts.launches(name)
