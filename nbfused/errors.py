@@ -7,7 +7,8 @@ from __future__ import annotations
 
 __all__ = [
     "AllocationError", "BackendNotAvailableError", "BarrierError", "CompileError",
-    "DeviceError", "GradientRaceError", "InplaceModificationError", "KernelTypeError",
+    "DefinitionError", "DeviceError", "GradientRaceError",
+    "InplaceModificationError", "KernelTypeError",
     "NbFusedError", "NbFusedPerformanceWarning", "NbFusedWarning",
     "NotDifferentiableError", "OverlapError", "RangeError", "ReadOnlyError",
     "ScalarSyntaxError", "ShapeError", "TapeError",
@@ -41,6 +42,10 @@ class CompileError(NbFusedError, RuntimeError):
 
 class KernelTypeError(NbFusedError, TypeError):
     """An argument has a type or dtype that the operation does not take."""
+
+
+class DefinitionError(NbFusedError, ValueError):
+    """The parts that define a kernel: a parameter, a name, an option, do not fit."""
 
 
 class ShapeError(NbFusedError, ValueError):

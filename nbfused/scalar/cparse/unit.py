@@ -12,8 +12,8 @@ import numpy as np
 
 from ...errors import ScalarSyntaxError
 from ..ir import Function
-from ..parse import _lower
-from ..source import Definition, Source
+from ..source import Source
+from ..tree import parse_tree
 from .loops import kind, walk
 from .statements import Statements
 from .text import Spelling
@@ -190,13 +190,7 @@ class Unit:
         """The function of a body, by way of the scalar language."""
         with translator.scope():
             body = [*translator.block(tree.body.block_items or ()), *last]
-        params = ast.arguments(posonlyargs=[], args=[ast.arg(v.name)
-                               for v in variables], kwonlyargs=[], kw_defaults=[],
-                               defaults=[])
-        node = ast.FunctionDef(name=name, args=params, body=body, decorator_list=[])
-        node.lineno, node.col_offset = 1, 0
-        ast.fix_missing_locations(node)
-        return _lower(Definition(name, node, source), self.outside, {})
+        return parse_tree(name, [v.name for v in variables], body, source, self.outside)
 
 
 def _results(outs: Sequence[Variable]) -> list[ast.stmt]:

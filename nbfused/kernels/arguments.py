@@ -1,0 +1,127 @@
+"""Arguments of CuPy's kernels: arrays, numbers of the type that is declared, sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import AbstractContextManager, nullcontext
+from typing import Any
+
+import numpy as np
+
+from ..arrays import describe, is_array, library_of, zeros
+from ..autograd import Variable
+from ..errors import DefinitionError, KernelTypeError, RangeError, ShapeError
+from ..op.base import is_number
+from ..ops.shapes import broadcast_to, getitem, reshape
+
+__all__ = ["as_operand", "check_block_size", "check_size", "flattened", "number",
+           "on_stream", "points", "unwrapped"]
+
+
+def as_operand(x: Any, kernel: str, name: str, others: Sequence[Any]) -> Any:
+    """An argument: an array, or a number.
+
+    A NumPy array of one element beside arrays of another library goes by value.
+    """
+    if is_number(x):
+        return x
+    if isinstance(x, np.ndarray) and x.size == 1 and any(
+            is_array(y) and library_of(y) is not library_of(x)
+            for y in map(unwrapped, others)):
+        return x.reshape(())[()]
+    if isinstance(x, Variable) or is_array(x) or hasattr(x, "extents"):
+        return x
+    raise KernelTypeError(f"{kernel}: '{name}' must be an array or a number, got "
+                          f"{type(x).__name__}")
+
+
+def unwrapped(x: Any) -> Any:
+    """The array of a Variable."""
+    return x.data if isinstance(x, Variable) else x
+
+
+def number(x: Any, dtype: np.dtype, kernel: str, name: str) -> Any:
+    """A number as its parameter declares it; integers wrap around as in CuPy."""
+    value = np.asarray(x)
+    if value.dtype == object:
+        raise RangeError(f"{kernel}: '{name}' is {x}, which does not fit 64 bits")
+    if value.dtype.kind == "c" and dtype.kind != "c":
+        raise KernelTypeError(f"{kernel}: '{name}' is the complex number {x}, but the "
+                              f"parameter is {dtype}")
+    if value.dtype.kind == "f" and dtype.kind in "iu" and not float(x).is_integer():
+        raise KernelTypeError(f"{kernel}: '{name}' is {x}, but the parameter is "
+                              f"{dtype}; round it first")
+    with np.errstate(all="ignore"):
+        return value.astype(dtype)[()]
+
+
+def flattened(x: Any) -> Any:
+    """A raw array as it is indexed in C: one axis in C order."""
+    return x if len(x.shape) == 1 else reshape(x, (-1,))
+
+
+def flat_output(x: Any, name: str) -> Any:
+    """A raw output as it is indexed in C; it must be possible without a copy."""
+    array = describe(unwrapped(x), name)
+    if array.ndim == 1:
+        return x
+    step = 1
+    for extent, stride in zip(array.shape[::-1], array.strides[::-1], strict=True):
+        if extent > 1 and stride != step:
+            raise ShapeError(f"{name}: a raw output of several axes must be contiguous "
+                             f"in C order, got shape {array.shape} and strides "
+                             f"{array.strides}; pass a copy")
+        step *= extent
+    return reshape(unwrapped(x), (-1,))
+
+
+def points(size: int, arrays: Sequence[Any]) -> Any:
+    """An array of shape ``(size,)`` where the kernel runs, whose elements nobody reads.
+
+    It takes one element's memory: of the first array that has one, else a new one.
+    """
+    for x in map(unwrapped, arrays):
+        if 0 not in tuple(x.shape):
+            one = getitem(flattened(x), slice(0, 1))
+            return broadcast_to(one, (size,))
+    return broadcast_to(zeros((1,), "bool"), (size,))
+
+
+def check_size(size: Any, kernel: str, element: str | None, needed: bool) -> int | None:
+    """The loop's size where it was given; whether it must be.
+
+    `element` is the name of an array that is not raw, if there is one.
+    """
+    if size is None:
+        if needed and element is None:
+            raise ShapeError(f"Loop size is undecided. {kernel} was called without an "
+                             "array that is not raw; pass size=")
+        return None
+    if element is not None:
+        raise ShapeError("Specified 'size' can be used only if all of the arrays are "
+                         f"'raw'; in {kernel} '{element}' is not")
+    if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 0:
+        raise ShapeError(f"{kernel}: 'size' must be an integer of 0 or more, got "
+                         f"{size!r}")
+    return int(size)
+
+
+def check_block_size(size: Any, kernel: str) -> None:
+    """`DefinitionError` for no number of threads; the launch chooses its own."""
+    if isinstance(size, bool) or not isinstance(size, (int, np.integer)):
+        raise DefinitionError(f"{kernel}: 'block_size' must be an integer, got "
+                              f"{size!r}")
+    if not 0 < size <= 1024:
+        raise DefinitionError(f"{kernel}: 'block_size' must be greater than zero and at "
+                              f"most 1024, got {size}")
+
+
+def on_stream(stream: Any, kernel: str) -> AbstractContextManager[Any]:
+    """Make `stream` current, as CuPy's and PyTorch's streams do in ``with``."""
+    if stream is None:
+        return nullcontext()
+    if hasattr(stream, "__enter__"):
+        return stream  # type: ignore[no-any-return]
+    raise KernelTypeError(f"{kernel}: 'stream' must be a stream that can be made current "
+                          f"by 'with', got {type(stream).__name__}; or leave it out "
+                          "inside 'with stream:'")

@@ -1,0 +1,163 @@
+"""Bodies of elementwise kernels, in C or Python, as scalar functions."""
+
+from __future__ import annotations
+
+import ast
+import textwrap
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..errors import DefinitionError, ScalarSyntaxError
+from ..scalar.build import Builder
+from ..scalar.cparse import Parameter, parse_c
+from ..scalar.ir import Function, Value, raw_params
+from ..scalar.parse import parse
+from ..scalar.print_numba import Raw, statements
+from ..scalar.source import Source
+from ..scalar.tree import parse_tree
+from ..scalar.types import Weak, specialize
+from ..specs.functions import compose
+from .parameters import ParameterInfo
+
+__all__ = ["Body", "Ranks", "check_language", "elementwise_body",
+           "typed_text"]
+
+#: For each raw input, the number of its axes.
+Ranks = tuple[tuple[str, int], ...]
+
+INDEX, SIZE = "i", "n"
+_INT64 = np.dtype(np.int64)
+
+
+@dataclass(frozen=True)
+class Body:
+    """What a kernel computes at each point, and how it was written.
+
+    Attributes
+    ----------
+    text
+        Statements in C or Python, or a Python function.
+    preamble
+        C before them.
+    python
+        Whether it is Python.
+    """
+
+    text: str | Callable[..., Any]
+    preamble: str
+    python: bool
+
+
+def check_language(text: Any, language: str | None, preamble: str) -> bool:
+    """Whether a body is Python: a function is, a string where it is said to be."""
+    if language not in (None, "c", "python"):
+        raise DefinitionError(f"'language' must be 'c' or 'python', got {language!r}")
+    if not isinstance(text, str) and not callable(text):
+        raise DefinitionError("the body must be a string in C, or a Python function; "
+                              f"got {type(text).__name__}")
+    python = callable(text) or language == "python"
+    if callable(text) and language == "c":
+        raise DefinitionError("the body is a Python function, but language='c'")
+    if python and preamble:
+        raise DefinitionError("'preamble' is C; a body in Python calls Python functions")
+    return python
+
+
+@lru_cache(maxsize=1024)
+def elementwise_body(body: Body, name: str, inputs: tuple[ParameterInfo, ...],
+                     outputs: tuple[ParameterInfo, ...],
+                     types: tuple[tuple[str, np.dtype], ...],
+                     ranks: Ranks) -> Function:
+    """The scalar function of a kernel where the placeholders stand for `types`.
+
+    Returns
+    -------
+    Function
+        Parameters: inputs, outputs (where they keep what they hold), then what the body
+        can name besides: `i`, `n`, and in C ``_ind_size``, ``_x_size``, ``_x_shape0``.
+        Results: the outputs that are not raw, in their dtypes.
+    """
+    table = dict(types)
+    dtypes = [p.dtype or table[p.ctype] for p in (*inputs, *outputs)]
+    if body.python:
+        return _python(body, name, inputs, outputs, dtypes[len(inputs):])
+    params = [Parameter(p.name, d, p.raw, p in outputs)
+              for p, d in zip((*inputs, *outputs), dtypes, strict=True)]
+    params += [Parameter(p, _INT64) for p in (INDEX, SIZE, "_ind_size", *shapes(ranks))]
+    assert isinstance(body.text, str)
+    return parse_c(body.text, name, tuple(params), types, body.preamble)
+
+
+def shapes(ranks: Ranks) -> list[str]:
+    """The names of sizes and extents of raw inputs."""
+    found = []
+    for name, rank in ranks:
+        found += [f"_{name}_size", *(f"_{name}_shape{k}" for k in range(rank))]
+    return found
+
+
+def _python(body: Body, name: str, inputs: Sequence[ParameterInfo],
+            outputs: Sequence[ParameterInfo], dtypes: Sequence[np.dtype]) -> Function:
+    names = [p.name for p in inputs]
+    if callable(body.text):
+        function = parse(body.text)
+        _check_parameters(function, name, names)
+    else:
+        function = _of_text(body.text, name, [*names, *(o.name for o in outputs)],
+                            [o.name for o in outputs if not o.raw])
+    plain = [(o, d) for o, d in zip(outputs, dtypes, strict=True) if not o.raw]
+    if len(function.results) != len(plain):
+        raise DefinitionError(f"{name}: the body gives {len(function.results)} values "
+                              f"for the outputs {', '.join(o.name for o, _ in plain)}")
+    params = (*names, *(o.name for o in outputs), INDEX, SIZE)
+
+    def build(b: Builder) -> tuple[Value, ...]:
+        results = b.call(function, *function.params)
+        return tuple(b.let("cast", r, stem=o.name, attr=d.name)
+                     for r, (o, d) in zip(results, plain, strict=True))
+
+    return compose(name, params, build)
+
+
+def _check_parameters(function: Function, name: str, names: Sequence[str]) -> None:
+    """A Python function takes the inputs by their names, and `i` and `n`."""
+    missing = [p for p in function.params if p not in (*names, INDEX, SIZE)]
+    if missing:
+        raise DefinitionError(f"{name}: the body takes {', '.join(missing)}, which is "
+                              f"no input; inputs are {', '.join(names)}, and i and n "
+                              "are the index and the number of points")
+
+
+def _of_text(text: str, name: str, params: Sequence[str],
+             results: Sequence[str]) -> Function:
+    """The scalar function of Python statements that assign the outputs."""
+    text = textwrap.dedent(text).strip("\n")
+    source = Source(f"<body of {name}>", text)
+    try:
+        statements = ast.parse(text).body
+    except SyntaxError as error:
+        raise source.error(error.lineno or 1, f"{name}: {error.msg}") from None
+    if not statements:
+        raise ScalarSyntaxError(f"{name}: the body is empty")
+    values: list[ast.expr] = [ast.Name(r, ast.Load()) for r in results]
+    last = ast.copy_location(ast.Return(ast.Tuple(values, ast.Load())), statements[-1])
+    return parse_tree(name, (*params, INDEX, SIZE), [*statements, last], source)
+
+
+
+
+def typed_text(function: Function, dtypes: Sequence[np.dtype]) -> str:
+    """What runs for parameters of these dtypes, and integers after them."""
+    raw = raw_params(function)
+    rest = len(function.params) - len(dtypes)
+    typed = specialize(function, (*dtypes, *[Weak("int")] * rest))
+    arguments: dict[str, str | Raw] = dict(zip(function.params, function.params,
+                                               strict=True))
+    arguments |= {p: Raw(p, ("1",), d) for p, d in zip(function.params, dtypes,
+                                                       strict=False) if p in raw}
+    results = [f"r{k}" for k in range(len(function.results))]
+    return "\n".join(statements(typed, arguments, results))

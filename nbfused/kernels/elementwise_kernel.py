@@ -1,0 +1,373 @@
+"""`ElementwiseKernel`: CuPy's, with bodies in C or Python, on every backend."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..arrays import dtype_of
+from ..autograd import apply
+from ..errors import DefinitionError, KernelTypeError, NbFusedWarning, ShapeError
+from ..op.base import is_number, only
+from ..op.source import source
+from ..scalar.ir import Function, drop_params, used_params
+from ..specs import Map
+from .arguments import (
+    as_operand,
+    check_block_size,
+    check_size,
+    flat_output,
+    flattened,
+    number,
+    on_stream,
+    points,
+)
+from .bodies import (
+    INDEX,
+    Body,
+    Ranks,
+    check_language,
+    elementwise_body,
+    typed_text,
+)
+from .parameters import (
+    check_name,
+    check_unique,
+    parse_parameters,
+    resolve_types,
+)
+
+__all__ = ["ElementwiseKernel"]
+
+Types = tuple[tuple[str, np.dtype], ...]
+
+
+class ElementwiseKernel:
+    """A kernel that computes each element of its outputs, as CuPy defines them.
+
+    Parameters
+    ----------
+    in_params, out_params : str
+        ``"float32 x, raw T y"``: a dtype or a letter that stands for any, and a name.
+        A ``raw`` array is not broadcast; the body indexes it.
+    operation : str or callable
+        The body.  A string is C: the names of the outputs are assigned.  A Python
+        function takes inputs by their names (and, if it wants, `i` and `n`) and returns
+        the outputs.
+    name : str
+        Of the kernel.
+    reduce_dims : bool
+        Without effect: axes are merged where that changes no result.
+    preamble : str
+        ``__device__`` functions, templates of types, and macros in C.
+    no_return, return_tuple : bool
+        Return None, or a tuple although there is one output.
+    language : {"c", "python"}, optional
+        What a string is.
+    options : tuple
+        Of NVRTC, which compiles none of this: ignored with a warning.
+    loop_prep : str
+        Statements in C that run before the body, for each element.
+    after_loop : str
+        Refused: what runs once per thread has no meaning here.
+
+    Attributes
+    ----------
+    nin, nout, nargs : int
+        Numbers of parameters.
+    in_params, out_params, params : tuple of ParameterInfo
+        Each has `name`, `dtype` (None for a letter), `ctype` and `raw`.
+
+    Raises
+    ------
+    DefinitionError
+        A `ValueError`: a type that is no dtype, a reserved name (``i``, ``n``, ``_x``),
+        an invalid name or option.
+    ScalarSyntaxError
+        At the first call: C that is not understood, with its line.
+
+    Notes
+    -----
+    C means what it means to CUDA: ``0.5`` is a double, ``0.5f`` a float, ``/`` and
+    ``%`` of integers round to zero, small integers compute as int, float16 as float.
+    What is undefined in C is not here: a variable begins as 0, an output of which the
+    body leaves an element unassigned keeps it, or is 0 if it is a new array.
+    Differentiable in every floating input, by `Variable` or `nf.grad`.
+
+    Examples
+    --------
+    >>> import numpy as np, nbfused as nf
+    >>> from nbfused.kernels import ElementwiseKernel
+    >>> squared_diff = ElementwiseKernel(
+    ...     "T x, T y", "T z", "T diff = x - y; z = diff * diff;", "squared_diff")
+    >>> squared_diff(np.arange(3.0), 1)
+    array([1., 0., 1.])
+    """
+
+    def __init__(self, in_params: str, out_params: str,
+                 operation: str | Callable[..., Any], name: str = "kernel",
+                 reduce_dims: bool = True, preamble: str = "", no_return: bool = False,
+                 return_tuple: bool = False, *, language: str | None = None,
+                 options: Sequence[str] = (), loop_prep: str = "",
+                 after_loop: str = "") -> None:
+        check_name(name)
+        self.in_params = parse_parameters(in_params, "in_params")
+        self.out_params = parse_parameters(out_params, "out_params")
+        self.params = self.in_params + self.out_params
+        check_unique(self.params)
+        python = check_language(operation, language, preamble)
+        if after_loop:
+            raise DefinitionError("'after_loop' runs once for each thread, of which an "
+                                  "elementwise kernel here has none of its own; use "
+                                  "nf.rawkernel")
+        if loop_prep and python:
+            raise DefinitionError("'loop_prep' is C; put it into the Python body")
+        if options:
+            warnings.warn(f"{name}: options {options!r} are NVRTC's and are ignored; "
+                          "only nf.RawKernel compiles with it", NbFusedWarning,
+                          stacklevel=2)
+        self.nin, self.nout = len(self.in_params), len(self.out_params)
+        self.nargs = self.nin + self.nout
+        self.name = self.__name__ = name
+        self.operation, self.preamble, self.reduce_dims = operation, preamble, reduce_dims
+        self.no_return, self.return_tuple = no_return, return_tuple
+        text = f"{loop_prep};{operation}" if loop_prep else operation
+        self._body = Body(text, preamble, python)
+        self._codes: dict[tuple[np.dtype, ...], str] = {}
+
+    def __repr__(self) -> str:
+        ins, outs = (", ".join(f"{'raw ' * p.raw}{p.ctype} {p.name}" for p in ps)
+                     for ps in (self.in_params, self.out_params))
+        return f"<nbfused ElementwiseKernel {self.name}({ins}) -> ({outs})>"
+
+    @property
+    def cached_codes(self) -> dict[tuple[np.dtype, ...], str]:
+        """For the dtypes of the inputs of each call so far, the text that runs."""
+        return dict(self._codes)
+
+    @property
+    def cached_code(self) -> str:
+        """The first of `cached_codes`; empty before the first call."""
+        return next(iter(self._codes.values()), "")
+
+    def source(self, kind: str = "primal", dtype: str = "float32") -> str:
+        """The text of what runs: ``"primal"``, ``"vjp"``, ``"jvp"`` or ``"numba"``.
+
+        `dtype` is what the placeholders stand for.
+        """
+        types = tuple((p.ctype, np.dtype(dtype)) for p in self.params
+                      if p.dtype is None)
+        ranks = tuple((p.name, 1) for p in self.in_params if p.raw)
+        function = self._function(tuple(dict(types).items()), ranks)
+        used = used_params(function)
+        return source(drop_params(function, used), kind, dtype)
+
+    def __call__(self, *args: Any, size: int | None = None, block_size: int = 128,
+                 stream: Any = None, out: Any = None) -> Any:
+        """Run the kernel.
+
+        Parameters
+        ----------
+        *args
+            Inputs: arrays that broadcast together, raw arrays, numbers.  Then all
+            outputs, or none.
+        size : int, optional
+            Number of points; needed, and allowed, where no array decides it.
+        block_size : int
+            From 1 to 1024; the launch chooses its own.
+        stream : stream, optional
+            To launch on; default: the current one of the arrays' library.
+        out : array or tuple of array, optional
+            The outputs, by keyword.
+
+        Returns
+        -------
+        array, tuple of array or None
+
+        Raises
+        ------
+        KernelTypeError
+            A wrong number of arguments, an array of another dtype than declared, two
+            dtypes for one letter, a letter that cannot be inferred.
+        ShapeError
+            A size that is undecided or superfluous, shapes that do not fit.
+        """
+        check_block_size(block_size, self.name)
+        given, outs = self._split(args, out)
+        with on_stream(stream, self.name):
+            results = self._run(given, outs, size)
+        if self.no_return:
+            return None
+        return results if self.return_tuple else only(results)
+
+    def _split(self, args: Sequence[Any], out: Any) -> tuple[list[Any], list[Any]]:
+        """Inputs and outputs, None for each that is to be made."""
+        if out is not None and len(args) == self.nin:
+            args = (*args, *(out if isinstance(out, tuple) else (out,)))
+        if len(args) not in (self.nin, self.nargs):
+            names = ", ".join(p.name for p in self.in_params)
+            raise KernelTypeError(
+                f"{self.name} takes {self.nin} inputs ({names}), then {self.nout} "
+                f"outputs or none, got {len(args)} arguments")
+        inputs = [as_operand(x, self.name, p.name, args)
+                  for x, p in zip(args, self.in_params, strict=False)]
+        outs = list(args[self.nin:]) or [None] * self.nout
+        for p, x in zip(self.out_params, outs, strict=True):
+            if x is not None and is_number(as_operand(x, self.name, p.name, ())):
+                raise KernelTypeError(f"{self.name}: the output '{p.name}' must be an "
+                                      f"array, got {type(x).__name__}")
+        return inputs, outs
+
+    def _run(self, inputs: list[Any], outs: list[Any],
+             size: int | None) -> tuple[Any, ...]:
+        given = [None if is_number(x) else dtype_of(x) for x in inputs]
+        made = [None if x is None else dtype_of(x) for x in outs]
+        numbers = {p.name: x for p, x in zip(self.in_params, inputs, strict=True)
+                   if is_number(x)}
+        types = resolve_types(self.name, (*self.out_params, *self.in_params),
+                              (*made, *given), numbers)
+        dtypes = [p.dtype or types[p.ctype] for p in self.params]
+        call = _Call(self, inputs, outs, dtypes, numbers)
+        call.check_size(size)
+        function = self._function(tuple(types.items()), call.ranks())
+        key = tuple(d for d in given if d is not None)
+        if key not in self._codes:
+            self._codes[key] = typed_text(function, dtypes)
+        return call.run(function)
+
+    def _function(self, types: Types, ranks: Ranks) -> Function:
+        return elementwise_body(self._body, self.name, self.in_params, self.out_params,
+                                types, ranks)
+
+
+class _Call:
+    """One call: what each parameter of the function is given."""
+
+    def __init__(self, kernel: ElementwiseKernel, inputs: list[Any], outs: list[Any],
+                 dtypes: Sequence[np.dtype], numbers: dict[str, Any]) -> None:
+        self.kernel, self.inputs, self.outs = kernel, inputs, outs
+        self.dtypes = dtypes[kernel.nin:]
+        self.values: dict[str, Any] = {}
+        self.kinds: dict[str, str] = {}
+        self.size: int | None = None
+        for p, x, dtype in zip(kernel.in_params, inputs, dtypes, strict=False):
+            if p.name in numbers:
+                if p.raw:
+                    raise KernelTypeError(f"{kernel.name}: '{p.name}' is raw and must "
+                                          f"be an array, got {x!r}")
+                self.bind(p.name, "scalar", number(x, dtype, kernel.name, p.name))
+            else:
+                self.bind(p.name, "raw" if p.raw else "element", x)
+
+    def bind(self, name: str, kind: str, value: Any = None) -> None:
+        """Say what a parameter of the function is."""
+        self.kinds[name] = kind
+        if value is not None:
+            self.values[name] = value
+
+    def ranks(self) -> Ranks:
+        """The raw inputs and their numbers of axes."""
+        return tuple((p.name, len(x.shape)) for p, x in
+                     zip(self.kernel.in_params, self.inputs, strict=True) if p.raw)
+
+    def check_size(self, size: int | None) -> None:
+        """Decide where the loop runs."""
+        kernel = self.kernel
+        arrays = [p.name for p in kernel.in_params if self.kinds[p.name] == "element"]
+        plain = [p.name for p, x in zip(kernel.out_params, self.outs, strict=True)
+                 if not p.raw and x is not None]
+        self.size = check_size(size, kernel.name, next(iter(arrays + plain), None),
+                               needed=True)
+        for p, x in zip(kernel.out_params, self.outs, strict=True):
+            if p.raw and x is None and self.size is None:
+                raise ShapeError(f"{kernel.name}: Output array size is undecided: "
+                                 f"'{p.name}' is raw; pass it as an argument")
+
+    def run(self, function: Function) -> tuple[Any, ...]:
+        """Run the kernel; its outputs in their order."""
+        kernel = self.kernel
+        if not kernel._body.python:
+            self.flatten()
+        self.implicit(function)
+        keep = tuple(u or self.kinds[p] in ("element", "scatter") for p, u in
+                     zip(function.params, used_params(function), strict=True))
+        function = drop_params(function, keep)
+        if self.size is not None:
+            self.bind("_points", "element", points(self.size, self.arrays()))
+            function = replace(function, params=(*function.params, "_points"))
+        plain, raw = ([k for k, p in enumerate(kernel.out_params) if p.raw is flag]
+                      for flag in (False, True))
+        shapes = tuple(self.scattered(k) for k in raw)
+        spec = _spec(function, tuple(self.kinds[p] for p in function.params), shapes)
+        order = [*plain, *raw]
+        outs = [self.target(k) for k in order]
+        names = [p for p in function.params if p in self.values]
+        results = apply(spec, [self.values[p] for p in names], names=tuple(names),
+                        out=None if all(o is None for o in outs) else outs,
+                        dtypes=[self.dtypes[k] for k in order])
+        found = dict(zip(order, results, strict=True))
+        return tuple(found[k] if x is None else x for k, x in enumerate(self.outs))
+
+    def arrays(self) -> list[Any]:
+        """Every array of the call."""
+        return [x for x in (*self.inputs, *self.outs)
+                if x is not None and not is_number(x)]
+
+    def flatten(self) -> None:
+        """Raw inputs as C indexes them; their extents are numbers of the call."""
+        for p, x in zip(self.kernel.in_params, self.inputs, strict=True):
+            if p.raw:
+                self.values[p.name] = flattened(x)
+                self.bind(f"_{p.name}_size", "scalar", int(np.prod(x.shape)))
+                for k, extent in enumerate(x.shape):
+                    self.bind(f"_{p.name}_shape{k}", "scalar", int(extent))
+
+    def implicit(self, function: Function) -> None:
+        """The index, the size, and what the outputs hold."""
+        for name in function.params:
+            if name == INDEX:
+                self.bind(name, "index")
+            elif name not in self.kinds:
+                self.bind(name, "size")
+        used = dict(zip(function.params, used_params(function), strict=True))
+        for p, x, dtype in zip(self.kernel.out_params, self.outs, self.dtypes,
+                               strict=True):
+            if p.name not in used:
+                continue
+            if p.raw:
+                self.bind(p.name, "scatter")
+            elif not used[p.name]:
+                self.bind(p.name, "scalar")  # dropped: nothing reads what it holds
+            elif x is None:
+                self.bind(p.name, "scalar", dtype.type(0))
+            else:
+                self.bind(p.name, "element", x)
+
+    def scattered(self, k: int) -> tuple[int, ...]:
+        """The shape of a raw output."""
+        x = self.outs[k]
+        if x is None:
+            return (self.size or 0,)
+        if self.kernel._body.python:
+            return tuple(x.shape)
+        return (int(np.prod(x.shape)),)
+
+    def target(self, k: int) -> Any:
+        """Where an output is stored."""
+        x, p = self.outs[k], self.kernel.out_params[k]
+        if x is None or not p.raw or self.kernel._body.python:
+            return x
+        return flat_output(x, f"{self.kernel.name}: '{p.name}'")
+
+
+@lru_cache(maxsize=4096)
+def _spec(function: Function, kinds: tuple[str, ...],
+          shapes: tuple[tuple[int, ...], ...]) -> Map:
+    return Map(function, kinds, shapes)
+
+
