@@ -22,18 +22,22 @@ from .autograd import (
     vjp,
 )
 from .dispatch import trace_launches
+from .kernels.rawkernel import rawkernel
+from .kernels.views import DiffView, Dual, View
 from .op import contraction, elementwise, func, index, reduction, row, size, stage
 from .registry import backends, enable, register, synchronize, use_backend
 from .scalar.language import *
+from .scalar.threads import *
 from .version import __version__
 
 config = _config.config
 enable(config.backend)
 
 __all__ = [
-    "DeviceArray", "Function", "Variable", "__version__", "array", "backends", "cache",
-    "checkpoint", "config", "contraction", "custom_vjp", "elementwise", "empty",
-    "from_dlpack", "full", "func", "grad", "index", "jvp", "no_grad", "ops",
-    "reduction", "register", "row", "size", "stage", "synchronize", "testing",
-    "to_numpy", "trace_launches", "use_backend", "value_and_grad", "vjp", "zeros",
+    "DeviceArray", "DiffView", "Dual", "Function", "Variable", "View", "__version__",
+    "array", "backends", "cache", "checkpoint", "config", "contraction", "custom_vjp",
+    "elementwise", "empty", "from_dlpack", "full", "func", "grad", "index", "jvp",
+    "no_grad", "ops", "rawkernel", "reduction", "register", "row", "size", "stage",
+    "synchronize", "testing", "to_numpy", "trace_launches", "use_backend",
+    "value_and_grad", "vjp", "zeros",
 ]
