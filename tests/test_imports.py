@@ -46,7 +46,7 @@ MAY_IMPORT = {
     "cuda": "arrays backend cache config layout scalar specs",
     "rocm": "arrays backend cache config layout scalar specs",
     "kernels": "arrays autograd backend cache config dispatch op ops registry scalar "
-               "specs",
+               "specs table",
 }
 
 #: What is imported together with each part; everything else when it is needed.
