@@ -5,12 +5,14 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from inspect import Signature
 from types import FunctionType
 from typing import Any
 
+from .builtin_forms import form_of, known_sequence
+from .closures import Closure, Outside, signature_of
 from .elements import Elements
 from .emit import Emitter
-from .forms import form_of
 from .ir import Function, Literal, Value, literal
 from .resolve import (
     RAW,
@@ -23,7 +25,8 @@ from .resolve import (
     signature,
 )
 from .source import Source
-from .structure import Struct, Values
+from .static import literal_parameters
+from .structure import Local, Struct, Values, leaves
 
 __all__ = ["ALLOWED", "Expressions", "words"]
 
@@ -75,6 +78,15 @@ class Expressions(Elements):
         """What a Python function returns, written here with these arguments."""
         raise NotImplementedError
 
+    def enclosed(self, node: ast.AST, closure: Closure,
+                 arguments: Mapping[str, Values]) -> Values:
+        """What a function of this function's returns, written here."""
+        raise NotImplementedError
+
+    def closure(self, node: ast.Lambda, stem: str) -> Values:
+        """A lambda."""
+        raise NotImplementedError
+
     def values(self, node: ast.expr, stem: str = "t") -> Values:
         """The value of `node`, or a tuple."""
         self.emitter.line = node.lineno
@@ -113,6 +125,9 @@ class Expressions(Elements):
         if position is not None:
             return self.thread(position)
         number = freeze(target)
+        if number is None and (python_function(target) or operation(target)
+                               or function_of(target)):
+            return Outside(target)
         if number is None:
             raise self.error(node, f"{name!r} is a {type(target).__name__}; from "
                                    "outside, a scalar function can use numbers, tuples "
@@ -158,9 +173,44 @@ class Expressions(Elements):
         raise self.error(node, f"{what} {node.attr!r} here; a complex number has real "
                                "and imag, an array has shape, size and ndim")
 
-    def packed(self, node: ast.Tuple, stem: str) -> Values:
-        """A tuple."""
-        return tuple(self.values(e) for e in node.elts)
+    def packed(self, node: ast.Tuple | ast.List, stem: str) -> Values:
+        """A tuple; a list is a local array."""
+        parts: list[Values] = []
+        for e in node.elts:
+            parts += known_sequence(self, e.value) if isinstance(e, ast.Starred) else \
+                [self.values(e)]
+        return tuple(parts) if isinstance(node, ast.Tuple) else Local(parts)
+
+    def listed(self, node: ast.ListComp, stem: str) -> Values:
+        """A comprehension over what is known."""
+        return Local(known_sequence(self, node))
+
+    def comprehension(self, node: ast.ListComp | ast.GeneratorExp) -> list[Values]:
+        """The items of a comprehension."""
+        if len(node.generators) != 1 or node.generators[0].ifs:
+            raise self.error(node, "a comprehension has one for and no if here")
+        (each,), items, outer = node.generators, [], dict(self.env)
+        for item in known_sequence(self, each.iter):
+            self.bind(each.target, item)
+            items.append(self.values(node.elt))
+        self.env.clear()
+        self.env.update(outer)
+        return items
+
+    def bind(self, target: ast.expr, values: Values) -> None:
+        """Assign `values` to a name, an element, or a tuple of these."""
+        raise NotImplementedError
+
+    def bounds(self, call: ast.Call) -> tuple[Value, Value, Value]:
+        """Start, stop and step of ``range(...)``."""
+        args, keywords = self.arguments(call)
+        if keywords or not 1 <= len(args) <= 3:
+            raise self.error(call, f"range() takes 1 to 3 integers, got {len(args)}")
+        if any(isinstance(a, Literal) and a.kind not in ("int", "bool") for a in args):
+            raise self.error(call, "range() takes integers")
+        start, stop, *step = (self.number(call, a) for a in (
+            (literal(0), *args) if len(args) == 1 else args))
+        return start, stop, step[0] if step else literal(1)
 
     def binary(self, node: ast.BinOp, stem: str) -> Values:
         """An operator with two operands."""
@@ -232,8 +282,8 @@ class Expressions(Elements):
     def call(self, node: ast.Call, stem: str) -> Values:
         """A method of an array, an operation, or a scalar function copied in."""
         owner = self.owner(node.func)
-        target = self.resolved(node.func) if owner is None else None
-        form = form_of(target)
+        target = self.callee(node.func) if owner is None else None
+        form = form_of(target, node)
         if form is not None:
             return form[0](self, node, form[1], stem)
         args, keywords = self.arguments(node)
@@ -243,6 +293,9 @@ class Expressions(Elements):
             name = node.func.attr  # type: ignore[attr-defined]
             return self.method(node, owner, name, list(args), stem)
         op = operation(target)
+        if isinstance(target, Closure):
+            return self.enclosed(node, target, self.checked(node, lambda: _bound(
+                signature_of(target), args, keywords)))
         if op is None:
             return self.call_function(node, target, args, keywords)
         if keywords:
@@ -250,6 +303,14 @@ class Expressions(Elements):
                                    "scalar function")
         values = self.operands(node, op, args)
         return self.checked(node, lambda: apply(self.emitter, op, values, stem=stem))
+
+    def callee(self, node: ast.expr) -> Any:
+        """What is called: a function of this function's, or a Python object."""
+        found = self.env.get(node.id) if isinstance(node, ast.Name) else \
+            self.values(node) if isinstance(node, (ast.Lambda, ast.Subscript)) else None
+        if isinstance(found, Outside):
+            return found.target
+        return found if isinstance(found, Closure) else self.resolved(node)
 
     def owner(self, node: ast.expr) -> Values | None:
         """What ``owner.method`` belongs to, where that is a value of the function."""
@@ -275,18 +336,29 @@ class Expressions(Elements):
                       keywords: dict[str, Values]) -> Values:
         """The results of a scalar function."""
         pyfunc = python_function(target)
-        inline = any(map(self.structured, (*args, *keywords.values())))
+        inline = any(map(self.structured, (*args, *keywords.values()))) or bool(
+            pyfunc and literal_parameters(pyfunc))
         function = None if pyfunc and inline else function_of(target)
         if pyfunc is None and function is None:
             raise self.error(node, f"{ast.unparse(node.func)}() is not part of the "
                                    f"scalar language. {ALLOWED}")
         bound = self.checked(node, lambda: self.matched(node, target, args, keywords))
         if pyfunc is not None and inline:
+            self.check_literals(node, pyfunc, bound)
             return self.inline(node, pyfunc, bound)
         values = [v if self.is_array(v) else self.number(node, v)
                   for v in bound.values()]
         results = self.emitter.call(function or self.parse(target), *values)
         return results[0] if len(results) == 1 else results
+
+    def check_literals(self, node: ast.Call, pyfunc: FunctionType,
+                       arguments: Mapping[str, Values]) -> None:
+        """The arguments of `nf.literal` parameters have to be known."""
+        for name in literal_parameters(pyfunc):
+            if not all(isinstance(v, Literal) for v in leaves(arguments[name])):
+                raise self.error(node, f"{ast.unparse(node.func)}(): {name!r} is an "
+                                       "nf.literal, so it takes a number that is known "
+                                       "when the function is parsed")
 
     def structured(self, values: Values) -> bool:
         """Whether a function has to be parsed for this argument: it is no number."""
@@ -296,21 +368,20 @@ class Expressions(Elements):
     def arguments(self,
                   node: ast.Call) -> tuple[tuple[Values, ...], dict[str, Values]]:
         """Positional and keyword arguments."""
-        if any(isinstance(a, ast.Starred) for a in node.args) or any(
-                k.arg is None for k in node.keywords):
-            raise self.error(node, "*args and **kwargs are not part of the scalar "
-                                   "language; write the arguments out")
-        return (tuple(self.values(a) for a in node.args),
+        if any(k.arg is None for k in node.keywords):
+            raise self.error(node, "**kwargs are not part of the scalar language; "
+                                   "write the arguments out")
+        given = ast.copy_location(ast.Tuple(node.args, ast.Load()), node)
+        return (self.packed(given, "t"),
                 {str(k.arg): self.values(k.value) for k in node.keywords})
 
     def matched(self, node: ast.Call, target: Any, args: tuple[Values, ...],
                 keywords: dict[str, Values]) -> dict[str, Values]:
         """The arguments in the order of the parameters, defaults filled in."""
-        bound = signature(target).bind(*args, **keywords)
-        given = set(bound.arguments)
-        bound.apply_defaults()
-        return {p: v if p in given else self.frozen(node, v, f"default of {p}")
-                for p, v in bound.arguments.items()}
+        expected = signature(target)
+        given = expected.bind(*args, **keywords).arguments
+        return {p: given[p] if p in given else self.frozen(node, v, f"default of {p}")
+                for p, v in _bound(expected, args, keywords).items()}
 
     def checked(self, node: ast.Call, act: Callable[[], Any]) -> Any:
         """``act()``, with a wrong number of arguments reported at `node`."""
@@ -320,13 +391,21 @@ class Expressions(Elements):
             raise self.error(node, f"{ast.unparse(node.func)}(): {error}") from None
 
 
+def _bound(expected: Signature, args: tuple[Values, ...],
+           keywords: Mapping[str, Values]) -> dict[str, Any]:
+    """The arguments by parameter, in order; `TypeError` where they do not fit."""
+    found = expected.bind(*args, **keywords)
+    found.apply_defaults()
+    return dict(found.arguments)
+
+
 def words(node: ast.AST) -> str:
     """The kind of `node` as one writes it in a message."""
     return _WORDS.get(type(node).__name__, type(node).__name__)
 
 
 _WORDS = {
-    "Lambda": "a lambda inside the function", "List": "a list", "Dict": "a dict",
+    "Dict": "a dict",
     "Set": "a set", "JoinedStr": "an f-string", "ListComp": "a comprehension",
     "GeneratorExp": "a generator", "NamedExpr": "the operator :=", "Await": "await",
     "Yield": "yield", "Starred": "*unpacking", "MatMult": "@", "In": "in",
@@ -344,5 +423,7 @@ _HANDLERS: dict[type[ast.expr], Callable[..., Values]] = {
     ast.BinOp: Expressions.binary, ast.UnaryOp: Expressions.unary,
     ast.Compare: Expressions.comparison, ast.BoolOp: Expressions.boolean,
     ast.IfExp: Expressions.ternary, ast.Subscript: Expressions.subscript,
-    ast.Call: Expressions.call,
+    ast.Call: Expressions.call, ast.List: Expressions.packed,
+    ast.ListComp: Expressions.listed,
+    ast.Lambda: lambda self, node, stem: self.closure(node, stem),
 }

@@ -14,16 +14,10 @@ from .structure import Values
 if TYPE_CHECKING:
     from .expressions import Expressions
 
-__all__ = ["FORMS", "Form", "form_of"]
+__all__ = ["FORMS", "Form", "known_shape", "positional"]
 
 #: ``form(body, node, attr, stem)`` writes a call and gives its value.
 Form = Callable[["Expressions", ast.Call, str, str], Values]
-
-
-def form_of(target: Any) -> tuple[Form, str] | None:
-    """How a call of the Python object `target` is written, if that is special."""
-    name = getattr(target, "__nbfused_form__", None)
-    return (FORMS[name], target.attr) if isinstance(name, str) else None
 
 
 def positional(body: Expressions, node: ast.Call, least: int, most: int | None = None,

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from .builtin_forms import known_sequence
 from .expressions import ALLOWED, Expressions
 from .ir import Block, For, Literal, Statement, Value, While, literal
 from .jumps import RESULT, Loop, assigned, changed
@@ -47,8 +48,9 @@ class Loops(Expressions):
         """Write the statements `body`."""
         raise NotImplementedError
 
-    def bind(self, target: ast.expr, values: Values) -> None:
-        """Assign `values` to a name or a tuple of names."""
+    def split(self, s: ast.stmt, truth: Value, then: Callable[[], None],
+              orelse: Callable[[], None]) -> None:
+        """A branch: ``then()`` where `truth`, else ``orelse()``."""
         raise NotImplementedError
 
     def loop(self, s: Loop) -> None:
@@ -56,6 +58,8 @@ class Loops(Expressions):
         if s.node.orelse:
             raise self.error(s.node.orelse[0], f"else after a loop is not part of the "
                                                f"scalar language. {ALLOWED}")
+        if isinstance(s.node, ast.For) and not self.is_range(s.node.iter):
+            return self.unrolled(s, s.node)
         carried = self.carry(s)
         if isinstance(s.node, ast.While):
             results = self.while_loop(s, s.node, carried)
@@ -66,6 +70,28 @@ class Loops(Expressions):
         for name, shape in zip(carried.names, carried.shapes, strict=True):
             self.env[name] = fill(shape, results)
             self.flag(name, s)
+        return None
+
+    def is_range(self, node: ast.expr) -> bool:
+        """Whether a loop goes over ``range(...)``."""
+        return isinstance(node, ast.Call) and self.owner(node.func) is None and \
+            self.callee(node.func) is range
+
+    def unrolled(self, s: Loop, node: ast.For) -> None:
+        """Write the body once for each item."""
+        for item in known_sequence(self, node.iter):
+            go = self.going(s, lambda: literal(True))
+            if go == literal(False):
+                break
+            if isinstance(go, Literal):
+                self.iteration(s, node, item)
+            else:
+                self.split(s, go, partial(self.iteration, s, node, item), _nothing)
+
+    def iteration(self, s: Loop, node: ast.For, item: Values) -> None:
+        """One item of a loop that is written out."""
+        self.bind(node.target, item)
+        self.run(s.body)
 
     def flag(self, name: str, s: Loop) -> None:
         """A flag is a bool, which the emitter cannot see through a loop."""
@@ -125,7 +151,7 @@ class Loops(Expressions):
 
     def count(self, node: ast.For) -> tuple[Value, Value, Value]:
         """How often a ``for`` runs, where it starts and its step."""
-        start, stop, step = self.bounds(node)
+        start, stop, step = self.bounds(node.iter)  # type: ignore[arg-type]
         if step == literal(0):
             raise self.error(node, "the step of range() is 0")
         e = self.emitter
@@ -136,19 +162,6 @@ class Loops(Expressions):
         if isinstance(count, Literal):
             return literal(max(0, int(count.text))), start, step
         return e.emit("max", count, literal(0), stem="count"), start, step
-
-    def bounds(self, node: ast.For) -> tuple[Value, Value, Value]:
-        """Start, stop and step of ``range(...)``."""
-        call = node.iter
-        if not (isinstance(call, ast.Call) and self.resolved(call.func) is range):
-            raise self.error(node, "a for loop goes over range(...) only")
-        args, keywords = self.arguments(call)
-        if keywords or not 1 <= len(args) <= 3:
-            raise self.error(node, f"range() takes 1 to 3 integers, got {len(args)}")
-        if any(isinstance(a, Literal) and a.kind not in ("int", "bool") for a in args):
-            raise self.error(node, "range() takes integers")
-        args = (literal(0), *args) if len(args) == 1 else args
-        return args[0], args[1], args[2] if len(args) == 3 else literal(1)
 
     def step(self, s: Loop, node: ast.For, index: Value, start: Value,
              step: Value) -> None:
@@ -225,6 +238,10 @@ class Loops(Expressions):
 
 def _block(body: list[Statement], carried: _Carried) -> Block:
     return Block(tuple(body), tuple(carried.yields))
+
+
+def _nothing() -> None:
+    """The other side of a branch without one."""
 
 
 def _same(value: Value) -> Value:

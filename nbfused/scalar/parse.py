@@ -18,8 +18,10 @@ from typing import Any
 
 from ..errors import KernelTypeError, ScalarSyntaxError
 from .clean import clean
+from .closures import Closure
 from .emit import Emitter
 from .ir import Block, Function, Literal
+from .jumps import assigned
 from .resolve import (
     Operation,
     Vocabulary,
@@ -183,6 +185,24 @@ class _Body(Statements):
                          parse)
             body.env.update({p: immutable(v) for p, v in arguments.items()})
             return body.checked_function(found.node, True)
+
+    def enclosed(self, node: ast.AST, closure: Closure,
+                 arguments: Mapping[str, Values]) -> Values:
+        if closure.running:
+            raise self.error(node, f"{closure.name} calls itself; recursion is not "
+                                   "part of the scalar language, use a loop")
+        outer = closure.owner
+        body = _Body(outer.source, self.emitter, self.arrays, outer.outside, parse)
+        inside = closure.node.body
+        own = assigned(inside) if isinstance(inside, list) else set()
+        seen = {n: v for n, v in outer.env.items() if n not in own}
+        body.env.update({n: immutable(v) for n, v in seen.items()})
+        body.env.update({p: immutable(v) for p, v in arguments.items()})
+        closure.running = True
+        try:
+            return body.checked_function(closure.node, True)
+        finally:
+            closure.running = False
 
 
 @contextmanager

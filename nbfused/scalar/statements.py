@@ -5,10 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
+from .closures import Closure
 from .expressions import ALLOWED, words
-from .ir import Let, Literal
+from .ir import Let, Literal, Value
 from .jumps import RESULT, Loop, TooManyPaths, assigned, normalise
 from .loops import UNSET, Loops
 from .structure import Values, leaves, rebuild
@@ -122,20 +124,38 @@ class Statements(Loops):
         """``pass``."""
 
     def inner(self, s: ast.FunctionDef) -> None:
-        """A function whose name the environment gives a meaning: a stage."""
+        """A function inside, unless the environment gives its name a meaning."""
         if s.name not in self.skipped:
-            raise self.error(s, f"{words(s)} is not part of the scalar language; move "
-                                f"{s.name} out")
+            self.env[s.name] = Closure(s.name, s, self, self.defaults(s))
+
+    def closure(self, node: ast.Lambda, stem: str) -> Values:
+        """A lambda."""
+        return Closure("lambda", node, self, self.defaults(node))
+
+    def defaults(self, node: ast.FunctionDef | ast.Lambda) -> dict[str, Values]:
+        """The defaults of a function inside, computed where it is defined."""
+        a = node.args
+        names = [p.arg for p in (*a.posonlyargs, *a.args)]
+        pairs = [*zip(reversed(names), reversed(a.defaults), strict=False),
+                 *((p.arg, d) for p, d in zip(a.kwonlyargs, a.kw_defaults, strict=True)
+                   if d is not None)]
+        return {name: self.values(d) for name, d in pairs}
 
     def conditional(self, s: ast.If) -> None:
         """``if``: a branch, unless it is known which."""
         truth = self.condition(s.test)
         if isinstance(truth, Literal):
             return self.run(s.body if truth.value else s.orelse)
-        with self.branch() as (then, a):
-            self.run(s.body)
-        with self.branch() as (orelse, b):
-            self.run(s.orelse)
+        return self.split(s, truth, partial(self.run, s.body),
+                          partial(self.run, s.orelse))
+
+    def split(self, s: ast.stmt, truth: Value, then: Callable[[], None],
+              orelse: Callable[[], None]) -> None:
+        """A branch: ``then()`` where `truth`, else ``orelse()``."""
+        with self.branch() as (one_body, a):
+            then()
+        with self.branch() as (other_body, b):
+            orelse()
         for one, other in ((a, b), (b, a)):
             if RESULT in one:  # not read where it is unset: a flag or the end says so
                 other.setdefault(RESULT, _unset(one[RESULT]))
@@ -144,10 +164,10 @@ class Statements(Loops):
                 if name in own and side[name] is not own[name]:
                     self.unshared(s, name, side)
         names = sorted(set(a) & set(b))
-        merged = self.merge(s, truth, (then, orelse), {n: (a[n], b[n]) for n in names})
+        pairs = {n: (a[n], b[n]) for n in names}
+        merged = self.merge(s, truth, (one_body, other_body), pairs)
         self.env.clear()
         self.env.update(zip(names, merged, strict=True))
-        return None
 
     def mismatch(self, name: str, a: Values, b: Values) -> str:
         """What to say of branches that differ in shape."""

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from .ir import Literal, Value, literal
+from .static import known_value
 
 __all__ = ["Array", "Local", "Parameters", "Struct", "Values", "fill",
            "flat_parameters", "immutable", "leaves", "locals_in", "rebuild"]
@@ -127,6 +128,7 @@ class _Flat:
         self.arrays: dict[str, int | None] = {}
 
     def visit(self, param: str, given: Any, path: tuple[str, ...]) -> Values:
+        given = known_value(given)
         if isinstance(given, Literal):
             return given
         if type(given) in (bool, int, float, complex):

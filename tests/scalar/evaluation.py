@@ -77,6 +77,11 @@ class Evaluation:
         if s.op == "atomic_add":
             args[0][tuple(args[1:-1])] += args[-1]
             return []
+        if s.op == "store":
+            args[0][tuple(args[1:-1])] = args[-1]
+            return []
+        if s.op == "extent":
+            return [args[0].shape[int(s.attr or 0)]]
         if s.op == "cast":
             return [CASTS.get(s.attr or "", np.dtype(s.attr or "V").type)(args[0])]
         if s.op in PYTHON:

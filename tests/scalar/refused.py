@@ -35,24 +35,8 @@ def text_constant(x):
     return "x"
 
 
-def a_list(x):
-    return [x, x]
-
-
 def comprehension(x):
-    return sum(k for k in range(3))
-
-
-def a_lambda(x):
-    f = lambda y: y  # noqa: E731
-    return f(x)
-
-
-def inner_function(x):
-    def g(y):
-        return y
-
-    return g(x)
+    return sum(k for k in range(3) if k > x)
 
 
 def walrus(x):
@@ -83,8 +67,8 @@ def delete(x):
     del x
 
 
-def for_over_tuple(x):
-    for k in (1, 2):
+def for_over_number(x):
+    for k in x:
         x += k
     return x
 
@@ -321,11 +305,11 @@ def reduction(x):
 
 
 CASES = [
-    (text_constant, "'x' is not a number"), (a_list, "a list is not part"),
-    (comprehension, "generator"), (a_lambda, "a lambda"), (walrus, ":="),
-    (inner_function, "a function inside the function is not part .* move g out"),
+    (text_constant, "'x' is not a number"),
+    (comprehension, "one for and no if"), (walrus, ":="),
     (with_statement, "with"), (an_assertion, "assert"), (an_import, "import"),
-    (raising, "raise"), (delete, "del"), (for_over_tuple, "goes over range"),
+    (raising, "raise"), (delete, "del"),
+    (for_over_number, "range.* or a tuple, got a number"),
     (float_range, "integers"), (zero_step, "step of range.* is 0"),
     (no_bounds, "1 to 3 integers, got 0"), (loop_else, "else after a loop"),
     (attribute_store, "only names"), (slices, "slices"),
@@ -347,15 +331,15 @@ CASES = [
     (tuple_arithmetic, "got a tuple"), (effect_as_value, "call without a result"),
     (assign_effect, "gives no result"), (call_a_number, "'x' is a number here"),
     (call_a_print, r"print\(\) is not part"), (call_a_result, "only a function's name"),
-    (star_args, r"\*args"), (too_many, r"one\(\): too many positional"),
+    (star_args, "a tuple, got a number"), (too_many, r"one\(\): too many positional"),
     (too_few, r"one\(\): missing a required argument: 'x'"),
     (unknown_keyword, "missing a required|unexpected keyword"),
     (keyword_of_operation, "no keywords"),
     (too_many_for_operation, r"exp takes 1 argument\(s\), got 2"),
-    (too_few_for_max, "two or more"),
+    (too_few_for_max, "a tuple, got a number"),
     (uses_bad_default, "'default of y' is a NoneType"),
     (a_global, "'TABLE' is a dict"), (none, "'EMPTY' is a NoneType"),
-    (a_function_as_value, "'one' is a function"), (is_operator, "is is not part"),
+    (a_function_as_value, "got a function"), (is_operator, "is is not part"),
     (matmul, "operator @"), (variadic, r"\*args"), (rounding, "rint takes 1"),
     (reduction, r"np.sum\(\) is not part"), (recursive, "calls itself"),
     (recursive_func.pyfunc, "calls itself"),

@@ -48,7 +48,7 @@ def test_the_offset_points_at_the_name():
 
 def test_what_is_allowed_is_listed():
     with pytest.raises(ScalarSyntaxError, match=r"Allowed are .*range.*math, numpy"):
-        parse(refused.a_list)
+        parse(refused.an_assertion)
 
 
 @pytest.mark.parametrize("given", [5, None, "exp", np.arange(3), print, range])

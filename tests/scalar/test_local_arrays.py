@@ -1,0 +1,410 @@
+"""Local arrays, tuples and functions inside functions, against plain Python."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nbfused as nf
+from nbfused.errors import ScalarSyntaxError
+from nbfused.op import elementwise, func
+from nbfused.scalar.interpret import evaluate as evaluate_arrays
+from nbfused.scalar.ir import If, Let, walk
+from nbfused.scalar.parse import parse
+from nbfused.scalar.static import literal, local, unroll
+
+from .evaluation import evaluate
+
+WEIGHTS, SIZE = (0.2, 0.5, 0.3), 4
+NUMBERS = [(-3, 2), (0, 0), (1, 5), (2.5, -1), (7, 3)]
+
+
+def constant_index(x, y):
+    v = local(3)
+    v[0] = x
+    v[-1] += y
+    v[1] -= v[0] * v[2]
+    return v[0], v[1], v[2], len(v)
+
+
+def variable_index(x, y):
+    v = local(SIZE)
+    for i in range(SIZE):
+        v[i] = x * i
+        v[i - 1] += y
+    return v[0], v[1], v[2], v[3]
+
+
+def negative_variable(x, y):
+    v = [x, y, x + y]
+    total = 0
+    for i in range(3):
+        total += v[-1 - i] * (i + 1)
+    return total
+
+
+def two_axes(x, y):
+    m = local((2, 3))
+    for i in range(2):
+        for j in range(3):
+            m[i, j] = x * i + y * j
+            m[i][j] += 1
+    return m[0][0], m[1, 2], m[0, 1] + m[1][0]
+
+
+def globals_by_index(x, y):
+    total = 0.0
+    for k in range(3):
+        total += WEIGHTS[k] * x
+    return total + y
+
+
+def filled_in_branches(x, y):
+    v = local(2)
+    if x > y:
+        v[0] = x
+    elif x == y:
+        v[1] = y
+        v[0] = 1
+    else:
+        v = [y, x]
+    return v[0], v[1]
+
+
+def carried_while(x, y):
+    v = [0, 1]
+    n = 0
+    while v[1] < 30 and n < abs(x):
+        v[0], v[1] = v[1], v[0] + v[1]
+        n += 1
+    return v[0], v[1], n
+
+
+def swapped(x, y):
+    a, b = [x, 1], [y, 2]
+    for _ in range(3):
+        a, b = b, a
+        a[0] += 1
+    return a[0], b[0], a[1], b[1]
+
+
+def sliced(x, y):
+    v = [x, y, x * y, x + y]
+    w = v[1:3]
+    w[0] = 9
+    return v[1], w[0], w[1], len(v[::2]), sum(v), min(v), max(v[:2])
+
+
+@func
+def largest(v):
+    best = v[0]
+    for x in v:
+        best = max(best, x)
+    return best
+
+
+@func
+def doubled(v):
+    w = list(v)
+    for k in unroll(range(len(v))):
+        w[k] *= 2
+    return w
+
+
+def passed_on(x, y):
+    v = doubled([x, y, 1])
+    v[0] += 1
+    return largest(v), v[0], v[1]
+
+
+def broken_out(x, y):
+    v = [x, y, 3, 4]
+    found = -1
+    for k, each in unroll(enumerate(v)):
+        if each > 2:
+            found = k
+            break
+        if each == 1:
+            continue
+        v[k] = 0
+    return found, v[0], v[1]
+
+
+def returned_out(x, y):
+    for k in unroll(range(5)):
+        if x == k:
+            return k * 10
+    return y
+
+
+def zipped(x, y):
+    total = 0
+    for a, b in zip((x, y), (2, 3), strict=True):
+        total += a * b
+    for a in reversed([x, y]):
+        total = total * 2 + a
+    return total, all([x, y]), any([x, y])
+
+
+def comprehensions(x, y):
+    squares = [k * x for k in range(4)]
+    return sum(squares), sum(s * y for s in squares), tuple(squares)[2]
+
+
+def inner(x, y):
+    scale = 2
+
+    def weigh(a, b=y):
+        low = a * scale
+        return low + b
+
+    scale = 3
+    low = 1
+    square = lambda a: a * a  # noqa: E731
+    return weigh(x), weigh(1, b=2), square(x) + low
+
+
+@func
+def applied(f, v):
+    return f(v) + 1
+
+
+def functions_as_values(x, y):
+    pick = largest
+    return applied(abs, x), applied(lambda a: a * y, x), pick((x, y)), applied(abs, y)
+
+
+def divided(x, y):
+    q, r = divmod(x, 3)
+    return q, r
+
+
+PROGRAMS = [
+    constant_index, variable_index, negative_variable, two_axes, globals_by_index,
+    filled_in_branches, carried_while, swapped, sliced, passed_on, broken_out,
+    returned_out, zipped, comprehensions, inner, functions_as_values, divided,
+]
+
+
+def plain(found):
+    return tuple(found) if isinstance(found, (list, tuple)) else found
+
+
+@pytest.mark.parametrize("pyfunc", PROGRAMS, ids=lambda f: f.__name__)
+def test_as_plain_python(pyfunc):
+    function = parse(pyfunc)
+    for x, y in NUMBERS:
+        assert evaluate(function, x, y) == pytest.approx(plain(pyfunc(x, y)))
+
+
+@pytest.mark.parametrize("pyfunc", PROGRAMS, ids=lambda f: f.__name__)
+def test_on_arrays(pyfunc):
+    """As a kernel has it: every element at once."""
+    x, y = (np.array(column, float) for column in zip(*NUMBERS, strict=True))
+    for k, expected in enumerate(NUMBERS):
+        found = evaluate_arrays(parse(pyfunc), x, y)
+        values = plain(pyfunc(*map(float, expected)))
+        for f, v in zip(found, np.atleast_1d(values), strict=True):
+            assert np.broadcast_to(f, x.shape)[k] == pytest.approx(v)
+
+
+def test_a_kernel_with_a_local_array(device):
+    smooth = elementwise(variable_index)
+    x = np.linspace(-2, 2, 7).astype("float32")
+    found = smooth(nf.array(x, device=device), 2.0)
+    expected = np.array([variable_index(float(v), 2.0) for v in x]).T
+    for f, e in zip(found, expected, strict=True):
+        assert nf.to_numpy(f).dtype == np.float32
+        np.testing.assert_allclose(nf.to_numpy(f), e, rtol=1e-6)
+
+
+def test_literal_indices_cost_nothing():
+    assert not any(isinstance(s, If) or (isinstance(s, Let) and s.op == "select")
+                   for s in walk(parse(constant_index).body))
+
+
+def test_beyond_the_end():
+    """Nothing is stored, and the last element is read."""
+    def beyond(i):
+        v = [1, 2, 3]
+        v[i] = 9
+        return v[0], v[1], v[2], v[i]
+
+    assert evaluate(parse(beyond), 3) == (1, 2, 3, 3)
+    assert evaluate(parse(beyond), -4) == (1, 2, 3, 3)
+    assert evaluate(parse(beyond), -3) == (9, 2, 3, 9)
+
+
+def too_large(x):
+    v = local(65)
+    return v[0]
+
+
+def too_large_for_a_variable(x):
+    v = [0 for _ in range(65)]
+    return v[x]
+
+
+def out_of_range(x):
+    v = local(3)
+    v[3] = x
+    return v[0]
+
+
+def out_of_range_below(x):
+    return [x, x][-3]
+
+
+def dynamic_size(x):
+    v = local(x)
+    return v[0]
+
+
+def zero_size(x):
+    return len(local(0))
+
+
+def fractional_index(x):
+    v = [x, x]
+    return v[0.5]
+
+
+def tuple_changed(x):
+    v = (x, x)
+    v[0] = 1
+    return v
+
+
+def two_names(x):
+    v = [x, x]
+    w = v
+    v[0] = 1
+    return w[0]
+
+
+def two_names_by_branch(x):
+    v, w = [x, x], [1, 2]
+    if x > 0:
+        w = v
+    v[0] = 3
+    return w[0]
+
+
+def two_names_in_a_loop(x):
+    v = [x, x]
+    w = v
+    for k in range(2):
+        v[k] = 0
+    return w[0]
+
+
+def a_row_by_name(x):
+    m = local((2, 2))
+    row = m[0]
+    row[1] = x
+    return m[0, 1]
+
+
+@func
+def changes(v):
+    v[0] = 1
+
+
+def changed_by_a_call(x):
+    v = [x, x]
+    changes(v)
+    return v[0]
+
+
+def changed_from_inside(x):
+    v = [x, x]
+
+    def change():
+        v[0] = 1
+
+    change()
+    return v[0]
+
+
+def unequal_shapes(x):
+    v = [x, x]
+    v[1] = (x, x)
+    return v[0]
+
+
+def not_unrolled(x):
+    for _ in unroll(range(x)):
+        x += 1
+    return x
+
+
+def unrolled_too_often(x):
+    for _ in unroll(range(100_000)):
+        x += 1
+    return x
+
+
+def zeros(x):
+    v = np.zeros(3)
+    return v[0]
+
+
+def prints(x):
+    print(x)
+    return x
+
+
+def array_method(x):
+    v = [x]
+    v.append(x)
+    return v[0]
+
+
+def recursive_inside(x):
+    def again(a):
+        return again(a)
+
+    return again(x)
+
+
+def chosen_function(x):
+    f = abs if x > 0 else nf.exp
+    return f(x)
+
+
+def not_known(x):
+    return x * literal(x)
+
+
+REFUSED = [
+    (too_large, "65 elements is too large, at most 64"),
+    (too_large_for_a_variable, "65 elements cannot be indexed by a variable"),
+    (out_of_range, "index 3 is out of range: there are 3"),
+    (out_of_range_below, "index -3 is out of range"),
+    (dynamic_size, "an extent must be an integer that is known"),
+    (zero_size, "1 or more"), (fractional_index, "must be an integer"),
+    (tuple_changed, "a tuple cannot be changed"),
+    (two_names, "'v' and 'w' are the same local array"),
+    (two_names_by_branch, "are the same local array"),
+    (two_names_in_a_loop, "are the same local array"),
+    (a_row_by_name, "are the same local array"),
+    (changed_by_a_call, "belongs to the caller"),
+    (changed_from_inside, "belongs to the caller"),
+    (unequal_shapes, "differ in shape"),
+    (not_unrolled, "bounds of this range must be known"),
+    (unrolled_too_often, "100000 iterations are too many"),
+    (zeros, r"nf\.local"), (prints, r"print\(\) is not part .* store"),
+    (array_method, "a tuple here, .* has no method 'append'"),
+    (recursive_inside, "again calls itself"),
+    (chosen_function, "a function that depends on a branch"),
+    (not_known, r"nf\.literal\(\) takes a number that is known"),
+]
+
+
+@pytest.mark.parametrize(("pyfunc", "message"), REFUSED, ids=lambda c: getattr(
+    c, "__name__", ""))
+def test_refused(pyfunc, message):
+    with pytest.raises(ScalarSyntaxError, match=message) as caught:
+        parse(pyfunc)
+    assert caught.value.filename == __file__
+    assert caught.value.lineno >= changes.pyfunc.__code__.co_firstlineno
