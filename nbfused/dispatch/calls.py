@@ -97,6 +97,9 @@ def run(spec: Spec, inputs: Sequence[Any], *,
     if outs is not None and not checked:
         _check(spec, wanted.kinds, arrays, outs, place, names)
     natives, results = _outputs(plan, outs, place)
+    for number in plan.zeros:
+        if natives[number] is not None or not isinstance(spec, Map):
+            zero(results[number])
     _start(plan, spec, arrays, results, tuple(scalars), place)
     return natives, place
 
@@ -234,8 +237,6 @@ def zero(out: Array) -> None:
 
 def _start(plan: Plan, spec: Spec, arrays: list[Array], results: list[Array],
            scalars: tuple[Any, ...], place: Place) -> None:
-    for number in plan.zeros:
-        zero(results[number])
     if plan.launcher is None:
         return
     stream = place.library.stream(place.device)

@@ -39,8 +39,9 @@ class Map(Hashed):
         ``"scalar"`` (a number given at call time), ``"raw"`` (an array that the
         function indexes itself, ``load(raw, i, j, …)`` with as many integers as it has
         dimensions), ``"index"`` (the flat C-order index of the point), ``"size"`` (the
-        number of points) or ``"scatter"`` (a further output, zero at first, that the
-        function adds to with ``atomic_add``).  The last three are not inputs.
+        number of points) or ``"scatter"`` (a further output that the function adds to
+        with ``atomic_add`` or stores in; zero at first, unless the caller gave it).
+        The last three are not inputs.
     scatter_shapes
         The shape of each scatter output, which come after the results.
     """

@@ -161,8 +161,8 @@ def test_scatter_adds_to_zeros(backend):
     np.testing.assert_array_equal(summed, np.bincount(index, g, 64))
     assert backend.built[0][1].inner == ("1", "1", "1", "r1")
     out = np.full(64, 7.0)
-    execute(spec, (g, index), out=(None, out))
-    np.testing.assert_array_equal(out, summed)
+    execute(spec, (g, index), out=(None, out))  # given, it keeps what it holds
+    np.testing.assert_array_equal(out, 7.0 + summed)
     with pytest.raises(OverlapError):
         execute(spec, (out[:5], index), out=(None, out))
     empty = execute(spec, (g[:0], index[:0]))

@@ -153,10 +153,6 @@ class Statements(Loops):
                               "and variables are written to")
         converted_ = converted(self.as_type(node, value, variable.dtype),
                                variable.dtype)
-        if variable.kind == "raw":
-            self.outside[".store"] = Operation("store")
-            return ast.Expr(call("store", ast.Name(variable.name, ast.Load()), index,
-                                 converted_))
         return ast.Assign([subscript(variable.name, index, ast.Store())], converted_)
 
     def step(self, node: Any) -> list[ast.stmt]:
