@@ -14,6 +14,7 @@ from ..scalar.parse import parse
 from ..specs import Map
 from .base import Parameters, kind_of, only
 from .source import source
+from .ufunc import Ufunc, masked
 
 __all__ = ["Elementwise", "Func", "cast", "elementwise", "func"]
 
@@ -52,7 +53,7 @@ class Func:
         return f"<nbfused {kind} {self.__name__}{self.signature}>"
 
 
-class Elementwise(Func):
+class Elementwise(Func, Ufunc):
     """A scalar function over arrays, with NumPy's broadcasting and promotion.
 
     Arguments that are Python numbers are passed by value and are weak (NEP 50): a new
@@ -109,6 +110,11 @@ class Elementwise(Func):
             Where to store; one for each output.
         dtype : dtype, optional
             Of the outputs.
+        where : bool array, optional
+            Where to compute; elsewhere `out` keeps its elements, and a new output has
+            zeros.
+        casting : str, optional
+            How results may be cast to `out`: ``"same_kind"``, as `numpy.can_cast` says.
 
         Returns
         -------
@@ -120,11 +126,16 @@ class Elementwise(Func):
                 return only(a.__nbfused_trace__(self.function, args))
         if len(args) > self.nin and out is None:
             args, out = args[:self.nin], args[self.nin:]
+        where, casting = self.habits(kwargs) if kwargs else (True, "same_kind")
         values = self.parameters.bind(args, kwargs)
         outs = out if isinstance(out, tuple) or out is None else (out,)
         dtypes = None if dtype is None else (check_dtype(dtype),) * self.nout
+        names = self.parameters.names
+        if where is not True:
+            return only(masked(self.function, where, values, outs, names, dtypes=dtypes,
+                               casting=casting))
         return only(apply(self.spec(tuple(map(kind_of, values))), values, out=outs,
-                          dtypes=dtypes, names=self.parameters.names))
+                          dtypes=dtypes, names=names, casting=casting))
 
 
 @overload

@@ -1,0 +1,187 @@
+"""What NumPy's ufuncs have besides a call, for `Elementwise`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property, lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..arrays import dtype_of
+from ..autograd import apply
+from ..errors import KernelTypeError
+from ..scalar.build import Builder
+from ..scalar.ir import Block, Function, Let, Value
+from ..scalar.types import result_types
+from ..specs import Map
+from ..specs.functions import compose
+from ..table import OPS
+from .base import Parameters, check_operand, is_number, kind_of
+
+__all__ = ["CASTING", "Ufunc", "masked"]
+
+CASTING = ("no", "equiv", "safe", "same_kind", "unsafe")
+
+#: Operation of the scalar language → the op that combines many by it, what it starts
+#: with.
+_COMBINES: dict[str, tuple[str, Any]] = {
+    "add": ("sum", 0), "mul": ("prod", 1), "max": ("max", None), "min": ("min", None),
+    "logical_and": ("all", True), "logical_or": ("any", False),
+}
+#: One array dtype of each kind and size, in NumPy's order.
+_DTYPES = tuple(map(np.dtype, "?bBhHiIlLefdFD"))
+
+
+class Ufunc:
+    """`types`, `identity`, `reduce`, `outer`; keywords `where` and `casting`."""
+
+    __name__: str
+    function: Any
+    parameters: Parameters
+
+    @cached_property
+    def types(self) -> list[str]:
+        """For arrays of one dtype, those of the results, as NumPy writes them."""
+        count = len(self.parameters.names)
+        found = []
+        for dtype in _DTYPES:
+            try:
+                results = result_types(self.function, (dtype,) * count)
+            except KernelTypeError:
+                continue
+            found.append(f"{dtype.char * count}->{''.join(r.char for r in results)}")
+        return found
+
+    @property
+    def ntypes(self) -> int:
+        """Number of `types`."""
+        return len(self.types)
+
+    @cached_property
+    def _combine(self) -> tuple[str, Any] | None:
+        """How many values become one, where that is known."""
+        match self.function:
+            case Function(params=(a, b), body=Block(
+                    statements=(Let(results=(r,), op=op, args=args),), yields=(y,))) \
+                    if r == y and set(args) == {a, b} and op in _COMBINES:
+                return _COMBINES[op]
+        return None
+
+    @property
+    def identity(self) -> Any:
+        """What changes nothing; None where there is none, or none is known."""
+        return None if self._combine is None else self._combine[1]
+
+    def reduce(self, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None,
+               keepdims: bool = False) -> Any:
+        """Combine along `axis`, as a ufunc's ``reduce``; differentiable.
+
+        Parameters
+        ----------
+        array : array or Variable
+            What to reduce.
+        axis : int, tuple of int or None
+            None: all axes.
+        dtype, out, keepdims
+            As of `nbfused.reduction`.
+
+        Raises
+        ------
+        KernelTypeError
+            If this is not a sum, product, maximum, minimum, and, or.
+
+        Examples
+        --------
+        >>> import numpy as np, nbfused as nf
+        >>> nf.ops.add.reduce(np.ones((2, 3)))
+        array([2., 2., 2.])
+        """
+        if self._combine is None:
+            raise KernelTypeError(
+                f"{self.__name__}.reduce: not known to be associative; expected a sum, "
+                "product, max, min, and, or of two arguments; use "
+                "nbfused.reduction(combine=...) with the function and its identity")
+        return OPS[self._combine[0]](array, axis=axis, dtype=dtype, out=out,
+                                     keepdims=keepdims)
+
+    def outer(self, a: Any, b: Any, **kwargs: Any) -> Any:
+        """Apply to every pair: shape ``a.shape + b.shape``.
+
+        Examples
+        --------
+        >>> import numpy as np, nbfused as nf
+        >>> nf.ops.multiply.outer(np.array([1, 2]), np.array([3, 4]))
+        array([[3, 4],
+               [6, 8]])
+        """
+        for x, name in ((a, "a"), (b, "b")):
+            check_operand(x, f"{self.__name__}.outer", name)
+        if len(self.parameters.names) != 2:
+            raise KernelTypeError(f"{self.__name__}.outer: takes a function of two "
+                                  f"arguments, not {len(self.parameters.names)}")
+        call: Any = self
+        if is_number(a) or is_number(b):
+            return call(a, b, **kwargs)
+        return call(OPS["reshape"](a, (*a.shape, *(1 for _ in b.shape))), b, **kwargs)
+
+    def accumulate(self, *args: Any, **kwargs: Any) -> Any:
+        """Nothing: prefix sums have no kernels, `KernelTypeError`."""
+        raise KernelTypeError(f"{self.__name__}.accumulate: running results have no "
+                              "kernels; use the array library's own cumsum")
+
+    def habits(self, kwargs: dict[str, Any]) -> tuple[Any, str]:
+        """Take `where` and `casting` out of keywords, but for parameters so called."""
+        names = self.parameters.names
+        where = kwargs.pop("where", True) if "where" not in names else True
+        casting = kwargs.pop("casting", "same_kind") if "casting" not in names \
+            else "same_kind"
+        if casting not in CASTING:
+            raise KernelTypeError(f"{self.__name__}: 'casting' must be one of "
+                                  f"{', '.join(CASTING)}, got {casting!r}")
+        if where is not True:
+            check_operand(where, self.__name__, "where")
+            if not isinstance(where, bool) and dtype_of(where) != np.bool_:
+                raise KernelTypeError(f"{self.__name__}: 'where' has dtype "
+                                      f"{dtype_of(where)}, expected bool; compare it")
+        return where, casting
+
+
+def masked(function: Function, where: Any, values: Sequence[Any],
+           outs: Sequence[Any] | None, names: Sequence[str],
+           **options: Any) -> tuple[Any, ...]:
+    """Apply `function` where a condition holds.
+
+    Elsewhere the outputs keep what they have; new ones are zero (NumPy leaves them
+    unset), and nothing is differentiated.
+    """
+    count = len(function.results)
+    given = (None,) * count if outs is None else tuple(outs)
+    # False is weak enough for every dtype, and casts to its zero.
+    old = [False if out is None else out for out in given]
+    inputs = (where, *values, *old)
+    olds = tuple(f"out[{k}]" for k in range(count)) if count > 1 else ("out",)
+    return apply(Map(_guarded(function), tuple(map(kind_of, inputs))), inputs, out=outs,
+                 names=("where", *names, *olds), **options)
+
+
+@lru_cache(maxsize=256)
+def _guarded(function: Function) -> Function:
+    """``function(*args) if where else old``, a value of old for each result."""
+    where = _unused("where", function.params)
+    old = tuple(_unused(f"old{k}", function.params)
+                for k in range(len(function.results)))
+
+    def build(b: Builder) -> tuple[Value, ...]:
+        condition = b.let("cast", where, attr="bool")
+        with b.region() as then:
+            results = b.call(function, *function.params)
+        return b.branch(condition, Block(tuple(then), results), Block((), old), old)
+
+    return compose(function.name, (where, *function.params, *old), build)
+
+
+def _unused(name: str, taken: Sequence[str]) -> str:
+    while name in taken:
+        name += "_"
+    return name
