@@ -10,7 +10,7 @@ __all__ = [
     "GradientRaceError", "InplaceModificationError", "KernelTypeError",
     "NbFusedError", "NbFusedPerformanceWarning", "NbFusedWarning",
     "NotDifferentiableError", "OverlapError", "RangeError", "ReadOnlyError",
-    "ScalarSyntaxError", "ShapeError", "TapeError",
+    "ScalarSyntaxError", "SettingError", "ShapeError", "TapeError",
 ]
 
 
@@ -49,6 +49,10 @@ class ShapeError(NbFusedError, ValueError):
 
 class RangeError(NbFusedError, ValueError, IndexError):
     """A number outside its range: a label, an index, a probability."""
+
+
+class SettingError(NbFusedError, ValueError):
+    """An environment variable, or a field of `config`, that cannot be followed."""
 
 
 class DeviceError(NbFusedError, ValueError):
