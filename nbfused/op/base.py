@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from operator import index
 from reprlib import Repr
+from types import BuiltinFunctionType, MethodDescriptorType
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from ..arrays import dtype_of, is_array
 from ..autograd import Variable
 from ..errors import KernelTypeError, RangeError
+from ..scalar.resolve import operation
 from ..table import OPS
 
 __all__ = [
@@ -27,6 +29,8 @@ _REPR = Repr()
 _REPR.maxother = _REPR.maxstring = 80
 #: What was given, for messages: a large array is cut short.
 brief = _REPR.repr
+
+_BUILT_IN = (BuiltinFunctionType, MethodDescriptorType)
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -135,12 +139,16 @@ def check_pyfunc(pyfunc: Any, what: str) -> None:
         way_out = ("define a function that closes over the values that are fixed, as "
                    "in lambda x: f(2.0, x)")
     elif isinstance(pyfunc, (type, np.ufunc)):
-        way_out = f"call it in a function, as in lambda x: {_dotted(pyfunc)}(x)"
+        if operation(pyfunc) is not None:
+            way_out = f"call it in a function, as in lambda x: {_dotted(pyfunc)}(x)"
+    elif isinstance(pyfunc, _BUILT_IN) and operation(pyfunc) is None:
+        way_out = ("that is not part of the scalar language; use functions of math, "
+                   "numpy and nbfused, or write a def")
     elif callable(pyfunc) and hasattr(pyfunc, "__name__"):
         try:
             inspect.signature(pyfunc)
         except ValueError:  # written in C, and says nothing of its parameters
-            way_out = f"call it in a function, as in lambda x: {_dotted(pyfunc)}(x)"
+            way_out = "call it in a function of your own"
         else:
             return
     raise KernelTypeError(f"nf.{what} must decorate a Python function of numbers, got "

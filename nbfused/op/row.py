@@ -18,7 +18,7 @@ from ..scalar.source import definition, namespace
 from ..specs import COMBINES, Out, Row, Stage
 from ..specs.functions import compose, pick, trim
 from ..specs.shapes import normalize_axis
-from .base import is_number, only, places
+from .base import check_pyfunc, is_number, only, places
 from .elementwise import Func
 from .reduction import check_combine
 from .scalar import scalar_function
@@ -66,7 +66,12 @@ def stage(combine: str, *, post: Callable[..., Any] | None = None,
         There is no such `combine`.
     """
     check_combine(combine)
-    return lambda pyfunc: StageMark(pyfunc, combine, post, detach)
+
+    def mark(pyfunc: Callable[..., Any]) -> StageMark:
+        check_pyfunc(pyfunc, "stage")
+        return StageMark(pyfunc, combine, post, detach)
+
+    return mark
 
 
 class RowOp(Func):
@@ -101,6 +106,12 @@ class RowOp(Func):
         """A row has no scalar function: it is no epilogue."""
         raise KernelTypeError(f"{self.__name__} works on whole rows; it cannot be "
                               "called inside a scalar function")
+
+    def source(self, kind: str = "primal") -> str:
+        """A row has no single text."""
+        raise KernelTypeError(f"{self.parameters.name}.source(): a row is made of "
+                              "several functions; expected an elementwise op or a "
+                              "reduction; NBFUSED_DUMP_SOURCE=folder shows its kernel")
 
     @cached_property
     def _read(self) -> tuple[tuple[Stage, ...], tuple[Function, ...]]:

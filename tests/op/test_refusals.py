@@ -29,10 +29,12 @@ NO_FUNCTIONS = {
     "number": (3, "got 3", "write a def"),
     "text": ("exp", "got 'exp'", "write a def"),
     "class": (int, "<class 'int'>", "lambda x: int(x)"),
-    "own-class": (Doubled, "Doubled", "Doubled(x)"),
+    "own-class": (Doubled, "Doubled", "write a def"),
     "object": (Doubled(), "Doubled", "write a def"),
     "partial": (functools.partial(product, 2.0), "functools.partial",
                 "a function that closes over the values"),
+    "built-in": (len, "<built-in function len>", "not part of the scalar language"),
+    "method": (dict.get, "'get' of 'dict'", "functions of math, numpy and nbfused"),
     "ufunc": (np.exp, "<ufunc 'exp'>", "lambda x: numpy.exp(x)"),
 }
 
@@ -40,7 +42,8 @@ NO_FUNCTIONS = {
 @pytest.mark.parametrize("kind", NO_FUNCTIONS)
 @pytest.mark.parametrize(("decorate", "name"), [
     (nf.elementwise, "nf.elementwise"), (nf.func, "nf.func"), (nf.row, "nf.row"),
-    (nf.reduction(), "nf.reduction"), (nf.contraction("mk,kn->mn"), "nf.contraction")],
+    (nf.reduction(), "nf.reduction"), (nf.contraction("mk,kn->mn"), "nf.contraction"),
+    (nf.stage("sum"), "nf.stage")],
     ids=lambda x: x if isinstance(x, str) else "")
 def test_what_is_no_function(kind, decorate, name):
     given, *words = NO_FUNCTIONS[kind]
@@ -101,6 +104,8 @@ def test_kinds_of_text():
         scaled.source("c")
     with refused(KernelTypeError, "kinds", "'row', 'column' or 'element'"):
         nf.row(y="row")(lambda x: x)
+    with refused(KernelTypeError, "softmax.source()", "several functions"):
+        nf.ops.softmax.source()
 
 
 @pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
