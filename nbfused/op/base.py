@@ -285,7 +285,6 @@ class Parameters:
         raise AssertionError("bind: the signature accepts what was refused")
 
 
-
 def counted(count: int, noun: str) -> str:
     """``1 argument``, ``2 arguments``."""
     return f"{count} {noun}{'' if count == 1 else 's'}"

@@ -134,7 +134,6 @@ class Elementwise(Func):
         return only(apply(self.spec(tuple(map(kind_of, values))), values, out=outs,
                           dtypes=dtypes, names=self.parameters.names))
 
-
     def _check_count(self, count: int) -> None:
         """`KernelTypeError` unless so many arguments are inputs and all outputs."""
         if count > self.nargs:
