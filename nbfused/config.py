@@ -28,9 +28,12 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
+from pathlib import Path
 from typing import Any
 
-__all__ = ["Config", "config"]
+from .errors import SettingError
+
+__all__ = ["Config", "config", "dump_source"]
 
 PREFIX = "NBFUSED_"
 
@@ -99,7 +102,7 @@ class Config:
 
         Raises
         ------
-        ValueError
+        SettingError
             If a variable has a value that it cannot have.
         """
         values = {}
@@ -110,9 +113,9 @@ class Config:
             try:
                 values[name] = parse(text)
             except ValueError as error:
-                raise ValueError(
-                    f"{PREFIX}{name.upper()}={text!r}: expected {error}"
-                ) from None
+                raise SettingError(
+                    f"{PREFIX}{name.upper()}={text!r}: expected {error}; set it so, "
+                    "or unset it") from None
         return cls(**values)
 
     @contextmanager
@@ -130,6 +133,27 @@ class Config:
     def as_dict(self) -> dict[str, Any]:
         """Every setting with its present value."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
+
+
+def dump_source(name: str, text: str) -> None:
+    """Write a generated source where ``NBFUSED_DUMP_SOURCE`` says, if it does.
+
+    Raises
+    ------
+    SettingError
+        There is no writing there.
+    """
+    if config.dump_source is None:
+        return
+    folder = Path(config.dump_source)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    except OSError as error:
+        raise SettingError(
+            f"{PREFIX}DUMP_SOURCE={config.dump_source!r}: generated source cannot be "
+            f"written there ({error}); expected a folder that can be made and written "
+            "to: set it to one, or unset it") from error
 
 
 def _log_to_stderr(level: str | None) -> None:

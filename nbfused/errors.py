@@ -11,7 +11,7 @@ __all__ = [
     "InplaceModificationError", "KernelTypeError",
     "NbFusedError", "NbFusedPerformanceWarning", "NbFusedWarning",
     "NotDifferentiableError", "OverlapError", "RangeError", "ReadOnlyError",
-    "ScalarSyntaxError", "ShapeError", "TapeError",
+    "ScalarSyntaxError", "SettingError", "ShapeError", "TapeError",
 ]
 
 
@@ -54,6 +54,10 @@ class ShapeError(NbFusedError, ValueError):
 
 class RangeError(NbFusedError, ValueError, IndexError):
     """A number outside its range: a label, an index, a probability."""
+
+
+class SettingError(NbFusedError, ValueError):
+    """An environment variable, or a field of `config`, that cannot be followed."""
 
 
 class DeviceError(NbFusedError, ValueError):

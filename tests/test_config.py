@@ -10,6 +10,8 @@ from importlib import import_module
 import pytest
 
 from nbfused.config import Config
+from nbfused.errors import SettingError
+from tests.refusal import refused
 
 
 def test_defaults():
@@ -34,7 +36,7 @@ def test_every_variable_is_read():
     ("NUM_THREADS", "many", "positive"), ("CACHE_SIZE", "big", "bytes"),
     ("CACHE_SIZE", "G", "bytes"), ("LOG_LEVEL", "loud", "WARNING")])
 def test_wrong_values_are_refused_by_name(name, value, expected):
-    with pytest.raises(ValueError, match=f"NBFUSED_{name}='{value}'.*{expected}"):
+    with refused(SettingError, f"NBFUSED_{name}={value!r}", expected, "unset it"):
         Config.read({f"NBFUSED_{name}": value})
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.errors import KernelTypeError, ScalarSyntaxError
+from nbfused.errors import KernelTypeError, RangeError, ScalarSyntaxError
+from tests.refusal import refused
 
 A = np.arange(1.0, 4.0)
 TABLE = [1.0, 2.0]
@@ -169,12 +170,16 @@ def test_rows_read_their_stages():
 
 
 def test_combines_are_named_in_the_message():
-    with pytest.raises(ValueError, match=r"'combine' must be .*'sum'.*got 'total'"):
-        nf.stage("total")
-    with pytest.raises(ValueError, match=r"'combine' must be .*'sum'.*got 'total'"):
-        nf.reduction(combine="total")(lambda x: x)(A)
-    with pytest.raises(ValueError, match=r"'identity'.*0, 1, -inf or inf, got 7"):
-        nf.reduction(combine=lambda a, b: a + b, identity=7)(lambda x: x)(A)
+    for given in ("total", 3, None, []):
+        with refused(KernelTypeError, "'combine' must be one of", "'sum'", repr(given)):
+            nf.stage(given)
+        with refused(KernelTypeError, "'combine' must be a function or one of", "'sum'",
+                     repr(given)):
+            nf.reduction(combine=given)
+    with refused(RangeError, "'identity' must be 0, 1, -inf or inf, got 7"):
+        nf.reduction(combine=lambda a, b: a + b, identity=7)
+    with refused(KernelTypeError, "'identity' must be a number, got 'a'"):
+        nf.reduction(combine=lambda a, b: a + b, identity="a")
     with pytest.raises(KernelTypeError, match="two values and return one"):
         nf.reduction(combine=lambda a, b, c: a + b + c)(lambda x: x)(A)
     with pytest.raises(KernelTypeError, match="takes 1 values, the map gives 2"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from types import ModuleType
@@ -47,6 +48,15 @@ def test_no_command_means_info():
     run = subprocess.run([sys.executable, "-m", "nbfused"], capture_output=True,
                          text=True, check=True)
     assert run.stdout.startswith(f"versions\n  nbfused       {__version__}\n")
+
+
+def test_a_reader_that_leaves_early_is_no_error():
+    reading, writing = os.pipe()
+    os.close(reading)
+    run = subprocess.run([sys.executable, "-m", "nbfused", "info"], stdout=writing,
+                         stderr=subprocess.PIPE, text=True, check=False)
+    os.close(writing)
+    assert (run.returncode, run.stderr) == (1, "")
 
 
 def test_info_imports_no_library():

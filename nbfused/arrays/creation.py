@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
+from math import prod
+from operator import index
 from typing import Any
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from ..backend import Backend
-from ..errors import KernelTypeError
+from ..errors import KernelTypeError, NbFusedError, RangeError, ShapeError
 from ..registry import backend_for, default_device
 from .description import Array, Library
 from .detect import describe, is_array, library_of
@@ -23,6 +25,8 @@ from .of_cupy import CUPY
 __all__ = ["array", "empty", "from_dlpack", "full", "to_numpy", "zeros"]
 
 Shape = int | Sequence[int]
+
+_LARGEST = 2**59 - 1  # times 16 bytes: what an address can hold
 
 
 def array(x: Any, dtype: DTypeLike | None = None, device: str | None = None) -> Any:
@@ -51,6 +55,8 @@ def array(x: Any, dtype: DTypeLike | None = None, device: str | None = None) -> 
         If no enabled backend owns the device.
     KernelTypeError
         If there are no kernels for the dtype.
+    RangeError, ShapeError
+        If a number does not fit the dtype, or nested lists are ragged.
 
     Examples
     --------
@@ -61,8 +67,9 @@ def array(x: Any, dtype: DTypeLike | None = None, device: str | None = None) -> 
     place = _place(device, x)
     backend = backend_for(place, "device")
     # Copied on the host; the copy is what a device array is filled from.
-    host = np.array(to_numpy(x) if is_array(x) else x,
-                    dtype=None if dtype is None else check_dtype(dtype), copy=True)
+    kind = None if dtype is None else check_dtype(dtype)
+    source = to_numpy(x) if is_array(x) else x
+    host = _held("x", source, lambda: np.array(source, dtype=kind, copy=True))
     check_dtype(host.dtype, "x")
     return _send(host, place, backend)
 
@@ -93,7 +100,13 @@ def full(shape: Shape, value: Any, dtype: DTypeLike = "float64",
     place = _place(device)
     backend = backend_for(place, "device")
     extents, kind = _elements(shape, dtype)
-    host = np.full(extents, value, kind)
+    given = _held("value", value, lambda: np.asarray(value))
+    if not isinstance(value, int):  # a huge one is an object, and out of range
+        check_dtype(given.dtype, "value")
+    if given.dtype.kind == "c" and kind.kind != "c":
+        raise KernelTypeError(f"value: {value!r} is complex, and dtype {kind} is not; "
+                              "pass dtype='complex128', or take .real")
+    host = _held("value", value, lambda: np.full(extents, value, kind))
     return _send(host, place, backend)
 
 
@@ -195,8 +208,30 @@ def _send(host: np.ndarray, place: str, backend: Backend) -> Any:
     return backend.from_host(host, place)
 
 
+def _held(name: str, given: Any, make: Callable[[], np.ndarray]) -> np.ndarray:
+    """What `make` makes of `given`, NumPy's refusals under names of our own."""
+    kinds: dict[type[Exception], type[NbFusedError]] = {
+        OverflowError: RangeError, ValueError: ShapeError, TypeError: KernelTypeError}
+    try:
+        return make()
+    except tuple(kinds) as error:
+        found = next(e for kind, e in kinds.items() if isinstance(error, kind))
+        raise found(f"{name}: NumPy makes no such array of a {type(given).__name__}: "
+                    f"{error}; expected numbers that the dtype holds, or rows of equal "
+                    "length") from error
+
+
 def _extents(shape: Shape) -> tuple[int, ...]:
-    return (int(shape),) if isinstance(shape, int | np.integer) else tuple(shape)
+    one = isinstance(shape, int | np.integer)
+    try:
+        extents = tuple(map(index, (shape,) if one else shape))  # type: ignore[arg-type]
+    except TypeError:
+        raise KernelTypeError("shape: expected an integer or a tuple of integers, got "
+                              f"{shape!r}; round it first") from None
+    if any(n < 0 for n in extents) or prod(extents) > _LARGEST:
+        raise ShapeError(f"shape: expected extents of at least 0, and together less "
+                         f"than 2**59 elements, got {extents}; pass other ones")
+    return extents
 
 
 def _elements(shape: Shape, dtype: Any) -> tuple[tuple[int, ...], np.dtype]:

@@ -7,7 +7,7 @@ from functools import update_wrapper
 from typing import Any
 
 from ..arrays import is_array
-from ..errors import NotDifferentiableError, ShapeError
+from ..errors import KernelTypeError, NotDifferentiableError, ShapeError
 from .custom import Argument, CallNode, detached, outputs_of, variables, wanted
 from .graph import Edge, Pass, grad_mode, now, recording, walk_back
 from .traced import traced
@@ -15,6 +15,13 @@ from .variable import Variable
 from .versions import Saved
 
 __all__ = ["checkpoint", "custom_vjp"]
+
+
+def check_callable(function: Any) -> None:
+    """`KernelTypeError` for what is no function to differentiate."""
+    if not callable(function):
+        raise KernelTypeError(f"expected a function of arrays to differentiate, got "
+                              f"{function!r}; pass the function, not its result")
 
 
 class custom_vjp:
@@ -49,6 +56,7 @@ class custom_vjp:
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
+        check_callable(function)
         self.function = function
         self.fwd: Callable[..., Any] | None = None
         self.bwd: Callable[..., Any] | None = None
@@ -173,6 +181,7 @@ class checkpoint:
     """
 
     def __init__(self, function: Callable[..., Any]) -> None:
+        check_callable(function)
         self.function = function
         self.recomputed = 0
         update_wrapper(self, function, updated=())  # an op has a `function` of its own

@@ -11,17 +11,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import wraps
+from operator import index
 from typing import Any
 
 import numpy as np
 
 from ..arrays import array, is_array
-from ..errors import KernelTypeError, ShapeError
+from ..errors import KernelTypeError, RangeError, ShapeError
 from ..specs import Map
 from .custom import Context, Function, outputs_of, wanted, zeros_like
 from .graph import Edge, Leaf, Pass, between, grad_mode, no_grad, reachable, walk_back
 from .nodes import Identity, SpecNode, is_floating
-from .rules import checkpoint, custom_vjp
+from .rules import check_callable, checkpoint, custom_vjp
 from .tape import PLAIN, RECORDING, cotangent, ones_like
 from .variable import Variable
 
@@ -37,6 +38,7 @@ class _Trace:
     def __init__(self, function: Callable[..., Any], args: Sequence[Any],
                  wrt: Sequence[int], kwargs: dict[str, Any] | None = None,
                  has_aux: bool = False) -> None:
+        check_callable(function)
         self.name = getattr(function, "__name__", "the function")
         self.targets = [_alias(args[k], k, self.name) for k in wrt]
         given = list(args)
@@ -107,14 +109,20 @@ def _alias(x: Any, position: int, name: str) -> Variable:
 
 
 def _positions(argnums: int | Sequence[int], count: int) -> list[int]:
-    wrt = [argnums] if isinstance(argnums, int) else list(argnums)
+    try:
+        wrt = [index(k) for k in ([argnums] if isinstance(argnums, int) else argnums)]
+    except TypeError:
+        raise KernelTypeError("argnums: expected an integer or a sequence of integers, "
+                              f"got {argnums!r}; count arguments from 0") from None
     for k in wrt:
         if not -count <= k < count:
-            raise ValueError(f"argnums: {k} is out of range; the function was called "
-                             f"with {count} positional arguments")
+            raise RangeError(f"argnums: {k} is out of range; the function was called "
+                             f"with {count} positional arguments; pass the one to "
+                             "differentiate by, not as a keyword")
     wrt = [k % count for k in wrt]
     if len(set(wrt)) != len(wrt):
-        raise ValueError(f"argnums: {argnums} names an argument twice")
+        raise RangeError(f"argnums: {argnums} names an argument twice; name each one "
+                         "once")
     return wrt
 
 
@@ -153,6 +161,7 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0,
     >>> nf.grad(cube)(x), nf.grad(nf.grad(cube))(x)
     (array([ 3., 12.]), array([ 6., 12.]))
     """
+    check_callable(function)
     inner = value_and_grad(function, argnums, has_aux)
 
     @wraps(function, updated=())
@@ -169,6 +178,7 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
 
     With `has_aux` the value is ``(output, aux)``.
     """
+    check_callable(function)
 
     @wraps(function, updated=())
     def both(*args: Any, **kwargs: Any) -> Any:
@@ -298,6 +308,10 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any],
     >>> nf.jvp(nf.ops.square, (x,), (dx,))[1]
     array([2., 0., 0., 8.])
     """
+    for given, name in ((primals, "primals"), (tangents, "tangents")):
+        if isinstance(given, Variable) or not isinstance(given, Sequence):
+            raise KernelTypeError(f"jvp: '{name}' must be a tuple of arrays, got a "
+                                  f"{type(given).__name__}; put it in a tuple")
     if len(primals) != len(tangents):
         raise ShapeError(f"jvp: {len(tangents)} tangents for {len(primals)} primals")
     trace = _Trace(function, primals, range(len(primals)))

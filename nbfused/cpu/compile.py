@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import cache as artefacts
-from ..config import config
+from ..config import dump_source
 from ..errors import CompileError
 from . import objects
 
@@ -50,8 +50,7 @@ def build(text: str) -> objects.Entry:
     with _lock:
         data = artefacts.get(key)
         code = None if data is None else objects.unpack(data)
-        if config.dump_source is not None:
-            _dump(text, key)
+        dump_source(f"cpu_{key[:16]}.py", text)
         if code is None:
             data = _compile(text)
             artefacts.put(key, data)
@@ -60,13 +59,6 @@ def build(text: str) -> objects.Entry:
                 raise CompileError("a kernel calls a function that this process lacks",
                                    source=text, log=str(objects.symbols(data)))
         return objects.link(code)
-
-
-def _dump(text: str, key: str) -> None:
-    """Write a kernel to the folder that the user has named."""
-    folder = Path(str(config.dump_source))
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / f"cpu_{key[:16]}.py").write_text(text)
 
 
 @cache

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from .. import cache
-from ..config import config
+from ..config import dump_source
 from ..errors import CompileError
 from .driver import Device, check, cu, driver_version
 
@@ -228,11 +228,7 @@ def _own_digest() -> bytes:
 
 def _dump(kernel: Kernel) -> None:
     """Write the text where ``NBFUSED_DUMP_SOURCE`` says."""
-    if config.dump_source is not None:
-        target = Path(config.dump_source)
-        target.mkdir(parents=True, exist_ok=True)
-        name = f"cuda_{kernel.name}_{_text_digest(kernel)}.py"
-        (target / name).write_text(kernel.text)
+    dump_source(f"cuda_{kernel.name}_{_text_digest(kernel)}.py", kernel.text)
 
 
 _LOG_BYTES = 16384

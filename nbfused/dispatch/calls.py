@@ -12,7 +12,7 @@ import numpy as np
 from ..arrays import Array, Library, check_dtype, describe
 from ..arrays.host import NUMPY
 from ..backend import Backend, Call
-from ..errors import DeviceError, KernelTypeError
+from ..errors import DeviceError, KernelTypeError, RangeError
 from ..registry import registry
 from ..scalar.ir import Block, Function, Let, Literal
 from ..scalar.types import Type, Weak
@@ -109,7 +109,7 @@ def scalar_type(name: str, x: Any) -> Any:
     kind = type(x)
     if kind is int:
         if not -2**63 <= x < 2**63:
-            raise OverflowError(f"'{name}' is {x}, which does not fit 64 bits; pass "
+            raise RangeError(f"'{name}' is {x}, which does not fit 64 bits; pass "
                                 "numpy.uint64(...) or a float")
     elif isinstance(x, np.generic):
         return check_dtype(x.dtype, name)

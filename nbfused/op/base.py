@@ -5,7 +5,10 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from operator import index
+from reprlib import Repr
+from types import BuiltinFunctionType, MethodDescriptorType
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
@@ -14,12 +17,21 @@ from ..arrays import dtype_of, is_array
 from ..autograd import Variable
 from ..autograd.traced import Traced, TracedNumber
 from ..errors import KernelTypeError, RangeError
+from ..scalar.resolve import operation
 from ..table import OPS
 
 __all__ = [
-    "AnyArray", "Case", "Operand", "Parameters", "check_operand", "is_number",
-    "kind_of", "only", "op", "real_number", "whole_number",
+    "AnyArray", "Case", "Operand", "Parameters", "check_array", "check_operand",
+    "check_pyfunc", "counted", "is_number", "kind_of", "non_negative", "only", "op",
+    "places", "real_number", "share", "truth", "whole_number",
 ]
+
+_REPR = Repr()
+_REPR.maxother = _REPR.maxstring = 80
+#: What was given, for messages: a large array is cut short.
+brief = _REPR.repr
+
+_BUILT_IN = (BuiltinFunctionType, MethodDescriptorType)
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -113,6 +125,44 @@ def check_operand(x: Any, op_name: str, name: str) -> None:
         "with numpy.asarray or nf.array")
 
 
+def check_array(x: Any, op_name: str, name: str) -> None:
+    """`KernelTypeError` unless `x` is an array or a Variable; NumPy scalars pass."""
+    check_operand(x, op_name, name)
+    if type(x) in (bool, int, float, complex):
+        raise KernelTypeError(f"{op_name}: '{name}' must be an array, got {x!r}; make "
+                              "one with nf.array")
+
+
+def check_pyfunc(pyfunc: Any, what: str) -> None:
+    """`KernelTypeError` unless a decorator can read `pyfunc` as a function."""
+    way_out = "write a def, or a lambda, that takes and returns numbers"
+    if isinstance(pyfunc, partial):
+        way_out = ("define a function that closes over the values that are fixed, as "
+                   "in lambda x: f(2.0, x)")
+    elif isinstance(pyfunc, (type, np.ufunc)):
+        if operation(pyfunc) is not None:
+            way_out = f"call it in a function, as in lambda x: {_dotted(pyfunc)}(x)"
+    elif isinstance(pyfunc, _BUILT_IN) and operation(pyfunc) is None:
+        way_out = ("that is not part of the scalar language; use functions of math, "
+                   "numpy and nbfused, or write a def")
+    elif callable(pyfunc) and hasattr(pyfunc, "__name__"):
+        try:
+            inspect.signature(pyfunc)
+        except ValueError:  # written in C, and says nothing of its parameters
+            way_out = "call it in a function of your own"
+        else:
+            return
+    raise KernelTypeError(f"nf.{what} must decorate a Python function of numbers, got "
+                          f"{brief(pyfunc)}; {way_out}")
+
+
+def _dotted(target: Any) -> str:
+    """How a program spells a class or a function of a library."""
+    name: str = getattr(target, "__qualname__", target.__name__)
+    module = "numpy" if isinstance(target, np.ufunc) else target.__module__
+    return name if module in (None, "builtins") else f"{module}.{name}"
+
+
 def check_integers(values: Sequence[Any], op_name: str, names: Sequence[str]) -> None:
     """`RangeError` for a Python integer that the dtype of the arrays does not hold.
 
@@ -134,17 +184,66 @@ def check_integers(values: Sequence[Any], op_name: str, names: Sequence[str]) ->
 def whole_number(value: Any, op_name: str, name: str) -> int:
     """An integer option; `KernelTypeError` for anything that would be cut off."""
     try:
-        return index(value)
+        number = index(value)
     except TypeError:
         raise KernelTypeError(f"{op_name}: '{name}' must be an integer, got "
-                              f"{value!r}; round it first") from None
+                              f"{brief(value)}; round it first") from None
+    if not -2**63 <= number < 2**63:
+        raise RangeError(f"{op_name}: '{name}' is the Python integer {_short(number)}, "
+                         "which does not fit 64 bits; pass a smaller one")
+    return number
 
 
 def real_number(value: Any, op_name: str, name: str) -> float:
-    """An option that is a number; `KernelTypeError` for anything else."""
-    if isinstance(value, (bool, int, float, np.integer, np.floating)):
+    """An option that is a number; `KernelTypeError` for anything else.
+
+    `RangeError` for NaN, which would be stored everywhere without a word.
+    """
+    number = _as_float(value, op_name, name)
+    if number != number:
+        raise RangeError(f"{op_name}: '{name}' must be a number, got nan; compute it "
+                         "again or leave it out")
+    return number
+
+
+def _as_float(value: Any, op_name: str, name: str) -> float:
+    if not isinstance(value, (bool, int, float, np.integer, np.floating)):
+        raise KernelTypeError(f"{op_name}: '{name}' must be a number, got "
+                              f"{brief(value)}; pass a float")
+    try:
         return float(value)
-    raise KernelTypeError(f"{op_name}: '{name}' must be a number, got {value!r}")
+    except OverflowError:
+        raise RangeError(
+            f"{op_name}: '{name}' is the Python integer {_short(int(value))}, which "
+            "fits no float; pass a float") from None
+
+
+def non_negative(value: Any, op_name: str, name: str) -> float:
+    """A number that is at least 0, such as an eps; `RangeError` below."""
+    number = real_number(value, op_name, name)
+    if number < 0.0:
+        raise RangeError(f"{op_name}: '{name}' must be at least 0, got {value!r}; pass "
+                         "a small positive number")
+    return number
+
+
+def share(value: Any, op_name: str, name: str, what: str, *,
+          closed: bool = False) -> float:
+    """A number in ``[0, 1)``, in ``[0, 1]`` if `closed`; `RangeError` outside."""
+    number = _as_float(value, op_name, name)
+    if 0.0 <= number < 1.0 or (closed and number == 1.0):
+        return number
+    interval = "[0, 1]" if closed else "[0, 1)"
+    raise RangeError(f"{op_name}: '{name}' must be in {interval}, got {value!r}; it is "
+                     f"{what}")
+
+
+def truth(value: Any, op_name: str, name: str) -> bool:
+    """An option that is true or false; `KernelTypeError` for anything else."""
+    if isinstance(value, (bool, int, np.bool_)):
+        return bool(value)
+    raise KernelTypeError(f"{op_name}: '{name}' must be True or False, got "
+                          f"{brief(value)}; convert it with bool()")
 
 
 def _short(value: int) -> str:
@@ -181,8 +280,27 @@ class Parameters:
         try:
             self.signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"{self.name}{self.signature}: {error}") from None
+            raise KernelTypeError(
+                f"{self.name}{self.signature}: {error}; it takes "
+                f"{counted(len(self.names), 'argument')}") from None
         raise AssertionError("bind: the signature accepts what was refused")
+
+
+def counted(count: int, noun: str) -> str:
+    """``1 argument``, ``2 arguments``."""
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def places(out: Any, count: int, op_name: str) -> tuple[Any, ...] | None:
+    """What was given as `out`: an array for each of `count` results, or None."""
+    if out is None:
+        return None
+    outs = out if isinstance(out, tuple) else (out,)
+    if len(outs) != count:
+        raise KernelTypeError(
+            f"{op_name} has {counted(count, 'output')}, got 'out' of length "
+            f"{len(outs)}; pass one array for each, several as a tuple")
+    return outs
 
 
 def only(results: tuple[Any, ...]) -> Any:

@@ -11,7 +11,7 @@ from ..errors import KernelTypeError
 from ..scalar.ir import Function
 from ..specs import Contract
 from ..specs.functions import identity
-from .base import check_operand, kind_of, only
+from .base import check_operand, kind_of, only, places
 from .elementwise import Func
 from .scalar import ScalarFunction, scalar_function
 
@@ -51,7 +51,7 @@ def contract(subscripts: str, a: Any, b: Any, extras: Sequence[Any] = (), *,
             raise KernelTypeError(f"{what}: '{name}' must be an array, got the number "
                                   f"{x!r}; multiply by it instead")
     spec = _spec(subscripts, function, tuple(map(kind_of, extras)), prologues, out_axes)
-    outs = out if isinstance(out, tuple) or out is None else (out,)
+    outs = places(out, len(function.results), what)
     return only(apply(spec, [a, b, *extras], out=outs, names=names))
 
 
@@ -93,7 +93,15 @@ def contraction(subscripts: str) -> Callable[[Callable[..., Any]], Contraction]:
     array([[2., 0.],
            [0., 5.]])
     """
+    check_subscripts(subscripts, "nf.contraction")
     return lambda pyfunc: Contraction(pyfunc, subscripts)
+
+
+def check_subscripts(subscripts: Any, what: str) -> None:
+    """`KernelTypeError` unless they are text."""
+    if not isinstance(subscripts, str):
+        raise KernelTypeError(f"{what}: 'subscripts' must be text such as "
+                              f"'mk,kn->mn', got {type(subscripts).__name__}")
 
 
 def epilogue_of(given: ScalarFunction | Function | None, what: str = "epilogue",

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable
 from functools import cached_property, lru_cache, update_wrapper
 from typing import Any, overload
 
 from ..arrays import check_dtype
 from ..autograd import apply
+from ..errors import KernelTypeError
 from ..scalar.ir import Block, Function, Let
 from ..scalar.parse import parse
 from ..specs import Map
-from .base import Parameters, kind_of, only
+from .base import Parameters, check_pyfunc, counted, kind_of, only, places
 from .source import source
 from .ufunc import Ufunc, masked
 
@@ -28,7 +30,10 @@ class Func:
         What it was parsed to, at first use.
     """
 
+    __qualname__: str
+
     def __init__(self, pyfunc: Callable[..., Any]) -> None:
+        check_pyfunc(pyfunc, type(self).__name__.lower().removesuffix("op"))
         self.pyfunc = pyfunc
         self.signature = inspect.signature(pyfunc)
         self.parameters = Parameters(pyfunc.__name__, self.signature)
@@ -47,6 +52,13 @@ class Func:
     def source(self, kind: str = "primal") -> str:
         """Text of ``"primal"``, ``"vjp"``, ``"jvp"`` or ``"numba"``."""
         return source(self.function, kind)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """By name, as a function, where the name leads here; else by value."""
+        target: Any = sys.modules.get(self.__module__)
+        for name in self.__qualname__.split("."):
+            target = getattr(target, name, None)
+        return self.__qualname__ if target is self else super().__reduce_ex__(protocol)
 
     def __repr__(self) -> str:
         kind = type(self).__name__.lower()
@@ -125,10 +137,11 @@ class Elementwise(Func, Ufunc):
             if hasattr(a, "__nbfused_trace__"):
                 return only(a.__nbfused_trace__(self.function, args))
         if len(args) > self.nin and out is None:
+            self._check_count(len(args))
             args, out = args[:self.nin], args[self.nin:]
         where, casting = self.habits(kwargs) if kwargs else (True, "same_kind")
         values = self.parameters.bind(args, kwargs)
-        outs = out if isinstance(out, tuple) or out is None else (out,)
+        outs = places(out, self.nout, self.parameters.name)
         dtypes = None if dtype is None else (check_dtype(dtype),) * self.nout
         names = self.parameters.names
         if where is not True:
@@ -136,6 +149,15 @@ class Elementwise(Func, Ufunc):
                                casting=casting))
         return only(apply(self.spec(tuple(map(kind_of, values))), values, out=outs,
                           dtypes=dtypes, names=names, casting=casting))
+
+    def _check_count(self, count: int) -> None:
+        """`KernelTypeError` unless so many arguments are inputs and all outputs."""
+        if count > self.nargs:
+            name = self.parameters.name
+            raise KernelTypeError(
+                f"{name}{self.signature}: too many positional arguments, got {count}; "
+                f"it takes {counted(self.nin, 'argument')}, then arrays for its "
+                f"{counted(self.nout, 'output')}")
 
 
 @overload

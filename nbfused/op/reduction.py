@@ -10,7 +10,7 @@ from typing import Any
 from ..arrays import check_dtype
 from ..autograd import apply
 from ..autograd.traced import extents
-from ..errors import KernelTypeError, ShapeError
+from ..errors import KernelTypeError, RangeError, ShapeError
 from ..scalar.build import Builder
 from ..scalar.ir import Function, Value
 from ..scalar.parse import parse
@@ -18,7 +18,7 @@ from ..specs import COMBINES, Combine, Reduce
 from ..specs.base import Shape
 from ..specs.functions import compose, identity
 from ..specs.shapes import Axes, normalize_axes
-from .base import kind_of, only
+from .base import kind_of, only, places, real_number, truth
 from .elementwise import Func
 from .scalar import scalar_function
 from .source import source
@@ -53,11 +53,8 @@ class Reduction(Func):
     def combine(self) -> Combine:
         """How two states become one."""
         if isinstance(self._combine, str):
-            if self._combine not in COMBINES:
-                raise ValueError(f"'combine' must be a function or one of "
-                                 f"{sorted(COMBINES)}, got {self._combine!r}")
             return COMBINES[self._combine]
-        return user_combine(scalar_function(self._combine), self._identity)
+        return user_combine(scalar_function(self._combine, "combine"), self._identity)
 
     @cached_property
     def post(self) -> Function:
@@ -65,7 +62,7 @@ class Reduction(Func):
         finish = self.combine.finish
         if self._post is None:
             return finish
-        post = scalar_function(self._post)
+        post = scalar_function(self._post, "post")
         values = len(finish.results)
         rest = post.params[values:]
 
@@ -85,7 +82,21 @@ class Reduction(Func):
             raise KernelTypeError(
                 f"{self.__name__}: combine '{self.combine.name}' takes "
                 f"{self.combine.arity} values, the map gives {len(map_.results)}")
+        self._check_post(kinds)
         return Reduce(map_, kinds, combine, self.post, axes, keepdims)
+
+    def _check_post(self, kinds: tuple[str, ...]) -> None:
+        """`KernelTypeError` for a parameter of `post` that nothing is given for."""
+        given = dict(zip(self.map.params, kinds, strict=True))
+        values = len(self.combine.finish.params)
+        for name in self.post.params[values:]:
+            if name != "size" and given.get(name) != "scalar":
+                raise KernelTypeError(
+                    f"{self.parameters.name}: 'post' has a parameter '{name}' after "
+                    f"{values} combined; expected 'size' or an argument of "
+                    f"{self.parameters.name} that is a number, got "
+                    f"{'an array' if name in given else 'none of that name'}; rename "
+                    "it or pass a number")
 
     def __call__(self, *args: Any, axis: Axes = None, keepdims: bool = False,
                  dtype: Any = None, out: Any = None, **kwargs: Any) -> Any:
@@ -108,7 +119,7 @@ class Reduction(Func):
         ------
         numpy.exceptions.AxisError
             `axis` is out of range.
-        ValueError
+        ShapeError
             An axis is repeated, or nothing to reduce and no identity (max, min).
         """
         values = self.parameters.bind(args, kwargs)
@@ -118,9 +129,10 @@ class Reduction(Func):
                     if k == "element"), default=0)
         axes = None if axis is None else tuple(sorted(normalize_axes(axis, ndim)))
         name = None if dtype is None else check_dtype(dtype).name
-        spec = self.spec(kinds, axes, bool(keepdims), name)
+        keep = truth(keepdims, self.parameters.name, "keepdims")
+        spec = self.spec(kinds, axes, keep, name)
         self._check_extent(spec, shapes, axes)
-        outs = out if isinstance(out, tuple) or out is None else (out,)
+        outs = places(out, len(self.post.results), self.parameters.name)
         return only(apply(spec, values, out=outs, names=self.parameters.names))
 
     def _check_extent(self, spec: Reduce, shapes: list[Shape],
@@ -133,20 +145,20 @@ class Reduction(Func):
         if any(full[a] == 0 for a in reduced) and 0 not in [
                 n for a, n in enumerate(full) if a not in reduced]:
             raise ShapeError(
-                f"{self.__name__}: nothing to reduce along axis {axes} of shape "
+                f"{self.parameters.name}: nothing to reduce along axis {axes} of shape "
                 f"{full}, and no identity; reduce over an axis that has elements")
+
+
+#: What a function given as `combine` may leave unchanged.
+_NEUTRAL = {0: "0", 1: "1", float("-inf"): "lowest", float("inf"): "highest"}
 
 
 def user_combine(merge: Function, identity_: float) -> Combine:
     """A combine of one value from ``merge(a, b)`` and a neutral element."""
-    names = {0: "0", 1: "1", float("-inf"): "lowest", float("inf"): "highest"}
-    if identity_ not in names:
-        raise ValueError("'identity' of a user-given combine must be 0, 1, -inf or "
-                         f"inf, got {identity_!r}")
     if len(merge.params) != 2 or len(merge.results) != 1:
         raise KernelTypeError("'combine' must take two values and return one, got "
                               f"{merge.name}({', '.join(merge.params)})")
-    return Combine(merge.name, identity(), merge, (names[identity_],), identity())
+    return Combine(merge.name, identity(), merge, (_NEUTRAL[identity_],), identity())
 
 
 @lru_cache(maxsize=64)
@@ -167,7 +179,7 @@ def cast_results(function: Function, dtype: str) -> Function:
     return compose(function.name, function.params, build)
 
 
-def reduction(*, combine: str | Callable[..., Any] = "sum",
+def reduction(pyfunc: None = None, /, *, combine: str | Callable[..., Any] = "sum",
               post: Callable[..., Any] | None = None,
               identity: float = 0) -> Callable[[Callable[..., Any]], Reduction]:
     """Make a scalar function the map of a reduction.
@@ -184,6 +196,13 @@ def reduction(*, combine: str | Callable[..., Any] = "sum",
     identity : number
         The neutral element of a function given as `combine`: 0, 1, -inf or inf.
 
+    Raises
+    ------
+    KernelTypeError
+        There is no such `combine`.
+    RangeError
+        Another `identity`.
+
     Examples
     --------
     >>> import math, numpy as np, nbfused as nf
@@ -193,4 +212,20 @@ def reduction(*, combine: str | Callable[..., Any] = "sum",
     >>> float(l2norm(np.array([3.0, 4.0])))
     5.0
     """
+    if pyfunc is not None:
+        raise KernelTypeError("nf.reduction takes options by name before it decorates; "
+                              f"got {pyfunc!r}; write @nf.reduction(combine='sum')")
+    if not callable(combine):
+        check_combine(combine, "a function or ")
+    if real_number(identity, "nf.reduction", "identity") not in _NEUTRAL:
+        raise RangeError("nf.reduction: 'identity' must be 0, 1, -inf or inf, got "
+                         f"{identity!r}; map the elements so that one of them is "
+                         "neutral")
     return lambda pyfunc: Reduction(pyfunc, combine, post, identity)
+
+
+def check_combine(given: Any, other: str = "") -> None:
+    """`KernelTypeError` unless `given` names one of the ways to combine."""
+    if not isinstance(given, str) or given not in COMBINES:
+        raise KernelTypeError(f"'combine' must be {other}one of {sorted(COMBINES)}, "
+                              f"got {given!r}")

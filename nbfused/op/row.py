@@ -19,8 +19,9 @@ from ..scalar.source import definition, namespace
 from ..specs import COMBINES, Out, Row, Stage
 from ..specs.functions import compose, pick, trim
 from ..specs.shapes import normalize_axis
-from .base import is_number, only
+from .base import check_pyfunc, is_number, only, places
 from .elementwise import Func
+from .reduction import check_combine
 from .scalar import scalar_function
 
 __all__ = ["RowOp", "index", "row", "size", "stage"]
@@ -62,13 +63,16 @@ def stage(combine: str, *, post: Callable[..., Any] | None = None,
 
     Raises
     ------
-    ValueError
+    KernelTypeError
         There is no such `combine`.
     """
-    if combine not in COMBINES:
-        raise ValueError(f"'combine' must be one of {sorted(COMBINES)}, got "
-                         f"{combine!r}")
-    return lambda pyfunc: StageMark(pyfunc, combine, post, detach)
+    check_combine(combine)
+
+    def mark(pyfunc: Callable[..., Any]) -> StageMark:
+        check_pyfunc(pyfunc, "stage")
+        return StageMark(pyfunc, combine, post, detach)
+
+    return mark
 
 
 class RowOp(Func):
@@ -82,8 +86,9 @@ class RowOp(Func):
         super().__init__(pyfunc)
         unknown = set(kinds) - set(self.signature.parameters)
         if unknown or set(kinds.values()) - {"row", "column", "element"}:
-            raise ValueError(f"{self.__name__}: kinds {dict(kinds)} must give 'row', "
-                             f"'column' or 'element' to parameters of {self.signature}")
+            raise KernelTypeError(
+                f"{self.parameters.name}: kinds {dict(kinds)} must give 'row', "
+                f"'column' or 'element' to parameters of {self.signature}")
         self.kinds = dict(kinds)
         self._specs: dict[tuple[tuple[str, ...], int], Row] = {}
 
@@ -102,6 +107,12 @@ class RowOp(Func):
         """A row has no scalar function: it is no epilogue."""
         raise KernelTypeError(f"{self.__name__} works on whole rows; it cannot be "
                               "called inside a scalar function")
+
+    def source(self, kind: str = "primal") -> str:
+        """A row has no single text."""
+        raise KernelTypeError(f"{self.parameters.name}.source(): a row is made of "
+                              "several functions; expected an elementwise op or a "
+                              "reduction; NBFUSED_DUMP_SOURCE=folder shows its kernel")
 
     @cached_property
     def _read(self) -> tuple[tuple[Stage, ...], tuple[Function, ...]]:
@@ -125,7 +136,8 @@ class RowOp(Func):
             rows |= {n for s in self.stages for n in s.names} | {"size"}
             outs = tuple(Out("row" if rows.issuperset(f.params) else "element", f)
                          for f in self.outs)
-            found = Row(self.__name__, tuple(given), kinds, self.stages, outs, axis)
+            found = Row(self.parameters.name, tuple(given), kinds, self.stages, outs,
+                        axis)
             self._specs[kinds, axis] = found
         return found
 
@@ -146,10 +158,10 @@ class RowOp(Func):
         ndim = max((len(extents(v)) for v, k in zip(values, kinds, strict=True)
                     if k == "element"), default=0)
         if not ndim:
-            raise KernelTypeError(f"{self.__name__}: expected an array of at least one "
-                                  "dimension as first argument; got "
-                                  f"{values[0]!r}")
-        outs = out if isinstance(out, tuple) or out is None else (out,)
+            raise KernelTypeError(
+                f"{self.parameters.name}: '{names[0]}' must be an array of at least "
+                f"one dimension, got {values[0]!r}; reshape it to (1,)")
+        outs = places(out, len(self.outs), self.parameters.name)
         spec = self.spec(kinds, normalize_axis(axis, ndim) - ndim)
         return only(apply(spec, values, out=outs, names=names))
 
@@ -183,7 +195,7 @@ def _stage(name: str, mark: StageMark, scope: Mapping[str, Any]) -> Stage:
     finish = combine.finish
     post = finish
     if mark.post is not None:
-        given = scalar_function(mark.post)
+        given = scalar_function(mark.post, "post")
         count = len(finish.results)
         rest = given.params[count:]
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from functools import lru_cache
+from types import BuiltinFunctionType
 from typing import Any, TypeAlias
 
 from ..errors import KernelTypeError
 from ..scalar.ir import Function, literal
 from ..scalar.parse import parse
+from ..scalar.resolve import operation
 from ..scalar.vocabulary import OPS as VOCABULARY
 from ..specs.functions import compose
 from ..table import OPS
@@ -51,6 +53,10 @@ def scalar_function(given: ScalarFunction | Function, what: str = "function",
 def _found(given: ScalarFunction, what: str, takes: int | None) -> Function:
     target = _named(given, what) if isinstance(given, str) else given
     target = getattr(target, "scalar", target)
+    if isinstance(target, BuiltinFunctionType) and operation(target) is None:
+        raise KernelTypeError(
+            f"'{what}' is {target!r}, which is not part of the scalar language; use "
+            "functions of math, numpy and nbfused, or pass a function of numbers")
     function = parse(target)
     return function if takes is None else _first(function, takes, _defaults(target))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..errors import KernelTypeError
 from ..scalar.differentiate import jvp, vjp
 from ..scalar.ir import Function
 from ..scalar.print_numba import statements
@@ -32,8 +33,8 @@ def source(function: Function, kind: str = "primal", dtype: str = "float32") -> 
         case "jvp":
             function = jvp(function, inputs)
         case _:
-            raise ValueError(f"'kind' must be 'primal', 'numba', 'vjp' or 'jvp', "
-                             f"got {kind!r}")
+            raise KernelTypeError("'kind' must be 'primal', 'numba', 'vjp' or "
+                                  f"'jvp', got {kind!r}")
     typed = specialize(function, (np.dtype(dtype),) * len(function.params))
     results = [f"r{k}" for k in range(len(function.results))]
     lines = statements(typed, {p: p for p in function.params}, results)

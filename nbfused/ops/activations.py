@@ -13,6 +13,7 @@ import numpy as np
 
 from ..errors import KernelTypeError
 from ..op import AnyArray, Case, Operand, elementwise, op
+from ..op.base import check_operand
 from ..scalar import language as nb
 
 __all__ = [
@@ -207,7 +208,8 @@ def gelu(x: Operand, approximate: Literal["none", "tanh"] = "none", *,
     array([-0.1587,  0.    ,  0.8413])
     """
     kernels = {"none": gelu_erf, "tanh": gelu_tanh}
-    if approximate not in kernels:
+    check_operand(x, "gelu", "x")
+    if not isinstance(approximate, str) or approximate not in kernels:
         raise KernelTypeError("gelu: 'approximate' must be 'none' or 'tanh', got "
                               f"{approximate!r}")
     return kernels[approximate](x, out=out)

@@ -11,7 +11,7 @@ from ..arrays import dtype_of
 from ..autograd import apply
 from ..errors import KernelTypeError
 from ..op import AnyArray, Case, op
-from ..op.base import check_operand
+from ..op.base import check_array
 from ..op.elementwise import cast
 from ..scalar.language import load
 from ..scalar.parse import parse
@@ -75,7 +75,7 @@ def take(x: AnyArray, indices: AnyArray, axis: int = 0, *,
     array([30., 10., 30.])
     """
     for given, name in ((x, "x"), (indices, "indices")):
-        check_operand(given, "take", name)
+        check_array(given, "take", name)
     axis = normalize_axis(axis, len(x.shape))
     if dtype_of(indices).kind not in "iu":
         dtype = dtype_of(indices)
@@ -121,4 +121,5 @@ def embedding(table: AnyArray, indices: AnyArray) -> AnyArray:
     array([[2., 3.],
            [0., 1.]])
     """
+    check_array(table, "embedding", "table")
     return take(table, indices, 0)

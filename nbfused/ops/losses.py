@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 
 from ..arrays import dtype_of
-from ..errors import KernelTypeError, RangeError, ShapeError
+from ..errors import KernelTypeError, ShapeError
 from ..op import AnyArray, Case, op, row, size, stage
-from ..op.base import check_operand, whole_number
+from ..op.base import check_array, share, whole_number
 from ..scalar import language as nb
 from .arithmetic import divide
 from .checks import check_range
@@ -109,18 +109,16 @@ def cross_entropy(logits: AnyArray, labels: AnyArray, *,
     if reduction not in ("mean", "sum", "none"):
         raise KernelTypeError("cross_entropy: 'reduction' must be 'mean', 'sum' or "
                               f"'none', got {reduction!r}")
-    if not 0.0 <= label_smoothing <= 1.0:
-        raise RangeError("cross_entropy: 'label_smoothing' must be in [0, 1], got "
-                         f"{label_smoothing!r}; it is the share spread over all "
-                         "classes")
+    smoothing = share(label_smoothing, "cross_entropy", "label_smoothing",
+                      "the share spread over all classes", closed=True)
+    ignored = -1 if ignore_index is None else whole_number(
+        ignore_index, "cross_entropy", "ignore_index")
     _check(logits, labels)
     classes = int(logits.shape[-1])
     check_range(labels, 0, classes, "cross_entropy: 'labels' out of range",
                 "to leave rows out, give them one label and name it in ignore_index",
                 ignored=ignore_index)
-    ignored = -1 if ignore_index is None else whole_number(
-        ignore_index, "cross_entropy", "ignore_index")
-    loss = _cross_entropy(logits, labels, float(label_smoothing), ignored)
+    loss = _cross_entropy(logits, labels, smoothing, ignored)
     if reduction == "none":
         return loss
     if reduction == "sum" or ignore_index is None:
@@ -131,7 +129,13 @@ def cross_entropy(logits: AnyArray, labels: AnyArray, *,
 
 def _check(logits: AnyArray, labels: AnyArray) -> None:
     for x, name in ((logits, "logits"), (labels, "labels")):
-        check_operand(x, "cross_entropy", name)
+        check_array(x, "cross_entropy", name)
+    if not len(logits.shape):
+        raise ShapeError("cross_entropy: 'logits' must have an axis of classes, got "
+                         "shape (); reshape it")
+    if dtype_of(logits).kind in "bc":
+        raise KernelTypeError("cross_entropy: 'logits' must be floating, got dtype "
+                              f"{dtype_of(logits)}; convert with astype")
     if dtype_of(labels).kind not in "iu":
         raise KernelTypeError("cross_entropy: 'labels' must be integers, got dtype "
                               f"{dtype_of(labels)}; convert with astype")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -11,8 +11,8 @@ import numpy as np
 from ..errors import KernelTypeError
 from ..op import AnyArray, Case, Operand, ScalarFunction, op
 from ..op.base import check_operand, is_number
+from ..op.contraction import check_subscripts, epilogue_of
 from ..op.contraction import contract as run
-from ..op.contraction import epilogue_of
 from ..scalar.build import Builder
 from ..scalar.ir import Function, Value
 from ..specs.functions import compose
@@ -41,7 +41,7 @@ def _product(what: str, a: AnyArray, b: AnyArray, bias: Operand | None,
              out: AnyArray | None = None, permute: Sequence[int] | None = None,
              names: tuple[str, ...] = ("a", "b")) -> AnyArray:
     """``epilogue(a @ b + bias, *extras)`` permuted, for operands of any rank."""
-    extras = tuple(extras)
+    extras = _sequence(extras, what, "extras", "arrays or numbers")
     function = epilogue_of(epilogue, takes=1 + len(extras))
     if bias is not None:
         function, extras = _biased(function), (bias, *extras)
@@ -59,6 +59,13 @@ def _product(what: str, a: AnyArray, b: AnyArray, bias: Operand | None,
         permute = check_permutation(permute, ndim, "permute")
     return run(subscripts, a, b, extras, epilogue=function, out=out, out_axes=permute,
                names=names, what=what)
+
+
+def _sequence(given: Any, what: str, name: str, of: str) -> tuple[Any, ...]:
+    if isinstance(given, Iterable) and not isinstance(given, str):
+        return tuple(given)
+    raise KernelTypeError(f"{what}: '{name}' must be a sequence of {of}, got "
+                          f"{given!r}; put it in a tuple")
 
 
 def _check_array(x: Any, what: str, name: str) -> None:
@@ -276,10 +283,8 @@ def contract(subscripts: str, a: AnyArray, b: AnyArray, *, bias: Operand | None 
     >>> contract("gmk,gnk->gmn", a, b).shape
     (2, 3, 5)
     """
-    if not isinstance(subscripts, str):
-        raise KernelTypeError("contract: 'subscripts' must be text such as "
-                              f"'mk,kn->mn', got {type(subscripts).__name__}")
-    extras = tuple(extras)
+    check_subscripts(subscripts, "contract")
+    extras = _sequence(extras, "contract", "extras", "arrays or numbers")
     function = epilogue_of(epilogue, takes=1 + len(extras))
     names: tuple[str, ...] = ("a", "b")
     if bias is not None:
@@ -287,7 +292,8 @@ def contract(subscripts: str, a: AnyArray, b: AnyArray, *, bias: Operand | None 
         names = (*names, "bias")
     prologues = (epilogue_of(prologue_a, "prologue_a"),
                  epilogue_of(prologue_b, "prologue_b"))
-    order = None if out_axes is None else tuple(out_axes)
+    order = None if out_axes is None else _sequence(
+        out_axes, "contract", "out_axes", "integers")
     return run(subscripts, a, b, extras, epilogue=function, prologues=prologues,
                out_axes=order, out=out, names=names, what="contract")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..op import AnyArray, Case, op, row, stage
-from ..op.base import real_number
+from ..op.base import non_negative
 from ..scalar import language as nb
 
 __all__ = ["add_rms_norm", "layer_norm", "log_softmax", "rms_norm", "softmax"]
@@ -98,7 +98,7 @@ def layer_norm(x: AnyArray, weight: AnyArray | None = None,
     weight, bias : array, optional
         Shape ``(n,)``.
     eps : float
-        Added to the variance.
+        Added to the variance; at least 0.
     out : array, optional
         Where to store.
 
@@ -120,7 +120,7 @@ def layer_norm(x: AnyArray, weight: AnyArray | None = None,
     """
     weight = 1.0 if weight is None else weight
     bias = 0.0 if bias is None else bias
-    return _layer_norm(x, weight, bias, real_number(eps, "layer_norm", "eps"), out=out)
+    return _layer_norm(x, weight, bias, non_negative(eps, "layer_norm", "eps"), out=out)
 
 
 @row(weight="column")
@@ -148,7 +148,7 @@ def rms_norm(x: AnyArray, weight: AnyArray | None = None, eps: float = 1e-6, *,
     weight : array, optional
         Shape ``(n,)``.
     eps : float
-        Added to the mean square.
+        Added to the mean square; at least 0.
     out : array, optional
         Where to store.
 
@@ -168,7 +168,7 @@ def rms_norm(x: AnyArray, weight: AnyArray | None = None, eps: float = 1e-6, *,
     array([[0.2, 1.4]])
     """
     weight = 1.0 if weight is None else weight
-    return _rms_norm(x, weight, real_number(eps, "rms_norm", "eps"), out=out)
+    return _rms_norm(x, weight, non_negative(eps, "rms_norm", "eps"), out=out)
 
 
 @row(weight="column")
@@ -198,7 +198,7 @@ def add_rms_norm(x: AnyArray, residual: AnyArray, weight: AnyArray | None = None
     weight : array, optional
         Shape ``(n,)``.
     eps : float
-        Added to the mean square.
+        Added to the mean square; at least 0.
     out : tuple of two arrays, optional
         Where to store.
 
@@ -217,5 +217,5 @@ def add_rms_norm(x: AnyArray, residual: AnyArray, weight: AnyArray | None = None
     array([[1., 7.]])
     """
     weight = 1.0 if weight is None else weight
-    return _add_rms_norm(x, residual, weight, real_number(eps, "add_rms_norm", "eps"),
+    return _add_rms_norm(x, residual, weight, non_negative(eps, "add_rms_norm", "eps"),
                          out=out)

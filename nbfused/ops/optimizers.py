@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import is_array
+from ..arrays import dtype_of, is_array
 from ..autograd import Variable, no_grad
 from ..errors import KernelTypeError, RangeError, ShapeError
 from ..op import AnyArray
-from ..op.base import whole_number
+from ..op.base import non_negative, real_number, share, whole_number
 from ..op.elementwise import elementwise
 
 __all__ = ["adam_step", "sgd_step"]
@@ -46,6 +46,9 @@ def _arrays(what: str, **given: AnyArray) -> Collection[Any]:
         if not is_array(x):
             raise KernelTypeError(f"{what}: '{name}' must be an array or a Variable, "
                                   f"got {type(x).__name__}; make one with nf.array")
+        if name != "grad" and dtype_of(x).kind in "biu":
+            raise KernelTypeError(f"{what}: '{name}' has dtype {dtype_of(x)}; expected "
+                                  "a floating one, convert with astype")
         if tuple(x.shape) != tuple(found["param"].shape):
             raise ShapeError(
                 f"{what}: '{name}' of shape {tuple(x.shape)} does not fit 'param' of "
@@ -82,18 +85,20 @@ def sgd_step(param: AnyArray, grad: AnyArray, velocity: AnyArray | None = None, 
     >>> p
     array([0.5, 1.5])
     """
+    rate, momentum, decay = (
+        real_number(x, "sgd_step", name) for x, name in (
+            (lr, "lr"), (momentum, "momentum"), (weight_decay, "weight_decay")))
     if velocity is None:
         if momentum:
             raise KernelTypeError("sgd_step: 'momentum' needs 'velocity', an array of "
                                   "zeros of the shape of 'param'; got None")
         p, g = _arrays("sgd_step", param=param, grad=grad)
         with no_grad():
-            sgd_update(p, g, float(lr), float(weight_decay), out=p)
+            sgd_update(p, g, rate, decay, out=p)
         return
     p, g, v = _arrays("sgd_step", param=param, grad=grad, velocity=velocity)
     with no_grad():
-        momentum_update(p, g, v, float(lr), float(momentum), float(weight_decay),
-                        out=(p, v))
+        momentum_update(p, g, v, rate, momentum, decay, out=(p, v))
 
 
 def adam_step(param: AnyArray, grad: AnyArray, m: AnyArray, v: AnyArray, *,
@@ -115,7 +120,7 @@ def adam_step(param: AnyArray, grad: AnyArray, m: AnyArray, v: AnyArray, *,
     Raises
     ------
     RangeError
-        `step` is less than 1.
+        `step` is less than 1, a beta is outside [0, 1), or `eps` is negative.
     KernelTypeError
         Something is no array.
     ShapeError
@@ -137,8 +142,13 @@ def adam_step(param: AnyArray, grad: AnyArray, m: AnyArray, v: AnyArray, *,
     if whole_number(step, "adam_step", "step") < 1:
         raise RangeError(f"adam_step: 'step' counts from 1, got {step!r}; pass the "
                          "number of this step")
+    rate, decay = (real_number(x, "adam_step", name) for x, name in (
+        (lr, "lr"), (weight_decay, "weight_decay")))
+    beta1, beta2 = (share(x, "adam_step", name, "what is kept of a moment")
+                    for x, name in ((beta1, "beta1"), (beta2, "beta2")))
+    eps = non_negative(eps, "adam_step", "eps")
     p, g, m, v = _arrays("adam_step", param=param, grad=grad, m=m, v=v)
     with no_grad():
-        adam_update(p, g, m, v, float(lr), float(beta1), float(beta2), float(eps),
-                    float(weight_decay), 1.0 / (1.0 - beta1 ** step),
-                    1.0 / (1.0 - beta2 ** step), out=(p, m, v))
+        adam_update(p, g, m, v, rate, beta1, beta2, eps, decay,
+                    1.0 / (1.0 - beta1 ** step), 1.0 / (1.0 - beta2 ** step),
+                    out=(p, m, v))

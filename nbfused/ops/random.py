@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ..autograd import apply
-from ..errors import RangeError
 from ..op import AnyArray
-from ..op.base import check_operand, whole_number
+from ..op.base import check_operand, share, whole_number
 from ..scalar import language as nb
 from ..scalar.parse import parse
 from ..specs import Map
@@ -63,9 +62,7 @@ def dropout(x: AnyArray, p: float, seed: int, *,
     array([2., 2., 0., 2., 0., 0.])
     """
     check_operand(x, "dropout", "x")
-    if not 0.0 <= p < 1.0:
-        raise RangeError(f"dropout: 'p' must be in [0, 1), got {p!r}; it is the share "
-                         "of elements that is dropped")
+    p = share(p, "dropout", "p", "the share of elements that is dropped")
     outs = None if out is None else (out,)
     seed = whole_number(seed, "dropout", "seed")
-    return apply(_drop(), [x, float(p), seed], out=outs, names=("x", "p", "seed"))[0]
+    return apply(_drop(), [x, p, seed], out=outs, names=("x", "p", "seed"))[0]

@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..arrays import dtype_of
 from ..errors import KernelTypeError
 from ..op import AnyArray, Case, Reduction, op, reduction
+from ..op.base import check_operand, real_number
 from ..scalar import language as nb
 from ..specs.shapes import Axes
 
@@ -146,14 +148,29 @@ def logsumexp(x):
 
 @reduction(combine="welford", post=lambda mean, variance, size, ddof:
            variance * size / (size - ddof))
-def _variance(x, ddof):
+def _var(x, ddof):
     return x
 
 
 @reduction(combine="welford", post=lambda mean, variance, size, ddof:
            nb.sqrt(variance * size / (size - ddof)))
-def _deviation(x, ddof):
+def _std(x, ddof):
     return x
+
+
+def _prepare(name: str, x: AnyArray, ddof: float) -> float:
+    """The checked `ddof`, after a look at `x`."""
+    _check_real(name, x)
+    return real_number(ddof, name, "ddof")
+
+
+def _check_real(name: str, x: AnyArray) -> None:
+    """`KernelTypeError` for what is complex: squares would not be those of moduli."""
+    check_operand(x, name, "x")
+    if isinstance(x, complex) or (not isinstance(x, (bool, int, float))
+                                  and dtype_of(x).kind == "c"):
+        raise KernelTypeError(f"{name}: 'x' must be real, got complex numbers; take "
+                              ".real or .imag, or the modulus first")
 
 
 @op(np.var, *_cases(), *_cases(ddof=1)[:2])
@@ -185,7 +202,8 @@ def var(x: AnyArray, axis: Axes = None, keepdims: bool = False, *, ddof: float =
     >>> float(var(np.array([1.0, 2.0, 3.0]), ddof=1))
     1.0
     """
-    return _variance(x, ddof, axis=axis, keepdims=keepdims, dtype=dtype, out=out)
+    ddof = _prepare("var", x, ddof)
+    return _var(x, ddof, axis=axis, keepdims=keepdims, dtype=dtype, out=out)
 
 
 @op(np.std, *_cases(), *_cases(ddof=1)[:2])
@@ -195,7 +213,8 @@ def std(x: AnyArray, axis: Axes = None, keepdims: bool = False, *, ddof: float =
 
     Its derivative is 0 where all elements are equal.
     """
-    return _deviation(x, ddof, axis=axis, keepdims=keepdims, dtype=dtype, out=out)
+    ddof = _prepare("std", x, ddof)
+    return _std(x, ddof, axis=axis, keepdims=keepdims, dtype=dtype, out=out)
 
 
 @reduction(combine="sum", post=nb.sqrt)
@@ -214,6 +233,10 @@ def _norm_inf(x):
 
 
 _NORMS: dict[Any, Reduction] = {1: _norm_1, 2: _norm_2, float("inf"): _norm_inf}
+
+
+for _inner in _NORMS.values():
+    _inner.parameters.name = "norm"  # for messages
 
 
 def _norm(x, ord=2, axis=None, keepdims=False):
@@ -259,6 +282,7 @@ def norm(x: AnyArray, ord: float = 2, axis: Axes = None, keepdims: bool = False,
     >>> float(norm(np.array([3.0, -4.0])))
     5.0
     """
-    if ord not in _NORMS:
+    _check_real("norm", x)
+    if not isinstance(ord, (int, float)) or ord not in _NORMS:
         raise KernelTypeError(f"norm: 'ord' must be 1, 2 or inf, got {ord!r}")
     return _NORMS[ord](x, axis=axis, keepdims=keepdims, out=out)

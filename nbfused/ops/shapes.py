@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import prod
+from operator import index as index_of
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
@@ -15,9 +16,9 @@ import numpy as np
 from ..arrays import check_dtype, dtype_of
 from ..autograd import apply
 from ..autograd.traced import extents
-from ..errors import KernelTypeError, ShapeError
+from ..errors import KernelTypeError, RangeError, ShapeError
 from ..op import AnyArray, Case, Operand, op
-from ..op.base import check_operand, is_number, whole_number
+from ..op.base import check_array, check_operand, is_number, whole_number
 from ..op.elementwise import cast
 from ..specs import View
 from ..specs.base import Shape
@@ -50,10 +51,7 @@ def _shape(shape: int | Iterable[int], name: str) -> Shape:
 
 def _shape_of(x: AnyArray, name: str) -> Shape:
     """The shape of an argument that must be an array."""
-    check_operand(x, name, "x")
-    if type(x) in (bool, int, float, complex):
-        raise KernelTypeError(f"{name}: 'x' must be an array, got {x!r}; make one with "
-                              "nf.array")
+    check_array(x, name, "x")
     return extents(x)
 
 
@@ -184,8 +182,9 @@ def getitem(x: AnyArray, index: Any) -> AnyArray:
 
     Raises
     ------
-    IndexError
-        An integer is out of range, or there are more indices than axes.
+    RangeError
+        An integer is out of range (an `IndexError`), a step is 0, or there are more
+        indices than axes.
     KernelTypeError
         The index is something else: boolean masks have results of unknown shape.
 
@@ -213,8 +212,13 @@ def _basic(items: tuple[Any, ...], shape: Shape) -> tuple[
     """Slices for each axis, the axes to drop, the axes to add."""
     named = sum(i is not None and i is not Ellipsis for i in items)
     if named > len(shape):
-        raise IndexError(f"{named} indices for an array of {len(shape)} dimensions")
-    if Ellipsis not in [i for i in items if i is None or i is Ellipsis]:
+        raise RangeError(f"getitem: {named} indices for an array of {len(shape)} "
+                         "dimensions; expected one for each at most, leave some out")
+    dots = sum(i is Ellipsis for i in items)
+    if dots > 1:
+        raise RangeError(f"getitem: 'index' has {dots} '...', expected one at most; "
+                         "write ':' for the others")
+    if not dots:
         items = (*items, Ellipsis)
     windows: list[Window] = []
     dropped: list[int] = []
@@ -240,16 +244,31 @@ def _basic(items: tuple[Any, ...], shape: Shape) -> tuple[
 def _window(item: Any, extent: int, axis: int) -> tuple[Window, bool]:
     """The part of an axis that an index names, and whether the axis goes."""
     if isinstance(item, slice):
-        return item.indices(extent), False
-    if not hasattr(item, "__index__"):
+        return _slice(item, extent, axis), False
+    try:
+        i = index_of(item) if not isinstance(item, (bool, np.bool_)) else None
+    except TypeError:
+        i = None
+    if i is None:
         raise KernelTypeError(f"index {item!r} of axis {axis} must be an integer, a "
-                              "slice, None, ... or one integer array")
-    i = int(item)
+                              "slice, None, ... or one integer array; take reads by "
+                              "arrays along other axes")
     if not -extent <= i < extent:
-        raise IndexError(f"index {i} is out of bounds for axis {axis} of extent "
-                         f"{extent}")
+        raise RangeError(f"index {i} is out of bounds for axis {axis} of extent "
+                         f"{extent}; expected one in [{-extent}, {extent})")
     i %= extent
     return (i, i + 1, 1), True
+
+
+def _slice(item: slice, extent: int, axis: int) -> Window:
+    try:
+        return item.indices(extent)
+    except TypeError:
+        raise KernelTypeError(f"index {item} of axis {axis} must have integers or None "
+                              "as start, stop and step; round them first") from None
+    except ValueError:
+        raise RangeError(f"index {item} of axis {axis} has step 0; expected another, "
+                         "1 takes every element") from None
 
 
 def _arrays(arrays: Iterable[AnyArray], name: str) -> list[AnyArray]:
@@ -340,6 +359,11 @@ def stack(arrays: Iterable[AnyArray], axis: SupportsIndex = 0, *,
            [1., 0.]])
     """
     found = _arrays(arrays, "stack")
+    for k, x in enumerate(found):
+        if tuple(x.shape) != tuple(found[0].shape):
+            raise ShapeError(f"stack: arrays[{k}] of shape {tuple(x.shape)} does not "
+                             f"fit arrays[0] of shape {tuple(found[0].shape)}; "
+                             "expected equal shapes, broadcast or reshape it first")
     return concatenate([expand_dims(a, axis) for a in found],
                        normalize_axis(axis, len(found[0].shape) + 1), out=out)
 

@@ -102,8 +102,8 @@ def normalize_axes(axes: Axes, ndim: int,
     """
     if axes is None:
         return tuple(range(ndim))
-    if not isinstance(axes, Iterable):
-        return (normalize_axis(axes, ndim, name),)
+    if not isinstance(axes, Iterable) or not getattr(axes, "ndim", 1):
+        return (normalize_axis(axes, ndim, name),)  # type: ignore[arg-type]
     result = tuple(normalize_axis(axis, ndim, name) for axis in axes)
     if len(set(result)) != len(result):
         raise ShapeError(f"'{name}' names an axis twice: {result} of {ndim} "

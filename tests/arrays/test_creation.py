@@ -26,8 +26,9 @@ from nbfused.arrays import (
     zeros,
 )
 from nbfused.arrays.dlpack import HostExport
-from nbfused.errors import DeviceError, KernelTypeError
+from nbfused.errors import DeviceError, KernelTypeError, RangeError, ShapeError
 from nbfused.registry import use_backend
+from tests.refusal import refused
 
 
 class Host:
@@ -139,6 +140,39 @@ def test_devices_nobody_owns_are_refused():
     assert [canonical_device(d) for d in ("cpu", "cpu:0", "cuda", "cuda:3")] == [
         "cpu", "cpu", "cuda:0", "cuda:3"]
     assert (ordinal("cuda:3"), ordinal("cpu")) == (3, 0)
+
+
+@pytest.mark.parametrize("make", [empty, zeros, lambda shape: full(shape, 1.0)])
+def test_what_is_no_shape(make):
+    for shape in ("3", None, 2.5, (1.5,), {"a": 1}, [None]):
+        with refused(KernelTypeError, "shape: expected an integer or a tuple",
+                     repr(shape)):
+            make(shape)
+    for shape in (-1, (2, -1), 10**30, (10**10, 10**10)):
+        with refused(ShapeError, "shape: expected extents", "got (", "2**59"):
+            make(shape)
+
+
+VALUES = {
+    "text": (KernelTypeError, lambda: full(3, "a"), "value: dtype <U1"),
+    "none": (KernelTypeError, lambda: full(3, None), "value: dtype object"),
+    "nones": (KernelTypeError, lambda: full(1, [None]), "value: dtype object"),
+    "complex": (KernelTypeError, lambda: full(3, 1j), "value: 1j is complex",
+                "dtype='complex128'"),
+    "shape": (ShapeError, lambda: full(3, np.ones((3, 4))), "value:", "(3,4)"),
+    "range": (RangeError, lambda: full(3, 300, "int8"), "value:", "300", "int8"),
+    "huge": (RangeError, lambda: full(3, 10**400), "value:", "too large"),
+    "array-range": (RangeError, lambda: array(-1, "uint8"), "x:", "-1", "uint8"),
+    "ragged": (ShapeError, lambda: array([[1], [1, 2]]), "x:", "rows of equal length"),
+    "array-complex": (KernelTypeError, lambda: array(1j, "float32"), "x:", "complex"),
+}
+
+
+@pytest.mark.parametrize("kind", VALUES)
+def test_values_that_no_array_holds(kind):
+    error, call, *words = VALUES[kind]
+    with refused(error, *words):
+        call()
 
 
 @pytest.mark.parametrize("value", [["a", "b"], [None], [object()], np.zeros(2, ">f4")])

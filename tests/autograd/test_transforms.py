@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.errors import KernelTypeError, ShapeError
+from nbfused.errors import KernelTypeError, RangeError, ShapeError
+from tests.refusal import refused
 
 A = np.array([1.0, 2.0, 3.0])
 
@@ -289,3 +290,31 @@ class TestJvp:
         _, pushed = nf.jvp(f, (A,), (v,))
         _, pullback = nf.vjp(f, A)
         np.testing.assert_allclose(pushed @ c, pullback(c)[0] @ v, rtol=1e-12)
+
+
+@pytest.mark.parametrize("argnums", ["a", None, 1.5, ("x",)], ids=str)
+def test_argnums_that_are_no_integers(argnums):
+    with refused(KernelTypeError, "argnums: expected an integer", repr(argnums)):
+        nf.grad(nf.ops.square, argnums=argnums)(np.ones(3))
+
+
+def test_argnums_out_of_range():
+    for argnums, words in ((7, "7 is out of range"), ((0, 0), "twice")):
+        with refused(RangeError, "argnums: ", words):
+            nf.grad(nf.ops.square, argnums=argnums)(np.ones(3))
+
+
+@pytest.mark.parametrize("transform", [
+    nf.grad, nf.value_and_grad, nf.checkpoint, nf.custom_vjp,
+    lambda f: nf.vjp(f, np.ones(3)), lambda f: nf.jvp(f, (np.ones(3),), (np.ones(3),))])
+def test_what_is_no_function(transform):
+    with refused(KernelTypeError, "a function of arrays", "got 3", "not its result"):
+        transform(3)
+
+
+def test_primals_and_tangents_are_tuples():
+    x = np.ones(3)
+    with refused(KernelTypeError, "jvp: 'primals'", "ndarray", "put it in a tuple"):
+        nf.jvp(nf.ops.square, x, (x,))
+    with refused(KernelTypeError, "jvp: 'tangents'", "Variable", "put it in a tuple"):
+        nf.jvp(nf.ops.square, (x,), nf.Variable(x))

@@ -16,7 +16,8 @@ from nbfused import cache
 from nbfused.config import config
 from nbfused.cpu import compile as compiling
 from nbfused.cpu import objects
-from nbfused.errors import CompileError
+from nbfused.errors import CompileError, SettingError
+from tests.refusal import refused
 
 TEXT = """
 @inlined
@@ -122,6 +123,14 @@ def test_sources_are_dumped_on_request(tmp_path):
         compiling.build(text)  # from the cache, and yet
     (file,) = (tmp_path / "sources").iterdir()
     assert file.read_text() == text
+
+
+def test_sources_that_cannot_be_dumped_name_the_setting(tmp_path):
+    (tmp_path / "file").write_text("")
+    with (config.override(dump_source=str(tmp_path / "file")),
+          refused(SettingError, "NBFUSED_DUMP_SOURCE=", str(tmp_path / "file"),
+                  "expected a folder", "unset it")):
+        compiling.build(TEXT.format(constant=5.0))
 
 
 def test_library_functions_are_listed_and_found():

@@ -14,6 +14,7 @@ from nbfused.errors import (
     DeviceError,
     KernelTypeError,
     OverlapError,
+    RangeError,
     ShapeError,
 )
 from nbfused.registry import use_backend
@@ -87,7 +88,7 @@ def test_inputs_that_are_no_arrays(inputs, words):
 def test_numbers_that_are_none():
     with pytest.raises(KernelTypeError, match="'c' must be a number, got a ndarray"):
         execute(SCALE, (X, X))
-    with pytest.raises(OverflowError, match="'alpha' is"):
+    with pytest.raises(RangeError, match="'alpha' is"):
         execute(SCALE, (X, 2**63), names=("x", "alpha"))
 
 

@@ -58,6 +58,7 @@ def test_equal_functions_share_a_kernel():
 @pytest.mark.parametrize(("given", "words"), [
     ("no_such", "unknown epilogue 'no_such'; known: .*relu.*pass a scalar function"),
     (3.0, "'epilogue' must be a scalar function or the name of one, got float"),
+    (len, "'epilogue' is <built-in function len>.*pass a function of numbers"),
     ([], "'epilogue' must be a scalar function or the name of one, got list"),
     (lambda x, y: x + y, r"lambda_\(x, y\) takes the product and 1 more, got 0 extras"),
     ("softmax", "unknown epilogue|whole rows"),
