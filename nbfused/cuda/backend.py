@@ -13,7 +13,7 @@ import numpy as np
 
 from ..backend import PROTOCOL_VERSION, Launcher, Native, NativeModule, Signature
 from ..errors import BackendNotAvailableError
-from ..specs import Contract, Map, Reduce, Row, Spec
+from ..specs import Contract, Map, Raw, Reduce, Row, Spec
 
 if TYPE_CHECKING:
     from ..arrays import DeviceArray
@@ -104,6 +104,10 @@ class CudaBackend:
                 from .contract import build_contract
 
                 return build_contract(spec, signature)
+            case Raw():
+                from .raw import build_raw
+
+                return build_raw(spec, signature)
         raise TypeError(f"{spec!r} is no spec that runs as a kernel")
 
     def native(self, code: Native, device: str) -> NativeModule:

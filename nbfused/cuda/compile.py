@@ -222,7 +222,7 @@ def cubin(kernel: Kernel, device: Device) -> bytes:
 def _own_digest() -> bytes:
     """Of what shapes the machine code besides the text."""
     files = [Path(__file__).with_name(name)
-             for name in ("compile.py", "intrinsics.py", "accesses.py")]
+             for name in ("compile.py", "intrinsics.py", "accesses.py", "raw_intrinsics.py")]
     return hashlib.sha256(b"".join(f.read_bytes() for f in files)).digest()
 
 

@@ -17,6 +17,7 @@ from numba.cuda.extending import intrinsic
 
 from ..scalar import print_numba
 from .accesses import accesses, asm
+from .raw_intrinsics import raw_namespace
 
 __all__ = ["namespace"]
 
@@ -243,6 +244,8 @@ def namespace(arch: tuple[int, int]) -> dict[str, Any]:
     return {
         **print_numba.NAMES, "cuda": cuda, "libdevice": libdevice,
         **accesses(arch),
+        **raw_namespace(_words, _number, {"f16": (_from_f16, _to_f16),
+                                          "bf16": (_from_bf16, _to_bf16(arch))}),
         "select": select, "maximum": _extremum("max", arch),
         "minimum": _extremum("min", arch), "shuffle_xor": shuffle_xor,
         "atomic_add": atomic_add,

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from ..backend import Extents
 from ..errors import KernelTypeError
 from .compile import Kernel, cubin
 from .driver import Device, check, cu
@@ -57,16 +58,21 @@ class Program:
         self._allowed: dict[int, int] = {}
         self._lock = threading.Lock()
 
-    def launch(self, device: Device, stream: int, blocks: int,
-               values: Sequence[Any], shared: int = 0) -> None:
-        """Start `blocks` blocks on `stream`.
+    def launch(self, device: Device, stream: int, blocks: int | Extents,
+               values: Sequence[Any], shared: int = 0,
+               block: Extents | None = None) -> None:
+        """Start blocks on `stream`.
 
         Parameters
         ----------
+        blocks
+            How many, or along each axis.
         values
             One number for each of the kernel's parameters; addresses are integers.
         shared
             Bytes of dynamic shared memory for each block.
+        block
+            Threads along each axis; by default as many as the kernel says.
 
         Raises
         ------
@@ -78,8 +84,9 @@ class Program:
         driver = cu()
         if int(driver.cuCtxGetCurrent()[1]) != device.address:
             with device.current():
-                self.launch(device, stream, blocks, values, shared)
+                self.launch(device, stream, blocks, values, shared, block)
             return
+        grid = (blocks, 1, 1) if isinstance(blocks, int) else blocks
         with self._lock:
             function = self._functions.get(device.ordinal)
             if function is None:
@@ -88,8 +95,14 @@ class Program:
                 self._allow(device, function, shared)
             self._pack(values)
             check(driver.cuLaunchKernel(
-                function, blocks, 1, 1, self.kernel.threads, 1, 1, shared, stream,
-                self._address, 0))
+                function, *grid, *(block or (self.kernel.threads, 1, 1)), shared,
+                stream, self._address, 0))
+
+    def function(self, device: Device) -> Any:
+        """The driver's handle; the device's context is current."""
+        with self._lock:
+            found = self._functions.get(device.ordinal)
+            return self._load(device) if found is None else found
 
     def _load(self, device: Device) -> Any:
         driver = cu()
