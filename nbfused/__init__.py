@@ -22,6 +22,7 @@ from .autograd import (
     vjp,
 )
 from .dispatch import trace_launches
+from .kernels.fuse import fuse
 from .kernels.rawkernel import rawkernel
 from .kernels.views import DiffView, Dual, View
 from .op import contraction, elementwise, func, index, reduction, row, size, stage
@@ -36,7 +37,7 @@ enable(config.backend)
 __all__ = [
     "DeviceArray", "DiffView", "Dual", "Function", "Variable", "View", "__version__",
     "array", "backends", "cache", "checkpoint", "config", "contraction", "custom_vjp",
-    "elementwise", "empty", "from_dlpack", "full", "func", "grad", "index", "jvp",
+    "elementwise", "empty", "from_dlpack", "full", "func", "fuse", "grad", "index", "jvp",
     "no_grad", "ops", "rawkernel", "reduction", "register", "row", "size", "stage",
     "synchronize", "testing", "to_numpy", "trace_launches", "use_backend",
     "value_and_grad", "vjp", "zeros",

@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 
 from ..autograd.traced import Traced
 from ..errors import KernelTypeError, NbFusedPerformanceWarning
-from .fuse_arguments import Arguments, frozen, shape_class
+from .fuse_arguments import Arguments, Scope, shape_class
 from .fuse_program import Changed, Program
 from .fuse_source import source
 from .fuse_trace import Trace
@@ -49,7 +49,7 @@ class Fused:
         name = getattr(function, "__name__", type(function).__name__)
         self.kernel_name = kernel_name or name.replace("<lambda>", "fused")
         self.signature = inspect.signature(function)
-        self._frozen = frozen(function)
+        self._scope = Scope(function)
         self._programs: dict[Any, Program] = {}
         self._exact: set[Any] = set()  # keys whose programs are for one shape
         self._lock = threading.Lock()
@@ -79,54 +79,56 @@ class Fused:
         given = Arguments(dict(bound.arguments))
         if not given.arrays or any(isinstance(x, Traced) for _, x in given.leaves):
             return self.function(*args, **kwargs)
-        found = self._find(given)
+        leaves = [x for _, x in given.leaves]
+        constants, unstable = self._scope.constants()
+        key = (given.types(), tuple(given.constants), constants)
+        found = self._find(key, given)
         if found is not None:
             try:
-                return found.run([x for _, x in given.leaves])
+                return found.run(leaves)
             except Changed:
                 pass  # what was traced does not hold for these numbers
-        return self._trace(given, bound).run([x for _, x in given.leaves])
+        trace, program = self._trace(given, bound)
+        unstable = [*unstable, *given.unstable, *trace.constants.values()]
+        if unstable:
+            self._warn([x if isinstance(x, str) else f"an array of shape {x.shape}"
+                        for x in unstable])
+        else:
+            self._keep(program, key, given, trace.exact)
+        return program.run(leaves)
 
-    def _keys(self, given: Arguments) -> tuple[Any, Any]:
-        """What a program is kept under: without shapes, then with them."""
-        key = (given.types(), given.constants, self._frozen())
+    def _find(self, key: Any, given: Arguments) -> Program | None:
         shapes = given.shapes()
-        return key, (key, shapes if key in self._exact else shape_class(shapes))
-
-    def _find(self, given: Arguments) -> Program | None:
         with self._lock:
-            found = None if given.constants is None else \
-                self._programs.get(self._keys(given)[1])
+            found = self._programs.get(
+                (key, shapes if key in self._exact else shape_class(shapes)))
             self._hits += found is not None
             self._misses += found is None
         return found
 
-    def _trace(self, given: Arguments, bound: inspect.BoundArguments) -> Program:
-        """Run the function on symbols, and keep what that wrote down."""
+    def _keep(self, program: Program, key: Any, given: Arguments, exact: bool) -> None:
+        shapes = given.shapes()
+        with self._lock:
+            if exact:
+                self._exact.add(key)
+            while len(self._programs) >= _LIMIT:
+                del self._programs[next(iter(self._programs))]
+            self._programs[key, shapes if exact else shape_class(shapes)] = program
+
+    def _trace(self, given: Arguments,
+               bound: inspect.BoundArguments) -> tuple[Trace, Program]:
+        """Run the function on symbols, which write down what it does."""
         trace = Trace(self.kernel_name)
         bound.arguments.update(given.replaced(trace.argument))
-        program = trace.program(self.function(*bound.args, **bound.kwargs))
-        if trace.closes:
-            self._warn(trace)
-        elif given.constants is not None:
-            with self._lock:
-                key, _ = self._keys(given)
-                if trace.exact:
-                    self._exact.add(key)
-                while len(self._programs) >= _LIMIT:
-                    del self._programs[next(iter(self._programs))]
-                self._programs[self._keys(given)[1]] = program
-        return program
+        return trace, trace.program(self.function(*bound.args, **bound.kwargs))
 
-    def _warn(self, trace: Trace) -> None:
+    def _warn(self, unstable: list[str]) -> None:
         if not self._warned:
             self._warned = True
-            shapes = ", ".join(str(v.shape) for v in trace.constants)
             warnings.warn(
-                f"fuse: {self.kernel_name} reads arrays that are no arguments (of shape"
-                f" {shapes}), which may be others at the next call, so that it is "
-                "traced at each call; pass them as arguments",
-                NbFusedPerformanceWarning, stacklevel=4)
+                f"fuse: {self.kernel_name} reads {', '.join(unstable)}, which may be "
+                "another at the next call, so that it is traced at each call; pass "
+                "arrays as arguments", NbFusedPerformanceWarning, stacklevel=3)
 
     def cache_info(self) -> CacheInfo:
         """How many calls found a program, and how many programs are kept.
@@ -205,8 +207,7 @@ def fuse(function: Callable[..., Any] | None = None, /, *,
     Examples
     --------
     >>> import numpy as np, nbfused as nf
-    >>> from nbfused.kernels.fuse import fuse
-    >>> @fuse
+    >>> @nf.fuse
     ... def distance(x, y):
     ...     return np.sqrt(np.sum((x - y) ** 2, axis=-1))
     >>> distance(np.zeros((2, 2)), np.array([3.0, 4.0]))

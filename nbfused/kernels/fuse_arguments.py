@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dis
 from collections.abc import Callable, Hashable, Iterator
 from enum import Enum
+from functools import lru_cache
 from types import BuiltinFunctionType, CodeType, EllipsisType, FunctionType, ModuleType
 from typing import Any
 
@@ -11,15 +13,18 @@ import numpy as np
 
 from ..arrays import dtype_of, is_array
 from ..autograd import Variable
+from ..autograd.rules import checkpoint, custom_vjp
+from ..op import Func
 from ..specs.base import Shape
 from .fuse_symbols import number_type
 
-__all__ = ["Arguments", "frozen", "is_number"]
+__all__ = ["Arguments", "Scope", "is_number", "shape_class"]
 
 #: Constants that their text tells apart, and those that are told apart by identity.
 _PLAIN = (str, bytes, bool, int, float, complex, np.generic, type(None), EllipsisType,
           slice, np.dtype)
-_FIXED = (type, FunctionType, BuiltinFunctionType, np.ufunc, ModuleType, Enum)
+_FIXED = (type, FunctionType, BuiltinFunctionType, np.ufunc, ModuleType, Enum, Func,
+          checkpoint, custom_vjp)
 
 
 def is_number(x: Any) -> bool:
@@ -50,28 +55,32 @@ class Arguments:
     leaves
         Arrays and numbers with their names.
     constants
-        What else there is: containers, and values that are constant.  None if one of
-        them may change unseen.
+        The key of what else there is: containers, and values that are constant.
+    unstable
+        Names of those that may change unseen.
     """
 
     def __init__(self, named: dict[str, Any]) -> None:
         self.named = named
         self.leaves: list[tuple[str, Any]] = []
-        constants: list[Hashable] = []
+        self.constants: list[Hashable] = []
+        self.unstable: list[str] = []
         for name, x in named.items():
-            self._visit(name, x, constants)
-        self.constants = None if None in constants else tuple(constants)
+            self._visit(name, x)
         self.arrays = any(_is_array(x) for _, x in self.leaves)
 
-    def _visit(self, name: str, x: Any, constants: list[Hashable]) -> None:
+    def _visit(self, name: str, x: Any) -> None:
         if _is_array(x) or is_number(x):
             self.leaves.append((name, x))
         elif _holds_array(x):
-            constants.append((name, type(x), tuple(repr(k) for k, _ in _items(x))))
+            self.constants.append(
+                (name, type(x), tuple(repr(k) for k, _ in _items(x))))
             for key, item in _items(x):
-                self._visit(f"{name}_{key}", item, constants)
+                self._visit(f"{name}_{key}", item)
         else:
-            constants.append(_constant(name, x))
+            self.constants.append(_constant(name, x))
+            if self.constants[-1] is None:
+                self.unstable.append(name)
 
     def types(self) -> tuple[Hashable, ...]:
         """Dtype and rank of the arrays, types of the numbers."""
@@ -118,35 +127,57 @@ def _constant(name: str, x: Any) -> Hashable:
     return None
 
 
-def frozen(function: Any) -> Callable[[], Hashable]:
-    """What a function closes over and reads from its module: numbers, functions.
+class Scope:
+    """What a function reads from its module and closes over."""
 
-    Returns
-    -------
-    callable
-        Looks the constants up: they may have been bound anew.
-    """
-    code = getattr(function, "__code__", None)
-    if code is None:
-        return lambda: ()
-    names = [n for n in dict.fromkeys(_names(code)) if n not in code.co_freevars]
-    scope = function.__globals__
-    cells = list(zip(code.co_freevars, function.__closure__ or (), strict=True))
+    def __init__(self, function: Any) -> None:
+        code = getattr(function, "__code__", None)
+        free = () if code is None else code.co_freevars
+        self.globals = getattr(function, "__globals__", {})
+        self.names = () if code is None else tuple(dict.fromkeys(_names(code)))
+        self.cells = dict(zip(free, getattr(function, "__closure__", None) or (),
+                              strict=True))
 
-    def constants() -> Hashable:
-        found = [_constant(n, scope[n]) for n in names if n in scope]
-        for name, cell in cells:
+    def constants(self, seen: frozenset[Any] = frozenset(),
+                  ) -> tuple[tuple[Hashable, ...], list[str]]:
+        """What is bound now: the key of it, and the names of what may change unseen.
+
+        Functions of the same module are looked into, too.
+        """
+        keys: list[Hashable] = []
+        unstable: list[str] = []
+        for name, x in self._bound():
+            keys.append(_constant(name, x))
+            if keys[-1] is None:
+                unstable.append(name)
+            local = isinstance(x, FunctionType) and x.__globals__ is self.globals
+            if local and x not in seen:
+                inner, more = _scope(x).constants(seen | {x})
+                keys.append(inner)
+                unstable += more
+        return tuple(keys), unstable
+
+    def _bound(self) -> Iterator[tuple[str, Any]]:
+        for name in self.names:
+            if name in self.globals:
+                yield name, self.globals[name]
+        for name, cell in self.cells.items():
             try:
-                found.append(_constant(name, cell.cell_contents))
+                yield name, cell.cell_contents
             except ValueError:  # not bound yet
                 continue
-        return tuple(found)
 
-    return constants
+
+@lru_cache(maxsize=256)
+def _scope(function: Any) -> Scope:
+    return Scope(function)
 
 
 def _names(code: CodeType) -> Iterator[str]:
-    yield from code.co_names
+    """The globals that a function reads, and the functions inside it."""
+    for step in dis.get_instructions(code):
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            yield step.argval
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
             yield from _names(constant)

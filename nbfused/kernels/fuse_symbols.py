@@ -24,13 +24,16 @@ if TYPE_CHECKING:
 
 __all__ = ["Number", "Symbol", "number_type"]
 
-_WAY_OUT = ("the numbers are not known while nf.fuse traces a function; choose between "
-            "values with nf.ops.where, or do this outside of the fused function")
+_WAY_OUT = ("which is not known while nf.fuse traces a function; choose between values "
+            "with nf.ops.where, or do this outside of the fused function")
+_CONSTANT = ("; a number that is to be constant is one of the enclosing scope, a "
+             "default, or in a tuple")
 
 
 def _refuse(what: str) -> Callable[[Any], NoReturn]:
     def refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
-        raise KernelTypeError(f"{self!r}: {what}: {_WAY_OUT}")
+        hint = _CONSTANT if isinstance(self, TracedNumber) else ""
+        raise KernelTypeError(f"{self!r}: {what}, {_WAY_OUT}{hint}")
 
     return refuse
 
@@ -40,13 +43,13 @@ class _Unknown:
 
     __slots__ = ()
 
-    __bool__ = _refuse("if, while, and, or, not ask for its truth")
-    __int__ = _refuse("int() asks for its value")
-    __float__ = _refuse("float(), and the functions of math, ask for its value")
-    __complex__ = _refuse("complex() asks for its value")
-    __index__ = _refuse("range(), a shape or an index asks for its value")
-    __array__ = _refuse("it was to become a NumPy array")
-    item = _refuse("item() asks for its value")
+    __bool__ = _refuse("if, while, and, or, not need its truth")
+    __int__ = _refuse("int() needs its value")
+    __float__ = _refuse("float(), or a function of math, needs its value")
+    __complex__ = _refuse("complex() needs its value")
+    __index__ = _refuse("an axis, an index, a shape or range() needs its value")
+    __array__ = _refuse("a NumPy array needs its values")
+    item = _refuse("item() needs its value")
 
     trace: Trace
     value: Value
@@ -131,10 +134,10 @@ class Symbol(_Unknown, Traced, Variable):
         """Number of elements."""
         return prod(self.shape)
 
-    data = property(_refuse("data asks for the array"))
-    device = property(_refuse("device asks for the array"))
-    to_numpy = numpy = _refuse("to_numpy() asks for its values")
-    backward = _refuse("backward() asks for its graph")  # type: ignore[assignment]
+    data = property(_refuse("data is the array itself"))
+    device = property(_refuse("device needs the array itself"))
+    to_numpy = numpy = _refuse("to_numpy() needs its values")
+    backward = _refuse("backward() needs its graph")  # type: ignore[assignment]
     __array__ = _Unknown.__array__  # type: ignore[assignment]
 
     def detach(self) -> Any:

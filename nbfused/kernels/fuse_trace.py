@@ -39,15 +39,15 @@ class Trace:
     ----------
     exact
         Whether what was written down is for arrays of these very shapes.
-    closes
-        Whether it reads an array that is no argument.
+    constants
+        Arrays that it reads and that are no arguments.
     checks
         What is to look at values before anything is stored.
     """
 
     def __init__(self, name: str) -> None:
         self.name = name
-        self.exact = self.closes = False
+        self.exact = False
         self.given: dict[Value, Any] = {}
         self.constants: dict[Value, Any] = {}
         self.nodes: list[Node] = []
@@ -78,7 +78,6 @@ class Trace:
             return x  # a number
         value = Value(tuple(x.shape), dtype_of(x), "constant")
         self.constants[value] = x
-        self.closes = True
         return value
 
     def record(self, spec: Any, inputs: Sequence[Any], out: Sequence[Any] | None,

@@ -185,6 +185,8 @@ def whole_number(value: Any, op_name: str, name: str) -> int:
     """An integer option; `KernelTypeError` for anything that would be cut off."""
     try:
         number = index(value)
+    except KernelTypeError:
+        raise  # a number that is traced says why
     except TypeError:
         raise KernelTypeError(f"{op_name}: '{name}' must be an integer, got "
                               f"{brief(value)}; round it first") from None
