@@ -96,7 +96,7 @@ def state_of(map_: Function, types: tuple[Type, ...], combine: Combine) -> State
 def _bound(which: str, dtype: np.dtype) -> Literal:
     """A neutral element as a number of `dtype`."""
     if dtype.kind == "b":
-        return Literal("bool", str(which in ("1", "highest")))
+        return Literal("bool", str(which not in ("0", "lowest")))
     if which in ("lowest", "highest"):
         if dtype.kind == "f":
             return Literal(dtype.name, "-inf" if which == "lowest" else "inf")

@@ -5,6 +5,6 @@ written as a Python syntax tree in which every conversion is a cast (`expression
 `statements`); that goes the way of any scalar function.
 """
 
-from .unit import Parameter, number_of, parse_c, parse_c_expression
+from .unit import Parameter, number_of, parse_c, parse_c_expression, type_of
 
-__all__ = ["Parameter", "number_of", "parse_c", "parse_c_expression"]
+__all__ = ["Parameter", "number_of", "parse_c", "parse_c_expression", "type_of"]

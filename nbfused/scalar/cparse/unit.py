@@ -19,7 +19,7 @@ from .statements import Statements
 from .text import Spelling
 from .values import Typed, Variable, converted
 
-__all__ = ["Parameter", "number_of", "parse_c", "parse_c_expression"]
+__all__ = ["Parameter", "number_of", "parse_c", "parse_c_expression", "type_of"]
 
 
 @dataclass(frozen=True)
@@ -99,6 +99,14 @@ def number_of(text: str, name: str, dtype: np.dtype, types: tuple[
     if value.number is None:
         return None
     return np.asarray(value.number).astype(dtype)[()]
+
+
+def type_of(text: str, name: str, types: tuple[tuple[str, np.dtype], ...]) -> np.dtype:
+    """The dtype that a type is."""
+    unit = Unit(name, dict(types), "")
+    tree = unit.read(f"({text})0", f"void {_KERNEL}(void) {{ return", ";\n}")
+    return unit.translator(unit.sources["body"]).typed(
+        tree.body.block_items[0].expr).dtype
 
 
 _KERNEL = "__kernel"

@@ -1,0 +1,202 @@
+"""How a reduction kernel combines: a known way, or a function of the user's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..errors import DefinitionError
+from ..op.reduction import narrow
+from ..scalar.build import Builder
+from ..scalar.cparse import Parameter, parse_c_expression
+from ..scalar.ir import Function, Literal, Value
+from ..scalar.types import compute_dtype
+from ..specs import COMBINES, Combine
+from ..specs.functions import compose, identity
+
+__all__ = ["Combining", "c_combining", "python_combining", "widened"]
+
+#: Spellings of what has a derivative and vectorised code.
+_KNOWN = {
+    "sum": ("a + b", "b + a"),
+    "prod": ("a * b", "b * a"),
+    "max": ("max(a, b)", "max(b, a)", "fmax(a, b)", "fmax(b, a)", "fmaxf(a, b)",
+            "a > b ? a : b", "a < b ? b : a", "b > a ? b : a", "b < a ? a : b",
+            "a >= b ? a : b", "a <= b ? b : a", "b >= a ? b : a", "b <= a ? a : b"),
+    "min": ("min(a, b)", "min(b, a)", "fmin(a, b)", "fmin(b, a)", "fminf(a, b)",
+            "a < b ? a : b", "a > b ? b : a", "b < a ? b : a", "b > a ? a : b",
+            "a <= b ? a : b", "a >= b ? b : a", "b <= a ? b : a", "b >= a ? a : b"),
+}
+_NEUTRAL = {"sum": 0, "prod": 1, "max": -np.inf, "min": np.inf}
+
+
+@dataclass(frozen=True)
+class Combining:
+    """A combine, what becomes of each mapped value before, and of the state after.
+
+    Attributes
+    ----------
+    combine
+        Of the skeleton.
+    dtype
+        Of the state.
+    before, after
+        Functions of one value; None: nothing.
+    """
+
+    combine: Combine
+    dtype: np.dtype
+    before: Function | None = None
+    after: Function | None = None
+
+
+def widened(dtype: np.dtype) -> np.dtype:
+    """The accumulator of `numpy.sum` for elements of `dtype`."""
+    return np.add.reduce(np.zeros(0, dtype)).dtype if dtype.kind in "biu" else dtype
+
+
+@lru_cache(maxsize=1024)
+def c_combining(text: str, name: str, dtype: np.dtype, wide: bool,
+                start: Any, types: tuple[tuple[str, np.dtype], ...],
+                preamble: str) -> Combining:
+    """The combining that an expression in `a` and `b` is.
+
+    Parameters
+    ----------
+    dtype
+        Of the operands.
+    wide
+        Whether a sum or product of integers may use a wider dtype.
+    start
+        The neutral element, None for none.
+    """
+    merge = _merge(text, name, dtype, types, preamble)
+    known = next((k for k, texts in _KNOWN.items() for t in texts if merge == _merge(
+        t, name, dtype, types, preamble)), None)
+    neutral = known in ("max", "min") or (
+        known is not None and (start is None or start == _NEUTRAL[known]))
+    if known is None or not neutral:
+        return Combining(user_combine(merge, (start,), dtype), dtype)
+    combine = COMBINES[known]
+    if known in ("sum", "prod"):
+        state = widened(dtype) if wide else dtype
+        return Combining(combine if wide else narrow(combine), state)
+    bound = _bound(known, dtype)
+    before = _without_nan(bound, dtype) if dtype.kind == "f" else None
+    after = None if start is None or start == bound else _at_least(known, start, dtype)
+    return Combining(combine, dtype, before, after)
+
+
+def _merge(text: str, name: str, dtype: np.dtype,
+           types: tuple[tuple[str, np.dtype], ...], preamble: str) -> Function:
+    params = (Parameter("a", dtype), Parameter("b", dtype))
+    return parse_c_expression(text, name, params, dtype, types, preamble)
+
+
+def _bound(known: str, dtype: np.dtype) -> Any:
+    """What every value of `dtype` replaces."""
+    if dtype.kind == "f":
+        return dtype.type(_NEUTRAL[known])
+    if dtype.kind == "b":
+        return known == "min"
+    info = np.iinfo(dtype)
+    return info.min if known == "max" else info.max
+
+
+def _number(value: Any, dtype: np.dtype) -> Literal:
+    """A number of the dtype that `dtype` is computed in."""
+    kind = compute_dtype(dtype)
+    return Literal(kind.name, repr(np.asarray(value).astype(kind).item()))
+
+
+def _without_nan(bound: Any, dtype: np.dtype) -> Function:
+    """C's fmax and fmin pass over a NaN."""
+
+    def build(b: Builder) -> tuple[Value, ...]:
+        return (b.let("select", b.let("isnan", "x"), _number(bound, dtype), "x"),)
+
+    return compose("present", ("x",), build)
+
+
+def _at_least(known: str, start: Any, dtype: np.dtype) -> Function:
+    """The identity is one of the values."""
+    return compose("started", ("x",), lambda b: (b.let(known, "x", _number(
+        start, dtype)),))
+
+
+def python_combining(reduce: Callable[..., Any] | Function, start: tuple[Any, ...],
+                     dtype: np.dtype) -> Combining:
+    """The combining that a function of two states is: all parts of one, then of the other.
+
+    `dtype` is that of a state of one part; those of several keep their own.
+    """
+    merge = reduce if isinstance(reduce, Function) else _parsed(reduce)
+    count = len(merge.results)
+    if len(merge.params) != 2 * count:
+        raise DefinitionError(
+            f"'reduce_expr' takes {len(merge.params)} values and gives {count}; it must "
+            "take the parts of one state, then those of another, and give a state")
+    if len(start) != count:
+        raise DefinitionError(f"'identity' has {len(start)} numbers, the state has "
+                              f"{count} parts")
+    if count == 1:
+        for known, op in (("sum", "add"), ("prod", "mul"), ("max", "max"),
+                          ("min", "min")):
+            if _is(merge, op) and start[0] in (None, _NEUTRAL[known]):
+                return Combining(COMBINES[known], widened(dtype) if known in (
+                    "sum", "prod") else dtype)
+    return Combining(user_combine(merge, start, dtype), dtype)
+
+
+def _is(merge: Function, op: str) -> bool:
+    """Whether a function is one operation of its two parameters."""
+    statements = merge.body.statements
+    return len(statements) == 1 and getattr(statements[0], "op", "") == op and \
+        set(getattr(statements[0], "args", ())) == set(merge.params)
+
+
+def _parsed(reduce: Callable[..., Any]) -> Function:
+    from ..op.scalar import scalar_function
+
+    return scalar_function(reduce, "reduce_expr")
+
+
+def user_combine(merge: Function, start: tuple[Any, ...], dtype: np.dtype) -> Combine:
+    """A combine from a function; without an identity a flag says what has begun."""
+    count = len(merge.results)
+    if None in start:
+        return _begun(merge)
+    texts = tuple(_text(s, dtype) for s in start)
+    if count == 1:
+        return Combine(merge.name, identity(), merge, texts, identity())
+    return Combine(merge.name, identity(count), merge, texts, identity(count))
+
+
+def _text(start: Any, dtype: np.dtype) -> str:
+    if isinstance(start, (bool, np.bool_)) or dtype.kind == "b":
+        return "1" if start else "0"
+    return repr(np.asarray(start).item())
+
+
+def _begun(merge: Function) -> Combine:
+    """The same without an identity: a last part of the state says whether it is any."""
+    count = len(merge.results)
+    a, b, x = ([f"{s}{k}" for k in range(count)] for s in "abx")
+
+    def merged(w: Builder) -> tuple[Value, ...]:
+        both = w.let("logical_and", "has_a", "has_b")
+        found = w.call(merge, *a, *b)
+        one = [w.let("select", "has_a", p, q) for p, q in zip(a, b, strict=True)]
+        return (*(w.let("select", both, m, o) for m, o in zip(found, one, strict=True)),
+                w.let("logical_or", "has_a", "has_b"))
+
+    lift = compose("lift", x, lambda w: (*x, Literal("bool", "True")))
+    both = compose(merge.name, (*a, "has_a", *b, "has_b"), merged)
+    finish = compose("finish", (*x, "has"), lambda w: tuple(x))
+    return Combine(merge.name, lift, both, ("0",) * (count + 1), finish)
+
+

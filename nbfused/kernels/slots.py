@@ -1,0 +1,229 @@
+"""The slots of a reduction kernel as scalar functions, and the `Reduce` they make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..errors import DefinitionError
+from ..scalar.build import Builder
+from ..scalar.cparse import (
+    Parameter,
+    number_of,
+    parse_c,
+    parse_c_expression,
+    type_of,
+)
+from ..scalar.ir import Function, Literal, Value, used_params
+from ..scalar.parse import parse
+from ..specs import Reduce
+from ..specs.functions import compose, identity
+from .bodies import Ranks, shapes
+from .combining import Combining, c_combining, python_combining
+from .parameters import ParameterInfo
+
+__all__ = ["Mapped", "Slots", "check_slots", "reduce_spec"]
+
+_INT64 = np.dtype(np.int64)
+_SIZES = ("_in_ind_size", "_out_ind_size")
+Types = tuple[tuple[str, np.dtype], ...]
+Slot = str | Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Slots:
+    """What a reduction kernel was given."""
+
+    name: str
+    inputs: tuple[ParameterInfo, ...]
+    outputs: tuple[ParameterInfo, ...]
+    map: Slot
+    reduce: Slot
+    post: Slot
+    identity: Any
+    reduce_type: str | None
+    preamble: str
+
+    def mapped(self, types: Types, ranks: Ranks, dtype: np.dtype | None) -> Mapped:
+        """The functions where the placeholders stand for `types`."""
+        return _mapped(self, types, ranks, dtype)
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """A reduction kernel for some dtypes.
+
+    Attributes
+    ----------
+    function
+        The map: of the inputs, and what else it names.
+    combining
+        How its results are combined.
+    post
+        Of the state, then of what it names; an output for each result.
+    dtypes
+        Of the outputs.
+    materialize
+        Whether the map has to run by itself: it reads raw arrays, or `_j`.
+    result
+        What the mapped values are called then.
+    """
+
+    function: Function
+    combining: Combining
+    post: Function
+    dtypes: tuple[np.dtype, ...]
+    materialize: bool
+    result: str = "mapped"
+
+
+def check_slots(slots: Slots) -> None:
+    """`DefinitionError` for a slot that is neither C nor a function."""
+    for what, slot in (("map_expr", slots.map), ("reduce_expr", slots.reduce),
+                       ("post_map_expr", slots.post)):
+        if not isinstance(slot, str) and not callable(slot):
+            raise DefinitionError(f"'{what}' must be a string in C, or a function; got "
+                                  f"{type(slot).__name__}")
+
+
+@lru_cache(maxsize=1024)
+def _mapped(slots: Slots, types: Types, ranks: Ranks,
+            dtype: np.dtype | None) -> Mapped:
+    table = dict(types)
+    outs = tuple(dtype or p.dtype or table[p.ctype] for p in slots.outputs)
+    chosen = outs[0]
+    if slots.reduce_type is not None:
+        chosen = type_of(slots.reduce_type, slots.name, types)
+    function = _map(slots, types, ranks, chosen)
+    combining = _combining(slots, types, chosen, len(function.results))
+    if combining.before is not None:
+        inner, before = function, combining.before
+        function = compose(inner.name, inner.params, lambda b: b.call(
+            before, *b.call(inner, *inner.params)))
+    post = _post(slots, types, combining, outs)
+    used = {p for p, u in zip(function.params, used_params(function), strict=True) if u}
+    raw = any(p.raw for p in slots.inputs) or "_j" in used
+    return Mapped(function, combining, post, outs, raw)
+
+
+def _map(slots: Slots, types: Types, ranks: Ranks, chosen: np.dtype) -> Function:
+    """The map, its result in the dtype that is reduced."""
+    table = dict(types)
+    params = [Parameter(p.name, p.dtype or table[p.ctype], p.raw) for p in slots.inputs]
+    extra = ("_J", "_j", *_SIZES, *shapes(ranks))
+    if isinstance(slots.map, str):
+        params += [Parameter(n, _INT64) for n in extra]
+        return parse_c_expression(slots.map, slots.name, tuple(params), chosen, types,
+                                  slots.preamble)
+    function = parse(slots.map)
+    unknown = [p for p in function.params if p not in (*(q.name for q in params), *extra)]
+    if unknown:
+        raise DefinitionError(f"{slots.name}: 'map_expr' takes {', '.join(unknown)}, "
+                              "which is no input")
+
+    def build(b: Builder) -> tuple[Value, ...]:
+        results = b.call(function, *function.params)
+        if len(results) > 1:
+            return results
+        return (b.let("cast", results[0], attr=chosen.name),)
+
+    return compose(slots.name, (*(p.name for p in params), "_J", "_j"), build)
+
+
+def _combining(slots: Slots, types: Types, chosen: np.dtype, parts: int) -> Combining:
+    start = slots.identity
+    if isinstance(start, str):
+        start = _identity(slots, start, chosen, types)
+    if isinstance(slots.reduce, str):
+        if parts != 1:
+            raise DefinitionError(f"{slots.name}: 'map_expr' gives {parts} values; "
+                                  "combine them by a Python function")
+        return c_combining(slots.reduce, slots.name, chosen, slots.reduce_type is None,
+                           start, types, slots.preamble)
+    starts = start if isinstance(start, tuple) else (start,) * parts
+    return python_combining(slots.reduce, starts, chosen)
+
+
+def _identity(slots: Slots, text: str, dtype: np.dtype, types: Types) -> Any:
+    """The number that the identity is; None for an empty text."""
+    if not text.strip():
+        return None
+    found = number_of(text, slots.name, dtype, types, slots.preamble)
+    if found is None:
+        raise DefinitionError(f"{slots.name}: 'identity' must be a number that is known "
+                              f"now, got {text!r}")
+    return found
+
+
+def _post(slots: Slots, types: Types, combining: Combining,
+          outs: Sequence[np.dtype]) -> Function:
+    """From the finished state to the outputs."""
+    table = dict(types)
+    finish = combining.combine.finish
+    if isinstance(slots.post, str):
+        params = [Parameter("a", combining.dtype)]
+        params += [Parameter(p.name, d, written=True)
+                   for p, d in zip(slots.outputs, outs, strict=True)]
+        params += [Parameter(p.name, p.dtype or table[p.ctype]) for p in slots.inputs]
+        params += [Parameter(n, _INT64) for n in _SIZES]
+        body = parse_c(slots.post, slots.name, tuple(params), types, slots.preamble)
+    else:
+        body = parse(slots.post)
+    if len(body.results) != len(outs):
+        raise DefinitionError(f"{slots.name}: 'post_map_expr' gives "
+                              f"{len(body.results)} values for {len(outs)} outputs")
+    count = 1 if isinstance(slots.post, str) else len(finish.results)
+    used = dict(zip(body.params, used_params(body), strict=True))
+    names = [p for p in body.params[count:] if used[p]]
+    extra = [p for p in names if p not in {o.name for o in slots.outputs}]
+
+    def build(b: Builder) -> tuple[Value, ...]:
+        state = b.call(finish, *finish.params)
+        if combining.after is not None:
+            state = b.call(combining.after, *state)
+        given: list[Value] = [p if p in extra else Literal("int", "0")
+                              for p in body.params[count:]]
+        results = b.call(body, *state[:count], *given)
+        return tuple(b.let("cast", r, attr=d.name)
+                     for r, d in zip(results, outs, strict=True))
+
+    return compose(slots.name, (*finish.params, *extra), build)
+
+
+@lru_cache(maxsize=4096)
+def reduce_spec(mapped: Mapped, inputs: tuple[tuple[str, str], ...],
+                axes: tuple[int, ...] | None,
+                keepdims: bool) -> tuple[Reduce, tuple[str, ...]]:
+    """The Reduce, and the names of its inputs in their order.
+
+    Parameters
+    ----------
+    inputs
+        The name and the kind, element or scalar, of each.
+    """
+    function = identity() if mapped.materialize else mapped.function
+    if mapped.materialize:
+        function = compose(mapped.function.name, (mapped.result,),
+                           lambda b: (mapped.result,))
+    count = len(mapped.combining.combine.finish.params)
+    wanted = set(mapped.post.params[count:])
+    used = dict(zip(function.params, used_params(function), strict=True))
+    kinds = dict(inputs)
+    unknown = wanted - set(kinds) - set(_SIZES)
+    if unknown or any(kinds.get(n) == "element" for n in wanted):
+        raise DefinitionError(f"{mapped.post.name}: 'post_map_expr' can name numbers "
+                              "among the inputs, not arrays")
+    params = [n for n, kind in inputs if kind == "element" or used.get(n)
+              or n in wanted]
+    params += [n for n in _SIZES if used.get(n) or n in wanted]
+    implicit = ["_J"] if used.get("_J") else []
+    whole = compose(function.name, (*params, *implicit), lambda b: b.call(
+        function, *(p if used[p] else Literal("int", "0") for p in function.params)))
+    spec = Reduce(whole, (*(kinds.get(p, "scalar") for p in params),
+                          *("index" for _ in implicit)),
+                  mapped.combining.combine, mapped.post, axes, keepdims)
+    return spec, tuple(params)
