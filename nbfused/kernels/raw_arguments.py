@@ -12,6 +12,8 @@ from ..arrays import Array, describe, is_array
 from ..autograd import Variable
 from ..errors import KernelTypeError, NotDifferentiableError
 from ..scalar import structure
+from ..scalar.resolve import freeze
+from ..scalar.static import Known
 from .views import ViewType, fields_of
 
 __all__ = ["Leaf", "Taken", "take"]
@@ -121,6 +123,8 @@ class _Taking:
         """Enter the leaves of `value`; its shape."""
         if isinstance(value, Variable):
             value = self.unwrapped(name, value)
+        if isinstance(value, Known):
+            return freeze(value)
         if isinstance(value, _NUMBERS):
             return self.number(name, value, annotation)
         if is_array(value):

@@ -13,6 +13,7 @@ from ..dispatch.raw import Launchable, check_written, launch, prepare
 from ..errors import RangeError
 from ..scalar.ir import Function
 from ..scalar.parse import parse
+from ..scalar.static import literal, literal_parameters
 from ..scalar.types import Weak
 from ..specs import Raw
 from .launching import Launching, Options
@@ -58,10 +59,15 @@ class ThreadKernel(Launching):
         self.signature = inspect.signature(pyfunc)
         self.differentiable = differentiable
         self.launch_config = LaunchConfig()
+        self._literals = literal_parameters(pyfunc)
         self._functions: dict[Any, Function] = {}
         self._compiled: dict[tuple[str, ...], Launchable] = {}
         update_wrapper(self, pyfunc, updated=())
         self.__name__ = pyfunc.__name__
+
+    def renewed(self, pyfunc: Callable[..., Any]) -> ThreadKernel:
+        """The same of another Python function: what `specialize` makes."""
+        return ThreadKernel(pyfunc, self.differentiable)
 
     @cached_property
     def annotations(self) -> dict[str, Any]:
@@ -75,7 +81,8 @@ class ThreadKernel(Launching):
 
     def take(self, arguments: Mapping[str, Any], check: bool = True) -> Taken:
         """Arguments taken apart."""
-        return take(self.__name__, arguments, self.annotations, check)
+        known = {n: literal(arguments[n]) for n in self._literals}
+        return take(self.__name__, {**arguments, **known}, self.annotations, check)
 
     def function(self, taken: Taken) -> Function:
         """The scalar function for arguments of these shapes."""

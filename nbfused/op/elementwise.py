@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache, update_wrapper
-from typing import Any, overload
+from typing import Any, Self, overload
 
 from ..arrays import check_dtype
 from ..autograd import apply
 from ..errors import KernelTypeError
 from ..scalar.ir import Block, Function, Let
 from ..scalar.parse import parse
+from ..scalar.resolve import freeze
+from ..scalar.static import literal_parameters
 from ..specs import Map
 from .base import Parameters, check_pyfunc, counted, kind_of, only, places
 from .source import source
@@ -36,14 +38,49 @@ class Func:
         check_pyfunc(pyfunc, type(self).__name__.lower().removesuffix("op"))
         self.pyfunc = pyfunc
         self.signature = inspect.signature(pyfunc)
+        self.literals = literal_parameters(pyfunc)
         self.parameters = Parameters(pyfunc.__name__, self.signature)
         update_wrapper(self, pyfunc, updated=())
         self.__name__ = pyfunc.__name__
 
     @cached_property
     def function(self) -> Function:
-        """The parsed function."""
-        return parse(self.pyfunc)
+        """The parsed function; literal parameters have their defaults."""
+        return parse(self.pyfunc, parameters=self.frozen({}) if self.literals else None)
+
+    def frozen(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of the literal parameters.
+
+        Raises
+        ------
+        KernelTypeError
+            One is missing, or is no number.
+        """
+        values = {}
+        for name in self.literals:
+            value = given.get(name, self.signature.parameters[name].default)
+            if freeze(value) is None:
+                got = "nothing" if value is inspect.Parameter.empty else \
+                    f"a {type(value).__name__}"
+                raise KernelTypeError(f"{self.__name__}: '{name}' is an nf.literal: "
+                                      f"expected a number, got {got}")
+            values[name] = freeze(value)
+        return values
+
+    def renewed(self, pyfunc: Callable[..., Any]) -> Self:
+        """The same of another Python function.
+
+        Raises
+        ------
+        KernelTypeError
+            It takes more than that to make one.
+        """
+        if type(self) not in (Func, Elementwise):
+            raise KernelTypeError(
+                f"{self.__name__}: specialize takes what @nf.elementwise, @nf.func or "
+                f"@nf.rawkernel made, not a {type(self).__name__.lower()}; move what "
+                "reads the constant into an @nf.func and specialize that")
+        return type(self)(pyfunc)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the Python function: on numbers, or inside another scalar function."""
@@ -81,16 +118,17 @@ class Elementwise(Func, Ufunc):
     def __init__(self, pyfunc: Callable[..., Any]) -> None:
         super().__init__(pyfunc)
         self._specs: dict[tuple[str, ...], Map] = {}
+        self._variants: dict[tuple[Any, ...], Elementwise] = {}
 
     @cached_property
     def function(self) -> Function:
         """The parsed function; its parameters are numbers."""
-        return parse(self.pyfunc, parameters={})
+        return parse(self.pyfunc, parameters=self.frozen({}))
 
     @property
     def nin(self) -> int:
         """Number of inputs."""
-        return len(self.signature.parameters)
+        return len(self.signature.parameters) - len(self.literals)
 
     @cached_property
     def nout(self) -> int:
@@ -107,6 +145,22 @@ class Elementwise(Func, Ufunc):
         found = self._specs.get(kinds)
         if found is None:
             found = self._specs[kinds] = Map(self.function, kinds)
+        return found
+
+    def variant(self, args: list[Any], kwargs: dict[str, Any]) -> Elementwise:
+        """The operation with the literals frozen that are among the arguments.
+
+        They are taken out of `args` and `kwargs`.
+        """
+        given = {n: kwargs.pop(n) for n in self.literals if n in kwargs}
+        for k, name in reversed([*enumerate(self.parameters.names[:len(args)])]):
+            if name in self.literals:
+                given[name] = args.pop(k)
+        values = self.frozen(given)
+        key = tuple(values.values())
+        found = self._variants.get(key)
+        if found is None:
+            found = self._variants[key] = _Variant(self.pyfunc, values)
         return found
 
     def __call__(self, *args: Any, out: Any = None, dtype: Any = None,
@@ -133,6 +187,10 @@ class Elementwise(Func, Ufunc):
         array or tuple of arrays
             Of the library of the inputs.
         """
+        if self.literals:
+            inputs = list(args)
+            chosen = self.variant(inputs, kwargs)
+            return chosen(*inputs, out=out, dtype=dtype, **kwargs)
         for a in args:
             if hasattr(a, "__nbfused_trace__"):
                 return only(a.__nbfused_trace__(self.function, args))
@@ -203,6 +261,22 @@ def func(pyfunc: Callable[..., Any]) -> Func:
     0.0
     """
     return Func(pyfunc)
+
+
+class _Variant(Elementwise):
+    """An operation whose literal parameters have values, and are none any more."""
+
+    def __init__(self, pyfunc: Callable[..., Any], values: dict[str, Any]) -> None:
+        super().__init__(pyfunc)
+        self.values, self.literals = values, ()
+        self.signature = self.signature.replace(parameters=[
+            p for n, p in self.signature.parameters.items() if n not in values])
+        self.parameters = Parameters(self.__name__, self.signature)
+
+    @cached_property
+    def function(self) -> Function:
+        """The parsed function."""
+        return parse(self.pyfunc, parameters=self.values)
 
 
 @lru_cache(maxsize=64)

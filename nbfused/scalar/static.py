@@ -9,11 +9,11 @@ from typing import Any
 
 from ..errors import KernelTypeError
 
-__all__ = ["LocalList", "known_value", "literal", "literal_parameters", "local",
-           "unroll"]
+__all__ = ["Known", "LocalList", "known_value", "literal", "literal_parameters",
+           "local", "unroll"]
 
 
-class _Known:
+class Known:
     """A number that says of itself that it is frozen into the function."""
 
     plain: Any
@@ -21,7 +21,7 @@ class _Known:
 
 @lru_cache(maxsize=8)
 def _marked(base: Any) -> Any:
-    return type("literal", (_Known, base), {})
+    return type("literal", (Known, base), {})
 
 
 class _Literal:
@@ -54,7 +54,7 @@ class _Literal:
 
     def __call__(self, value: Any) -> Any:
         """`value`, marked."""
-        if isinstance(value, _Known):
+        if isinstance(value, Known):
             return value
         base: Any = int if isinstance(value, bool) else type(value)
         if base not in (int, float, tuple):
@@ -73,13 +73,13 @@ literal = _Literal()
 
 def known_value(target: Any) -> Any:
     """What was marked by `literal`, or `target` itself."""
-    return target.plain if isinstance(target, _Known) else target
+    return target.plain if isinstance(target, Known) else target
 
 
 def literal_parameters(pyfunc: Any) -> tuple[str, ...]:
     """The parameters whose values are frozen into the function."""
     found = inspect.signature(pyfunc, follow_wrapped=False).parameters.values()
-    return tuple(p.name for p in found if isinstance(p.default, _Known)
+    return tuple(p.name for p in found if isinstance(p.default, Known)
                  or p.annotation is literal or (isinstance(p.annotation, str) and
                  p.annotation.rpartition(".")[2] == "literal"))
 
