@@ -16,7 +16,7 @@ from ..scalar.resolve import freeze
 from ..scalar.static import Known
 from .views import ViewType, fields_of
 
-__all__ = ["Leaf", "Taken", "take"]
+__all__ = ["Leaf", "Taken", "parts_of", "take"]
 
 _NUMBERS = (bool, int, float, complex, np.generic)
 
@@ -129,7 +129,7 @@ class _Taking:
             return self.number(name, value, annotation)
         if is_array(value):
             return self.array(name, value, annotation)
-        parts = _parts(value)
+        parts = parts_of(value)
         expected = fields_of(annotation)
         if expected is not None:
             return self.struct(name, self.matched(name, value, parts, expected),
@@ -199,7 +199,7 @@ class _Taking:
 _SCALARS = (bool, int, float, complex)
 
 
-def _parts(value: Any) -> dict[str, Any] | None:
+def parts_of(value: Any) -> dict[str, Any] | None:
     """The fields of a dict, namedtuple or dataclass."""
     if isinstance(value, Mapping):
         return {str(n): v for n, v in value.items()}

@@ -10,7 +10,7 @@ from typing import Any, overload
 from ..arrays import Array
 from ..autograd.versions import note_write
 from ..dispatch.raw import Launchable, check_written, launch, prepare
-from ..errors import RangeError
+from ..errors import KernelTypeError, RangeError
 from ..scalar.ir import Function
 from ..scalar.parse import parse
 from ..scalar.static import literal, literal_parameters
@@ -18,6 +18,7 @@ from ..scalar.types import Weak
 from ..specs import Raw
 from .launching import Launching, Options
 from .raw_arguments import Taken, take
+from .raw_derivatives import Derivative
 
 __all__ = ["LaunchConfig", "ThreadKernel", "rawkernel"]
 
@@ -52,6 +53,8 @@ class ThreadKernel(Launching):
     ----------
     launch_config : LaunchConfig
         Limits that can be raised.
+    rules : dict
+        The hand-written derivatives, kernels themselves: ``"bwd"``, ``"fwd"``.
     """
 
     def __init__(self, pyfunc: Callable[..., Any], differentiable: bool = False) -> None:
@@ -60,6 +63,7 @@ class ThreadKernel(Launching):
         self.differentiable = differentiable
         self.launch_config = LaunchConfig()
         self._literals = literal_parameters(pyfunc)
+        self.rules: dict[str, ThreadKernel] = {}
         self._functions: dict[Any, Function] = {}
         self._compiled: dict[tuple[str, ...], Launchable] = {}
         update_wrapper(self, pyfunc, updated=())
@@ -114,6 +118,59 @@ class ThreadKernel(Launching):
         note_write(leaf.owner for p, leaf in
                    zip(spec.function.params, taken.leaves, strict=True)
                    if p in spec.written)
+
+    @cached_property
+    def fwd(self) -> Derivative:
+        """Forward mode: the kernel, and tangents of what it stores."""
+        return Derivative(self, "fwd")
+
+    @cached_property
+    def bwd(self) -> Derivative:
+        """Reverse mode: cotangents of what the kernel loads."""
+        return Derivative(self, "bwd")
+
+    def defvjp(self, rule: Callable[..., Any] | ThreadKernel) -> ThreadKernel:
+        """Give ``bwd`` by hand: a kernel with parameters of the same names.
+
+        Where ``bwd`` is called with a pair ``(x, dx)``, the rule's parameter `x` is a
+        struct with the fields ``primal`` and ``derivative``.
+
+        Returns
+        -------
+        ThreadKernel
+            The rule.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> import nbfused as nf
+        >>> @nf.rawkernel(differentiable=True)
+        ... def square(x, y):
+        ...     i = nf.grid(1)
+        ...     y[i] = x[i] * x[i]
+        >>> @square.defvjp
+        ... def rule(x, y):
+        ...     i = nf.grid(1)
+        ...     x.derivative[i] += 2 * x.primal[i] * y.derivative[i]
+        >>> x, dx = np.arange(3.0), np.zeros(3)
+        >>> square.bwd((1,), (3,), ((x, dx), (x, np.ones(3))))
+        >>> dx
+        array([0., 2., 4.])
+        """
+        return self._define("bwd", rule)
+
+    def defjvp(self, rule: Callable[..., Any] | ThreadKernel) -> ThreadKernel:
+        """Give ``fwd`` by hand, as `defvjp` does ``bwd``."""
+        return self._define("fwd", rule)
+
+    def _define(self, mode: str, rule: Callable[..., Any] | ThreadKernel) -> ThreadKernel:
+        made = rule if isinstance(rule, ThreadKernel) else ThreadKernel(rule)
+        if set(made.signature.parameters) != set(self.signature.parameters):
+            raise KernelTypeError(
+                f"the rule {made.__name__}{made.signature} of {self.__name__} must have "
+                f"its parameters, {', '.join(self.signature.parameters)}")
+        self.rules[mode] = made
+        return made
 
     def _check_shared(self, size: int) -> None:
         most = max(self.launch_config.max_dynamic_shared_size_bytes, _DEFAULT_SHARED)

@@ -1,0 +1,126 @@
+"""Whether elements that were promised to be touched once are: ``NBFUSED_DEBUG=1``.
+
+The derivative of ``load_once`` adds without an atomic, and that of ``store_once`` reads
+without an exchange; two threads at one element lose a part of the gradient.  The kernel
+is run once more, with counters in place of its stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+import numpy as np
+
+from ..arrays import describe, to_numpy
+from ..autograd.custom import zeros_like
+from ..dispatch.raw import launch, prepare
+from ..errors import GradientRaceError
+from ..scalar.build import inline
+from ..scalar.clean import clean
+from ..scalar.ir import (
+    EFFECTS,
+    Block,
+    For,
+    Function,
+    If,
+    Let,
+    Statement,
+    While,
+    literal,
+    walk,
+)
+from ..specs import Raw
+from .launching import Options
+from .raw_arguments import Leaf
+
+__all__ = ["check_once"]
+
+_INT32 = np.dtype(np.int32)
+
+
+def check_once(spec: Raw, leaves: Sequence[Leaf], wanted: Sequence[bool],
+               options: Options) -> None:
+    """Count how often each element is touched that is touched once.
+
+    Parameters
+    ----------
+    spec, leaves
+        The kernel and its arguments.
+    wanted
+        For each of them, whether it has a derivative.
+
+    Raises
+    ------
+    GradientRaceError
+        An element was touched twice by ``load_once`` or ``store_once``.
+    """
+    params = [p for p, w in zip(spec.function.params, wanted, strict=True) if w]
+    counted = _counted(spec.function, tuple(params))
+    counters = [p for p in params if f"{p}.count" in counted.params]
+    if not counters:
+        return
+    by_name = dict(zip(spec.function.params, leaves, strict=True))
+    counts = [zeros_like((by_name[p].value.shape, _INT32, by_name[p].value.device),
+                         by_name[p].owner) for p in counters]
+    values = [*(leaf.value for leaf in leaves), *(describe(c) for c in counts)]
+    names = [*(leaf.name for leaf in leaves), *counters]
+    kernel = prepare(Raw(counted, (*spec.kinds, *("array",)*len(counts))), values,
+                     names)
+    launch(kernel, values, options.grid, options.block, shared=options.shared,
+           stream=options.stream)
+    for p, count in zip(counters, counts, strict=True):
+        _check(spec.name, by_name[p].name, to_numpy(count))
+
+
+def _check(kernel: str, name: str, count: np.ndarray) -> None:
+    if count.size and count.max() > 1:
+        where = tuple(map(int, np.unravel_index(count.argmax(), count.shape)))
+        raise GradientRaceError(
+            f"{kernel}: element {where} of '{name}' is touched {count.max()} times by "
+            "load_once or store_once, which promise once; use load and store")
+
+
+@lru_cache(maxsize=256)
+def _counted(function: Function, params: tuple[str, ...]) -> Function:
+    """The function with counters of its accesses that promise to touch once."""
+    function = inline(function)
+    found = {str(s.args[0]) for s in walk(function.body) if _promises(s)}
+    counters = {p: f"{p}.count" for p in params if p in found}
+    return clean(replace(function, name=f"{function.name}_count",
+                         params=(*function.params, *counters.values()),
+                         body=_block(function.body, counters)))
+
+
+def _promises(s: Statement) -> bool:
+    return isinstance(s, Let) and s.op in ("load", "store") and s.attr == "once"
+
+
+def _block(block: Block, counters: Mapping[str, str]) -> Block:
+    return Block(tuple(x for s in block.statements for x in _count(s, counters)),
+                 block.yields)
+
+
+def _count(s: Statement, counters: Mapping[str, str]) -> list[Statement]:
+    match s:
+        case Let():
+            kept: list[Statement] = [] if _stores(s) else [s]
+            if _promises(s) and s.args[0] in counters:
+                index = s.args[1:] if s.op == "load" else s.args[1:-1]
+                kept.append(Let((), "atomic_add", (counters[str(s.args[0])], *index,
+                                                   literal(1)), None, s.line))
+            return kept
+        case If():
+            return [replace(s, then=_block(s.then, counters),
+                            orelse=_block(s.orelse, counters))]
+        case For():
+            return [replace(s, body=_block(s.body, counters))]
+        case While():
+            return [replace(s, condition=_block(s.condition, counters),
+                            body=_block(s.body, counters))]
+    return [s]
+
+
+def _stores(s: Let) -> bool:
+    return s.op in EFFECTS and not s.results and s.op != "barrier"
