@@ -109,8 +109,9 @@ class Statements(Loops):
         values += [literal(0, dtype)] * (size - len(values))
         array = self.declare(node.name, dtype, "local", tuple(shape),
                              "const" in node.quals)
-        return [ast.Assign([store(array.name)], ast.Tuple(
-            [converted(v, dtype) for v in values], ast.Load()))]
+        self.outside[".list"] = list
+        return [ast.Assign([store(array.name)], call("list", ast.Tuple(
+            [converted(v, dtype) for v in values], ast.Load())))]
 
     def assign(self, node: Any, target: Variable, value: Typed) -> ast.stmt:
         """A name gets a value in its type."""

@@ -55,11 +55,14 @@ class Spelling:
         ``#define NAME text``.
     templates
         The names of template parameters.
+    defined
+        Names of types that a ``typedef`` of the text defines.
     """
 
     types: set[str] = field(default_factory=lambda: {*ALIASES, AUTO})
     macros: dict[str, str] = field(default_factory=dict)
     templates: set[str] = field(default_factory=set)
+    defined: set[str] = field(default_factory=set)
 
     def respell(self, source: Source) -> str:
         """The text for pycparser."""
@@ -142,6 +145,8 @@ class _Text:
                 self.take()
         elif token == "template":
             self.template()
+        elif token == "typedef":
+            self.typedef()
         elif token == "static_cast":
             self.static_cast()
         elif self.tokens[self.at + 1: self.at + 2] == [("mark", "::")]:
@@ -165,6 +170,14 @@ class _Text:
             if token not in ("typename", "class", ","):
                 self.spelling.types.add(token)
                 self.spelling.templates.add(token)
+
+    def typedef(self) -> None:
+        """The name before the semicolon is a type from here on."""
+        words = []
+        while self.peek(len(words)) not in (";", ""):
+            words.append(self.peek(len(words)))
+        self.spelling.defined.update(words[-1:])
+        self.out.append(self.take())
 
     def static_cast(self) -> None:
         self.at += 1
@@ -194,7 +207,7 @@ class _Text:
             if inner not in _COMPLEX:
                 raise self.error(f"complex<{inner}> is")
             return _COMPLEX[inner]
-        if first in self.spelling.types:
+        if first in self.spelling.types | self.spelling.defined:
             return self.take()
         return None
 

@@ -1,0 +1,205 @@
+"""C bodies mean what a C++ compiler makes of them."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+
+import numpy as np
+import pytest
+
+import nbfused as nf
+from nbfused.kernels import ElementwiseKernel
+
+C = {"float32": "float", "float64": "double", "int8": "signed char", "int16": "short",
+     "int32": "int", "int64": "long long", "uint8": "unsigned char",
+     "uint16": "unsigned short", "uint32": "unsigned int",
+     "uint64": "unsigned long long", "bool": "bool"}
+SHIM = """
+#include <cmath>
+#include <algorithm>
+#include <cstdint>
+using namespace std;
+#define __device__
+#define __forceinline__ inline
+struct Index { long long n; long long size() const { return n; } };
+"""
+
+#: Bodies of float32 x, float32 y, int32 j and float32 z.
+FLOATS = {
+    "double literal": "z = x * 0.1 + y",
+    "float literal": "z = x * 0.1f + y",
+    "declarations": "float d = x - y, e = d * d; z = e + d;",
+    "integer quotient": "z = (j - 3) / 2 + x",
+    "integer remainder": "z = (j - 7) % 5",
+    "negative divisor": "z = j / -3 * 100 + j % -3",
+    "mixed": "z = j / 2.0f + j / 2",
+    "cast": "z = (int)x + (float)j / 3 + int(y) * 2",
+    "static_cast": "z = static_cast<int>(x) / static_cast<float>(3) + "
+                   "static_cast<unsigned char>(j)",
+    "ternary": "z = x > y ? x : j",
+    "nested ternary": "z = x > 1 ? 1 : x < -1 ? -1 : x",
+    "logic": "z = x > 0 && y > 0 || !(j % 2)",
+    "comparison as a number": "z = (x > y) + (x < y) * 2 + (j == 3)",
+    "bits": "z = (j & 6) | (j << 2) ^ (~j & 0xff) | (j >> 1)",
+    "if": "if (x > y) { z = x; } else if (x == y) z = 0; else z = y;",
+    "for": "float s = 0; for (int k = 0; k < j; ++k) s += x * k; z = s;",
+    "for down": "float s = 0; for (int k = j; k >= 0; k -= 2) { s += k; } z = s;",
+    "for with a jump": """
+        float s = 0;
+        for (int k = 0; k < 20; k++) {
+            if (k % 3 == 0) continue;
+            if (k > j) break;
+            s += k * y;
+        }
+        z = s;""",
+    "for without a count": """
+        float s = x;
+        for (int k = 0, m = 10; k < m; k += 2, --m) { if (k == 4) continue; s += m; }
+        z = s;""",
+    "changed counter": "float s = 0; for (int k = 0; k < 9; k++) { s += k; if (k == 3) "
+                       "k = 6; } z = s;",
+    "while": "int k = 0; while (k * k < j + 5) { k++; } z = k;",
+    "do": "float s = x; int k = 0; do { s *= 0.5f; if (++k == 0) continue; } "
+          "while (s > 0.1f || s < -0.1f); z = s;".replace("if (++k == 0) continue; ", ""),
+    "do with continue": """
+        int k = 0; float s = 0;
+        do { k += 1; if (k % 2) continue; s += k; } while (k < j + 3);
+        z = s;""",
+    "endless": "int k = 0; for (;;) { k++; if (k > j) break; } z = k;",
+    "shadow": "float k = x; { int k = 3; z = k; } z += k; for (int k = 0; k < 2; k++) "
+              "z += k; z += k;",
+    "compound": "float s = x; s += 2; s *= y; s -= 1; s /= 3; int k = j; k %= 3; "
+                "k <<= 2; k |= 1; k ^= 3; k &= 13; k >>= 1; z = s + k;",
+    "chained": "float a, b; a = b = x; z = a + b;",
+    "array": "float v[3] = {x, y, 2}; v[0] += v[1]; v[2] *= v[0]; z = v[2];",
+    "array by a variable": """
+        float v[4] = {};
+        for (int k = 0; k < 4; k++) v[k] = x * k;
+        v[j & 3] = y;
+        z = v[0] + 2 * v[1] + 3 * v[2] + 4 * v[3];""",
+    "matrix": """
+        float m[2][3];
+        for (int a = 0; a < 2; a++) for (int b = 0; b < 3; b++) m[a][b] = a * x + b * y;
+        z = m[1][2] - m[0][1];""",
+    "table": "const float w[] = {0.5f, 2, 4}; z = w[j % 3 < 0 ? 0 : j % 3] * x;",
+    "return": "z = 0; if (x < 0) return; z = x;",
+    "old value": "if (x > 0) z = x;",
+    "functions": "z = sqrtf(fabsf(x)) + expf(-x * x) + fminf(x, y) + powf(2.0f, y)",
+    "overloads": "z = max(x, y) + min(j, 2) + abs(j) + fmod(x, 2.0f)",
+    "rounding": "z = floorf(x) + ceilf(y) + truncf(x * 3) + rintf(y * 2) + roundf(x)",
+    "predicates": "z = isnan(x - x) + isinf(1 / (x - x)) * 2 + signbit(y) * 4",
+    "size and index": "z = _ind.size() - i - 1 + n",
+    "auto": "auto k = j * 2; auto d = x * 1.0; z = k / 4 + d;",
+    "unsigned": "unsigned int u = j; u = u - 40; z = u > 5u; z += u / 3;",
+    "small integers": "signed char c = 100; c += j; unsigned char u = 250; u += j; "
+                      "z = c + u;",
+    "long": "long long big = 1LL << 40; z = big / (j * j + 1) + 10000000000;",
+    "bool": "bool b = x; b = !b; z = b + true;",
+    "char": "z = 'a' + j;",
+    "hex and octal": "z = 0x1F + 010 + 0x1p3;",
+    "comments": "z = x; // a comment; y\n /* z = 5;\n */ z += y;",
+    "sizeof": "z = sizeof(float) + sizeof(double) * j;",
+    "nan": "z = x > 1 ? NAN : fmaxf(x, NAN);",
+}
+PREAMBLES = {
+    "function": ("__device__ float twice(float v) { return 2 * v; }", "z = twice(x) + "
+                 "twice(j)"),
+    "changes its argument": ("__device__ float f(float v, int k) { v += 1; "
+                             "while (k > 0) { v *= 0.5; --k; } return v; }",
+                             "z = f(x, j) + x"),
+    "template": ("template<typename T> __device__ __forceinline__ T half_of(T v) { "
+                 "return v / 2; }", "z = half_of(x) + half_of(j)"),
+    "two types": ("template <typename A, typename B>\nA add(const A& a, const B& b) "
+                  "{ A c = a; c += b; return c; }", "z = add(j, x) + add(x, j)"),
+    "calls another": ("__device__ int sq(int a) { return a * a; }\n"
+                      "__device__ int quad(int a) { return sq(sq(a)); }", "z = quad(j)"),
+    "early return": ("__device__ float clampf(float v) { if (v > 1) return 1; "
+                     "if (v < -1) { return -1; } return v; }", "z = clampf(x) * y"),
+    "macro": ("#define SCALE 2.5f\n#define TWO (1 + 1)", "z = x * SCALE + TWO * j"),
+    "typedef": ("typedef float real;", "real r = x; z = r * real(j);"),
+    "pointer": ("__device__ float at(const float* p, int k) { return p[k]; }", None),
+}
+INTEGERS = {
+    "sum": "z = x + y", "difference": "z = x - y", "product": "z = x * y",
+    "quotient": "z = x / (y | 1)", "remainder": "z = x % (y | 1)", "minus": "z = -x",
+    "not": "z = ~x", "compare": "z = x < y", "shift": "z = (x >> 1) + (y << 2)",
+    "literal": "z = x * 3 + 1", "half": "z = x / 2.0", "ternary": "z = x > y ? x : -1",
+    "abs": "z = x < 0 ? -x : x",
+}
+
+
+def cases():
+    """Name, types of x, y, j and z, body, preamble."""
+    for name, body in FLOATS.items():
+        yield name, ("float32", "float32", "int32", "float32"), body, ""
+    for name, (preamble, body) in PREAMBLES.items():
+        if body is not None:
+            yield f"preamble {name}", ("float32", "float32", "int32", "float32"), body, \
+                preamble
+    for a, b in (("int8", "int8"), ("uint8", "int16"), ("int32", "uint32"),
+                 ("uint64", "int32"), ("int64", "uint64"), ("uint16", "uint16"),
+                 ("int16", "uint8"), ("bool", "int32")):
+        for name, body in INTEGERS.items():
+            yield f"{name} {a} {b}", (a, b, "int32", "float64"), body, ""
+
+
+CASES = {name: rest for name, *rest in cases()}
+
+
+@pytest.fixture(scope="module")
+def library(tmp_path_factory):
+    """Every body as a function in C++."""
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("no C++ compiler to compare with")
+    text = [SHIM]
+    for k, (types, body, preamble) in enumerate(CASES.values()):
+        x, y, j, z = (C[t] for t in types)
+        text.append(
+            f"namespace n{k} {{\n{preamble}\n"
+            f"static void body(const {x} x, const {y} y, const {j} j, {z}& z, "
+            f"long long i, long long n, Index _ind) {{ {body}\n; }}\n"
+            f'extern "C" void k{k}(long long n, const {x}* x, const {y}* y, '
+            f"const {j}* j, {z}* z) {{ for (long long i = 0; i < n; ++i) "
+            f"body(x[i], y[i], j[i], z[i], i, n, Index{{n}}); }}\n}}\n"
+            + "".join(f"#undef {line.split()[1]}\n" for line in preamble.splitlines()
+                      if line.startswith("#define")))
+    folder = tmp_path_factory.mktemp("c")
+    (folder / "k.cpp").write_text("\n".join(text))
+    subprocess.run([compiler, "-w", "-std=c++17", "-fwrapv", "-ffp-contract=off",
+                    "-shared", "-fPIC", "-o", folder / "k.so", folder / "k.cpp"],
+                   check=True)
+    return ctypes.CDLL(str(folder / "k.so"))
+
+
+def values(dtype, seed):
+    """Numbers of both signs, with some that repeat."""
+    rng = np.random.default_rng(seed)
+    if dtype.startswith("float"):
+        return np.round(rng.uniform(-4, 4, 40), 1).astype(dtype)
+    if dtype == "bool":
+        return rng.integers(0, 2, 40).astype(bool)
+    info = np.iinfo(dtype)
+    return rng.integers(max(info.min, -100), min(info.max, 120), 40).astype(dtype)
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_body_as_in_cpp(name, library, device):
+    types, body, preamble = CASES[name]
+    x, y = (values(t, k) for k, t in enumerate(types[:2]))
+    j = np.random.default_rng(9).integers(0, 9, 40).astype("int32")
+    expected = np.full(40, 7, types[3])
+    number = list(CASES).index(name)
+    pointers = [a.ctypes.data_as(ctypes.c_void_p) for a in (x, y, j, expected)]
+    getattr(library, f"k{number}")(ctypes.c_longlong(40), *pointers)
+    kernel = ElementwiseKernel(
+        f"{types[0]} x, {types[1]} y, int32 j", f"{types[3]} z", body, "body",
+        preamble=preamble)
+    out = nf.full(40, 7, types[3], device=device)
+    found = nf.to_numpy(kernel(*(nf.array(a, device=device) for a in (x, y, j)), out))
+    if types[3].startswith("float"):
+        np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-6)
+    else:
+        np.testing.assert_array_equal(found, expected)
