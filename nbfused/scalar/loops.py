@@ -154,9 +154,12 @@ class Loops(Expressions):
         start, stop, step = self.bounds(node.iter)  # type: ignore[arg-type]
         if step == literal(0):
             raise self.error(node, "the step of range() is 0")
-        e = self.emitter
+        e, given = self.emitter, stop
+        if not all(isinstance(v, Literal) for v in (start, stop, step)):
+            # Unsigned bounds would wrap around below 0.
+            stop = e.emit("add", stop, e.emit("cast", literal(0), attr="int64"))
         if step == literal(1):
-            count = stop if start == literal(0) else e.emit("sub", stop, start)
+            count = given if start == literal(0) else e.emit("sub", stop, start)
         else:  # ceil((stop - start) / step) for a step of either sign
             count = e.emit("neg", e.emit("floordiv", e.emit("sub", start, stop), step))
         if isinstance(count, Literal):
