@@ -6,11 +6,12 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping
 from functools import cached_property, lru_cache, update_wrapper
-from typing import Any, Self, overload
+from typing import Any, Self, TypeVar, overload
 
 from ..arrays import check_dtype
 from ..autograd import apply
 from ..errors import KernelTypeError
+from ..scalar.custom import Rules, with_rules
 from ..scalar.ir import Block, Function, Let
 from ..scalar.parse import parse
 from ..scalar.resolve import freeze
@@ -21,6 +22,8 @@ from .source import source
 from .ufunc import Ufunc, masked
 
 __all__ = ["Elementwise", "Func", "cast", "elementwise", "func"]
+
+R = TypeVar("R", bound=Callable[..., Any])
 
 
 class Func:
@@ -39,6 +42,7 @@ class Func:
         self.pyfunc = pyfunc
         self.signature = inspect.signature(pyfunc)
         self.literals = literal_parameters(pyfunc)
+        self.rules = Rules()
         self.parameters = Parameters(pyfunc.__name__, self.signature)
         update_wrapper(self, pyfunc, updated=())
         self.__name__ = pyfunc.__name__
@@ -46,7 +50,13 @@ class Func:
     @cached_property
     def function(self) -> Function:
         """The parsed function; literal parameters have their defaults."""
-        return parse(self.pyfunc, parameters=self.frozen({}) if self.literals else None)
+        return self.parsed(self.frozen({}) if self.literals else None)
+
+    def parsed(self, given: Mapping[str, Any] | None) -> Function:
+        """The function for parameters that are what `given` says."""
+        if self.rules:
+            return with_rules(parse, self.pyfunc, self.rules, given)
+        return parse(self.pyfunc, parameters=given)
 
     def frozen(self, given: Mapping[str, Any]) -> dict[str, Any]:
         """The values of the literal parameters.
@@ -80,7 +90,54 @@ class Func:
                 f"{self.__name__}: specialize takes what @nf.elementwise, @nf.func or "
                 f"@nf.rawkernel made, not a {type(self).__name__.lower()}; move what "
                 "reads the constant into an @nf.func and specialize that")
-        return type(self)(pyfunc)
+        made = type(self)(pyfunc)
+        made.rules = self.rules
+        return made
+
+    def defvjp(self, rule: R) -> R:
+        """Give the function a reverse-mode derivative, in the scalar language.
+
+        Parameters
+        ----------
+        rule : callable
+            Takes the arguments, then a cotangent for each result; gives a cotangent
+            for each argument that is no array, as a tuple if there are several.  An
+            accessor may add to arrays instead, with `atomic_add`.
+
+        Examples
+        --------
+        >>> import nbfused as nf
+        >>> @nf.elementwise
+        ... def clipped(x, low, high):
+        ...     return min(max(x, low), high)
+        >>> @clipped.defvjp
+        ... def straight_through(x, low, high, g):
+        ...     return g, 0.0, 0.0
+        >>> nf.grad(clipped)(5.0, 0.0, 1.0)
+        1.0
+        """
+        self._unused("defvjp")
+        self.rules.vjp = rule
+        return rule
+
+    def defjvp(self, rule: R) -> R:
+        """Give the function a forward-mode derivative, in the scalar language.
+
+        Parameters
+        ----------
+        rule : callable
+            Takes the arguments, then a tangent for each that is no array; gives a
+            tangent for each result.
+        """
+        self._unused("defjvp")
+        self.rules.jvp = rule
+        return rule
+
+    def _unused(self, what: str) -> None:
+        if "function" in self.__dict__:
+            raise KernelTypeError(
+                f"{self.__name__}.{what}: the function was used already, with another "
+                "derivative; give its rules right after its definition")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the Python function: on numbers, or inside another scalar function."""
@@ -123,7 +180,7 @@ class Elementwise(Func, Ufunc):
     @cached_property
     def function(self) -> Function:
         """The parsed function; its parameters are numbers."""
-        return parse(self.pyfunc, parameters=self.frozen({}))
+        return self.parsed(self.frozen({}))
 
     @property
     def nin(self) -> int:
@@ -160,7 +217,7 @@ class Elementwise(Func, Ufunc):
         key = tuple(values.values())
         found = self._variants.get(key)
         if found is None:
-            found = self._variants[key] = _Variant(self.pyfunc, values)
+            found = self._variants[key] = _Variant(self, values)
         return found
 
     def __call__(self, *args: Any, out: Any = None, dtype: Any = None,
@@ -266,9 +323,9 @@ def func(pyfunc: Callable[..., Any]) -> Func:
 class _Variant(Elementwise):
     """An operation whose literal parameters have values, and are none any more."""
 
-    def __init__(self, pyfunc: Callable[..., Any], values: dict[str, Any]) -> None:
-        super().__init__(pyfunc)
-        self.values, self.literals = values, ()
+    def __init__(self, whole: Elementwise, values: dict[str, Any]) -> None:
+        super().__init__(whole.pyfunc)
+        self.values, self.literals, self.rules = values, (), whole.rules
         self.signature = self.signature.replace(parameters=[
             p for n, p in self.signature.parameters.items() if n not in values])
         self.parameters = Parameters(self.__name__, self.signature)
@@ -276,7 +333,7 @@ class _Variant(Elementwise):
     @cached_property
     def function(self) -> Function:
         """The parsed function."""
-        return parse(self.pyfunc, parameters=self.values)
+        return self.parsed(self.values)
 
 
 @lru_cache(maxsize=64)

@@ -8,7 +8,18 @@ from contextlib import contextmanager
 
 from ..errors import ScalarSyntaxError
 from .emit import Emitter
-from .ir import EFFECTS, Block, For, Let, Literal, Statement, Value, While, walk
+from .ir import (
+    EFFECTS,
+    Block,
+    Custom,
+    For,
+    Let,
+    Literal,
+    Statement,
+    Value,
+    While,
+    walk,
+)
 from .source import Source
 from .structure import Values, fill, locals_in, rebuild
 
@@ -26,7 +37,7 @@ def _shape(values: Values) -> str:
 
 def _guarded(body: Sequence[Statement]) -> bool:
     """Whether `body` must not run where Python would not run it."""
-    return any(isinstance(s, (For, While)) or (isinstance(s, Let) and
+    return any(isinstance(s, (Custom, For, While)) or (isinstance(s, Let) and
                (s.op in _TOGETHER or s.op in EFFECTS))
                for s in walk(Block(tuple(body), ())))
 

@@ -26,7 +26,7 @@ from .resolve import (
 )
 from .source import Source
 from .static import literal_parameters
-from .structure import Local, Struct, Values, leaves
+from .structure import Array, Local, Struct, Values, leaves, rebuild
 
 __all__ = ["ALLOWED", "Expressions", "words"]
 
@@ -68,7 +68,7 @@ class Expressions(Elements):
 
     def __init__(self, source: Source, emitter: Emitter, arrays: dict[str, int | None],
                  outside: Mapping[str, Any],
-                 parse: Callable[[FunctionType], Function]) -> None:
+                 parse: Callable[..., Function]) -> None:
         super().__init__(source, emitter, arrays)
         self.outside, self.parse = outside, parse
         self.assigned: set[str] = set()
@@ -106,6 +106,9 @@ class Expressions(Elements):
 
     def constant(self, node: ast.Constant, stem: str) -> Values:
         """A number in the source."""
+        if node.value is None:
+            raise self.error(node, "None is no number; write 0.0 in a rule for an "
+                                   "argument without a derivative")
         if type(node.value) not in (bool, int, float, complex):
             raise self.error(node, f"{node.value!r} is not a number. {ALLOWED}")
         return literal(node.value)  # type: ignore[arg-type]
@@ -345,10 +348,31 @@ class Expressions(Elements):
         bound = self.checked(node, lambda: self.matched(node, target, args, keywords))
         if pyfunc is not None and inline:
             self.check_literals(node, pyfunc, bound)
+            if getattr(target, "rules", None):
+                return self.ruled(target, bound)
             return self.inline(node, pyfunc, bound)
         values = [v if self.is_array(v) else self.number(node, v)
                   for v in bound.values()]
-        results = self.emitter.call(function or self.parse(target), *values)
+        return self.called(function or self.parse(target), values)
+
+    def ruled(self, target: Any, arguments: Mapping[str, Values]) -> Values:
+        """A call of a function that has derivative rules of its own."""
+        literals = literal_parameters(target.pyfunc)
+        given = {p: v if p in literals else self.template(v)
+                 for p, v in arguments.items()}
+        values = [v for p in arguments if p not in literals
+                  for v in leaves(arguments[p])]
+        return self.called(self.parse(target, parameters=given), values)
+
+    def template(self, values: Values) -> Any:
+        """What `parse` has to know of an argument."""
+        if isinstance(values, tuple):
+            return rebuild(values, map(self.template, values))
+        return Array(self.arrays[values]) if self.is_array(values) else None
+
+    def called(self, function: Function, values: Sequence[Value]) -> Values:
+        """A call of a function that is parsed: one value, or a tuple."""
+        results = self.emitter.call(function, *values)
         return results[0] if len(results) == 1 else results
 
     def check_literals(self, node: ast.Call, pyfunc: FunctionType,

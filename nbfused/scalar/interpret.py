@@ -142,6 +142,8 @@ class _Evaluation:
             return ()
         if s.op == "load":
             return (self.load(s),)
+        if s.op == "extent":
+            return (self.values[str(s.args[0])].shape[int(str(s.attr))],)
         args = [self.value(v) for v in s.args]
         if s.op == "cast":
             return (_cast(args[0], str(s.attr)),)

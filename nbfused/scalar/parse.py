@@ -19,6 +19,7 @@ from typing import Any
 from ..errors import KernelTypeError, ScalarSyntaxError
 from .clean import clean
 from .closures import Closure
+from .custom import Rules, with_rules
 from .emit import Emitter
 from .ir import Block, Function, Literal
 from .jumps import assigned
@@ -78,6 +79,9 @@ def parse(pyfunc: Any, *, environment: Mapping[str, Any] | None = None,
     if op is not None:
         return _wrapper(op)
     found = function_of(pyfunc) if parameters is None else None
+    rules = getattr(pyfunc, "rules", None)
+    if found is None and isinstance(rules, Rules) and rules:
+        return with_rules(parse, pyfunc.pyfunc, rules, parameters)
     return found or _parse(python_function(pyfunc) or pyfunc, environment or {},
                            parameters, returns)
 
