@@ -10,7 +10,7 @@ from .base import Operand, Program, Ref, Shape
 from .functions import identity, is_param, is_zero, pick, trim
 from .view import View, broadcast_axes, restore, unbroadcast
 
-__all__ = ["Argument", "Target", "pull"]
+__all__ = ["Argument", "Target", "extent", "pull"]
 
 #: What a cotangent is wanted for: an array, and its shape.
 Target = tuple[Ref, Shape]
@@ -86,7 +86,7 @@ def _inputs(kept: Sequence[Argument]) -> tuple[Operand, ...]:
     return tuple(a.ref for a in kept if a.ref is not None)
 
 
-def _extent(kept: Sequence[Argument]) -> Shape:
+def extent(kept: Sequence[Argument]) -> Shape:
     """The shape that the arrays broadcast to."""
     from .shapes import broadcast_shapes
 
@@ -99,7 +99,7 @@ def _map(program: Program, function: Function, kept: Sequence[Argument],
 
     spec = Map(function, tuple(a.kind for a in kept))
     outs = program.run(spec, *_inputs(kept), like=like)
-    if _extent(kept) == full:
+    if extent(kept) == full:
         return list(outs)
     return [program.run(View("broadcast", full), o)[0] for o in outs]
 
@@ -109,7 +109,7 @@ def _reduce(program: Program, function: Function, kept: Sequence[Argument],
     from .combine import sum_combine
     from .reduce import Reduce
 
-    if _extent(kept) != full:  # nothing varies along some reduced axis
+    if extent(kept) != full:  # nothing varies along some reduced axis
         wide = _map(program, function, kept, like, full)
         return [unbroadcast(program, w, full, shape, r)
                 for w, r in zip(wide, like, strict=True)]

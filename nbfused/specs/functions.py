@@ -3,13 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import lru_cache
 
+from ..errors import NotDifferentiableError
 from ..scalar.build import Builder
 from ..scalar.clean import clean
-from ..scalar.ir import Block, Function, Value, literal, used_params
+from ..scalar.ir import (
+    Block,
+    For,
+    Function,
+    If,
+    Let,
+    Statement,
+    Value,
+    While,
+    literal,
+    used_params,
+    walk,
+)
 
-__all__ = ["compose", "identity", "is_param", "is_zero", "pick", "total", "trim"]
+__all__ = ["adding", "compose", "identity", "is_param", "is_zero", "pick", "total",
+           "trim"]
 
 
 @lru_cache(maxsize=64)
@@ -41,6 +56,39 @@ def trim(function: Function) -> tuple[Function, tuple[bool, ...]]:
     params = tuple(p for p, u in zip(function.params, used, strict=True) if u)
     return Function(function.name, params, function.body, function.pyfile,
                     function.line), used
+
+
+@lru_cache(maxsize=256)
+def adding(function: Function) -> Function:
+    """The same with every store an addition.
+
+    To arrays of zeros these are the same where nothing is stored twice, which threads
+    that run in any order must not do anyway; and an addition has a derivative.
+    """
+    written = {str(s.args[0]) for s in walk(function.body)
+               if isinstance(s, Let) and s.op == "store"}
+    if not written:
+        return function
+    for s in walk(function.body):
+        if isinstance(s, Let) and s.op == "load" and s.args[0] in written:
+            raise NotDifferentiableError(
+                f"{function.name} reads what it stores in '{s.args[0]}' (line {s.line})"
+                "; use a variable for it, and store at the end")
+
+    def added(s: Statement) -> Statement:
+        match s:
+            case Let((), "store"):
+                return replace(s, op="atomic_add")
+            case If():
+                return replace(s, then=inside(s.then), orelse=inside(s.orelse))
+            case For() | While():
+                return replace(s, body=inside(s.body))
+        return s
+
+    def inside(b: Block) -> Block:
+        return Block(tuple(map(added, b.statements)), b.yields)
+
+    return replace(function, body=inside(function.body))
 
 
 def is_zero(value: Value) -> bool:

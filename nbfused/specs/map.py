@@ -7,11 +7,11 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ..scalar.differentiate import vjp
-from ..scalar.ir import Function, used_params
+from ..scalar.ir import Function, drop_params, used_params
 from ..scalar.types import Typed, Weak, compute_dtype, promoted_dtype, specialize
 from .base import Hashed, Program, Pullback, Ref, Shape
-from .elements import Argument, Target, pull
-from .functions import trim
+from .elements import Argument, Target, extent, pull
+from .functions import adding
 from .shapes import broadcast_shapes
 from .view import unbroadcast
 
@@ -148,16 +148,22 @@ def _slots(spec: Map, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
 def _derivative(spec: Map, wrt: tuple[bool, ...], present: tuple[bool, ...],
                 raw: tuple[str, ...]) -> tuple[Function, bool]:
     """The derivative, read from the outputs where that saves reading inputs."""
-    plain = vjp(spec.function, wrt, present, False, raw)
-    if raw:
-        return plain, False
-    arity = len(spec.kinds)
-    smart = vjp(spec.function, wrt, present, True, raw)
-    reads = sum(u for u, k in zip(used_params(plain), spec.kinds, strict=False)
-                if k == "element")
-    fewer = sum(u for u, k in zip(used_params(smart)[:arity], spec.kinds, strict=True)
-                if k == "element")
-    return (smart, True) if fewer < reads else (plain, False)
+    outs = not raw and _reads_outputs(spec, wrt)
+    function = adding(spec.function) if raw else spec.function
+    return vjp(function, wrt, present, outs, raw), outs
+
+
+@lru_cache(maxsize=4096)
+def _reads_outputs(spec: Map, wrt: tuple[bool, ...]) -> bool:
+    """Whether the derivative by all outputs reads fewer inputs if it has the outputs.
+
+    What is saved is decided before it is known which outputs take a cotangent.
+    """
+    every = (True,) * len(spec.function.results)
+    plain, smart = (used_params(vjp(spec.function, wrt, every, outs, ()))
+                    for outs in (False, True))
+    elements = [k for k, kind in enumerate(spec.kinds) if kind == "element"]
+    return sum(smart[k] for k in elements) < sum(plain[k] for k in elements)
 
 
 def _arguments(spec: Map, function: Function, slots: list[tuple[bool, Shape]],
@@ -199,9 +205,14 @@ def _scatter(program: Program, function: Function, arguments: list[Argument],
              targets: list[Target], buffers: list[Target],
              full: Shape) -> list[Ref | None]:
     """One Map that stores the elementwise cotangents and adds the scattered ones."""
-    function, used = trim(function)
+    used = used_params(function)
+    if extent([a for a, u in zip(arguments, used, strict=True) if u]) != full:
+        # What nobody reads says where the function runs.
+        used = tuple(u or a.kind == "element"
+                     for a, u in zip(arguments, used, strict=True))
     kept = [a for a, u in zip(arguments, used, strict=True) if u]
-    spec = Map(function, tuple(a.kind for a in kept), tuple(s for _, s in buffers))
+    spec = Map(drop_params(function, used), tuple(a.kind for a in kept),
+               tuple(s for _, s in buffers))
     # Buffers keep their computing dtype: 16-bit floats would round at every addition.
     like = (*(ref for ref, _ in targets), *(None for _ in buffers))
     outs = program.run(spec, *(a.ref for a in kept if a.ref is not None), like=like)
