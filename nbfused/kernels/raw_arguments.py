@@ -125,15 +125,14 @@ class _Taking:
             value = self.unwrapped(name, value)
         if isinstance(value, Known):
             return freeze(value)
+        parts, expected = parts_of(value), fields_of(annotation)
+        if expected is not None:
+            return self.struct(name, self.matched(name, value, parts, expected),
+                               expected)
         if isinstance(value, _NUMBERS):
             return self.number(name, value, annotation)
         if is_array(value):
             return self.array(name, value, annotation)
-        parts = parts_of(value)
-        expected = fields_of(annotation)
-        if expected is not None:
-            return self.struct(name, self.matched(name, value, parts, expected),
-                               expected)
         if parts is not None:
             return self.struct(name, parts, {})
         if isinstance(value, tuple):

@@ -19,6 +19,7 @@ from ..specs import Raw
 from .launching import Launching, Options
 from .raw_arguments import Taken, take
 from .raw_derivatives import Derivative
+from .raw_op import KernelOp
 
 __all__ = ["LaunchConfig", "ThreadKernel", "rawkernel"]
 
@@ -171,6 +172,40 @@ class ThreadKernel(Launching):
                 f"its parameters, {', '.join(self.signature.parameters)}")
         self.rules[mode] = made
         return made
+
+    def as_op(self, *, outputs: Mapping[str, Any], grid: Any, block: Any) -> KernelOp:
+        """Make an operation on arrays and Variables of the kernel.
+
+        Parameters
+        ----------
+        outputs : dict
+            For each parameter that is a result, how to make it: the name of an argument
+            that it is like, ``(shape, dtype)``, or a function of the arguments, by
+            their names, that gives one of these.
+        grid, block : int, tuple of int or callable
+            Of the launches; or functions of arguments and outputs, by their names.
+
+        Returns
+        -------
+        KernelOp
+            Called with the other parameters.  Its gradient is ``bwd``.
+
+        Examples
+        --------
+        >>> import nbfused as nf
+        >>> @nf.rawkernel(differentiable=True)
+        ... def square(x, y):
+        ...     i = nf.grid(1)
+        ...     if i < x.shape[0]:
+        ...         y[i] = x[i] * x[i]
+        >>> op = square.as_op(outputs={"y": "x"}, block=64,
+        ...                   grid=lambda x, y: (len(x) + 63) // 64)
+        >>> x = nf.Variable([3.0, 4.0], requires_grad=True)
+        >>> op(x).sum().backward()
+        >>> x.grad
+        array([6., 8.])
+        """
+        return KernelOp(self, outputs, grid, block)
 
     def _check_shared(self, size: int) -> None:
         most = max(self.launch_config.max_dynamic_shared_size_bytes, _DEFAULT_SHARED)

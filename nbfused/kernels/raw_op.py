@@ -1,0 +1,162 @@
+"""`ThreadKernel.as_op`: an operation on Variables that launches a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..arrays import BFLOAT16, check_dtype, describe, dtype_of, is_array
+from ..autograd import Function, Variable
+from ..autograd.custom import zeros_like
+from ..errors import KernelTypeError
+from .views import Dual, ViewType, is_floating
+
+if TYPE_CHECKING:
+    from .rawkernel import ThreadKernel
+
+__all__ = ["KernelOp"]
+
+_FLOAT32 = np.dtype(np.float32)
+
+
+class KernelOp:
+    """An operation that launches a kernel; made by `ThreadKernel.as_op`.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The parameters of the kernel that are its arguments, in order.
+    """
+
+    def __init__(self, kernel: ThreadKernel, outputs: Mapping[str, Any], grid: Any,
+                 block: Any) -> None:
+        missing = set(outputs) - set(kernel.signature.parameters)
+        if missing or not outputs:
+            raise KernelTypeError(
+                f"{kernel.__name__}.as_op: outputs {sorted(outputs)} must name "
+                f"parameters of {kernel.__name__}{kernel.signature}")
+        self.kernel, self.outputs = kernel, dict(outputs)
+        self.grid, self.block = grid, block
+        self.__name__ = kernel.__name__
+        self.names = tuple(p for p in kernel.signature.parameters if p not in outputs)
+        self._function = type(f"{kernel.__name__}_op", (_Launch,), {"op": self})
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Allocate the outputs, launch, record what a gradient needs.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            Arrays, Variables and numbers for `names`.
+
+        Returns
+        -------
+        array, Variable or tuple
+            The outputs, in the order of `as_op`; zero where no thread stores.
+        """
+        given = dict(zip(self.names, args, strict=False)) | kwargs
+        filled = {p: given.get(p, self.kernel.signature.parameters[p].default)
+                  for p in self.names}
+        empty = [p for p, v in filled.items() if v is self.kernel.signature.empty]
+        if len(args) > len(self.names) or set(given) != set(filled) & set(given) or empty:
+            raise KernelTypeError(f"{self.__name__} takes {', '.join(self.names)}; got "
+                                  f"{len(args)} arguments and {sorted(kwargs)}")
+        return self._function.apply(*filled.values())
+
+    def allocate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        """A zero array for each output."""
+        like = next((v for v in arguments.values() if is_array(v)), None)
+        if like is None:
+            raise KernelTypeError(f"{self.__name__}: no argument is an array")
+        device = describe(like).device
+        made = {}
+        for name, rule in self.outputs.items():
+            shape, dtype = self._aval(name, rule, arguments)
+            made[name] = zeros_like((shape, dtype, device), like)
+        return made
+
+    def _aval(self, name: str, rule: Any,
+              arguments: Mapping[str, Any]) -> tuple[tuple[int, ...], np.dtype]:
+        found = rule(**arguments) if callable(rule) else rule
+        if isinstance(found, str) and found in arguments:
+            like = arguments[found]
+            return tuple(like.shape), dtype_of(like)
+        if isinstance(found, tuple) and len(found) == 2 and isinstance(
+                found[0], (tuple, list)):
+            return tuple(map(int, found[0])), check_dtype(found[1], name)
+        raise KernelTypeError(
+            f"{self.__name__}.as_op: the rule of output '{name}' gave {found!r}; "
+            "expected (shape, dtype), or the name of an argument that it is like")
+
+    def launch(self, kernel: Any, arguments: Mapping[str, Any],
+               plain: Mapping[str, Any]) -> None:
+        """Launch `kernel` on arguments or pairs; the rules see the `plain` ones."""
+        grid, block = (n(**plain) if callable(n) else n
+                       for n in (self.grid, self.block))
+        kernel.bind(**arguments).launch(grid=grid, block=block)
+
+    def differentiable(self, name: str, array: Any) -> bool:
+        """Whether the kernel's derivative takes a pair for a parameter."""
+        view = self.kernel.annotations.get(name)
+        allowed = view.differentiable if isinstance(view, ViewType) \
+            else self.kernel.differentiable
+        return allowed and is_array(array) and is_floating(dtype_of(array))
+
+
+class _Launch(Function):
+    """The node on the tape; the class of an op has the op as attribute."""
+
+    op: KernelOp
+
+    @classmethod
+    def forward(cls, ctx: Any, *args: Any) -> Any:
+        """Launch the kernel."""
+        op = cls.op
+        arguments = dict(zip(op.names, map(_plain, args), strict=True))
+        outputs = op.allocate(arguments)
+        op.launch(op.kernel, {**arguments, **outputs}, {**arguments, **outputs})
+        results = tuple(map(Variable, outputs.values()))
+        arrays = [a for a in args if isinstance(a, Variable)]
+        ctx.numbers = [None if isinstance(a, Variable) else a for a in args]
+        ctx.save_for_backward(*arrays, *results)
+        return results if len(results) > 1 else results[0]
+
+    @classmethod
+    def backward(cls, ctx: Any, *cotangents: Any) -> Any:
+        """Launch its derivative on pairs."""
+        op, saved = cls.op, iter(ctx.saved_tensors)
+        arguments = {n: next(saved).data if x is None else x
+                     for n, x in zip(op.names, ctx.numbers, strict=True)}
+        plain = {**arguments, **{n: next(saved).data for n in op.outputs}}
+        gradients = {n: _buffer(x) for (n, x), need in
+                     zip(arguments.items(), ctx.needs_input_grad, strict=True)
+                     if need and op.differentiable(n, x)}
+        pairs = {n: Dual(x, gradients[n]) if n in gradients else x
+                 for n, x in plain.items()}
+        for (name, x), g in zip(list(plain.items())[len(arguments):], cotangents,
+                                strict=True):
+            if op.differentiable(name, x):  # consumed, so the kernel gets a copy
+                pairs[name] = Dual(x, (g * 1).data)
+        if gradients:
+            op.launch(op.kernel.bwd, pairs, plain)
+        return tuple(_as(gradients[n], dtype_of(arguments[n])) if n in gradients
+                     else None for n in op.names)
+
+
+def _plain(x: Any) -> Any:
+    return x.data if isinstance(x, Variable) else x
+
+
+def _buffer(x: Any) -> Any:
+    """Zeros to add to; 16-bit sums would round at every addition."""
+    array = describe(x)
+    narrow = array.dtype == np.float16 or array.dtype == BFLOAT16
+    return zeros_like((array.shape, _FLOAT32 if narrow else array.dtype, array.device),
+                      x)
+
+
+def _as(gradient: Any, dtype: Any) -> Any:
+    return gradient if dtype_of(gradient) == dtype \
+        else Variable(gradient).astype(dtype).data
