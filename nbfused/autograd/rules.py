@@ -14,7 +14,7 @@ from .traced import traced
 from .variable import Variable
 from .versions import Saved
 
-__all__ = ["checkpoint", "custom_vjp"]
+__all__ = ["RuleNode", "checkpoint", "custom_vjp"]
 
 
 def check_callable(function: Any) -> None:
@@ -92,7 +92,7 @@ class custom_vjp:
                 f"{self.name} has no derivative yet: call {self.name}.defvjp(fwd, bwd)")
         with grad_mode(False):
             result, residuals = self.forward(*detached(args))
-        node = _RuleNode(self, args, residuals)
+        node = RuleNode(self, args, residuals)
         return node.attach(outputs_of(result, f"the forward rule of {self.name}"),
                            not isinstance(result, (tuple, list)))
 
@@ -106,7 +106,9 @@ class custom_vjp:
         return pair
 
 
-class _RuleNode(CallNode):
+class RuleNode(CallNode):
+    """A call of a `custom_vjp` function."""
+
     __slots__ = ("arguments", "residuals", "rule", "watched")
 
     def __init__(self, rule: custom_vjp, args: Sequence[Any], residuals: Any) -> None:

@@ -2,30 +2,53 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ..arrays import to_numpy
-from ..autograd import Variable, vjp
+from ..autograd import Variable, jvp, vjp
+from ..autograd.nodes import is_floating
+from ..errors import KernelTypeError
 from ..table import OPS
 
 __all__ = ["GradcheckError", "gradcheck", "gradients"]
 
+Place = Callable[[np.ndarray], Any]
+
 
 class GradcheckError(AssertionError):
-    """A derivative disagrees with finite differences."""
+    """A derivative disagrees with finite differences.
+
+    Attributes
+    ----------
+    argument : int
+        Position of the argument that was differentiated by.
+    index : tuple of int
+        Where: in the argument (reverse mode) or in the output (forward mode).
+    analytic, numeric : float
+        What the library gives, and finite differences.
+    mode : str
+        ``"reverse"`` or ``"forward"``.
+    """
+
+    def __init__(self, message: str, argument: int, index: tuple[int, ...],
+                 analytic: float, numeric: float, mode: str) -> None:
+        super().__init__(message)
+        self.argument, self.index, self.mode = argument, index, mode
+        self.analytic, self.numeric = analytic, numeric
 
 
 def _host(x: Any) -> np.ndarray:
-    return to_numpy(x.data if isinstance(x, Variable) else x)
+    return np.asarray(to_numpy(x.data if isinstance(x, Variable) else x))
 
 
 def gradients(function: Callable[..., Any], args: Sequence[Any], *,
               cotangent: np.ndarray | None = None, output: int = 0,
-              place: Callable[[np.ndarray], Any] = np.asarray,
-              ) -> list[np.ndarray | None]:
+              place: Place = np.asarray) -> list[np.ndarray | None]:
     """Cotangents of the floating arguments by the tape.
 
     Parameters
@@ -43,11 +66,10 @@ def gradients(function: Callable[..., Any], args: Sequence[Any], *,
     """
     inputs = [Variable(place(a), requires_grad=True) if _is_active(a) else
               place(a) if isinstance(a, np.ndarray) else a for a in args]
-    result = function(*inputs)
-    result = result[output] if isinstance(result, tuple) else result
+    result = _all(function(*inputs))[output]
     if cotangent is None:
         cotangent = np.ones(result.shape, result.dtype)
-    if result.requires_grad:  # otherwise it depends on no argument
+    if isinstance(result, Variable) and result.requires_grad:
         result.backward(place(cotangent.astype(result.dtype)))
     return [None if not isinstance(x, Variable) else
             np.zeros(x.shape, x.dtype) if x.grad is None else _host(x.grad)
@@ -55,20 +77,25 @@ def gradients(function: Callable[..., Any], args: Sequence[Any], *,
 
 
 def _is_active(x: Any) -> bool:
-    return isinstance(x, np.ndarray) and (x.dtype.kind == "f" or x.dtype.name ==
-                                          "bfloat16")
+    return isinstance(x, np.ndarray) and is_floating(x.dtype)
+
+
+def _all(result: Any) -> tuple[Any, ...]:
+    return tuple(result) if isinstance(result, (tuple, list)) else (result,)
 
 
 def gradcheck(function: Callable[..., Any], args: Sequence[Any], *,
               reference: Callable[..., Any] | None = None, eps: float = 1e-6,
               tolerance: float = 1e-6, seed: int = 0, order: int = 1,
-              place: Callable[[np.ndarray], Any] = np.asarray) -> None:
-    """Compare reverse-mode derivatives with central differences.
+              modes: Sequence[str] = ("reverse",), samples: int | None = None,
+              place: Place = np.asarray) -> None:
+    """Compare derivatives with central differences.
 
     Parameters
     ----------
     function : callable
-        Of Variables; its first output is checked.
+        Of Variables: an op, an ``@nf.elementwise`` object, a `custom_vjp`, a function
+        that calls them.  All of its floating outputs are checked.
     args : sequence
         float64 NumPy arrays are differentiated by; the rest is passed on.
     reference : callable, optional
@@ -78,9 +105,15 @@ def gradcheck(function: Callable[..., Any], args: Sequence[Any], *,
     tolerance : float
         Of the difference, relative to the largest derivative and to 1.
     seed : int
-        Of the random cotangent and of the weights of order 2.
+        Of the random cotangents, directions and weights.
     order : {1, 2}
         2 checks the derivative of a weighted sum of the gradients too.
+    modes : sequence of {"reverse", "forward"}
+        ``"reverse"``: the tape, for a random cotangent, at each element of each
+        argument.  ``"forward"``: `nbfused.jvp`, along a random direction of each
+        argument, at each element of the outputs.
+    samples : int, optional
+        Check at most so many elements of each argument, chosen at random.
     place : callable
         Moves a NumPy array to the device.
 
@@ -88,71 +121,183 @@ def gradcheck(function: Callable[..., Any], args: Sequence[Any], *,
     ------
     GradcheckError
         Names the argument, the index and both values.
+    KernelTypeError
+        An array of another floating dtype than float64: too coarse for differences.
+
+    Examples
+    --------
+    >>> import numpy as np, nbfused as nf
+    >>> x = np.array([1.0, 2.0, 3.0])
+    >>> nf.testing.gradcheck(nf.ops.square, [x], order=2, modes=("reverse", "forward"))
     """
-    rng = np.random.default_rng(seed)
-    plain = reference or (lambda *a: _first(function(*(
-        Variable(place(x)) if _is_active(x) else
-        place(x) if isinstance(x, np.ndarray) else x for x in a))))
-    value = np.asarray(_host(_first(plain(*args))))
-    cotangent = rng.uniform(0.5, 1.5, value.shape)
-    found = gradients(function, args, cotangent=cotangent, place=place)
-
-    def loss(*a: Any) -> float:
-        return float(np.sum(np.asarray(_host(_first(plain(*a)))) * cotangent))
-
-    for position, (arg, grad) in enumerate(zip(args, found, strict=True)):
-        if grad is not None:
-            _compare(loss, list(args), position, arg, grad, eps, tolerance)
+    _check_options(args, order, modes)
+    check = _Check(function, args, reference or function, eps, tolerance,
+                   np.random.default_rng(seed), samples, place, reference is None)
+    if "reverse" in modes:
+        check.reverse()
+    if "forward" in modes:
+        check.forward()
     if order == 2:
-        gradcheck(_gradient_sum(function, cotangent, rng, args, place), args,
-                  eps=1e-5, tolerance=max(tolerance, 1e-5), place=place)
+        gradcheck(_gradient_sum(check), args, eps=1e-5, modes=modes, seed=seed,
+                  tolerance=max(tolerance, 1e-5), samples=samples, place=place)
 
 
-def _first(result: Any) -> Any:
-    return result[0] if isinstance(result, tuple) else result
+def _check_options(args: Sequence[Any], order: int, modes: Sequence[str]) -> None:
+    if order not in (1, 2):
+        raise ValueError(f"gradcheck: 'order' must be 1 or 2, got {order!r}")
+    if not modes or not set(modes) <= {"reverse", "forward"}:
+        raise ValueError("gradcheck: 'modes' must be of 'reverse' and 'forward', got "
+                         f"{modes!r}")
+    for k, x in enumerate(args):
+        if _is_active(x) and x.dtype != np.float64:
+            raise KernelTypeError(
+                f"gradcheck: argument {k} has dtype {x.dtype}, too coarse for finite "
+                "differences; expected float64")
 
 
-def _compare(loss: Callable[..., float], args: list[Any], position: int,
-             arg: np.ndarray, grad: np.ndarray, eps: float, tolerance: float) -> None:
-    scale = max(1.0, float(np.abs(grad).max(initial=0.0)))
-    for index in np.ndindex(arg.shape):
-        sides = []
-        for step in (eps, -eps):
-            moved = arg.copy()
-            moved[index] += step
-            sides.append(loss(*args[:position], moved, *args[position + 1:]))
-        expected = (sides[0] - sides[1]) / (2 * eps)
-        if not abs(expected - grad[index]) <= tolerance * scale:
-            raise GradcheckError(
-                f"derivative by argument {position} at {index}: the tape gives "
-                f"{grad[index]!r}, finite differences {expected!r}")
+@dataclass
+class _Check:
+    """One function at one point, and how to look at it."""
+
+    function: Callable[..., Any]
+    args: Sequence[Any]
+    reference: Callable[..., Any]
+    eps: float
+    tolerance: float
+    rng: np.random.Generator
+    samples: int | None
+    place: Place
+    placed: bool  # whether the reference takes what `function` does
+    cotangents: list[np.ndarray | None] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.cotangents = [
+            self.rng.uniform(0.5, 1.5, y.shape) if is_floating(y.dtype) else None
+            for y in self.values(*self.args)]
+
+    def values(self, *args: Any) -> list[np.ndarray]:
+        """The outputs of the reference, on the host."""
+        given = [self._given(x) for x in args] if self.placed else args
+        return [_host(y) for y in _all(self.reference(*given))]
+
+    def _given(self, x: Any) -> Any:
+        placed = self.place(x) if isinstance(x, np.ndarray) else x
+        return Variable(placed) if _is_active(x) else placed
+
+    def active(self) -> list[int]:
+        """Positions of the arguments that are differentiated by."""
+        return [k for k, x in enumerate(self.args) if _is_active(x)]
+
+    def moved(self, position: int, change: np.ndarray) -> list[Any]:
+        """The arguments, one of them changed."""
+        return [x + change if k == position else x for k, x in enumerate(self.args)]
+
+    def reverse(self) -> None:
+        """The gradient of the outputs, weighted by the cotangents."""
+        total = {k: np.zeros(self.args[k].shape) for k in self.active()}
+        for output, cotangent in enumerate(self.cotangents):
+            if cotangent is not None:
+                found = gradients(self.function, self.args, cotangent=cotangent,
+                                  output=output, place=self.place)
+                for k in total:
+                    total[k] += found[k]
+        for k, gradient in total.items():
+            self._compare_gradient(k, gradient)
+
+    def _compare_gradient(self, position: int, gradient: np.ndarray) -> None:
+        scale = max(1.0, float(np.abs(gradient).max(initial=0.0)))
+        indices = list(np.ndindex(gradient.shape))
+        if self.samples is not None and len(indices) > self.samples:
+            chosen = self.rng.choice(len(indices), self.samples, replace=False)
+            indices = [indices[k] for k in chosen]
+        for index in indices:
+            step = np.zeros(gradient.shape)
+            step[index] = self.eps
+            numeric = (self._loss(position, step)
+                       - self._loss(position, -step)) / (2 * self.eps)
+            self._same(float(gradient[index]), numeric, scale, position, index,
+                       "reverse")
+
+    def _loss(self, position: int, step: np.ndarray) -> float:
+        values = self.values(*self.moved(position, step))
+        return float(sum(np.sum(y * c) for y, c in
+                         zip(values, self.cotangents, strict=True) if c is not None))
+
+    def forward(self) -> None:
+        """The derivative of each output along a direction of each argument."""
+        for k in self.active():
+            direction = self.rng.standard_normal(self.args[k].shape)
+            _, tangents = jvp(self._partial(k), [self.place(self.args[k])],
+                              [self.place(direction)])
+            step = self.eps * direction
+            sides = [self.values(*self.moved(k, s)) for s in (step, -step)]
+            for tangent, high, low, cotangent in zip(
+                    _all(tangents), *sides, self.cotangents, strict=True):
+                if cotangent is not None:
+                    self._compare_tangent(k, _host(tangent),
+                                          (high - low) / (2 * self.eps))
+
+    def _partial(self, position: int) -> Callable[[Any], Any]:
+        def partial(x: Any) -> Any:
+            given = [self._given(a) for a in self.args]
+            given[position] = x
+            return self.function(*given)
+
+        return partial
+
+    def _compare_tangent(self, position: int, tangent: np.ndarray,
+                         expected: np.ndarray) -> None:
+        scale = max(1.0, float(np.abs(tangent).max(initial=0.0)))
+        for index in np.ndindex(tangent.shape):
+            self._same(float(tangent[index]), float(expected[index]), scale, position,
+                       index, "forward")
+
+    def _same(self, analytic: float, numeric: float, scale: float, position: int,
+              index: tuple[int, ...], mode: str) -> None:
+        if abs(numeric - analytic) <= self.tolerance * scale:
+            return
+        name = getattr(self.function, "__name__", type(self.function).__name__)
+        where = "the tape gives" if mode == "reverse" else \
+            "in the output: forward mode gives"
+        raise GradcheckError(
+            f"{name}: derivative by argument {position} at {index}"
+            f"{_parameter(self.function, position)}: {where} {analytic!r}, finite "
+            f"differences {numeric!r}", position, index, analytic, numeric, mode)
 
 
-def _gradient_sum(function: Callable[..., Any], cotangent: np.ndarray,
-                  rng: np.random.Generator, args: Sequence[Any],
-                  place: Callable[[np.ndarray], Any]) -> Callable[..., Any]:
+def _parameter(function: Callable[..., Any], position: int) -> str:
+    """The argument's name, where the function tells."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return ""
+    if position < len(parameters) and parameters[position].kind in (
+            inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD):
+        return f" ({parameters[position].name!r})"
+    return ""
+
+
+def _gradient_sum(check: _Check) -> Callable[..., Any]:
     """A weighted sum of the gradients, as a function of Variables."""
-    weights = {k: rng.uniform(0.5, 1.5, a.shape) for k, a in enumerate(args)
-               if _is_active(a)}
+    weights = {k: check.rng.uniform(0.5, 1.5, check.args[k].shape)
+               for k in check.active()}
+    floating = [k for k, c in enumerate(check.cotangents) if c is not None]
+    cotangents = [check.place(c) for c in check.cotangents if c is not None]
 
     def total(*inputs: Any) -> Any:
-        fresh = list(inputs)
-        for k in weights:
-            x = inputs[k]
-            tracked = x if isinstance(x, Variable) else Variable(x, requires_grad=True)
-            fresh[k] = OPS["multiply"](tracked, 1.0)
-
         def partial(*chosen: Any) -> Any:
-            full = list(fresh)
+            given = list(inputs)
             for k, c in zip(weights, chosen, strict=True):
-                full[k] = c
-            return _first(function(*full))
+                given[k] = c
+            results = _all(check.function(*given))
+            return tuple(results[k] for k in floating)
 
-        _, pull = vjp(partial, *(fresh[k] for k in weights))
-        grads = pull(Variable(place(cotangent)))
+        _, pull = vjp(partial, *(inputs[k] for k in weights))
+        grads = pull(*map(Variable, cotangents))
         result: Any = 0.0
         for weight, g in zip(weights.values(), grads, strict=True):
-            result = OPS["sum"](OPS["multiply"](g, place(weight))) + result
+            result = OPS["sum"](OPS["multiply"](g, check.place(weight))) + result
         return result
 
+    total.__name__ = f"the gradient of {getattr(check.function, '__name__', 'it')}"
     return total

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import nbfused as nf
+from nbfused.errors import KernelTypeError
 from nbfused.testing import GradcheckError, gradcheck, gradients
 
 A = np.random.default_rng(0).uniform(0.5, 2.0, (2, 3))
@@ -83,3 +84,75 @@ def test_gradients_of_narrow_dtypes_keep_them():
         assert found is not None
         assert found.dtype == dtype
         np.testing.assert_allclose(found, 2 * A, rtol=2e-3)
+
+
+@nf.elementwise
+def both(x, y):
+    return x * y, x / y
+
+
+def test_every_output_is_checked_in_both_modes_and_orders():
+    gradcheck(both, [A, A + 1], order=2, modes=("reverse", "forward"))
+    gradcheck(lambda x: (x * x, nf.ops.argmax(x), x * 2.0), [A], modes=("forward",))
+    for modes in (("reverse",), ("forward",)):
+        with pytest.raises(GradcheckError):
+            gradcheck(lambda x: (square(x), half_square(x)), [A], modes=modes)
+
+
+def test_forward_mode_names_the_direction_and_the_element():
+    with pytest.raises(GradcheckError, match=r"argument 1 at \(0, 0\).*'y'.*forward") \
+            as found:
+        gradcheck(lambda x, y: square(x) + half_square(y), [A, A], modes=("forward",))
+    error = found.value
+    assert (error.argument, error.mode) == (1, "forward")
+    assert error.numeric == pytest.approx(2 * error.analytic)
+
+
+def test_a_planted_wrong_rule_is_reported_with_both_values():
+    @nf.custom_vjp
+    def scaled(x, weight):
+        return x * weight
+
+    scaled.defvjp(lambda x, weight: (x * weight, (x, weight)),
+                  lambda saved, g: (g * saved[1], g * saved[0] * -1.0))
+    with pytest.raises(GradcheckError, match=r"scaled.*argument 1 at .*'weight'") \
+            as found:
+        gradcheck(scaled, [A, A + 1])
+    error = found.value
+    assert error.argument == 1
+    assert error.analytic == pytest.approx(-error.numeric)
+    assert repr(error.analytic) in str(error)
+    assert repr(error.numeric) in str(error)
+
+
+def test_a_wrong_second_order_is_seen_in_forward_mode():
+    rule = with_rule(lambda x: 2.0 * x.detach())
+    gradcheck(rule, [A])
+    with pytest.raises(GradcheckError, match="the gradient of"):
+        gradcheck(rule, [A], order=2, modes=("forward",))
+
+
+def test_samples_bound_the_work():
+    calls = []
+
+    def counted(x):
+        calls.append(x)
+        return square(x)
+
+    gradcheck(counted, [np.ones(1000)], samples=3)
+    assert len(calls) == 2 + 2*3
+
+
+@pytest.mark.parametrize(("options", "error", "message"), [
+    ({"order": 3}, ValueError, "'order'"),
+    ({"modes": ()}, ValueError, "'modes'"),
+    ({"modes": ("backward",)}, ValueError, "'modes'"),
+])
+def test_wrong_options(options, error, message):
+    with pytest.raises(error, match=message):
+        gradcheck(square, [A], **options)
+
+
+def test_narrow_floats_are_too_coarse():
+    with pytest.raises(KernelTypeError, match="argument 1 has dtype float32"):
+        gradcheck(both, [A, A.astype("f4")])

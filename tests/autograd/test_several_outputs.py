@@ -1,0 +1,53 @@
+"""Whichever of several outputs a gradient comes through."""
+
+from __future__ import annotations
+
+from itertools import combinations
+
+import numpy as np
+import pytest
+
+import nbfused as nf
+
+A = np.random.default_rng(0).uniform(0.5, 2.0, (3, 4))
+
+
+@nf.elementwise
+def mixed(x, y):
+    return x * y, x / y, nf.exp(x), x > y
+
+
+@nf.reduction(combine="welford")
+def moments(x):
+    return x
+
+
+@nf.row
+def scaled(x):
+    @nf.stage("sum")
+    def total(x):
+        return x * x
+    return x / total, nf.exp(x) * total
+
+
+@pytest.mark.parametrize("chosen", [c for n in (1, 2, 3)
+                                    for c in combinations(range(3), n)])
+def test_of_a_map(chosen, device):
+    def some(x, y):
+        results = mixed(x, y)
+        return tuple(results[k] for k in chosen)
+
+    nf.testing.gradcheck(some, [A, A + 1], modes=("reverse", "forward"),
+                         place=lambda a: nf.array(a, device=device))
+
+
+@pytest.mark.parametrize("k", [0, 1])
+def test_of_a_reduction(k, device):
+    nf.testing.gradcheck(lambda x: moments(x, axis=1)[k], [A],
+                         place=lambda a: nf.array(a, device=device))
+
+
+@pytest.mark.parametrize("k", [0, 1])
+def test_of_rows(k, device):
+    nf.testing.gradcheck(lambda x: scaled(x)[k], [A],
+                         place=lambda a: nf.array(a, device=device))
