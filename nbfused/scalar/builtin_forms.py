@@ -15,7 +15,7 @@ from .resolve import Operation, apply
 from .structure import Local, Values, leaves
 
 if TYPE_CHECKING:
-    from .expressions import Expressions
+    from .calls import Calls
 
 __all__ = ["form_of", "known_sequence", "sequence"]
 
@@ -35,7 +35,7 @@ def form_of(target: Any, node: ast.Call) -> tuple[Form, str] | None:
     return None if found is None else (found, "")
 
 
-def sequence(body: Expressions, node: ast.expr) -> list[Values] | None:
+def sequence(body: Calls, node: ast.expr) -> list[Values] | None:
     """The items of an iterable, where they are known; None of any other range."""
     found = _iterable(body, node)
     if found is not None and len(found) > MOST_ITERATIONS:
@@ -45,7 +45,7 @@ def sequence(body: Expressions, node: ast.expr) -> list[Values] | None:
     return found
 
 
-def _iterable(body: Expressions, node: ast.expr) -> list[Values] | None:
+def _iterable(body: Calls, node: ast.expr) -> list[Values] | None:
     if isinstance(node, (ast.GeneratorExp, ast.ListComp)):
         return list(body.comprehension(node))
     if isinstance(node, ast.Call) and body.owner(node.func) is None:
@@ -68,7 +68,7 @@ def _hashable(target: Any) -> bool:
     return getattr(type(target), "__hash__", None) is not None
 
 
-def _range(body: Expressions, node: ast.Call) -> list[Values] | None:
+def _range(body: Calls, node: ast.Call) -> list[Values] | None:
     bounds = body.bounds(node)
     if not all(isinstance(b, Literal) for b in bounds):
         return None
@@ -80,7 +80,7 @@ def _range(body: Expressions, node: ast.Call) -> list[Values] | None:
     return [literal(k) for k in range(start, stop, step)]
 
 
-def known_sequence(body: Expressions, node: ast.expr) -> list[Values]:
+def known_sequence(body: Calls, node: ast.expr) -> list[Values]:
     """The items of an iterable, which must be known."""
     found = sequence(body, node)
     if found is None:
@@ -90,17 +90,17 @@ def known_sequence(body: Expressions, node: ast.expr) -> list[Values]:
     return found
 
 
-def _only(body: Expressions, node: ast.Call) -> ast.expr:
+def _only(body: Calls, node: ast.Call) -> ast.expr:
     if len(node.args) != 1 or node.keywords:
         raise body.error(node, f"{ast.unparse(node.func)}() takes one iterable")
     return node.args[0]
 
 
-def _unrolled(body: Expressions, node: ast.Call) -> list[Values]:
+def _unrolled(body: Calls, node: ast.Call) -> list[Values]:
     return known_sequence(body, _only(body, node))
 
 
-def _enumerated(body: Expressions, node: ast.Call) -> list[Values]:
+def _enumerated(body: Calls, node: ast.Call) -> list[Values]:
     start = 0
     if len(node.args) == 2:
         first = body.values(node.args[1])
@@ -113,7 +113,7 @@ def _enumerated(body: Expressions, node: ast.Call) -> list[Values]:
     return [(literal(k), v) for k, v in enumerate(items, start)]
 
 
-def _zipped(body: Expressions, node: ast.Call) -> list[Values]:
+def _zipped(body: Calls, node: ast.Call) -> list[Values]:
     parts = [known_sequence(body, a) for a in node.args]
     strict = [isinstance(k.value, ast.Constant) and bool(k.value.value)
               for k in node.keywords if k.arg == "strict"]
@@ -124,11 +124,11 @@ def _zipped(body: Expressions, node: ast.Call) -> list[Values]:
     return list(zip(*parts, strict=False))
 
 
-def _reversed(body: Expressions, node: ast.Call) -> list[Values]:
+def _reversed(body: Calls, node: ast.Call) -> list[Values]:
     return known_sequence(body, _only(body, node))[::-1]
 
 
-_WRAPPERS: dict[Any, Callable[[Expressions, ast.Call], list[Values]]] = {
+_WRAPPERS: dict[Any, Callable[[Calls, ast.Call], list[Values]]] = {
     enumerate: _enumerated, zip: _zipped, reversed: _reversed,
 }
 
@@ -136,7 +136,7 @@ _WRAPPERS: dict[Any, Callable[[Expressions, ast.Call], list[Values]]] = {
 # Calls --------------------------------------------------------------------------------
 
 
-def _len(body: Expressions, node: ast.Call, attr: str, stem: str) -> Values:
+def _len(body: Calls, node: ast.Call, attr: str, stem: str) -> Values:
     (values,) = positional(body, node, 1)
     if isinstance(values, tuple):
         return literal(len(values))
@@ -146,7 +146,7 @@ def _len(body: Expressions, node: ast.Call, attr: str, stem: str) -> Values:
                            f"{body.kind(values)}")
 
 
-def _sum(body: Expressions, node: ast.Call, attr: str, stem: str) -> Values:
+def _sum(body: Calls, node: ast.Call, attr: str, stem: str) -> Values:
     if not 1 <= len(node.args) <= 2 or node.keywords:
         raise body.error(node, "sum() takes an iterable and a start")
     start = body.value(node.args[1]) if len(node.args) == 2 else literal(0)
@@ -159,7 +159,7 @@ def _sum(body: Expressions, node: ast.Call, attr: str, stem: str) -> Values:
 def _extremum(op: str) -> Form:
     """Of the items of one iterable."""
 
-    def form(body: Expressions, node: ast.Call, attr: str, stem: str) -> Values:
+    def form(body: Calls, node: ast.Call, attr: str, stem: str) -> Values:
         items = tuple(body.number(node, v) for v in known_sequence(body, _only(
             body, node)))
         if len(items) == 1:
@@ -177,7 +177,7 @@ def _same(value: Value) -> Value:
 def _logical(op: ast.boolop, empty: bool) -> Form:
     """Whether all, or any, of some numbers are true."""
 
-    def form(body: Expressions, node: ast.Call, attr: str, stem: str) -> Values:
+    def form(body: Calls, node: ast.Call, attr: str, stem: str) -> Values:
         found: Value = literal(empty)
         for v in known_sequence(body, _only(body, node)):
             truth = body.emitter.truth(body.number(node, v))
@@ -187,32 +187,32 @@ def _logical(op: ast.boolop, empty: bool) -> Form:
     return form
 
 
-def _tuple(body: Expressions, node: ast.Call, attr: str, stem: str) -> Values:
+def _tuple(body: Calls, node: ast.Call, attr: str, stem: str) -> Values:
     return tuple(known_sequence(body, _only(body, node))) if node.args else ()
 
 
-def _list(body: Expressions, node: ast.Call, attr: str, stem: str) -> Values:
+def _list(body: Calls, node: ast.Call, attr: str, stem: str) -> Values:
     return Local(known_sequence(body, _only(body, node)))
 
 
-def _divmod(body: Expressions, node: ast.Call, attr: str, stem: str) -> Values:
+def _divmod(body: Calls, node: ast.Call, attr: str, stem: str) -> Values:
     a, b = (body.number(node, v) for v in positional(body, node, 2))
     return body.emitter.emit("floordiv", a, b), body.emitter.emit("mod", a, b)
 
 
-def _print(body: Expressions, node: ast.Call, attr: str, stem: str) -> Values:
+def _print(body: Calls, node: ast.Call, attr: str, stem: str) -> Values:
     raise body.error(node, "print() is not part of the scalar language; store what you "
                            "want to see into an array, or call the function as plain "
                            "Python, f.pyfunc(...)")
 
 
-def _allocation(body: Expressions, node: ast.Call, attr: str, stem: str) -> Values:
+def _allocation(body: Calls, node: ast.Call, attr: str, stem: str) -> Values:
     raise body.error(node, f"{ast.unparse(node.func)}() makes an array, which a scalar "
                            "function cannot; use nf.local(n) for a small array of its "
                            "own")
 
 
-def _loop_only(body: Expressions, node: ast.Call, attr: str, stem: str) -> Values:
+def _loop_only(body: Calls, node: ast.Call, attr: str, stem: str) -> Values:
     raise body.error(node, f"{ast.unparse(node.func)}() is what a for loop goes over")
 
 
@@ -226,7 +226,7 @@ _BUILTINS: dict[Any, Form] = {
 }
 
 
-def _literal(body: Expressions, node: ast.Call, attr: str, stem: str) -> Values:
+def _literal(body: Calls, node: ast.Call, attr: str, stem: str) -> Values:
     (value,) = positional(body, node, 1)
     if not all(isinstance(v, Literal) for v in leaves(value)):
         raise body.error(node, "nf.literal() takes a number that is known when the "
@@ -235,7 +235,7 @@ def _literal(body: Expressions, node: ast.Call, attr: str, stem: str) -> Values:
     return value
 
 
-def _local(body: Expressions, node: ast.Call, attr: str, stem: str) -> Values:
+def _local(body: Calls, node: ast.Call, attr: str, stem: str) -> Values:
     (given,) = positional(body, node, 1)
     shape = known_shape(body, node, given)
     size = int(np.prod(shape))

@@ -12,15 +12,15 @@ from .ir import Literal, Value, literal
 from .structure import Values
 
 if TYPE_CHECKING:
-    from .expressions import Expressions
+    from .calls import Calls
 
 __all__ = ["FORMS", "Form", "known_shape", "positional"]
 
 #: ``form(body, node, attr, stem)`` writes a call and gives its value.
-Form = Callable[["Expressions", ast.Call, str, str], Values]
+Form = Callable[["Calls", ast.Call, str, str], Values]
 
 
-def positional(body: Expressions, node: ast.Call, least: int, most: int | None = None,
+def positional(body: Calls, node: ast.Call, least: int, most: int | None = None,
                ) -> tuple[Values, ...]:
     """The arguments of a call that takes no keywords."""
     args, keywords = body.arguments(node)
@@ -35,7 +35,7 @@ def positional(body: Expressions, node: ast.Call, least: int, most: int | None =
     return args
 
 
-def known_integer(body: Expressions, node: ast.AST, value: Values, what: str) -> int:
+def known_integer(body: Calls, node: ast.AST, value: Values, what: str) -> int:
     """An integer that is known when the function is parsed."""
     if isinstance(value, Literal) and value.kind == "int":
         return int(value.text)
@@ -43,7 +43,7 @@ def known_integer(body: Expressions, node: ast.AST, value: Values, what: str) ->
                            "is parsed: a number, a global, or an nf.literal parameter")
 
 
-def known_shape(body: Expressions, node: ast.AST, value: Values) -> tuple[int, ...]:
+def known_shape(body: Calls, node: ast.AST, value: Values) -> tuple[int, ...]:
     """An extent or a tuple of extents, each of 1 or more."""
     extents = value if isinstance(value, tuple) else (value,)
     shape = tuple(known_integer(body, node, e, "an extent") for e in extents)
@@ -52,7 +52,7 @@ def known_shape(body: Expressions, node: ast.AST, value: Values) -> tuple[int, .
     return shape
 
 
-def _axes(body: Expressions, node: ast.Call, one: Callable[[str], Value]) -> Values:
+def _axes(body: Calls, node: ast.Call, one: Callable[[str], Value]) -> Values:
     (count,) = positional(body, node, 1)
     axes = known_integer(body, node, count, "the number of axes")
     if axes not in (1, 2, 3):
@@ -61,7 +61,7 @@ def _axes(body: Expressions, node: ast.Call, one: Callable[[str], Value]) -> Val
     return found[0] if axes == 1 else found
 
 
-def _grid(body: Expressions, node: ast.Call, attr: str, stem: str) -> Values:
+def _grid(body: Calls, node: ast.Call, attr: str, stem: str) -> Values:
     def one(axis: str) -> Value:
         block = body.emitter.emit("mul", body.thread(f"blockIdx.{axis}"),
                                   body.thread(f"blockDim.{axis}"))
@@ -71,19 +71,19 @@ def _grid(body: Expressions, node: ast.Call, attr: str, stem: str) -> Values:
     return _axes(body, node, one)
 
 
-def _gridsize(body: Expressions, node: ast.Call, attr: str, stem: str) -> Values:
+def _gridsize(body: Calls, node: ast.Call, attr: str, stem: str) -> Values:
     return _axes(body, node, lambda axis: body.emitter.emit(
         "mul", body.thread(f"blockDim.{axis}"), body.thread(f"gridDim.{axis}"),
         stem=stem))
 
 
-def _barrier(body: Expressions, node: ast.Call, attr: str, stem: str) -> Values:
+def _barrier(body: Calls, node: ast.Call, attr: str, stem: str) -> Values:
     positional(body, node, 0, 1 if attr == "warp" else 0)
     body.emitter.act("barrier", attr=attr)
     return ()
 
 
-def _shared(body: Expressions, node: ast.Call, attr: str, stem: str) -> Values:
+def _shared(body: Calls, node: ast.Call, attr: str, stem: str) -> Values:
     given = {k.arg: k.value for k in node.keywords}
     given.update(zip(("shape", "dtype"), node.args, strict=False))
     if len(node.args) > 2 or given.keys() != {"shape", "dtype"}:
@@ -96,7 +96,7 @@ def _shared(body: Expressions, node: ast.Call, attr: str, stem: str) -> Values:
     return name
 
 
-def _dtype(body: Expressions, node: ast.expr) -> str:
+def _dtype(body: Calls, node: ast.expr) -> str:
     """The name of a dtype given by an object or a string."""
     target: Any = node.value if isinstance(node, ast.Constant) else body.resolved(node)
     try:
@@ -106,7 +106,7 @@ def _dtype(body: Expressions, node: ast.expr) -> str:
                                "NumPy's or its name, \"float32\"") from None
 
 
-def _shuffle(body: Expressions, node: ast.Call, attr: str, stem: str) -> Values:
+def _shuffle(body: Calls, node: ast.Call, attr: str, stem: str) -> Values:
     mask, value, lane = positional(body, node, 3)
     if mask not in (literal(0xffffffff), literal(-1)):
         raise body.error(node, "shuffles are for the whole warp: the mask must be "
@@ -115,7 +115,7 @@ def _shuffle(body: Expressions, node: ast.Call, attr: str, stem: str) -> Values:
                              body.number(node, lane), attr=attr, stem=stem)
 
 
-def _atomic(body: Expressions, node: ast.Call, attr: str, stem: str) -> Values:
+def _atomic(body: Calls, node: ast.Call, attr: str, stem: str) -> Values:
     array, index, *values = positional(body, node, 4 if attr == "cas" else 3)
     if not body.is_array(array):
         raise body.error(node, f"{ast.unparse(node.func)}() takes an array, an index "

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from .builtin_forms import known_sequence
-from .expressions import ALLOWED, Expressions
+from .expressions import Expressions
 from .ir import Block, For, Literal, Statement, Value, While, literal
 from .jumps import RESULT, Loop, assigned, changed
 from .structure import Local, Values, fill, leaves, rebuild
+from .words import ALLOWED
 
 __all__ = ["UNSET", "Loops"]
 

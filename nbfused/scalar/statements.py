@@ -9,11 +9,11 @@ from functools import partial
 from typing import Any
 
 from .closures import Closure
-from .expressions import ALLOWED, words
 from .ir import Let, Literal, Value
 from .jumps import RESULT, Loop, TooManyPaths, assigned, normalise
 from .loops import UNSET, Loops
 from .structure import Values, leaves, rebuild
+from .words import ALLOWED, words
 
 __all__ = ["Statements"]
 

@@ -233,7 +233,7 @@ def call_a_print(x):
 
 
 def call_a_result(x):
-    return one(one)(x)
+    return one(x)(x)
 
 
 def star_args(x):

@@ -1,0 +1,101 @@
+"""`derivative` and `tangent`: the derivatives of a scalar function, as functions."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from ..scalar.custom import Rules
+from ..scalar.differentiate import jvp, vjp
+from ..scalar.ir import Function, raw_params
+from ..specs.functions import pick
+from .base import Parameters
+from .elementwise import Elementwise
+from .scalar import ScalarFunction, scalar_function
+
+__all__ = ["derivative", "tangent"]
+
+
+class _Derived(Elementwise):
+    """An operation whose scalar function is computed from another one."""
+
+    def __init__(self, function: Function, doc: str) -> None:
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        self.pyfunc: Any = None
+        self.__dict__["function"] = function
+        self.__name__, self.__doc__ = function.name, doc
+        self.signature = inspect.Signature(
+            [inspect.Parameter(p, kind) for p in function.params])
+        self.parameters = Parameters(function.name, self.signature)
+        self.literals, self.rules = (), Rules()
+        self._specs, self._variants = {}, {}
+
+
+def derivative(function: ScalarFunction) -> Elementwise:
+    """The reverse-mode derivative of a scalar function, as a function.
+
+    Parameters
+    ----------
+    function
+        Made by ``@nf.func`` or ``@nf.elementwise``, a Python function in the scalar
+        language, or the name of an op.
+
+    Returns
+    -------
+    Elementwise
+        Takes the arguments of `function`, then a cotangent for each result; gives a
+        cotangent for each argument that is no array, as a tuple if there are several.
+        It is called on numbers and arrays, in other scalar functions and in kernels.
+
+    Examples
+    --------
+    >>> import nbfused as nf
+    >>> from nbfused.op.derivative import derivative
+    >>> @nf.func
+    ... def square(x):
+    ...     return x * x
+    >>> derivative(square)(3.0, 1.0)
+    6.0
+    """
+    primal = scalar_function(function)
+    arrays = raw_params(primal)
+    wrt = tuple(p not in arrays for p in primal.params)
+    return _Derived(vjp(primal, wrt, (True,) * len(primal.results)),
+                    f"The derivative of {primal.name}: arguments, then cotangents.")
+
+
+def tangent(function: ScalarFunction) -> Elementwise:
+    """The forward-mode derivative of a scalar function, as a function.
+
+    Parameters
+    ----------
+    function
+        As of `derivative`.
+
+    Returns
+    -------
+    Elementwise
+        Takes the arguments of `function`, then a tangent for each that is no array;
+        gives the tangents of the results.
+
+    Examples
+    --------
+    >>> import nbfused as nf
+    >>> from nbfused.op.derivative import tangent
+    >>> @nf.func
+    ... def product(x, y):
+    ...     return x * y
+    >>> tangent(product)(3.0, 5.0, 1.0, 0.0)
+    5.0
+    """
+    primal = scalar_function(function)
+    arrays = raw_params(primal)
+    both = jvp(primal, tuple(p not in arrays for p in primal.params))
+    count = len(primal.results)
+    return _Derived(pick(both, range(count, 2 * count)),
+                    f"The tangents of {primal.name}: arguments, then tangents.")
+
+
+#: Inside a scalar function a call of these is made when that is parsed.
+for _made in (derivative, tangent):
+    _made.__nbfused_higher__ = True  # type: ignore[attr-defined]
