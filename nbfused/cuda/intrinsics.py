@@ -237,6 +237,31 @@ def divide(typing: Any, a: Any, b: Any) -> Any:
     return types.int64(types.int64, types.int64), codegen
 
 
+#: How thread-local memory holds the computing dtypes.
+_STORED = {
+    "b1": types.uint8, "f32": types.float32, "f64": types.float64,
+    "i8": types.int8, "i16": types.int16, "i32": types.int32, "i64": types.int64,
+    "u8": types.uint8, "u16": types.uint16, "u32": types.uint32, "u64": types.uint64,
+    "c64": types.complex64, "c128": types.complex128,
+}
+
+
+def _local(stored: Any) -> Any:
+    """Thread-local memory for a constant number of elements."""
+    result = types.CPointer(stored)
+
+    @intrinsic(prefer_literal=True)
+    def local(typing: Any, count: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            with builder.goto_entry_block():
+                return builder.alloca(context.get_data_type(stored),
+                                      size=_I32(count.literal_value))
+
+        return result(count), codegen
+
+    return local
+
+
 @lru_cache(maxsize=8)
 def namespace(arch: tuple[int, int]) -> dict[str, Any]:
     """The names that kernel text for compute capability `arch` may use."""
@@ -256,4 +281,5 @@ def namespace(arch: tuple[int, int]) -> dict[str, Any]:
         "bf16_to_f32": _unary(f32, u16, _from_bf16),
         "f32_to_bf16": _unary(u16, f32, _to_bf16(arch)),
         "divide": divide,
+        **{f"{name}_local": _local(stored) for name, stored in _STORED.items()},
     }

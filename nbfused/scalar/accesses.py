@@ -47,6 +47,11 @@ class Accesses(Values):
         else:
             self.builder.statements.append(Let((), s.op, args, s.attr, self.line))
 
+    def lower_index(self, s: Let, args: object) -> None:
+        """An integer beside which nothing is promoted."""
+        value = self.coerce(self.integer(s.args[0]), INT64)
+        self.bind(s.results[0], (value, _INTEGER))
+
     def lower_barrier(self, s: Let, args: object) -> None:
         """As it is."""
         self.append(s, (), _INTEGER)

@@ -77,9 +77,9 @@ class Builder:
         self.statements.append(Let((name,), op, args, attr, self.line))
         return name
 
-    def effect(self, op: str, *args: Value) -> None:
+    def effect(self, op: str, *args: Value, attr: str | None = None) -> None:
         """An operation that has no result."""
-        self.statements.append(Let((), op, args, None, self.line))
+        self.statements.append(Let((), op, args, attr, self.line))
 
     def branch(self, condition: Value, then: Block, orelse: Block,
                stems: Sequence[str]) -> tuple[str, ...]:

@@ -13,14 +13,31 @@ from typing import Any
 import numpy as np
 
 from .build import inline
-from .ir import Block, For, Function, If, Let, Literal, Value, While, raw_params
+from .ir import (
+    ACCESSES,
+    BUFFER_WRITES,
+    Block,
+    For,
+    Function,
+    If,
+    Let,
+    Literal,
+    Value,
+    While,
+    raw_params,
+    read,
+)
 from .literals import number
+from .memory import Memory
 from .numeric import NUMPY
 from .promotion import compute_dtype, dtype_named
 from .types import Typed
 from .vocabulary import OPS
 
 __all__ = ["evaluate"]
+
+#: Operations on memory are methods of `Memory`.
+_MEMORY = ACCESSES | BUFFER_WRITES | {"buffer", "buffer_load", "index"}
 
 
 def evaluate(function: Function | Typed, *args: Any) -> tuple[np.ndarray, ...]:
@@ -37,8 +54,12 @@ def evaluate(function: Function | Typed, *args: Any) -> tuple[np.ndarray, ...]:
     typed = function if isinstance(function, Typed) else None
     source = inline(function) if isinstance(function, Function) else function.function
     evaluation = (_TypedEvaluation(typed) if typed else _Evaluation())
-    for name, arg in zip(source.params, args, strict=True):
-        evaluation.parameter(name, np.asarray(arg))
+    arrays = dict(zip(source.params, map(np.asarray, args), strict=True))
+    numbers = read(source.body) - raw_params(source)
+    evaluation.lanes = np.broadcast_shapes(
+        *(a.shape for name, a in arrays.items() if name in numbers))
+    for name, arg in arrays.items():
+        evaluation.parameter(name, arg)
     with np.errstate(all="ignore"):
         results = evaluation.block(source.body)
         dtypes = typed.results if typed else [None]*len(results)
@@ -46,7 +67,7 @@ def evaluate(function: Function | Typed, *args: Any) -> tuple[np.ndarray, ...]:
                      for r, d in zip(results, dtypes, strict=True))
 
 
-class _Evaluation:
+class _Evaluation(Memory):
     """Values by name; `mask` says which elements take part."""
 
     def __init__(self) -> None:
@@ -137,6 +158,11 @@ class _Evaluation:
 
     def let(self, s: Let) -> tuple[Any, ...]:
         """The results of one operation."""
+<<<<<<< HEAD
+        if s.op in _MEMORY:
+            found = getattr(self, s.op)(s)
+            return (found,) if s.results else ()
+=======
         if s.op == "atomic_add":
             self.atomic_add(s)
             return ()
@@ -144,28 +170,11 @@ class _Evaluation:
             return (self.load(s),)
         if s.op == "extent":
             return (self.values[str(s.args[0])].shape[int(str(s.attr))],)
+>>>>>>> origin/kernels
         args = [self.value(v) for v in s.args]
         if s.op == "cast":
             return (_cast(args[0], str(s.attr)),)
         return (OPS[s.op].implementation(*args),)
-
-    def indices(self, raw: np.ndarray, indices: Sequence[Value]) -> tuple[Any, ...]:
-        """Of an access; 0 for the elements that take no part."""
-        return tuple(np.where(self.mask, np.asarray(self.value(i)), 0) for i in indices)
-
-    def load(self, s: Let) -> Any:
-        """An element of a raw array for each element."""
-        raw = self.values[str(s.args[0])]
-        at = self.indices(raw, s.args[1:])
-        return raw[at] if raw.size else np.zeros(np.broadcast(*at).shape, raw.dtype)
-
-    def atomic_add(self, s: Let) -> None:
-        """Add to elements of a raw array, repeated ones included."""
-        raw = self.values[str(s.args[0])]
-        value = np.asarray(self.value(s.args[-1])).astype(raw.dtype)
-        mask, value, *at = np.broadcast_arrays(
-            self.mask, value, *self.indices(raw, s.args[1:-1]))
-        np.add.at(raw, tuple(i[mask] for i in at), value[mask])
 
 
 class _TypedEvaluation(_Evaluation):

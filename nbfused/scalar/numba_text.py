@@ -19,7 +19,7 @@ from .promotion import BFLOAT16
 
 __all__ = [
     "CUDA_CALLS", "NAMES", "Calls", "bare", "cast", "decode", "encode", "expression",
-    "literal", "power", "repeats",
+    "literal", "power", "repeats", "short",
 ]
 
 #: ``(operation, dtype name)`` to the function that computes it.
@@ -63,8 +63,12 @@ _BOOLEAN = frozenset({
 })
 
 
-def _t(dtype: np.dtype) -> str:
+def short(dtype: np.dtype) -> str:
+    """What the text calls a computing dtype."""
     return _TYPES[dtype.name]
+
+
+_t = short
 
 
 def literal(dtype: np.dtype, value: bool | int | float | complex) -> str:

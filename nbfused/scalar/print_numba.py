@@ -41,6 +41,7 @@ from .numba_text import (
     literal,
     power,
     repeats,
+    short,
 )
 from .promotion import dtype_named
 from .types import Typed
@@ -81,7 +82,8 @@ def statements(typed: Typed, arguments: Mapping[str, str | Raw],
     arguments : mapping
         For each parameter that is read, the text of a value in its computing dtype,
         or a `Raw` array.  ``atomic_add(pointer, offset, value)`` must be bound where
-        the function adds to one.
+        the function adds to one, ``f32_local(count)`` and its like where it has
+        buffers.
     results : sequence of str
         Names to assign, values in the computing dtypes of ``typed.results``.
     prefix : str
@@ -284,13 +286,41 @@ class _Printer:
         return f"shuffle_{s.attr}({bare(value)}, {bare(lane)})"
 
 
+    def buffer(self, s: Let) -> None:
+        (name,), (size,) = s.results, s.args
+        dtype = self.dtypes[name]
+        count = number(size) if isinstance(size, Literal) else 0
+        local = self.assign(name, f"{short(dtype)}_local({count})")
+        self.text[name] = local
+        if s.attr == "zeros":
+            index = self.name("z")
+            self.line(f"for {index} in range({count}):")
+            self.line(f"    {local}[{index}] = {encode(dtype, literal(dtype, 0))}")
+
+    def entry(self, s: Let) -> str:
+        buffer, index = (self.value(v) for v in s.args[:2])
+        return f"{buffer}[{bare(index)}]"
+
+    def buffer_load(self, s: Let) -> str:
+        return decode(self.dtype(s.args[0]), self.entry(s))
+
+    def buffer_store(self, s: Let) -> None:
+        value = encode(self.dtype(s.args[0]), bare(self.value(s.args[2])))
+        self.line(f"{self.entry(s)} = {value}")
+
+    def buffer_add(self, s: Let) -> None:
+        self.line(f"{self.entry(s)} += {bare(self.value(s.args[2]))}")
+
+
 #: How statements without a result are printed, and what a lane or an array gives.
 _EFFECTS: Mapping[str, Callable[[_Printer, Let], None]] = {
     "atomic_add": _Printer.atomic_add, "store": _Printer.store,
-    "barrier": _Printer.barrier,
+    "barrier": _Printer.barrier, "buffer": _Printer.buffer,
+    "buffer_store": _Printer.buffer_store, "buffer_add": _Printer.buffer_add,
 }
 _READS: Mapping[str, Callable[[_Printer, Let], str]] = {
     "load": _Printer.load, "atomic": _Printer.atomic, "shuffle": _Printer.shuffle,
+    "buffer_load": _Printer.buffer_load,
 }
 
 

@@ -12,6 +12,7 @@ import math
 import sys
 import threading
 from contextlib import contextmanager
+from functools import partial
 from typing import ClassVar
 
 import numpy as np
@@ -24,6 +25,10 @@ from nbfused.cuda.contract_text import Tile
 from nbfused.scalar.print_numba import NAMES
 
 THREADS = 64
+#: The thread-local memory of each computing dtype, in NumPy's letters; a bool is a byte.
+LOCALS = {"b1": "B", **{f"i{8*n}": f"i{n}" for n in (1, 2, 4, 8)},
+          **{f"u{8*n}": f"u{n}" for n in (1, 2, 4, 8)}, "f32": "f", "f64": "d",
+          "c64": "F", "c128": "D"}
 
 
 class Pointer:
@@ -141,6 +146,8 @@ def namespace():
         "atomic_add_f16": _add_half(np.float16), "atomic_add_bf16": _add_half(bfloat16),
         "select": lambda c, a, b: a if c else b, "maximum": np.maximum,
         "minimum": np.minimum, "divide": lambda a, b: np.int64(a) // np.int64(b),
+        **{f"{name}_local": partial(np.empty, dtype=dtype)
+           for name, dtype in LOCALS.items()},
         "f16_to_f32": lambda x: value(np.float16, x),
         "f32_to_f16": lambda x: bits(np.float16, x),
         "bf16_to_f32": lambda x: value(bfloat16, x),

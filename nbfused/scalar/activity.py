@@ -1,0 +1,137 @@
+"""Which values of a function depend differentiably on which, operation by operation."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+from ..errors import NotDifferentiableError
+from .clean import has_effects
+from .ir import (
+    Block,
+    Custom,
+    For,
+    Function,
+    If,
+    Let,
+    Statement,
+    Value,
+    While,
+    names,
+    regions,
+    walk,
+)
+from .vocabulary import OPS
+
+__all__ = ["active_names", "linear", "partials", "refuse"]
+
+#: Casts to these have no influence on a derivative.
+INTEGRAL = {"int", "bool", *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64))}
+#: What is written to memory: its operand is the last.
+WRITES = frozenset({"store", "atomic_add", "atomic", "buffer_store", "buffer_add"})
+
+
+def refuse(function: Function, line: int, text: str) -> NotDifferentiableError:
+    """An error that says where."""
+    where = f"{function.pyfile}:{line}: " if function.pyfile else \
+        f"line {line}: " if line else ""
+    return NotDifferentiableError(f"{where}{function.name}: {text}")
+
+
+@lru_cache(maxsize=4096)
+def _partial(op: str, operand: int) -> Function | None:
+    """The partial derivative of `op` as function of a, b, …, y; None if it is zero."""
+    from .parse import parse_expression
+
+    table = OPS[op].partials
+    text = table[operand] if operand < len(table) else None
+    if text is None:
+        return None
+    params = "abcd"[:OPS[op].arity]
+    return parse_expression(text, (*params, "y"))
+
+
+def partials(s: Let) -> list[tuple[str, Function]]:
+    """The operands of `s` that have influence, with their partial derivatives."""
+    if s.op not in OPS or linear(s):
+        return []
+    found = ((a, _partial(s.op, k)) for k, a in enumerate(s.args))
+    return [(a, p) for a, p in found if p is not None and isinstance(a, str)]
+
+
+def linear(s: Let) -> tuple[Value, ...]:
+    """The operand that `s` passes through unchanged, for the ops that only do that."""
+    passes = s.op in ("id", "shuffle") or (s.op == "cast" and s.attr not in INTEGRAL)
+    return s.args[:1] if passes else ()
+
+
+def active_names(function: Function, wanted: set[str]) -> set[str]:
+    """Names whose value depends differentiably on the names in `wanted`.
+
+    Memory is active, as one, if anything active is stored in it.
+    """
+    walk_ = _Activity(function, set(wanted))
+    before = -1
+    while before != len(walk_.active):
+        before = len(walk_.active)
+        walk_.block(function.body)
+    return walk_.active
+
+
+class _Activity:
+    """One walk; it is repeated until it finds nothing more."""
+
+    def __init__(self, function: Function, active: set[str]) -> None:
+        self.function, self.active = function, active
+        self.local = {r for s in walk(function.body) if isinstance(s, Let)
+                      and s.op in ("buffer", "shared") for r in s.results}
+
+    def any(self, values: tuple[Value, ...]) -> bool:
+        return any(isinstance(v, str) and v in self.active for v in values)
+
+    def block(self, block: Block) -> None:
+        for s in block.statements:
+            for region in regions(s):
+                self.block(region)
+            self.statement(s)
+
+    def statement(self, s: Statement) -> None:
+        match s:
+            case Let():
+                self.let(s)
+            case Custom():
+                ruled = s.vjp is not None and has_effects(s.vjp.body)
+                if ruled or self.active.intersection(names(s.args)):
+                    self.active |= set(s.results)
+            case If():
+                for r, *ys in zip(s.results, s.then.yields, s.orelse.yields,
+                                  strict=True):
+                    if self.any(tuple(ys)):
+                        self.active.add(r)
+            case For() | While():
+                for p, init, y, r in zip(s.params, s.inits, s.body.yields, s.results,
+                                         strict=True):
+                    if self.any((init, y)):
+                        self.active |= {p, r}
+
+    def let(self, s: Let) -> None:
+        self.check(s)
+        if self.any(self.depends(s)):
+            self.active |= set(s.results)
+            if s.op in WRITES and s.args[0] in self.local:
+                self.active.add(str(s.args[0]))
+
+    def depends(self, s: Let) -> tuple[Value, ...]:
+        """The operands on which the result, or what is stored, depends."""
+        if s.op in ("load", "buffer_load"):
+            return s.args[:1]
+        if s.op == "select":
+            return s.args[1:]
+        if s.op in WRITES:
+            return (s.args[0], s.args[-1]) if s.results else s.args[-1:]
+        return linear(s) or tuple(a for a, _ in partials(s))
+
+    def check(self, s: Let) -> None:
+        """Refuse operations that have no rule where one is needed."""
+        if s.op in OPS and not OPS[s.op].partials and self.any(s.args):
+            raise refuse(self.function, s.line,
+                         f"'{s.op}' has no derivative; detach its argument")

@@ -1,0 +1,202 @@
+"""Reverse mode through loops, right for any number of iterations in bounded memory.
+
+The reverse of an iteration reads carried values as they were when it began.  Where at
+most `Sizes.exact` iterations are possible, the loop records them all.  Otherwise it
+records every so many, into `Sizes.slots` entries; going backwards, each of these
+segments is run again and records in the same way, and from the entries of the segment
+single iterations are replayed (no one, up to ``slots**2`` iterations).  To be run
+again, what is recorded must determine itself: it is closed under the loop's recurrence.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from .adjoints import Adjoint
+from .build import ZERO
+from .clean import live_reads
+from .counted import bound, closed, counted, counting, keep_results
+from .ir import Block, For, Function, Let, Statement, Value, While, defined
+from .quiet import quiet_statements
+from .recording import FIRST, ONE, Part, Recording
+
+__all__ = ["Replay", "Sizes"]
+
+@dataclass(frozen=True)
+class Sizes:
+    """How much is recorded.
+
+    Attributes
+    ----------
+    exact
+        Loops of at most so many iterations record each of them.
+    slots
+        Entries of a level of checkpoints.
+    hinted
+        The most entries that a loop's `max_iters` may ask for.
+    """
+
+    exact: int = 64
+    slots: int = 32
+    hinted: int = 1024
+
+
+@dataclass
+class _Iteration:
+    """The reverse of one iteration of `loop`, under names of its own.
+
+    It reads `index`, the `carried` values (by the loop's names for them) and `bars`,
+    the cotangents of what the loop's active values became.  `block` yields those of
+    what they were, then what it adds to the cotangents of `captured` names.
+    """
+
+    loop: For
+    index: str
+    carried: dict[str, str]
+    active: list[int]
+    bars: list[str]
+    block: Block
+    captured: list[str]
+
+
+class Replay(Recording):
+    """Cotangents of loops."""
+
+    def __init__(self, function: Function, taken: set[str], active: set[str],
+                 bars: Mapping[str, str], sizes: Sizes) -> None:
+        super().__init__(function, taken, active, bars)
+        self.sizes = sizes
+
+    def reverse_loop(self, s: For | While, adjoint: Adjoint) -> None:
+        """Record in the loop's place; then a loop over its iterations, last first."""
+        wanted = set(s.results) & set(adjoint)
+        if not wanted and not self.pulls(s.body):
+            return
+        runs = counting(self, s) if isinstance(s, While) else s
+        count = runs.count if isinstance(runs, For) else runs.results[-1]
+        kept = keep_results(runs, {*wanted, *runs.results[len(s.results):]})
+        it = self.iteration(counted(self, kept, count))
+        seeds = [*(adjoint.pop(it.loop.results[k], ZERO) for k in it.active),
+                 *(adjoint.pop(v, ZERO) for v in it.captured)]
+        for r in s.results:
+            adjoint.pop(r, None)
+        self.recorded[id(s)], bars = self.reverse_iterations(it, runs, seeds)
+        for v, g in zip(it.captured, bars[len(it.active):], strict=True):
+            adjoint[v] = g
+        for k, g in zip(it.active, bars, strict=False):
+            self.accumulate(adjoint, it.loop.inits[k], g)
+
+    def iteration(self, loop: For) -> _Iteration:
+        """Run the body again under fresh names, then backwards."""
+        index = self.fresh(loop.index)
+        carried = {p: self.fresh(p) for p in loop.params}
+        self.active |= {n for p, n in carried.items() if p in self.active}
+        again = self.copy(loop.body, {loop.index: index, **carried})
+        active = [k for k, p in enumerate(loop.params) if p in self.active]
+        bars = [self.fresh(f"{loop.params[k]}_bar") for k in active]
+        inner: Adjoint = {}
+        for k, bar in zip(active, bars, strict=True):
+            self.accumulate(inner, again.yields[k], bar)
+        with self.region() as body:
+            self.reverse_block(again.statements, inner)
+        own = defined(again) | set(carried.values())
+        captured = sorted(v for v in inner if v not in own)
+        yields = [inner.get(carried[loop.params[k]], ZERO) for k in active]
+        block, reads = live_reads(Block(
+            tuple(body), (*yields, *(inner[v] for v in captured))))
+        carried = {p: n for p, n in carried.items() if n in reads}
+        return _Iteration(loop, index, carried, active, bars, block, captured)
+
+    def reverse_iterations(self, it: _Iteration, runs: For | While,
+                           seeds: Sequence[Value],
+                           ) -> tuple[list[Statement], tuple[str, ...]]:
+        """What stands in the loop's place, and the cotangents of what goes in."""
+        size = bound(runs, self.bounds)
+        if not it.carried:
+            place = list(quiet_statements((runs,), self.filled))
+            return place, self.countdown(it.loop.count, seeds, lambda at, bars: (
+                self.write(it, at, {}, bars)))
+        if size is not None and size <= self.sizes.exact:
+            return self.record_all(it, runs, seeds, size)
+        return self.record_some(it, runs, seeds)
+
+    def write(self, it: _Iteration, index: Value, carried: Mapping[str, Value],
+              bars: Sequence[str]) -> list[Value]:
+        """The reverse of iteration `index`; what the loop around it yields."""
+        own = len(it.bars)
+        given = [(it.index, index), *zip(it.bars, bars, strict=False),
+                 *((n, carried[p]) for p, n in it.carried.items())]
+        self.statements += [Let((n,), "id", (v,)) for n, v in given]
+        self.statements += it.block.statements
+        return [*it.block.yields[:own],
+                *(self.add(bar, g, bar) for bar, g in zip(
+                    bars[own:], it.block.yields[own:], strict=True))]
+
+    # Records -----------------------------------------------------------------------
+
+    def record_all(self, it: _Iteration, runs: For | While, seeds: Sequence[Value],
+                   size: int) -> tuple[list[Statement], tuple[str, ...]]:
+        """Every iteration."""
+        with self.region() as place:
+            buffers = self.buffers(list(it.carried), max(size, 1))
+            at = runs.index if isinstance(runs, For) else runs.params[-1]
+            with self.region() as stores:
+                self.store(buffers, at, {p: p for p in it.carried})
+            (quiet,) = quiet_statements((runs,), self.filled)
+            assert isinstance(quiet, (For, While))
+            body = Block((*stores, *quiet.body.statements), quiet.body.yields)
+            place.append(replace(quiet, body=body))
+        return place, self.countdown(it.loop.count, seeds, lambda at, bars: (
+            self.write(it, at, self.loads(buffers, at), bars)))
+
+    def record_some(self, it: _Iteration, runs: For | While,
+                    seeds: Sequence[Value]) -> tuple[list[Statement], tuple[str, ...]]:
+        """The first iteration of every segment."""
+        loop = closed(it.loop, set(it.carried))
+        slots = max(self.sizes.slots, min(loop.max_iters, self.sizes.hinted))
+        with self.region() as place:
+            (first,) = quiet_statements((runs,), self.filled)
+            names = loop.params
+            if isinstance(first, While):  # only now is it known how often
+                self.statements.append(first)
+                first = self.twin(loop)
+                names = first.params
+            assert isinstance(first, For)
+            segments = self.split(self.weak(loop.count), slots)
+            buffers = self.buffers(loop.params, slots)
+            self.fill(first, dict(zip(names, buffers.values(), strict=True)), segments)
+        return place, self.countdown(segments.count, seeds, lambda k, bars: (
+            self.reverse_segment(it, loop, self.part(segments, k),
+                                 self.loads(buffers, k), bars)))
+
+    def reverse_segment(self, it: _Iteration, loop: For, part: Part,
+                        entry: Mapping[str, Value],
+                        bars: Sequence[str]) -> tuple[str, ...]:
+        """Run a segment again from its `entry`, recording; then backwards."""
+        pieces = self.split(part.length, self.sizes.slots)
+        buffers = self.buffers(loop.params, self.sizes.slots)
+        self.store(buffers, FIRST, entry)
+
+        def advance(k: Value, values: Sequence[str]) -> list[Value]:
+            start = self.part(pieces, k, part.start).start
+            now = dict(zip(loop.params, values, strict=True))
+            then = self.advance(loop, start, pieces.stride, now)
+            self.store(buffers, self.integer("add", k, ONE), then)
+            return list(then.values())
+
+        self.loop(self.integer("sub", pieces.count, ONE), list(entry.values()),
+                  advance, loop.params)
+        return self.countdown(pieces.count, bars, lambda k, bars: self.reverse_piece(
+            it, loop, self.part(pieces, k, part.start), self.loads(buffers, k), bars))
+
+    def reverse_piece(self, it: _Iteration, loop: For, part: Part,
+                      entry: Mapping[str, Value],
+                      bars: Sequence[str]) -> tuple[str, ...]:
+        """Replay each iteration of a piece from its `entry`."""
+        def inside(k: Value, bars: tuple[str, ...]) -> list[Value]:
+            values = self.advance(loop, part.start, k, entry)
+            at = self.integer("add", part.start, k)
+            return self.write(it, at, values, bars)
+
+        return self.countdown(part.length, bars, inside)

@@ -1,0 +1,141 @@
+"""Reverse mode: blocks run again, then backwards.
+
+A branch is mirrored as a branch that runs its own part of the function again, so that
+the side that was not taken contributes no ``0 * inf``.  Loops are in `replay`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence, Set
+
+from .adjoints import Adjoint, Adjoints
+from .build import ZERO
+from .ir import (
+    BUFFER_WRITES,
+    EFFECTS,
+    Block,
+    Custom,
+    For,
+    Function,
+    If,
+    Let,
+    Literal,
+    Statement,
+    Value,
+    While,
+    defined,
+    rename,
+    walk,
+)
+from .quiet import buffers, quiet_statements
+
+__all__ = ["Reverse"]
+
+
+class Reverse(Adjoints):
+    """Cotangents of blocks; `reverse_loop` is given by the subclass."""
+
+    def __init__(self, function: Function, taken: set[str], active: set[str],
+                 bars: Mapping[str, str]) -> None:
+        super().__init__(function, taken, active, bars)
+        #: What stands for a loop when its block runs again: it records.
+        self.recorded: dict[int, list[Statement]] = {}
+        #: The buffers of the block that runs again, which it fills again.
+        self.filled: Set[str] = frozenset()
+        #: The largest value of an integer, where one is known.
+        self.bounds: dict[str, int] = {}
+
+    def reverse_loop(self, s: For | While, adjoint: Adjoint) -> None:
+        """The cotangents of what goes into a loop."""
+        raise NotImplementedError
+
+    def reverse_block(self, statements: tuple[Statement, ...],
+                      adjoint: Adjoint) -> int:
+        """Run `statements` again, recording, then backwards.
+
+        Returns the number of statements of the first part.
+        """
+        outer, self.filled = self.filled, buffers(statements)
+        with self.region() as backward:
+            for s in statements:
+                self.enter(s)
+            self.sweep(statements, adjoint)
+        for s in statements:
+            again = self.recorded.pop(id(s), None)
+            self.statements += quiet_statements((s,), self.filled) \
+                if again is None else again
+        self.filled = outer
+        count = len(self.statements)
+        self.statements += backward
+        return count
+
+    def enter(self, s: Statement) -> None:
+        """Cotangents of buffers, and bounds of integers."""
+        if isinstance(s, Let):
+            self.allocate(s)
+            known = [int(a.value.real) for a in s.args if isinstance(a, Literal)
+                     and a.kind == "int"] if s.op == "min" else []
+            if known:
+                self.bounds[s.results[0]] = min(known)
+
+    def sweep(self, statements: Sequence[Statement], adjoint: Adjoint) -> None:
+        """Walk backwards."""
+        for s in reversed(statements):
+            match s:
+                case Let():
+                    self.reverse_let(s, adjoint)
+                case If():
+                    self.reverse_if(s, adjoint)
+                case Custom():
+                    self.reverse_custom(s, adjoint)
+                case For() | While():
+                    self.reverse_loop(s, adjoint)
+
+    def pulls(self, *blocks: Block) -> bool:
+        """Whether effects in `blocks` have a reverse of their own."""
+        return any(self._pulls(s) for block in blocks for s in walk(block))
+
+    def _pulls(self, s: Statement) -> bool:
+        if isinstance(s, Custom):
+            return not s.results
+        return isinstance(s, Let) and s.op in EFFECTS | BUFFER_WRITES \
+            and bool(s.args) and s.args[0] in self.bars
+
+    def reverse_if(self, s: If, adjoint: Adjoint) -> None:
+        """A branch for each branch."""
+        seeds = [adjoint.pop(r, ZERO) for r in s.results]
+        if all(g == ZERO for g in seeds) and not self.pulls(s.then, s.orelse):
+            return
+        found: list[Adjoint] = []
+        bodies: list[list[Statement]] = []
+        for branch in (s.then, s.orelse):
+            with self.region() as body:
+                found.append(self.reverse_branch(branch, seeds))
+            bodies.append(body)
+        touched = sorted(set(found[0]) | set(found[1]))
+        then, orelse = (Block(tuple(b), tuple(f.get(v, ZERO) for v in touched))
+                        for b, f in zip(bodies, found, strict=True))
+        results = self.branch(s.condition, then, orelse,
+                              [f"{v}_bar" for v in touched])
+        for v, g in zip(touched, results, strict=True):
+            self.accumulate(adjoint, v, g)
+
+    def reverse_branch(self, branch: Block, seeds: Sequence[Value]) -> Adjoint:
+        """Run the branch again under fresh names, then backwards."""
+        again = self.copy(branch, {})
+        inner: Adjoint = {}
+        for v, g in zip(again.yields, seeds, strict=True):
+            self.accumulate(inner, v, g)
+        self.reverse_block(again.statements, inner)
+        own = defined(again)
+        return {v: g for v, g in inner.items() if v not in own}
+
+    def copy(self, block: Block, mapping: Mapping[str, Value]) -> Block:
+        """`block` under fresh names, as active as it was."""
+        def name(n: str) -> str:
+            new = self.fresh(n)
+            if n in self.active:
+                self.active.add(new)
+            return new
+
+        return rename(block, mapping, name)
