@@ -158,19 +158,9 @@ class _Evaluation(Memory):
 
     def let(self, s: Let) -> tuple[Any, ...]:
         """The results of one operation."""
-<<<<<<< HEAD
         if s.op in _MEMORY:
             found = getattr(self, s.op)(s)
             return (found,) if s.results else ()
-=======
-        if s.op == "atomic_add":
-            self.atomic_add(s)
-            return ()
-        if s.op == "load":
-            return (self.load(s),)
-        if s.op == "extent":
-            return (self.values[str(s.args[0])].shape[int(str(s.attr))],)
->>>>>>> origin/kernels
         args = [self.value(v) for v in s.args]
         if s.op == "cast":
             return (_cast(args[0], str(s.attr)),)
