@@ -112,8 +112,8 @@ def check_block_size(size: Any, kernel: str) -> None:
         raise DefinitionError(f"{kernel}: 'block_size' must be an integer, got "
                               f"{size!r}")
     if not 0 < size <= 1024:
-        raise DefinitionError(f"{kernel}: 'block_size' must be greater than zero and at "
-                              f"most 1024, got {size}")
+        raise DefinitionError(f"{kernel}: 'block_size' must be greater than zero and "
+                              f"at most 1024, got {size}")
 
 
 def on_stream(stream: Any, kernel: str) -> AbstractContextManager[Any]:
@@ -121,7 +121,7 @@ def on_stream(stream: Any, kernel: str) -> AbstractContextManager[Any]:
     if stream is None:
         return nullcontext()
     if hasattr(stream, "__enter__"):
-        return stream  # type: ignore[no-any-return]
-    raise KernelTypeError(f"{kernel}: 'stream' must be a stream that can be made current "
-                          f"by 'with', got {type(stream).__name__}; or leave it out "
+        return stream
+    raise KernelTypeError(f"{kernel}: 'stream' must be a stream that 'with' can make "
+                          f"current, got {type(stream).__name__}; or leave it out "
                           "inside 'with stream:'")

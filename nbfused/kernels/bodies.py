@@ -63,7 +63,8 @@ def check_language(text: Any, language: str | None, preamble: str) -> bool:
     if callable(text) and language == "c":
         raise DefinitionError("the body is a Python function, but language='c'")
     if python and preamble:
-        raise DefinitionError("'preamble' is C; a body in Python calls Python functions")
+        raise DefinitionError("'preamble' is C; a body in Python calls Python "
+                              "functions")
     return python
 
 

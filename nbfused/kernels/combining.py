@@ -130,7 +130,7 @@ def _at_least(known: str, start: Any, dtype: np.dtype) -> Function:
 
 def python_combining(reduce: Callable[..., Any] | Function, start: tuple[Any, ...],
                      dtype: np.dtype) -> Combining:
-    """The combining that a function of two states is: all parts of one, then of the other.
+    """The combining that a function of two states is, the parts of one first.
 
     `dtype` is that of a state of one part; those of several keep their own.
     """
@@ -138,8 +138,8 @@ def python_combining(reduce: Callable[..., Any] | Function, start: tuple[Any, ..
     count = len(merge.results)
     if len(merge.params) != 2 * count:
         raise DefinitionError(
-            f"'reduce_expr' takes {len(merge.params)} values and gives {count}; it must "
-            "take the parts of one state, then those of another, and give a state")
+            f"'reduce_expr' takes {len(merge.params)} values and gives {count}; it "
+            "must take the parts of one state, then those of another, and give one")
     if len(start) != count:
         raise DefinitionError(f"'identity' has {len(start)} numbers, the state has "
                               f"{count} parts")

@@ -134,7 +134,8 @@ class ElementwiseKernel:
         self.nin, self.nout = len(self.in_params), len(self.out_params)
         self.nargs = self.nin + self.nout
         self.name = self.__name__ = name
-        self.operation, self.preamble, self.reduce_dims = operation, preamble, reduce_dims
+        self.operation, self.preamble = operation, preamble
+        self.reduce_dims = reduce_dims
         self.no_return, self.return_tuple = no_return, return_tuple
         text = f"{loop_prep};{operation}" if loop_prep else operation
         self._body = Body(text, preamble, python)

@@ -48,8 +48,8 @@ def parse_parameters(text: str, what: str) -> tuple[ParameterInfo, ...]:
         message names the token.  It is a `ValueError`.
     """
     if not isinstance(text, str):
-        raise KernelTypeError(f"'{what}' must be a string such as 'float32 x, T y', got "
-                              f"{type(text).__name__}")
+        raise KernelTypeError(f"'{what}' must be a string such as 'float32 x, T y', "
+                              f"got {type(text).__name__}")
     parts = [p.strip() for p in text.split(",")] if text.strip() else []
     return tuple(_parameter(p, what) for p in parts)
 

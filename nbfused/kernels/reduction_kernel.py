@@ -95,8 +95,8 @@ class ReductionKernel:
         check_unique(self.params)
         for p in self.params:
             if p.name in ("a", "b"):
-                raise DefinitionError(f"the parameter {p.name!r} is what the slots call "
-                                      "an operand; give it another name")
+                raise DefinitionError(f"the parameter {p.name!r} has the name of an "
+                                      "operand of the slots; give it another")
             if p.raw and p in self.out_params:
                 raise DefinitionError(f"the output {p.name!r} must not be raw")
         if not self.in_params or not self.out_params:
@@ -181,7 +181,8 @@ class ReductionKernel:
         mapped = self._slots.mapped(tuple(types.items()), self._ranks(values), dtype)
         sizes = {"_in_ind_size": prod(shape), "_out_ind_size": prod(kept)}
         if mapped.materialize:
-            values = {mapped.result: self._materialized(mapped, values, sizes, axes)}
+            values = {mapped.result: self._materialized(
+                mapped, values, sizes, len(axes) == len(shape))}
         spec, names = reduce_spec(mapped, tuple(
             (n, "scalar" if is_number(x) else "element") for n, x in values.items()),
             axes if axis is not None else None, keepdims)
@@ -210,33 +211,27 @@ class ReductionKernel:
         axes = tuple(sorted(normalize_axes(axis, len(shape))))
         kept = tuple(n for a, n in enumerate(shape) if a not in axes)
         if 0 in shape and 0 not in kept and self.identity in (None, ""):
-            raise ShapeError(f"{self.name}: zero-size array to a reduction which has no "
-                             f"identity: shape {shape}, axis {axis}")
+            raise ShapeError(f"{self.name}: zero-size array to a reduction which has "
+                             f"no identity: shape {shape}, axis {axis}")
         return shape, kept, axes
 
     def _materialized(self, mapped: Mapped, values: dict[str, Any],
-                      sizes: dict[str, int], axes: tuple[int, ...]) -> Any:
+                      sizes: dict[str, int], whole: bool) -> Any:
         """The mapped values as an array: where raw inputs are read."""
-        function, kinds = mapped.function, {"_j": "index", "_J": "index"}
-        table: dict[str, Any] = {**values, **sizes}
+        function, table = mapped.function, {**values, **sizes}
+        kinds = {"_j": "index", "_J": "index"}
         for p in self.in_params:
+            x = values[p.name]
+            kinds[p.name] = "raw" if p.raw else "scalar" if is_number(x) else "element"
             if p.raw:
-                x = values[p.name]
                 table[p.name] = x if callable(self.map_expr) else flattened(x)
                 table[f"_{p.name}_size"] = prod(x.shape)
                 table |= {f"_{p.name}_shape{k}": n for k, n in enumerate(x.shape)}
-            kinds[p.name] = "raw" if p.raw else \
-                "scalar" if is_number(values[p.name]) else "element"
-        used = used_params(function)
-        if "_J" in dict(zip(function.params, used, strict=True)) and \
-                used[function.params.index("_J")] and axes != tuple(range(
-                    len(broadcast_shapes([tuple(values[p.name].shape) for p in
-                                          self.in_params if kinds[p.name] ==
-                                          "element"])))):
-            raise ShapeError(f"{self.name}: _J beside a raw input or _j needs axis=None")
+        used = dict(zip(function.params, used_params(function), strict=True))
+        if used.get("_J") and not whole:
+            raise ShapeError(f"{self.name}: _J beside a raw input needs axis=None")
         function = drop_params(function, tuple(
-            u or kinds.get(p) == "element" for p, u in zip(function.params, used,
-                                                           strict=True)))
+            used[p] or kinds.get(p) == "element" for p in function.params))
         names = [p for p in function.params if kinds.get(p) != "index"]
         spec = Map(function, tuple(kinds.get(p, "scalar") for p in function.params))
         return apply(spec, [table[n] for n in names], names=tuple(names))[0]

@@ -120,7 +120,8 @@ def _map(slots: Slots, types: Types, ranks: Ranks, chosen: np.dtype) -> Function
         return parse_c_expression(slots.map, slots.name, tuple(params), chosen, types,
                                   slots.preamble)
     function = parse(slots.map)
-    unknown = [p for p in function.params if p not in (*(q.name for q in params), *extra)]
+    known = {*extra, *(p.name for p in params)}
+    unknown = [p for p in function.params if p not in known]
     if unknown:
         raise DefinitionError(f"{slots.name}: 'map_expr' takes {', '.join(unknown)}, "
                               "which is no input")
@@ -154,8 +155,8 @@ def _identity(slots: Slots, text: str, dtype: np.dtype, types: Types) -> Any:
         return None
     found = number_of(text, slots.name, dtype, types, slots.preamble)
     if found is None:
-        raise DefinitionError(f"{slots.name}: 'identity' must be a number that is known "
-                              f"now, got {text!r}")
+        raise DefinitionError(f"{slots.name}: 'identity' must be a number that is "
+                              f"known now, got {text!r}")
     return found
 
 

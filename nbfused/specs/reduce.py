@@ -15,6 +15,7 @@ from ..scalar.types import Typed, Weak, specialize
 from .base import Hashed, Program, Pullback, Ref, Shape
 from .combine import COMBINES, Combine
 from .elements import Argument, Target, pull
+from .fold import fold_pullback
 from .functions import compose, identity
 from .shapes import broadcast_shapes, normalize_axes, reduce_shape
 from .state import State, state_of
@@ -157,6 +158,8 @@ def saving(spec: Reduce) -> Reduce:
 @lru_cache(maxsize=4096)
 def _vjp(spec: Reduce, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
          present: tuple[bool, ...]) -> Pullback:
+    if (spec.combine.saving or spec.combine).cotangent is None:
+        return fold_pullback(spec, needs, shapes, present)
     forward = saving(spec)
     outputs = len(forward.post.results)
     present = present + (False,) * (outputs - len(present))

@@ -29,6 +29,7 @@ __all__ = ["BOOL", "Expressions"]
 BOOL = np.dtype(np.bool_)
 _INT32, _UINT32 = np.dtype(np.int32), np.dtype(np.uint32)
 _INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
+_WHOLE = (_INT32, _UINT32, _INT64, _UINT64)
 _FLOAT32, _FLOAT64 = np.dtype(np.float32), np.dtype(np.float64)
 
 _ARITHMETIC: Mapping[str, type[ast.operator]] = {
@@ -78,25 +79,28 @@ class Expressions(Arrays):
         if node.type == "string":
             self.refuse(node, "a string has no place in a kernel")
         whole = _NUMBER.fullmatch(text)
-        if whole is None:
-            single = text[-1] in "fF" and not text.lower().startswith("0x")
-            digits = text.rstrip("fFlL") if not text.lower().startswith("0x") else text
-            number = float.fromhex(digits) if "x" in digits.lower() else float(digits)
-            return literal(number, _FLOAT32 if single else _FLOAT64)
-        digits, suffix = whole.groups()
+        if whole is not None:
+            return self.integer(node, *whole.groups())
+        if text.lower().startswith("0x"):
+            return literal(float.fromhex(text.rstrip("fFlL")), _FLOAT64)
+        single = text[-1] in "fF"
+        return literal(float(text.rstrip("fFlL")), _FLOAT32 if single else _FLOAT64)
+
+    def integer(self, node: Any, digits: str, suffix: str) -> Typed:
+        """An integer in the first type that holds it."""
         octal = digits.startswith("0") and digits.isdigit()
         value = int(digits, 8 if octal else 0)
-        kinds = [_INT32, _UINT32, _INT64, _UINT64]
+        kinds: Sequence[np.dtype] = _WHOLE
         if "u" in suffix.lower():
-            kinds = [_UINT32, _UINT64]
+            kinds = [k for k in kinds if k.kind == "u"]
         elif digits.isdigit() and not octal:
-            kinds = [_INT32, _INT64, _UINT64]
+            kinds = [k for k in kinds if k != _UINT32]
         if "l" in suffix.lower():
             kinds = [k for k in kinds if k.itemsize == 8]
         for dtype in kinds:
             if value <= np.iinfo(dtype).max:
                 return literal(value, dtype)
-        self.refuse(node, f"the integer {text} does not fit 64 bits")
+        self.refuse(node, f"the integer {digits} does not fit 64 bits")
 
     def name(self, node: Any) -> Typed:
         """A variable, or a constant of C's headers."""

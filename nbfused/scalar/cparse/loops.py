@@ -32,10 +32,13 @@ def walk(node: Any) -> Iterator[Any]:
 
 def stores(node: Any) -> set[str]:
     """The names that are assigned in a tree."""
-    found = set()
+    found: set[str] = set()
     for n in walk(node):
-        target = n.lvalue if kind(n) == "Assignment" else \
-            n.expr if kind(n) == "UnaryOp" and "+-".find(n.op[-1]) >= 0 else None
+        target: Any = None
+        if kind(n) == "Assignment":
+            target = n.lvalue
+        elif kind(n) == "UnaryOp" and n.op[-2:] in ("++", "--"):
+            target = n.expr
         while kind(target) == "ArrayRef":
             target = target.name
         if kind(target) == "ID":
@@ -132,11 +135,9 @@ class Loops(Expressions):
               body: Any) -> ast.stmt:
         """``for j in range(…)``, the counter in its type."""
         start, stop, stride, op = bounds
-        first, last = (_whole(v) for v in (start, stop))
+        first, last = _whole(start), _whole(stop)
         if op in ("<=", ">="):
-            one = 1 if op == "<=" else -1
-            last = constant(last.value + one) if isinstance(last, ast.Constant) \
-                else ast.BinOp(last, ast.Add(), constant(one))
+            last = _whole(stop, 1 if op == "<=" else -1)
         self.outside[".range"] = range
         limits = [first, last] if stride == 1 else [first, last, constant(stride)]
         counter = self.declare(decl.name, dtype, constant=True)
@@ -150,16 +151,18 @@ class Loops(Expressions):
                        [narrow, *self.body(body)], [])
 
 
-def _whole(value: Typed) -> ast.expr:
-    """A bound as int64, or the number."""
+def _whole(value: Typed, more: int = 0) -> ast.expr:
+    """A bound and some more as int64, or the number."""
     if value.number is not None:
-        return constant(int(value.number.real))
-    return converted(value, _INT64)
+        return constant(int(value.number.real) + more)
+    found = converted(value, _INT64)
+    return ast.BinOp(found, ast.Add(), constant(more)) if more else found
 
 
 def _counter(node: Any) -> tuple[Any, str, Any, Any] | None:
     """Declaration, comparison, limit and step of a loop that counts."""
-    decls = node.init.decls if kind(node.init) == "DeclList" else ()
+    decls: Sequence[Any] = node.init.decls if kind(node.init) == "DeclList" \
+        else ()
     test, step = node.cond, node.next
     if len(decls) != 1 or decls[0].init is None or kind(test) != "BinaryOp" \
             or test.op not in _TURNED:

@@ -80,10 +80,8 @@ class Statements(Loops):
             self.refuse(node, "pointers are not understood here; index the array")
         name = getattr(node.type.type, "names", [""])[0]
         value = None if node.init is None else self.typed(node.init)
-        if name == AUTO and value is not None:
-            dtype = value.dtype
-        else:
-            dtype = self.dtype(node)
+        inferred = name == AUTO and value is not None
+        dtype = value.dtype if inferred and value else self.dtype(node)
         # An undefined value would be another one on every machine: it is zero.
         start = literal(0, dtype) if value is None else value
         target = self.declare(node.name, dtype, constant="const" in node.quals)
@@ -139,8 +137,8 @@ class Statements(Loops):
         if variable is None:
             self.refuse(node, f"{target.name!r} is not declared")
         if variable.kind != "value":
-            self.refuse(node, f"{target.name!r} is an array; assign its elements, as in "
-                              f"{target.name}[i] = …")
+            self.refuse(node, f"{target.name!r} is an array; assign its elements, as "
+                              f"in {target.name}[i] = …")
         if variable.constant:
             self.refuse(node, f"{target.name!r} is an input or const; copy it to a "
                               "variable of its own to change it")

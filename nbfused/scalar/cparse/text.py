@@ -173,7 +173,7 @@ class _Text:
 
     def typedef(self) -> None:
         """The name before the semicolon is a type from here on."""
-        words = []
+        words: list[str] = []
         while self.peek(len(words)) not in (";", ""):
             words.append(self.peek(len(words)))
         self.spelling.defined.update(words[-1:])

@@ -266,8 +266,7 @@ class Instance:
                  dtypes: Sequence[np.dtype]) -> None:
         self.unit, self.target = unit, target
         self.translator = unit.translator(unit.sources["preamble"])
-        self.translator.types = dict(unit.types)
-        self.deduce(declared, dtypes)
+        self.translator.types = {**unit.types, **self.deduced(declared, dtypes)}
         self.params = [Parameter(d.name, self.translator.dtype(d.type),
                                  kind(d.type) == "PtrDecl") for d in declared]
         returned = target.decl.type.type
@@ -275,15 +274,18 @@ class Instance:
             raise unit.at(target.coord, "a function of the preamble returns a value")
         self.result = self.translator.dtype(returned)
 
-    def deduce(self, declared: Sequence[Any], dtypes: Sequence[np.dtype]) -> None:
+    def deduced(self, declared: Sequence[Any],
+                dtypes: Sequence[np.dtype]) -> dict[str, np.dtype]:
         """What the parameters of a template stand for."""
+        found: dict[str, np.dtype] = {}
         for d, dtype in zip(declared, dtypes, strict=True):
             inner = d.type
             while kind(inner) in ("PtrDecl", "TypeDecl"):
                 inner = inner.type
-            (name, *_) = inner.names
-            if name in self.unit.spelling.templates and name not in self.unit.types:
-                dict.setdefault(self.translator.types, name, dtype)  # type: ignore[arg-type]
+            name = getattr(inner, "names", [""])[0]
+            if name in self.unit.spelling.templates:
+                found.setdefault(name, dtype)
+        return found
 
     def function(self, name: str) -> Function:
         """Its scalar function, copied in where it is called."""
