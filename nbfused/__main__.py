@@ -1,101 +1,23 @@
-"""``python -m nbfused``: what is installed, the cache of kernels, the demo."""
+"""``python -m nbfused``: what is installed, a quick test, the cache, the demo."""
 
 from __future__ import annotations
 
 import argparse
 import json
 import os
-import platform
 import sys
+import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict
-from importlib import metadata
-from typing import Any
 
 from . import cache
-from .config import PREFIX, config
-from .registry import BackendInfo, Backends, backends
-from .version import __version__
+from .registry import backends
+from .report import as_text, info, readable_size
 
 __all__ = ["info", "main"]
 
-_PACKAGES = (
-    "numpy", "numba", "llvmlite", "ml_dtypes", "numba-cuda", "cuda-core",
-    "cuda-bindings", "torch", "jax",
-)
-# CuPy's wheels are named after the toolkit that they were built for.
-_CUPY = ("cupy", "cupy-cuda12x", "cupy-cuda13x", "cupy-rocm-7-0")
-
-
-def info() -> dict[str, Any]:
-    """Gather what a report of a bug needs, in types that JSON has.
-
-    Returns
-    -------
-    dict
-        ``versions``, ``platform``, ``backends`` (name → available, enabled, why,
-        devices), ``cache`` and ``environment`` (the variables that are set).
-    """
-    stored = cache.stats()
-    return {
-        "versions": _versions(),
-        "platform": f"{platform.system()} {platform.machine()}, "
-                    f"{os.cpu_count()} processors",
-        "backends": {name: asdict(record) for name, record in backends().items()},
-        "cache": {"folder": stored.folder, "entries": stored.entries,
-                  "bytes": stored.bytes, "limit": config.cache_size},
-        "environment": {name: value for name, value in sorted(os.environ.items())
-                        if name.startswith(PREFIX)},
-    }
-
-
-def _versions() -> dict[str, str | None]:
-    """Versions from the packages' metadata: nothing is imported."""
-    versions: dict[str, str | None] = {
-        "nbfused": __version__, "python": platform.python_version()}
-    versions.update((name, _version(name)) for name in _PACKAGES)
-    cupy = (_version(name) for name in _CUPY)
-    versions["cupy"] = next((version for version in cupy if version), None)
-    return versions
-
-
-def _version(package: str) -> str | None:
-    try:
-        return metadata.version(package)
-    except metadata.PackageNotFoundError:
-        return None
-
-
-def _show(gathered: dict[str, Any]) -> str:
-    versions = [f"  {name:14}{version or 'not installed'}"
-                for name, version in gathered["versions"].items()]
-    found = Backends((name, BackendInfo(**record))
-                     for name, record in gathered["backends"].items())
-    stored = gathered["cache"]
-    variables = [f"  {name}={value}" for name, value
-                 in gathered["environment"].items()] or ["  none set"]
-    return "\n".join([
-        "versions", *versions,
-        "platform", f"  {gathered['platform']}",
-        "backends", *(f"  {line}" for line in repr(found).splitlines()),
-        "cache", f"  {stored['folder']}",
-        f"  {stored['entries']} kernels, {_size(stored['bytes'])} of "
-        f"{_size(stored['limit'])}",
-        "environment", *variables,
-    ])
-
-
-def _size(count: int) -> str:
-    amount, units = float(count), ["bytes", "KiB", "MiB", "GiB"]
-    while amount >= 1024 and len(units) > 1:
-        amount, units = amount / 1024, units[1:]
-    return f"{amount:.0f} {units[0]}" if units[0] == "bytes" else (
-        f"{amount:.1f} {units[0]}")
-
-
 def _run_info(arguments: argparse.Namespace) -> int:
     gathered = info()
-    print(json.dumps(gathered, indent=2) if arguments.json else _show(gathered))
+    print(json.dumps(gathered, indent=2) if arguments.json else as_text(gathered))
     return 0
 
 
@@ -104,8 +26,30 @@ def _run_cache(arguments: argparse.Namespace) -> int:
         print(f"removed {cache.clear()} kernels from {cache.folder()}")
     else:
         stored = cache.stats()
-        print(f"{stored.entries} kernels, {_size(stored.bytes)} in {stored.folder}")
+        print(f"{stored.entries} kernels, {readable_size(stored.bytes)} in "
+              f"{stored.folder}")
     return 0
+
+
+#: An op of each skeleton.
+_SELFTEST = ("swish", "sum", "softmax", "linear")
+
+
+def _run_selftest(arguments: argparse.Namespace) -> int:
+    from . import testing
+
+    failures = []
+    for name, found in backends().items():
+        if not (found.enabled and found.devices):
+            print(f"{name}: skipped, {found.why or 'not enabled'}")
+            continue
+        start = time.perf_counter()
+        failed = testing.run(found.devices[0], arguments.ops or _SELFTEST)
+        failures += failed
+        print(f"{found.devices[0]}: {len(testing.checks(arguments.ops or _SELFTEST))} "
+              f"checks, {len(failed)} failed, {time.perf_counter() - start:.1f} s")
+    print(*failures, sep="\n", end="\n" if failures else "")
+    return bool(failures)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -114,6 +58,9 @@ def _parser() -> argparse.ArgumentParser:
     report = commands.add_parser("info", help="versions, backends, devices, cache")
     report.add_argument("--json", action="store_true", help="for programs")
     report.set_defaults(run=_run_info)
+    check = commands.add_parser("selftest", help="run ops on every backend")
+    check.add_argument("ops", nargs="*", help="names; an op of each kind by default")
+    check.set_defaults(run=_run_selftest)
     stored = commands.add_parser("cache", help="the compiled kernels on disk")
     stored.add_argument("action", choices=("stats", "clear"))
     stored.set_defaults(run=_run_cache)

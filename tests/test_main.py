@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from types import ModuleType
@@ -12,9 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+import nbfused as nf
 from nbfused import cache
-from nbfused.__main__ import info, main
+from nbfused.__main__ import main
 from nbfused.config import config
+from nbfused.report import info, show_config, versions
 from nbfused.version import __version__
 
 
@@ -60,7 +63,7 @@ def test_a_reader_that_leaves_early_is_no_error():
 
 
 def test_info_imports_no_library():
-    code = ("import sys; from nbfused.__main__ import _versions; _versions();"
+    code = ("import sys; from nbfused.report import versions; versions();"
             "print([m for m in ('torch', 'jax', 'numba') if m in sys.modules])")
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                          check=True)
@@ -68,7 +71,7 @@ def test_info_imports_no_library():
 
 
 def test_versions_of_what_is_absent_are_none(monkeypatch):
-    monkeypatch.setattr("nbfused.__main__._PACKAGES", ("no-such-package-anywhere",))
+    monkeypatch.setattr("nbfused.report._PACKAGES", ("no-such-package-anywhere",))
     assert info()["versions"]["no-such-package-anywhere"] is None
 
 
@@ -102,3 +105,26 @@ def test_the_demo_gets_its_own_words(monkeypatch):
     monkeypatch.setitem(sys.modules, "nbfused.demo", module)
     assert main(["demo", "--device", "cpu"]) == 7
     assert given == [["--device", "cpu"]]
+
+
+def test_show_config_prints_what_the_command_does(capsys):
+    show_config()
+    shown = capsys.readouterr().out
+    assert main(["info"]) == 0
+    assert shown == capsys.readouterr().out
+    assert versions() == info()["versions"]
+
+
+def test_selftest(capsys):
+    with nf.use_backend("cpu"):
+        assert main(["selftest", "swish"]) == 0
+    shown = capsys.readouterr().out
+    assert re.search(r"cpu: \d+ checks, 0 failed", shown)
+    assert "rocm: skipped" in shown
+
+
+def test_selftest_fails_where_an_op_is_wrong(capsys, monkeypatch):
+    monkeypatch.setattr(nf.ops.swish, "reference", lambda x, beta=1.0: x)
+    with nf.use_backend("cpu"):
+        assert main(["selftest", "swish"]) == 1
+    assert "swish-value-0-float32" in capsys.readouterr().out
