@@ -90,6 +90,11 @@ class Partition:
             seen |= after
         return False
 
+    def _independent(self, a: Group, b: Group) -> bool:
+        """Whether neither reads from the other, at once or through others."""
+        apart = a not in self.successors(b) and b not in self.successors(a)
+        return apart and self.may_merge(a, b)
+
     def merge(self, a: Group, b: Group) -> None:
         """Move the nodes of `a` into `b`."""
         b.nodes += a.nodes
@@ -117,7 +122,7 @@ class Partition:
             if group.kind != "reduce":
                 continue
             others = found.setdefault((group.key, group.shape), [])
-            target = next((o for o in others if self.may_merge(group, o)), None)
+            target = next((o for o in others if self._independent(group, o)), None)
             if target is None:
                 others.append(group)
             else:
@@ -146,6 +151,7 @@ class Partition:
 
     def join_maps(self) -> None:
         """Each Map runs where it is read, or with others of its shape."""
+        placed: dict[Group, None] = {}
         for node in reversed(self.nodes):
             if self.group[node].kind != "map":
                 continue
@@ -153,14 +159,14 @@ class Partition:
             single = len(readers) == 1 and not self.results.intersection(node.outputs)
             target = next(iter(readers)) if single else None
             if target is None or not self._takes(target, node):
-                target = self._beside(node, readers)
+                target = self._beside(node, [*readers, *placed])
             if target is not None:
                 self.merge(self.group[node], target)
+            placed[self.group[node]] = None
 
-    def _beside(self, node: Node, readers: set[Group]) -> Group | None:
+    def _beside(self, node: Node, others: Iterable[Group]) -> Group | None:
         """A Map of the same shape that can store the results of `node`, too."""
         group = self.group[node]
-        others = dict.fromkeys([*readers, *self.group.values()])
         return next((o for o in others if o is not group and o.kind == "map"
                      and o.shape == group.shape and self._takes(o, node)
                      and self.may_merge(group, o)), None)
