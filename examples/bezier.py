@@ -120,8 +120,9 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--picture", type=Path, default=Path("bezier.png"))
     options = parser.parse_args(argv)
     found = run(**vars(options))
+    error = np.abs(found.params - HEART).max()
     print(f"loss {found.loss[0]:.2g} -> {found.loss[-1]:.2g}, of the noise "
-          f"{options.noise**2:.2g}; largest error of a coordinate {np.abs(found.params - HEART).max():.1e}; "
+          f"{options.noise**2:.2g}; largest error of a coordinate {error:.1e}; "
           f"{options.picture}")
 
 
