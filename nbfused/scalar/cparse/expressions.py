@@ -187,6 +187,8 @@ class Expressions(Arrays):
 
     def cast(self, node: Any) -> Typed:
         """``(T)x``."""
+        if type(node.to_type.type).__name__ != "TypeDecl":
+            self.refuse(node, "a cast to anything but a number is not understood here")
         return self.as_type(node, self.typed(node.expr), self.dtype(node.to_type))
 
     def as_type(self, node: Any, value: Typed, dtype: np.dtype) -> Typed:
