@@ -26,7 +26,8 @@ from .structure import Values, fill, locals_in, rebuild
 __all__ = ["Branches"]
 
 #: Besides effects and loads: what threads of a group have to do together.
-_TOGETHER = frozenset({"load", "shared", "shuffle"})
+_TOGETHER = frozenset({"buffer", "buffer_load", "buffer_store", "load", "shared",
+                       "shuffle"})
 
 
 def _shape(values: Values) -> str:

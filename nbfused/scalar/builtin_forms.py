@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .buffers import buffer, count
 from .forms import FORMS, Form, known_shape, positional
 from .ir import Literal, Value, literal
 from .resolve import Operation, apply
@@ -216,13 +217,27 @@ def _loop_only(body: Calls, node: ast.Call, attr: str, stem: str) -> Values:
     raise body.error(node, f"{ast.unparse(node.func)}() is what a for loop goes over")
 
 
+def _buffer(body: Calls, node: ast.Call, attr: str, stem: str) -> Values:
+    size, *zeros = positional(body, node, 1, 2)
+    name = body.emitter.let("buffer", body.number(node, size), stem=stem,
+                            attr="zeros" if zeros == [literal(True)] else None)
+    body.arrays[name] = 1
+    body.emitter.buffers.add(name)
+    return name
+
+
+def _count(body: Calls, node: ast.Call, attr: str, stem: str) -> Values:
+    (value,) = positional(body, node, 1)
+    return body.emitter.emit("index", body.number(node, value), stem=stem)
+
+
 _BUILTINS: dict[Any, Form] = {
     len: _len, sum: _sum, min: _extremum("min"), max: _extremum("max"),
     all: _logical(ast.And(), True), any: _logical(ast.Or(), False), tuple: _tuple,
     list: _list, divmod: _divmod, print: _print, np.zeros: _allocation,
     np.empty: _allocation, np.ones: _allocation, np.array: _allocation,
     np.zeros_like: _allocation, enumerate: _loop_only, zip: _loop_only,
-    reversed: _loop_only, range: _loop_only,
+    reversed: _loop_only, range: _loop_only, buffer: _buffer, count: _count,
 }
 
 

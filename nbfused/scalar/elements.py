@@ -57,7 +57,7 @@ class Elements(Branches):
         index = self.index(node, whole)
         if isinstance(whole, tuple):
             return self.at(node, whole, index)
-        return self.emitter.emit("load", whole, *index, stem=stem)
+        return self.emitter.load(whole, *index, stem=stem)
 
     def index(self, node: ast.Subscript, whole: Values) -> tuple[Value, ...]:
         """The integers by which `whole` is indexed."""
@@ -228,14 +228,14 @@ class Elements(Branches):
     def store(self, node: ast.AST, array: str, index: tuple[Value, ...], value: Values,
               attr: str | None = None) -> None:
         """Assign an element of an array."""
-        self.emitter.act("store", array, *index, self.number(node, value), attr=attr)
+        self.emitter.store(array, *index, self.number(node, value), attr=attr)
 
     def place(self, target: ast.Subscript) -> Place:
         """The element that `target` names; its index is computed once."""
         whole = self.values(target.value)
         if not isinstance(whole, tuple):
             index = self.index(target, whole)
-            return Place(lambda: self.emitter.emit("load", whole, *index),
+            return Place(lambda: self.emitter.load(whole, *index),
                          lambda value: self.store(target, whole, index, value))
         root, path = self.path(target)
         return Place(lambda: self.at(target, self.env[root], path),

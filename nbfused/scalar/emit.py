@@ -50,11 +50,18 @@ def fold(op: str, args: tuple[Value, ...], attr: str | None = None) -> Literal |
 
 
 class Emitter(Builder):
-    """What the parser and the tracer write with."""
+    """What the parser and the tracer write with.
+
+    Attributes
+    ----------
+    buffers
+        The arrays that are buffers of a thread.
+    """
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         super().__init__(taken)
         self._booleans: set[str] = set()
+        self.buffers: set[str] = set()
 
     def emit(self, op: str, *args: Value, stem: str = "t",
              attr: str | None = None) -> Value:
@@ -70,6 +77,16 @@ class Emitter(Builder):
     def act(self, op: str, *args: Value, attr: str | None = None) -> None:
         """An operation that has no result."""
         self.statements.append(Let((), op, args, attr, self.line))
+
+    def load(self, array: str, *index: Value, stem: str = "t") -> Value:
+        """An element of an array or buffer."""
+        op = "buffer_load" if array in self.buffers else "load"
+        return self.emit(op, array, *index, stem=stem)
+
+    def store(self, array: str, *args: Value, attr: str | None = None) -> None:
+        """Assign an element of an array or buffer: indices, then the value."""
+        op = "buffer_store" if array in self.buffers else "store"
+        self.act(op, array, *args, attr=attr)
 
     def mark(self, name: str) -> None:
         """Say that `name` is a bool."""

@@ -18,6 +18,7 @@ asin, acos, atan, atan2 = OPS["asin"], OPS["acos"], OPS["atan"], OPS["atan2"]
 sinh, cosh, tanh = OPS["sinh"], OPS["cosh"], OPS["tanh"]
 asinh, acosh, atanh = OPS["asinh"], OPS["acosh"], OPS["atanh"]
 erf, erfc, lgamma = OPS["erf"], OPS["erfc"], OPS["lgamma"]
+digamma, trigamma = OPS["digamma"], OPS["trigamma"]
 floor, ceil, trunc, rint = OPS["floor"], OPS["ceil"], OPS["trunc"], OPS["rint"]
 sign, copysign, hypot, fmod = OPS["sign"], OPS["copysign"], OPS["hypot"], OPS["fmod"]
 isnan, isinf, isfinite = OPS["isnan"], OPS["isinf"], OPS["isfinite"]
@@ -62,6 +63,7 @@ __all__ = [
     "cos",
     "cosh",
     "detach",
+    "digamma",
     "erf",
     "erfc",
     "exp",
@@ -100,5 +102,6 @@ __all__ = [
     "square",
     "tan",
     "tanh",
+    "trigamma",
     "trunc",
 ]
