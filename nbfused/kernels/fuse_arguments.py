@@ -119,12 +119,18 @@ def _constant(name: str, x: Any) -> Hashable:
     """The key of a constant; None for one that may change unseen."""
     if isinstance(x, _PLAIN):
         return name, type(x), repr(x)
-    if isinstance(x, _FIXED):
+    if isinstance(x, _FIXED) or _is_cached(x):
         return name, x
     if isinstance(x, (tuple, list)):
         inner = tuple(_constant("", v) for v in x)
         return None if None in inner else (name, type(x), inner)
     return None
+
+
+def _is_cached(x: Any) -> bool:
+    """Whether it wraps a function, as `fuse` and `functools.lru_cache` do."""
+    return hasattr(x, "cache_info") and isinstance(
+        getattr(x, "__wrapped__", None), FunctionType)
 
 
 class Scope:
@@ -150,9 +156,10 @@ class Scope:
             keys.append(_constant(name, x))
             if keys[-1] is None:
                 unstable.append(name)
-            local = isinstance(x, FunctionType) and x.__globals__ is self.globals
-            if local and x not in seen:
-                inner, more = _scope(x).constants(seen | {x})
+            f = x.__wrapped__ if _is_cached(x) else x
+            local = isinstance(f, FunctionType) and f.__globals__ is self.globals
+            if local and f not in seen:
+                inner, more = _scope(f).constants(seen | {f})
                 keys.append(inner)
                 unstable += more
         return tuple(keys), unstable

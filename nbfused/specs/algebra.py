@@ -17,14 +17,14 @@ from ..scalar.build import Builder
 from ..scalar.clean import clean
 from ..scalar.ir import Block, Function, drop_params, literal, used_params
 from ..scalar.ir import Value as Scalar
-from ..scalar.types import compute_dtype
+from ..scalar.types import Type, Weak, compute_dtype, result_types
 from .combine import Combine, sum_combine
 from .functions import compose
 from .graph import Launch, Node, Value, operands
 from .map import Map
 from .reduce import Reduce
 
-__all__ = ["fuse_maps", "fuse_reduces", "product"]
+__all__ = ["fuse_maps", "fuse_reduces", "product", "widens"]
 
 Key = tuple[Value, str]
 
@@ -175,7 +175,8 @@ def fuse_reduces(maps: Sequence[Node], reduces: Sequence[Node], posts: Sequence[
     first = reduces[0].spec
     return Launch(
         Reduce(writer.function(name, parameters.params, mapped), parameters.kinds,
-               product(tuple(node.spec.combine for node in reduces)),
+               product(tuple(node.spec.combine for node in reduces),
+                       widens(reduces[0])),
                _post(parameters, reduces, posts, outputs, name), first.axes,
                first.keepdims),
         parameters.inputs, tuple(outputs))
@@ -209,9 +210,27 @@ def _extra(writer: Writer, node: Node, param: str) -> Scalar:
     return writer.read(*list(operands(node))[named.index(param)])
 
 
+def widens(node: Node) -> bool:
+    """Whether a reduction keeps its state in a wider dtype than its elements."""
+    spec, given = node.spec, iter(node.inputs)
+    types = tuple(Weak("int") if k in ("index", "size") else _type(next(given))
+                  for k in spec.kinds)
+    return spec.combine.widen and any(
+        t.kind in "biu" for t in result_types(spec.map, types))
+
+
+def _type(x: Any) -> Type:
+    if isinstance(x, Value):
+        return x.type
+    return x.dtype if isinstance(x, np.generic) else Weak(type(x).__name__)
+
+
 @lru_cache(maxsize=256)
-def product(combines: tuple[Combine, ...]) -> Combine:
-    """Several ways to combine, side by side in one state."""
+def product(combines: tuple[Combine, ...], widen: bool = True) -> Combine:
+    """Several ways to combine, side by side in one state.
+
+    `widen` is whether they keep integers in a wider dtype: the same for all.
+    """
     if len(combines) == 1:
         return combines[0]
     if all(c == sum_combine(c.arity) for c in combines):
@@ -226,7 +245,7 @@ def product(combines: tuple[Combine, ...]) -> Combine:
         tuple(i for c in combines for i in c.identity),
         _beside([c.finish for c in combines], [states]),
         _cotangent(combines) if saving == combines else None,
-        None if saving == combines else product(saving), widen=combines[0].widen)
+        None if saving == combines else product(saving, widen), widen=widen)
 
 
 def _cotangent(combines: tuple[Combine, ...]) -> Function | None:

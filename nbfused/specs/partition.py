@@ -13,7 +13,7 @@ from graphlib import TopologicalSorter
 from typing import Any
 
 from ..scalar.clean import has_effects
-from .algebra import fuse_maps, fuse_reduces
+from .algebra import fuse_maps, fuse_reduces, widens
 from .base import Shape
 from .graph import Launch, Node, Value, live, operands
 from .map import Map
@@ -48,7 +48,7 @@ def _kind(node: Node) -> tuple[str, Any]:
     extent = _extent(node)
     axes = tuple(sorted(normalize_axes(spec.axes, len(extent))))
     joins = not combine.indexed and (combine.saving or combine).cotangent is not None
-    return "reduce", (combine.widen, axes, spec.keepdims) if joins else object()
+    return "reduce", (widens(node), axes, spec.keepdims) if joins else object()
 
 
 def _extent(node: Node) -> Shape:

@@ -1,0 +1,362 @@
+"""`fuse`: what is traced, in how many launches it runs, what it refuses."""
+
+from __future__ import annotations
+
+import math
+import threading
+
+import numpy as np
+import pytest
+
+import nbfused as nf
+from nbfused.errors import (
+    KernelTypeError,
+    NbFusedPerformanceWarning,
+    OverlapError,
+    RangeError,
+    ShapeError,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore:fuse.*decorated again")
+
+X = np.random.default_rng(0).normal(size=(3, 4)).astype("f4")
+Y = np.random.default_rng(1).normal(size=4).astype("f4")
+SCALE = 2.0
+WEIGHT = np.array([1.0, 2.0, 3.0, 4.0], "f4")
+
+
+def launches(call):
+    with nf.trace_launches() as found:
+        call()
+    return [launch.kind for launch in found]
+
+
+def check(function, *arguments, count=None):
+    """Fused and unfused agree, in `count` launches."""
+    fused = nf.fuse(function)
+    with nf.trace_launches() as found:
+        results = fused(*arguments)
+    expected = function(*arguments)
+    single = not isinstance(expected, tuple)
+    for r, e in zip((results,) if single else results,
+                    (expected,) if single else expected, strict=True):
+        r, e = (nf.to_numpy(v.data) if isinstance(v, nf.Variable) else np.asarray(v)
+                for v in (r, e))
+        assert (r.dtype, r.shape) == (e.dtype, e.shape)
+        np.testing.assert_allclose(r, e, rtol=2e-5, atol=1e-6)
+    if count is not None:
+        assert len(found) == count, found
+    return fused
+
+
+@pytest.mark.parametrize("function", [
+    lambda x, y: np.where((x > 0) & ~(y > 1), x, np.minimum(y, 0.5)),
+    lambda x, y: np.exp(-x * x) * 2 + y ** 2 - 1 / (abs(x) + 1),
+    lambda x, y: np.clip(x, -0.5, 0.5) // 0.25 % 3,
+    lambda x, y: (x.astype("f8") - y, x * 0 + 1, -y),
+    lambda x, y: nf.ops.swish(x) + nf.sigmoid(y) + nf.ops.gelu(x),
+    lambda x, y: np.full_like(x, 3) + np.zeros_like(y) + np.ones_like(x),
+    lambda x, y: sum((x * k + y for k in range(6)), 0),
+    lambda x, y: np.maximum(x, y, dtype="f8") + np.copy(y),
+])
+def test_elementwise_is_one_launch_for_each_shape(function):
+    check(function, X, Y, count=2 if isinstance(function(X, Y), tuple) else 1)
+
+
+@pytest.mark.parametrize(("function", "count"), [
+    (lambda x, y: np.mean(x * y, axis=0), 1),
+    (lambda x, y: np.sqrt((x * x).sum(1)) * 2 + 1, 1),
+    (lambda x, y: ((x + y).max(1), (x + y).sum(1), (x * y).mean(1)), 1),
+    (lambda x, y: (x.sum(), (x > 0).sum(), x.astype("i1").max()), 2),
+    (lambda x, y: (x - x.mean(1, keepdims=True)) / x.std(1, keepdims=True), 2),
+    (lambda x, y: np.var(x - y, axis=0) + 1, 1),
+    (lambda x, y: np.all(x > y, axis=1) | np.any(x < -1, axis=1), 3),
+    (lambda x, y: (x * -1).argmax(1) + 1, 1),
+    (lambda x, y: np.add.reduce(x * y), 1),
+    (lambda x, y: nf.ops.logsumexp(x * 2, axis=1), 1),
+    (lambda x, y: x.sum() + y.sum(), 3),
+    (lambda x, y: np.amax(x, axis=0) - np.amin(x, axis=0), 1),
+])
+def test_reductions_take_what_is_around_them(function, count):
+    check(function, X, Y, count=count)
+
+
+@pytest.mark.parametrize(("function", "count"), [
+    (lambda x, y: x.T[1:, ::-1] * 2, 1),
+    (lambda x, y: (x * 2).reshape(-1)[:4] + y, 2),
+    (lambda x, y: np.swapaxes(x, 0, 1) + np.moveaxis(x, 0, 1), 1),
+    (lambda x, y: x[0][1] + x[1] + y[0] + x[1][0] + x, 1),
+    (lambda x, y: np.concatenate([x, x * 2]) + y, 4),
+    (lambda x, y: nf.ops.softmax(x * 2) + y, 3),
+    (lambda x, y: np.maximum(x @ x.T + 1, 0), 2),
+    (lambda x, y: np.dot(x, y) * 2, 2),
+])
+def test_what_does_not_compose_is_split(function, count):
+    check(function, X, Y, count=count)
+
+
+def test_numbers_are_passed_by_value():
+    fused = check(lambda x, s, n: x * s ** n + np.exp(s), X, 0.5, 2, count=1)
+    for s, n in ((0.25, 3), (1.5, 4)):
+        np.testing.assert_allclose(fused(X, s, n), fused.function(X, s, n), rtol=1e-5)
+    assert fused.cache_info()[:2] == (2, 1)
+
+
+@pytest.mark.parametrize("number", [2, True, 0.5, np.float64(0.5), np.int16(3)])
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i1", "?"])
+def test_numbers_promote_as_in_numpy(number, dtype):
+    check(lambda x, s: (x * s + np.sqrt(s * 2), s * 2 + x), X.astype(dtype), number)
+
+
+def test_a_number_whose_type_depends_on_its_value():
+    fused = nf.fuse(lambda x, n: x * 2 ** n)
+    for n in (2, -1, 3):  # 2 ** -1 is a float
+        found, expected = fused(np.arange(3), n), np.arange(3) * 2 ** n
+        assert found.dtype == expected.dtype
+        np.testing.assert_array_equal(found, expected)
+
+
+def test_arguments_in_containers_and_results_in_them():
+    def layer(p, x, scale=1.0):
+        hidden = x * p["w"] + p["b"][0]
+        return {"out": hidden * scale, "parts": [hidden.sum(0), None, "name"]}
+
+    fused = nf.fuse(layer)
+    p = {"w": Y, "b": (np.float32(3), "tanh")}
+    found, expected = fused(p, X, scale=2.0), layer(p, X, scale=2.0)
+    np.testing.assert_allclose(found["out"], expected["out"], rtol=1e-6)
+    np.testing.assert_allclose(found["parts"][0], expected["parts"][0], rtol=1e-6)
+    assert found["parts"][1:] == [None, "name"]
+
+
+def test_constants_are_defaults_and_what_is_no_number():
+    @nf.fuse
+    def f(x, axis=(0,), how="sum", factor=2):
+        return getattr(x * range(5)[factor], how)(axis)
+
+    np.testing.assert_allclose(f(X), (X * 2).sum(0), rtol=1e-5)
+    np.testing.assert_allclose(f(X, axis=(1,), how="max"), (X * 2).max(1))
+    assert f.cache_info().misses == 2
+
+
+def test_a_constant_that_changes_traces_anew(monkeypatch):
+    def helper(x):
+        return x * SCALE
+
+    fused = nf.fuse(lambda x: helper(x) + 1)
+    np.testing.assert_allclose(fused(X), X * 2 + 1, rtol=1e-6)
+    monkeypatch.setitem(globals(), "SCALE", 3.0)
+    np.testing.assert_allclose(fused(X), X * 3 + 1, rtol=1e-6)
+    assert fused.cache_info().misses == 2
+
+
+def test_an_array_that_is_no_argument_is_read_at_each_call(monkeypatch):
+    fused = nf.fuse(lambda x: x * WEIGHT + np.linalg.norm(WEIGHT))
+    with pytest.warns(NbFusedPerformanceWarning, match="WEIGHT"):
+        found = fused(X)
+    np.testing.assert_allclose(found, X * WEIGHT + np.linalg.norm(WEIGHT), rtol=1e-5)
+    monkeypatch.setitem(globals(), "WEIGHT", WEIGHT * 10)
+    np.testing.assert_allclose(fused(X), fused.function(X), rtol=1e-5)
+    assert fused.cache_info().currsize == 0
+
+
+def test_a_shape_that_was_looked_at_ties_the_trace_to_it():
+    fused = nf.fuse(lambda x: x / x.shape[0])
+    for n in (2, 3, 2):
+        np.testing.assert_allclose(fused(np.ones(n)), np.full(n, 1 / n))
+    assert fused.cache_info()[:2] == (1, 2)
+
+
+def test_broadcasting_is_part_of_the_key():
+    fused = nf.fuse(lambda x, y: (x + y, (x * y).sum(0)))
+    for a, b in (((3, 4), (3, 4)), ((5, 2), (5, 2)), ((3, 4), (1, 4)), ((4, 4), (1, 4)),
+                 ((0, 4), (1, 4))):
+        x, y = np.ones(a), np.full(b, 2.0)
+        for found, expected in zip(fused(x, y), fused.function(x, y), strict=True):
+            np.testing.assert_array_equal(found, expected)
+    with pytest.raises(ShapeError, match="do not broadcast"):
+        fused(np.ones((3, 4)), np.ones((2, 4)))
+
+
+def test_in_place_changes_the_argument():
+    @nf.fuse
+    def f(x, y):
+        x += y
+        y[...] = x * 2
+        x -= 1
+        return x, y + 1
+
+    x, y = X.copy(), X * 3
+    with nf.trace_launches() as found:
+        same, after = f(x, y)
+    assert same is x
+    np.testing.assert_allclose(x, X * 4 - 1, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(y, X * 8, rtol=1e-5)
+    np.testing.assert_allclose(after, X * 8 + 1, rtol=1e-5)
+    assert [launch.kind for launch in found] == ["Map"]
+
+
+def test_in_place_after_a_launch_that_still_reads():
+    @nf.fuse
+    def f(x):
+        total = x.sum(0)
+        np.multiply(x, 2, out=x)
+        return total + x
+
+    x = X.copy()
+    np.testing.assert_allclose(f(x), X.sum(0) + X * 2, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(x, X * 2)
+
+
+def test_in_place_refusals():
+    x = X.copy()
+    with pytest.raises(OverlapError, match="'x' is changed in place"):
+        nf.fuse(_added)(x, x[::-1])
+    with pytest.raises(KernelTypeError, match="same_kind"):
+        nf.fuse(_added)(np.arange(4), Y)
+    with pytest.raises(ShapeError):
+        nf.fuse(_added)(Y.copy(), X)
+    with pytest.raises(KernelTypeError, match="view"):
+        nf.fuse(lambda x: _added(x[1:], 1))(X.copy())
+    with pytest.raises(KernelTypeError, match="view"):
+        nf.fuse(lambda x: (x.T, _added(x, 1)))(X.copy())
+    with pytest.raises(KernelTypeError, match="cannot be assigned to"):
+        nf.fuse(lambda x: x.__setitem__(0, 1))(X.copy())
+
+
+def _added(x, y):
+    x += y
+    return x
+
+
+@pytest.mark.parametrize(("function", "message"), [
+    (lambda x, n: x if x.sum() > 0 else -x, "nf.ops.where"),
+    (lambda x, n: x if n > 0 else -x, "default"),
+    (lambda x, n: x * math.exp(n), "float"),
+    (lambda x, n: x.sum(n), "axis"),
+    (lambda x, n: x * float(x[0, 0]), "float"),
+    (lambda x, n: np.sort(x), "numpy.sort has no kernel.*nf.Function"),
+    (lambda x, n: np.spacing(x), "numpy.spacing has no kernel.*nf.elementwise"),
+    (lambda x, n: np.multiply.accumulate(x), "numpy.multiply.accumulate"),
+    (lambda x, n: np.asarray(x), "NumPy array"),
+    (lambda x, n: x.to_numpy(), "to_numpy"),
+    (lambda x, n: x.data, "data"),
+    (lambda x, n: x.item(), "item"),
+])
+def test_what_cannot_be_traced_is_named(function, message):
+    with pytest.raises(KernelTypeError, match=message):
+        nf.fuse(function)(X, 1)
+
+
+def test_bad_decorations():
+    for wrong in (3, "name"):
+        with pytest.raises(KernelTypeError, match="expected a function"):
+            nf.fuse(wrong)
+    for wrong in ("1x", "a b", 3):
+        with pytest.raises(KernelTypeError, match="kernel_name"):
+            nf.fuse(kernel_name=wrong)
+    with pytest.raises(TypeError, match="argument"):
+        nf.fuse(_added)(X)
+
+
+def test_values_are_checked_at_each_call():
+    fused = nf.fuse(lambda t, i: nf.ops.take(t, i) * 2)
+    np.testing.assert_array_equal(fused(X, np.array([2, 0])), X[[2, 0]] * 2)
+    with pytest.raises(RangeError, match="indices"):
+        fused(X, np.array([0, 3]))
+    power = nf.fuse(lambda x, n: x ** n)
+    assert power(np.arange(3), 2).tolist() == [0, 1, 4]
+    with pytest.raises(RangeError, match="negative"):
+        power(np.arange(3), -2)
+
+
+def test_fused_functions_nest():
+    inner = nf.fuse(lambda x: x * 2 + 1)
+    outer = nf.fuse(lambda x: inner(x) * inner(x + 1))
+    with nf.trace_launches() as found:
+        np.testing.assert_allclose(outer(X), (2 * X + 1) * (2 * X + 3), rtol=1e-5)
+    assert len(found) == 1
+
+
+def test_nothing_runs_for_what_is_not_returned():
+    assert launches(lambda: nf.fuse(lambda x, y: (x.sum(), y)[1])(X, Y)) == []
+
+
+def test_gradients_through_every_kind_of_launch():
+    def f(x, w, s):
+        hidden = np.tanh(x @ w * s)
+        return ((hidden - hidden.mean(0)) ** 2).sum(1), nf.ops.softmax(hidden).T
+
+    def gradients(call):
+        x, w = (nf.Variable(v, requires_grad=True)
+                for v in (X.astype("f8"), X.T.astype("f8").copy()))
+        a, b = call(x, w, 0.5)
+        (a.sum() + (b * b).sum()).backward()
+        return x.grad, w.grad
+
+    for found, expected in zip(gradients(nf.fuse(f)), gradients(f), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
+def test_second_derivatives():
+    fused = nf.fuse(lambda x: np.sum(np.sin(x) * x, axis=-1))
+    x = nf.Variable(Y.astype("f8"), requires_grad=True)
+    fused(x).backward(create_graph=True)
+    first, x.grad = x.grad, None
+    first.sum().backward()
+    np.testing.assert_allclose(x.grad, 2 * np.cos(Y.astype("f8"))
+                               - Y * np.sin(Y.astype("f8")), rtol=1e-6)
+
+
+def test_detach_and_custom_rules_stay():
+    @nf.custom_vjp
+    def clipped(x):
+        return x * 1.0
+
+    clipped.defvjp(lambda x: (x * 1.0, ()), lambda _, g: (g.clip(-1.0, 1.0),))
+    fused = nf.fuse(lambda x: clipped(x * 2) * 10 + x * x.detach())
+    x = nf.Variable(np.array([1.0, 3.0]), requires_grad=True)
+    fused(x).sum().backward()
+    np.testing.assert_allclose(x.grad, [2 + 1, 2 + 3])
+
+
+def test_one_fused_function_serves_threads():
+    fused = nf.fuse(lambda x, s: (x * s).sum(0))
+    wrong = []
+
+    def work(s):
+        for n in (2, 3, 4):
+            if not np.allclose(fused(np.ones((n, 2)), s), n * s):
+                wrong.append((n, s))
+
+    threads = [threading.Thread(target=work, args=(float(k),)) for k in range(4)]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    assert not wrong
+
+
+@pytest.mark.parametrize("library", ["torch", "jax.numpy"])
+def test_arrays_of_other_libraries_come_back(library):
+    xp = pytest.importorskip(library)
+    x = xp.asarray(X)
+    found = nf.fuse(lambda x: (x * 2 + 1).sum(0))(x)
+    assert type(found) is type(x)
+    np.testing.assert_allclose(np.asarray(found), (X * 2 + 1).sum(0), rtol=1e-5)
+
+
+def test_torch_keeps_its_gradient():
+    torch = pytest.importorskip("torch")
+    x = torch.tensor(X, requires_grad=True)
+    nf.fuse(lambda x: (x * x + x).sum(-1))(x).sum().backward()
+    np.testing.assert_allclose(x.grad.numpy(), 2 * X + 1, rtol=1e-5)
+
+
+def test_source_and_repr():
+    fused = nf.fuse(lambda x, y: (x * y).sum(-1), kernel_name="dot")
+    fused(X, Y)
+    assert "def dot(x, y):" in fused.source()
+    assert "x * y" in fused.source()
+    assert fused.source("vjp").count("def ") == 2
+    assert repr(fused) == "<nbfused fuse dot(x, y)>"
