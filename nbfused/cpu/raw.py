@@ -7,7 +7,7 @@ from math import prod
 import numpy as np
 
 from ..backend import Call, Launcher, Signature
-from ..errors import BarrierError
+from ..errors import BarrierError, RangeError
 from ..scalar.print_numba import Raw, cast, statements
 from ..specs.raw import Shared, TypedRaw
 from .calls import CALLS
@@ -29,6 +29,8 @@ WORDS = {
 }
 #: Those that differ between the threads of a block.
 _VARYING = ("threadIdx.x", "threadIdx.y", "threadIdx.z", "laneid")
+#: Bytes; what runs here is to run on a GPU.
+MOST_SHARED = 227 * 1024
 #: Threads of a launch that is not worth waking another one for.
 _SERIAL = 1 << 11
 _SHARES = 4
@@ -169,6 +171,10 @@ class RawLauncher:
                                     strict=False) if k == "array"]
         self._axes = [(arrays.index(e.array), e.axis) for e in typed.extents]
         self._shared = sum(s.size*s.dtype.itemsize for s in typed.shared)
+        if self._shared > MOST_SHARED:
+            raise RangeError(
+                f"{self._name}: {self._shared} bytes of shared arrays; a block of a GPU "
+                f"has at most {MOST_SHARED}; use smaller arrays")
 
     def __call__(self, call: Call) -> None:
         """Launch; done when this returns."""
