@@ -6,9 +6,11 @@ import numpy as np
 
 from ..errors import KernelTypeError
 from ..scalar.differentiate import jvp, vjp
-from ..scalar.ir import Function
+from ..scalar.ir import Function, raw_params
 from ..scalar.print_numba import statements
+from ..scalar.print_python import python_text
 from ..scalar.types import specialize
+from ..specs.functions import pick
 
 __all__ = ["source"]
 
@@ -18,23 +20,32 @@ def source(function: Function, kind: str = "primal", dtype: str = "float32") -> 
 
     Parameters
     ----------
-    kind : {"primal", "numba", "vjp", "jvp"}
-        ``"numba"`` and ``"primal"`` are the same text: what Numba compiles, with every
-        value in its dtype.
+    kind : {"primal", "vjp", "jvp", "numba"}
+        ``"primal"`` is the function in the scalar language, with everything that it
+        calls.  ``"vjp"`` takes cotangents of the results too and gives those of the
+        parameters; ``"jvp"`` takes tangents and gives tangents: what ``f.defvjp`` and
+        ``f.defjvp`` accept.  These three refer to ``nf`` and ``np``.  ``"numba"`` is
+        what Numba compiles, with every value in its dtype.
     dtype : str
-        The dtype of every parameter.
+        The dtype of every parameter, for ``"numba"``.
     """
-    inputs = (True,) * len(function.params)
+    arrays = raw_params(function)
+    inputs = tuple(p not in arrays for p in function.params)
+    count = len(function.results)
     match kind:
-        case "primal" | "numba":
-            pass
+        case "primal":
+            return python_text(function)
         case "vjp":
-            function = vjp(function, inputs, (True,) * len(function.results))
+            return python_text(vjp(function, inputs, (True,) * count))
         case "jvp":
-            function = jvp(function, inputs)
-        case _:
-            raise KernelTypeError("'kind' must be 'primal', 'numba', 'vjp' or "
-                                  f"'jvp', got {kind!r}")
+            return python_text(pick(jvp(function, inputs), range(count, 2 * count)))
+        case "numba":
+            return _typed(function, dtype)
+    raise KernelTypeError("'kind' must be 'primal', 'vjp', 'jvp' or 'numba', "
+                          f"got {kind!r}")
+
+
+def _typed(function: Function, dtype: str) -> str:
     typed = specialize(function, (np.dtype(dtype),) * len(function.params))
     results = [f"r{k}" for k in range(len(function.results))]
     lines = statements(typed, {p: p for p in function.params}, results)
