@@ -91,7 +91,9 @@ class Names(Elements):
         try:
             return self.outside[node.id]
         except KeyError:
-            raise self.error(node, f"name {node.id!r} is not defined") from None
+            raise self.error(node, f"name {node.id!r} is not defined; assign it, or "
+                                   f"give it with nf.specialize(f, {node.id}=...)"
+                             ) from None
 
     def attribute(self, node: ast.Attribute, stem: str) -> Values:
         """What is outside by its dotted name, or a part of what is at hand."""

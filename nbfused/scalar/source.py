@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import builtins
 import linecache
+import sys
 from collections import ChainMap
 from contextlib import suppress
 from dataclasses import dataclass
@@ -61,7 +62,7 @@ def definition(pyfunc: Any) -> Definition:
     Raises
     ------
     OSError
-        There is no source (REPL, ``python -c``, ``exec``), or it has changed.
+        There is no source (an older REPL, ``exec``), or it has changed.
     TypeError
         `pyfunc` is not written in Python.
     """
@@ -69,7 +70,8 @@ def definition(pyfunc: Any) -> Definition:
         raise TypeError(f"{pyfunc!r} is not a Python function")
     code = pyfunc.__code__
     linecache.checkcache(code.co_filename)
-    text = "".join(linecache.getlines(code.co_filename, pyfunc.__globals__))
+    text = "".join(linecache.getlines(code.co_filename, pyfunc.__globals__)) or \
+        _command_line(code)
     found = [n for n in _functions(text) if _is(n, code)]
     if len(found) > 1:
         found = [n for n in found if _spans(n, code)]
@@ -77,6 +79,26 @@ def definition(pyfunc: Any) -> Definition:
         raise OSError(f"no source of {pyfunc.__qualname__}")
     name = "lambda_" if isinstance(found[0], ast.Lambda) else code.co_name
     return Definition(name, found[0], Source(code.co_filename, text))
+
+
+def _command_line(code: CodeType) -> str:
+    """The text of ``python -c``, if `code` was compiled from that."""
+    if code.co_filename != "<string>" or "-c" not in sys.orig_argv[:-1]:
+        return ""
+    text = sys.orig_argv[sys.orig_argv.index("-c") + 1]
+    return text if code in _codes(text) else ""
+
+
+@lru_cache(maxsize=1)
+def _codes(text: str) -> frozenset[CodeType]:
+    """The code of every function of a program."""
+    try:
+        found = [compile(text, "<string>", "exec", dont_inherit=True)]
+    except SyntaxError:
+        return frozenset()
+    for code in found:  # which grows
+        found += [c for c in code.co_consts if isinstance(c, CodeType)]
+    return frozenset(found)
 
 
 @lru_cache(maxsize=32)

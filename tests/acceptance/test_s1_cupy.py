@@ -225,7 +225,7 @@ def test_c30_lambda_without_source(run):
 
 
 def test_c30_what_needs_the_source_says_so():
-    done = python("-c", BRANCH)
+    done = python("-", text=BRANCH)
     assert "where" in done.stdout, done.stderr
     assert "file" in done.stdout
 
