@@ -1,13 +1,14 @@
 """Composition of specs, done on their scalar functions.
 
-``Map ∘ Map`` is a Map, ``Map → Reduce → Map`` of what was reduced is a Reduce: its map
-and its post.  A value on the way has the dtype that it would have in an array, and is
-rounded to it.
+``Map ∘ Map`` is a Map; ``Map → Reduce → Map`` of what was reduced is a Reduce, by its
+map and its post; ``Contract → Map`` is a Contract, by its epilogue.  A value on the way
+has the dtype that it would have in an array, and is rounded to it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -24,7 +25,7 @@ from .graph import Launch, Node, Value, operands
 from .map import Map
 from .reduce import Reduce
 
-__all__ = ["fuse_maps", "fuse_reduces", "product", "widens"]
+__all__ = ["fuse_contract", "fuse_maps", "fuse_reduces", "product", "widens"]
 
 Key = tuple[Value, str]
 
@@ -34,7 +35,7 @@ class Parameters:
 
     def __init__(self, nodes: Sequence[Node], inside: set[Node]) -> None:
         self.names: dict[Key, str] = {}
-        taken = {"index", "size"}
+        taken = {"index", "size", "product"}
         for node in nodes:
             for x, kind in operands(node):
                 if isinstance(x, Value) and x.node not in inside:
@@ -208,6 +209,32 @@ def _extra(writer: Writer, node: Node, param: str) -> Scalar:
     named = [p for p, k in zip(node.spec.map.params, node.spec.kinds, strict=True)
              if k not in ("index", "size")]
     return writer.read(*list(operands(node))[named.index(param)])
+
+
+def fuse_contract(product: Node, maps: Sequence[Node], outputs: Sequence[Value],
+                  name: str) -> Launch:
+    """A product and Maps over its elements as one Contract.
+
+    Parameters
+    ----------
+    product
+        A Contract that does not permute its result.
+    maps
+        What reads the product, and what that reads.
+    outputs
+        The values that are stored, of the product's shape.
+    name
+        Of the epilogue.
+    """
+    parameters = Parameters((product, *maps), {product, *maps})
+    writer = Writer(parameters, ["product"])
+    extras = [writer.read(*x) for x in operands(product)]
+    writer.store(product, writer.call(product.spec.epilogue, "product", *extras))
+    writer.maps(maps)
+    epilogue = writer.function(name, ("product", *parameters.params),
+                               [writer.stored[x] for x in outputs])
+    return Launch(replace(product.spec, epilogue=epilogue, kinds=parameters.kinds),
+                  (*product.inputs[:2], *parameters.inputs), tuple(outputs))
 
 
 def widens(node: Node) -> bool:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from .base import Shape
+from .contract import Contract
 from .map import IMPLICIT, Map
 from .reduce import Reduce
 
@@ -85,9 +86,13 @@ def live(nodes: Sequence[Node], outputs: Sequence[Value]) -> list[Node]:
 
 
 def operands(node: Node) -> Iterator[tuple[Any, str]]:
-    """The inputs of a Map or a Reduce with their kinds."""
-    assert isinstance(node.spec, (Map, Reduce))
-    given = iter(node.inputs)
+    """The inputs of a node's scalar function with their kinds.
+
+    Those of a Map and of a Reduce's map; what a Contract's epilogue reads besides the
+    product.
+    """
+    assert isinstance(node.spec, (Map, Reduce, Contract))
+    given = iter(node.inputs[2:] if isinstance(node.spec, Contract) else node.inputs)
     for kind in node.spec.kinds:
         if kind not in IMPLICIT:
             x = next(given)

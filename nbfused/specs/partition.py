@@ -2,8 +2,8 @@
 
 A Map joins what reads it; one that several launches read, or that is a result, is
 stored once.  Reductions over the same elements and axes are one, with the Maps that
-they read and the Maps of what they give.  Everything else runs by itself: nothing is
-refused.
+they read and the Maps of what they give; a product takes the Maps of its elements.
+Everything else runs by itself: nothing is refused.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from graphlib import TopologicalSorter
 from typing import Any
 
 from ..scalar.clean import has_effects
-from .algebra import fuse_maps, fuse_reduces, widens
+from .algebra import fuse_contract, fuse_maps, fuse_reduces, widens
 from .base import Shape
+from .contract import Contract
 from .graph import Launch, Node, Value, live, operands
 from .map import Map
 from .reduce import Reduce
@@ -42,6 +43,8 @@ def _kind(node: Node) -> tuple[str, Any]:
     if isinstance(spec, Map) and not spec.scatter_shapes \
             and not has_effects(spec.function.body):
         return "map", None
+    if isinstance(spec, Contract) and spec.out_axes is None and not spec.saves:
+        return "contract", None
     if not isinstance(spec, Reduce):
         return "alone", None
     combine = spec.combine
@@ -129,23 +132,27 @@ class Partition:
                 self.merge(group, target)
 
     def join_posts(self) -> None:
-        """Maps of nothing but reduced values run where those are made."""
+        """Maps of reduced values, and of products, run where those are made."""
         for node in self.nodes:
             if self.group[node].kind != "map" or _indexes(node):
                 continue
-            sources = {x.node for x, kind in operands(node)
-                       if isinstance(x, Value) and kind == "element"}
-            made = {self._maker(s) for s in sources}
-            group = made.pop() if len(made) == 1 else None
-            if group is not None and node.outputs[0].shape == group.stored:
-                self.merge(self.group[node], group)
-                group.posts.add(node)
+            sources = dict.fromkeys(x.node for x, kind in operands(node)
+                                    if isinstance(x, Value) and kind == "element")
+            makers = dict.fromkeys(map(self._maker, sources))
+            target = next((g for g in makers if g is not None
+                           and node.outputs[0].shape == g.stored
+                           and (g.kind == "contract" or len(makers) == 1)
+                           and self.may_merge(self.group[node], g)), None)
+            if target is not None:
+                self.merge(self.group[node], target)
+                target.posts.add(node)
 
     def _maker(self, node: Node | None) -> Group | None:
-        """The reduction that `node` is a result of."""
+        """The reduction or the product that `node` is a result of."""
         group = None if node is None else self.group[node]
-        if group is None or group.kind != "reduce" or not (
-                isinstance(node and node.spec, Reduce) or node in group.posts):
+        if group is None or group.kind not in ("reduce", "contract") or not (
+                isinstance(node and node.spec, (Reduce, Contract))
+                or node in group.posts):
             return None
         return group
 
@@ -174,14 +181,19 @@ class Partition:
     def _takes(self, group: Group, node: Node) -> bool:
         """Whether the nodes of `group` can read `node` inside one function."""
         if group.kind == "alone" or (_indexes(node) and (
-                group.kind == "reduce" or group.shape != node.outputs[0].shape)):
+                group.kind != "map" or group.shape != node.outputs[0].shape)):
             return False
         members = set(group.nodes)
         for reader in self.readers[node]:
-            if reader in members and (reader in group.posts or any(
-                    isinstance(x, Value) and x.node is node and kind != "element"
-                    for x, kind in operands(reader))):
+            if reader not in members:
+                continue
+            if group.kind == "reduce" and reader in group.posts:
                 return False
+            given = [kind for x, kind in operands(reader)
+                     if isinstance(x, Value) and x.node is node]
+            if set(given) != {"element"} or len(given) < sum(
+                    s is node for s in reader.sources):
+                return False  # it is indexed, or multiplied
         return True
 
     def launches(self, name: str) -> list[Launch]:
@@ -199,6 +211,10 @@ class Partition:
             return Launch(node.spec, node.inputs, node.outputs, node.asked)
         if group.kind == "map":
             return fuse_maps(nodes, self.stored(group), name)
+        if group.kind == "contract":
+            made = next(n for n in nodes if isinstance(n.spec, Contract))
+            return fuse_contract(made, [n for n in nodes if n is not made],
+                                 self.stored(group), name)
         reduces = [n for n in nodes if isinstance(n.spec, Reduce)]
         posts = [n for n in nodes if n in group.posts]
         maps = [n for n in nodes if n not in group.posts and n not in reduces]

@@ -171,7 +171,7 @@ def test_b15_a_custom_op_does_not_break_the_fusion_around_it(device):
     np.testing.assert_allclose(nf.to_numpy(y.grad), inside ** 3 - 2 * b)
 
 
-def test_c45_what_does_not_compose_is_split(device):
+def test_c45_a_product_takes_what_follows_it(device):
     @nf.fuse
     def f(a, b, c):
         return nf.ops.maximum(a @ b + c, 0)
@@ -179,5 +179,7 @@ def test_c45_what_does_not_compose_is_split(device):
     rng = np.random.default_rng(6)
     a, b, c = (rng.integers(-3, 4, s).astype("float32")
                for s in ((4, 5), (5, 3), (3,)))
-    found = f(*(nf.array(v, device=device) for v in (a, b, c)))
+    with nf.trace_launches() as launches:
+        found = f(*(nf.array(v, device=device) for v in (a, b, c)))
+    assert kinds(launches) == ["Contract"]
     np.testing.assert_array_equal(nf.to_numpy(found), np.maximum(a @ b + c, 0))

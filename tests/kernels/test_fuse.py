@@ -88,8 +88,8 @@ def test_reductions_take_what_is_around_them(function, count):
     (lambda x, y: x[0][1] + x[1] + y[0] + x[1][0] + x, 1),
     (lambda x, y: np.concatenate([x, x * 2]) + y, 4),
     (lambda x, y: nf.ops.softmax(x * 2) + y, 3),
-    (lambda x, y: np.maximum(x @ x.T + 1, 0), 2),
-    (lambda x, y: np.dot(x, y) * 2, 2),
+    (lambda x, y: np.maximum(x @ x.T + 1, 0).T * 2, 2),
+    (lambda x, y: (x @ y, np.tanh(np.dot(x, y) + x[:, 0] * 2)), 1),
 ])
 def test_what_does_not_compose_is_split(function, count):
     check(function, X, Y, count=count)

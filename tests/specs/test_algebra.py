@@ -9,8 +9,8 @@ from nbfused.dispatch import execute
 from nbfused.op import elementwise
 from nbfused.ops import power
 from nbfused.scalar.types import Weak
-from nbfused.specs import COMBINES, Map, Reduce, View
-from nbfused.specs.algebra import fuse_maps, fuse_reduces, product
+from nbfused.specs import COMBINES, Contract, Map, Reduce, View
+from nbfused.specs.algebra import fuse_contract, fuse_maps, fuse_reduces, product
 from nbfused.specs.functions import identity
 from nbfused.specs.graph import Node, Value, live
 from nbfused.specs.partition import partition
@@ -137,6 +137,21 @@ def test_reductions_side_by_side(names):
 def test_a_product_of_one_is_itself():
     assert product((COMBINES["max"],)) is COMBINES["max"]
     assert product((COMBINES["sum"], COMBINES["sum"])).arity == 2
+
+
+def test_a_map_after_a_product_is_its_epilogue():
+    a, b, bias = given((3, 4)), given((4, 5), name="b"), given((5,), name="bias")
+    matmul = node(Contract("mk,kn->mn", identity()), a, b)
+    last = node(elements(weighted, "element", "element", "scalar"), *matmul.outputs,
+                bias, 2.0)
+    outputs = (*last.outputs, *matmul.outputs)
+    launch = fuse_contract(matmul, [last], outputs, "f")
+    assert launch.inputs == (a, b, bias)
+    x, w, c = normal(3, 4), normal(4, 5, seed=1), normal(5, seed=2)
+    found = execute(launch.spec, (x, w, c))
+    np.testing.assert_allclose(found[0], x @ w * 2 + c, rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(found[1], x @ w, rtol=1e-4, atol=1e-5)
+    assert kinds(partition([matmul, last], outputs, "f")) == ["Contract"]
 
 
 def test_partition_makes_one_launch_of_a_chain():
