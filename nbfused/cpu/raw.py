@@ -173,8 +173,8 @@ class RawLauncher:
         self._shared = sum(s.size*s.dtype.itemsize for s in typed.shared)
         if self._shared > MOST_SHARED:
             raise RangeError(
-                f"{self._name}: {self._shared} bytes of shared arrays; a block of a GPU "
-                f"has at most {MOST_SHARED}; use smaller arrays")
+                f"{self._name}: {self._shared} bytes of shared arrays; a block of a "
+                f"GPU has at most {MOST_SHARED}; use smaller arrays")
 
     def __call__(self, call: Call) -> None:
         """Launch; done when this returns."""
@@ -191,9 +191,9 @@ class RawLauncher:
         POOL.run(lambda k: entry(block, k*step, min(blocks, (k + 1)*step)), pieces)
         if status[0]:
             raise BarrierError(
-                f"{self._name}: not all threads of a block reached the barrier in line "
-                f"{status[0]}; move it out of the branch or loop, or make the condition "
-                "the same for the whole block")
+                f"{self._name}: not all threads of a block reached the barrier in "
+                f"line {status[0]}; move it out of the branch or loop, or make the "
+                "condition the same for the whole block")
 
     def attributes(self) -> dict[str, int]:
         """As the driver of a GPU tells them; what a processor has not is 0."""

@@ -28,13 +28,13 @@ from ..scalar.ir import (
     names,
     read,
 )
-from ..scalar.print_numba import Raw, decode, encode, literal, statements
 from ..scalar.literals import number
+from ..scalar.print_numba import Raw, decode, encode, literal, statements
 from ..scalar.types import Typed
 from ..specs.raw import TypedRaw, waits
 from .calls import CALLS
 from .raw_uniform import is_uniform, uniform_names
-from .text import indented, inlined, loop, short
+from .text import indented, inlined, loop
 
 __all__ = ["Phases"]
 
@@ -85,6 +85,7 @@ class Phases:
     # Text --------------------------------------------------------------------------
 
     def line(self, *texts: str) -> None:
+        """Lines of the block at the present depth."""
         self.lines += ["    " * self._depth + text for text in texts]
 
     @contextmanager
@@ -111,6 +112,7 @@ class Phases:
         return self.homes[name]
 
     def dtype(self, v: Value) -> np.dtype:
+        """The dtype that a value is computed in."""
         return np.dtype(v.kind) if isinstance(v, Literal) else self.dtypes[v]
 
     def text(self, v: Value) -> str:
@@ -119,6 +121,7 @@ class Phases:
             else self.values[v]
 
     def function(self, block: Block) -> Typed:
+        """A part of the kernel as a function of what it reads."""
         free = sorted(read(block) - defined(block))
         return Typed(Function("phase", tuple(free), block), self.dtypes,
                      tuple(map(self.dtype, block.yields)))
@@ -209,6 +212,7 @@ class Phases:
 
     def cut(self, s: Statement, mask: str | None, alive: str | None,
             last: bool) -> None:
+        """A barrier, a shuffle, or what holds one."""
         match s:
             case Let(_, "barrier"):
                 if s.attr != "warp" and mask is not None and mask != alive:
@@ -228,6 +232,7 @@ class Phases:
                     self.apart(s, mask, alive)
 
     def is_uniform(self, v: Value) -> bool:
+        """Whether all threads of the block have the same value."""
         return isinstance(v, Literal) or v in self.uniform
 
     def check(self, s: Let, mask: str, alive: str | None) -> None:
@@ -240,8 +245,7 @@ class Phases:
                          given, None)
 
     def shuffle(self, s: Let, mask: str | None) -> None:
-        """Keep what each lane offers, then fetch; lanes beyond the block do not count.
-        """
+        """Keep what each lane offers, then fetch from the lanes that have threads."""
         (name,), (value, lane) = s.results, s.args
         offered, wanted = self.slot(self.dtype(value)), self.slot(_INT64)
         self.phase((), [(offered, value)], mask)
@@ -270,11 +274,13 @@ class Phases:
             self.line(f"{left} = {right}")
 
     def declare(self, found: Sequence[str]) -> None:
+        """Make variables of the uniform names."""
         for n in found:
             if n in self.uniform:
                 self.variable(n)
 
     def branch(self, s: If, mask: str | None, alive: str | None, last: bool) -> None:
+        """A branch that all threads take."""
         self.declare(s.results)
         for head, block in ((f"if {self.text(s.condition)}:", s.then),
                             ("else:", s.orelse)):
@@ -283,6 +289,7 @@ class Phases:
                 self.move(s.results, block.yields, mask)
 
     def together(self, s: For | While, mask: str | None, alive: str | None) -> None:
+        """A loop that all threads leave at once."""
         self.declare(s.params)
         self.move(s.params, s.inits, mask)
         if isinstance(s, For):
@@ -329,6 +336,7 @@ class Phases:
             yield
 
     def diverge(self, s: If, mask: str | None, alive: str | None, last: bool) -> None:
+        """Both branches, each with the threads that take it."""
         condition = self.slot(_BOOL)
         self.phase((), [(condition, s.condition)], mask)
         returns = last and not any(map(waits, s.then.statements))
@@ -341,6 +349,7 @@ class Phases:
                 self.move(s.results, block.yields, own)
 
     def apart(self, s: For | While, mask: str | None, alive: str | None) -> None:
+        """A loop that goes on until its last thread leaves."""
         self.move(s.params, s.inits, mask)
         going = self.masked("True", (), mask)
         if isinstance(s, For):

@@ -72,7 +72,8 @@ class RawText:
         return out.kernel(threads)
 
     def _parameters(self, out: Source) -> dict[str, object]:
-        typed, found, numbers = self.typed.function, {}, 0
+        typed, numbers = self.typed.function, 0
+        found: dict[str, object] = {}
         operands = iter(self.operands)
         for p, kind in zip(typed.function.params, self.typed.kinds, strict=False):
             if kind == "scalar":
@@ -130,8 +131,8 @@ class RawLauncher:
         if shared > where.shared_limit:
             raise RangeError(
                 f"{self._name}: {text.shared} bytes of shared arrays and {call.shared} "
-                f"of dynamic shared memory; a block on cuda:{where.ordinal} has at most "
-                f"{where.shared_limit}; use smaller arrays")
+                f"of dynamic shared memory; a block on cuda:{where.ordinal} has at "
+                f"most {where.shared_limit}; use smaller arrays")
         threads = prod(call.block)
         program = self._program(next(b for b in BOUNDS if threads <= b))
         values: Sequence[Any] = (

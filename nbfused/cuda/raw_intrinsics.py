@@ -16,13 +16,15 @@ from .accesses import asm
 
 __all__ = ["raw_namespace"]
 
-_I1, _I8, _I16, _I32, _I64 = (ir.IntType(n) for n in (1, 8, 16, 32, 64))
+_I8, _I16, _I32, _I64 = (ir.IntType(n) for n in (8, 16, 32, 64))
 _F32, _F64 = ir.FloatType(), ir.DoubleType()
 _INSTRUCTIONS = {"add": "add", "and": "and", "or": "or", "xor": "xor", "exch": "xchg"}
 
 #: What a value becomes: (builder, old, operand) → new.
 Update = Callable[[Any, Any, Any], Any]
 Convert = Callable[[Any, Any], Any]
+#: What bits become, where the builder is known.
+Bits = Callable[[Any], Any]
 
 
 def _extremum(order: str) -> Update:
@@ -71,7 +73,7 @@ def _swap(builder: Any, address: Any, seen: Any, new: Any) -> tuple[Any, Any]:
     return builder.extract_value(answer, 0), builder.extract_value(answer, 1)
 
 
-def _loop(builder: Any, address: Any, bits: Any, update: Convert) -> Any:
+def _loop(builder: Any, address: Any, bits: Any, update: Bits) -> Any:
     """Update the bits at an address until nobody came between; the old ones."""
     word = builder.bitcast(address, bits.as_pointer())
     first, entry = builder.load(word), builder.block
@@ -88,7 +90,7 @@ def _loop(builder: Any, address: Any, bits: Any, update: Convert) -> Any:
     return seen
 
 
-def _byte(builder: Any, address: Any, update: Convert) -> Any:
+def _byte(builder: Any, address: Any, update: Bits) -> Any:
     """`_loop` on the 32-bit word around a byte; the old byte."""
     place = builder.ptrtoint(address, _I64)
     word = builder.inttoptr(builder.and_(place, _I64(-4)), _I32.as_pointer())

@@ -11,6 +11,7 @@ import numpy as np
 from ..arrays import Array, ordinal
 from ..backend import Call, Extents, Launcher, Signature
 from ..errors import OverlapError, ReadOnlyError
+from ..scalar.types import Type
 from ..specs import Raw
 from .calls import WEAK, Place, place_of, scalar_type
 from .launches import LAUNCHES, Launch, bytes_of
@@ -60,12 +61,17 @@ def prepare(spec: Raw, values: Sequence[Any], names: Sequence[str]) -> Launchabl
     """
     arrays = [v for v in values if type(v) is Array]
     place = place_of(arrays, kinds=spec.kinds, names=names)
-    types = [v.dtype if type(v) is Array else scalar_type(name, v)
-             for name, v in zip(names, values, strict=True)]
-    signature = Signature(tuple(WEAK.get(t, t) for t in types), (), (),
-                          tuple(map(_code, arrays)))
+    types = tuple(_type(name, v) for name, v in zip(names, values, strict=True))
+    signature = Signature(types, (), (), tuple(map(_code, arrays)))
     return Launchable(spec, place, signature,
                       find_launcher(place.backend, spec, signature))
+
+
+def _type(name: str, value: Any) -> Type:
+    if type(value) is Array:
+        return value.dtype
+    found = scalar_type(name, value)
+    return WEAK.get(found, found)
 
 
 def _code(array: Array) -> str:

@@ -107,7 +107,7 @@ class Launching:
         if not isinstance(given, (tuple, list)):
             raise KernelTypeError(f"kernel {self.__name__!r}: args is a "
                                   f"{type(given).__name__}; expected a tuple")
-        options = self._options(*args[:2], shared_mem, stream, check)
+        options = self._options(args[0], args[1], shared_mem, stream, check)
         self.start(self.arguments(given, kwargs), options)
         return None
 
@@ -161,6 +161,6 @@ class Bound:
         options = self.kernel._options(grid, block, shared_mem, stream, check)
         self.kernel.start(self.arguments, options)
 
-    def launchRaw(self, *, blockSize: Any, gridSize: Any, **options: Any) -> None:  # noqa: N802
+    def launchRaw(self, *, blockSize: Any, gridSize: Any, **options: Any) -> None:
         """`launch`, as slangtorch spells it."""
         self.launch(grid=gridSize, block=blockSize, **options)

@@ -139,8 +139,8 @@ class _Taking:
             return tuple(self.visit(f"{name}[{k}]", v, None)
                          for k, v in enumerate(value))
         raise KernelTypeError(
-            f"{self.kernel}: '{name}' is a {type(value).__name__}; expected an array, a "
-            "number, or a tuple, dict, namedtuple or dataclass of these")
+            f"{self.kernel}: '{name}' is a {type(value).__name__}; expected an array, "
+            "a number, or a tuple, dict, namedtuple or dataclass of these")
 
     def struct(self, name: str, parts: Mapping[str, Any],
                annotations: Mapping[str, Any]) -> structure.Struct:
@@ -180,8 +180,9 @@ class _Taking:
             annotation.check(array, name, self.kernel)
         elif self.checked and annotation in _SCALARS:
             raise KernelTypeError(
-                f"{self.kernel}: '{name}' must be a number ({annotation.__name__}), got "
-                f"an array of {array.dtype}; pass {name}.item(), or annotate it as View")
+                f"{self.kernel}: '{name}' must be a number ({annotation.__name__}), "
+                f"got an array of {array.dtype}; pass {name}.item(), or annotate it as "
+                "View")
         self.taken.leaves.append(Leaf(name, array, value, annotation))
         return structure.Array(array.ndim)
 
@@ -189,8 +190,8 @@ class _Taking:
         """The array of a Variable, if nothing is lost by that."""
         if value.requires_grad:
             raise NotDifferentiableError(
-                f"{self.kernel}: '{name}' is a Variable that requires a gradient, which "
-                "a launch does not record; make an operation of the kernel by "
+                f"{self.kernel}: '{name}' is a Variable that requires a gradient, "
+                "which a launch does not record; make an operation of the kernel by "
                 "nbfused.Function or .as_op, or pass its .data")
         return value.data
 

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from ..arrays import Array, describe, is_array
+from ..autograd import Variable
 from ..config import config
 from ..errors import KernelTypeError, NotDifferentiableError, ShapeError
 from ..scalar.differentiate import jvp, vjp
@@ -107,8 +108,9 @@ class Derivative(Launching):
             raise NotDifferentiableError(f"{self.__name__}: '{name}' {why}; pass it "
                                          "alone, not as a pair")
         if not is_floating(other.dtype):
-            raise KernelTypeError(f"{self.__name__}: the derivative of '{name}' must be "
-                                  f"floating, got {other.dtype}; convert it with astype")
+            raise KernelTypeError(
+                f"{self.__name__}: the derivative of '{name}' must be floating, got "
+                f"{other.dtype}; convert it with astype")
         if other.shape != value.shape:
             raise ShapeError(f"{self.__name__}: '{name}' has shape {value.shape}, its "
                              f"derivative {other.shape}; pass arrays of one shape")
@@ -129,8 +131,10 @@ class _Pairs:
                 len(value) == len(expected):
             parts = dict(zip(expected, value, strict=True))
         if isinstance(value, Dual) or (expected is None and _is_pair(value)):
-            derivative = f"{name}[1]"
-            self.found[name] = Leaf(derivative, describe(value[1], derivative), value[1])
+            label, derivative = f"{name}[1]", value[1]
+            if isinstance(derivative, Variable):
+                derivative = derivative.data
+            self.found[name] = Leaf(label, describe(derivative, label), derivative)
             return value[0]
         if parts is not None:
             return {n: self.primal(f"{name}.{n}", v, (expected or {}).get(n))
@@ -139,7 +143,8 @@ class _Pairs:
 
 
 def _is_pair(value: Any) -> bool:
-    return type(value) in (tuple, list) and len(value) == 2 and all(map(is_array, value))
+    return type(value) in (tuple, list) and len(value) == 2 and all(
+        isinstance(v, Variable) or is_array(v) for v in value)
 
 
 def _dual(value: Any) -> Any:

@@ -41,7 +41,7 @@ class KernelOp:
         self.grid, self.block = grid, block
         self.__name__ = kernel.__name__
         self.names = tuple(p for p in kernel.signature.parameters if p not in outputs)
-        self._function = type(f"{kernel.__name__}_op", (_Launch,), {"op": self})
+        self._function: Any = type(f"{kernel.__name__}_op", (_Launch,), {"op": self})
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Allocate the outputs, launch, record what a gradient needs.
@@ -60,7 +60,7 @@ class KernelOp:
         filled = {p: given.get(p, self.kernel.signature.parameters[p].default)
                   for p in self.names}
         empty = [p for p, v in filled.items() if v is self.kernel.signature.empty]
-        if len(args) > len(self.names) or set(given) != set(filled) & set(given) or empty:
+        if len(args) > len(self.names) or not set(given) <= set(filled) or empty:
             raise KernelTypeError(f"{self.__name__} takes {', '.join(self.names)}; got "
                                   f"{len(args)} arguments and {sorted(kwargs)}")
         return self._function.apply(*filled.values())

@@ -86,15 +86,16 @@ def _check(kernel: str, name: str, count: np.ndarray) -> None:
 def _counted(function: Function, params: tuple[str, ...]) -> Function:
     """The function with counters of its accesses that promise to touch once."""
     function = inline(function)
-    found = {str(s.args[0]) for s in walk(function.body) if _promises(s)}
+    found = {str(s.args[0]) for s in walk(function.body)
+             if isinstance(s, Let) and _promises(s)}
     counters = {p: f"{p}.count" for p in params if p in found}
     return clean(replace(function, name=f"{function.name}_count",
                          params=(*function.params, *counters.values()),
                          body=_block(function.body, counters)))
 
 
-def _promises(s: Statement) -> bool:
-    return isinstance(s, Let) and s.op in ("load", "store") and s.attr == "once"
+def _promises(s: Let) -> bool:
+    return s.op in ("load", "store") and s.attr == "once"
 
 
 def _block(block: Block, counters: Mapping[str, str]) -> Block:

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from functools import cached_property, update_wrapper
 from typing import Any, overload
 
-from ..arrays import Array
 from ..autograd.versions import note_write
 from ..dispatch.raw import Launchable, check_written, launch, prepare
 from ..errors import KernelTypeError, RangeError
@@ -20,6 +19,7 @@ from .launching import Launching, Options
 from .raw_arguments import Taken, take
 from .raw_derivatives import Derivative
 from .raw_op import KernelOp
+from .views import annotation_of
 
 __all__ = ["LaunchConfig", "ThreadKernel", "rawkernel"]
 
@@ -58,7 +58,8 @@ class ThreadKernel(Launching):
         The hand-written derivatives, kernels themselves: ``"bwd"``, ``"fwd"``.
     """
 
-    def __init__(self, pyfunc: Callable[..., Any], differentiable: bool = False) -> None:
+    def __init__(self, pyfunc: Callable[..., Any],
+                 differentiable: bool = False) -> None:
         self.pyfunc = pyfunc
         self.signature = inspect.signature(pyfunc)
         self.differentiable = differentiable
@@ -81,7 +82,7 @@ class ThreadKernel(Launching):
             found = inspect.signature(self.pyfunc, eval_str=True)
         except (NameError, TypeError, SyntaxError):
             found = self.signature
-        return {p.name: p.annotation for p in found.parameters.values()
+        return {p.name: annotation_of(p.annotation) for p in found.parameters.values()
                 if p.annotation is not p.empty}
 
     def take(self, arguments: Mapping[str, Any], check: bool = True) -> Taken:
@@ -164,12 +165,13 @@ class ThreadKernel(Launching):
         """Give ``fwd`` by hand, as `defvjp` does ``bwd``."""
         return self._define("fwd", rule)
 
-    def _define(self, mode: str, rule: Callable[..., Any] | ThreadKernel) -> ThreadKernel:
+    def _define(self, mode: str,
+                rule: Callable[..., Any] | ThreadKernel) -> ThreadKernel:
         made = rule if isinstance(rule, ThreadKernel) else ThreadKernel(rule)
         if set(made.signature.parameters) != set(self.signature.parameters):
             raise KernelTypeError(
-                f"the rule {made.__name__}{made.signature} of {self.__name__} must have "
-                f"its parameters, {', '.join(self.signature.parameters)}")
+                f"the rule {made.__name__}{made.signature} of {self.__name__} must "
+                f"have its parameters, {', '.join(self.signature.parameters)}")
         self.rules[mode] = made
         return made
 
@@ -211,8 +213,8 @@ class ThreadKernel(Launching):
         most = max(self.launch_config.max_dynamic_shared_size_bytes, _DEFAULT_SHARED)
         if size > most:
             raise RangeError(
-                f"kernel {self.__name__!r}: shared_mem={size} bytes, at most {most} are "
-                "allowed; raise launch_config.max_dynamic_shared_size_bytes")
+                f"kernel {self.__name__!r}: shared_mem={size} bytes, at most {most} "
+                "are allowed; raise launch_config.max_dynamic_shared_size_bytes")
 
     @property
     def cached_signatures(self) -> tuple[tuple[str, ...], ...]:

@@ -10,7 +10,8 @@ import numpy as np
 from ..arrays import BFLOAT16, Array, check_dtype
 from ..errors import KernelTypeError
 
-__all__ = ["DiffView", "Dual", "View", "ViewType", "fields_of", "is_floating"]
+__all__ = ["DiffView", "Dual", "View", "ViewType", "annotation_of", "fields_of",
+           "is_floating"]
 
 
 class Dual(NamedTuple):
@@ -58,7 +59,7 @@ class ViewType:
             if isinstance(part, int) and not isinstance(part, bool):
                 ndim = part
             else:
-                dtype = check_dtype(getattr(part, "__nbfused_op_name__", part), "dtype")
+                dtype = check_dtype(part, "dtype")
         if self.differentiable and dtype is not None and not is_floating(dtype):
             raise KernelTypeError(f"DiffView[{dtype}]: only floating arrays have a "
                                   "derivative; use View")
@@ -86,10 +87,29 @@ class ViewType:
         return f"{name}[{', '.join(parts)}]" if parts else name
 
 
-#: An array that is not differentiated: ``View["float32", 2]`` restricts it.
-View = ViewType(False)
-#: An array that the derivatives of a kernel take a pair for.
-DiffView = ViewType(True)
+class View:
+    """Annotates an array that is not differentiated.
+
+    ``View[np.float32]``, ``View[2]`` and ``View[np.float32, 2]`` say which dtype and
+    how many dimensions it has.
+    """
+
+    type = ViewType(False)
+
+    def __class_getitem__(cls, item: Any) -> ViewType:
+        """Arrays of a dtype, of a number of dimensions, or of both."""
+        return cls.type[item]
+
+
+class DiffView(View):
+    """Annotates an array that the derivatives of a kernel take a pair for."""
+
+    type = ViewType(True)
+
+
+def annotation_of(given: Any) -> Any:
+    """An annotation, a `ViewType` in place of `View` and `DiffView`."""
+    return given.type if isinstance(given, type) and issubclass(given, View) else given
 
 
 def fields_of(annotation: Any) -> dict[str, Any] | None:
@@ -103,4 +123,4 @@ def fields_of(annotation: Any) -> dict[str, Any] | None:
     else:
         return None
     hints = get_type_hints(annotation)
-    return {name: hints.get(name) for name in names}
+    return {name: annotation_of(hints.get(name)) for name in names}

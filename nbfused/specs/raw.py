@@ -197,15 +197,14 @@ def _bound(typed: Typed, kinds: tuple[str, ...]) -> TypedRaw:
     for s in walk(typed.function.body):
         match s:
             case Let((name,), "thread", _, word):
-                assert word is not None
-                table[name] = places.setdefault(word, Place(name, word)).name
+                table[name] = places.setdefault(str(word), Place(name, str(word))).name
             case Let((name,), "extent", (array,), axis):
                 key = str(array), int(str(axis))
                 table[name] = extents.setdefault(key, Extent(name, *key)).name
             case Let((name,), "shared", sizes):
                 shared.append(Shared(name, typed.dtypes[name], tuple(
                     int(v.text) for v in sizes if isinstance(v, Literal))))
-    names = [p.name for p in (*places.values(), *extents.values())]
+    names = [*(p.name for p in places.values()), *(e.name for e in extents.values())]
     function = replace(typed.function, params=(*typed.function.params, *names),
                        body=_without(typed.function.body, table))
     return TypedRaw(replace(typed, function=function), kinds, tuple(places.values()),

@@ -101,7 +101,7 @@ def test_c34_a_kernel_returns_nothing(device):
 
 def test_c35_arguments_are_validated(device):
     @nf.rawkernel
-    def scale(x: nf.View["float32", 1], y: nf.View["float32"], n: int):
+    def scale(x: nf.View[np.float32, 1], y: nf.View[np.float32], n: int):
         i = nf.grid(1)
         if i < n:
             y[i] = 2 * x[i]
@@ -123,7 +123,7 @@ def test_c35_arguments_are_validated(device):
 
 def test_c35_validation_can_be_skipped(device):
     @nf.rawkernel
-    def double(x: nf.View["float32"]):
+    def double(x: nf.View[np.float32]):
         i = nf.grid(1)
         x[i] = 2 * x[i]
 

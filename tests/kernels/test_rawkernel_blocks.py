@@ -198,7 +198,7 @@ def test_threads_that_return_do_not_hold_up_the_others(device):
 
 
 def test_values_that_live_across_barriers(device):
-    """Scan by doubling: a value of each thread is carried through a loop of barriers."""
+    """Scan by doubling: a value of each thread is carried through a loop."""
     @nf.rawkernel
     def scan(x, y):
         shared = nf.shared.array(128, "int64")
