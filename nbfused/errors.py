@@ -12,6 +12,7 @@ __all__ = [
     "NbFusedError", "NbFusedPerformanceWarning", "NbFusedWarning",
     "NotDifferentiableError", "OverlapError", "RangeError", "ReadOnlyError",
     "ScalarSyntaxError", "SettingError", "ShapeError", "TapeError",
+    "UnsupportedError",
 ]
 
 
@@ -82,6 +83,10 @@ class ScalarSyntaxError(NbFusedError, SyntaxError):
 
 class NotDifferentiableError(NbFusedError, NotImplementedError):
     """A derivative was asked for that does not exist."""
+
+
+class UnsupportedError(NbFusedError, NotImplementedError):
+    """What kernels of this kind do not have; the text says which way leads there."""
 
 
 class InplaceModificationError(NbFusedError, RuntimeError):

@@ -10,7 +10,13 @@ import numpy as np
 
 from ..arrays import describe, is_array, library_of, zeros
 from ..autograd import Variable
-from ..errors import DefinitionError, KernelTypeError, RangeError, ShapeError
+from ..errors import (
+    DefinitionError,
+    KernelTypeError,
+    RangeError,
+    ShapeError,
+    UnsupportedError,
+)
 from ..op.base import is_number
 from ..ops.shapes import broadcast_to, getitem, reshape
 
@@ -25,6 +31,9 @@ def as_operand(x: Any, kernel: str, name: str, others: Sequence[Any]) -> Any:
     """
     if is_number(x):
         return x
+    if type(x).__name__ in ("TextureObject", "SurfaceObject"):
+        raise UnsupportedError(f"{kernel}: '{name}' is a texture, which kernels here do "
+                               "not read; pass its array as 'raw' and index it")
     if isinstance(x, np.ndarray) and x.size == 1 and any(
             is_array(y) and library_of(y) is not library_of(x)
             for y in map(unwrapped, others)):

@@ -12,7 +12,13 @@ import numpy as np
 
 from ..arrays import dtype_of
 from ..autograd import apply
-from ..errors import DefinitionError, KernelTypeError, NbFusedWarning, ShapeError
+from ..errors import (
+    DefinitionError,
+    KernelTypeError,
+    NbFusedWarning,
+    ShapeError,
+    UnsupportedError,
+)
 from ..op.base import is_number, only
 from ..op.source import source
 from ..scalar.ir import Function, drop_params, used_params
@@ -122,9 +128,9 @@ class ElementwiseKernel:
         check_unique(self.params)
         python = check_language(operation, language, preamble)
         if after_loop:
-            raise DefinitionError("'after_loop' runs once for each thread, of which an "
-                                  "elementwise kernel here has none of its own; use "
-                                  "nf.rawkernel")
+            raise UnsupportedError("'after_loop' runs once for each thread, of which an "
+                                   "elementwise kernel here has none of its own; use "
+                                   "nf.rawkernel")
         if loop_prep and python:
             raise DefinitionError("'loop_prep' is C; put it into the Python body")
         if options:

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from .activity import active_names
 from .adjoints import Adjoint
-from .build import ZERO, inline
+from .build import ZERO, Builder, inline
 from .clean import clean
 from .forward import Forward
 from .ir import (
@@ -76,7 +76,9 @@ def vjp(function: Function, wrt: tuple[bool, ...], present: tuple[bool, ...] = (
     function = inline(function, has_rule)
     wanted = [p for p, w in zip(function.params, wrt, strict=True) if w]
     taken = defined(function.body) | set(function.params)
-    bars = {p: f"{p}_bar" for p in wanted if p in raw}
+    fresh = Builder(taken).fresh  # a derivative has such names already
+    bars = {p: f"{p}_bar" if f"{p}_bar" not in taken else fresh(f"{p}_bar")
+            for p in wanted if p in raw}
     active = active_names(function, set(wanted))
     check_arrays(function, active)
     b = Replay(function, taken | set(bars.values()), active, bars, _SIZES[prefer])

@@ -74,9 +74,9 @@ def test_refused(body, line, message):
 
 
 def test_refusals_name_what_is_understood_and_the_way_out():
-    with pytest.raises(ScalarSyntaxError, match="Understood are .*nf.RawKernel"):
+    with pytest.raises(ScalarSyntaxError, match=r"Understood are .*nf\.RawKernel"):
         parsed("z = w;")
-    with pytest.raises(ScalarSyntaxError, match="Python function.*nf.RawKernel"):
+    with pytest.raises(ScalarSyntaxError, match=r"Python function.*nf\.RawKernel"):
         parsed("struct P { float a; };")
 
 
@@ -84,7 +84,8 @@ def test_refusals_name_what_is_understood_and_the_way_out():
     ("__device__ float f(float a) {\n  return b;\n}", 2, "'b' is not declared"),
     ("__device__ float f(float a) { return f(a - 1); }", 1, r"f\(\) calls itself"),
     ("__device__ void f(float a) { }", 1, "returns a value"),
-    ("\n__device__ float f(float& a) { return a; }", 2, "a reference that is not const"),
+    ("\n__device__ float f(float& a) { return a; }", 2,
+     "a reference that is not const"),
     ("float table = 3;\n__device__ float f(float a) { return a; }", 1,
      "a variable of the preamble"),
     ("template<int N> float f(float a) { return a; }", 1, "a template parameter"),
@@ -146,7 +147,8 @@ def test_usual_arithmetic_conversions():
         return [ALIASES[spelled(n.split())] if " " in n or n in ("int", "char")
                 else ALIASES[n] for n in names]
 
-    for a, b, expected in (("int8", "uint8", "int32"), ("int", "unsigned int", "uint32"),
+    for a, b, expected in (("int8", "uint8", "int32"),
+                           ("int", "unsigned int", "uint32"),
                            ("long long", "unsigned int", "int64"),
                            ("int64", "uint64", "uint64"), ("uint16", "int", "int32"),
                            ("int64", "float32", "float32"), ("half", "int", "float32"),

@@ -37,6 +37,8 @@ _REFUSED = {
     "__shared__": "shared memory", "__global__": "a kernel of its own",
     "reinterpret_cast": "reinterpret_cast", "throw": "exceptions", "try": "exceptions",
     "switch": "'switch'",
+    **dict.fromkeys(("tex1D", "tex2D", "tex3D", "tex1Dfetch"),
+                    "a texture (pass its array as 'raw' and index it)"),
 }
 _DEFINE = re.compile(r"[ \t]*#[ \t]*define[ \t]+(\w+)(\(?)[ \t]*(.*)")
 _DIRECTIVE = re.compile(r"[ \t]*#[ \t]*(\w+)")

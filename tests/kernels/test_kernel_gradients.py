@@ -1,0 +1,148 @@
+"""Derivatives of kernels in C and Python, against central differences."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nbfused as nf
+from nbfused.errors import NotDifferentiableError, TapeError
+from nbfused.kernels import ElementwiseKernel, ReductionKernel
+from nbfused.testing import gradcheck
+
+RNG = np.random.default_rng(0)
+X, Y, W = RNG.uniform(0.5, 1.5, (3, 4)), RNG.uniform(-1, 1, 4), RNG.uniform(0.5, 1, 6)
+
+ELEMENTWISE = {
+    "broadcast": (("T x, T y", "T z", "z = x * x * y + y"), (X, Y)),
+    "a number": (("T x, T y", "T z", "z = x * y"), (X, 3)),
+    "statements": (("T x, T y", "T z", "T d = x - y; d *= d; z = d + exp(-d);"), (X, Y)),
+    "branches": (("T x, T y", "T z", "if (x > 1) { z = x * y; return; } "
+                  "z = y > 0 ? sin(x) : x / (1 + y * y);"), (X, Y)),
+    "float and double": (("float64 x", "float64 z", "float f = 2; z = x * f / 3"), (X,)),
+    "several outputs": (("T x, T y", "T z, T w", "z = x * y; w = hypot(x, y);"), (X, Y)),
+    "gather": (("T x, raw T y", "T z", "z = x * y[(i * i) % 4] + y[_ind.size() % 4]"),
+               (X, Y)),
+    "gather by shape": (("raw T x, int64 k", "T z",
+                         "ptrdiff_t at[] = {k % 3, k}; z = x[at] * x.size()"),
+                        (X, np.arange(3))),
+    "all raw": (("raw T x, raw T y", "T z", "z = x[i] * y[i % 4]"), (X, Y), {"size": 7}),
+    "stores": (("raw T x, raw T y", "raw T z", "z[n - 1 - i] = x[i] * y[i % 4];"),
+               (X, Y), {"size": 12}),
+    "atomics": (("raw T x, raw int64 k", "raw T z", "atomicAdd(&z[k[i]], x[i] * x[i]);"),
+                (X, np.arange(12) // 3), {"size": 12}),
+    "a static loop": (("T x, T y", "T z", "T s = x; for (int k = 0; k < 5; ++k) "
+                       "s = s * y + sin(s); z = s;"), (X, Y)),
+    "a dynamic loop": (("T x, raw T w, int32 m", "T z", "T s = x; for (int k = 0; k < m; "
+                        "++k) { if (k == 2) continue; s += w[k] * s; } z = s;"),
+                       (X, W, 5)),
+    "while": (("T x", "T z", "T s = x; while (s < 20) { s = s * s + 1; } z = s;"), (X,)),
+    "an array": (("T x, T y", "T z", "T v[3] = {x, y, 1}; for (int k = 0; k < 3; k++) "
+                  "v[(k + 1) % 3] += v[k] * x; z = v[0] * v[2];"), (X, Y)),
+    "a function": (("T x, T y", "T z", "z = f(x, 3) * f(y, 2)", "k", True,
+                    "template<typename U> __device__ U f(U a, int k) { U s = 1; "
+                    "while (k-- > 0) s *= a; return s; }".replace(
+                        "while (k-- > 0)", "for (; k > 0; k--)")), (X, Y)),
+    "Python": (("T x, raw T w", "T z", lambda x, w, i, n: x * w[i % 6] + w[0] / n),
+               (X, W)),
+}
+
+
+@pytest.mark.parametrize("name", ELEMENTWISE)
+def test_elementwise(name, device):
+    definition, args, *rest = ELEMENTWISE[name]
+    kernel = ElementwiseKernel(*definition)
+    keywords = rest[0] if rest else {}
+    gradcheck(lambda *a: kernel(*a, **keywords), args,
+              place=lambda a: nf.array(a, device=device))
+
+
+@pytest.mark.parametrize("name", ["broadcast", "branches", "gather", "stores",
+                                  "a static loop"])
+def test_elementwise_twice(name, device):
+    definition, args, *rest = ELEMENTWISE[name]
+    kernel = ElementwiseKernel(*definition)
+    keywords = rest[0] if rest else {}
+    gradcheck(lambda *a: kernel(*a, **keywords), args, order=2, samples=3,
+              place=lambda a: nf.array(a, device=device))
+
+
+def logarithm(x):
+    return nf.log(x), 1.0
+
+
+def blend(a, n, b, m):
+    return (a * n + b * m) / (n + m), n + m
+
+
+REDUCTIONS = {
+    "norm": (("T x", "T y", "x * x", "a + b", "y = sqrt(a)", "0"), (X,)),
+    "mean": (("T x", "T y", "x * x", "a + b",
+              "y = a * _out_ind.size() / _in_ind.size()", "0"), (X,)),
+    "product": (("T x", "T y", "x", "a * b", "y = a", "1"), (X,)),
+    "maximum": (("T x", "T y", "x * x", "max(a, b)", "y = a", "-INFINITY"), (X,)),
+    "weighted": (("T x, T w", "T y", "x * w", "a + b", "y = a", "0"), (X, Y)),
+    "raw": (("T x, raw T w", "T y", "x * w[_j % 6]", "a + b", "y = a", "0"), (X, W)),
+    "a number": (("T x, float64 p", "T y", "pow(x, p)", "a + b", "y = pow(a, 1 / p)",
+                  "0"), (X, 3)),
+    "unknown": (("T x", "T y", "x", "a + b + a * b", "y = log(a)", "0"), (X,)),
+    "no identity": (("T x", "T y", "x", "hypot(a, b)", "y = a", None), (X,)),
+    "several outputs": (("T x", "T y, T z", "x", "a + b", "y = a * a; z = sin(a)", "0"),
+                        (X,)),
+    "a state of two parts": (("T x", "T y", logarithm, blend, lambda a, n: a * a,
+                              (0.0, 0.0)), (X,)),
+}
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1])
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_reduction(name, axis, device):
+    definition, args = REDUCTIONS[name]
+    kernel = ReductionKernel(*definition)
+    if name == "a state of two parts":  # 0 / 0 is not neutral: begin with an element
+        kernel = ReductionKernel(*definition[:-1], None)
+    gradcheck(lambda *a: kernel(*a, axis=axis), args,
+              place=lambda a: nf.array(a, device=device))
+
+
+def test_reduction_twice(device):
+    for name in ("norm", "unknown"):
+        definition, args = REDUCTIONS[name]
+        kernel = ReductionKernel(*definition)
+        gradcheck(lambda *a, kernel=kernel: kernel(*a, axis=0), args, order=2,
+                  samples=3, place=lambda a: nf.array(a, device=device))
+
+
+def test_grad_of_a_kernel(device):
+    cube = ElementwiseKernel("T x", "T y", "y = x * x * x", "cube")
+    x = nf.array([2.0, -1.0], device=device)
+    np.testing.assert_array_equal(nf.to_numpy(nf.grad(cube)(x)), [12.0, 3.0])
+
+
+def test_a_kernel_in_float32_has_a_gradient_in_float32(device):
+    kernel = ElementwiseKernel("T x, raw T y", "T z", "z = x * y[0]")
+    x, y = (nf.Variable(nf.array([1, 2, 3], "float32", device=device),
+                        requires_grad=True) for _ in range(2))
+    kernel(x, y).sum().backward()
+    assert (x.grad.dtype, y.grad.dtype) == (np.float32, np.float32)
+    np.testing.assert_array_equal(nf.to_numpy(y.grad), [6, 0, 0])
+
+
+def test_what_reads_what_it_stores_has_no_derivative(device):
+    kernel = ElementwiseKernel("raw T x", "raw T y", "y[i] = x[i];\ny[i] += 1;")
+    x = nf.Variable(nf.array(np.ones(3), device=device), requires_grad=True)
+    with pytest.raises(NotDifferentiableError, match="reads what it stores in 'y'"):
+        kernel(x, size=3).sum().backward()
+
+
+def test_an_output_that_was_given_is_not_recorded(device):
+    kernel = ElementwiseKernel("T x", "T y", "y = x")
+    x = nf.Variable(nf.array(np.ones(3), device=device), requires_grad=True)
+    with pytest.raises(TapeError):
+        kernel(x, nf.zeros(3, device=device))
+
+
+def test_integers_have_no_gradient(device):
+    kernel = ElementwiseKernel("T x", "int32 y", "y = x")
+    x = nf.Variable(nf.array(np.ones(3), device=device), requires_grad=True)
+    assert not kernel(x).requires_grad
