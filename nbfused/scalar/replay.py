@@ -96,9 +96,9 @@ class Replay(Recording):
         active = [k for k, p in enumerate(loop.params) if p in self.active]
         bars = [self.fresh(f"{loop.params[k]}_bar") for k in active]
         inner: Adjoint = {}
-        for k, bar in zip(active, bars, strict=True):
-            self.accumulate(inner, again.yields[k], bar)
         with self.region() as body:
+            for k, bar in zip(active, bars, strict=True):
+                self.accumulate(inner, again.yields[k], bar)
             self.reverse_block(again.statements, inner)
         own = defined(again) | set(carried.values())
         captured = sorted(v for v in inner if v not in own)
