@@ -1,0 +1,1 @@
+"""Programs that fit something real with short kernels; each draws a picture."""
