@@ -8,6 +8,8 @@ BACKEND                    ``auto``     backends to enable: ``auto``, a name, or
 CACHE_DIR                  per user     folder of the compiled kernels
 CACHE_DISABLE              0            1: neither read nor write compiled kernels
 CACHE_SIZE                 ``1G``       bound on that folder in bytes; also 512M, 2G
+CHECK_GRADS                0            1: each backward() compares the rules that users
+                                        wrote with finite differences
 CUDA_ARRAY_INTERFACE_SYNC  1            0: ignore the stream that a foreign array names
 DEBUG                      0            1: checks that cost time (labels, saved arrays)
 DISABLE_PLUGINS            0            1: do not look for backends in entry points
@@ -67,7 +69,8 @@ def _level(text: str) -> str:
 
 _PARSERS: dict[str, Callable[[str], Any]] = {
     "backend": str, "cache_dir": str, "cache_disable": _boolean,
-    "cache_size": _size, "cuda_array_interface_sync": _boolean, "debug": _boolean,
+    "cache_size": _size, "check_grads": _boolean,
+    "cuda_array_interface_sync": _boolean, "debug": _boolean,
     "disable_plugins": _boolean, "dump_source": str, "log_level": _level,
     "num_threads": _count,
 }
@@ -89,6 +92,7 @@ class Config:
     cache_dir: str | None = None
     cache_disable: bool = False
     cache_size: int = 1 << 30
+    check_grads: bool = False
     cuda_array_interface_sync: bool = True
     debug: bool = False
     disable_plugins: bool = False

@@ -23,11 +23,13 @@ def test_every_variable_is_read():
     found = Config.read({
         "NBFUSED_BACKEND": "cuda,cpu", "NBFUSED_CACHE_DIR": "/tmp/x",
         "NBFUSED_CACHE_DISABLE": "1", "NBFUSED_CACHE_SIZE": "3M",
-        "NBFUSED_CUDA_ARRAY_INTERFACE_SYNC": "0", "NBFUSED_DEBUG": "1",
+        "NBFUSED_CHECK_GRADS": "1", "NBFUSED_CUDA_ARRAY_INTERFACE_SYNC": "0",
+        "NBFUSED_DEBUG": "1",
         "NBFUSED_DISABLE_PLUGINS": "1", "NBFUSED_DUMP_SOURCE": "dump",
         "NBFUSED_LOG_LEVEL": "debug", "NBFUSED_NUM_THREADS": "3"})
     assert found == Config(
-        "cuda,cpu", "/tmp/x", True, 3 << 20, False, True, True, "dump", "DEBUG", 3)
+        "cuda,cpu", "/tmp/x", True, 3 << 20, True, False, True, True, "dump", "DEBUG",
+        3)
     assert Config.read({"NBFUSED_CACHE_SIZE": "1000"}).cache_size == 1000
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import describe, dtype_of, is_array, to_numpy
+from ..config import config
 from ..errors import KernelTypeError, NotDifferentiableError, ShapeError, TapeError
 from .graph import Edge, Leaf, Node, no_grad
 from .methods import ArrayMethods
@@ -177,7 +178,7 @@ class Variable(ArrayMethods, NumpyProtocols):
         return self.to_numpy().item()
 
     def backward(self, grad: Any = None, retain_graph: bool = False,
-                 create_graph: bool = False) -> None:
+                 create_graph: bool = False, gradcheck: bool = False) -> None:
         """Add the gradients of this Variable to the leaves it was computed from.
 
         Parameters
@@ -190,6 +191,10 @@ class Variable(ArrayMethods, NumpyProtocols):
         create_graph : bool
             Record the backward pass, so that gradients can be differentiated again;
             implies `retain_graph`.
+        gradcheck : bool
+            First compare every rule that a user wrote, at the arguments that it had
+            here, with finite differences: `nbfused.testing.check_backward`.  So does
+            ``NBFUSED_CHECK_GRADS=1`` always.
 
         Raises
         ------
@@ -201,6 +206,8 @@ class Variable(ArrayMethods, NumpyProtocols):
             A saved array was changed since.
         NotDifferentiableError
             Something on the way has no derivative.
+        GradcheckError
+            A rule is wrong; nothing was added to any leaf.
 
         Notes
         -----
@@ -209,6 +216,10 @@ class Variable(ArrayMethods, NumpyProtocols):
         """
         from .tape import backward  # which makes Variables
 
+        if (gradcheck or config.check_grads) and self.edge is not None:
+            from .check_backward import check_backward
+
+            check_backward(self)
         backward(self, grad, retain_graph, create_graph)
 
     def __len__(self) -> int:

@@ -23,6 +23,7 @@ __all__ = ["empty_like", "fill", "full_like", "ones_like", "zeros_like"]
 _FULL = Map(Function("full_like", ("x", "value"), Block((), ("value",))),
             ("element", "scalar"))
 _NAMES = ("x", "fill_value")
+LIKE = Case(((4, 5),), dtypes="biufc")
 
 
 def _array(x: Any, name: str) -> Any:
@@ -110,11 +111,13 @@ def full_like(x: AnyArray, fill_value: Any, dtype: DTypeLike | None = None, *,
     return Variable(made) if isinstance(x, Variable) and out is None else made
 
 
+@op(np.zeros_like, LIKE)
 def zeros_like(x: AnyArray, dtype: DTypeLike | None = None) -> AnyArray:
     """Make an array of zeros like `x`; parameters as for `full_like`."""
     return full_like(x, 0, dtype)
 
 
+@op(np.ones_like, LIKE)
 def ones_like(x: AnyArray, dtype: DTypeLike | None = None) -> AnyArray:
     """Make an array of ones like `x`; parameters as for `full_like`."""
     return full_like(x, 1, dtype)

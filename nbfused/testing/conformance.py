@@ -15,9 +15,9 @@ import numpy as np
 from ml_dtypes import finfo
 
 from ..arrays import to_numpy
+from ..autograd.gradcheck import gradcheck, gradients
 from ..op import Case
 from ..table import OPS
-from .gradcheck import gradcheck, gradients
 from .sampling import DTYPES, draw, elementwise_shapes, lay_out, send, special
 
 __all__ = ["Check", "assert_matches_reference", "checks", "run"]

@@ -14,8 +14,10 @@ from nbfused.testing.sampling import DTYPES, LAYOUTS, draw, lay_out, send
 from tests.plugin import nbfused_interpreter
 from tests.plugin.nbfused_interpreter import InterpreterBackend
 
-# Lists of arrays, whose checks are those of a private op of two; random; in place.
-ELSEWHERE = {"concatenate", "stack", "contract", "dropout", "adam_step", "sgd_step"}
+# Lists of arrays, whose checks are those of a private op of two; random; in place;
+# without a value.
+ELSEWHERE = {"concatenate", "stack", "contract", "dropout", "adam_step", "sgd_step",
+             "fill", "empty_like"}
 
 
 def test_every_op_is_checked():

@@ -7,6 +7,7 @@ import pytest
 
 import nbfused as nf
 from nbfused.autograd import apply
+from nbfused.config import config
 from nbfused.errors import TapeError
 from nbfused.scalar.ir import Block, Custom, Function, Let, literal
 from nbfused.specs import Map
@@ -69,6 +70,19 @@ def test_rules_of_scalar_functions(device):
     assert check_backward(apply(scaled(2.0), (x,))[0].sum()) == 1
     with pytest.raises(GradcheckError, match=r"scaled: .*argument 0"):
         check_backward(apply(scaled(3.0), (x,))[0].sum())
+
+
+def test_backward_checks_where_it_is_asked_to():
+    x = nf.Variable(A, requires_grad=True)
+    product(1.0)(x, x).sum().backward(gradcheck=True)
+    np.testing.assert_allclose(x.grad, 2 * A)
+    x.zero_grad()
+    with pytest.raises(GradcheckError):
+        product(2.0)(x, x).sum().backward(gradcheck=True)
+    with config.override(check_grads=True), pytest.raises(GradcheckError):
+        product(2.0)(x, x).sum().backward()
+    assert x.grad is None
+    product(2.0)(x, x).sum().backward()
 
 
 def test_without_rules_there_is_nothing_to_check():

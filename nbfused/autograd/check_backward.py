@@ -15,14 +15,15 @@ from typing import Any
 import numpy as np
 
 from ..arrays import array, describe, dtype_of, to_numpy
-from ..autograd import Variable, apply
-from ..autograd.graph import Node, reachable
-from ..autograd.nodes import SpecNode, is_floating
-from ..autograd.rules import RuleNode
-from ..autograd.versions import Saved
 from ..errors import TapeError
 from ..scalar.ir import Custom, Function, walk
 from .gradcheck import gradcheck
+from .graph import Node, reachable
+from .nodes import SpecNode, is_floating
+from .rules import RuleNode
+from .tape import apply
+from .variable import Variable
+from .versions import Saved
 
 __all__ = ["check_backward"]
 
