@@ -81,6 +81,8 @@ def normalize_axis(axis: SupportsIndex, ndim: int, name: str = "axis") -> int:
     """
     try:
         number = index(axis)
+    except KernelTypeError:
+        raise  # a number that is traced says why
     except TypeError:
         raise KernelTypeError(f"'{name}' must be an integer, got {axis!r}; convert it "
                               "with int()") from None
