@@ -32,8 +32,8 @@ def with_try(x):
     return y
 
 
-def with_list(x):
-    values = [x, x]
+def with_dict(x):
+    values = {0: x}
     return values[0]
 
 
@@ -67,9 +67,11 @@ def with_import(x):
     return math.exp(x)
 
 
-def with_lambda(x):
-    twice = lambda v: 2 * v  # noqa: E731
-    return twice(x)
+def with_try(x):
+    try:
+        return 1 / x
+    except ZeroDivisionError:
+        return x
 
 
 def with_set_attribute(x):
@@ -102,19 +104,19 @@ def with_matmul(x):
 
 CASES = [
     (with_try, "try:", "try"),
-    (with_list, "values = [x, x]", "number|allowed|list"),
+    (with_dict, "values = {0: x}", "a dict is not part"),
     (with_text, '"negative"', "number"),
     (with_output, "print(x)", "print"),
     (with_while_else, "x = 0.0", "else after a loop"),
     (with_global_list, "TABLE[0]", "TABLE|number|list"),
     (with_missing_name, "no_such_name", "'no_such_name' is not defined"),
     (with_import, "import math", "import"),
-    (with_lambda, "twice = lambda", "lambda|function"),
+    (with_try, "try:", "try is not part"),
     (with_set_attribute, "WHERE.x = x", "names"),
     (with_recursion, "def with_recursion", "calls itself"),
     (with_star, "def with_star", "name the parameters"),
     (with_half_a_result, "if x > 0", "return"),
-    (with_loop_over_a_list, "for v in TABLE", "range"),
+    (with_loop_over_a_list, "for v in TABLE", "tuples of numbers"),
     (with_matmul, "x @ x", "part of the"),
 ]
 

@@ -54,7 +54,7 @@ def derivative(function: ScalarFunction) -> Elementwise:
     >>> @nf.func
     ... def square(x):
     ...     return x * x
-    >>> derivative(square)(3.0, 1.0)
+    >>> float(derivative(square)(3.0, 1.0))
     6.0
     """
     primal = scalar_function(function)
@@ -85,7 +85,7 @@ def tangent(function: ScalarFunction) -> Elementwise:
     >>> @nf.func
     ... def product(x, y):
     ...     return x * y
-    >>> tangent(product)(3.0, 5.0, 1.0, 0.0)
+    >>> float(tangent(product)(3.0, 5.0, 1.0, 0.0))
     5.0
     """
     primal = scalar_function(function)

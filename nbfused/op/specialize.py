@@ -46,7 +46,7 @@ def specialize(kernel: K, **constants: Any) -> K:
     >>> @nf.elementwise
     ... def multiply(x):
     ...     return FACTOR * x
-    >>> multiply(3.0), specialize(multiply, FACTOR=2.0)(3.0)
+    >>> float(multiply(3.0)), float(specialize(multiply, FACTOR=2.0)(3.0))
     (3.0, 6.0)
     """
     pyfunc = getattr(kernel, "pyfunc", kernel)

@@ -46,7 +46,7 @@ class _Literal:
     ...     for _ in unroll(range(n)):
     ...         y *= x
     ...     return y
-    >>> power(3.0), power(3.0, 4)
+    >>> float(power(3.0)), float(power(3.0, 4))
     (9.0, 81.0)
     """
 
@@ -127,7 +127,7 @@ class _Local:
     ...         v[k] = x % 10
     ...         x //= 10
     ...     return v[0] + v[1] + v[2]
-    >>> digits(123)
+    >>> int(digits(123))
     6
     """
 
