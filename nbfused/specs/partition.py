@@ -23,14 +23,19 @@ from .shapes import normalize_axes
 
 __all__ = ["partition"]
 
+#: Arrays and numbers that a launch reads, and values that it stores: a GPU takes 4 KiB
+#: of pointers, extents and strides.
+_READS, _STORES = 32, 16
+
 
 class Group:
     """The nodes of one launch; `shape` is the one that it runs over."""
 
-    __slots__ = ("key", "kind", "nodes", "posts", "shape", "stored")
+    __slots__ = ("key", "kind", "nodes", "posts", "reads", "shape", "stored")
 
     def __init__(self, node: Node) -> None:
         self.nodes = [node]
+        self.reads = {x for x in node.inputs if isinstance(x, Value)}
         self.posts: set[Node] = set()
         self.kind, self.key = _kind(node)
         self.shape = _extent(node)
@@ -79,8 +84,18 @@ class Partition:
         return found - {group}
 
     def may_merge(self, a: Group, b: Group) -> bool:
-        """Whether no other group must run between the two."""
-        return not self._through(a, b) and not self._through(b, a)
+        """Whether one launch has room for both, and none must run between them."""
+        return self._has_room(a, b) and not (
+            self._through(a, b) or self._through(b, a))
+
+    def _reads(self, a: Group, b: Group) -> set[Value]:
+        return {v for v in a.reads | b.reads
+                if v.node is None or self.group[v.node] not in (a, b)}
+
+    def _has_room(self, a: Group, b: Group) -> bool:
+        stores = {v for g in (a, b) for n in g.nodes for v in n.outputs
+                  if v in self.results}
+        return len(self._reads(a, b)) <= _READS and len(stores) <= _STORES
 
     def _through(self, a: Group, b: Group) -> bool:
         stack = [g for g in self.successors(a) if g is not b]
@@ -100,6 +115,7 @@ class Partition:
 
     def merge(self, a: Group, b: Group) -> None:
         """Move the nodes of `a` into `b`."""
+        b.reads = self._reads(a, b)
         b.nodes += a.nodes
         b.posts |= a.posts
         for node in a.nodes:
@@ -165,7 +181,8 @@ class Partition:
             readers = {self.group[r] for r in self.readers[node]}
             single = len(readers) == 1 and not self.results.intersection(node.outputs)
             target = next(iter(readers)) if single else None
-            if target is None or not self._takes(target, node):
+            if target is None or not self._takes(target, node) or len(
+                    self._reads(self.group[node], target)) > _READS:
                 target = self._beside(node, [*readers, *placed])
             if target is not None:
                 self.merge(self.group[node], target)
