@@ -7,12 +7,38 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from ..autograd.versions import note_write
 from ..backend import Extents
-from ..errors import KernelTypeError
+from ..dispatch.raw import Launchable, check_written, launch, prepare
+from ..errors import KernelTypeError, RangeError
+from ..scalar.types import Weak
+from ..specs import Raw
 from .extents import block_extents, grid_extents
+from .raw_arguments import Taken
 from .rawmodule import bytes_of_shared, stream_handle
 
-__all__ = ["Bound", "Configured", "Launching", "Options"]
+__all__ = ["Bound", "Configured", "LaunchConfig", "Launching", "Options"]
+
+_DEFAULT_SHARED = 48 * 1024
+
+
+class LaunchConfig:
+    """What later launches of a kernel may ask for."""
+
+    def __init__(self) -> None:
+        self._shared = _DEFAULT_SHARED
+
+    @property
+    def max_dynamic_shared_size_bytes(self) -> int:
+        """Bytes of dynamic shared memory that a launch may have."""
+        return self._shared
+
+    @max_dynamic_shared_size_bytes.setter
+    def max_dynamic_shared_size_bytes(self, size: int) -> None:
+        if isinstance(size, bool) or not hasattr(size, "__index__") or size < 0:
+            raise RangeError(f"max_dynamic_shared_size_bytes: got {size!r}; expected "
+                             "an integer, 0 or more")
+        self._shared = int(size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +71,60 @@ class Launching:
     ----------
     signature : inspect.Signature
         Of the Python function.
+    launch_config : LaunchConfig
+        Limits that can be raised.
     """
 
-    __name__: str
-    signature: inspect.Signature
+    def __init__(self, name: str, signature: inspect.Signature) -> None:
+        self.__name__ = name
+        self.signature = signature
+        self.launch_config = LaunchConfig()
+        self._compiled: dict[tuple[str, ...], Launchable] = {}
 
     def start(self, arguments: Mapping[str, Any], options: Options) -> None:
         """Launch on an argument for each parameter."""
         raise NotImplementedError
+
+    def run(self, spec: Raw, taken: Taken, options: Options) -> None:
+        """Launch the kernel `spec` on arguments that were taken apart."""
+        if options.check:
+            check_written(spec, taken.values, taken.names)
+            self._check_shared(options.shared)
+        kernel = prepare(spec, taken.values, taken.names)
+        self._compiled.setdefault(_signature(kernel, taken), kernel)
+        launch(kernel, taken.values, options.grid, options.block, shared=options.shared,
+               stream=options.stream)
+        note_write(leaf.owner for p, leaf in
+                   zip(spec.function.params, taken.leaves, strict=True)
+                   if p in spec.written)
+
+    def _check_shared(self, size: int) -> None:
+        most = max(self.launch_config.max_dynamic_shared_size_bytes, _DEFAULT_SHARED)
+        if size > most:
+            raise RangeError(
+                f"kernel {self.__name__!r}: shared_mem={size} bytes, at most {most} "
+                "are allowed; raise launch_config.max_dynamic_shared_size_bytes")
+
+    @property
+    def cached_signatures(self) -> tuple[tuple[str, ...], ...]:
+        """Argument types that it was compiled for: ``("float32[1]", "int")``.
+
+        Literal parameters follow with their values: ``"n=4"``.
+        """
+        return tuple(self._compiled)
+
+    @property
+    def attributes(self) -> dict[tuple[str, ...], dict[str, int]]:
+        """What is known of the compiled kernel, for each of `cached_signatures`.
+
+        ``num_regs``, ``shared_size_bytes``, ``local_size_bytes``,
+        ``const_size_bytes``, ``max_threads_per_block`` and, on CUDA, whatever else the
+        driver tells.  On the CPU there are no registers and no constant memory;
+        ``local_size_bytes`` is what a thread keeps across barriers.
+        """
+        most = self.launch_config.max_dynamic_shared_size_bytes
+        return {key: {**_attributes(kernel), "max_dynamic_shared_size_bytes": most}
+                for key, kernel in self._compiled.items()}
 
     def _options(self, grid: Any, block: Any, shared_mem: Any, stream: Any,
                  check: bool) -> Options:
@@ -123,6 +195,22 @@ class Launching:
     def bind(self, *args: Any, **kwargs: Any) -> Bound:
         """Arguments to be launched with later."""
         return Bound(self, self.arguments(args, kwargs))
+
+
+def _attributes(kernel: Launchable) -> dict[str, int]:
+    launcher: Any = kernel.launcher
+    found: dict[str, int] = launcher.attributes()
+    return found
+
+
+def _signature(kernel: Launchable, taken: Taken) -> tuple[str, ...]:
+    """The types of the arguments, and what was frozen, as text."""
+    codes = iter(kernel.signature.inner)
+    types = [t.kind if isinstance(t, Weak) else
+             f"{t}[{next(codes)[1:]}]" if kind == "array" else str(t)
+             for kind, t in zip(kernel.spec.kinds, kernel.signature.inputs,
+                                strict=True)]
+    return (*types, *(f"{n}={v}" for n, v in taken.known.items()))
 
 
 def _are_extents(values: Sequence[Any]) -> bool:

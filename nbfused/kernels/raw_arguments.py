@@ -12,6 +12,7 @@ from ..arrays import Array, describe, is_array
 from ..autograd import Variable
 from ..errors import KernelTypeError, NotDifferentiableError
 from ..scalar import structure
+from ..scalar.ir import Literal
 from ..scalar.resolve import freeze
 from ..scalar.static import Known
 from .views import ViewType, fields_of
@@ -75,15 +76,28 @@ class Taken:
                      for leaf in self.leaves)
 
     @property
+    def known(self) -> dict[str, str]:
+        """The numbers that are frozen into the kernel, as text."""
+        return {name: ", ".join(x.text for x in structure.leaves(shape))
+                for name, shape in self.shapes.items() if _is_known(shape)}
+
+    @property
     def key(self) -> tuple[Any, ...]:
         """Hashable, equal for equal shapes."""
         return tuple((name, _key(shape)) for name, shape in self.shapes.items())
 
 
+def _is_known(shape: Any) -> bool:
+    """Whether nothing of it is passed at the call."""
+    return all(isinstance(s, Literal) for s in structure.leaves(shape))
+
+
 def _key(shape: Any) -> Any:
     if isinstance(shape, structure.Struct):
         return (shape.names, *map(_key, shape))
-    return tuple(map(_key, shape)) if isinstance(shape, tuple) else shape
+    if isinstance(shape, tuple):
+        return tuple(map(_key, shape))
+    return shape
 
 
 def take(kernel: str, arguments: Mapping[str, Any], annotations: Mapping[str, Any],

@@ -56,9 +56,8 @@ class Derivative(Launching):
     """
 
     def __init__(self, kernel: ThreadKernel, mode: str) -> None:
+        super().__init__(f"{kernel.__name__}.{mode}", kernel.signature)
         self.kernel, self.mode = kernel, mode
-        self.__name__ = f"{kernel.__name__}.{mode}"
-        self.signature = kernel.signature
 
     def start(self, arguments: Mapping[str, Any], options: Options) -> None:
         """Launch on an array, a number or a pair for each parameter."""
@@ -83,7 +82,7 @@ class Derivative(Launching):
             Leaf(f"{leaf.name}[1]", pairs.found[leaf.name].value,
                  pairs.found[leaf.name].owner)
             for leaf in taken.leaves if leaf.name in pairs.found)], taken.shapes)
-        self.kernel.run(self.spec(spec, tuple(wanted)), extended, options)
+        self.run(self.spec(spec, tuple(wanted)), extended, options)
 
     def spec(self, spec: Raw, wanted: tuple[bool, ...]) -> Raw:
         """The derivative's kernel: the arrays', then the derivatives' parameters."""

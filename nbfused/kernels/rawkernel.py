@@ -7,13 +7,10 @@ from collections.abc import Callable, Mapping
 from functools import cached_property, update_wrapper
 from typing import Any, overload
 
-from ..autograd.versions import note_write
-from ..dispatch.raw import Launchable, check_written, launch, prepare
-from ..errors import KernelTypeError, RangeError
+from ..errors import KernelTypeError
 from ..scalar.ir import Function
 from ..scalar.parse import parse
 from ..scalar.static import literal, literal_parameters
-from ..scalar.types import Weak
 from ..specs import Raw
 from .launching import Launching, Options
 from .raw_arguments import Taken, take
@@ -21,29 +18,7 @@ from .raw_derivatives import Derivative
 from .raw_op import KernelOp
 from .views import annotation_of
 
-__all__ = ["LaunchConfig", "ThreadKernel", "rawkernel"]
-
-_DEFAULT_SHARED = 48 * 1024
-
-
-class LaunchConfig:
-    """What later launches of a kernel may ask for."""
-
-    def __init__(self) -> None:
-        self._shared = _DEFAULT_SHARED
-
-    @property
-    def max_dynamic_shared_size_bytes(self) -> int:
-        """Bytes of dynamic shared memory that a launch may have."""
-        return self._shared
-
-    @max_dynamic_shared_size_bytes.setter
-    def max_dynamic_shared_size_bytes(self, size: int) -> None:
-        if isinstance(size, bool) or not hasattr(size, "__index__") or size < 0:
-            raise RangeError(f"max_dynamic_shared_size_bytes: got {size!r}; expected "
-                             "an integer, 0 or more")
-        self._shared = int(size)
-
+__all__ = ["ThreadKernel", "rawkernel"]
 
 class ThreadKernel(Launching):
     """A Python function that every thread of a grid of blocks runs; see `rawkernel`.
@@ -52,22 +27,18 @@ class ThreadKernel(Launching):
 
     Attributes
     ----------
-    launch_config : LaunchConfig
-        Limits that can be raised.
     rules : dict
         The hand-written derivatives, kernels themselves: ``"bwd"``, ``"fwd"``.
     """
 
     def __init__(self, pyfunc: Callable[..., Any],
                  differentiable: bool = False) -> None:
+        super().__init__(pyfunc.__name__, inspect.signature(pyfunc))
         self.pyfunc = pyfunc
-        self.signature = inspect.signature(pyfunc)
         self.differentiable = differentiable
-        self.launch_config = LaunchConfig()
         self._literals = literal_parameters(pyfunc)
         self.rules: dict[str, ThreadKernel] = {}
         self._functions: dict[Any, Function] = {}
-        self._compiled: dict[tuple[str, ...], Launchable] = {}
         update_wrapper(self, pyfunc, updated=())
         self.__name__ = pyfunc.__name__
 
@@ -107,19 +78,6 @@ class ThreadKernel(Launching):
         """Launch on an argument for each parameter."""
         taken = self.take(arguments, options.check)
         self.run(self.spec(taken), taken, options)
-
-    def run(self, spec: Raw, taken: Taken, options: Options) -> None:
-        """Launch the kernel `spec` on arguments."""
-        if options.check:
-            check_written(spec, taken.values, taken.names)
-            self._check_shared(options.shared)
-        kernel = prepare(spec, taken.values, taken.names)
-        self._compiled.setdefault(_signature(kernel), kernel)
-        launch(kernel, taken.values, options.grid, options.block, shared=options.shared,
-               stream=options.stream)
-        note_write(leaf.owner for p, leaf in
-                   zip(spec.function.params, taken.leaves, strict=True)
-                   if p in spec.written)
 
     @cached_property
     def fwd(self) -> Derivative:
@@ -209,43 +167,8 @@ class ThreadKernel(Launching):
         """
         return KernelOp(self, outputs, grid, block)
 
-    def _check_shared(self, size: int) -> None:
-        most = max(self.launch_config.max_dynamic_shared_size_bytes, _DEFAULT_SHARED)
-        if size > most:
-            raise RangeError(
-                f"kernel {self.__name__!r}: shared_mem={size} bytes, at most {most} "
-                "are allowed; raise launch_config.max_dynamic_shared_size_bytes")
-
-    @property
-    def cached_signatures(self) -> tuple[tuple[str, ...], ...]:
-        """Argument types that it was compiled for: ``("float32[1]", "int")``."""
-        return tuple(self._compiled)
-
-    @property
-    def attributes(self) -> dict[tuple[str, ...], dict[str, int]]:
-        """What is known of the compiled kernel, for each of `cached_signatures`.
-
-        ``num_regs``, ``shared_size_bytes``, ``local_size_bytes``,
-        ``const_size_bytes``, ``max_threads_per_block`` and, on CUDA, whatever else the
-        driver tells.  On the CPU the shared memory and the limits are known, the rest
-        is 0.
-        """
-        return {key: {**kernel.launcher.attributes(),  # type: ignore[attr-defined]
-                      "max_dynamic_shared_size_bytes":
-                          self.launch_config.max_dynamic_shared_size_bytes}
-                for key, kernel in self._compiled.items()}
-
     def __repr__(self) -> str:
         return f"<nbfused rawkernel {self.__name__}{self.signature}>"
-
-
-def _signature(kernel: Launchable) -> tuple[str, ...]:
-    """The types of the arguments, as text."""
-    codes = iter(kernel.signature.inner)
-    return tuple(t.kind if isinstance(t, Weak) else
-                 f"{t}[{next(codes)[1:]}]" if kind == "array" else str(t)
-                 for kind, t in zip(kernel.spec.kinds, kernel.signature.inputs,
-                                    strict=True))
 
 
 @overload
