@@ -250,8 +250,11 @@ def _local(stored: Any) -> Any:
     """Thread-local memory for a constant number of elements."""
     result = types.CPointer(stored)
 
-    @intrinsic(prefer_literal=True)
+    @intrinsic
     def local(typing: Any, count: Any) -> Any:
+        if not isinstance(count, types.IntegerLiteral):
+            return None  # Numba tries again, with the literal
+
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             with builder.goto_entry_block():
                 return builder.alloca(context.get_data_type(stored),

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..scalar.formulas import expand
-from ..scalar.ir import Literal, walk
+from ..scalar.ir import Let, Literal, walk
 from ..scalar.print_numba import CUDA_CALLS, cast, decode, encode, literal, statements
 from ..scalar.promotion import DTYPES, Type, compute_dtype
 from ..scalar.types import Typed
@@ -99,7 +99,10 @@ def width_of(operands: Iterable[Operand]) -> int:
 
 def affordable(typed: Typed, width: int) -> int:
     """At most `width` elements per thread, fewer where the function is long."""
-    length = sum(1 for _ in walk(expand(flattened(typed), CALLS).function.body))
+    found = list(walk(expand(flattened(typed), CALLS).function.body))
+    if any(isinstance(s, Let) and s.op == "buffer" for s in found):
+        return 1  # local memory is scarce
+    length = len(found)
     while width > 1 and width*length > LONGEST:
         width //= 2
     return width
