@@ -7,9 +7,11 @@ run by itself, at the arguments that it had.  What nbfused derives needs no such
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from dataclasses import fields, is_dataclass
 from functools import partial
+from inspect import Parameter, Signature
 from typing import Any
 
 import numpy as np
@@ -17,15 +19,20 @@ import numpy as np
 from ..arrays import array, describe, dtype_of, to_numpy
 from ..errors import TapeError
 from ..scalar.ir import Custom, Function, walk
+from ..specs import Map
+from ..specs.map import IMPLICIT
+from .custom import wanted
 from .gradcheck import gradcheck
-from .graph import Node, reachable
+from .graph import Node, reachable, recording
 from .nodes import SpecNode, is_floating
 from .rules import RuleNode
 from .tape import apply
 from .variable import Variable
 from .versions import Saved
 
-__all__ = ["check_backward"]
+__all__ = ["check_backward", "check_call"]
+
+_CHECKING: ContextVar[bool] = ContextVar("nbfused_checking", default=False)
 
 
 def check_backward(output: Variable, *, tolerance: float = 1e-5, samples: int = 16,
@@ -70,25 +77,39 @@ def check_backward(output: Variable, *, tolerance: float = 1e-5, samples: int = 
     """
     if output.edge is None:
         raise TapeError("check_backward: nothing was recorded for this Variable")
-    checked = 0
-    for node in reachable([output.edge]):
-        found = _call(node)
-        if found is not None:
-            function, args, device = found
-            gradcheck(function, args, tolerance=tolerance, samples=samples, seed=seed,
-                      place=partial(array, device=device))
-            checked += 1
-    return checked
+    calls = [call for node in reachable([output.edge])
+             if (call := _call(node)) is not None]
+    for function, args, argnums, device in calls:
+        gradcheck(function, args, tolerance=tolerance, samples=samples, seed=seed,
+                  argnums=argnums, place=partial(array, device=device))
+    return len(calls)
 
 
-_Call = tuple[Callable[..., Any], list[Any], str]
+def check_call(function: Callable[..., Any], args: Sequence[Any]) -> None:
+    """Check a function at the arguments of a call, if a gradient is wanted there.
+
+    What ``gradcheck=True`` means on a decorator.
+    """
+    argnums = [k for k, x in enumerate(args) if wanted(x)]
+    if not argnums or not recording() or _CHECKING.get():
+        return
+    token = _CHECKING.set(True)
+    try:
+        gradcheck(function, [_exact(x) for x in args], tolerance=1e-5, samples=16,
+                  argnums=argnums, place=partial(array, device=_device(args)))
+    finally:
+        _CHECKING.reset(token)
+
+
+#: A function, its arguments, those to differentiate by, the device.
+_Call = tuple[Callable[..., Any], list[Any], Sequence[int], str]
 
 
 def _call(node: Node) -> _Call | None:
-    """What ran, at which arguments, on which device; None if no rule is the user's."""
+    """What ran and where; None if no rule in it is the user's."""
     if isinstance(node, RuleNode):
-        rule, given = node.rule, [a.load() for a in node.arguments]
-        return rule, [_exact(x) for x in given], _device(given)
+        given = [a.load() for a in node.arguments]
+        return node.rule, [_exact(x) for x in given], _chosen(node), _device(given)
     if isinstance(node, SpecNode) and any(map(_has_rule, _functions(node.spec))):
         return _of_spec(node)
     return None
@@ -116,17 +137,26 @@ def _of_spec(node: SpecNode) -> _Call:
     args = [_exact(kept[k]) if k in kept else _unread(shape, dtype)
             for k, (shape, dtype) in enumerate(
                 zip(node.shapes, node.dtypes, strict=True))]
-    chosen = [k for k, edge in enumerate(node.edges) if edge is not None]
 
-    def run(*active: Any) -> Any:
-        given = [_on(x, device) for x in args]
-        for k, x in zip(chosen, active, strict=True):
-            given[k] = x
+    def run(*given: Any) -> Any:
         return apply(node.spec, given)[0]
 
-    device = _device([*kept.values(), *(s.data for s in node.arrays())])
     run.__name__ = node.name
-    return run, [args[k] for k in chosen], device
+    run.__signature__ = _signature(node)  # type: ignore[attr-defined]
+    return run, args, _chosen(node), _device(s.data for s in node.arrays())
+
+
+def _signature(node: SpecNode) -> Signature:
+    """The names of the inputs, for messages."""
+    spec = node.spec
+    names = [p for p, kind in zip(spec.function.params, spec.kinds, strict=True)
+             if kind not in IMPLICIT] if isinstance(spec, Map) else []
+    return Signature([Parameter(p, Parameter.POSITIONAL_OR_KEYWORD) for p in names])
+
+
+def _chosen(node: Node) -> list[int]:
+    """The arguments that want a cotangent."""
+    return [k for k, edge in enumerate(node.edges) if edge is not None]
 
 
 def _unread(shape: tuple[int, ...], dtype: Any) -> Any:
@@ -143,10 +173,6 @@ def _exact(x: Any) -> Any:
         return data
     host = to_numpy(data)
     return host.astype(np.float64) if is_floating(dtype_of(data)) else host
-
-
-def _on(x: Any, device: str) -> Any:
-    return array(x, device=device) if isinstance(x, np.ndarray) else x
 
 
 def _device(given: Any) -> str:

@@ -66,8 +66,7 @@ def gradients(function: Callable[..., Any], args: Sequence[Any], *,
     place : callable
         Moves a NumPy array to the device.
     """
-    inputs = [Variable(place(a), requires_grad=True) if _is_active(a) else
-              place(a) if isinstance(a, np.ndarray) else a for a in args]
+    inputs = [_placed(a, place, requires_grad=True) for a in args]
     result = _all(function(*inputs))[output]
     if cotangent is None:
         cotangent = np.ones(result.shape, result.dtype)
@@ -78,8 +77,23 @@ def gradients(function: Callable[..., Any], args: Sequence[Any], *,
             for x in inputs]
 
 
+@dataclass(frozen=True)
+class _Fixed:
+    """An array that is not differentiated by."""
+
+    value: np.ndarray
+
+
 def _is_active(x: Any) -> bool:
     return isinstance(x, np.ndarray) and is_floating(x.dtype)
+
+
+def _placed(x: Any, place: Place, requires_grad: bool) -> Any:
+    """An argument as the function takes it."""
+    if _is_active(x):
+        return Variable(place(x), requires_grad=requires_grad)
+    x = x.value if isinstance(x, _Fixed) else x
+    return place(x) if isinstance(x, np.ndarray) else x
 
 
 def _all(result: Any) -> tuple[Any, ...]:
@@ -90,6 +104,7 @@ def gradcheck(function: Callable[..., Any], args: Sequence[Any], *,
               reference: Callable[..., Any] | None = None, eps: float = 1e-6,
               tolerance: float = 1e-6, seed: int = 0, order: int = 1,
               modes: Sequence[str] = ("reverse",), samples: int | None = None,
+              argnums: Sequence[int] | None = None,
               place: Place = np.asarray) -> None:
     """Compare derivatives with central differences.
 
@@ -116,6 +131,8 @@ def gradcheck(function: Callable[..., Any], args: Sequence[Any], *,
         argument, at each element of the outputs.
     samples : int, optional
         Check at most so many elements of each argument, chosen at random.
+    argnums : sequence of int, optional
+        Which of the floating arrays to differentiate by; default: all.
     place : callable
         Moves a NumPy array to the device.
 
@@ -132,6 +149,9 @@ def gradcheck(function: Callable[..., Any], args: Sequence[Any], *,
     >>> x = np.array([1.0, 2.0, 3.0])
     >>> nf.testing.gradcheck(nf.ops.square, [x], order=2, modes=("reverse", "forward"))
     """
+    if argnums is not None:
+        args = [_Fixed(x) if _is_active(x) and k not in argnums else x
+                for k, x in enumerate(args)]
     _check_options(args, order, modes)
     check = _Check(function, args, reference or function, eps, tolerance,
                    np.random.default_rng(seed), samples, place, reference is None)
@@ -179,12 +199,9 @@ class _Check:
 
     def values(self, *args: Any) -> list[np.ndarray]:
         """The outputs of the reference, on the host."""
-        given = [self._given(x) for x in args] if self.placed else args
+        given = [_placed(x, self.place, requires_grad=False) if self.placed else
+                 x.value if isinstance(x, _Fixed) else x for x in args]
         return [_host(y) for y in _all(self.reference(*given))]
-
-    def _given(self, x: Any) -> Any:
-        placed = self.place(x) if isinstance(x, np.ndarray) else x
-        return Variable(placed) if _is_active(x) else placed
 
     def active(self) -> list[int]:
         """Positions of the arguments that are differentiated by."""
@@ -241,7 +258,7 @@ class _Check:
 
     def _partial(self, position: int) -> Callable[[Any], Any]:
         def partial(x: Any) -> Any:
-            given = [self._given(a) for a in self.args]
+            given = [_placed(a, self.place, requires_grad=False) for a in self.args]
             given[position] = x
             return self.function(*given)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from functools import update_wrapper
+from functools import partial, update_wrapper
 from typing import Any
 
 from ..arrays import is_array
@@ -31,6 +31,9 @@ class custom_vjp:
     ----------
     function : callable
         Of positional arguments; returns an array or a tuple of arrays.
+    gradcheck : bool
+        To find a wrong rule: each call that records compares it, at its arguments, with
+        finite differences of the function; `GradcheckError` where they differ.
 
     Notes
     -----
@@ -55,9 +58,15 @@ class custom_vjp:
     array([1., 1.])
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __new__(cls, function: Callable[..., Any] | None = None, **options: Any) -> Any:
+        """Make one, or the decorator that will."""
+        return partial(cls, **options) if function is None else super().__new__(cls)
+
+    def __init__(self, function: Callable[..., Any], *,
+                 gradcheck: bool = False) -> None:
         check_callable(function)
         self.function = function
+        self.gradcheck = gradcheck
         self.fwd: Callable[..., Any] | None = None
         self.bwd: Callable[..., Any] | None = None
         update_wrapper(self, function, updated=())  # an op has a `function` of its own
@@ -90,6 +99,10 @@ class custom_vjp:
         if self.fwd is None or self.bwd is None:
             raise NotDifferentiableError(
                 f"{self.name} has no derivative yet: call {self.name}.defvjp(fwd, bwd)")
+        if self.gradcheck:
+            from .check_backward import check_call  # which knows the nodes made here
+
+            check_call(self, args)
         with grad_mode(False):
             result, residuals = self.forward(*detached(args))
         node = RuleNode(self, args, residuals)

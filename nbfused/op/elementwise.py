@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 import sys
 from collections.abc import Callable, Mapping
-from functools import cached_property, lru_cache, update_wrapper
+from functools import cached_property, lru_cache, partial, update_wrapper
 from typing import Any, Self, TypeVar, overload
 
 from ..arrays import check_dtype
 from ..autograd import apply
+from ..autograd.check_backward import check_call
 from ..errors import KernelTypeError
 from ..scalar.custom import Rules, with_rules
 from ..scalar.ir import Block, Function, Let
@@ -170,10 +171,15 @@ class Elementwise(Func, Ufunc):
     ----------
     nin, nout, nargs : int
         As of a NumPy ufunc.
+    gradcheck : bool
+        Whether each call that records compares its derivative with differences.
     """
 
-    def __init__(self, pyfunc: Callable[..., Any]) -> None:
+    gradcheck = False
+
+    def __init__(self, pyfunc: Callable[..., Any], gradcheck: bool = False) -> None:
         super().__init__(pyfunc)
+        self.gradcheck = gradcheck
         self._specs: dict[tuple[str, ...], Map] = {}
         self._variants: dict[tuple[Any, ...], Elementwise] = {}
 
@@ -258,6 +264,8 @@ class Elementwise(Func, Ufunc):
         values = self.parameters.bind(args, kwargs)
         outs = places(out, self.nout, self.parameters.name)
         dtypes = None if dtype is None else (check_dtype(dtype),) * self.nout
+        if self.gradcheck:
+            check_call(self, values)
         names = self.parameters.names
         if where is not True:
             return only(masked(self.function, where, values, outs, names, dtypes=dtypes,
@@ -278,9 +286,10 @@ class Elementwise(Func, Ufunc):
 @overload
 def elementwise(pyfunc: Callable[..., Any]) -> Elementwise: ...
 @overload
-def elementwise() -> Callable[[Callable[..., Any]], Elementwise]: ...
 def elementwise(
-        pyfunc: Callable[..., Any] | None = None,
+        *, gradcheck: bool = ...) -> Callable[[Callable[..., Any]], Elementwise]: ...
+def elementwise(
+        pyfunc: Callable[..., Any] | None = None, *, gradcheck: bool = False,
 ) -> Elementwise | Callable[[Callable[..., Any]], Elementwise]:
     """Make a scalar function an operation on arrays.
 
@@ -288,6 +297,9 @@ def elementwise(
     ----------
     pyfunc : callable
         A function of scalars in the scalar language; several results as a tuple.
+    gradcheck : bool
+        To find a wrong rule: each call that records compares the derivative, at its
+        arguments, with finite differences; `GradcheckError` where they differ.
 
     Returns
     -------
@@ -302,7 +314,9 @@ def elementwise(
     >>> squared_diff(np.arange(3.0), 1.0)
     array([1., 0., 1.])
     """
-    return Elementwise if pyfunc is None else Elementwise(pyfunc)
+    if pyfunc is None:
+        return partial(Elementwise, gradcheck=gradcheck)
+    return Elementwise(pyfunc, gradcheck)
 
 
 def func(pyfunc: Callable[..., Any]) -> Func:
@@ -324,7 +338,7 @@ class _Variant(Elementwise):
     """An operation whose literal parameters have values, and are none any more."""
 
     def __init__(self, whole: Elementwise, values: dict[str, Any]) -> None:
-        super().__init__(whole.pyfunc)
+        super().__init__(whole.pyfunc, whole.gradcheck)
         self.values, self.literals, self.rules = values, (), whole.rules
         self.signature = self.signature.replace(parameters=[
             p for n, p in self.signature.parameters.items() if n not in values])

@@ -43,7 +43,7 @@ class Ufunc:
     @cached_property
     def types(self) -> list[str]:
         """For arrays of one dtype, those of the results, as NumPy writes them."""
-        count = len(self.parameters.names)
+        count = len(self.function.params)
         found = []
         for dtype in _DTYPES:
             try:
@@ -117,9 +117,9 @@ class Ufunc:
         """
         for x, name in ((a, "a"), (b, "b")):
             check_operand(x, f"{self.__name__}.outer", name)
-        if len(self.parameters.names) != 2:
+        if len(self.function.params) != 2:
             raise KernelTypeError(f"{self.__name__}.outer: takes a function of two "
-                                  f"arguments, not {len(self.parameters.names)}")
+                                  f"arguments, not {len(self.function.params)}")
         call: Any = self
         if is_number(a) or is_number(b):
             return call(a, b, **kwargs)

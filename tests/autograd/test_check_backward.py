@@ -72,6 +72,60 @@ def test_rules_of_scalar_functions(device):
         check_backward(apply(scaled(3.0), (x,))[0].sum())
 
 
+@nf.elementwise
+def written(x, scale):
+    return x * scale
+
+
+@written.defvjp
+def wrong_by_scale(x, scale, g):
+    return g * scale, 1.5 * g * x
+
+
+def test_a_rule_in_the_scalar_language_names_the_parameter():
+    x, scale = (nf.Variable(a, requires_grad=True) for a in (A, A + 1))
+    with pytest.raises(GradcheckError, match=r"written.*argument 1.*'scale'") as found:
+        check_backward(nf.ops.sqrt(written(x, scale)).sum())
+    assert found.value.analytic == pytest.approx(1.5 * found.value.numeric)
+    with pytest.raises(GradcheckError, match=r"written.*argument 1.*'scale'"):
+        nf.testing.gradcheck(written, [A, A + 1])
+    constant = written(x, A)  # whose derivative nobody asks for
+    assert check_backward(constant.sum()) == 1
+
+
+def test_decorators_check_each_call_that_records():
+    @nf.elementwise(gradcheck=True)
+    def square(x, y):
+        return x * x * y
+
+    @nf.custom_vjp(gradcheck=True)
+    def tripled(x, y):
+        return x * 3.0 * y
+
+    tripled.defvjp(lambda x, y: (x * 3.0 * y, y), lambda y, g: (g * 3.0 * y, None))
+    x = nf.Variable(A.astype("f4"), requires_grad=True)
+    tripled(square(x, 2.0), A.astype("f4")).sum().backward()
+    np.testing.assert_allclose(x.grad, 12 * A * A, rtol=1e-6)
+    with pytest.raises(GradcheckError, match="argument 1"):
+        tripled(x, x)
+    with nf.no_grad():
+        tripled(x, x)
+
+
+def test_a_wrong_rule_is_found_by_the_decorator():
+    @nf.elementwise(gradcheck=True)
+    def square(x):
+        return x * x
+
+    @square.defvjp
+    def wrong(x, g):
+        return x * g
+
+    np.testing.assert_allclose(square(A), A * A)
+    with pytest.raises(GradcheckError, match=r"square.*argument 0.*'x'"):
+        square(nf.Variable(A, requires_grad=True))
+
+
 def test_backward_checks_where_it_is_asked_to():
     x = nf.Variable(A, requires_grad=True)
     product(1.0)(x, x).sum().backward(gradcheck=True)

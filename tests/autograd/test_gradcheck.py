@@ -156,3 +156,8 @@ def test_wrong_options(options, error, message):
 def test_narrow_floats_are_too_coarse():
     with pytest.raises(KernelTypeError, match="argument 1 has dtype float32"):
         gradcheck(both, [A, A.astype("f4")])
+
+
+def test_only_the_chosen_arguments_are_differentiated_by():
+    gradcheck(lambda x, y: square(x) + half_square(y), [A, A], argnums=[0], order=2,
+              modes=("reverse", "forward"))
