@@ -105,6 +105,36 @@ def _add_half(dtype):
     return add
 
 
+def _fetch(op, decode=None, encode=None):
+    def fetch(pointer, index, *values):
+        with _ATOMIC:
+            old = pointer[index] if decode is None else decode(pointer[index])
+            new = UPDATES[op](old, *values)
+            pointer[index] = new if encode is None else encode(new)
+            return old
+    return fetch
+
+
+UPDATES = {
+    "add": lambda old, x: old + x, "exch": lambda old, x: x,
+    "min": lambda old, x: np.minimum(old, x), "max": lambda old, x: np.maximum(old, x),
+    "and": lambda old, x: old & x, "or": lambda old, x: old | x,
+    "xor": lambda old, x: old ^ x,
+    "cas": lambda old, compare, x: x if old == compare else old,
+}
+
+
+def fetches():
+    """What `nbfused.cuda.raw_intrinsics` calls ``fetch_add`` and so on."""
+    from ml_dtypes import bfloat16
+
+    found = {f"fetch_{op}": _fetch(op) for op in UPDATES}
+    for name, dtype in (("f16", np.float16), ("bf16", bfloat16)):
+        found |= {f"fetch_{op}_{name}": _fetch(op, partial(value, dtype),
+                                               partial(bits, dtype)) for op in UPDATES}
+    return found
+
+
 def bits(dtype, x):
     return np.asarray(x, dtype).view(np.uint16)[()]
 
@@ -119,16 +149,25 @@ def namespace():
 
     functions, names = Functions(), dict(NAMES)
 
-    def shuffle_xor(x, mask):
+    def exchange(x, other):
         here = names["cuda"]
         slots = here.shared.array(1024, np.complex128) if np.iscomplexobj(x) else \
             here.shared.array(1024, np.asarray(x).dtype)
         thread = here.threadIdx.x
+        lane = thread % 32
         slots[thread] = x
         here.syncthreads()
-        found = slots[thread ^ int(mask)]
+        there = other(lane)
+        found = slots[thread - lane + there if 0 <= there < 32 else thread]
         here.syncthreads()
         return type(x)(found)
+
+    shuffles = {
+        "shuffle_idx": lambda x, lane: exchange(x, lambda own: int(lane) % 32),
+        "shuffle_up": lambda x, by: exchange(x, lambda own: own - int(by)),
+        "shuffle_down": lambda x, by: exchange(x, lambda own: own + int(by)),
+        "shuffle_xor": lambda x, mask: exchange(x, lambda own: own ^ int(mask)),
+    }
 
     def shared(kind):
         def pointer(offset):
@@ -142,7 +181,7 @@ def namespace():
         **{f"store{n}": _store(n) for n in (1, 2, 4, 8, 16)},
         **{f"copy_async{n}": _copy(n) for n in (1, 2, 4, 8, 16)},
         **{f"shared_{np.dtype(k).name}": shared(k) for k in "bhilBHILfdFD"},
-        "copy_wait": lambda: None, "shuffle_xor": shuffle_xor, "atomic_add": _add,
+        "copy_wait": lambda: None, **shuffles, **fetches(), "atomic_add": _add,
         "atomic_add_f16": _add_half(np.float16), "atomic_add_bf16": _add_half(bfloat16),
         "select": lambda c, a, b: a if c else b, "maximum": np.maximum,
         "minimum": np.minimum, "divide": lambda a, b: np.int64(a) // np.int64(b),
@@ -178,9 +217,10 @@ class SimulatedDevice:
 LAUNCHED: list[str] = []
 
 
-def _launch(self, device, stream, blocks, values, shared=0):
+def _launch(self, device, stream, blocks, values, shared=0, block=None):
     kernel = self.kernel
-    assert kernel.threads <= THREADS, f"{kernel.name} has {kernel.threads} threads"
+    threads = kernel.threads if block is None else tuple(map(int, block))
+    assert np.prod(threads) <= THREADS, f"{kernel.name} has {threads} threads"
     assert len(values) == len(kernel.parameters)
     names = namespace()
     exec(compile(kernel.text, f"<{kernel.name} {id(self)}>", "exec"), names)
@@ -188,8 +228,8 @@ def _launch(self, device, stream, blocks, values, shared=0):
                  for p, v in zip(kernel.parameters, values, strict=True)]
     LAUNCHED.append(kernel.name)
     with np.errstate(all="ignore"):
-        cuda.jit(names[kernel.name])[int(blocks), kernel.threads, 0, int(shared)](
-            *arguments)
+        grid = tuple(map(int, np.atleast_1d(blocks)))
+        cuda.jit(names[kernel.name])[grid, threads, 0, int(shared)](*arguments)
 
 
 class SimulatedBackend(CudaBackend):

@@ -15,9 +15,9 @@ pytestmark = pytest.mark.skipif(find_spec("numba_cuda") is None,
                                 reason="numba-cuda is not installed")
 
 
-def simulate(*arguments):
+def simulate(*arguments, program="simulate"):
     done = subprocess.run(
-        [sys.executable, "-m", "tests.cuda.simulate", *arguments], text=True,
+        [sys.executable, "-m", f"tests.cuda.{program}", *arguments], text=True,
         capture_output=True, check=False, cwd=Path(__file__).parents[2],
         env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1", "PYTHONWARNINGS": "ignore"})
     assert done.returncode == 0, done.stderr
@@ -28,3 +28,8 @@ def test_every_skeleton():
     said = simulate()
     assert re.search(r"^\d{2,} kernels, \d{3,} launches, 0 failures$", said,
                      re.MULTILINE), said
+
+
+def test_kernels_of_threads():
+    said = simulate(program="simulate_raw")
+    assert re.search(r"^\d{2,} checks, 0 failures$", said, re.MULTILINE), said

@@ -1,0 +1,166 @@
+"""Kernels of threads compile for every dtype and feature; no GPU needed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nbfused as nf
+from nbfused.backend import Call, Signature
+from nbfused.cuda import compile, raw
+from nbfused.errors import CompileError, RangeError
+from nbfused.scalar.promotion import DTYPES
+from nbfused.scalar.types import Weak
+from tests.cuda.recorded import assembled
+
+try:
+    compile._numba_cuda()
+except CompileError as missing:
+    pytest.skip(str(missing), allow_module_level=True)
+
+ALL = 0xffffffff
+
+
+def text_of(kernel, *args, code="c"):
+    """What would be compiled for arguments of these types."""
+    taken = kernel.take(kernel.arguments(args, {}))
+    spec = kernel.spec(taken)
+    types = tuple(v.dtype if k == "array" else Weak(type(v).__name__)
+                  for k, v in zip(taken.kinds, taken.values, strict=True))
+    arrays = [v for k, v in zip(taken.kinds, taken.values, strict=True) if k == "array"]
+    signature = Signature(types, (), (), tuple(f"{code}{a.ndim}" for a in arrays))
+    return raw.RawText(spec.typed(types), signature)
+
+
+@nf.rawkernel
+def integers(x, y):
+    i = nf.grid(1)
+    v = x[i]
+    y[i] = nf.atomic.add(x, i, v)
+    y[i] = nf.atomic.min(x, i, v)
+    y[i] = nf.atomic.max(x, i, v)
+    y[i] = nf.atomic.and_(x, i, v)
+    y[i] = nf.atomic.or_(x, i, v)
+    y[i] = nf.atomic.xor(x, i, v)
+    y[i] = nf.atomic.exch(x, i, v)
+    y[i] = nf.atomic.cas(x, i, v, v)
+    nf.atomic.add(x, i, v)
+
+
+@nf.rawkernel
+def floats(x, y):
+    i = nf.grid(1)
+    v = x[i]
+    y[i] = nf.atomic.add(x, i, v)
+    y[i] = nf.atomic.min(x, i, v)
+    y[i] = nf.atomic.max(x, i, v)
+    y[i] = nf.atomic.exch(x, i, v)
+    y[i] = nf.atomic.cas(x, i, v, v)
+    nf.atomic.add(x, i, v)
+
+
+@nf.rawkernel
+def complexes(x, y):
+    i = nf.grid(1)
+    v = x[i]
+    y[i] = nf.atomic.add(x, i, v) + nf.shfl_xor_sync(ALL, v, 1)
+
+
+@nf.rawkernel
+def blocks(x, y):
+    shared = nf.shared.array((64, 2), "float32")
+    i = nf.grid(1)
+    v = x[i]
+    v = nf.shfl_xor_sync(ALL, v, 1)
+    v = nf.shfl_down_sync(ALL, v, 1)
+    v = nf.shfl_up_sync(ALL, v, 1)
+    v = nf.shfl_sync(ALL, v, nf.laneid)
+    shared[nf.threadIdx.x, 1] = 1.0
+    nf.syncthreads()
+    nf.syncwarp()
+    nf.atomic.add(shared, (nf.warpsize, 0), shared[i % 64, 1])
+    if i < x.shape[0]:
+        y[i] = v
+
+
+def kernels_for(dtype):
+    own = integers if dtype.kind in "iu" else complexes if dtype.kind == "c" else floats
+    return [blocks] if dtype.kind == "b" else [own] if dtype.kind == "c" \
+        else [own, blocks]
+
+
+CASES = [(d, k) for d in DTYPES.values() for k in kernels_for(d)]
+
+
+@pytest.mark.parametrize(("dtype", "kernel"), CASES,
+                         ids=lambda c: getattr(c, "__name__", None) or c.name)
+def test_every_dtype_assembles(dtype, kernel):
+    x = np.zeros(4, dtype)
+    for arch in ((7, 5), (9, 0)):
+        code, _ = assembled(text_of(kernel, x, x).kernel(256), arch)
+    if dtype.itemsize < 8:
+        assert ".f64" not in code
+
+
+def test_derivatives_assemble():
+    @nf.rawkernel(differentiable=True)
+    def gather(x, index, y):
+        i = nf.grid(1)
+        if i < y.shape[0]:
+            y[i] = x[index[i], 0] * x[index[i], 1]
+
+    x = np.zeros((4, 2), np.float32)
+    index, y = np.zeros(3, np.int32), np.zeros(3, np.float32)
+    taken = gather.take(gather.arguments((x, index, y), {}))
+    for derivative in (gather.bwd, gather.fwd):
+        spec = derivative.spec(gather.spec(taken), (True, False, True))
+        types = tuple(a.dtype for a in (x, index, y, x, y))
+        codes = tuple(f"c{a.ndim}" for a in (x, index, y, x, y))
+        signature = Signature(types, (), (), codes)
+        code, _ = assembled(raw.RawText(spec.typed(types), signature).kernel(256))
+        assert ("red." in code or "atom." in code) == (derivative is gather.bwd)
+
+
+def test_strides_only_where_they_are_needed():
+    x = np.zeros((4, 4), np.float32)
+
+    @nf.rawkernel
+    def copy(x, y):
+        i, j = nf.grid(2)
+        y[i, j] = x[i, j]
+
+    assert len(text_of(copy, x, x).picks) == 2
+    assert len(text_of(copy, x, x, code="r").picks) == 4
+
+
+class Device:
+    ordinal, shared_limit = 0, 1000
+
+
+class Program:
+    launched: list[tuple[object, ...]] = []  # noqa: RUF012
+
+    def __init__(self, kernel):
+        self.kernel = kernel
+
+    def launch(self, *arguments):
+        self.launched.append((self.kernel.threads, *arguments))
+
+
+def test_launch_is_what_the_user_asks_for(monkeypatch):
+    """The user's grid and block; fewer threads may have more registers."""
+    monkeypatch.setattr(raw, "device", lambda number: Device)
+    monkeypatch.setattr(raw, "Program", Program)
+    x = np.zeros(4, np.float32)
+    launcher = raw.RawLauncher(text_of(blocks, x, x), "blocks")
+    call = Call((), (1, 2), ((1,), (1,)), (), 0, 7, ((4,), (4,)), grid=(3, 2, 1),
+                block=(300, 1, 1))
+    launcher(call)
+    threads, _, stream, grid, values, shared, block = Program.launched.pop()
+    assert (threads, stream, grid, block) == (512, 7, (3, 2, 1), (300, 1, 1))
+    assert values == (1, 2, 4)
+    assert shared == 512
+    call.shared = 500
+    with pytest.raises(RangeError, match="512 bytes of shared arrays and 500"):
+        launcher(call)
+    assert not Program.launched
