@@ -58,8 +58,7 @@ class RawModule:
     Examples
     --------
     >>> import nbfused as nf
-    >>> from nbfused.kernels.rawmodule import RawModule
-    >>> module = RawModule(code='''
+    >>> module = nf.RawModule(code='''
     ... template<typename T> __global__ void triple(T* x) { x[threadIdx.x] *= 3; }
     ... ''', name_expressions=["triple<float>"])
     >>> module.get_function("triple<float>").name
@@ -204,14 +203,14 @@ class RawKernel:
     ``double``; NumPy scalars are what their dtype says.  Where the driver tells
     (CUDA 12.4 and newer), number and sizes of the arguments are checked.
 
-    Arrays of libraries that never change them (JAX) can be passed, so that kernels
-    read them; a kernel that writes to one breaks that library's promise.
+    What a kernel writes to is not known here.  Arrays of libraries that never change
+    them (JAX) can be passed, to be read; and the tape sees that an array it has saved
+    was overwritten under ``NBFUSED_DEBUG=1`` only.
 
     Examples
     --------
     >>> import nbfused as nf
-    >>> from nbfused.kernels.rawmodule import RawKernel
-    >>> add = RawKernel(r'''
+    >>> add = nf.RawKernel(r'''
     ... extern "C" __global__ void my_add(const float* x, const float* y, float* z) {
     ...     int i = blockDim.x * blockIdx.x + threadIdx.x;
     ...     z[i] = x[i] + y[i];
