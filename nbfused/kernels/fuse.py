@@ -7,7 +7,7 @@ import threading
 import warnings
 from collections.abc import Callable
 from functools import update_wrapper
-from types import CodeType
+from types import CodeType, MethodType
 from typing import Any, NamedTuple, overload
 from weakref import WeakKeyDictionary
 
@@ -96,6 +96,9 @@ class Fused:
         else:
             self._keep(program, key, given, trace.exact)
         return program.run(leaves)
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
 
     def _find(self, key: Any, given: Arguments) -> Program | None:
         shapes = given.shapes()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
+from inspect import signature
 from math import prod
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -85,6 +86,13 @@ class _Unknown:
                 f"numpy.{function.__name__} has no kernel, so that nf.fuse cannot trace"
                 " it; use functions of nf.ops, wrap it in an nf.Function, or call it "
                 "outside of the fused function")
+        try:
+            signature(call).bind(*args, **kwargs)
+        except TypeError as error:
+            raise KernelTypeError(
+                f"numpy.{function.__name__}: nf.fuse does not trace it with these "
+                f"arguments: {error}; use functions of nf.ops, or call it outside of "
+                "the fused function") from None
         return call(*args, **kwargs)
 
 

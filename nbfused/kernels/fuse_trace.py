@@ -123,8 +123,13 @@ class Trace:
         if out is not None:
             kwargs["out"] = out[0] if len(out) == 1 else out
         op = _op(ufunc, method)
+        suffix = "" if method == "__call__" else f".{method}"
+        unknown = kwargs.keys() - {"out", "dtype", "axis", "keepdims"}
+        if op is not None and unknown:
+            raise KernelTypeError(
+                f"numpy.{ufunc.__name__}{suffix}: nf.fuse does not trace {unknown}; "
+                "use nf.ops.where, or call it outside of the fused function")
         if op is None:
-            suffix = "" if method == "__call__" else f".{method}"
             raise KernelTypeError(
                 f"numpy.{ufunc.__name__}{suffix} has no kernel, so that nf.fuse cannot "
                 "trace it; write it with nf.elementwise, wrap it in an nf.Function, or "

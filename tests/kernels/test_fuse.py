@@ -15,6 +15,7 @@ from nbfused.errors import (
     OverlapError,
     RangeError,
     ShapeError,
+    TapeError,
 )
 
 pytestmark = pytest.mark.filterwarnings("ignore:fuse.*decorated again")
@@ -238,6 +239,8 @@ def _added(x, y):
     (lambda x, n: np.sort(x), "numpy.sort has no kernel.*nf.Function"),
     (lambda x, n: np.spacing(x), "numpy.spacing has no kernel.*nf.elementwise"),
     (lambda x, n: np.multiply.accumulate(x), "numpy.multiply.accumulate"),
+    (lambda x, n: np.sum(x, where=x > 0), "numpy.sum: .*where"),
+    (lambda x, n: np.add(x, n, where=x > 0), "numpy.add: .*where"),
     (lambda x, n: np.asarray(x), "NumPy array"),
     (lambda x, n: x.to_numpy(), "to_numpy"),
     (lambda x, n: x.data, "data"),
@@ -276,6 +279,39 @@ def test_fused_functions_nest():
     with nf.trace_launches() as found:
         np.testing.assert_allclose(outer(X), (2 * X + 1) * (2 * X + 3), rtol=1e-5)
     assert len(found) == 1
+
+
+def test_a_method_reads_its_object_at_each_call():
+    class Model:
+        scale = 2.0
+
+        @nf.fuse
+        def __call__(self, x):
+            return x * self.scale
+
+    model = Model()
+    with pytest.warns(NbFusedPerformanceWarning, match="self"):
+        np.testing.assert_array_equal(model(X), X * 2)
+    model.scale = 3.0
+    np.testing.assert_array_equal(model(X), X * 3)
+
+
+def test_transforms_of_fused_functions():
+    fused = nf.fuse(lambda x: np.sum(x * x * x))
+    x = Y.astype("f8")
+    np.testing.assert_allclose(nf.grad(fused)(x), 3 * x * x)
+    value, tangent = nf.jvp(fused, (x,), (np.ones(4),))
+    np.testing.assert_allclose(value, (x ** 3).sum())
+    np.testing.assert_allclose(tangent, (3 * x * x).sum())
+
+
+def test_in_place_on_variables():
+    x = nf.Variable(X.copy(), requires_grad=True)
+    with pytest.raises(TapeError, match="no_grad"):
+        nf.fuse(_added)(x, Y)
+    with nf.no_grad():
+        nf.fuse(_added)(x, Y)
+    np.testing.assert_allclose(x.data, X + Y)
 
 
 def test_nothing_runs_for_what_is_not_returned():
