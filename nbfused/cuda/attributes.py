@@ -57,4 +57,4 @@ def set_attribute(function: Any, name: str, value: int, most: int) -> None:
     lowest = -1 if name == "preferred_shared_memory_carveout" else 0
     if not lowest <= value <= most:
         raise RangeError(f"{name}: got {value}; expected {lowest} to {most}")
-    check(cu().cuFuncSetAttribute(_which(name), function, int(value)))
+    check(cu().cuFuncSetAttribute(function, _which(name), int(value)))

@@ -147,9 +147,11 @@ class Driver:
         return (0, 8 * k, (8, 4)[k]) if k < 2 else (1, 0, 0)
 
     def cuFuncGetAttribute(self, name, function):
+        assert function == "function"
         return 0, self.values[name]
 
-    def cuFuncSetAttribute(self, name, function, value):
+    def cuFuncSetAttribute(self, function, name, value):
+        assert function == "function"
         self.values[name] = value
         return (0,)
 
