@@ -32,8 +32,8 @@ def as_operand(x: Any, kernel: str, name: str, others: Sequence[Any]) -> Any:
     if is_number(x):
         return x
     if type(x).__name__ in ("TextureObject", "SurfaceObject"):
-        raise UnsupportedError(f"{kernel}: '{name}' is a texture, which kernels here do "
-                               "not read; pass its array as 'raw' and index it")
+        raise UnsupportedError(f"{kernel}: '{name}' is a texture, which kernels here "
+                               "do not read; pass its array as 'raw' and index it")
     if isinstance(x, np.ndarray) and x.size == 1 and any(
             is_array(y) and library_of(y) is not library_of(x)
             for y in map(unwrapped, others)):
@@ -51,6 +51,8 @@ def unwrapped(x: Any) -> Any:
 
 def number(x: Any, dtype: np.dtype, kernel: str, name: str) -> Any:
     """A number as its parameter declares it; integers wrap around as in CuPy."""
+    if type(x) is float and dtype.kind == "f":
+        return dtype.type(x)
     value = np.asarray(x)
     if value.dtype == object:
         raise RangeError(f"{kernel}: '{name}' is {x}, which does not fit 64 bits")

@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import DefinitionError, ScalarSyntaxError
 from ..scalar.build import Builder
 from ..scalar.cparse import Parameter, parse_c
-from ..scalar.ir import Function, Value, raw_params
+from ..scalar.ir import ACCESSES, Function, Let, Value, walk
 from ..scalar.parse import parse
 from ..scalar.print_numba import Raw, statements
 from ..scalar.source import Source
@@ -153,12 +153,14 @@ def _of_text(text: str, name: str, params: Sequence[str],
 
 def typed_text(function: Function, dtypes: Sequence[np.dtype]) -> str:
     """What runs for parameters of these dtypes, and integers after them."""
-    raw = raw_params(function)
+    ranks = {str(s.args[0]): len(s.args) - 1 - (s.op != "load")
+             for s in walk(function.body) if isinstance(s, Let) and s.op in ACCESSES}
     rest = len(function.params) - len(dtypes)
     typed = specialize(function, (*dtypes, *[Weak("int")] * rest))
     arguments: dict[str, str | Raw] = dict(zip(function.params, function.params,
                                                strict=True))
-    arguments |= {p: Raw(p, ("1",), d) for p, d in zip(function.params, dtypes,
-                                                       strict=False) if p in raw}
+    arguments |= {
+        p: Raw(p, tuple(f"{p}_stride{k}" for k in range(ranks[p])), d)
+        for p, d in zip(function.params, dtypes, strict=False) if p in ranks}
     results = [f"r{k}" for k in range(len(function.results))]
     return "\n".join(statements(typed, arguments, results))

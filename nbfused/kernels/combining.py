@@ -75,8 +75,9 @@ def c_combining(text: str, name: str, dtype: np.dtype, wide: bool,
         The neutral element, None for none.
     """
     merge = _merge(text, name, dtype, types, preamble)
-    known = next((k for k, texts in _KNOWN.items() for t in texts if merge == _merge(
-        t, name, dtype, types, preamble)), None)
+    known = next((k for k, texts in _KNOWN.items() for t in texts
+                  if (dtype.kind == "f" or not t.startswith("fm"))
+                  and merge == _merge(t, name, dtype, types, preamble)), None)
     neutral = known in ("max", "min") or (
         known is not None and (start is None or start == _NEUTRAL[known]))
     if known is None or not neutral:

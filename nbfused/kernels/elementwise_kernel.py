@@ -4,37 +4,22 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from ..arrays import dtype_of
-from ..autograd import apply
+from ..arrays import check_dtype, dtype_of
 from ..errors import (
     DefinitionError,
     KernelTypeError,
     NbFusedWarning,
-    ShapeError,
     UnsupportedError,
 )
 from ..op.base import is_number, only
 from ..op.source import source
 from ..scalar.ir import Function, drop_params, used_params
-from ..specs import Map
-from .arguments import (
-    as_operand,
-    check_block_size,
-    check_size,
-    flat_output,
-    flattened,
-    number,
-    on_stream,
-    points,
-)
+from .arguments import as_operand, check_block_size, on_stream
 from .bodies import (
-    INDEX,
     Body,
     Ranks,
     check_language,
@@ -47,6 +32,7 @@ from .parameters import (
     parse_parameters,
     resolve_types,
 )
+from .prepared import Prepared, check_outputs, input_kinds, signature
 
 __all__ = ["ElementwiseKernel"]
 
@@ -128,9 +114,9 @@ class ElementwiseKernel:
         check_unique(self.params)
         python = check_language(operation, language, preamble)
         if after_loop:
-            raise UnsupportedError("'after_loop' runs once for each thread, of which an "
-                                   "elementwise kernel here has none of its own; use "
-                                   "nf.rawkernel")
+            raise UnsupportedError("'after_loop' runs once for each thread, of which "
+                                   "an elementwise kernel here has none of its own; "
+                                   "use nf.rawkernel")
         if loop_prep and python:
             raise DefinitionError("'loop_prep' is C; put it into the Python body")
         if options:
@@ -146,6 +132,7 @@ class ElementwiseKernel:
         text = f"{loop_prep};{operation}" if loop_prep else operation
         self._body = Body(text, preamble, python)
         self._codes: dict[tuple[np.dtype, ...], str] = {}
+        self._prepared: dict[tuple[Any, ...], Prepared] = {}
 
     def __repr__(self) -> str:
         ins, outs = (", ".join(f"{'raw ' * p.raw}{p.ctype} {p.name}" for p in ps)
@@ -232,149 +219,35 @@ class ElementwiseKernel:
 
     def _run(self, inputs: list[Any], outs: list[Any],
              size: int | None) -> tuple[Any, ...]:
-        given = [None if is_number(x) else dtype_of(x) for x in inputs]
-        made = [None if x is None else dtype_of(x) for x in outs]
+        key = signature(self.in_params, inputs, outs, size)
+        found = self._prepared.get(key)
+        if found is None:
+            found = self._prepared[key] = self._prepare(inputs, outs, size)
+        return found.run(inputs, outs, size)
+
+    def _prepare(self, inputs: list[Any], outs: list[Any],
+                 size: int | None) -> Prepared:
+        made, given = ([None if x is None or is_number(x) else
+                        check_dtype(dtype_of(x), f"{self.name}: '{p.name}'")
+                        for p, x in zip(params, values, strict=True)]
+                       for params, values in ((self.out_params, outs),
+                                              (self.in_params, inputs)))
         numbers = {p.name: x for p, x in zip(self.in_params, inputs, strict=True)
                    if is_number(x)}
         types = resolve_types(self.name, (*self.out_params, *self.in_params),
                               (*made, *given), numbers)
         dtypes = [p.dtype or types[p.ctype] for p in self.params]
-        call = _Call(self, inputs, outs, dtypes, numbers)
-        call.check_size(size)
-        function = self._function(tuple(types.items()), call.ranks())
+        kinds = input_kinds(self.name, self.in_params, inputs)
+        check_outputs(self.name, self.out_params, outs, size)
+        ranks = tuple((p.name, len(x.shape)) for p, x in
+                      zip(self.in_params, inputs, strict=True) if p.raw)
+        function = self._function(tuple(types.items()), ranks)
         key = tuple(d for d in given if d is not None)
-        if key not in self._codes:
-            self._codes[key] = typed_text(function, dtypes)
-        return call.run(function)
+        self._codes.setdefault(key, typed_text(function, dtypes))
+        return Prepared(self.name, self.in_params, self.out_params, self._body.python,
+                        function, kinds, tuple(dtypes),
+                        tuple(x is not None for x in outs), size is not None)
 
     def _function(self, types: Types, ranks: Ranks) -> Function:
         return elementwise_body(self._body, self.name, self.in_params, self.out_params,
                                 types, ranks)
-
-
-class _Call:
-    """One call: what each parameter of the function is given."""
-
-    def __init__(self, kernel: ElementwiseKernel, inputs: list[Any], outs: list[Any],
-                 dtypes: Sequence[np.dtype], numbers: dict[str, Any]) -> None:
-        self.kernel, self.inputs, self.outs = kernel, inputs, outs
-        self.dtypes = dtypes[kernel.nin:]
-        self.values: dict[str, Any] = {}
-        self.kinds: dict[str, str] = {}
-        self.size: int | None = None
-        for p, x, dtype in zip(kernel.in_params, inputs, dtypes, strict=False):
-            if p.name in numbers:
-                if p.raw:
-                    raise KernelTypeError(f"{kernel.name}: '{p.name}' is raw and must "
-                                          f"be an array, got {x!r}")
-                self.bind(p.name, "scalar", number(x, dtype, kernel.name, p.name))
-            else:
-                self.bind(p.name, "raw" if p.raw else "element", x)
-
-    def bind(self, name: str, kind: str, value: Any = None) -> None:
-        """Say what a parameter of the function is."""
-        self.kinds[name] = kind
-        if value is not None:
-            self.values[name] = value
-
-    def ranks(self) -> Ranks:
-        """The raw inputs and their numbers of axes."""
-        return tuple((p.name, len(x.shape)) for p, x in
-                     zip(self.kernel.in_params, self.inputs, strict=True) if p.raw)
-
-    def check_size(self, size: int | None) -> None:
-        """Decide where the loop runs."""
-        kernel = self.kernel
-        arrays = [p.name for p in kernel.in_params if self.kinds[p.name] == "element"]
-        plain = [p.name for p, x in zip(kernel.out_params, self.outs, strict=True)
-                 if not p.raw and x is not None]
-        self.size = check_size(size, kernel.name, next(iter(arrays + plain), None),
-                               needed=True)
-        for p, x in zip(kernel.out_params, self.outs, strict=True):
-            if p.raw and x is None and self.size is None:
-                raise ShapeError(f"{kernel.name}: Output array size is undecided: "
-                                 f"'{p.name}' is raw; pass it as an argument")
-
-    def run(self, function: Function) -> tuple[Any, ...]:
-        """Run the kernel; its outputs in their order."""
-        kernel = self.kernel
-        if not kernel._body.python:
-            self.flatten()
-        self.implicit(function)
-        keep = tuple(u or self.kinds[p] in ("element", "scatter") for p, u in
-                     zip(function.params, used_params(function), strict=True))
-        function = drop_params(function, keep)
-        if self.size is not None:
-            self.bind("_points", "element", points(self.size, self.arrays()))
-            function = replace(function, params=(*function.params, "_points"))
-        plain, raw = ([k for k, p in enumerate(kernel.out_params) if p.raw is flag]
-                      for flag in (False, True))
-        shapes = tuple(self.scattered(k) for k in raw)
-        spec = _spec(function, tuple(self.kinds[p] for p in function.params), shapes)
-        order = [*plain, *raw]
-        outs = [self.target(k) for k in order]
-        names = [p for p in function.params if p in self.values]
-        results = apply(spec, [self.values[p] for p in names], names=tuple(names),
-                        out=None if all(o is None for o in outs) else outs,
-                        dtypes=[self.dtypes[k] for k in order])
-        found = dict(zip(order, results, strict=True))
-        return tuple(found[k] if x is None else x for k, x in enumerate(self.outs))
-
-    def arrays(self) -> list[Any]:
-        """Every array of the call."""
-        return [x for x in (*self.inputs, *self.outs)
-                if x is not None and not is_number(x)]
-
-    def flatten(self) -> None:
-        """Raw inputs as C indexes them; their extents are numbers of the call."""
-        for p, x in zip(self.kernel.in_params, self.inputs, strict=True):
-            if p.raw:
-                self.values[p.name] = flattened(x)
-                self.bind(f"_{p.name}_size", "scalar", int(np.prod(x.shape)))
-                for k, extent in enumerate(x.shape):
-                    self.bind(f"_{p.name}_shape{k}", "scalar", int(extent))
-
-    def implicit(self, function: Function) -> None:
-        """The index, the size, and what the outputs hold."""
-        for name in function.params:
-            if name == INDEX:
-                self.bind(name, "index")
-            elif name not in self.kinds:
-                self.bind(name, "size")
-        used = dict(zip(function.params, used_params(function), strict=True))
-        for p, x, dtype in zip(self.kernel.out_params, self.outs, self.dtypes,
-                               strict=True):
-            if p.name not in used:
-                continue
-            if p.raw:
-                self.bind(p.name, "scatter")
-            elif not used[p.name]:
-                self.bind(p.name, "scalar")  # dropped: nothing reads what it holds
-            elif x is None:
-                self.bind(p.name, "scalar", dtype.type(0))
-            else:
-                self.bind(p.name, "element", x)
-
-    def scattered(self, k: int) -> tuple[int, ...]:
-        """The shape of a raw output."""
-        x = self.outs[k]
-        if x is None:
-            return (self.size or 0,)
-        if self.kernel._body.python:
-            return tuple(x.shape)
-        return (int(np.prod(x.shape)),)
-
-    def target(self, k: int) -> Any:
-        """Where an output is stored."""
-        x, p = self.outs[k], self.kernel.out_params[k]
-        if x is None or not p.raw or self.kernel._body.python:
-            return x
-        return flat_output(x, f"{self.kernel.name}: '{p.name}'")
-
-
-@lru_cache(maxsize=4096)
-def _spec(function: Function, kinds: tuple[str, ...],
-          shapes: tuple[tuple[int, ...], ...]) -> Map:
-    return Map(function, kinds, shapes)
-
-

@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 __all__ = ["fold_pullback"]
 
-POINTS = "points"
-
 
 def fold_pullback(spec: Reduce, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
                   present: tuple[bool, ...]) -> Pullback:
@@ -89,32 +87,34 @@ def _function(spec: Reduce) -> Function:
     """The outputs of row `row` of the inputs, which have `width` elements each."""
     inputs = [p for p, k in zip(spec.map.params, spec.kinds, strict=True)
               if k not in ("index", "size")]
-    params = (*inputs, ".row", ".width", f".{POINTS}")
+    names = Builder(inputs)
+    row, width, points = map(names.fresh, ("row", "width", "points"))
+    params = (*inputs, row, width, points)
 
     def state(b: Builder, at: Value) -> tuple[Value, ...]:
         values: list[Value] = []
         for p, kind in zip(spec.map.params, spec.kinds, strict=True):
-            values.append(b.let("load", p, ".row", at, stem=p) if kind == "element" else
+            values.append(b.let("load", p, row, at, stem=p) if kind == "element" else
                           at if kind == "index" else
-                          ".width" if kind == "size" else p)
+                          width if kind == "size" else p)
         mapped = b.call(spec.map, *values)
         indexed = (at,) if spec.combine.indexed else ()
         return b.call(spec.combine.lift, *mapped, *indexed)
 
     def build(b: Builder) -> tuple[Value, ...]:
         first = state(b, literal(0))
-        names = [b.fresh("state") for _ in first]
+        carried = tuple(b.fresh("state") for _ in first)
         results = tuple(b.fresh("folded") for _ in first)
         index = b.fresh("k")
         with b.region() as body:
             more = state(b, b.let("add", index, literal(1)))
-            merged = b.call(spec.combine.merge, *names, *more)
-        rest = b.let("sub", ".width", literal(1))
-        b.statements.append(For(results, index, rest, tuple(names), first,
+            merged = b.call(spec.combine.merge, *carried, *more)
+        rest = b.let("sub", width, literal(1))
+        b.statements.append(For(results, index, rest, carried, first,
                                 Block(tuple(body), merged)))
         extra = spec.post.params[len(first):]
         return b.call(spec.post, *results, *(
-            ".width" if p == "size" else p for p in extra))
+            width if p == "size" else p for p in extra))
 
     function = compose(f"{spec.name}_fold", params, build)
     return Function(function.name, params, function.body)

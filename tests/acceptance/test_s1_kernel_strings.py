@@ -228,9 +228,9 @@ def test_c17_textures_are_refused_with_the_way_out():
         """What CuPy calls one."""
 
     kernel = ElementwiseKernel("U texObj, T x", "T y", "y = tex1D<T>(texObj, x)")
-    with pytest.raises(NotImplementedError, match="texture.*raw"):
+    with pytest.raises(NotImplementedError, match=r"texture.*raw"):
         kernel(TextureObject(), np.zeros(3))
-    with pytest.raises(SyntaxError, match="texture.*raw"):
+    with pytest.raises(SyntaxError, match=r"texture.*raw"):
         kernel(1, np.zeros(3))
 
 

@@ -113,7 +113,8 @@ PREAMBLES = {
     "two types": ("template <typename A, typename B>\nA add(const A& a, const B& b) "
                   "{ A c = a; c += b; return c; }", "z = add(j, x) + add(x, j)"),
     "calls another": ("__device__ int sq(int a) { return a * a; }\n"
-                      "__device__ int quad(int a) { return sq(sq(a)); }", "z = quad(j)"),
+                      "__device__ int quad(int a) { return sq(sq(a)); }",
+                      "z = quad(j)"),
     "early return": ("__device__ float clampf(float v) { if (v > 1) return 1; "
                      "if (v < -1) { return -1; } return v; }", "z = clampf(x) * y"),
     "macro": ("#define SCALE 2.5f\n#define TWO (1 + 1)", "z = x * SCALE + TWO * j"),

@@ -1,0 +1,267 @@
+"""ElementwiseKernel beyond what the acceptance list asks for."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nbfused as nf
+from nbfused.errors import (
+    DefinitionError,
+    KernelTypeError,
+    NbFusedWarning,
+    RangeError,
+    ScalarSyntaxError,
+    ShapeError,
+    UnsupportedError,
+)
+from nbfused.kernels import ElementwiseKernel
+from nbfused.kernels.parameters import parse_parameters
+
+X = np.arange(6, dtype=np.float32).reshape(2, 3)
+
+
+@pytest.fixture
+def x(device):
+    return nf.array(X, device=device)
+
+
+def same(found, expected):
+    found = nf.to_numpy(found)
+    assert found.dtype == np.asarray(expected).dtype
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_attributes():
+    kernel = ElementwiseKernel("T x, raw int32 y", "T z, bool w", "z = x; w = y[i]",
+                               "name", no_return=True)
+    assert [(p.name, p.ctype, p.raw, p.dtype) for p in kernel.params] == [
+        ("x", "T", False, None), ("y", "int32", True, np.dtype("int32")),
+        ("z", "T", False, None), ("w", "bool", False, np.dtype(bool))]
+    assert (kernel.nin, kernel.nout, kernel.nargs) == (2, 2, 4)
+    assert kernel.__name__ == kernel.name == "name"
+    assert (kernel.operation, kernel.no_return) == ("z = x; w = y[i]", True)
+    assert repr(kernel) == ("<nbfused ElementwiseKernel name(T x, raw int32 y) -> "
+                            "(T z, bool w)>")
+
+
+def test_parameters_may_be_missing(device):
+    kernel = ElementwiseKernel("", "float32 y", "y = i * 0.5f")
+    out = nf.zeros(4, "float32", device=device)
+    assert kernel(out) is out
+    same(out, np.arange(4, dtype=np.float32) / 2)
+    if device == "cpu":
+        same(kernel(size=3), np.arange(3, dtype=np.float32) / 2)
+
+
+def test_parameters_are_parsed_with_any_spaces():
+    found = parse_parameters("  float32   x ,raw   T y  ", "in_params")
+    assert [(p.name, p.raw) for p in found] == [("x", False), ("y", True)]
+    assert parse_parameters("  ", "in_params") == ()
+
+
+def test_returned_as_asked_for(x):
+    def kernel(**options):
+        return ElementwiseKernel("T x", "T y", "y = -x", **options)
+
+    assert kernel(no_return=True)(x) is None
+    (found,) = kernel(return_tuple=True)(x)
+    same(found, -X)
+    a, b = ElementwiseKernel("T x", "T a, int64 b", "a = x; b = i")(x)
+    same(a, X)
+    same(b, np.arange(6).reshape(2, 3))
+
+
+def test_an_output_keeps_what_the_body_leaves(x, device):
+    kernel = ElementwiseKernel("T x", "T y", "if (x > 2) y += x;")
+    out = nf.full((2, 3), 10, "float32", device=device)
+    same(kernel(x, out), np.where(X > 2, 10 + X, 10).astype(np.float32))
+    same(kernel(x), np.where(X > 2, X, 0))
+
+
+def test_the_input_may_be_the_output(x):
+    kernel = ElementwiseKernel("T x", "T y", "y = x * 2")
+    assert kernel(x, x) is x
+    same(x, X * 2)
+
+
+def test_continue_ends_an_element(x):
+    kernel = ElementwiseKernel("T x", "T y", "y = 1; if (x > 2) continue; y = 2;")
+    same(kernel(x), np.where(X > 2, 1, 2).astype(np.float32))
+
+
+def test_loop_prep_runs_before_the_body(x):
+    kernel = ElementwiseKernel("T x", "T y", "y = x * c", loop_prep="T c = 3")
+    same(kernel(x), 3 * X)
+
+
+def test_shape_and_size_of_raw_arrays(device):
+    kernel = ElementwiseKernel("raw T x", "T y", """
+        ptrdiff_t at[] = {i % x.shape()[0], i / x.shape()[0]};
+        y = x[at] + x.size();
+    """)
+    same(kernel(nf.array(X, device=device), size=6), X.T.ravel() + 6)
+    same(kernel(nf.array(X.T.copy(), device=device), size=6), X.ravel() + 6)
+
+
+def test_a_raw_array_of_one_axis_is_read_where_it_lies(device):
+    flat = nf.array(np.arange(10.0), device=device)
+    part = nf.ops.getitem(flat, slice(None, None, -3))
+    kernel = ElementwiseKernel("raw T x", "T y", "y = x[i]")
+    same(kernel(part, size=4), np.array([9.0, 6, 3, 0]))
+    with nf.trace_launches() as launches:
+        kernel(part, size=4)
+    assert len(launches) == 1
+
+
+def test_bodies_in_python(x, device):
+    y = nf.array(np.arange(6.0, dtype=np.float32).reshape(3, 2), device=device)
+
+    def turned(x, y, i, n):
+        k = n - 1 - i
+        return x + y[k // 2, k % 2], k
+
+    kernel = ElementwiseKernel("T x, raw T y", "T z, int32 k", turned)
+    z, k = kernel(x, y)
+    same(z, X + np.arange(6, dtype=np.float32)[::-1].reshape(2, 3))
+    same(k, np.arange(6, dtype=np.int32)[::-1].reshape(2, 3))
+
+
+def test_python_text(x):
+    kernel = ElementwiseKernel("T x", "T y, T z", """
+        if x > 2:
+            y = x * 0.5
+        else:
+            y = i + n
+        z = nf_is_not_needed = sqrt(x)
+    """, language="python")
+    y, z = kernel(x)
+    same(y, np.where(X > 2, X / 2, np.arange(6).reshape(2, 3) + 6).astype(np.float32))
+    np.testing.assert_allclose(nf.to_numpy(z), np.sqrt(X), rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(), (0,), (3, 0, 2), (1,)])
+def test_shapes_without_many_elements(shape, device):
+    kernel = ElementwiseKernel("T x, raw T y", "T z", "z = x + y[0]")
+    a, one = np.ones(shape, np.float32), np.ones(1, np.float32)
+    found = kernel(nf.array(a, device=device), nf.array(one, device=device))
+    same(found, np.full(shape, 2, np.float32))
+
+
+def test_float16_computes_in_float32(device):
+    a = np.linspace(0, 250, 50).astype(np.float16)
+    kernel = ElementwiseKernel("T x", "T y",
+                               "T s = x * x; y = sqrt(x * x) + (s > 1000)")
+    expected = np.sqrt(a.astype(np.float32) ** 2) + (
+        (a.astype(np.float32) ** 2).astype(np.float16) > 1000)
+    same(kernel(nf.array(a, device=device)), expected.astype(np.float16))
+
+
+def test_what_ran_can_be_read(x):
+    kernel = ElementwiseKernel("T x", "T y", "T d = x * 2.0; y = d;", "twice")
+    assert kernel.cached_code == ""
+    kernel(x)
+    kernel(nf.ops.astype(x, "float64"))
+    assert set(kernel.cached_codes) == {(np.dtype("float32"),), (np.dtype("float64"),)}
+    assert "f32((f64(x) * f64(2.0)))" in kernel.cached_code
+    assert kernel.source("vjp").startswith("def twice_vjp(x, g")
+    assert "float64" not in kernel.source("primal", "float64")
+
+
+def test_calls_share_what_was_prepared(x):
+    kernel = ElementwiseKernel("T x, T y", "T z", "z = x + y")
+    for y in (1, 2, 3):
+        kernel(x, y)
+    assert len(kernel._prepared) == 1
+    kernel(x, x)
+    assert len(kernel._prepared) == 2
+
+
+def test_numpy_arrays_of_one_element_go_by_value():
+    torch = pytest.importorskip("torch")
+    kernel = ElementwiseKernel("T x, T y", "T z", "z = x + y")
+    found = kernel(torch.arange(3.0), np.array([0.5]))
+    assert isinstance(found, torch.Tensor)
+    assert found.tolist() == [0.5, 1.5, 2.5]
+
+
+@pytest.mark.parametrize(("args", "error", "message"), [
+    ((), KernelTypeError, r"k takes 2 inputs \(x, y\), then 1 outputs or none, got"),
+    ((X,), KernelTypeError, "got 1 arguments"),
+    ((X, X, X, X), KernelTypeError, "got 4 arguments"),
+    ((X, [1, 2]), KernelTypeError, "'y' must be an array or a number, got list"),
+    ((X, "1"), KernelTypeError, "'y' must be an array or a number, got str"),
+    ((X, 1, 2), KernelTypeError, "the output 'z' must be an array, got int"),
+    ((X, 1j), KernelTypeError, "'y' is the complex number 1j"),
+    ((X, 2**70), RangeError, "does not fit 64 bits"),
+    ((X, np.zeros(4, np.float32)), ShapeError, "do not broadcast"),
+    ((X, X, np.zeros(3, np.float32)), ShapeError, "shape"),
+    ((X, X, np.zeros((2, 3))), KernelTypeError, "type T is float64 in 'z'"),
+    ((X.astype(object), X), KernelTypeError, "dtype object"),
+])
+def test_bad_arguments(args, error, message):
+    kernel = ElementwiseKernel("T x, T y", "T z", "z = x + y", "k")
+    with pytest.raises(error, match=message):
+        kernel(*args)
+
+
+def test_bad_arguments_of_other_parameters(x):
+    whole = ElementwiseKernel("int32 k, T x", "T y", "y = x * k", "k")
+    with pytest.raises(KernelTypeError, match=r"'k' is 0\.5, but the parameter is int"):
+        whole(0.5, x)
+    same(whole(2.0, x), X * 2)
+    raw = ElementwiseKernel("raw T y, T x", "T z", "z = x + y[0]", "k")
+    with pytest.raises(KernelTypeError, match="'y' is raw and must be an array"):
+        raw(1, x)
+    for size in (-1, 2.5, True):
+        with pytest.raises(ShapeError, match="'size' must be an integer"):
+            ElementwiseKernel("", "float32 y", "y = i")(size=size)
+    for block in (-1, 2048, 1.5):
+        with pytest.raises(DefinitionError, match="block_size"):
+            whole(1, x, block_size=block)
+    with pytest.raises(KernelTypeError, match="'stream' must be a stream"):
+        whole(1, x, stream=7)
+
+
+def test_a_raw_output_must_lie_without_gaps(device):
+    kernel = ElementwiseKernel("T x", "raw T y", "y[i] = x;")
+    out = nf.zeros((4, 4), "float32", device=device)
+    kernel(nf.array(np.arange(16, dtype=np.float32), device=device), out)
+    same(out, np.arange(16, dtype=np.float32).reshape(4, 4))
+    with pytest.raises(ShapeError, match="contiguous"):
+        kernel(nf.array(np.ones(8, np.float32), device=device),
+               nf.ops.getitem(out, (slice(None), slice(0, 2))))
+
+
+@pytest.mark.parametrize(("definition", "options", "error", "message"), [
+    (("T x", "T y", "y = x", "not a name"), {}, DefinitionError, "invalid kernel name"),
+    (("T x", "T x", "x = 1"), {}, DefinitionError, "'x' is declared twice"),
+    ((3, "T x", "x = 1"), {}, KernelTypeError, "'in_params' must be a string"),
+    (("T x", "T y", 3), {}, DefinitionError, "the body must be a string in C"),
+    (("T x", "T y", "y = x"), {"language": "cobol"}, DefinitionError, "'language'"),
+    (("T x", "T y", lambda x: x), {"language": "c"}, DefinitionError, "language='c'"),
+    (("T x", "T y", lambda x: x), {"preamble": "int a;"}, DefinitionError,
+     "'preamble'"),
+    (("T x", "T y", "y = x"), {"after_loop": "z;"}, UnsupportedError, "rawkernel"),
+    (("T x", "T y", lambda x: x), {"loop_prep": "int a;"}, DefinitionError,
+     "'loop_prep'"),
+])
+def test_bad_definitions(definition, options, error, message):
+    with pytest.raises(error, match=message):
+        ElementwiseKernel(*definition, **options)
+
+
+def test_bad_bodies_are_reported_at_the_call(x):
+    with pytest.raises(ScalarSyntaxError, match="<body of k>, line 1: 'w' is not"):
+        ElementwiseKernel("T x", "T y", "y = w", "k")(x)
+    with pytest.raises(DefinitionError, match="takes w, which is no input"):
+        ElementwiseKernel("T x", "T y", lambda w: w, "k")(x)
+    with pytest.raises(DefinitionError, match="gives 1 values for the outputs y, z"):
+        ElementwiseKernel("T x", "T y, T z", lambda x: x, "k")(x)
+    with pytest.raises(ScalarSyntaxError, match="k: "):
+        ElementwiseKernel("T x", "T y", "y = = x", "k", language="python")(x)
+
+
+def test_options_of_nvrtc_are_ignored_aloud():
+    with pytest.warns(NbFusedWarning, match="NVRTC"):
+        ElementwiseKernel("T x", "T y", "y = x", options=("--use_fast_math",))
