@@ -25,7 +25,8 @@ UNARY = {"-{0}": "ifc", "np.square({0})": "iufc", "np.sin({0})": "f",
          "np.negative({0})": "ifc", "np.maximum({0}, 0)": "iuf", "{0}.T": "biufc",
          "{0}[None]": "biufc", "{0}.reshape(-1)": "biufc", "~({0} != 0)": "biuf"}
 BINARY = ("{0} + {1}", "{0} * {1}", "np.where({0} != {1}, {0}, {1})")
-REAL = ("np.maximum({0}, {1})", "np.minimum({0}, {1})", "{0} <= {1}")
+REAL = ("np.maximum({0}, {1})", "np.minimum({0}, {1})", "{0} <= {1}",
+        "np.where({0} > {1}, {0}, n)")
 REDUCE = ("np.sum({0}, axis={1})", "{0}.sum(axis={1}, keepdims=True)",
           "np.mean({0}, axis={1}, keepdims=True)", "np.max({0}, axis={1})",
           "{0}.min(axis={1}, keepdims=True)")
@@ -69,7 +70,10 @@ class Program:
         real = "c" not in (kind, self.known[b].dtype.kind)
         choices = [t.format(a) for t, kinds in UNARY.items() if kind in kinds]
         choices += [t.format(a, b) for t in (*BINARY, *(REAL if real else ()))]
-        choices.append(f"{a} * n" if kind != "b" else f"{a} | {a}")
+        choices += [f"{a} * n", f"{a} + np.sqrt(n * n)", f"n ** 2 - {a}"] \
+            if kind != "b" else [f"{a} | {a}", f"{a} * n"]
+        if self.known[a].ndim and "b" not in (kind, self.known[b].dtype.kind):
+            choices += [f"{a} @ {b}.T", f"{a} @ {b}.T + 1"]
         if self.known[a].ndim and kind in "fiu":
             axis = self.draw(st.integers(-self.known[a].ndim, self.known[a].ndim - 1))
             choices += [t.format(a, axis) for t in REDUCE] * 3
