@@ -21,17 +21,19 @@ from .driver import Device, check, cu
 
 __all__ = ["Program"]
 
-#: How a parameter of each dtype lies in its 8 (complex128: 16) bytes.
+#: How a parameter of each dtype lies in 8 bytes; a complex one is two parameters.
 _FORMATS = {
     "int8": "b7x", "int16": "h6x", "int32": "i4x", "int64": "q", "uint8": "B7x",
     "uint16": "H6x", "uint32": "I4x", "uint64": "Q", "float32": "f4x", "float64": "d",
-    "complex64": "2f", "complex128": "2d",
+    "complex64": "f4x f4x", "complex128": "d d",
 }
 _DEFAULT_SHARED = 48 * 1024  # more shared memory than this must be asked for
 
 
-def _format(parameter: str) -> str:
-    return "Q" if parameter.startswith("*") else _FORMATS[parameter]
+def _formats(parameters: Sequence[str]) -> list[str]:
+    """Of the words that the machine code takes."""
+    return [word for p in parameters
+            for word in ("Q" if p.startswith("*") else _FORMATS[p]).split()]
 
 
 class Program:
@@ -45,13 +47,12 @@ class Program:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        formats = [_format(p) for p in kernel.parameters]
+        formats = _formats(kernel.parameters)
         self._layout = struct.Struct("=" + "".join(formats))
         self._buffer = ctypes.create_string_buffer(max(self._layout.size, 8))
-        sizes = [struct.calcsize("=" + f) for f in formats]
         base = ctypes.addressof(self._buffer)
-        self._pointers = (ctypes.c_void_p * max(len(sizes), 1))(
-            *[base + sum(sizes[:k]) for k in range(len(sizes))])
+        self._pointers = (ctypes.c_void_p * max(len(formats), 1))(
+            *range(base, base + self._layout.size, 8))
         self._address = ctypes.addressof(self._pointers)
         self._complex = any(p.startswith("complex") for p in kernel.parameters)
         self._functions: dict[int, Any] = {}

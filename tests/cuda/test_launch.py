@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import ctypes
+import re
 import struct
 from types import SimpleNamespace
 
 import pytest
 
-from nbfused.cuda import driver, launch
+from nbfused.cuda import compile, driver, launch
 from nbfused.cuda.compile import Kernel
 from nbfused.cuda.driver import Device, DriverError
 from nbfused.cuda.launch import Program
@@ -101,8 +102,19 @@ def test_numbers_are_packed_as_the_kernel_reads_them(fake, device):
 
 def test_complex_numbers_are_two(fake, device):
     fake.stack = [77]
-    program(fake, "complex64").launch(device, 0, 1, (1 - 2j,))
-    assert fake.raw == struct.pack("<2f", 1, -2)
+    kernel = program(fake, "complex64")
+    fake.count = 2
+    kernel.launch(device, 0, 1, (1 - 2j,))
+    assert fake.raw == struct.pack("<f4xf4x", 1, -2)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "complex64", "complex128"])
+def test_as_many_words_as_the_machine_code_takes(dtype):
+    pytest.importorskip("numba.cuda")
+    kernel = Kernel("k", "def k(p0, a0):\n    p0[0] = a0\n", (f"*{dtype}", dtype), 128)
+    code = compile.ptx(kernel, (9, 0))
+    words = re.search(r"\.entry k\((.*?)\)", code, re.DOTALL)[1].count(".param")
+    assert len(Program(kernel)._pointers) == words
 
 
 def test_beyond_float32_is_infinite(fake, device):
