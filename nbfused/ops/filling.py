@@ -8,6 +8,7 @@ import numpy as np
 
 from ..arrays import check_dtype, describe, dtype_of
 from ..autograd import Variable, apply
+from ..autograd.traced import Traced
 from ..errors import KernelTypeError, RangeError
 from ..op import AnyArray, Case, op
 from ..op.base import check_operand, is_number
@@ -32,7 +33,12 @@ def _array(x: Any, name: str) -> Any:
     if is_number(x):
         raise KernelTypeError(f"{name}: 'x' must be an array, got {x!r}; make one with "
                               "nf.array")
-    return x.data if isinstance(x, Variable) else x
+    return x.data if _is_value(x) else x
+
+
+def _is_value(x: Any) -> bool:
+    """Whether `x` is a Variable with an array, not one that is only traced."""
+    return isinstance(x, Variable) and not isinstance(x, Traced)
 
 
 def _number(value: Any, dtype: np.dtype, name: str) -> Any:
@@ -108,7 +114,7 @@ def full_like(x: AnyArray, fill_value: Any, dtype: DTypeLike | None = None, *,
     value = _number(fill_value, kind, "full_like")
     (made,) = apply(_FULL, (data, value), out=None if out is None else (out,),
                     dtypes=(kind,), names=_NAMES)
-    return Variable(made) if isinstance(x, Variable) and out is None else made
+    return Variable(made) if _is_value(x) and out is None else made
 
 
 @op(np.zeros_like, LIKE)
