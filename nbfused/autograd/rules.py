@@ -59,7 +59,9 @@ class custom_vjp:
     """
 
     def __new__(cls, function: Callable[..., Any] | None = None, **options: Any) -> Any:
-        """Make one, or the decorator that will."""
+        """Make one, or the decorator that will; a kernel takes rules itself."""
+        if hasattr(function, "as_op"):
+            return function
         return partial(cls, **options) if function is None else super().__new__(cls)
 
     def __init__(self, function: Callable[..., Any], *,

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from ..autograd.versions import note_write
 from ..backend import Extents
 from ..dispatch.raw import Launchable, check_written, launch, prepare
@@ -214,7 +216,7 @@ def _signature(kernel: Launchable, taken: Taken) -> tuple[str, ...]:
 
 
 def _are_extents(values: Sequence[Any]) -> bool:
-    return all(hasattr(v, "__index__") or isinstance(v, (tuple, list)) for v in values)
+    return all(isinstance(v, (int, np.integer, tuple, list)) for v in values)
 
 
 class Configured:

@@ -10,6 +10,7 @@ from typing import Any, overload
 from ..errors import KernelTypeError
 from ..scalar.ir import Function
 from ..scalar.parse import parse
+from ..scalar.source import namespace
 from ..scalar.static import literal, literal_parameters
 from ..specs import Raw
 from .launching import Launching, Options
@@ -48,12 +49,12 @@ class ThreadKernel(Launching):
 
     @cached_property
     def annotations(self) -> dict[str, Any]:
-        """Of the parameters, evaluated where they are text."""
-        try:
-            found = inspect.signature(self.pyfunc, eval_str=True)
-        except (NameError, TypeError, SyntaxError):
-            found = self.signature
-        return {p.name: annotation_of(p.annotation) for p in found.parameters.values()
+        """Of the parameters, evaluated where they are text.
+
+        Text that names nothing known, such as a class inside a function, says nothing.
+        """
+        return {p.name: annotation_of(_evaluated(self.pyfunc, p.annotation))
+                for p in self.signature.parameters.values()
                 if p.annotation is not p.empty}
 
     def take(self, arguments: Mapping[str, Any], check: bool = True) -> Taken:
@@ -169,6 +170,15 @@ class ThreadKernel(Launching):
 
     def __repr__(self) -> str:
         return f"<nbfused rawkernel {self.__name__}{self.signature}>"
+
+
+def _evaluated(pyfunc: Callable[..., Any], annotation: Any) -> Any:
+    if not isinstance(annotation, str):
+        return annotation
+    try:
+        return eval(annotation, {}, namespace(pyfunc))
+    except (NameError, AttributeError, TypeError, SyntaxError):
+        return None
 
 
 @overload
