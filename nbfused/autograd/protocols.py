@@ -78,6 +78,10 @@ FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
     np.concatenate: _joined("concatenate"), np.stack: _joined("stack"),
     np.take: lambda a, indices, axis=None: a.take(indices, axis),
     np.clip: _clip,
+    np.zeros_like: lambda a, dtype=None: OPS["zeros_like"](a, dtype),
+    np.ones_like: lambda a, dtype=None: OPS["ones_like"](a, dtype),
+    np.full_like: lambda a, fill_value, dtype=None: OPS["full_like"](
+        a, fill_value, dtype),
     np.astype: lambda x, dtype: x.astype(dtype),
     np.shape: lambda a: a.shape, np.ndim: lambda a: a.ndim, np.size: lambda a: a.size,
 }

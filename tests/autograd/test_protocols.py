@@ -135,3 +135,13 @@ def test_the_scalar_vocabulary_works_on_all_elements():
     np.testing.assert_allclose(y.to_numpy(), s, rtol=1e-12)
     y.sum().backward()
     np.testing.assert_allclose(w.grad, s * (1 - s), rtol=1e-12)
+
+
+def test_arrays_like_a_variable():
+    x = nf.Variable(np.ones((2, 3), "f4"), requires_grad=True)
+    for made, value in ((np.zeros_like(x), 0), (np.ones_like(x, dtype="f8"), 1),
+                        (np.full_like(x, 2.5), 2.5)):
+        assert isinstance(made, nf.Variable)
+        assert not made.requires_grad
+        np.testing.assert_array_equal(made.to_numpy(), np.full((2, 3), value))
+    assert np.ones_like(x, dtype="f8").dtype == np.float64
