@@ -275,13 +275,18 @@ class _Check:
               index: tuple[int, ...], mode: str) -> None:
         if abs(numeric - analytic) <= self.tolerance * scale:
             return
-        name = getattr(self.function, "__name__", type(self.function).__name__)
         where = "the tape gives" if mode == "reverse" else \
             "in the output: forward mode gives"
         raise GradcheckError(
-            f"{name}: derivative by argument {position} at {index}"
+            f"{_name(self.function)}: derivative by argument {position} at {index}"
             f"{_parameter(self.function, position)}: {where} {analytic!r}, finite "
             f"differences {numeric!r}", position, index, analytic, numeric, mode)
+
+
+def _name(function: Callable[..., Any]) -> str:
+    name = getattr(function, "__name__", type(function).__name__)
+    owner = getattr(function, "__self__", None)  # of a Function's apply
+    return f"{owner.__name__}.{name}" if isinstance(owner, type) else name
 
 
 def _parameter(function: Callable[..., Any], position: int) -> str:
@@ -318,5 +323,5 @@ def _gradient_sum(check: _Check) -> Callable[..., Any]:
             result = OPS["sum"](OPS["multiply"](g, check.place(weight))) + result
         return result
 
-    total.__name__ = f"the gradient of {getattr(check.function, '__name__', 'it')}"
+    total.__name__ = f"the gradient of {_name(check.function)}"
     return total

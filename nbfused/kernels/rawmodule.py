@@ -44,6 +44,8 @@ class RawModule:
         and the folders of the toolkit's headers are added.
     backend : {"nvrtc"}
         The compiler.
+    translate_cucomplex, jitify : bool
+        CuPy's; only False.
     enable_cooperative_groups : bool
         Launch so that all blocks of a grid may synchronise.
     name_expressions : sequence of str
@@ -67,13 +69,19 @@ class RawModule:
 
     def __init__(self, *, code: str | None = None, path: Any = None,
                  options: Sequence[str] = (), backend: str = "nvrtc",
+                 translate_cucomplex: bool = False,
                  enable_cooperative_groups: bool = False,
-                 name_expressions: Sequence[str] | None = None) -> None:
+                 name_expressions: Sequence[str] | None = None,
+                 jitify: bool = False) -> None:
         if (code is None) == (path is None):
             raise KernelTypeError("RawModule: expected either code= or path=")
         if backend not in _COMPILERS:
             raise KernelTypeError(f"backend: {backend!r} is no compiler; expected "
                                   f"{', '.join(_COMPILERS)}")
+        if translate_cucomplex or jitify:
+            raise KernelTypeError(
+                "translate_cucomplex and jitify are CuPy's own headers; include "
+                "<cuda/std/complex>, which is found with the toolkit's headers")
         if path is not None and name_expressions:
             raise KernelTypeError("name_expressions: a compiled file has its names; "
                                   "give the source as code=")
@@ -185,7 +193,7 @@ class RawKernel:
         CUDA C++.
     name : str
         Of the kernel, ``extern "C"`` or not; templates as ``"f<float>"``.
-    options, backend, enable_cooperative_groups
+    options, backend, translate_cucomplex, enable_cooperative_groups, jitify
         As for `RawModule`.
 
     Attributes
@@ -222,12 +230,13 @@ class RawKernel:
     """
 
     def __init__(self, code: str, name: str, options: Sequence[str] = (),
-                 backend: str = "nvrtc", *,
-                 enable_cooperative_groups: bool = False) -> None:
+                 backend: str = "nvrtc", translate_cucomplex: bool = False, *,
+                 enable_cooperative_groups: bool = False, jitify: bool = False) -> None:
         _check_text("code", code)
         _check_text("name", name)
         self._bind(RawModule(
             code=code, options=options, backend=backend, name_expressions=(name,),
+            translate_cucomplex=translate_cucomplex, jitify=jitify,
             enable_cooperative_groups=enable_cooperative_groups), name)
 
     @classmethod

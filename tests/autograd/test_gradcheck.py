@@ -161,3 +161,19 @@ def test_narrow_floats_are_too_coarse():
 def test_only_the_chosen_arguments_are_differentiated_by():
     gradcheck(lambda x, y: square(x) + half_square(y), [A, A], argnums=[0], order=2,
               modes=("reverse", "forward"))
+
+
+def test_a_function_with_a_wrong_backward_is_named():
+    class Cube(nf.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            (x,) = ctx.saved_tensors
+            return 2.0 * x * x * g
+
+    with pytest.raises(GradcheckError, match=r"Cube\.apply: .*argument 0 at \(0, 0\)"):
+        gradcheck(Cube.apply, [A])

@@ -220,6 +220,8 @@ def test_a_compiled_file(use, tmp_path):
     (lambda: RawKernel("", "f", "-O3"), "options is '-O3'; expected a tuple"),
     (lambda: RawKernel("", "f", (3,)), "options"),
     (lambda: RawKernel("", "f", backend="nvcc"), "'nvcc' is no compiler"),
+    (lambda: RawKernel("", "f", (), "nvrtc", True), "cuda/std/complex"),
+    (lambda: RawModule(code="", jitify=True), "cuda/std/complex"),
 ])
 def test_wrong_constructors(make, message):
     with pytest.raises(KernelTypeError, match=message):
