@@ -190,8 +190,7 @@ class Launching:
         if not isinstance(launch, tuple) or not 2 <= len(launch) <= 4:
             raise KernelTypeError(f"kernel {self.__name__!r} is configured as "
                                   "k[grid, block], or k[grid, block, stream, shared]")
-        grid, block, stream, shared = (*launch, None, 0)[:4] if len(launch) < 4 \
-            else launch
+        grid, block, stream, shared = (*launch, *(None, 0)[len(launch) - 2:])
         return Configured(self, grid, block, None if stream == 0 else stream, shared)
 
     def bind(self, *args: Any, **kwargs: Any) -> Bound:
