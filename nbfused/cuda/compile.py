@@ -26,7 +26,7 @@ from ..config import dump_source
 from ..errors import CompileError
 from .driver import Device, check, cu, driver_version
 
-__all__ = ["Arch", "Kernel", "assemble", "cubin", "ptx", "target_version"]
+__all__ = ["Arch", "Kernel", "cubin", "ptx", "target_version"]
 
 _log = logging.getLogger("nbfused.compile")
 _lock = threading.Lock()
@@ -211,7 +211,7 @@ def cubin(kernel: Kernel, device: Device) -> bytes:
         return found
     _dump(kernel)
     code = target_version(ptx(kernel, device.arch), driver_version())
-    machine = assemble(kernel.name, code, device)
+    machine = _link(kernel, code, device)
     cache.put(key, machine)
     _log.debug("compiled %s for sm_%d%d: %d bytes", kernel.name, *device.arch,
                len(machine))
@@ -234,14 +234,8 @@ def _dump(kernel: Kernel) -> None:
 _LOG_BYTES = 16384
 
 
-def assemble(name: str, code: str, device: Device) -> bytes:
-    """Assemble PTX by the linker that is part of the driver.
-
-    Raises
-    ------
-    CompileError
-        With what the linker said.
-    """
+def _link(kernel: Kernel, code: str, device: Device) -> bytes:
+    """Assemble PTX by the linker that is part of the driver."""
     driver = cu()
     log = bytearray(_LOG_BYTES)
     option = driver.CUjit_option
@@ -253,13 +247,13 @@ def assemble(name: str, code: str, device: Device) -> bytes:
         try:
             check(driver.cuLinkAddData(
                 state, driver.CUjitInputType.CU_JIT_INPUT_PTX, data, len(data),
-                name.encode(), 0, [], []))
+                kernel.name.encode(), 0, [], []))
             address, size = check(driver.cuLinkComplete(state))
             return ctypes.string_at(int(address), int(size))
         except Exception as error:
             text = log.split(b"\0", 1)[0].decode(errors="replace").strip()
             raise CompileError(
-                f"the CUDA driver does not assemble {name!r}: {error}"
+                f"the CUDA driver does not assemble the kernel {kernel.name!r}: {error}"
                 f"\n{text}", source=code, log=text) from error
         finally:
             check(driver.cuLinkDestroy(state))

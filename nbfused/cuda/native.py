@@ -11,16 +11,14 @@ from typing import Any
 from ..backend import Extents, Native
 from ..errors import CompileError, KernelTypeError, RangeError
 from .attributes import attributes, set_attribute
-from .compile import assemble
 from .driver import Device, DriverError, check, cu
 from .nvrtc import compile_native
 
 __all__ = ["Kernel", "Module", "load"]
 
+_LOG_BYTES = 16384
 _DEFAULT_SHARED = 48 * 1024  # more dynamic shared memory must be asked for
 _NOT_FOUND = 500
-#: How a cubin (an ELF file) and a fat binary begin.
-_MACHINE_CODE = (b"\x7fELF", b"\x50\xed\x55\xba")
 
 
 def load(native: Native, device: Device) -> Module:
@@ -54,7 +52,7 @@ class Module:
                  device: Device) -> None:
         self.native, self.names, self.device = native, names, device
         with device.current():
-            self.handle = _load(native, code, device)
+            self.handle = _load(native, code)
 
     def kernel(self, name: str) -> Kernel:
         """The kernel of this name.
@@ -93,19 +91,19 @@ class Module:
             f'it extern "C", or list it in name_expressions={[name]}')
 
 
-def _load(native: Native, code: bytes, device: Device) -> Any:
-    """Load into the current context.
-
-    PTX is assembled first: given to the loader together with a buffer for its log, it
-    may write there when the kernel is first used, long after the buffer is gone.
-    """
-    if not code.startswith(_MACHINE_CODE):
-        code = assemble(native.label, code.decode(), device)
+def _load(native: Native, code: bytes) -> Any:
+    """Load into the current context; PTX is compiled by the driver."""
+    option = cu().CUjit_option
+    log = bytearray(_LOG_BYTES)
+    options = [option.CU_JIT_ERROR_LOG_BUFFER,
+               option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES]
     try:
-        return check(cu().cuModuleLoadData(code))
+        return check(cu().cuModuleLoadDataEx(code + b"\0", 2, options,
+                                             [log, _LOG_BYTES]))
     except DriverError as error:
-        raise CompileError(f"the CUDA driver does not load {native.label}: "
-                           f"{error}") from error
+        text = log.split(b"\0", 1)[0].decode(errors="replace").strip()
+        raise CompileError(f"the CUDA driver does not load {native.label}: {error}\n"
+                           f"{text}", log=text) from error
 
 
 class Kernel:

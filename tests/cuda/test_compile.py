@@ -83,7 +83,7 @@ def test_the_cache_tells_kernels_apart(monkeypatch, tmp_path):
         made.append(code)
         return code.encode()
 
-    monkeypatch.setattr(compile, "assemble", link)
+    monkeypatch.setattr(compile, "_link", link)
     with config.override(cache_dir=str(tmp_path), cache_disable=False):
         for _ in range(2):
             compile.cubin(KERNEL, Target())
@@ -100,7 +100,7 @@ def test_the_cache_tells_kernels_apart(monkeypatch, tmp_path):
 def test_the_source_is_dumped_where_it_is_asked_for(monkeypatch, tmp_path):
     monkeypatch.setattr(compile, "ptx", lambda kernel, arch: "")
     monkeypatch.setattr(compile, "driver_version", lambda: (13, 0))
-    monkeypatch.setattr(compile, "assemble", lambda *args: b"machine code")
+    monkeypatch.setattr(compile, "_link", lambda *args: b"machine code")
     target = tmp_path / "dump"
     with config.override(cache_dir=str(tmp_path / "cache"), dump_source=str(target)):
         compile.cubin(KERNEL, Target())

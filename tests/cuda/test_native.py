@@ -10,7 +10,7 @@ import pytest
 from nbfused import cache
 from nbfused.backend import Native
 from nbfused.config import config
-from nbfused.cuda import attributes, compile, driver, native, nvrtc
+from nbfused.cuda import attributes, driver, native, nvrtc
 from nbfused.cuda.driver import Device
 from nbfused.cuda.nvrtc import compile_native
 from nbfused.errors import (
@@ -110,16 +110,12 @@ def test_without_nvrtc_it_is_said(monkeypatch):
         nvrtc._nvrtc.cache_clear()
 
 
-ELF = b"\x7fELF and so on"
-
-
 class Driver:
     """As much of the driver as native code needs; remembers calls."""
 
     CUresult = staticmethod(lambda code: SimpleNamespace(name=f"CUDA_ERROR_{code}"))
     CUjit_option = SimpleNamespace(CU_JIT_ERROR_LOG_BUFFER=1,
                                    CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES=2)
-    CUjitInputType = SimpleNamespace(CU_JIT_INPUT_PTX=1)
     CUfunction_attribute = SimpleNamespace(**{
         f"CU_FUNC_ATTRIBUTE_{name.upper()}": name for name in attributes.NAMES})
 
@@ -128,7 +124,6 @@ class Driver:
             "max_threads_per_block": 256, "shared_size_bytes": 1024,
             "max_dynamic_shared_size_bytes": 48 * 1024 - 1024}
         self.launched = []
-        self.linked = ctypes.create_string_buffer(ELF)
 
     def cuGetErrorString(self, result):
         return 0, b"a reason"
@@ -136,22 +131,11 @@ class Driver:
     def cuCtxGetCurrent(self):
         return 0, 77
 
-    def cuModuleLoadData(self, code):
-        return (0, "module") if code == ELF else (200, None)
-
-    def cuLinkCreate(self, count, options, values):
-        self.log = values[0]
-        return 0, "linker"
-
-    def cuLinkAddData(self, linker, kind, data, size, name, *options):
-        self.log[:9] = b"line 3: x"
-        return (218,) if data.startswith(b"bad") else (0,)
-
-    def cuLinkComplete(self, linker):
-        return 0, ctypes.addressof(self.linked), len(ELF)
-
-    def cuLinkDestroy(self, linker):
-        return (0,)
+    def cuModuleLoadDataEx(self, code, count, options, values):
+        if code.startswith(b"bad"):
+            values[0][:9] = b"line 3: x"
+            return 218, None
+        return 0, "module"
 
     def cuModuleGetFunction(self, module, name):
         return (0, "function") if name == b"scale" else (500, None)
@@ -184,7 +168,7 @@ class Driver:
 @pytest.fixture
 def fake(monkeypatch):
     made = Driver()
-    for module in (driver, native, attributes, compile):
+    for module in (driver, native, attributes):
         monkeypatch.setattr(module, "cu", lambda: made)
     return made
 
@@ -198,7 +182,7 @@ def device(fake):
 
 
 def loaded(device, **options):
-    return native.load(Native(ELF, **options), device)
+    return native.load(Native(b"ELF", **options), device)
 
 
 @pytest.mark.parametrize("cooperative", [False, True])
@@ -260,13 +244,4 @@ def test_missing_names_say_how_they_are_mangled(fake, device):
 
 def test_the_driver_refuses_with_its_log(fake, device):
     with pytest.raises(CompileError, match=r"kernel\.cu.*a reason\s*line 3: x"):
-        native.load(Native(b"bad PTX"), device)
-
-
-def test_ptx_is_assembled_before_it_is_loaded(fake, device):
-    assert native.load(Native(b".version 7.8"), device).handle == "module"
-
-
-def test_machine_code_that_the_driver_refuses(fake, device):
-    with pytest.raises(CompileError, match=r"does not load kernel\.cu.*a reason"):
-        native.load(Native(b"\x7fELF of another device"), device)
+        native.load(Native(b"bad"), device)
