@@ -190,8 +190,10 @@ class Launching:
         if not isinstance(launch, tuple) or not 2 <= len(launch) <= 4:
             raise KernelTypeError(f"kernel {self.__name__!r} is configured as "
                                   "k[grid, block], or k[grid, block, stream, shared]")
-        grid, block, stream, shared = (*launch, *(None, 0)[len(launch) - 2:])
-        return Configured(self, grid, block, None if stream == 0 else stream, shared)
+        stream = launch[2] if len(launch) > 2 else 0
+        shared = launch[3] if len(launch) > 3 else 0
+        return Configured(self, launch[0], launch[1],
+                          None if stream == 0 else stream, shared)
 
     def bind(self, *args: Any, **kwargs: Any) -> Bound:
         """Arguments to be launched with later."""

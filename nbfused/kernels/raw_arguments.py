@@ -78,7 +78,8 @@ class Taken:
     @property
     def known(self) -> dict[str, str]:
         """The numbers that are frozen into the kernel, as text."""
-        return {name: ", ".join(x.text for x in structure.leaves(shape))
+        return {name: ", ".join(x.text for x in structure.leaves(shape)
+                                if isinstance(x, Literal))
                 for name, shape in self.shapes.items() if _is_known(shape)}
 
     @property
