@@ -22,9 +22,11 @@ from .autograd import (
     vjp,
 )
 from .dispatch import trace_launches
+from .kernels.elementwise_kernel import ElementwiseKernel
 from .kernels.fuse import fuse
 from .kernels.rawkernel import rawkernel
 from .kernels.rawmodule import RawKernel, RawModule
+from .kernels.reduction_kernel import ReductionKernel
 from .kernels.views import DiffView, Dual, View
 from .op import contraction, elementwise, func, index, reduction, row, size, stage
 from .ops import empty_like, fill, full_like, ones_like, zeros_like
@@ -38,12 +40,12 @@ config = _config.config
 enable(config.backend)
 
 __all__ = [
-    "DeviceArray", "DiffView", "Dual", "Function", "RawKernel", "RawModule", "Variable",
-    "View", "__version__", "array", "backends", "cache", "checkpoint", "config",
-    "contraction", "custom_vjp", "elementwise", "empty", "empty_like", "fill",
-    "from_dlpack", "full", "full_like", "func", "fuse", "grad", "index", "jvp",
-    "no_grad", "ones_like", "ops", "rawkernel", "reduction", "register", "row",
-    "show_config", "size", "stage", "synchronize", "testing", "to_numpy",
-    "trace_launches", "use_backend", "value_and_grad", "versions", "vjp", "zeros",
-    "zeros_like",
+    "DeviceArray", "DiffView", "Dual", "ElementwiseKernel", "Function", "RawKernel",
+    "RawModule", "ReductionKernel", "Variable", "View", "__version__", "array",
+    "backends", "cache", "checkpoint", "config", "contraction", "custom_vjp",
+    "elementwise", "empty", "empty_like", "fill", "from_dlpack", "full", "full_like",
+    "func", "fuse", "grad", "index", "jvp", "no_grad", "ones_like", "ops", "rawkernel",
+    "reduction", "register", "row", "show_config", "size", "stage", "synchronize",
+    "testing", "to_numpy", "trace_launches", "use_backend", "value_and_grad",
+    "versions", "vjp", "zeros", "zeros_like",
 ]

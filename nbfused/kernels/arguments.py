@@ -10,6 +10,7 @@ import numpy as np
 
 from ..arrays import describe, is_array, library_of, zeros
 from ..autograd import Variable
+from ..autograd.traced import TracedNumber
 from ..errors import (
     DefinitionError,
     KernelTypeError,
@@ -51,6 +52,8 @@ def unwrapped(x: Any) -> Any:
 
 def number(x: Any, dtype: np.dtype, kernel: str, name: str) -> Any:
     """A number as its parameter declares it; integers wrap around as in CuPy."""
+    if isinstance(x, TracedNumber):
+        return x  # the function casts it
     if type(x) is float and dtype.kind == "f":
         return dtype.type(x)
     value = np.asarray(x)

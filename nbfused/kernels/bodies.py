@@ -106,7 +106,8 @@ def _python(body: Body, name: str, inputs: Sequence[ParameterInfo],
     names = [p.name for p in inputs]
     if callable(body.text):
         function = parse(body.text)
-        _check_parameters(function, name, names)
+        raw = [o.name for o in outputs if o.raw]
+        _check_parameters(function, name, [*names, *raw])
     else:
         function = _of_text(body.text, name, [*names, *(o.name for o in outputs)],
                             [o.name for o in outputs if not o.raw])
@@ -129,8 +130,8 @@ def _check_parameters(function: Function, name: str, names: Sequence[str]) -> No
     missing = [p for p in function.params if p not in (*names, INDEX, SIZE)]
     if missing:
         raise DefinitionError(f"{name}: the body takes {', '.join(missing)}, which is "
-                              f"no input; inputs are {', '.join(names)}, and i and n "
-                              "are the index and the number of points")
+                              f"no parameter; there are {', '.join(names)}, and i and "
+                              "n, the index and the number of points")
 
 
 def _of_text(text: str, name: str, params: Sequence[str],

@@ -94,8 +94,7 @@ class ElementwiseKernel:
     Examples
     --------
     >>> import numpy as np, nbfused as nf
-    >>> from nbfused.kernels import ElementwiseKernel
-    >>> squared_diff = ElementwiseKernel(
+    >>> squared_diff = nf.ElementwiseKernel(
     ...     "T x, T y", "T z", "T diff = x - y; z = diff * diff;", "squared_diff")
     >>> squared_diff(np.arange(3.0), 1)
     array([1., 0., 1.])

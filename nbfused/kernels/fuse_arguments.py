@@ -16,7 +16,9 @@ from ..autograd import Variable
 from ..autograd.rules import checkpoint, custom_vjp
 from ..op import Func
 from ..specs.base import Shape
+from .elementwise_kernel import ElementwiseKernel
 from .fuse_symbols import number_type
+from .reduction_kernel import ReductionKernel
 
 __all__ = ["Arguments", "Scope", "is_number", "shape_class"]
 
@@ -24,7 +26,7 @@ __all__ = ["Arguments", "Scope", "is_number", "shape_class"]
 _PLAIN = (str, bytes, bool, int, float, complex, np.generic, type(None), EllipsisType,
           slice, np.dtype)
 _FIXED = (type, FunctionType, BuiltinFunctionType, np.ufunc, ModuleType, Enum, Func,
-          checkpoint, custom_vjp)
+          ElementwiseKernel, ReductionKernel, checkpoint, custom_vjp)
 
 
 def is_number(x: Any) -> bool:

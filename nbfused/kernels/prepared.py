@@ -14,8 +14,10 @@ from ..arrays import dtype_of
 from ..autograd import apply
 from ..errors import KernelTypeError, ShapeError
 from ..op.base import is_number
-from ..scalar.ir import Function, drop_params, used_params
+from ..scalar.build import Builder
+from ..scalar.ir import Function, Value, drop_params, used_params
 from ..specs import Map
+from ..specs.functions import compose
 from .arguments import check_size, flat_output, flattened, number, points
 from .bodies import INDEX
 from .parameters import ParameterInfo
@@ -104,13 +106,22 @@ class Prepared:
         """The function of what it reads, and the kind of each parameter."""
         used = dict(zip(self.function.params, used_params(self.function), strict=True))
         kinds = {**self.kinds, **self._outputs(used)}
+        whole = compose(self.name, self.function.params, self._typed)
         keep = tuple(used[p] or kinds.get(p) in ("element", "scatter")
                      for p in self.function.params)
-        function = drop_params(self.function, keep)
+        function = drop_params(whole, keep)
         found = tuple(kinds.get(p) or _implicit(p) for p in function.params)
         if not self.sized:
             return function, found
         return replace(function, params=(*function.params, POINTS)), (*found, "element")
+
+    def _typed(self, b: Builder) -> tuple[Value, ...]:
+        """The function, its numbers in the types that are declared."""
+        dtypes = {p.name: d for p, d in zip(self.in_params, self.dtypes, strict=False)
+                  if self.kinds[p.name] == "scalar"}
+        return b.call(self.function, *(
+            b.let("cast", p, stem=p, attr=dtypes[p].name) if p in dtypes else p
+            for p in self.function.params))
 
     def _outputs(self, used: dict[str, bool]) -> dict[str, str]:
         """Outputs among the parameters: what they hold, or where the body stores."""

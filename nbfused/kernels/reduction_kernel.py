@@ -74,9 +74,9 @@ class ReductionKernel:
     Examples
     --------
     >>> import numpy as np
-    >>> from nbfused.kernels import ReductionKernel
-    >>> l2norm = ReductionKernel("T x", "T y", "x * x", "a + b", "y = sqrt(a)", "0",
-    ...                          "l2norm")
+    >>> import nbfused as nf
+    >>> l2norm = nf.ReductionKernel("T x", "T y", "x * x", "a + b", "y = sqrt(a)", "0",
+    ...                             "l2norm")
     >>> l2norm(np.array([[3.0, 4.0], [6.0, 8.0]]), axis=1)
     array([ 5., 10.])
     """

@@ -15,7 +15,7 @@ from nbfused.errors import (
     ShapeError,
     UnsupportedError,
 )
-from nbfused.kernels import ElementwiseKernel
+from nbfused.kernels import ElementwiseKernel, ReductionKernel
 from nbfused.kernels.parameters import parse_parameters
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -185,6 +185,32 @@ def test_numpy_arrays_of_one_element_go_by_value():
     assert found.tolist() == [0.5, 1.5, 2.5]
 
 
+def test_raw_outputs_of_python_bodies(x, device):
+    def turned(x, y, i, n):
+        y[n - 1 - i] = 2 * x
+
+    kernel = ElementwiseKernel("T x", "raw T y", turned)
+    out = nf.zeros(6, "float32", device=device)
+    same(kernel(x, out), 2 * X.ravel()[::-1])
+
+
+def test_kernels_are_fused(x):
+    kernel = ElementwiseKernel("T x, float32 s", "T y", "y = x * s", "scaled")
+    total = ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "total")
+    fused = nf.fuse(lambda x, s: total(kernel(x, s) + 1, axis=0))
+    with nf.trace_launches() as launches:
+        same(fused(x, 0.5), (X * np.float32(0.5) + 1).sum(axis=0))
+    assert len(launches) == 1
+
+
+def test_tensors_of_torch_that_require_grad():
+    torch = pytest.importorskip("torch")
+    kernel = ElementwiseKernel("T x, raw T y", "T z", "z = x * y[i]")
+    x = torch.arange(3.0, requires_grad=True)
+    kernel(x, x).sum().backward()
+    assert x.grad.tolist() == [0.0, 2.0, 4.0]
+
+
 @pytest.mark.parametrize(("args", "error", "message"), [
     ((), KernelTypeError, r"k takes 2 inputs \(x, y\), then 1 outputs or none, got"),
     ((X,), KernelTypeError, "got 1 arguments"),
@@ -254,7 +280,7 @@ def test_bad_definitions(definition, options, error, message):
 def test_bad_bodies_are_reported_at_the_call(x):
     with pytest.raises(ScalarSyntaxError, match="<body of k>, line 1: 'w' is not"):
         ElementwiseKernel("T x", "T y", "y = w", "k")(x)
-    with pytest.raises(DefinitionError, match="takes w, which is no input"):
+    with pytest.raises(DefinitionError, match="takes w, which is no parameter"):
         ElementwiseKernel("T x", "T y", lambda w: w, "k")(x)
     with pytest.raises(DefinitionError, match="gives 1 values for the outputs y, z"):
         ElementwiseKernel("T x", "T y, T z", lambda x: x, "k")(x)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -129,7 +130,8 @@ class Unit:
         self.sources["body"] = Source(f"<body of {self.name}>", body)
         preamble = self.spelling.respell(self.sources["preamble"])
         respelled = self.spelling.respell(self.sources["body"])
-        typedefs = "".join(f"typedef int {t}; " for t in sorted(self.spelling.types))
+        named = self.spelling.types.intersection(re.findall(r"\w+", preamble + respelled))
+        typedefs = "".join(f"typedef int {t}; " for t in sorted(named))
         text = (f'{typedefs}\n#line 1 "preamble"\n{preamble}\n#line 0 "body"\n{before}'
                 f'\n{respelled}{after}')
         tree = self.parsed(text)
