@@ -109,6 +109,14 @@ class Writer(Builder):
         return [kind if kind in ("index", "size") else self.read(*next(given))
                 for kind in node.spec.kinds]
 
+    def extra(self, node: Node, param: str) -> Scalar:
+        """What a parameter of a reduction's post stands for, after the state."""
+        if param == "size":
+            return param
+        named = [p for p, k in zip(node.spec.map.params, node.spec.kinds, strict=True)
+                 if k not in ("index", "size")]
+        return self.read(*list(operands(node))[named.index(param)])
+
     def store(self, node: Node, results: Sequence[Scalar]) -> None:
         """Keep the results of a node, in their dtypes."""
         for x, result in zip(node.outputs, results, strict=True):
@@ -191,7 +199,7 @@ def _post(parameters: Parameters, reduces: Sequence[Node], posts: Sequence[Node]
     start = 0
     for node, size in zip(reduces, sizes, strict=True):
         post, own = node.spec.post, state[start:start + size]
-        rest = [_extra(writer, node, p) for p in post.params[size:]]
+        rest = [writer.extra(node, p) for p in post.params[size:]]
         writer.store(node, writer.call(post, *own, *rest))
         start += size
     writer.maps(posts)
@@ -200,15 +208,6 @@ def _post(parameters: Parameters, reduces: Sequence[Node], posts: Sequence[Node]
                                [writer.stored[x] for x in outputs])
     used = used_params(function)
     return drop_params(function, (True,) * len(state) + used[len(state):])
-
-
-def _extra(writer: Writer, node: Node, param: str) -> Scalar:
-    """What a parameter of a reduction's post stands for, after the state."""
-    if param == "size":
-        return param
-    named = [p for p, k in zip(node.spec.map.params, node.spec.kinds, strict=True)
-             if k not in ("index", "size")]
-    return writer.read(*list(operands(node))[named.index(param)])
 
 
 def fuse_contract(product: Node, maps: Sequence[Node], outputs: Sequence[Value],

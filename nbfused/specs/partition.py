@@ -2,8 +2,9 @@
 
 A Map joins what reads it; one that several launches read, or that is a result, is
 stored once.  Reductions over the same elements and axes are one, with the Maps that
-they read and the Maps of what they give; a product takes the Maps of its elements.
-Everything else runs by itself: nothing is refused.
+they read and the Maps of what they give; a product takes the Maps of its elements;
+reductions along the last axis and Maps around them are a Row.  Everything else runs by
+itself: nothing is refused.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from .contract import Contract
 from .graph import Launch, Node, Value, live, operands
 from .map import Map
 from .reduce import Reduce
+from .row_algebra import fuse_rows, row_kind
 from .shapes import normalize_axes
 
 __all__ = ["partition"]
@@ -26,6 +28,8 @@ __all__ = ["partition"]
 #: Arrays and numbers that a launch reads, and values that it stores: a GPU takes 4 KiB
 #: of pointers, extents and strides.
 _READS, _STORES = 32, 16
+#: The most columns of a row; a block of a GPU works on each.
+_COLUMNS = 1 << 15
 
 
 class Group:
@@ -213,16 +217,48 @@ class Partition:
                 return False  # it is indexed, or multiplied
         return True
 
+    def join_rows(self) -> None:
+        """What surrounds reductions along the last axis joins them."""
+        for node in self.nodes:
+            row = self.group[node]
+            if not _fits_rows(row, row.shape) or not isinstance(node.spec, Reduce):
+                continue
+            while True:
+                other = next((g for g in self._around(row) if self._joins(g, row)),
+                             None)
+                if other is None:
+                    break
+                self.merge(other, row)
+                row.kind = "row"
+
+    def _around(self, group: Group) -> list[Group]:
+        """The groups that read from `group`, and those that it reads from."""
+        before = [self.group[s] for n in group.nodes for s in n.sources]
+        after = [self.group[r] for n in group.nodes for r in self.readers[n]]
+        return [g for g in dict.fromkeys([*before, *after]) if g is not group]
+
+    def _joins(self, group: Group, row: Group) -> bool:
+        reads = self._reads(group, row)
+        return _fits_rows(group, row.shape) and all(
+            row_kind(x, row.shape) for x in reads) and any(
+            x.shape == row.shape for x in reads) and self.may_merge(group, row)
+
     def launches(self, name: str) -> list[Launch]:
         """The groups as specs, each after what it reads."""
         before: dict[Group, set[Group]] = {g: set() for g in self.group.values()}
         for group in before:
             for after in self.successors(group):
                 before[after].add(group)
-        return [self._launch(g, name) for g in TopologicalSorter(before).static_order()]
+        return [launch for g in TopologicalSorter(before).static_order()
+                for launch in self._launches(g, name)]
 
-    def _launch(self, group: Group, name: str) -> Launch:
+    def _launches(self, group: Group, name: str) -> list[Launch]:
         nodes = self.ordered(group.nodes)
+        if group.kind == "row":
+            return fuse_rows(nodes, group.posts, self.stored(group), group.shape, name)
+        return [self._launch(group, nodes, name)]
+
+    def _launch(self, group: Group, nodes: list[Node], name: str) -> Launch:
         if group.kind == "alone":
             (node,) = nodes
             return Launch(node.spec, node.inputs, node.outputs, node.asked)
@@ -236,6 +272,18 @@ class Partition:
         posts = [n for n in nodes if n in group.posts]
         maps = [n for n in nodes if n not in group.posts and n not in reduces]
         return fuse_reduces(maps, reduces, posts, self.stored(group), name)
+
+
+def _fits_rows(group: Group, extent: Shape) -> bool:
+    """Whether a group can be part of a row over the last axis of `extent`."""
+    if group.shape != extent or len(extent) < 2 or extent[-1] > _COLUMNS:
+        return False
+    if group.kind == "map":
+        return not any(map(_indexes, group.nodes))
+    if group.kind == "reduce" and isinstance(group.key, tuple):
+        floats = all(v.type.kind == "f" for n in group.nodes for v in n.outputs)
+        return floats and group.key == (False, (len(extent) - 1,), True)
+    return group.kind == "row"
 
 
 def _indexes(node: Node) -> bool:
@@ -265,4 +313,5 @@ def partition(nodes: Sequence[Node], outputs: Sequence[Value],
     parts.join_reductions()
     parts.join_posts()
     parts.join_maps()
+    parts.join_rows()
     return parts.launches(name)

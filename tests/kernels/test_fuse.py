@@ -69,7 +69,8 @@ def test_elementwise_is_one_launch_for_each_shape(function):
     (lambda x, y: np.sqrt((x * x).sum(1)) * 2 + 1, 1),
     (lambda x, y: ((x + y).max(1), (x + y).sum(1), (x * y).mean(1)), 1),
     (lambda x, y: (x.sum(), (x > 0).sum(), x.astype("i1").max()), 2),
-    (lambda x, y: (x - x.mean(1, keepdims=True)) / x.std(1, keepdims=True), 2),
+    (lambda x, y: (x - x.mean(1, keepdims=True)) / x.std(1, keepdims=True), 1),
+    (lambda x, y: (x - x.mean(0)) / x.std(0), 2),
     (lambda x, y: np.var(x - y, axis=0) + 1, 1),
     (lambda x, y: np.all(x > y, axis=1) | np.any(x < -1, axis=1), 3),
     (lambda x, y: (x * -1).argmax(1) + 1, 1),
@@ -94,6 +95,34 @@ def test_reductions_take_what_is_around_them(function, count):
 ])
 def test_what_does_not_compose_is_split(function, count):
     check(function, X, Y, count=count)
+
+
+def layer_norm(x, weight, eps):
+    mean = x.mean(-1, keepdims=True)
+    centred = x - mean
+    variance = (centred * centred).mean(-1, keepdims=True)
+    return centred / np.sqrt(variance + eps) * weight + 1, mean, variance * 2
+
+
+def softmax(x, weight, scale):
+    e = np.exp((x - x.max(-1, keepdims=True)) * scale)
+    return e / e.sum(-1, keepdims=True) * weight, e
+
+
+@pytest.mark.parametrize("function", [layer_norm, softmax])
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+def test_reductions_along_the_last_axis_are_a_row(function, dtype):
+    x, w = X.astype(dtype), Y.astype(dtype)
+    check(function, x, w, 0.5)
+    assert launches(lambda: nf.fuse(function)(x, w, 0.5)) == ["Row"]
+
+    def gradients(call):
+        given = [nf.Variable(v.astype("f8"), requires_grad=True) for v in (x, w)]
+        sum((r * r * r).sum() for r in call(*given, 0.5)).backward()
+        return [v.grad for v in given]
+
+    for f, e in zip(gradients(nf.fuse(function)), gradients(function), strict=True):
+        np.testing.assert_allclose(f, e, rtol=1e-9, atol=1e-12)
 
 
 def test_numbers_are_passed_by_value():

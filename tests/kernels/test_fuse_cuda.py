@@ -22,6 +22,8 @@ FUNCTIONS = {
     "reduce": lambda x, s: np.sqrt(np.sum(x * x * s, axis=-1)),
     "several sums": lambda x, s: (x.mean(0), (x * x).mean(0) - x.mean(0) ** 2),
     "side by side": lambda x, s: (x.max(1), x.min(1) * s, (x * 2).sum(1), x.std(1)),
+    "row": lambda x, s: (x - x.mean(-1, keepdims=True)) / (
+        x.std(-1, keepdims=True) + s) * x[0],
     "product": lambda x, s: (np.maximum(x @ x.T * s, 0), x @ x.T),
 }
 

@@ -167,13 +167,13 @@ def test_partition_makes_one_launch_of_a_chain():
 def test_partition_stores_once_what_two_launches_read():
     x = given((3, 4))
     first = node(elements(double_and_square), x)
-    total = node(sum_over((1,), True), first.outputs[0])
+    total = node(sum_over((0,), True), first.outputs[0])
     last = node(elements(weighted), first.outputs[0], x, total.outputs[0])
     launches = partition([first, total, last], last.outputs, "f")
     assert kinds(launches) == ["Map", "Reduce", "Map"]
     a = normal(3, 4)
     found = run(launches, {x: a})[last.outputs[0]]
-    expected = 2 * a * (2 * a).sum(1, keepdims=True) + a
+    expected = 2 * a * (2 * a).sum(0, keepdims=True) + a
     np.testing.assert_allclose(found, expected, rtol=1e-4, atol=1e-5)
 
 
@@ -181,7 +181,7 @@ def test_partition_divides_where_a_cycle_would_be():
     """What a reduction needs and what needs it are not one launch."""
     x = given((3, 4))
     first = node(elements(double_and_square), x)
-    total = node(sum_over((1,), True), first.outputs[1])
+    total = node(sum_over((0,), True), first.outputs[1])
     last = node(elements(weighted), x, x, total.outputs[0])
     outputs = (first.outputs[0], last.outputs[0])
     launches = partition([first, total, last], outputs, "f")
@@ -189,7 +189,7 @@ def test_partition_divides_where_a_cycle_would_be():
     a = normal(3, 4)
     env = run(launches, {x: a})
     np.testing.assert_allclose(env[outputs[0]], 2 * a)
-    np.testing.assert_allclose(env[outputs[1]], a * (a * a).sum(1, keepdims=True) + a,
+    np.testing.assert_allclose(env[outputs[1]], a * (a * a).sum(0, keepdims=True) + a,
                                rtol=1e-5)
 
 
