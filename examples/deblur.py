@@ -15,12 +15,13 @@ from pathlib import Path
 import numpy as np
 
 import nbfused as nf
-from nbfused import kernels as cp
 
 from .fitting import Fit, fit
 from .pictures import draw
 
 __all__ = ["blurred", "main", "run", "scene"]
+
+cp = nf  # import cupy as cp
 
 # From here on as in a program for CuPy.
 
@@ -47,10 +48,10 @@ squared_error = cp.ReductionKernel(
     'T x, T y', 'T z', '(x - y) * (x - y)', 'a + b', 'z = a', '0', 'squared_error')
 
 
-@nf.fuse()
+@cp.fuse()
 def edge(x, y):
     """The size of a step between neighbours, smooth at 0."""
-    return np.sqrt((x - y) ** 2 + 1e-4)
+    return cp.sqrt((x - y) ** 2 + 1e-4)
 
 
 @nf.rawkernel
