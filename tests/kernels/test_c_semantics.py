@@ -20,6 +20,7 @@ SHIM = """
 #include <cmath>
 #include <algorithm>
 #include <cstdint>
+#include <limits>
 using namespace std;
 #define __device__
 #define __forceinline__ inline
@@ -100,6 +101,8 @@ FLOATS = {
     "hex and octal": "z = 0x1F + 010 + 0x1p3;",
     "comments": "z = x; // a comment; y\n /* z = 5;\n */ z += y;",
     "sizeof": "z = sizeof(float) + sizeof(double) * j;",
+    "limits": "z = numeric_limits<short>::max() + std::numeric_limits<int>::lowest() "
+              "* numeric_limits<float>::epsilon() + x;",
     "nan": "z = x > 1 ? NAN : fmaxf(x, NAN);",
 }
 PREAMBLES = {

@@ -114,6 +114,41 @@ def test_a_raw_array_of_one_axis_is_read_where_it_lies(device):
     assert len(launches) == 1
 
 
+@pytest.mark.parametrize(("name", "reference"), [
+    ("atomicMax", np.maximum), ("atomicMin", np.minimum), ("atomicAnd", np.bitwise_and),
+    ("atomicOr", np.bitwise_or), ("atomicXor", np.bitwise_xor), ("atomicAdd", np.add),
+    ("atomicSub", np.subtract)])
+def test_atomics(name, reference, device):
+    k = np.arange(40, dtype=np.int32)
+    kernel = ElementwiseKernel("int32 k", "raw int32 y", f"{name}(&y[k % 3], k)")
+    expected = np.full(3, 37, np.int32)
+    reference.at(expected, k % 3, k)
+    out = nf.full(3, 37, "int32", device=device)
+    same(kernel(nf.array(k, device=device), out), expected)
+
+
+def test_atomics_give_the_old_value(device):
+    """A compaction: each positive element takes a place."""
+    kernel = ElementwiseKernel("T x", "raw int32 count, raw T y", """
+        if (x > 0) {
+            int place = atomicAdd(&count[0], 1);
+            y[place] = x;
+        }
+        int won = atomicCAS(&count[1], 0, 5);
+        atomicExch(&count[2], 7);""")
+    x = np.array([3, -1, 2, 0, 5, -2], np.float32)
+    count = nf.zeros(3, "int32", device=device)
+    y = nf.zeros(6, "float32", device=device)
+    kernel(nf.array(x, device=device), count, y)
+    assert nf.to_numpy(count).tolist() == [3, 5, 7]
+    assert sorted(nf.to_numpy(y)[:3].tolist()) == [2, 3, 5]
+
+
+def test_cached_loads(x):
+    kernel = ElementwiseKernel("raw T x", "T y", "y = __ldg(&x[n - 1 - i])")
+    same(kernel(x, size=6), X.ravel()[::-1])
+
+
 def test_bodies_in_python(x, device):
     y = nf.array(np.arange(6.0, dtype=np.float32).reshape(3, 2), device=device)
 

@@ -118,6 +118,17 @@ class Arrays:
         return variable, self.flat([self.typed(k) for k in indices],
                                    [constant(n) for n in variable.shape])
 
+    def address(self, node: Any) -> tuple[Variable, ast.expr]:
+        """The array and the index of ``&x[i]``."""
+        if type(node).__name__ != "UnaryOp" or node.op != "&" \
+                or type(node.expr).__name__ != "ArrayRef":
+            self.refuse(node, "the address of an element of a raw array is expected "
+                              "here, as in atomicAdd(&y[i], x)")
+        variable, index = self.place(node.expr)
+        if variable.kind != "raw":
+            self.refuse(node, f"{variable.name!r} must be a raw array")
+        return variable, index
+
     def raw_index(self, node: Any, name: str, indices: Sequence[Any]) -> ast.expr:
         """Of a raw array: its flat index in C order, or an array of indices."""
         if len(indices) > 1:

@@ -12,8 +12,8 @@ import numpy as np
 
 from ..resolve import Operation
 from .arrays import Arrays
-from .functions import CONSTANTS, CFunction, divide, known
-from .text import CAST
+from .functions import ATOMICS, CONSTANTS, CFunction, divide, known, limit
+from .text import CAST, LIMIT
 from .types import common, promoted
 from .values import (
     Typed,
@@ -22,6 +22,7 @@ from .values import (
     converted,
     literal,
     operand,
+    subscript,
 )
 
 __all__ = ["BOOL", "Expressions"]
@@ -210,6 +211,13 @@ class Expressions(Arrays):
         if name.startswith(CAST):
             return self.construction(node, self.type_named(node, name[len(CAST):]),
                                      args)
+        if name.startswith(LIMIT):
+            return self.limit(node, *name[len(LIMIT):].split("_", 1))
+        if name in ATOMICS:
+            return self.atomic(node, name, args)
+        if name == "__ldg" and len(args) == 1:
+            variable, index = self.address(args[0])
+            return Typed(subscript(variable.name, index, ast.Load()), variable.dtype)
         device = self.device_function(node, name, args)
         if device is not None:
             return device
@@ -222,6 +230,14 @@ class Expressions(Arrays):
             self.refuse(node, f"{name}() takes {function.arity} arguments, got "
                               f"{len(values)}")
         return self.applied(name, function, values)
+
+    def limit(self, node: Any, what: str, name: str) -> Typed:
+        """``numeric_limits<T>::max()``."""
+        dtype = self.type_named(node, name)
+        field = limit(what, dtype)
+        if field is None:
+            self.refuse(node, f"numeric_limits<{dtype}>::{what}() is not understood")
+        return literal(field, dtype)
 
     def arguments(self, node: Any) -> list[Any]:
         """The arguments of a call, as they are written."""
@@ -264,6 +280,23 @@ class Expressions(Arrays):
         self.outside[f".{name}"] = function.target
         found = call(name, *(converted(v, dtype) for v in values))
         return Typed(found, result)
+
+    def atomic(self, node: Any, name: str, args: Sequence[Any]) -> Typed:
+        """``atomicMax(&y[i], v)``: the old value."""
+        operation = ATOMICS[name]
+        count = 3 if name == "atomicCAS" else 2
+        if len(args) != count:
+            self.refuse(node, f"{name}() takes {count} arguments, got {len(args)}")
+        variable, index = self.address(args[0])
+        if variable.constant:
+            self.refuse(node, f"{variable.name!r} must be a raw output")
+        values = [self.typed(a) for a in args[1:]]
+        if name == "atomicSub":
+            values = [self.combined(node, "-", literal(0, variable.dtype), values[0])]
+        self.outside[f".{name}"] = operation
+        found = call(name, ast.Name(variable.name, ast.Load()), index,
+                     *(converted(v, variable.dtype) for v in values))
+        return Typed(found, variable.dtype)
 
     def device_function(self, node: Any, name: str, args: Sequence[Any],
                         ) -> Typed | None:

@@ -6,14 +6,16 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 
 from ..ir import Function
 from ..parse import parse_definition
 from ..resolve import Operation
+from ..threads import atomic
 
-__all__ = ["CONSTANTS", "CFunction", "divide", "known"]
+__all__ = ["ATOMICS", "CONSTANTS", "CFunction", "divide", "known", "limit"]
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,26 @@ CONSTANTS: Mapping[str, bool | int | np.floating] = {
        for name in ("MAX", "MIN")},
     "UINT_MAX": 2**32 - 1,
 }
+
+
+#: Of raw outputs; each gives the old value.
+ATOMICS: Mapping[str, Any] = {
+    "atomicAdd": atomic.add, "atomicSub": atomic.add, "atomicMin": atomic.min,
+    "atomicMax": atomic.max, "atomicAnd": atomic.and_, "atomicOr": atomic.or_,
+    "atomicXor": atomic.xor, "atomicExch": atomic.exch, "atomicCAS": atomic.cas,
+}
+
+
+def limit(what: str, dtype: np.dtype) -> Any:
+    """The value of a function of ``std::numeric_limits``; None if there is none."""
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return {"max": info.max, "min": info.min, "lowest": info.min}.get(what)
+    if dtype.kind != "f":
+        return None
+    return {"max": np.finfo(dtype).max, "lowest": np.finfo(dtype).min,
+            "min": np.finfo(dtype).tiny, "epsilon": np.finfo(dtype).eps,
+            "infinity": np.inf, "quiet_NaN": np.nan}.get(what)
 
 
 @lru_cache(maxsize=1)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..resolve import Operation
+from .functions import ATOMICS
 from .loops import Loops, kind
 from .text import AUTO
 from .values import (
@@ -163,24 +164,17 @@ class Statements(Loops):
                               literal(1, np.dtype(np.int32)))
         return [self.put(node, node.expr, value)]
 
-    def atomic(self, node: Any) -> list[ast.stmt]:
-        """``atomicAdd(&y[i], v);``; any other call has no effect."""
-        name = getattr(node.name, "name", "")
-        args = self.arguments(node)
-        if name != "atomicAdd":
-            self.typed(node)
-            return []
-        if len(args) != 2 or kind(args[0]) != "UnaryOp" or args[0].op != "&" \
-                or kind(args[0].expr) != "ArrayRef":
-            self.refuse(node, "atomicAdd takes the address of an element and a value, "
-                              "as in atomicAdd(&y[i], x)")
-        variable, index = self.place(args[0].expr)
-        if variable.kind != "raw" or variable.constant:
-            self.refuse(node, f"{variable.name!r} must be a raw output")
-        value = converted(self.typed(args[1]), variable.dtype)
-        self.outside[".atomic_add"] = Operation("atomic_add")
-        array = ast.Name(variable.name, ast.Load())
-        return [ast.Expr(call("atomic_add", array, index, value))]
+    def called_for(self, node: Any) -> list[ast.stmt]:
+        """A call whose value nobody uses: only an atomic one has an effect."""
+        name, args = getattr(node.name, "name", ""), self.arguments(node)
+        found = self.typed(node)
+        if name == "atomicAdd":  # without the old value: this one has a derivative
+            variable, index = self.address(args[0])
+            self.outside[".atomic_add"] = Operation("atomic_add")
+            return [ast.Expr(call("atomic_add", ast.Name(variable.name, ast.Load()),
+                                  index, converted(self.typed(args[1]),
+                                                   variable.dtype)))]
+        return [ast.Expr(found.node)] if name in ATOMICS else []
 
     # Control -----------------------------------------------------------------------
 
@@ -226,7 +220,7 @@ _HANDLERS: Mapping[str, Callable[[Statements, Any], list[ast.stmt]]] = {
     "ExprList": Statements.listed, "EmptyStatement": Statements.nothing,
     "Pragma": Statements.nothing, "Decl": Statements.declaration,
     "Assignment": Statements.assignment, "UnaryOp": Statements.step,
-    "FuncCall": Statements.atomic, "If": Statements.conditional,
+    "FuncCall": Statements.called_for, "If": Statements.conditional,
     "For": Statements.for_loop, "While": Statements.while_loop,
     "DoWhile": Statements.do_while, "Break": Statements.jump,
     "Continue": Statements.jump, "Return": Statements.returned,

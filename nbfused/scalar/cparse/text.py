@@ -14,10 +14,11 @@ from dataclasses import dataclass, field
 from ..source import Source
 from .types import ALIASES, WORDS, spelled
 
-__all__ = ["AUTO", "CAST", "Spelling"]
+__all__ = ["AUTO", "CAST", "LIMIT", "Spelling"]
 
-#: The prefix of the call that a cast is respelled as, and the type of ``auto x = …``.
-CAST, AUTO = "__cast_", "__auto"
+#: The prefix of the call that a cast is respelled as, the same of numeric limits, and
+#: the type of ``auto x = …``.
+CAST, LIMIT, AUTO = "__cast_", "__limit_", "__auto"
 
 _TOKEN = re.compile(r"""
     (?P<comment>//[^\n]*|/\*.*?\*/) | (?P<space>\s+) | (?P<string>"(\\.|[^"\\])*")
@@ -151,6 +152,8 @@ class _Text:
             self.typedef()
         elif token == "static_cast":
             self.static_cast()
+        elif token == "numeric_limits":
+            self.limit()
         elif self.tokens[self.at + 1: self.at + 2] == [("mark", "::")]:
             self.namespace(token)
         else:
@@ -189,6 +192,12 @@ class _Text:
             raise self.error(f"a cast to {self.peek()!r} is")
         self.expect(">")
         self.out.append(CAST + name)
+
+    def limit(self) -> None:
+        """``numeric_limits<T>::max()``."""
+        self.static_cast()
+        self.expect("::")
+        self.out[-1] = f"{LIMIT}{self.take()}_{self.out[-1].removeprefix(CAST)}"
 
     def typename(self) -> str | None:
         """The name of the type that is written here, taken; None if none is."""

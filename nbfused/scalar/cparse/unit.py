@@ -130,8 +130,9 @@ class Unit:
         self.sources["body"] = Source(f"<body of {self.name}>", body)
         preamble = self.spelling.respell(self.sources["preamble"])
         respelled = self.spelling.respell(self.sources["body"])
-        named = self.spelling.types.intersection(re.findall(r"\w+", preamble + respelled))
-        typedefs = "".join(f"typedef int {t}; " for t in sorted(named))
+        words = re.findall(r"\w+", preamble + respelled)
+        named = sorted(self.spelling.types.intersection(words))
+        typedefs = "".join(f"typedef int {t}; " for t in named)
         text = (f'{typedefs}\n#line 1 "preamble"\n{preamble}\n#line 0 "body"\n{before}'
                 f'\n{respelled}{after}')
         tree = self.parsed(text)
