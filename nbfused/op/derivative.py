@@ -5,6 +5,10 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+import numpy as np
+
+from ..autograd.gradcheck import gradcheck
+from ..errors import KernelTypeError
 from ..scalar.custom import Rules
 from ..scalar.differentiate import jvp, vjp
 from ..scalar.ir import Function, raw_params
@@ -13,7 +17,10 @@ from .base import Parameters
 from .elementwise import Elementwise
 from .scalar import ScalarFunction, scalar_function
 
-__all__ = ["derivative", "tangent"]
+__all__ = ["check_rules", "derivative", "tangent"]
+
+#: Where `check_rules` compares.
+_POINTS = 5
 
 
 class _Derived(Elementwise):
@@ -26,8 +33,10 @@ class _Derived(Elementwise):
         self.__name__, self.__doc__ = function.name, doc
         self.signature = inspect.Signature(
             [inspect.Parameter(p, kind) for p in function.params])
+        self.__signature__ = self.signature
         self.parameters = Parameters(function.name, self.signature)
-        self.literals, self.rules = (), Rules()
+        self.literals, self.rules, self.nondiff = (), Rules(), ()
+        self.gradcheck = False
         self._specs, self._variants = {}, {}
 
 
@@ -94,6 +103,26 @@ def tangent(function: ScalarFunction) -> Elementwise:
     count = len(primal.results)
     return _Derived(pick(both, range(count, 2 * count)),
                     f"The tangents of {primal.name}: arguments, then tangents.")
+
+
+def check_rules(function: Function) -> None:
+    """Compare the derivative of `function` with differences, at random points.
+
+    Raises
+    ------
+    GradcheckError
+        Names the argument, the point and both values.
+    KernelTypeError
+        It takes integers, which no random point is.
+    """
+    points = np.random.default_rng(0).uniform(-2, 2, (len(function.params), _POINTS))
+    try:
+        gradcheck(_Derived(function, ""), list(points))
+    except KernelTypeError as error:
+        raise KernelTypeError(
+            f"gradcheck=True: {function.name} cannot be checked at random numbers: "
+            f"{error}; leave it out and call nf.testing.gradcheck on an elementwise "
+            "function of it") from error
 
 
 #: Inside a scalar function a call of these is made when that is parsed.

@@ -1,163 +1,22 @@
-"""`elementwise` and `func`: scalar functions that users write."""
+"""`elementwise`: scalar functions that users write, over arrays."""
 
 from __future__ import annotations
 
-import inspect
-import sys
-from collections.abc import Callable, Mapping
-from functools import cached_property, lru_cache, partial, update_wrapper
-from typing import Any, Self, TypeVar, overload
+from collections.abc import Callable, Sequence
+from functools import cached_property, lru_cache, partial
+from typing import Any, overload
 
 from ..arrays import check_dtype
 from ..autograd import apply
 from ..autograd.check_backward import check_call
 from ..errors import KernelTypeError
-from ..scalar.custom import Rules, with_rules
 from ..scalar.ir import Block, Function, Let
-from ..scalar.parse import parse
-from ..scalar.resolve import freeze
-from ..scalar.static import literal_parameters
 from ..specs import Map
-from .base import Parameters, check_pyfunc, counted, kind_of, only, places
-from .source import source
+from .base import Parameters, counted, kind_of, only, places
+from .func import Func, func
 from .ufunc import Ufunc, masked
 
 __all__ = ["Elementwise", "Func", "cast", "elementwise", "func"]
-
-R = TypeVar("R", bound=Callable[..., Any])
-
-
-class Func:
-    """A scalar function: callable from other scalar functions, and as plain Python.
-
-    Attributes
-    ----------
-    function : nbfused.scalar.ir.Function
-        What it was parsed to, at first use.
-    """
-
-    __qualname__: str
-
-    def __init__(self, pyfunc: Callable[..., Any]) -> None:
-        check_pyfunc(pyfunc, type(self).__name__.lower().removesuffix("op"))
-        self.pyfunc = pyfunc
-        self.signature = inspect.signature(pyfunc)
-        self.literals = literal_parameters(pyfunc)
-        self.rules = Rules()
-        self.parameters = Parameters(pyfunc.__name__, self.signature)
-        update_wrapper(self, pyfunc, updated=())
-        self.__name__ = pyfunc.__name__
-
-    @cached_property
-    def function(self) -> Function:
-        """The parsed function; literal parameters have their defaults."""
-        return self.parsed(self.frozen({}) if self.literals else None)
-
-    def parsed(self, given: Mapping[str, Any] | None) -> Function:
-        """The function for parameters that are what `given` says."""
-        if self.rules:
-            return with_rules(parse, self.pyfunc, self.rules, given)
-        return parse(self.pyfunc, parameters=given)
-
-    def frozen(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The values of the literal parameters.
-
-        Raises
-        ------
-        KernelTypeError
-            One is missing, or is no number.
-        """
-        values = {}
-        for name in self.literals:
-            value = given.get(name, self.signature.parameters[name].default)
-            if freeze(value) is None:
-                got = "nothing" if value is inspect.Parameter.empty else \
-                    f"a {type(value).__name__}"
-                raise KernelTypeError(f"{self.__name__}: '{name}' is an nf.literal: "
-                                      f"expected a number, got {got}")
-            values[name] = freeze(value)
-        return values
-
-    def renewed(self, pyfunc: Callable[..., Any]) -> Self:
-        """The same of another Python function.
-
-        Raises
-        ------
-        KernelTypeError
-            It takes more than that to make one.
-        """
-        if type(self) not in (Func, Elementwise):
-            raise KernelTypeError(
-                f"{self.__name__}: specialize takes what @nf.elementwise, @nf.func or "
-                f"@nf.rawkernel made, not a {type(self).__name__.lower()}; move what "
-                "reads the constant into an @nf.func and specialize that")
-        made = type(self)(pyfunc)
-        made.rules = self.rules
-        return made
-
-    def defvjp(self, rule: R) -> R:
-        """Give the function a reverse-mode derivative, in the scalar language.
-
-        Parameters
-        ----------
-        rule : callable
-            Takes the arguments, then a cotangent for each result; gives a cotangent
-            for each argument that is no array, as a tuple if there are several.  An
-            accessor may add to arrays instead, with `atomic_add`.
-
-        Examples
-        --------
-        >>> import nbfused as nf
-        >>> @nf.elementwise
-        ... def clipped(x, low, high):
-        ...     return min(max(x, low), high)
-        >>> @clipped.defvjp
-        ... def straight_through(x, low, high, g):
-        ...     return g, 0.0, 0.0
-        >>> float(nf.grad(clipped)(5.0, 0.0, 1.0))
-        1.0
-        """
-        self._unused("defvjp")
-        self.rules.vjp = rule
-        return rule
-
-    def defjvp(self, rule: R) -> R:
-        """Give the function a forward-mode derivative, in the scalar language.
-
-        Parameters
-        ----------
-        rule : callable
-            Takes the arguments, then a tangent for each that is no array; gives a
-            tangent for each result.
-        """
-        self._unused("defjvp")
-        self.rules.jvp = rule
-        return rule
-
-    def _unused(self, what: str) -> None:
-        if "function" in self.__dict__:
-            raise KernelTypeError(
-                f"{self.__name__}.{what}: the function was used already, with another "
-                "derivative; give its rules right after its definition")
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the Python function: on numbers, or inside another scalar function."""
-        return self.pyfunc(*args, **kwargs)
-
-    def source(self, kind: str = "primal") -> str:
-        """Text of ``"primal"``, ``"vjp"``, ``"jvp"`` or ``"numba"``."""
-        return source(self.function, kind)
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        """By name, as a function, where the name leads here; else by value."""
-        target: Any = sys.modules.get(self.__module__)
-        for name in self.__qualname__.split("."):
-            target = getattr(target, name, None)
-        return self.__qualname__ if target is self else super().__reduce_ex__(protocol)
-
-    def __repr__(self) -> str:
-        kind = type(self).__name__.lower()
-        return f"<nbfused {kind} {self.__name__}{self.signature}>"
 
 
 class Elementwise(Func, Ufunc):
@@ -175,11 +34,11 @@ class Elementwise(Func, Ufunc):
         Whether each call that records compares its derivative with differences.
     """
 
-    gradcheck = False
+    renewable = True
 
-    def __init__(self, pyfunc: Callable[..., Any], gradcheck: bool = False) -> None:
-        super().__init__(pyfunc)
-        self.gradcheck = gradcheck
+    def __init__(self, pyfunc: Callable[..., Any], gradcheck: bool = False,
+                 nondiff: str | Sequence[str] = ()) -> None:
+        super().__init__(pyfunc, gradcheck, nondiff)
         self._specs: dict[tuple[str, ...], Map] = {}
         self._variants: dict[tuple[Any, ...], Elementwise] = {}
 
@@ -287,9 +146,11 @@ class Elementwise(Func, Ufunc):
 def elementwise(pyfunc: Callable[..., Any]) -> Elementwise: ...
 @overload
 def elementwise(
-        *, gradcheck: bool = ...) -> Callable[[Callable[..., Any]], Elementwise]: ...
+        *, gradcheck: bool = ..., nondiff_argnames: str | Sequence[str] = ...,
+) -> Callable[[Callable[..., Any]], Elementwise]: ...
 def elementwise(
         pyfunc: Callable[..., Any] | None = None, *, gradcheck: bool = False,
+        nondiff_argnames: str | Sequence[str] = (),
 ) -> Elementwise | Callable[[Callable[..., Any]], Elementwise]:
     """Make a scalar function an operation on arrays.
 
@@ -300,6 +161,8 @@ def elementwise(
     gradcheck : bool
         To find a wrong rule: each call that records compares the derivative, at its
         arguments, with finite differences; `GradcheckError` where they differ.
+    nondiff_argnames : str or sequence of str
+        Parameters that the derivative takes for constants.
 
     Returns
     -------
@@ -315,30 +178,15 @@ def elementwise(
     array([1., 0., 1.])
     """
     if pyfunc is None:
-        return partial(Elementwise, gradcheck=gradcheck)
-    return Elementwise(pyfunc, gradcheck)
-
-
-def func(pyfunc: Callable[..., Any]) -> Func:
-    """Mark a scalar function that other scalar functions call.
-
-    Examples
-    --------
-    >>> import nbfused as nf
-    >>> @nf.func
-    ... def gate(x, beta):
-    ...     return x * nf.sigmoid(beta * x)
-    >>> gate(0.0, 1.0)
-    0.0
-    """
-    return Func(pyfunc)
+        return partial(Elementwise, gradcheck=gradcheck, nondiff=nondiff_argnames)
+    return Elementwise(pyfunc, gradcheck, nondiff_argnames)
 
 
 class _Variant(Elementwise):
     """An operation whose literal parameters have values, and are none any more."""
 
     def __init__(self, whole: Elementwise, values: dict[str, Any]) -> None:
-        super().__init__(whole.pyfunc, whole.gradcheck)
+        super().__init__(whole.pyfunc, whole.gradcheck, whole.nondiff)
         self.values, self.literals, self.rules = values, (), whole.rules
         self.signature = self.signature.replace(parameters=[
             p for n, p in self.signature.parameters.items() if n not in values])

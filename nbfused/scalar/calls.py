@@ -91,6 +91,8 @@ class Calls(Names):
             raise self.error(node, f"{ast.unparse(node.func)}() is not part of the "
                                    f"scalar language. {ALLOWED}")
         bound = self.checked(node, lambda: self.matched(node, target, args, keywords))
+        for p in getattr(target, "nondiff", ()) if inline else ():
+            bound[p] = self.constant_for_derivatives(bound[p])
         if pyfunc is not None and inline:
             self.check_literals(node, pyfunc, bound)
             if isinstance(getattr(target, "rules", None), Rules) and target.rules:
@@ -99,6 +101,14 @@ class Calls(Names):
         values = [v if self.is_array(v) else self.number(node, v)
                   for v in bound.values()]
         return self.called(function or self.parse(target), values)
+
+    def constant_for_derivatives(self, values: Values) -> Values:
+        """The same numbers; arrays and functions as they are."""
+        if isinstance(values, tuple):
+            return rebuild(values, map(self.constant_for_derivatives, values))
+        if not isinstance(values, str) or self.is_array(values):
+            return values
+        return self.emitter.emit("detach", values)
 
     def ruled(self, target: Any, arguments: Mapping[str, Values]) -> Values:
         """A call of a function that has derivative rules of its own."""

@@ -165,3 +165,61 @@ def test_none_is_named():
     f.defvjp(lambda x, g: None)
     with pytest.raises(SyntaxError, match=r"None is no number; write 0\.0"):
         f(1.0)
+
+
+def test_a_wrong_rule_is_found_at_the_first_use():
+    def wrong(**options):
+        @nf.func(**options)
+        def product(a, b):
+            return a * b
+
+        @product.defvjp
+        def product_vjp(a, b, g):
+            return g * b, g * b
+
+        return nf.elementwise(lambda x, y: product(x, y) + 1)
+
+    assert wrong()(2.0, 3.0) == 7.0
+    with pytest.raises(nf.testing.GradcheckError) as caught:
+        wrong(gradcheck=True)(2.0, 3.0)
+    error = caught.value
+    assert (error.argument, error.mode) == (1, "reverse")
+    for words in ("product: derivative by argument 1", "'b'", "finite differences"):
+        assert words in str(error)
+    assert error.analytic != pytest.approx(error.numeric)
+
+
+def test_a_rule_that_cannot_be_checked():
+    @nf.func(gradcheck=True)
+    def repeated(x, n):
+        for _ in range(n):
+            x *= x
+        return x
+
+    repeated.defvjp(lambda x, n, g: (g, 0.0))
+    with refused(KernelTypeError, "repeated cannot be checked", "testing.gradcheck"):
+        nf.elementwise(lambda x: repeated(x, 2))(2.0)
+
+
+def test_constants_for_the_derivative(device):
+    @nf.elementwise(nondiff_argnames=("y",))
+    def product(x, y):
+        return x * y
+
+    @nf.func(nondiff_argnames=("b",))
+    def first(v, b):
+        return v[0] * b
+
+    @nf.elementwise
+    def both(x, y):
+        return first((x, y), y) + product(y, x)
+
+    x, y = (nf.Variable(nf.array([v], device=device), requires_grad=True)
+            for v in (3.0, 5.0))
+    both(x, y).sum().backward()
+    assert (nf.to_numpy(x.grad), nf.to_numpy(y.grad)) == (5.0, 3.0)
+    y.zero_grad()
+    product(x, y).sum().backward()
+    assert y.grad is None or nf.to_numpy(y.grad) == 0.0
+    with refused(KernelTypeError, "'nondiff_argnames' has 'z'", "x, y"):
+        nf.elementwise(nondiff_argnames="z")(lambda x, y: x)

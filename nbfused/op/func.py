@@ -1,0 +1,220 @@
+"""`func`: scalar functions that users write, for other scalar functions to call."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property, partial, update_wrapper
+from typing import Any, Self, TypeVar, overload
+
+from ..errors import KernelTypeError
+from ..scalar.build import Builder
+from ..scalar.custom import Rules, with_rules
+from ..scalar.ir import Function, Value, raw_params
+from ..scalar.parse import parse
+from ..scalar.resolve import freeze
+from ..scalar.static import literal_parameters
+from ..specs.functions import compose
+from .base import Parameters, check_pyfunc
+from .source import source
+
+__all__ = ["Func", "func"]
+
+R = TypeVar("R", bound=Callable[..., Any])
+
+
+class Func:
+    """A scalar function: callable from other scalar functions, and as plain Python.
+
+    Attributes
+    ----------
+    function : nbfused.scalar.ir.Function
+        What it was parsed to, at first use.
+    """
+
+    __qualname__: str
+    #: Whether a function is all that one is made of.
+    renewable = False
+
+    def __init__(self, pyfunc: Callable[..., Any], gradcheck: bool = False,
+                 nondiff: str | Sequence[str] = ()) -> None:
+        check_pyfunc(pyfunc, type(self).__name__.lower().removesuffix("op"))
+        self.pyfunc = pyfunc
+        self.signature = inspect.signature(pyfunc)
+        self.literals = literal_parameters(pyfunc)
+        self.rules = Rules()
+        self.gradcheck = gradcheck
+        self.nondiff = (nondiff,) if isinstance(nondiff, str) else tuple(nondiff)
+        self.parameters = Parameters(pyfunc.__name__, self.signature)
+        for name in self.nondiff:
+            if name not in self.signature.parameters:
+                raise KernelTypeError(
+                    f"{pyfunc.__name__}: 'nondiff_argnames' has {name!r}; the "
+                    f"parameters are {', '.join(self.signature.parameters)}")
+        update_wrapper(self, pyfunc, updated=())
+        self.__name__ = pyfunc.__name__
+
+    @cached_property
+    def function(self) -> Function:
+        """The parsed function; literal parameters have their defaults."""
+        found = self.parsed(self.frozen({}) if self.literals else None)
+        if self.gradcheck and self.rules and not raw_params(found):
+            from .derivative import check_rules
+
+            check_rules(found)
+        return found
+
+    def parsed(self, given: Mapping[str, Any] | None) -> Function:
+        """The function for parameters that are what `given` says."""
+        found = with_rules(parse, self.pyfunc, self.rules, given) if self.rules \
+            else parse(self.pyfunc, parameters=given)
+        return _constant(found, self.nondiff) if self.nondiff else found
+
+    def frozen(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The values of the literal parameters.
+
+        Raises
+        ------
+        KernelTypeError
+            One is missing, or is no number.
+        """
+        values = {}
+        for name in self.literals:
+            value = given.get(name, self.signature.parameters[name].default)
+            if freeze(value) is None:
+                got = "nothing" if value is inspect.Parameter.empty else \
+                    f"a {type(value).__name__}"
+                raise KernelTypeError(f"{self.__name__}: '{name}' is an nf.literal: "
+                                      f"expected a number, got {got}")
+            values[name] = freeze(value)
+        return values
+
+    def renewed(self, pyfunc: Callable[..., Any]) -> Self:
+        """The same of another Python function.
+
+        Raises
+        ------
+        KernelTypeError
+            It takes more than that to make one.
+        """
+        if type(self) is not Func and not self.renewable:
+            raise KernelTypeError(
+                f"{self.__name__}: specialize takes what @nf.elementwise, @nf.func or "
+                f"@nf.rawkernel made, not a {type(self).__name__.lower()}; move what "
+                "reads the constant into an @nf.func and specialize that")
+        made = type(self)(pyfunc, self.gradcheck, self.nondiff)
+        made.rules = self.rules
+        return made
+
+    def defvjp(self, rule: R) -> R:
+        """Give the function a reverse-mode derivative, in the scalar language.
+
+        Parameters
+        ----------
+        rule : callable
+            Takes the arguments, then a cotangent for each result; gives a cotangent
+            for each argument that is no array, as a tuple if there are several.  An
+            accessor may add to arrays instead, with `atomic_add`.
+
+        Examples
+        --------
+        >>> import nbfused as nf
+        >>> @nf.elementwise
+        ... def clipped(x, low, high):
+        ...     return min(max(x, low), high)
+        >>> @clipped.defvjp
+        ... def straight_through(x, low, high, g):
+        ...     return g, 0.0, 0.0
+        >>> float(nf.grad(clipped)(5.0, 0.0, 1.0))
+        1.0
+        """
+        self._unused("defvjp")
+        self.rules.vjp = rule
+        return rule
+
+    def defjvp(self, rule: R) -> R:
+        """Give the function a forward-mode derivative, in the scalar language.
+
+        Parameters
+        ----------
+        rule : callable
+            Takes the arguments, then a tangent for each that is no array; gives a
+            tangent for each result.
+        """
+        self._unused("defjvp")
+        self.rules.jvp = rule
+        return rule
+
+    def _unused(self, what: str) -> None:
+        if "function" in self.__dict__:
+            raise KernelTypeError(
+                f"{self.__name__}.{what}: the function was used already, with another "
+                "derivative; give its rules right after its definition")
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the Python function: on numbers, or inside another scalar function."""
+        return self.pyfunc(*args, **kwargs)
+
+    def source(self, kind: str = "primal") -> str:
+        """Text of ``"primal"``, ``"vjp"``, ``"jvp"`` or ``"numba"``."""
+        return source(self.function, kind)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """By name, as a function, where the name leads here; else by value."""
+        target: Any = sys.modules.get(self.__module__)
+        for name in self.__qualname__.split("."):
+            target = getattr(target, name, None)
+        return self.__qualname__ if target is self else super().__reduce_ex__(protocol)
+
+    def __repr__(self) -> str:
+        kind = type(self).__name__.lower()
+        return f"<nbfused {kind} {self.__name__}{self.signature}>"
+
+
+def _constant(function: Function, names: Sequence[str]) -> Function:
+    """`function`, whose derivative takes these parameters for constants."""
+    arrays = raw_params(function)
+
+    def build(b: Builder) -> tuple[Value, ...]:
+        return b.call(function, *(b.let("detach", p) if p in names and p not in arrays
+                                  else p for p in function.params))
+
+    made = compose(function.name, function.params, build)
+    return replace(made, pyfile=function.pyfile, line=function.line)
+
+
+@overload
+def func(pyfunc: Callable[..., Any]) -> Func: ...
+@overload
+def func(*, gradcheck: bool = ..., nondiff_argnames: str | Sequence[str] = ...,
+         ) -> Callable[[Callable[..., Any]], Func]: ...
+def func(pyfunc: Callable[..., Any] | None = None, *, gradcheck: bool = False,
+         nondiff_argnames: str | Sequence[str] = (),
+         ) -> Func | Callable[[Callable[..., Any]], Func]:
+    """Mark a scalar function that other scalar functions call.
+
+    Parameters
+    ----------
+    pyfunc : callable
+        A function of scalars, and of arrays in kernels, in the scalar language.
+    gradcheck : bool
+        To find a wrong rule: at its first use as a function of numbers the derivative
+        is compared, at random points, with finite differences; `GradcheckError` where
+        they differ.
+    nondiff_argnames : str or sequence of str
+        Parameters that the derivative takes for constants.
+
+    Examples
+    --------
+    >>> import nbfused as nf
+    >>> @nf.func
+    ... def gate(x, beta):
+    ...     return x * nf.sigmoid(beta * x)
+    >>> gate(0.0, 1.0)
+    0.0
+    """
+    if pyfunc is None:
+        return partial(Func, gradcheck=gradcheck, nondiff=nondiff_argnames)
+    return Func(pyfunc, gradcheck, nondiff_argnames)
