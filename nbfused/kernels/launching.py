@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd.versions import note_write
-from ..backend import Extents
+from ..backend import Extents, Launcher
 from ..dispatch.raw import Launchable, check_written, launch, prepare
 from ..errors import KernelTypeError, RangeError
 from ..scalar.types import Weak
@@ -82,6 +82,7 @@ class Launching:
         self.signature = signature
         self.launch_config = LaunchConfig()
         self._compiled: dict[tuple[str, ...], Launchable] = {}
+        self._launchers: set[Launcher] = set()
 
     def start(self, arguments: Mapping[str, Any], options: Options) -> None:
         """Launch on an argument for each parameter."""
@@ -93,7 +94,9 @@ class Launching:
             check_written(spec, taken.values, taken.names)
             self._check_shared(options.shared)
         kernel = prepare(spec, taken.values, taken.names)
-        self._compiled.setdefault(_signature(kernel, taken), kernel)
+        if kernel.launcher not in self._launchers:
+            self._launchers.add(kernel.launcher)
+            self._compiled.setdefault(_signature(kernel, taken), kernel)
         launch(kernel, taken.values, options.grid, options.block, shared=options.shared,
                stream=options.stream)
         note_write(leaf.owner for p, leaf in
@@ -138,6 +141,9 @@ class Launching:
     def arguments(self, args: Sequence[Any],
                   kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """An argument for each parameter, defaults filled in."""
+        names = self.signature.parameters
+        if not kwargs and len(args) == len(names):
+            return dict(zip(names, args, strict=True))
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:

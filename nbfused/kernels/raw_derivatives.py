@@ -58,6 +58,7 @@ class Derivative(Launching):
     def __init__(self, kernel: ThreadKernel, mode: str) -> None:
         super().__init__(f"{kernel.__name__}.{mode}", kernel.signature)
         self.kernel, self.mode = kernel, mode
+        self._specs: dict[tuple[Raw, tuple[bool, ...]], Raw] = {}
 
     def start(self, arguments: Mapping[str, Any], options: Options) -> None:
         """Launch on an array, a number or a pair for each parameter."""
@@ -86,6 +87,12 @@ class Derivative(Launching):
 
     def spec(self, spec: Raw, wanted: tuple[bool, ...]) -> Raw:
         """The derivative's kernel: the arrays', then the derivatives' parameters."""
+        found = self._specs.get((spec, wanted))
+        if found is None:
+            found = self._specs[spec, wanted] = self._differentiated(spec, wanted)
+        return found
+
+    def _differentiated(self, spec: Raw, wanted: tuple[bool, ...]) -> Raw:
         raw = tuple(p for p, k in zip(spec.function.params, spec.kinds, strict=True)
                     if k == "array")
         function = vjp(spec.function, wanted, (), False, raw) \

@@ -8,7 +8,6 @@ from functools import cached_property, update_wrapper
 from typing import Any, overload
 
 from ..errors import KernelTypeError
-from ..scalar.ir import Function
 from ..scalar.parse import parse
 from ..scalar.source import namespace
 from ..scalar.static import literal, literal_parameters
@@ -39,7 +38,7 @@ class ThreadKernel(Launching):
         self.differentiable = differentiable
         self._literals = literal_parameters(pyfunc)
         self.rules: dict[str, ThreadKernel] = {}
-        self._functions: dict[Any, Function] = {}
+        self._specs: dict[Any, Raw] = {}
         update_wrapper(self, pyfunc, updated=())
         self.__name__ = pyfunc.__name__
 
@@ -62,18 +61,14 @@ class ThreadKernel(Launching):
         known = {n: literal(arguments[n]) for n in self._literals}
         return take(self.__name__, {**arguments, **known}, self.annotations, check)
 
-    def function(self, taken: Taken) -> Function:
-        """The scalar function for arguments of these shapes."""
-        key = taken.key
-        found = self._functions.get(key)
-        if found is None:
-            found = self._functions[key] = parse(
-                self.pyfunc, parameters=taken.shapes, returns=False)
-        return found
-
     def spec(self, taken: Taken) -> Raw:
-        """The kernel for arguments of these shapes."""
-        return Raw(self.function(taken), taken.kinds)
+        """The kernel for arguments of these shapes; parsed when they first come."""
+        key = taken.key
+        found = self._specs.get(key)
+        if found is None:
+            function = parse(self.pyfunc, parameters=taken.shapes, returns=False)
+            found = self._specs[key] = Raw(function, taken.kinds)
+        return found
 
     def start(self, arguments: Mapping[str, Any], options: Options) -> None:
         """Launch on an argument for each parameter."""
