@@ -19,6 +19,7 @@ from ..scalar.types import Weak
 from ..specs.graph import Value
 from ..table import OPS
 from .fuse_functions import FUNCTIONS
+from .fuse_torch import torch_function
 
 if TYPE_CHECKING:
     from .fuse_trace import Trace
@@ -94,6 +95,12 @@ class _Unknown:
                 f"arguments: {error}; use functions of nf.ops, or call it outside of "
                 "the fused function") from None
         return call(*args, **kwargs)
+
+
+    @classmethod
+    def __torch_function__(cls, function: Callable[..., Any], types: Any,
+                           args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        return torch_function(function, args, kwargs or {})
 
 
 def _vocabulary(name: str) -> Callable[..., Any]:

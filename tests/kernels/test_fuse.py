@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 import math
 import threading
 
@@ -418,6 +420,25 @@ def test_torch_keeps_its_gradient():
     np.testing.assert_allclose(x.grad.numpy(), 2 * X + 1, rtol=1e-5)
 
 
+def test_functions_of_torch():
+    torch = pytest.importorskip("torch")
+    w = torch.tensor(Y)
+
+    def f(x, y):
+        z = torch.where(x > 0, torch.exp(-x), w * x) + torch.relu(y)
+        return torch.sum(z, dim=-1), torch.softmax(z, -1), torch.mul(2, torch.sub(z, 1))
+
+    x, y = torch.tensor(X), torch.tensor(Y)
+    with pytest.warns(NbFusedPerformanceWarning, match="w"):
+        found = nf.fuse(f)(x, y)
+    for r, e in zip(found, f(x, y), strict=True):
+        assert (type(r), r.dtype, r.shape) == (type(e), e.dtype, e.shape)
+        torch.testing.assert_close(r, e)
+    for wrong in (lambda x: torch.max(x, 0), lambda x: torch.cumsum(x, 0)):
+        with pytest.raises(KernelTypeError, match=r"torch\..*nf\.ops"):
+            nf.fuse(wrong)(x)
+
+
 def test_source_and_repr():
     fused = nf.fuse(lambda x, y: (x * y).sum(-1), kernel_name="dot")
     fused(X, Y)
@@ -425,3 +446,9 @@ def test_source_and_repr():
     assert "x * y" in fused.source()
     assert fused.source("vjp").count("def ") == 2
     assert repr(fused) == "<nbfused fuse dot(x, y)>"
+
+
+def test_the_example_runs():
+    module = importlib.import_module("nbfused.kernels.fuse")
+    report = doctest.testmod(module)
+    assert (report.failed, report.attempted) == (0, 3)
