@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 import numpy as np
@@ -194,6 +195,10 @@ class RawLauncher:
                 f"{self._name}: not all threads of a block reached the barrier in "
                 f"line {status[0]}; move it out of the branch or loop, or make the "
                 "condition the same for the whole block")
+
+    def texts(self) -> dict[str, Callable[[], str]]:
+        """How to get the text of what was compiled, by its kind."""
+        return {"numba": lambda: "\n".join(self._text.lines())}
 
     def attributes(self) -> dict[str, int]:
         """As the driver of a GPU tells them; what a processor has not is 0."""

@@ -8,16 +8,13 @@ that are the same for all threads of a block are computed once.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from itertools import count
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from ..scalar.ir import (
     Block,
     For,
-    Function,
     If,
     Let,
     Literal,
@@ -26,143 +23,29 @@ from ..scalar.ir import (
     While,
     defined,
     names,
-    read,
 )
-from ..scalar.literals import number
-from ..scalar.print_numba import Raw, decode, encode, literal, statements
-from ..scalar.types import Typed
+from ..scalar.print_numba import Raw
 from ..specs.raw import TypedRaw, waits
-from .calls import CALLS
+from .raw_phase_text import BOOL, PhaseText
 from .raw_uniform import is_uniform, uniform_names
-from .text import indented, inlined, loop
 
 __all__ = ["Phases"]
 
-_BOOL, _INT64 = np.dtype(np.bool_), np.dtype(np.int64)
+_INT64 = np.dtype(np.int64)
 
 
-class Phases:
-    """Writes what one block does.
-
-    Parameters
-    ----------
-    typed
-        The kernel.
-    arrays
-        The text of each array, parameter or shared.
-    values
-        The text of each other parameter; what differs between threads is named in
-        `varying`.
-    needs
-        For each parameter, the names that a function which reads it is given.
-
-    Attributes
-    ----------
-    functions
-        Text of the phases.
-    lines
-        Text of the block.
-    slots
-        The dtype of each array with an element for each thread.
-    """
+class Phases(PhaseText):
+    """Writes what one block does; parameters are those of `PhaseText`."""
 
     def __init__(self, typed: TypedRaw, arrays: Mapping[str, Raw],
                  values: Mapping[str, str], varying: set[str],
                  needs: Mapping[str, tuple[str, ...]]) -> None:
-        self.dtypes = dict(typed.function.dtypes)
+        super().__init__(typed, arrays, values, needs)
         self.body = typed.function.function.body
-        self.arrays, self.values = arrays, dict(values)
-        self.needs = needs
         self.uniform = uniform_names(self.body, set(values) - varying)
-        self.functions: list[str] = []
-        self.lines: list[str] = []
-        self.slots: dict[str, np.dtype] = {}
-        self.homes: dict[str, str] = {}
-        self._depth = 0
-        self._counter = count()
         self.emit(self.body, None, None, True)
 
-    # Text --------------------------------------------------------------------------
-
-    def line(self, *texts: str) -> None:
-        """Lines of the block at the present depth."""
-        self.lines += ["    " * self._depth + text for text in texts]
-
-    @contextmanager
-    def inside(self, head: str) -> Iterator[None]:
-        """A compound statement of the block."""
-        self.line(head)
-        self._depth += 1
-        before = len(self.lines)
-        yield
-        if len(self.lines) == before:
-            self.line("pass")
-        self._depth -= 1
-
-    def slot(self, dtype: np.dtype) -> str:
-        """A new array with an element for each thread."""
-        name = f"s{len(self.slots)}"
-        self.slots[name] = dtype
-        return name
-
-    def home(self, name: str) -> str:
-        """Where the threads keep the value `name`."""
-        if name not in self.homes:
-            self.homes[name] = self.slot(self.dtypes[name])
-        return self.homes[name]
-
-    def dtype(self, v: Value) -> np.dtype:
-        """The dtype that a value is computed in."""
-        return np.dtype(v.kind) if isinstance(v, Literal) else self.dtypes[v]
-
-    def text(self, v: Value) -> str:
-        """A uniform value."""
-        return literal(np.dtype(v.kind), number(v)) if isinstance(v, Literal) \
-            else self.values[v]
-
-    def function(self, block: Block) -> Typed:
-        """A part of the kernel as a function of what it reads."""
-        free = sorted(read(block) - defined(block))
-        return Typed(Function("phase", tuple(free), block), self.dtypes,
-                     tuple(map(self.dtype, block.yields)))
-
-    # Phases ------------------------------------------------------------------------
-
-    def phase(self, run: Sequence[Statement], stores: Sequence[tuple[str, Value]],
-              mask: str | None) -> None:
-        """All threads of the mask run statements, then keep values in slots."""
-        if not run and not stores:
-            return
-        typed = self.function(Block(tuple(run), tuple(v for _, v in stores)))
-        arguments: dict[str, str | Raw] = {}
-        given: dict[str, None] = {}
-        for p in typed.function.params:
-            if p in self.homes:
-                home = self.homes[p]
-                arguments[p] = decode(self.slots[home], f"{home}[t]")
-                given[home] = None
-            else:
-                arguments[p] = self.arrays[p] if p in self.arrays else self.values[p]
-                given.update(dict.fromkeys(self.needs.get(p, (self.values.get(p, p),))))
-        results = [f"r{k}" for k in range(len(stores))]
-        body = statements(typed, arguments, results, prefix="v_", calls=CALLS)
-        body += [f"{slot}[t] = {encode(self.slots[slot], r)}"
-                 for (slot, _), r in zip(stores, results, strict=True)]
-        self.all_threads(body, (*given, *(slot for slot, _ in stores)), mask)
-
-    def all_threads(self, body: Sequence[str], given: Sequence[str],
-                    mask: str | None) -> None:
-        """A loop over the threads of the mask; `given` are the names that it reads."""
-        name = f"phase{sum(f.startswith('def ') for f in self.functions)}"
-        if mask is not None:
-            body, given = [f"if {mask}[t] != 0:", *indented(body)], (*given, mask)
-        fixed = ("base", "ty", "tz")
-        passed = list(dict.fromkeys(g for g in given if g not in (*fixed, "t", "tx")))
-        self.functions += inlined(name, ["tx", *fixed, *passed],
-                                  ["t = base + tx", *body])
-        with self.inside("for tz in range(dz):"), self.inside("for ty in range(dy):"):
-            self.line("base = (tz*dy + ty)*dx",
-                      loop(name, "0", "dx", [*fixed, *passed]))
+    # Statements --------------------------------------------------------------------
 
     def run(self, found: list[Statement], rest: set[str], mask: str | None) -> None:
         """A run of statements without a cut; `rest` is what is read elsewhere."""
@@ -171,21 +54,6 @@ class Phases:
         kept = sorted(defined(Block(tuple(found), ())) & rest)
         self.phase(found, [(self.home(n), n) for n in kept], mask)
         found.clear()
-
-    def compute(self, s: Statement) -> None:
-        """Uniform values, once for the block."""
-        results = tuple(s.results)
-        typed = self.function(Block((s,), results))
-        targets = [self.variable(r) for r in results]
-        self.line(*statements(typed, {p: self.values[p] for p in typed.function.params},
-                              targets, prefix=f"w{len(self.lines)}_", calls=CALLS))
-
-    def variable(self, name: str) -> str:
-        """The block's variable for a uniform value."""
-        self.values[name] = text = f"u{next(self._counter)}"
-        return text
-
-    # Statements --------------------------------------------------------------------
 
     def emit(self, block: Block, mask: str | None, alive: str | None,
              last: bool) -> None:
@@ -314,30 +182,9 @@ class Phases:
 
     # Where threads disagree ----------------------------------------------------------
 
-    def masked(self, expression: str, given: Sequence[str], outer: str | None) -> str:
-        """A mask: the threads of `outer` for which the expression holds."""
-        made = self.slot(_BOOL)
-        inside = "True" if outer is None else f"({outer}[t] != 0)"
-        self.all_threads([f"{made}[t] = u8({inside} & ({expression}))"],
-                         [made, *given, *((outer,) if outer else ())], None)
-        return made
-
-    @contextmanager
-    def anyone(self, mask: str, otherwise: str = "") -> Iterator[None]:
-        """What is done if there is a thread in the mask."""
-        self.line(f"any_{mask} = 0")
-        with self.inside("for t in range(threads):"):
-            self.line(f"any_{mask} |= {mask}[t]")
-        if otherwise:
-            self.line(f"if any_{mask} == 0:", f"    {otherwise}")
-            yield
-            return
-        with self.inside(f"if any_{mask} != 0:"):
-            yield
-
     def diverge(self, s: If, mask: str | None, alive: str | None, last: bool) -> None:
         """Both branches, each with the threads that take it."""
-        condition = self.slot(_BOOL)
+        condition = self.slot(BOOL)
         self.phase((), [(condition, s.condition)], mask)
         returns = last and not any(map(waits, s.then.statements))
         self.declare(s.results)
@@ -362,7 +209,7 @@ class Phases:
                 condition, given = f"{i} < {most}[t]", [i, most]
             else:
                 self.emit(s.condition, going, alive, False)
-                home = self.slot(_BOOL)
+                home = self.slot(BOOL)
                 self.phase((), [(home, s.condition.yields[0])], going)
                 condition, given = f"{home}[t] != 0", [home]
             self.all_threads([f"{going}[t] = u8({condition})"], [*given, going], going)

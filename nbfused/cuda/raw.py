@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -13,7 +13,7 @@ from ..errors import RangeError
 from ..scalar.print_numba import Raw, cast
 from ..specs.raw import Shared, TypedRaw
 from .attributes import attributes
-from .compile import Kernel
+from .compile import Kernel, ptx
 from .driver import Device, device
 from .launch import Program
 from .source import INT64, Operand, Source, kernel_name, printed, storage
@@ -145,6 +145,12 @@ class RawLauncher:
         if bound not in self._programs:
             self._programs[bound] = Program(self._text.kernel(bound))
         return self._programs[bound]
+
+    def texts(self) -> dict[str, Callable[[], str]]:
+        """How to get the text of what is compiled, by its kind."""
+        kernel = self._text.kernel(BOUNDS[0])
+        return {"numba": lambda: kernel.text,
+                "ptx": lambda: ptx(kernel, device(0).arch)}
 
     def attributes(self) -> dict[str, int]:
         """What the driver knows of the kernel that was launched last."""

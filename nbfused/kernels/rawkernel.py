@@ -16,6 +16,7 @@ from .launching import Launching, Options
 from .raw_arguments import Taken, take
 from .raw_derivatives import Derivative
 from .raw_op import KernelOp
+from .raw_source import for_arguments, kernel_source
 from .views import annotation_of
 
 __all__ = ["ThreadKernel", "rawkernel"]
@@ -128,6 +129,26 @@ class ThreadKernel(Launching):
                 f"have its parameters, {', '.join(self.signature.parameters)}")
         self.rules[mode] = made
         return made
+
+    def source(self, kind: str = "primal", *args: Any) -> str:
+        """Text of the kernel.
+
+        Parameters
+        ----------
+        kind : {"primal", "vjp", "jvp", "numba", "ptx"}
+            ``"primal"`` is the kernel in the scalar language with everything that it
+            calls; ``"vjp"`` and ``"jvp"`` are ``bwd`` and ``fwd``, with a derivative
+            for every floating array.  ``"numba"`` is what Numba compiles, ``"ptx"``
+            what it makes of that on CUDA.
+        *args
+            Arguments of a launch; those of the first one if left out.
+        """
+        if not args and not self._compiled:
+            raise KernelTypeError(f"{self.__name__}.source: types are not known before "
+                                  "the first launch; give arguments after the kind")
+        compiled = for_arguments(self, args) if args else \
+            next(iter(self._compiled.values()))
+        return kernel_source(self, kind, compiled)
 
     def as_op(self, *, outputs: Mapping[str, Any], grid: Any, block: Any) -> KernelOp:
         """Make an operation on arrays and Variables of the kernel.

@@ -354,3 +354,34 @@ def test_names():
         "View[float32, 2]", "DiffView[1]")
     with pytest.raises(KernelTypeError, match="only floating arrays"):
         nf.DiffView[np.int32]
+
+
+def test_source(device):
+    kernel = nf.rawkernel(differentiable=True)(copy.pyfunc)
+    with pytest.raises(KernelTypeError, match="before the first launch"):
+        kernel.source()
+    x, y = (nf.zeros(3, "float32", device=device) for _ in range(2))
+    assert kernel.source("primal", x, y).startswith("def copy(x, y):")
+    kernel((1,), (3,), (x, y))
+    assert "y[" in kernel.source()
+    assert "def copy_vjp(x, y, x_bar, y_bar):" in kernel.source("vjp")
+    assert "def copy_jvp(" in kernel.source("jvp")
+    assert "def " in kernel.source("numba")
+    if device == "cpu":
+        with pytest.raises(KernelTypeError, match="'cpu' has no such text"):
+            kernel.source("ptx")
+    else:
+        assert ".entry copy" in kernel.source("ptx")
+    with pytest.raises(KernelTypeError, match="'kind' must be"):
+        kernel.source("fortran")
+
+
+def test_the_text_can_be_pasted_back(device):
+    x, y = nf.array([1.0, 2.0], device=device), nf.zeros(2, device=device)
+    text = copy.source("primal", x, y)
+    again: dict[str, object] = {"nf": nf, "np": np}
+    import linecache
+    linecache.cache["<pasted>"] = (len(text), None, text.splitlines(True), "<pasted>")
+    exec(compile(text, "<pasted>", "exec"), again)
+    nf.rawkernel(again["copy"])((1,), (2,), (x, y))
+    np.testing.assert_array_equal(nf.to_numpy(y), [1, 2])

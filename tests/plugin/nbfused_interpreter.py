@@ -16,6 +16,7 @@ from numpy.lib.stride_tricks import as_strided
 from nbfused.arrays import Array, host_view
 from nbfused.arrays.host import NUMPY
 from nbfused.cpu import CpuBackend
+from nbfused.errors import KernelTypeError
 from nbfused.scalar.interpret import evaluate
 from nbfused.specs import Contract, Map, Reduce, Row
 
@@ -29,6 +30,9 @@ class InterpreterBackend(CpuBackend):
 
     def build(self, spec: Any, signature: Any) -> Any:
         run = {Map: run_map, Reduce: run_reduce, Row: run_row, Contract: run_contract}
+        if type(spec) not in run:
+            raise KernelTypeError(f"{self.name} runs no {type(spec).__name__}: it has "
+                                  "no threads; use the backend cpu")
         typed = spec.typed(signature.inputs, signature.outputs)
         kinds = ("element", "element") if isinstance(spec, Contract) else ()
         inputs = [t for t, k in zip(signature.inputs, kinds + tuple(
