@@ -1,0 +1,125 @@
+"""`fuse`: arguments that are changed in place, and what is refused."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+import nbfused as nf
+from nbfused.errors import (
+    KernelTypeError,
+    OverlapError,
+    RangeError,
+    ShapeError,
+    TapeError,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore:fuse.*decorated again")
+
+X = np.random.default_rng(0).normal(size=(3, 4)).astype("f4")
+Y = np.random.default_rng(1).normal(size=4).astype("f4")
+
+
+def test_in_place_changes_the_argument():
+    @nf.fuse
+    def f(x, y):
+        x += y
+        y[...] = x * 2
+        x -= 1
+        return x, y + 1
+
+    x, y = X.copy(), X * 3
+    with nf.trace_launches() as found:
+        same, after = f(x, y)
+    assert same is x
+    np.testing.assert_allclose(x, X * 4 - 1, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(y, X * 8, rtol=1e-5)
+    np.testing.assert_allclose(after, X * 8 + 1, rtol=1e-5)
+    assert [launch.kind for launch in found] == ["Map"]
+
+
+def test_in_place_after_a_launch_that_still_reads():
+    @nf.fuse
+    def f(x):
+        total = x.sum(0)
+        np.multiply(x, 2, out=x)
+        return total + x
+
+    x = X.copy()
+    np.testing.assert_allclose(f(x), X.sum(0) + X * 2, rtol=1e-5, atol=1e-6)
+    np.testing.assert_allclose(x, X * 2)
+
+
+def test_in_place_refusals():
+    x = X.copy()
+    with pytest.raises(OverlapError, match="'x' is changed in place"):
+        nf.fuse(_added)(x, x[::-1])
+    with pytest.raises(KernelTypeError, match="same_kind"):
+        nf.fuse(_added)(np.arange(4), Y)
+    with pytest.raises(ShapeError):
+        nf.fuse(_added)(Y.copy(), X)
+    with pytest.raises(KernelTypeError, match="view"):
+        nf.fuse(lambda x: _added(x[1:], 1))(X.copy())
+    with pytest.raises(KernelTypeError, match="view"):
+        nf.fuse(lambda x: (x.T, _added(x, 1)))(X.copy())
+    with pytest.raises(KernelTypeError, match="cannot be assigned to"):
+        nf.fuse(lambda x: x.__setitem__(0, 1))(X.copy())
+
+
+def _added(x, y):
+    x += y
+    return x
+
+
+def test_in_place_on_variables():
+    x = nf.Variable(X.copy(), requires_grad=True)
+    with pytest.raises(TapeError, match="no_grad"):
+        nf.fuse(_added)(x, Y)
+    with nf.no_grad():
+        nf.fuse(_added)(x, Y)
+    np.testing.assert_allclose(x.data, X + Y)
+
+
+@pytest.mark.parametrize(("function", "message"), [
+    (lambda x, n: x if x.sum() > 0 else -x, "nf.ops.where"),
+    (lambda x, n: x if n > 0 else -x, "default"),
+    (lambda x, n: x * math.exp(n), "float"),
+    (lambda x, n: x.sum(n), "axis"),
+    (lambda x, n: x * float(x[0, 0]), "float"),
+    (lambda x, n: np.sort(x), "numpy.sort has no kernel.*nf.Function"),
+    (lambda x, n: np.spacing(x), "numpy.spacing has no kernel.*nf.elementwise"),
+    (lambda x, n: np.multiply.accumulate(x), "numpy.multiply.accumulate"),
+    (lambda x, n: np.sum(x, where=x > 0), "numpy.sum: .*where"),
+    (lambda x, n: np.add(x, n, where=x > 0), "numpy.add: .*where"),
+    (lambda x, n: np.asarray(x), "NumPy array"),
+    (lambda x, n: x.to_numpy(), "to_numpy"),
+    (lambda x, n: x.data, "data"),
+    (lambda x, n: x.item(), "item"),
+])
+def test_what_cannot_be_traced_is_named(function, message):
+    with pytest.raises(KernelTypeError, match=message):
+        nf.fuse(function)(X, 1)
+
+
+def test_bad_decorations():
+    for wrong in (3, "name"):
+        with pytest.raises(KernelTypeError, match="expected a function"):
+            nf.fuse(wrong)
+    for wrong in ("1x", "a b", 3):
+        with pytest.raises(KernelTypeError, match="kernel_name"):
+            nf.fuse(kernel_name=wrong)
+    with pytest.raises(TypeError, match="argument"):
+        nf.fuse(_added)(X)
+
+
+def test_values_are_checked_at_each_call():
+    fused = nf.fuse(lambda t, i: nf.ops.take(t, i) * 2)
+    np.testing.assert_array_equal(fused(X, np.array([2, 0])), X[[2, 0]] * 2)
+    with pytest.raises(RangeError, match="indices"):
+        fused(X, np.array([0, 3]))
+    power = nf.fuse(lambda x, n: x ** n)
+    assert power(np.arange(3), 2).tolist() == [0, 1, 4]
+    with pytest.raises(RangeError, match="negative"):
+        power(np.arange(3), -2)
