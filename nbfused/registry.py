@@ -137,6 +137,16 @@ class Registry:
                 f"backend {name!r} is not usable: {why}; found {self._found(name)}")
         return backend
 
+    def made(self, name: str) -> Backend:
+        """The backend called `name`, whether a device of its own is here or not.
+
+        Raises
+        ------
+        BackendNotAvailableError
+            It cannot be imported.
+        """
+        return self._instance(name)
+
     def _instance(self, name: str) -> Backend:
         with self._lock:
             if name not in self._loaded:

@@ -40,7 +40,7 @@ MAY_IMPORT = {
     "cache": "config version",
     "dispatch": "arrays backend layout registry scalar specs",
     "autograd": "arrays config dispatch scalar specs table",
-    "op": "arrays autograd scalar specs table",
+    "op": "arrays autograd dispatch scalar specs table",
     "ops": "arrays autograd config op scalar specs",
     "cpu": "arrays backend cache config layout scalar specs",
     "cuda": "arrays backend cache config layout scalar specs",

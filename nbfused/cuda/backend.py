@@ -110,6 +110,14 @@ class CudaBackend:
                 return build_raw(spec, signature)
         raise TypeError(f"{spec!r} is no spec that runs as a kernel")
 
+    def ptx(self, spec: Map, signature: Signature) -> str:
+        """What runs, for the device at hand or, without one, for sm_80."""
+        from .driver import device as found
+        from .map import map_ptx
+
+        arch = found(0).arch if self.available() is None else (8, 0)
+        return map_ptx(spec, signature, arch)
+
     def native(self, code: Native, device: str) -> NativeModule:
         """CUDA C++ through NVRTC, PTX or a cubin, loaded."""
         from .arrays import ordinal_of

@@ -8,7 +8,7 @@ from itertools import count
 from ..backend import Call, Launcher, Signature
 from ..scalar.print_numba import Raw
 from ..specs import Map, TypedMap
-from .compile import Kernel
+from .compile import Kernel, ptx
 from .driver import device
 from .launch import Program
 from .source import (
@@ -251,3 +251,10 @@ def build_map(spec: Map, signature: Signature) -> Launcher:
     """A launcher for `spec`; kernels are compiled when first needed."""
     return MapLauncher(spec.name, spec.typed(signature.inputs, signature.outputs),
                        signature)
+
+
+def map_ptx(spec: Map, signature: Signature, arch: tuple[int, int]) -> str:
+    """The PTX of the kernel for aligned arrays; needs no device."""
+    typed = spec.typed(signature.inputs, signature.outputs)
+    text = MapText(spec.name, typed, signature, vector=True, threads=THREADS)
+    return ptx(text.kernel(), arch)

@@ -158,7 +158,7 @@ class Func:
         return self.pyfunc(*args, **kwargs)
 
     def source(self, kind: str = "primal") -> str:
-        """Text of ``"primal"``, ``"vjp"``, ``"jvp"`` or ``"numba"``."""
+        """Text of ``"primal"``, ``"vjp"``, ``"jvp"``, ``"numba"`` or ``"ptx"``."""
         return source(self.function, kind)
 
     def __reduce_ex__(self, protocol: Any) -> Any:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..dispatch.texts import ptx_of
 from ..errors import KernelTypeError
 from ..scalar.differentiate import jvp, vjp
 from ..scalar.ir import Function, raw_params
 from ..scalar.print_numba import statements
 from ..scalar.print_python import python_text
 from ..scalar.types import specialize
+from ..specs import Map
 from ..specs.functions import pick
 
 __all__ = ["source"]
@@ -20,14 +22,20 @@ def source(function: Function, kind: str = "primal", dtype: str = "float32") -> 
 
     Parameters
     ----------
-    kind : {"primal", "vjp", "jvp", "numba"}
+    kind : {"primal", "vjp", "jvp", "numba", "ptx"}
         ``"primal"`` is the function in the scalar language, with everything that it
         calls.  ``"vjp"`` takes cotangents of the results too and gives those of the
         parameters; ``"jvp"`` takes tangents and gives tangents: what ``f.defvjp`` and
         ``f.defjvp`` accept.  These three refer to ``nf`` and ``np``.  ``"numba"`` is
-        what Numba compiles, with every value in its dtype.
+        what Numba compiles, with every value in its dtype; ``"ptx"`` is what becomes of
+        it on CUDA, over arrays, and needs numba-cuda but no device.
     dtype : str
-        The dtype of every parameter, for ``"numba"``.
+        The dtype of every parameter, for ``"numba"`` and ``"ptx"``.
+
+    Raises
+    ------
+    CompileError
+        ``"ptx"`` without numba-cuda.
     """
     arrays = raw_params(function)
     inputs = tuple(p not in arrays for p in function.params)
@@ -41,7 +49,11 @@ def source(function: Function, kind: str = "primal", dtype: str = "float32") -> 
             return python_text(pick(jvp(function, inputs), range(count, 2 * count)))
         case "numba":
             return _typed(function, dtype)
-    raise KernelTypeError("'kind' must be 'primal', 'vjp', 'jvp' or 'numba', "
+        case "ptx":
+            count = len(function.params)
+            spec = Map(function, ("element",) * count)
+            return ptx_of(spec, (np.dtype(dtype),) * count)
+    raise KernelTypeError("'kind' must be 'primal', 'vjp', 'jvp', 'numba' or 'ptx', "
                           f"got {kind!r}")
 
 

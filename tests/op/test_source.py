@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import subprocess
+import sys
 from itertools import count
 
 import numpy as np
@@ -85,3 +87,20 @@ def pair(x, y):
 def test_kinds():
     with refused(KernelTypeError, "'primal', 'vjp', 'jvp'", "'hip'"):
         pair.source("hip")
+
+
+def test_ptx():
+    pytest.importorskip("numba.cuda")
+    text = pair.source("ptx")
+    assert ".visible .entry" in text
+    assert "f32" in text
+
+
+def test_ptx_without_a_compiler():
+    code = ("import sys; sys.modules['numba_cuda'] = None; sys.modules['numba'] = None;"
+            "import nbfused as nf\n"
+            "try: nf.ops.add.source('ptx')\n"
+            "except nf.errors.CompileError as e: print(e)")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                          check=False)
+    assert "numba-cuda is not installed" in done.stdout, done.stderr
