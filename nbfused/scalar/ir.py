@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 __all__ = [
     "ACCESSES", "BUFFER_WRITES", "EFFECTS", "Block", "Custom", "For", "Function", "If",
-    "Let", "Literal", "Statement", "Value", "While", "array_args", "defined",
+    "Let", "Literal", "Origin", "Statement", "Value", "While", "array_args", "defined",
     "drop_params", "literal", "names", "operands", "raw_params", "read", "regions",
     "rename", "substitute", "used_params", "walk",
 ]
@@ -137,10 +137,24 @@ Statement = Let | If | For | While | Custom
 
 
 @dataclass(frozen=True, slots=True)
+class Origin:
+    """A function whose results are cotangents of parameters of `primal`.
+
+    `wanted` has the parameter for each of its results, `cotangents` the name of its
+    parameter for each result of `primal`, None where that is taken to be zero.
+    """
+
+    primal: Function
+    wanted: tuple[str, ...]
+    cotangents: tuple[str | None, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Function:
     """A scalar function: `body.yields` are its results.
 
-    `pyfile` and `line` say where it came from, for messages only.
+    `pyfile` and `line` say where it came from, for messages only; `origin` of what it
+    is the gradient, if it is one.
     """
 
     name: str
@@ -148,6 +162,7 @@ class Function:
     body: Block
     pyfile: str = field(default="", compare=False)
     line: int = field(default=0, compare=False)
+    origin: Origin | None = field(default=None, compare=False, repr=False)
 
     @property
     def results(self) -> tuple[Value, ...]:

@@ -46,16 +46,16 @@ def compose(name: str, params: Sequence[str],
 def pick(function: Function, which: Sequence[int]) -> Function:
     """The same function with some of its results only."""
     body = Block(function.body.statements, tuple(function.results[k] for k in which))
-    return clean(Function(function.name, function.params, body, function.pyfile,
-                          function.line))
+    origin = function.origin and replace(function.origin, wanted=tuple(
+        function.origin.wanted[k] for k in which))
+    return clean(replace(function, body=body, origin=origin))
 
 
 def trim(function: Function) -> tuple[Function, tuple[bool, ...]]:
     """`function` without its unused parameters, and which ones it keeps."""
     used = used_params(function)
     params = tuple(p for p, u in zip(function.params, used, strict=True) if u)
-    return Function(function.name, params, function.body, function.pyfile,
-                    function.line), used
+    return replace(function, params=params), used
 
 
 @lru_cache(maxsize=256)
