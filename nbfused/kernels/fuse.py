@@ -95,7 +95,13 @@ class Fused:
                         for x in unstable])
         else:
             self._keep(program, key, given, trace.exact)
-        return program.run(leaves)
+        try:
+            return program.run(leaves)
+        except Changed:
+            raise KernelTypeError(
+                f"fuse: a function that {self.kernel_name} calls gives results of "
+                "another shape or dtype each time; call it outside of the fused "
+                "function") from None
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else MethodType(self, instance)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..arrays import byte_range, describe
+from ..arrays import byte_range, describe, dtype_of
 from ..autograd import Variable, apply
 from ..autograd.graph import COPY
 from ..errors import OverlapError
@@ -85,6 +85,8 @@ class Program:
     def _place(self, wanted: set[Value]) -> None:
         """Find which launches store into arguments, and when values are let go."""
         target = {new: own for own, new in self.stores.items()}
+        if any(isinstance(launch.spec, Opaque) for launch in self.launches):
+            target = {}  # a call may find that everything is to be traced again
         kept, later = wanted | set(self.stores), set[Value]()
         for launch in reversed(self.launches):
             own = tuple(target.get(v) for v in launch.outputs)
@@ -166,7 +168,8 @@ def _launch(launch: Launch, direct: tuple[Value | None, ...] | None,
         found = spec.function(*(env[x] if isinstance(x, Value) else x
                                 for x in spec.args))
         results = (found,) if spec.single else tuple(found)
-        if [tuple(r.shape) for r in results] != [v.shape for v in launch.outputs]:
+        if [(tuple(r.shape), dtype_of(r)) for r in results] != [
+                (v.shape, v.type) for v in launch.outputs]:
             raise Changed
         return results
     if isinstance(spec, View):

@@ -123,3 +123,42 @@ def test_values_are_checked_at_each_call():
     assert power(np.arange(3), 2).tolist() == [0, 1, 4]
     with pytest.raises(RangeError, match="negative"):
         power(np.arange(3), -2)
+
+
+class Growing(nf.Function):
+    """Gives one element more at each call."""
+
+    count = 0
+
+    @staticmethod
+    def forward(ctx, x):
+        Growing.count += 1
+        return nf.Variable(np.ones(Growing.count))
+
+
+def test_a_custom_op_must_give_one_shape():
+    with pytest.raises(KernelTypeError, match="another shape"):
+        nf.fuse(lambda x: Growing.apply(x) * 2)(X)
+
+
+class Halved(nf.Function):
+    """Of every second element from the second call on."""
+
+    step = 1
+
+    @staticmethod
+    def forward(ctx, x):
+        return nf.Variable(x.to_numpy()[::Halved.step] / 2)
+
+
+def test_a_custom_op_may_change_its_shape_for_good(monkeypatch):
+    @nf.fuse
+    def f(x):
+        x += 1
+        return Halved.apply(x) * 2
+
+    for step in (1, 2):
+        monkeypatch.setattr(Halved, "step", step)
+        x = Y.copy()
+        np.testing.assert_allclose(f(x), (Y + 1)[::step], rtol=1e-6)
+        np.testing.assert_allclose(x, Y + 1)
