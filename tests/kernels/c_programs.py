@@ -1,0 +1,131 @@
+"""Random C bodies: declarations, branches, loops and expressions of mixed types.
+
+Every operation is defined in C: divisors are odd, shifts are small, conversions of
+floats to integers stay in range.
+"""
+
+from __future__ import annotations
+
+import random
+
+TYPES = {"signed char": "int8", "unsigned char": "uint8", "short": "int16",
+         "unsigned short": "uint16", "int": "int32", "unsigned int": "uint32",
+         "long long": "int64", "unsigned long long": "uint64", "float": "float32",
+         "double": "float64", "bool": "bool"}
+INTEGERS = [t for t in TYPES if t not in ("float", "double", "bool")]
+
+
+class Program:
+    """A body that computes ``double z`` from ``float x, int j, unsigned char k``."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.whole = ["j", "k"]
+        self.real = ["x"]
+        self.constant: set[str] = set()
+        self.count = 0
+
+    def body(self) -> str:
+        """Some statements, then the output."""
+        lines = [self.statement(2) for _ in range(self.random.randint(2, 5))]
+        return "\n".join([*lines, f"z = {self.floating(2)} + {self.integer(2)};"])
+
+    def name(self) -> str:
+        self.count += 1
+        return f"v{self.count}"
+
+    def statement(self, depth: int) -> str:
+        kind = self.random.choice(["declare", "declare", "assign", "if", "for", "while"]
+                                  if depth else ["declare", "assign"])
+        return getattr(self, f"{kind}_")(depth)
+
+    def inner(self, depth: int) -> str:
+        """A block; what it declares is gone after it."""
+        whole, real = list(self.whole), list(self.real)
+        text = " ".join(self.statement(depth - 1) for _ in range(2))
+        self.whole, self.real = whole, real
+        return f"{{ {text} }}"
+
+    def declare_(self, depth: int) -> str:
+        name, kind = self.name(), self.random.choice(list(TYPES))
+        value = self.integer(depth) if kind in INTEGERS else \
+            self.condition(1) if kind == "bool" else self.floating(depth)
+        (self.real if kind in ("float", "double") else self.whole).append(name)
+        return f"{kind} {name} = {value};"
+
+    def assign_(self, depth: int) -> str:
+        names = [n for n in self.whole + self.real
+                 if n.startswith("v") and n not in self.constant]
+        if not names:
+            return self.declare_(depth)
+        name = self.random.choice(names)
+        if name in self.real:
+            op = self.random.choice(["=", "+=", "-=", "*="])
+            return f"{name} {op} {self.floating(depth)} * 0.25f;"
+        op = self.random.choice(["=", "+=", "-=", "*=", "&=", "|=", "^="])
+        return f"{name} {op} {self.integer(depth)};"
+
+    def if_(self, depth: int) -> str:
+        text = f"if ({self.condition(1)}) {self.inner(depth)}"
+        return text + (f" else {self.inner(depth)}" if self.random.random() < 0.5
+                       else "")
+
+    def for_(self, depth: int) -> str:
+        name = self.name()
+        self.whole.append(name)
+        self.constant.add(name)
+        head = self.random.choice([
+            f"int {name} = 0; {name} < 4; ++{name}", f"int {name} = 6; {name} > 0; "
+            f"{name} -= 2", f"unsigned int {name} = 1; {name} <= k % 5; {name}++"])
+        jump = self.random.choice(["", f"if ({self.condition(1)}) continue; ",
+                                   f"if ({name} == 2) break; "])
+        inner = self.inner(depth)
+        self.whole.remove(name)
+        return f"for ({head}) {{ {jump}{inner} }}"
+
+    def while_(self, depth: int) -> str:
+        name = self.name()
+        self.constant.add(name)
+        inner = self.inner(depth)
+        return self.random.choice([
+            f"int {name} = 0; while ({name} < 3) {{ {name}++; {inner} }}",
+            f"int {name} = 0; do {{ {name} += 2; {inner} }} while ({name} < k % 7);"])
+
+    def integer(self, depth: int) -> str:
+        pick = self.random.random()
+        if not depth or pick < 0.25:
+            return self.random.choice([*self.whole, str(self.random.randint(0, 200)),
+                                       "7u", "3LL", "'a'", "true", "0x1F"])
+        a, b = self.integer(depth - 1), self.integer(depth - 1)
+        if pick < 0.6:
+            return f"({a} {self.random.choice('+-*&|^')} {b})"
+        if pick < 0.75:
+            return f"({a} {self.random.choice('/%')} (({b}) % 16 | 1))"
+        if pick < 0.85:
+            return f"(({self.random.choice(INTEGERS)})({a}))"
+        if pick < 0.9:
+            return f"((({a}) & 0xFF) {self.random.choice(['<<', '>>'])} 2)"
+        return f"({self.condition(depth - 1)} ? {a} : {b})"
+
+    def floating(self, depth: int) -> str:
+        pick = self.random.random()
+        if not depth or pick < 0.25:
+            return self.random.choice([*self.real, "0.5", "1.25f", "2.", "x * 0.1"])
+        a, b = self.floating(depth - 1), self.floating(depth - 1)
+        if pick < 0.6:
+            return f"({a} {self.random.choice('+-*')} {b})"
+        if pick < 0.7:
+            return f"({a} / (1.5f + ({b}) * ({b})))"
+        if pick < 0.8:
+            return f"({self.random.choice(['float', 'double'])})({self.integer(1)})"
+        if pick < 0.9:
+            return f"({a} * 0.5f + (({self.integer(depth - 1)}) % 11))"
+        return f"({self.condition(depth - 1)} ? {a} : {b})"
+
+    def condition(self, depth: int) -> str:
+        if depth and self.random.random() < 0.3:
+            op = self.random.choice(["&&", "||"])
+            return f"({self.condition(0)} {op} !{self.condition(0)})"
+        a, b = (self.integer(1), self.integer(1)) if self.random.random() < 0.6 else (
+            self.floating(1), self.floating(1))
+        return f"({a} {self.random.choice(['<', '<=', '>', '>=', '==', '!='])} {b})"
