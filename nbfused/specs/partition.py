@@ -182,7 +182,7 @@ class Partition:
         for node in reversed(self.nodes):
             if self.group[node].kind != "map":
                 continue
-            readers = {self.group[r] for r in self.readers[node]}
+            readers = dict.fromkeys(self.group[r] for r in self.readers[node])
             single = len(readers) == 1 and not self.results.intersection(node.outputs)
             target = next(iter(readers)) if single else None
             if target is None or not self._takes(target, node) or len(
@@ -245,10 +245,10 @@ class Partition:
 
     def launches(self, name: str) -> list[Launch]:
         """The groups as specs, each after what it reads."""
-        before: dict[Group, set[Group]] = {g: set() for g in self.group.values()}
+        before: dict[Group, list[Group]] = {g: [] for g in self.group.values()}
         for group in before:
             for after in self.successors(group):
-                before[after].add(group)
+                before[after].append(group)
         return [launch for g in TopologicalSorter(before).static_order()
                 for launch in self._launches(g, name)]
 
@@ -281,7 +281,7 @@ def _fits_rows(group: Group, extent: Shape) -> bool:
     if group.kind == "map":
         return not any(map(_indexes, group.nodes))
     if group.kind == "reduce" and isinstance(group.key, tuple):
-        floats = all(v.type.kind == "f" for n in group.nodes for v in n.outputs)
+        floats = all(v.type.kind in "fV" for n in group.nodes for v in n.outputs)
         return floats and group.key == (False, (len(extent) - 1,), True)
     return group.kind == "row"
 

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import os
+import subprocess
+import sys
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,6 +24,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:fuse.*decorated again")
 
 X = np.random.default_rng(0).normal(size=(3, 4)).astype("f4")
 Y = np.random.default_rng(1).normal(size=4).astype("f4")
+ROOT = str(Path(nf.__file__).parents[1])
 SCALE = 2.0
 WEIGHT = np.array([1.0, 2.0, 3.0, 4.0], "f4")
 
@@ -79,6 +84,10 @@ def test_elementwise_is_one_launch_for_each_shape(function):
 ])
 def test_reductions_take_what_is_around_them(function, count):
     check(function, X, Y, count=count)
+
+
+def test_arrays_without_dimensions():
+    check(lambda x, y: (x.sum() * y, (x + y).max(), y - x), np.array(3.0), Y)
 
 
 @pytest.mark.parametrize(("function", "count"), [
@@ -345,3 +354,21 @@ def test_the_example_runs():
     module = importlib.import_module("nbfused.kernels.fuse")
     report = doctest.testmod(module)
     assert (report.failed, report.attempted) == (0, 3)
+
+
+def test_a_second_process_compiles_nothing(tmp_path):
+    code = ("import numpy as np, nbfused as nf\n"
+            "@nf.fuse\n"
+            "def f(x, y):\n"
+            "    e = np.exp(x - x.max(-1, keepdims=True))\n"
+            "    return e / e.sum(-1, keepdims=True), (x * y).sum(0), x + y, y * 2\n"
+            "x = nf.Variable(np.ones((3, 4)), requires_grad=True)\n"
+            "sum(r.sum() for r in f(x, np.ones(4))).backward()\n"
+            "print(nf.cache.stats().compilations)")
+    made = [int(subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300,
+        check=True, env={**os.environ, "PYTHONPATH": ROOT, "PYTHONHASHSEED": seed,
+                         "NBFUSED_CACHE_DIR": str(tmp_path)}).stdout)
+        for seed in "12"]
+    assert made[0] > 0
+    assert made[1] == 0
