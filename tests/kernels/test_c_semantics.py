@@ -59,6 +59,15 @@ FLOATS = {
         float s = x;
         for (int k = 0, m = 10; k < m; k += 2, --m) { if (k == 4) continue; s += m; }
         z = s;""",
+    "continue where the counter is hidden": """
+        float s = 0;
+        for (int k = 0, m = 0; k < 6; k++) {
+            { float k = x; if (k > 0) continue; s += k + m; } m++;
+        }
+        int q = 0;
+        do { int q2 = q; q++; { int q = 9; if (j > 4) continue; s += q; } s += q2; }
+        while (q < 3);
+        z = s;""",
     "changed counter": "float s = 0; for (int k = 0; k < 9; k++) { s += k; if (k == 3) "
                        "k = 6; } z = s;",
     "while": "int k = 0; while (k * k < j + 5) { k++; } z = k;",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,6 +13,9 @@ from .expressions import Expressions
 from .values import Typed, call, constant, converted, store
 
 __all__ = ["Loops", "kind", "stores"]
+
+#: Gives the statements that end an iteration.
+Last = Callable[[], list[ast.stmt]]
 
 _INT64 = np.dtype(np.int64)
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
@@ -52,7 +55,7 @@ class Loops(Expressions):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         #: For each open loop, the statements that ``continue`` runs first.
-        self.before_continue: list[Any] = []
+        self.before_continue: list[Last] = []
 
     def statement(self, node: Any) -> list[ast.stmt]:
         """The statements of a C statement."""
@@ -67,12 +70,21 @@ class Loops(Expressions):
         finally:
             self.scopes.pop()
 
-    def body(self, node: Any, before_continue: Any = None) -> list[ast.stmt]:
+    def body(self, node: Any, last: Last = lambda: []) -> list[ast.stmt]:
         """The body of a loop; ``continue`` runs what the loop ends an iteration with.
 
-        `before_continue` is a function that gives these statements.
+        `last` gives these statements; names mean there what they mean here.
         """
-        self.before_continue.append(before_continue or (lambda: []))
+        here = list(self.scopes)
+
+        def before_continue() -> list[ast.stmt]:
+            inside, self.scopes = self.scopes, here
+            try:
+                return last()
+            finally:
+                self.scopes = inside
+
+        self.before_continue.append(before_continue)
         try:
             with self.scope():
                 return self.statement(node) if node is not None else []
@@ -116,7 +128,7 @@ class Loops(Expressions):
         decl, op, limit, step = found
         names = {n.name for n in walk(limit) if kind(n) == "ID"}
         written = stores(node.stmt)
-        if written & {decl.name, *names} or kind(node.stmt) == "":
+        if written & {decl.name, *names}:
             return None
         size = self.typed(step) if step is not None else None
         if size is not None and not isinstance(size.number, int):
@@ -125,7 +137,7 @@ class Loops(Expressions):
         dtype = self.dtype(decl)
         if dtype.kind not in "iu" or stop.dtype.kind not in "iu":
             return None
-        stride = (1 if size is None or size.number is None else int(size.number.real))
+        stride = 1 if size is None or size.number is None else int(size.number.real)
         stride = stride if op.startswith("<") else -stride
         if stride == 0:
             return None

@@ -151,9 +151,8 @@ class Statements(Loops):
         if variable.constant:
             self.refuse(node, f"{variable.name!r} is an input or const; only outputs "
                               "and variables are written to")
-        converted_ = converted(self.as_type(node, value, variable.dtype),
-                               variable.dtype)
-        return ast.Assign([subscript(variable.name, index, ast.Store())], converted_)
+        stored = converted(self.as_type(node, value, variable.dtype), variable.dtype)
+        return ast.Assign([subscript(variable.name, index, ast.Store())], stored)
 
     def step(self, node: Any) -> list[ast.stmt]:
         """``x++;``, or an expression whose value nobody uses."""
