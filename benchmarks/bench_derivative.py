@@ -56,6 +56,9 @@ class Gradient:
     params = (tuple(w for w in WHERE if w != "numpy"), tuple(PROGRAMS))
     quick = (tuple(w for w in WHERE if w != "numpy"), ("static 20",))
 
+    forward: Callable[..., Any]
+    both: Callable[[Any], Any]
+
     def setup(self, where: str, program: str) -> None:
         function, n = PROGRAMS[program]
         op = nf.elementwise(function)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import operator
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +12,13 @@ from .ir import Let, Literal, Value
 from .promotion import DTYPES
 
 __all__ = ["Memory"]
+
+#: What an atomic operation leaves: of the old value and its operands.
+_ATOMICS: dict[str, Callable[..., Any]] = {
+    "add": operator.add, "min": min, "max": max, "and": operator.and_,
+    "or": operator.or_, "xor": operator.xor, "exch": lambda old, new: new,
+    "cas": lambda old, compare, new: new if old == compare else old,
+}
 
 
 class Memory:
@@ -55,6 +63,20 @@ class Memory:
         raw = self.values[str(s.args[0])]
         value, at = self.placed(s, s.args[1:-1])
         raw[at] = value.astype(raw.dtype)
+
+    def atomic(self, s: Let) -> Any:
+        """Update elements of a raw array, one after the other; what they were."""
+        raw = self.values[str(s.args[0])]
+        rank = raw.ndim
+        mask, *columns = np.broadcast_arrays(
+            self.mask, *self.indices(s.args[1:1 + rank]),
+            *(self.value(v) for v in s.args[1 + rank:]))
+        old = np.zeros(mask.shape, raw.dtype)
+        for lane in map(tuple, np.argwhere(mask)):
+            at = tuple(int(c[lane]) for c in columns[:rank])
+            old[lane] = raw[at]
+            raw[at] = _ATOMICS[str(s.attr)](raw[at], *(c[lane] for c in columns[rank:]))
+        return old
 
     def extent(self, s: Let) -> Any:
         """The size of an axis of a raw array."""

@@ -9,6 +9,9 @@ from .quiet import LOST
 
 __all__ = ["check_arrays", "check_repeated"]
 
+#: What is refused, by operation; else an element.
+_NEEDED = {LOST: "the old value of an atomic operation",
+           "shuffle": "a value of another thread"}
 _WRITES = frozenset({"store", "atomic_add", "atomic"})
 
 
@@ -44,8 +47,7 @@ def check_repeated(function: Function, derivative: Function) -> None:
     changed |= {s.results[0] for s in lets if s.op == "shared"}
     for s in lets:
         if s.op in (LOST, "shuffle") or (s.op == "load" and s.args[0] in changed):
-            what = {"load": f"an element of {s.args[0]!r}, which the function changes",
-                    "shuffle": "a value of another thread"}.get(
-                        s.op, "the old value of an atomic operation")
+            what = _NEEDED.get(s.op) or f"an element of {s.args[0]!r}, which the " \
+                "function changes"
             raise refuse(function, s.line, f"the derivative depends on {what}; give "
                                            "the function a rule")
