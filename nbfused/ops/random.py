@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ..autograd import apply
+from ..autograd.traced import TracedNumber
 from ..op import AnyArray
 from ..op.base import check_operand, share, whole_number
 from ..scalar import language as nb
@@ -64,5 +65,6 @@ def dropout(x: AnyArray, p: float, seed: int, *,
     check_operand(x, "dropout", "x")
     p = share(p, "dropout", "p", "the share of elements that is dropped")
     outs = None if out is None else (out,)
-    seed = whole_number(seed, "dropout", "seed")
+    if not isinstance(seed, TracedNumber):
+        seed = whole_number(seed, "dropout", "seed")
     return apply(_drop(), [x, p, seed], out=outs, names=("x", "p", "seed"))[0]

@@ -145,6 +145,16 @@ def test_numbers_promote_as_in_numpy(number, dtype):
     check(lambda x, s: (x * s + np.sqrt(s * 2), s * 2 + x), X.astype(dtype), number)
 
 
+def test_a_seed_is_a_number_like_others():
+    fused = nf.fuse(lambda x, seed: nf.ops.dropout(x * 2, 0.5, seed) + 1)
+    for seed in (3, 4, 5):
+        with nf.trace_launches() as found:
+            r = fused(X, seed)
+        np.testing.assert_allclose(r, nf.ops.dropout(X * 2, 0.5, seed) + 1, rtol=1e-6)
+        assert len(found) == 1
+    assert fused.cache_info()[:2] == (2, 1)
+
+
 def test_a_number_whose_type_depends_on_its_value():
     fused = nf.fuse(lambda x, n: x * 2 ** n)
     for n in (2, -1, 3):  # 2 ** -1 is a float
