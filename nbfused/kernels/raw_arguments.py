@@ -144,12 +144,12 @@ class _Taking:
         if expected is not None:
             return self.struct(name, self.matched(name, value, parts, expected),
                                expected)
+        if parts is not None:
+            return self.struct(name, parts, {})
         if isinstance(value, _NUMBERS):
             return self.number(name, value, annotation)
         if is_array(value):
             return self.array(name, value, annotation)
-        if parts is not None:
-            return self.struct(name, parts, {})
         if isinstance(value, tuple):
             return tuple(self.visit(f"{name}[{k}]", v, None)
                          for k, v in enumerate(value))
@@ -215,11 +215,18 @@ _SCALARS = (bool, int, float, complex)
 
 
 def parts_of(value: Any) -> dict[str, Any] | None:
-    """The fields of a dict, namedtuple or dataclass."""
+    """The fields of a dict, namedtuple, dataclass or structured NumPy scalar."""
     if isinstance(value, Mapping):
         return {str(n): v for n, v in value.items()}
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return dict(zip(value._fields, value, strict=True))
+    if isinstance(value, np.void) and value.dtype.names:
+        return {n: _elements(value[n]) for n in value.dtype.names}
     if is_dataclass(value) and not isinstance(value, type):
         return {f.name: getattr(value, f.name) for f in fields(value)}
     return None
+
+
+def _elements(value: Any) -> Any:
+    """A field of a structured scalar: tuples of NumPy scalars for an array."""
+    return tuple(map(_elements, value)) if isinstance(value, np.ndarray) else value

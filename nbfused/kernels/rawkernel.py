@@ -225,11 +225,14 @@ def rawkernel(pyfunc: Callable[..., Any] | None = None, *, differentiable: bool 
     Notes
     -----
     Arguments are arrays of one library on one device, numbers (Python's are int64 and
-    float64, NumPy's what their dtype says), and tuples, dicts, namedtuples and
-    dataclasses of these.  Floating atomic ``min`` and ``max`` give NaN if either
-    operand is, as NumPy's do.  On the CPU a warp has 32 threads too, and threads of a
-    block take turns at barriers only: one that waits for another in a loop of its own
-    waits for ever.
+    float64, NumPy's what their dtype says), and tuples, dicts, namedtuples,
+    dataclasses and structured NumPy scalars of these.
+
+    Floating atomic ``min`` and ``max`` give NaN if either operand is, as NumPy's do.
+    On the CPU a warp has 32 threads too, and threads of a block take turns at barriers
+    only: one that waits for another in a loop of its own waits for ever.  A barrier
+    that some threads of a block never reach is a `BarrierError` there; a GPU hangs or
+    goes on with anything.
 
     Examples
     --------

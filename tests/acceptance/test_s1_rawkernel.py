@@ -133,3 +133,23 @@ def test_c35_validation_can_be_skipped(device):
     double[1, 4](x, check=False)
     double(x=x).launch(grid=1, block=4, check=False)
     np.testing.assert_array_equal(nf.to_numpy(x), [0, 8, 16, 24])
+
+
+def test_c37_structured_scalars(device):
+    """A 5×5 array of float32 by value, 100 bytes; and a float3."""
+    float5x5 = np.dtype([("e", np.float32, (5, 5))])
+    float3 = np.dtype([(n, np.float32) for n in "xyz"])
+    assert float5x5.itemsize == 100
+
+    @nf.rawkernel
+    def read(m, v, out):
+        i = nf.grid(1)
+        if i < out.shape[0]:
+            out[i] = m.e[3, 4] + v.y * i
+
+    m, v = np.zeros((), float5x5), np.zeros((), float3)
+    m["e"] = np.arange(25).reshape(5, 5)
+    v["y"] = 0.5
+    out = nf.zeros(3, "float32", device=device)
+    read((1,), (32,), (m[()], v[()], out))
+    np.testing.assert_array_equal(nf.to_numpy(out), [19, 19.5, 20])

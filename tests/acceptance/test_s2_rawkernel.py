@@ -5,6 +5,8 @@ Each test is named for the line of the acceptance list that it holds.
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -43,6 +45,38 @@ def test_l01_early_return(device):
     y = nf.full(1024, -1, "float32", device=device)
     square((64,), (32,), (x, y))
     np.testing.assert_array_equal(nf.to_numpy(y), np.arange(1024.0)**2)
+
+
+SECOND = """
+import sys, numpy as np, nbfused as nf
+sys.path.insert(0, {folder!r})
+from own_kernel import k
+x = np.zeros(4)
+k((1,), (4,), (x,))
+print(x.tolist(), nf.cache.stats().compilations)
+"""
+
+
+def test_l02_l37_compiled_once_without_any_toolchain(tmp_path):
+    """No compilation in a second process, one where the function has changed."""
+    (tmp_path / "own_kernel.py").write_text(
+        "import nbfused as nf\nSTEP = 2\n@nf.rawkernel\ndef k(x):\n"
+        "    i = nf.grid(1)\n    x[i] = STEP * i\n")
+
+    def run():
+        done = subprocess.run(
+            [sys.executable, "-c", SECOND.format(folder=str(tmp_path))], text=True,
+            capture_output=True, check=True, env={
+                "PYTHONPATH": ":".join(p for p in sys.path if p),
+                "NBFUSED_CACHE_DIR": str(tmp_path / "cache"), "PATH": str(tmp_path),
+                "NBFUSED_BACKEND": "cpu", "PYTHONDONTWRITEBYTECODE": "1"})
+        return done.stdout.split("]")
+
+    assert run() == ["[0.0, 2.0, 4.0, 6.0", " 1\n"]
+    assert run() == ["[0.0, 2.0, 4.0, 6.0", " 0\n"]
+    text = (tmp_path / "own_kernel.py").read_text().replace("STEP = 2", "STEP = 3")
+    (tmp_path / "own_kernel.py").write_text(text)
+    assert run() == ["[0.0, 3.0, 6.0, 9.0", " 1\n"]
 
 
 def test_l03_arguments_by_position_and_name(device):

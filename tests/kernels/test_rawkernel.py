@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from typing import NamedTuple
 
@@ -292,37 +290,6 @@ def test_from_many_threads():
 
 def test_rules_where_kernels_are_wrapped_in_custom_vjp():
     assert nf.custom_vjp(copy) is copy
-
-
-SECOND = """
-import sys, numpy as np, nbfused as nf
-sys.path.insert(0, {folder!r})
-from own_kernel import k
-x = np.zeros(4)
-k((1,), (4,), (x,))
-print(x.tolist(), nf.cache.stats().compilations)
-"""
-
-
-def test_a_second_process_compiles_nothing(tmp_path):
-    (tmp_path / "own_kernel.py").write_text(
-        "import nbfused as nf\nSTEP = 2\n@nf.rawkernel\ndef k(x):\n"
-        "    i = nf.grid(1)\n    x[i] = STEP * i\n")
-
-    def run():
-        done = subprocess.run(
-            [sys.executable, "-c", SECOND.format(folder=str(tmp_path))], text=True,
-            capture_output=True, check=True, env={
-                "PYTHONPATH": ":".join(p for p in sys.path if p),
-                "NBFUSED_CACHE_DIR": str(tmp_path / "cache"), "PATH": "/usr/bin:/bin",
-                "NBFUSED_BACKEND": "cpu", "PYTHONDONTWRITEBYTECODE": "1"})
-        return done.stdout.split("]")
-
-    assert run() == ["[0.0, 2.0, 4.0, 6.0", " 1\n"]
-    assert run() == ["[0.0, 2.0, 4.0, 6.0", " 0\n"]
-    text = (tmp_path / "own_kernel.py").read_text().replace("STEP = 2", "STEP = 3")
-    (tmp_path / "own_kernel.py").write_text(text)
-    assert run() == ["[0.0, 3.0, 6.0, 9.0", " 1\n"]
 
 
 class Point(NamedTuple):
