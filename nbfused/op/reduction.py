@@ -189,7 +189,8 @@ def reduction(pyfunc: None = None, /, *, combine: str | Callable[..., Any] = "su
     combine : str or callable
         ``"sum"``, ``"prod"``, ``"max"``, ``"min"``, ``"argmax"``, ``"argmin"``,
         ``"logsumexp"``, ``"welford"`` (mean, then variance), ``"all"``, ``"any"``; or
-        an associative and commutative function of two values, without derivative.
+        an associative and commutative function of two values, which is differentiated
+        by folding the elements of each output from the left, in C order.
     post : callable, optional
         A scalar function of the combined value, or values; a further parameter ``size``
         is the number of elements reduced.

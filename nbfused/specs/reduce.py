@@ -139,11 +139,6 @@ def saving(spec: Reduce) -> Reduce:
     if spec.saves:
         return spec
     combine = spec.combine.saving or spec.combine
-    if combine.cotangent is None:
-        raise NotDifferentiableError(
-            f"the reduction '{spec.name}' has no derivative: combine "
-            f"'{spec.combine.name}' gives none; detach its input, or use one of "
-            f"{sorted(k for k, c in COMBINES.items() if (c.saving or c).cotangent)}")
     state = [f"s{k}" for k in range(len(combine.identity))]
     plain = len(spec.combine.identity)
     extra = spec.post.params[plain:]

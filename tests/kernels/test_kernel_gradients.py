@@ -118,6 +118,15 @@ def test_reduction_twice(device):
                   samples=3, place=lambda a: nf.array(a, device=device))
 
 
+def test_a_decorated_reduction_by_a_function(device):
+    total = nf.reduction(combine=lambda a, b: a + b + 0.5 * a * b)(lambda x, y: x * y)
+    for axis in (None, 0, 1):
+        gradcheck(lambda x, y, axis=axis: total(x, y, axis=axis), [X, Y],
+                  place=lambda a: nf.array(a, device=device))
+    empty = nf.Variable(nf.array(np.zeros((0, 3)), device=device), requires_grad=True)
+    np.testing.assert_array_equal(nf.to_numpy(total(empty, 1.0, axis=0).data), 0)
+
+
 def test_grad_of_a_kernel(device):
     cube = ElementwiseKernel("T x", "T y", "y = x * x * x", "cube")
     x = nf.array([2.0, -1.0], device=device)
