@@ -1,0 +1,63 @@
+"""Kernels of threads from the call to the launcher."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nbfused.arrays import describe
+from nbfused.dispatch.raw import check_written, prepare
+from nbfused.errors import NotDifferentiableError, OverlapError, ReadOnlyError
+from nbfused.scalar.parse import parse
+from nbfused.scalar.structure import Array
+from nbfused.specs import Raw
+
+
+def kernel(x, y, n):
+    y[n] = x[n, 0] * x.shape[1]
+
+
+SPEC = Raw(parse(kernel, parameters={"x": Array(2), "y": Array(1), "n": None},
+                 returns=False), ("array", "array", "scalar"))
+
+
+def values(x, y, n=0):
+    return [describe(x), describe(y), n]
+
+
+def signature(*args):
+    return prepare(SPEC, values(*args), SPEC.function.params).signature
+
+
+def test_what_a_spec_says_of_its_kernel():
+    assert SPEC.name == "kernel"
+    assert SPEC.written == {"y"}
+    assert SPEC.kernel is SPEC
+    assert hash(SPEC) == hash(Raw(SPEC.function, SPEC.kinds))
+    assert SPEC.out_shapes(((2, 2), (2,), ())) == SPEC.result_types(()) == ()
+    with pytest.raises(NotDifferentiableError, match=r"\.bwd.*\.as_op"):
+        SPEC.vjp((True,), ((),), ())
+
+
+def test_one_kernel_for_all_arrays_of_a_kind():
+    x, y = np.zeros((3, 4)), np.zeros(5)
+    found = signature(x, y)
+    assert found.inner == ("c2", "c1")
+    assert signature(x[1:, :2], y[3:]) == found
+    assert signature(x[:, ::2], y).inner == ("r2", "c1")
+    assert signature(x[:, :1], y[::2][:1]).inner == ("c2", "c1")
+    assert signature(x.T, y).inner == ("r2", "c1")
+    assert signature(x, y, np.int8(1)).inputs[2] == np.int8
+    one, two = (prepare(SPEC, values(x, y, n), SPEC.function.params) for n in (1, 2))
+    assert one.launcher is two.launcher
+
+
+@pytest.mark.parametrize(("y", "error"), [
+    (np.broadcast_to(np.zeros(1), 4), ReadOnlyError),
+    (np.lib.stride_tricks.as_strided(np.zeros(4), (4,), (0,)), OverlapError)])
+def test_only_what_is_written_is_checked(y, error):
+    x = np.zeros((2, 2))
+    with pytest.raises(error, match="kernel writes to 'y'"):
+        check_written(SPEC, values(x, y), SPEC.function.params)
+    wide = np.broadcast_to(np.zeros(1), (4, 4))
+    check_written(SPEC, values(wide, np.zeros(4)), SPEC.function.params)
