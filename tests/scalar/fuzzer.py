@@ -1,6 +1,6 @@
 """Derivatives of random programs, both modes, two orders, against differences.
 
-``python -m tests.scalar.fuzzer --programs 2000 [--first 0] [--device cuda]``
+``python -m tests.scalar.fuzzer --programs 2000 [--first 0] [--device cuda --every 1]``
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from unittest import mock
 
 import numpy as np
 
-from nbfused.cpu.intrinsics import INTRINSICS
+import nbfused as nf
+from nbfused.dispatch import execute
 from nbfused.scalar import differentiate
 from nbfused.scalar.differentiate import jvp, vjp
 from nbfused.scalar.interpret import evaluate
@@ -21,15 +22,13 @@ from nbfused.scalar.ir import Function
 from nbfused.scalar.parse import parse
 from nbfused.scalar.replay import Sizes
 from nbfused.scalar.types import specialize
-from tests.scalar.kernels import compiled as kernel
+from nbfused.specs import Map
 from tests.scalar.random_programs import Program, compiled
 
 #: Checkpoints so small that a handful of iterations needs every level of them.
 TINY = {"checkpoint": Sizes(exact=3, slots=2, hinted=4)}
 COUNTS = (0, 1, 2, 3, 5, 9)
 STEP = 3e-5
-#: One program in so many is compiled too.
-PRINTED = 5
 Arrays = tuple[np.ndarray, ...]
 
 
@@ -83,13 +82,13 @@ def differences(function: Function, at: Arrays,
     return narrow, smooth
 
 
-def check(seed: int) -> Outcome:
-    """Compare every derivative of a program with differences."""
+def check(seed: int, device: str = "") -> Outcome:
+    """Compare every derivative of a program with differences, and with a device's."""
     outcome = Outcome()
     text = Program(seed).text()
     try:
         with mock.patch.dict(differentiate._SIZES, TINY):
-            _check(parse(compiled(text, str(seed))), seed, outcome)
+            _check(parse(compiled(text, str(seed))), seed, device, outcome)
     except Exception as error:
         outcome.wrong.append(f"{type(error).__name__}: {error}")
     if outcome.wrong:
@@ -97,7 +96,7 @@ def check(seed: int) -> Outcome:
     return outcome
 
 
-def _check(f: Function, seed: int, outcome: Outcome) -> None:
+def _check(f: Function, seed: int, device: str, outcome: Outcome) -> None:
     x, y, n, dx, dy, *g = points(seed)
     g = g[:len(f.results)]
     zero = np.zeros_like(x)
@@ -116,7 +115,7 @@ def _check(f: Function, seed: int, outcome: Outcome) -> None:
     curves, bent = differences(reverse, (x, y, n, *g), (dx, dy, 0*n, *still))
     fine = usable & bent.all(axis=0)
     second(f, reverse, forward, (x, y, n), (dx, dy), tuple(g), curves, fine, outcome)
-    printed(reverse, (x, y, n, *g), (gx, gy), seed % PRINTED == 0, outcome)
+    printed(reverse, (x, y, n, *g), (gx, gy), device, outcome)
     outcome.points += x.size
     outcome.skipped += int(x.size - fine.sum())
 
@@ -146,17 +145,19 @@ def second(f: Function, reverse: Function, forward: Function, at: Arrays,
     outcome.compare("jvp of jvp", last, total, usable)
 
 
-def printed(function: Function, args: Arrays, expected: Arrays, compile_: bool,
+def printed(function: Function, args: Arrays, expected: Arrays, device: str,
             outcome: Outcome) -> None:
-    """The typed function, and some of the kernels, give the same."""
-    dtypes = [a.dtype for a in args]
-    typed = specialize(function, tuple(dtypes))
-    ways = {"typed": evaluate(typed, *args)}
-    if compile_:
-        ways["printed"] = kernel({"f": typed}, dtypes, **INTRINSICS)(*args)["f"]
+    """The typed function, and a kernel on `device`, give the same."""
+    ways = {"typed": evaluate(specialize(function, tuple(a.dtype for a in args)),
+                              *args)}
+    if device:
+        kernel = Map(function, ("element",)*len(args))
+        found = execute(kernel, [nf.array(a, device=device) for a in args])
+        ways[device] = tuple(nf.to_numpy(r) for r in found)
     for what, results in ways.items():
         for got, want in zip(results, expected, strict=True):
-            outcome.compare(what, got, want, np.isfinite(want))
+            outcome.compare(what, np.broadcast_to(got, want.shape), want,
+                            np.isfinite(want))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -164,10 +165,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--programs", type=int, default=200)
     parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--every", type=int, default=5,
+                        help="one program in so many is compiled too")
     options = parser.parse_args(arguments)
     total = Outcome()
     for seed in range(options.first, options.first + options.programs):
-        found = check(seed)
+        compiled_too = seed % options.every == 0
+        found = check(seed, options.device if compiled_too else "")
         total.points += found.points
         total.skipped += found.skipped
         if found.wrong:
