@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NoReturn
 
-from ..errors import NotDifferentiableError
+from ..errors import KernelTypeError, NotDifferentiableError
 from ..scalar.ir import (
     Block,
     For,
@@ -22,6 +22,7 @@ from ..scalar.ir import (
     substitute,
     walk,
 )
+from ..scalar.promotion import BFLOAT16
 from ..scalar.types import Typed, specialize
 from .base import Hashed, Shape
 
@@ -201,6 +202,8 @@ def _bound(typed: Typed, kinds: tuple[str, ...]) -> TypedRaw:
             case Let((name,), "extent", (array,), axis):
                 key = str(array), int(str(axis))
                 table[name] = extents.setdefault(key, Extent(name, *key)).name
+            case Let(_, "atomic" | "atomic_add", (array, *_)):
+                _check_atomic(typed, s, typed.dtypes[str(array)])
             case Let((name,), "shared", sizes):
                 shared.append(Shared(name, typed.dtypes[name], tuple(
                     int(v.text) for v in sizes if isinstance(v, Literal))))
@@ -209,6 +212,23 @@ def _bound(typed: Typed, kinds: tuple[str, ...]) -> TypedRaw:
                        body=_without(typed.function.body, table))
     return TypedRaw(replace(typed, function=function), kinds, tuple(places.values()),
                     tuple(extents.values()), tuple(shared))
+
+
+#: What kinds of numbers the atomic operations take, floating ones of any width.
+_ATOMIC = {"add": "iufc", "min": "iuf", "max": "iuf", "exch": "iuf", "cas": "iuf",
+           "and": "iu", "or": "iu", "xor": "iu"}
+
+
+def _check_atomic(typed: Typed, s: Let, dtype: np.dtype) -> None:
+    op = s.attr or "add"
+    kind = "f" if dtype == BFLOAT16 else dtype.kind
+    if kind not in _ATOMIC[op]:
+        source = typed.function
+        where = f"{source.pyfile}:{s.line}: " if source.pyfile else ""
+        names = {"i": "signed", "u": "unsigned", "f": "floating", "c": "complex"}
+        taken = ", ".join(names[k] for k in _ATOMIC[op])
+        raise KernelTypeError(f"{where}{source.name}: atomic {op} takes arrays of "
+                              f"{taken} numbers, got {dtype}; convert it with astype")
 
 
 def _without(block: Block, table: dict[str, str]) -> Block:

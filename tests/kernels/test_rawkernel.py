@@ -352,3 +352,23 @@ def test_the_text_can_be_pasted_back(device):
     exec(compile(text, "<pasted>", "exec"), again)
     nf.rawkernel(again["copy"])((1,), (2,), (x, y))
     np.testing.assert_array_equal(nf.to_numpy(y), [1, 2])
+
+
+@pytest.mark.parametrize(("op", "dtype"), [
+    ("add", "bool"), ("max", "bool"), ("exch", "bool"), ("or_", "float32"),
+    ("xor", "float16"), ("and_", "bfloat16"), ("cas", "complex64"),
+    ("min", "complex128"), ("exch", "complex64")])
+def test_atomics_that_do_not_exist(op, dtype, device):
+    act = getattr(nf.atomic, op)
+
+    @nf.rawkernel
+    def update(y):
+        act(y, 0, 1)
+
+    @nf.rawkernel
+    def compare(y):
+        act(y, 0, 0, 1)
+
+    y = nf.zeros(1, dtype, device=device)
+    with pytest.raises(KernelTypeError, match=rf"atomic {op.rstrip('_')}.*got {dtype}"):
+        (compare if op == "cas" else update)((1,), (1,), (y,))
