@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -42,3 +47,12 @@ def test_kernels_compile(monkeypatch, name, dtype):
     for kernel in kernels.values():
         code, _ = assembled(kernel)
         assert ".f64" not in code, f"{kernel.name} computes in float64\n{kernel.text}"
+
+
+def test_kernels_compute_what_they_should():
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.kernels.fuse_simulated"], text=True, check=False,
+        capture_output=True, timeout=300, cwd=Path(__file__).parents[2],
+        env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1"})
+    assert done.returncode == 0, done.stderr
+    assert "kernels agree" in done.stdout
