@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 __all__ = ["RESULT", "Loop", "TooManyPaths", "assigned", "changed",
-           "normalise"]
+           "normalise", "returns"]
 
 #: The name that holds what the function returns, and the flag that says it does.
 RESULT, RETURNED = ".result", ".returned"
@@ -64,6 +64,12 @@ def assigned(body: Sequence[ast.stmt]) -> set[str]:
         else:
             found |= _stores(s)
     return found
+
+
+def returns(s: ast.AST) -> bool:
+    """Whether `s` returns a value; None is none."""
+    return isinstance(s, ast.Return) and s.value is not None and not (
+        isinstance(s.value, ast.Constant) and s.value.value is None)
 
 
 def changed(body: Sequence[ast.stmt]) -> set[str]:
@@ -150,7 +156,8 @@ class _Normaliser:
 
     def jump(self, s: ast.stmt, leave: str | None, inside: bool) -> list[ast.stmt]:
         if isinstance(s, ast.Return):
-            value = s.value or ast.copy_location(ast.Tuple([], ast.Load()), s)
+            value = s.value if returns(s) and s.value is not None else \
+                ast.copy_location(ast.Tuple([], ast.Load()), s)
             result: list[ast.stmt] = [_assign(RESULT, value, s)]
             return [*result, _set(RETURNED, True, s)] if inside else result
         return [_set(leave, True, s)] if isinstance(s, ast.Break) and leave else []

@@ -23,6 +23,7 @@ from .custom import Rules, with_rules
 from .emit import Emitter
 from .ir import Block, Function, Literal
 from .jumps import assigned
+from .jumps import returns as has_value
 from .resolve import (
     Operation,
     Vocabulary,
@@ -115,12 +116,24 @@ def _parse(pyfunc: Any, environment: Mapping[str, Any],
     try:
         found = definition(pyfunc)
     except (OSError, TypeError):
-        return trace(pyfunc, _parameters(pyfunc))
+        return _traced(pyfunc, given or {})
     values = {n: v for n, v in environment.items() if _is_value(v)}
     objects = {n: v for n, v in environment.items() if n not in values}
     outside = ChainMap(objects, namespace(pyfunc))
     with _opened(found, pyfunc):
         return _lower(found, outside, values, given, returns=returns)
+
+
+def _traced(pyfunc: Any, given: Mapping[str, Any]) -> Function:
+    """The function of what has no source, run on symbols."""
+    params = _parameters(pyfunc)
+    known = {p: g.value if isinstance(g, Literal) else g for p, g in given.items()
+             if isinstance(g, (Literal, int, float, complex))}
+    if any(isinstance(given.get(p), tuple) for p in params):
+        raise ScalarSyntaxError(f"{pyfunc!r}: the source of this function is not "
+                                "available, so it takes no tuples or structs; define "
+                                "it in a file")
+    return trace(pyfunc, params, known)
 
 
 def _parameters(pyfunc: Any) -> list[str]:
@@ -170,10 +183,9 @@ class _Body(Statements):
         if node.args.vararg or node.args.kwarg:
             raise self.error(node, "*args and **kwargs are not part of the scalar "
                                    "language; name the parameters")
-        for s in () if returns else ast.walk(node):
-            if isinstance(s, ast.Return) and s.value is not None:
-                raise self.error(s, f"the kernel {getattr(node, 'name', '')} returns a "
-                                    "value; store it into an array that is an argument")
+        for s in filter(has_value, () if returns else ast.walk(node)):
+            raise self.error(s, f"the kernel {getattr(node, 'name', '')} returns a "
+                                "value; store it into an array that is an argument")
         return self.function(node)
 
     def inline(self, node: ast.AST, pyfunc: FunctionType,

@@ -44,8 +44,8 @@ _CAST_NAMES = frozenset({
 _CONSTANTS = {"range": range, "inf": math.inf, "nan": math.nan, "pi": math.pi}
 
 #: The operations on raw arrays take as many operands more as there are dimensions.
-RAW = frozenset({"load", "atomic_add"})
-_ARITY = {"load": 2, "atomic_add": 3, "math_pow": 2, "clip": 3}
+RAW = frozenset({"load", "atomic_add", "store"})
+_ARITY = {"load": 2, "atomic_add": 3, "store": 3, "math_pow": 2, "clip": 3}
 
 
 @dataclass(frozen=True)

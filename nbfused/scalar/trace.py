@@ -88,6 +88,10 @@ class Symbol:
         where = index if isinstance(index, tuple) else (index,)
         return self.record(Operation("load"), (self, *where))
 
+    def __setitem__(self, index: Any, value: Any) -> None:
+        where = index if isinstance(index, tuple) else (index,)
+        self.record(Operation("store"), (self, *where, value))
+
     def __bool__(self) -> NoReturn:
         raise _error(_NO_BRANCH)
 
@@ -167,7 +171,8 @@ def _value(emitter: Emitter, target: Any) -> Value:
     return number
 
 
-def trace(pyfunc: Callable[..., Any], parameters: Sequence[str]) -> Function:
+def trace(pyfunc: Callable[..., Any], parameters: Sequence[str],
+          known: Mapping[str, Any] | None = None) -> Function:
     """The scalar function that `pyfunc` computes, found by running it once.
 
     Parameters
@@ -176,6 +181,8 @@ def trace(pyfunc: Callable[..., Any], parameters: Sequence[str]) -> Function:
         Called with a `Symbol` for each parameter.
     parameters : sequence of str
         The names of its parameters.
+    known : mapping, optional
+        Numbers for parameters that are no parameters of the result.
 
     Returns
     -------
@@ -187,8 +194,10 @@ def trace(pyfunc: Callable[..., Any], parameters: Sequence[str]) -> Function:
     ScalarSyntaxError
         It branches on a value, or calls what cannot take a symbol.
     """
+    known = known or {}
+    parameters = [p for p in parameters if p not in known]
     emitter = Emitter(parameters)
-    result = _run(pyfunc, {p: Symbol(emitter, p) for p in parameters})
+    result = _run(pyfunc, {**known, **{p: Symbol(emitter, p) for p in parameters}})
     results = result if isinstance(result, tuple) else (result,)
     yields = tuple(_value(emitter, r) for r in results if result is not None)
     name = getattr(pyfunc, "__name__", "function").replace("<lambda>", "lambda_")
@@ -204,4 +213,4 @@ def _run(pyfunc: Callable[..., Any], arguments: Mapping[str, Symbol]) -> Any:
     kinds = inspect.signature(pyfunc).parameters
     keywords = {n: v for n, v in arguments.items()
                 if n in kinds and kinds[n].kind is inspect.Parameter.KEYWORD_ONLY}
-    return pyfunc(*(v for n, v in arguments.items() if n not in keywords), **keywords)
+    return pyfunc(*(arguments[n] for n in kinds if n not in keywords), **keywords)
