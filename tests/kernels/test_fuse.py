@@ -187,10 +187,10 @@ def test_constants_are_defaults_and_what_is_no_number():
 
 
 def test_a_constant_that_changes_traces_anew(monkeypatch):
-    def helper(x):
+    def scaled(x):
         return x * SCALE
 
-    fused = nf.fuse(lambda x: helper(x) + 1)
+    fused = nf.fuse(lambda x: scaled(x) + 1)
     np.testing.assert_allclose(fused(X), X * 2 + 1, rtol=1e-6)
     monkeypatch.setitem(globals(), "SCALE", 3.0)
     np.testing.assert_allclose(fused(X), X * 3 + 1, rtol=1e-6)
