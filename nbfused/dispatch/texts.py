@@ -14,7 +14,9 @@ __all__ = ["ptx_of"]
 
 
 def ptx_of(spec: Map, dtypes: tuple[np.dtype, ...]) -> str:
-    """The PTX of a Map over contiguous arrays of these dtypes.
+    """The PTX of a Map over contiguous arrays, and numbers, of these dtypes.
+
+    Raw arrays have one axis.
 
     Raises
     ------
@@ -23,5 +25,8 @@ def ptx_of(spec: Map, dtypes: tuple[np.dtype, ...]) -> str:
     """
     backend: Any = registry.made("cuda")
     outputs = spec.result_types(dtypes)
-    codes = ("1",) * (len(dtypes) + len(outputs))
+    kinds = [k for k in spec.kinds if k not in ("index", "size", "scatter", "scalar")]
+    codes = (*("r1" if k == "raw" else "1" for k in kinds),
+             *("1" for _ in spec.function.results),
+             *("r1" for _ in spec.scatter_shapes))
     return str(backend.ptx(spec, Signature(dtypes, outputs, (1,), codes)))

@@ -16,8 +16,7 @@ from ..errors import (
     UnsupportedError,
 )
 from ..op.base import is_number, only
-from ..op.source import source
-from ..scalar.ir import Function, drop_params, used_params
+from ..scalar.ir import Function
 from .arguments import as_operand, check_block_size, on_stream
 from .bodies import (
     Body,
@@ -33,6 +32,7 @@ from .parameters import (
     resolve_types,
 )
 from .prepared import Prepared, check_outputs, input_kinds, signature
+from .sources import kernel_source
 
 __all__ = ["ElementwiseKernel"]
 
@@ -149,16 +149,21 @@ class ElementwiseKernel:
         return next(iter(self._codes.values()), "")
 
     def source(self, kind: str = "primal", dtype: str = "float32") -> str:
-        """The text of what runs: ``"primal"``, ``"vjp"``, ``"jvp"`` or ``"numba"``.
+        """The text of what runs.
 
-        `dtype` is what the placeholders stand for.
+        Parameters
+        ----------
+        kind : {"primal", "vjp", "jvp", "numba", "ptx"}
+            As of an ``@nf.elementwise`` function.  In ``"vjp"`` an array for each raw
+            input comes last; what is added to it is its gradient.
+        dtype : str
+            What the placeholders stand for.
         """
-        types = tuple((p.ctype, np.dtype(dtype)) for p in self.params
-                      if p.dtype is None)
+        types = {p.ctype: check_dtype(dtype) for p in self.params if p.dtype is None}
         ranks = tuple((p.name, 1) for p in self.in_params if p.raw)
-        function = self._function(tuple(dict(types).items()), ranks)
-        used = used_params(function)
-        return source(drop_params(function, used), kind, dtype)
+        function = self._function(tuple(types.items()), ranks)
+        return kernel_source(function, self.in_params, self.out_params, tuple(
+            p.dtype or types[p.ctype] for p in self.params), kind)
 
     def __call__(self, *args: Any, size: int | None = None, block_size: int = 128,
                  stream: Any = None, out: Any = None) -> Any:
@@ -167,8 +172,8 @@ class ElementwiseKernel:
         Parameters
         ----------
         *args
-            Inputs: arrays that broadcast together, raw arrays, numbers.  Then all
-            outputs, or none.
+            Inputs: arrays that broadcast together, raw arrays, numbers, which take the
+            type of their parameter.  Then all outputs, or none.
         size : int, optional
             Number of points; needed, and allowed, where no array decides it.
         block_size : int

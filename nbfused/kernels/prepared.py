@@ -22,7 +22,7 @@ from .arguments import check_size, flat_output, flattened, number, points
 from .bodies import INDEX
 from .parameters import ParameterInfo
 
-__all__ = ["Prepared", "check_outputs", "input_kinds", "signature"]
+__all__ = ["Prepared", "check_outputs", "implicit", "input_kinds", "signature"]
 
 POINTS = "_points"
 
@@ -110,7 +110,7 @@ class Prepared:
         keep = tuple(used[p] or kinds.get(p) in ("element", "scatter")
                      for p in self.function.params)
         function = drop_params(whole, keep)
-        found = tuple(kinds.get(p) or _implicit(p) for p in function.params)
+        found = tuple(kinds.get(p) or implicit(p) for p in function.params)
         if not self.sized:
             return function, found
         return replace(function, params=(*function.params, POINTS)), (*found, "element")
@@ -197,7 +197,7 @@ class Prepared:
         return flat_output(out, f"{self.name}: '{p.name}'")
 
 
-def _implicit(name: str) -> str:
+def implicit(name: str) -> str:
     """The kind of what the body names without having been given it."""
     if name == INDEX:
         return "index"

@@ -71,6 +71,12 @@ def test_stores_and_atomics(monkeypatch):
     assert "atom.global.add" in texts or "red.global.add" in texts
 
 
+def test_ptx_as_text():
+    kernel = ElementwiseKernel("T x, raw T y, float64 s", "raw T z, T w",
+                               "z[i] = x * y[i]; w = x * float(s);")
+    assert ".visible .entry" in kernel.source("ptx")
+
+
 def test_double_literals_compute_in_double(monkeypatch):
     """As in CUDA: an f makes them float."""
     for literal, wide in (("0.1", True), ("0.1f", False)):

@@ -201,6 +201,26 @@ def test_what_ran_can_be_read(x):
     assert "f32((f64(x) * f64(2.0)))" in kernel.cached_code
     assert kernel.source("vjp").startswith("def twice_vjp(x, g")
     assert "float64" not in kernel.source("primal", "float64")
+    assert "f64(x) * f64(2.0)" in kernel.source("numba")
+    with pytest.raises(KernelTypeError, match="'kind' must be"):
+        kernel.source("c")
+
+
+def test_the_text_of_raw_kernels():
+    kernel = ElementwiseKernel("T x, raw T y", "raw T z", "z[i] = x * y[n - 1 - i];")
+    assert "z[i] = " in kernel.source()
+    vjp = kernel.source("vjp")
+    assert "nf.atomic_add(y_bar" in vjp
+    assert "z_bar[i]" in vjp
+    assert "y_dot" in ElementwiseKernel("T x, raw T y", "T z", "z = x * y[i]").source(
+        "jvp")
+
+
+def test_a_derivative_can_be_pasted_back():
+    kernel = ElementwiseKernel("T x, T y", "T z", "T d = x - y; z = d * d;", "squared")
+    names = {"nf": nf, "np": np}
+    exec(kernel.source("vjp"), names)
+    assert names["squared_vjp"](5.0, 2.0, 10.0) == (60.0, -60.0)
 
 
 def test_calls_share_what_was_prepared(x):

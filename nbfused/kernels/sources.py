@@ -1,0 +1,78 @@
+"""The text of elementwise kernels and of their derivatives."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+import numpy as np
+
+from ..dispatch.texts import ptx_of
+from ..errors import KernelTypeError
+from ..scalar.differentiate import jvp, vjp
+from ..scalar.ir import Function, drop_params, used_params
+from ..scalar.print_python import python_text
+from ..specs import Map
+from ..specs.functions import adding, pick
+from .bodies import typed_text
+from .parameters import ParameterInfo
+from .prepared import implicit
+
+__all__ = ["kernel_source"]
+
+
+def kernel_source(function: Function, inputs: Sequence[ParameterInfo],
+                  outputs: Sequence[ParameterInfo], dtypes: Sequence[np.dtype],
+                  kind: str) -> str:
+    """The text of a kernel.
+
+    Parameters
+    ----------
+    function
+        Of inputs, outputs, and what the body names besides.
+    dtypes
+        Of inputs, then outputs.
+    kind : {"primal", "vjp", "jvp", "numba", "ptx"}
+        As in `op.source.source`.
+    """
+    if kind == "numba":
+        return _numba(function, dtypes)
+    found = dict(zip((p.name for p in (*inputs, *outputs)), dtypes, strict=True))
+    function = drop_params(function, used_params(function))
+    arrays = tuple(p.name for p in (*inputs, *outputs)
+                   if p.raw and p.name in function.params)
+    active = {p.name for p in inputs if found[p.name].kind in "fV"}
+    stored = {p.name for p in outputs if p.raw}
+    results = len(function.results)
+    match kind:
+        case "primal":
+            return python_text(function)
+        case "vjp":
+            wrt = tuple(p in active | stored for p in function.params)
+            return python_text(vjp(adding(function), wrt, (True,) * results, False,
+                                   arrays))
+        case "jvp":
+            wrt = tuple(p in active for p in function.params)
+            return python_text(pick(jvp(function, wrt), range(results, 2 * results)))
+        case "ptx":
+            return _ptx(function, arrays, found, stored)
+    raise KernelTypeError("'kind' must be 'primal', 'vjp', 'jvp', 'numba' or 'ptx', "
+                          f"got {kind!r}")
+
+
+def _numba(function: Function, dtypes: Sequence[np.dtype]) -> str:
+    body = textwrap.indent(typed_text(function, dtypes), "    ")
+    results = ", ".join(f"r{k}" for k in range(len(function.results)))
+    return (f"def {function.name}({', '.join(function.params)}):\n{body}\n"
+            f"    return {results}\n")
+
+
+def _ptx(function: Function, arrays: Sequence[str], dtypes: dict[str, np.dtype],
+         stored: set[str]) -> str:
+    kinds = tuple("scatter" if p in stored else "raw" if p in arrays else
+                  "element" if p in dtypes else implicit(p) for p in function.params)
+    shapes = tuple((0,) for k in kinds if k == "scatter")
+    types = tuple(dtypes.get(p, np.dtype(np.int64))
+                  for p, k in zip(function.params, kinds, strict=True)
+                  if k not in ("scatter", "index", "size"))
+    return ptx_of(Map(function, kinds, shapes), types)
