@@ -20,9 +20,38 @@ from ..errors import (
 )
 from ..op.base import is_number
 from ..ops.shapes import broadcast_to, getitem, reshape
+from .parameters import ParameterInfo
 
 __all__ = ["as_operand", "check_block_size", "check_size", "flattened", "number",
-           "on_stream", "points", "unwrapped"]
+           "on_stream", "points", "split", "unwrapped"]
+
+
+def split(kernel: str, in_params: Sequence[ParameterInfo],
+          out_params: Sequence[ParameterInfo], args: Sequence[Any],
+          out: Any) -> tuple[list[Any], list[Any]]:
+    """Inputs and outputs of a call; an output is None where it is to be made.
+
+    Raises
+    ------
+    KernelTypeError
+        A wrong number of arguments, or outputs both by position and by keyword.
+    """
+    count = len(in_params)
+    if out is not None:
+        args = (*args, *(out if isinstance(out, tuple) else (out,)))
+    if len(args) not in (count, count + len(out_params)):
+        names = ", ".join(p.name for p in in_params)
+        raise KernelTypeError(
+            f"{kernel} takes {count} inputs ({names}), then {len(out_params)} outputs "
+            f"or none, got {len(args)} arguments")
+    inputs = [as_operand(x, kernel, p.name, args)
+              for x, p in zip(args, in_params, strict=False)]
+    outs = list(args[count:]) or [None] * len(out_params)
+    for p, x in zip(out_params, outs, strict=True):
+        if x is not None and is_number(as_operand(x, kernel, p.name, ())):
+            raise KernelTypeError(f"{kernel}: the output '{p.name}' must be an array, "
+                                  f"got {type(x).__name__}")
+    return inputs, outs
 
 
 def as_operand(x: Any, kernel: str, name: str, others: Sequence[Any]) -> Any:

@@ -11,13 +11,12 @@ import numpy as np
 from ..arrays import check_dtype, dtype_of
 from ..errors import (
     DefinitionError,
-    KernelTypeError,
     NbFusedWarning,
     UnsupportedError,
 )
 from ..op.base import is_number, only
 from ..scalar.ir import Function
-from .arguments import as_operand, check_block_size, on_stream
+from .arguments import check_block_size, on_stream, split
 from .bodies import (
     Body,
     Ranks,
@@ -196,30 +195,12 @@ class ElementwiseKernel:
             A size that is undecided or superfluous, shapes that do not fit.
         """
         check_block_size(block_size, self.name)
-        given, outs = self._split(args, out)
+        given, outs = split(self.name, self.in_params, self.out_params, args, out)
         with on_stream(stream, self.name):
             results = self._run(given, outs, size)
         if self.no_return:
             return None
         return results if self.return_tuple else only(results)
-
-    def _split(self, args: Sequence[Any], out: Any) -> tuple[list[Any], list[Any]]:
-        """Inputs and outputs, None for each that is to be made."""
-        if out is not None and len(args) == self.nin:
-            args = (*args, *(out if isinstance(out, tuple) else (out,)))
-        if len(args) not in (self.nin, self.nargs):
-            names = ", ".join(p.name for p in self.in_params)
-            raise KernelTypeError(
-                f"{self.name} takes {self.nin} inputs ({names}), then {self.nout} "
-                f"outputs or none, got {len(args)} arguments")
-        inputs = [as_operand(x, self.name, p.name, args)
-                  for x, p in zip(args, self.in_params, strict=False)]
-        outs = list(args[self.nin:]) or [None] * self.nout
-        for p, x in zip(self.out_params, outs, strict=True):
-            if x is not None and is_number(as_operand(x, self.name, p.name, ())):
-                raise KernelTypeError(f"{self.name}: the output '{p.name}' must be an "
-                                      f"array, got {type(x).__name__}")
-        return inputs, outs
 
     def _run(self, inputs: list[Any], outs: list[Any],
              size: int | None) -> tuple[Any, ...]:

@@ -16,7 +16,7 @@ from ..op.base import is_number, only
 from ..scalar.ir import drop_params, used_params
 from ..specs import Map
 from ..specs.shapes import Axes, broadcast_shapes, normalize_axes
-from .arguments import as_operand, flattened, number, on_stream
+from .arguments import flattened, number, on_stream, split
 from .parameters import check_name, check_unique, parse_parameters, resolve_types
 from .slots import Mapped, Slots, check_slots, reduce_spec
 
@@ -149,22 +149,10 @@ class ReductionKernel:
         KernelTypeError
             As for `ElementwiseKernel`.
         """
-        inputs, outs = self._split(args, out)
+        inputs, outs = split(self.name, self.in_params, self.out_params, args, out)
         with on_stream(stream, self.name):
             return only(self._run(inputs, outs, axis, bool(keepdims),
                                   None if dtype is None else check_dtype(dtype)))
-
-    def _split(self, args: Sequence[Any], out: Any) -> tuple[list[Any], list[Any]]:
-        if out is not None and len(args) == self.nin:
-            args = (*args, *(out if isinstance(out, tuple) else (out,)))
-        if len(args) not in (self.nin, self.nargs):
-            names = ", ".join(p.name for p in self.in_params)
-            raise KernelTypeError(
-                f"{self.name} takes {self.nin} inputs ({names}), then {self.nout} "
-                f"outputs or none, got {len(args)} arguments")
-        inputs = [as_operand(x, self.name, p.name, args)
-                  for x, p in zip(args, self.in_params, strict=False)]
-        return inputs, list(args[self.nin:]) or [None] * self.nout
 
     def _run(self, inputs: list[Any], outs: list[Any], axis: Axes, keepdims: bool,
              dtype: np.dtype | None) -> tuple[Any, ...]:

@@ -286,6 +286,15 @@ def test_bad_arguments(args, error, message):
         kernel(*args)
 
 
+def test_outputs_are_given_once(x):
+    kernel = ElementwiseKernel("T x, T y", "T z", "z = x + y", "k")
+    with pytest.raises(KernelTypeError, match="got 4 arguments"):
+        kernel(x, x, x, out=x)
+    total = ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", "total")
+    with pytest.raises(KernelTypeError, match="the output 'y' must be an array"):
+        total(x, 1)
+
+
 def test_bad_arguments_of_other_parameters(x):
     whole = ElementwiseKernel("int32 k, T x", "T y", "y = x * k", "k")
     with pytest.raises(KernelTypeError, match=r"'k' is 0\.5, but the parameter is int"):
