@@ -29,10 +29,13 @@ from .kernels.rawmodule import RawKernel, RawModule
 from .kernels.reduction_kernel import ReductionKernel
 from .kernels.views import DiffView, Dual, View
 from .op import contraction, elementwise, func, index, reduction, row, size, stage
+from .op.derivative import derivative, tangent
+from .op.specialize import specialize
 from .ops import empty_like, fill, full_like, ones_like, zeros_like
 from .registry import backends, enable, register, synchronize, use_backend
 from .report import show_config, versions
 from .scalar.language import *
+from .scalar.static import literal, local, unroll
 from .scalar.threads import *
 from .version import __version__
 
@@ -43,9 +46,10 @@ __all__ = [
     "DeviceArray", "DiffView", "Dual", "ElementwiseKernel", "Function", "RawKernel",
     "RawModule", "ReductionKernel", "Variable", "View", "__version__", "array",
     "backends", "cache", "checkpoint", "config", "contraction", "custom_vjp",
-    "elementwise", "empty", "empty_like", "fill", "from_dlpack", "full", "full_like",
-    "func", "fuse", "grad", "index", "jvp", "no_grad", "ones_like", "ops", "rawkernel",
-    "reduction", "register", "row", "show_config", "size", "stage", "synchronize",
-    "testing", "to_numpy", "trace_launches", "use_backend", "value_and_grad",
-    "versions", "vjp", "zeros", "zeros_like",
+    "derivative", "elementwise", "empty", "empty_like", "fill", "from_dlpack",
+    "full", "full_like", "func", "fuse", "grad", "index", "jvp", "literal", "local",
+    "no_grad", "ones_like", "ops", "rawkernel", "reduction", "register", "row",
+    "show_config", "size", "specialize", "stage", "synchronize", "tangent",
+    "testing", "to_numpy", "trace_launches", "unroll", "use_backend",
+    "value_and_grad", "versions", "vjp", "zeros", "zeros_like",
 ]
