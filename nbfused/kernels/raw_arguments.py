@@ -191,6 +191,8 @@ class _Taking:
     def array(self, name: str, value: Any, annotation: Any) -> structure.Array:
         """An array."""
         array = describe(value, name)
+        if array.library.tracks(value):
+            raise self.lost(name, f"an array of {array.library.name}", "detach it")
         if self.checked and isinstance(annotation, ViewType):
             annotation.check(array, name, self.kernel)
         elif self.checked and annotation in _SCALARS:
@@ -204,11 +206,15 @@ class _Taking:
     def unwrapped(self, name: str, value: Variable) -> Any:
         """The array of a Variable, if nothing is lost by that."""
         if value.requires_grad:
-            raise NotDifferentiableError(
-                f"{self.kernel}: '{name}' is a Variable that requires a gradient, "
-                "which a launch does not record; make an operation of the kernel by "
-                "nbfused.Function or .as_op, or pass its .data")
+            raise self.lost(name, "a Variable", "pass its .data")
         return value.data
+
+    def lost(self, name: str, what: str, otherwise: str) -> NotDifferentiableError:
+        """An exception for what would lose its gradient."""
+        return NotDifferentiableError(
+            f"{self.kernel}: '{name}' is {what} that requires a gradient, which a "
+            "launch does not record; make an operation of the kernel by "
+            f"nbfused.Function or .as_op, or {otherwise}")
 
 
 _SCALARS = (bool, int, float, complex)

@@ -194,6 +194,16 @@ def test_arrays_of_other_libraries():
         copy((1,), (3,), (x, np.zeros(3, np.float32)))
 
 
+def test_gradients_of_other_libraries_are_not_lost():
+    torch = pytest.importorskip("torch")
+    x, y = torch.arange(3.0, requires_grad=True), torch.zeros(3)
+    with pytest.raises(NotDifferentiableError, match="'x' is an array of torch"):
+        copy((1,), (3,), (x, y))
+    with torch.no_grad():
+        copy((1,), (3,), (x, y))
+    assert y.tolist() == [0, 1, 2]
+
+
 def test_immutable_arrays():
     jax = pytest.importorskip("jax")
     with pytest.raises(ReadOnlyError, match=r"writes to 'y'.*immutable"):
