@@ -12,7 +12,7 @@ import pytest
 
 import nbfused as nf
 
-PACKAGES = ("autograd", "op", "ops", "scalar")
+PACKAGES = ("autograd", "kernels", "op", "ops", "scalar")
 
 
 def modules() -> Iterator[ModuleType]:
