@@ -9,27 +9,12 @@ from typing import Any
 import numpy as np
 
 from ..arrays import check_dtype, dtype_of
-from ..errors import (
-    DefinitionError,
-    NbFusedWarning,
-    UnsupportedError,
-)
+from ..errors import DefinitionError, NbFusedWarning, UnsupportedError
 from ..op.base import is_number, only
 from ..scalar.ir import Function
 from .arguments import check_block_size, on_stream, split
-from .bodies import (
-    Body,
-    Ranks,
-    check_language,
-    elementwise_body,
-    typed_text,
-)
-from .parameters import (
-    check_name,
-    check_unique,
-    parse_parameters,
-    resolve_types,
-)
+from .bodies import Body, Ranks, check_language, elementwise_body, typed_text
+from .parameters import check_name, check_unique, parse_parameters, resolve_types
 from .prepared import Prepared, check_outputs, input_kinds, signature
 from .sources import kernel_source
 

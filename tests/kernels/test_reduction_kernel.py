@@ -60,7 +60,7 @@ def test_an_identity_takes_part(x):
     same(none(nf.ops.getitem(x, slice(0, 0)), axis=0), np.full(4, 100, np.float32))
 
 
-def test_other_ways_to_combine(x):
+def test_other_ways_to_combine(x, device):
     both = ReductionKernel("T x", "T y", "x / 10", "a + b + a * b", "y = a", "0")
     same(both(x, axis=0), np.prod(1 + X / 10, axis=0) - 1)
     last = ReductionKernel("int32 x", "int32 y", "x", "a ^ b", "y = a", "0")
@@ -72,8 +72,9 @@ def test_other_ways_to_combine(x):
             while (b != 0) { int c = a % b; a = b; b = c; }
             return a < 0 ? -a : a;
         }""")
-    found = nf.to_numpy(gcd(nf.ops.astype(6 * nf.ops.getitem(x, 2), "int32")))
-    assert found == np.gcd.reduce(6 * X[2].astype(int))
+    sixes = 6 * X[2].astype(np.int32)
+    found = nf.to_numpy(gcd(nf.array(sixes, device=device)))
+    assert found == np.gcd.reduce(sixes)
 
 
 def test_without_identity(x):
