@@ -133,6 +133,7 @@ class Elements(Branches):
                                    "cannot be indexed by a variable; 1 to "
                                    f"{MOST_ELEMENTS} can, use an array for more")
         e = self.emitter
+        index = e.emit("index", index)  # refuses what is no integer
         below = e.emit("lt", index, literal(0))
         return e.emit("select", below, e.emit("add", index, literal(len(whole))), index)
 

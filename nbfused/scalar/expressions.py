@@ -5,11 +5,12 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 from functools import partial
+from typing import Any
 
 from .calls import Calls
 from .ir import Literal, Value, literal
 from .resolve import Operation, apply
-from .structure import Values
+from .structure import Local, Values, rebuild
 from .words import ALLOWED, words
 
 __all__ = ["Expressions"]
@@ -58,8 +59,16 @@ class Expressions(Calls):
         return literal(node.value)  # type: ignore[arg-type]
 
     def binary(self, node: ast.BinOp, stem: str) -> Values:
-        """An operator with two operands."""
-        return self.operate(node, self.value(node.left), self.value(node.right), stem)
+        """An operator with two operands: of numbers, or ``+`` and ``*`` of tuples."""
+        left, right = self.values(node.left), self.values(node.right)
+        if isinstance(left, tuple) and left:
+            if isinstance(node.op, ast.Add) and isinstance(right, tuple):
+                return rebuild(_plain(left), (*left, *right))
+            if isinstance(node.op, ast.Mult) and isinstance(right, Literal) and \
+                    right.kind == "int":
+                return rebuild(_plain(left), tuple(left) * int(right.text))
+        return self.operate(node, self.number(node, left), self.number(node, right),
+                            stem)
 
     def operate(self, node: ast.BinOp | ast.AugAssign, left: Value, right: Value,
                 stem: str) -> Values:
@@ -119,6 +128,11 @@ class Expressions(Calls):
             b = self.values(node.orelse)
         (merged,) = self.merge(node, truth, (then, orelse), {stem: (a, b)})
         return merged
+
+
+def _plain(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Of the kind that a sum of such tuples is."""
+    return Local() if isinstance(values, Local) else ()
 
 
 _HANDLERS: dict[type[ast.expr], Callable[..., Values]] = {

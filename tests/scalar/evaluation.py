@@ -80,6 +80,8 @@ class Evaluation:
         if s.op == "store":
             args[0][tuple(args[1:-1])] = args[-1]
             return []
+        if s.op == "index":
+            return [int(args[0])]
         if s.op == "extent":
             return [args[0].shape[int(s.attr or 0)]]
         if s.op == "cast":

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.errors import ScalarSyntaxError
+from nbfused.errors import KernelTypeError, ScalarSyntaxError
 from nbfused.op import elementwise, func
+from nbfused.scalar.differentiate import jvp, vjp
 from nbfused.scalar.interpret import evaluate as evaluate_arrays
 from nbfused.scalar.ir import If, Let, walk
 from nbfused.scalar.parse import parse
@@ -174,6 +175,14 @@ def functions_as_values(x, y):
     return applied(abs, x), applied(lambda a: a * y, x), pick((x, y)), applied(abs, y)
 
 
+def repeated(x, y):
+    v = [0.0] * 3 + [x]
+    v[1] = y
+    pair, other = (x, y), (1, 2)
+    t = pair + other
+    return sum(v), t[2], len(t * 2)
+
+
 def divided(x, y):
     q, r = divmod(x, 3)
     return q, r
@@ -183,6 +192,7 @@ PROGRAMS = [
     constant_index, variable_index, negative_variable, two_axes, globals_by_index,
     filled_in_branches, carried_while, swapped, sliced, passed_on, broken_out,
     returned_out, zipped, comprehensions, inner, functions_as_values, divided,
+    repeated,
 ]
 
 
@@ -221,6 +231,13 @@ def test_a_kernel_with_a_local_array(device):
 def test_literal_indices_cost_nothing():
     assert not any(isinstance(s, If) or (isinstance(s, Let) and s.op == "select")
                    for s in walk(parse(constant_index).body))
+
+
+def test_a_variable_index_is_an_integer(device):
+    picked = elementwise(lambda x: (1, 2, 3)[x])
+    assert nf.to_numpy(picked(nf.array([0, -1], device=device))).tolist() == [1, 3]
+    with pytest.raises(KernelTypeError, match=r"expected an integer, got float64"):
+        picked(nf.array([0.5], device=device))
 
 
 def test_beyond_the_end():
@@ -407,3 +424,29 @@ def test_refused(pyfunc, message):
     with pytest.raises(ScalarSyntaxError, match=message) as caught:
         parse(pyfunc)
     assert caught.value.filename == __file__
+
+
+@pytest.mark.parametrize("pyfunc", [constant_index, variable_index, swapped, passed_on,
+                                    functions_as_values], ids=lambda f: f.__name__)
+def test_derivatives(pyfunc):
+    """Both modes against differences, at points without kinks."""
+    function = parse(pyfunc)
+    x, y, step = np.array([0.7, -1.3]), np.array([1.9, 0.4]), 1e-6
+    weights = [1.0 + k for k in range(len(function.results))]
+
+    def loss(a, b):
+        found = evaluate_arrays(function, a, b)
+        return sum(w * np.asarray(f, float)
+                   for w, f in zip(weights, found, strict=True))
+
+    expected = [(loss(x + step, y) - loss(x - step, y)) / (2 * step),
+                (loss(x, y + step) - loss(x, y - step)) / (2 * step)]
+    pull = vjp(function, (True, True), (True,) * len(weights))
+    found = evaluate_arrays(pull, x, y, *(np.full(2, w) for w in weights))
+    push = jvp(function, (True, True))
+    for e, f, dx in zip(expected, found, (1.0, 0.0), strict=True):
+        np.testing.assert_allclose(np.broadcast_to(f, 2), e, atol=1e-6)
+        tangents = evaluate_arrays(push, x, y, np.full(2, dx), np.full(2, 1 - dx))
+        total = sum(w * np.asarray(t, float) for w, t in zip(
+            weights, tangents[len(weights):], strict=True))
+        np.testing.assert_allclose(np.broadcast_to(total, 2), e, atol=1e-6)
