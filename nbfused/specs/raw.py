@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, NoReturn
 
 from ..errors import KernelTypeError, NotDifferentiableError
+from ..scalar.build import inline
 from ..scalar.ir import (
     Block,
     For,
@@ -31,11 +31,9 @@ if TYPE_CHECKING:
 
     from ..scalar.types import Type
 
-__all__ = ["ACCESSES", "WRITES", "Extent", "Place", "Raw", "Shared", "TypedRaw",
-           "waits"]
+__all__ = ["WRITES", "Extent", "Place", "Raw", "Shared", "TypedRaw", "waits"]
 
-#: Operations whose first operand is an array, and those that change it.
-ACCESSES = frozenset({"load", "store", "atomic_add", "atomic", "extent"})
+#: Operations that change the array which is their first operand.
 WRITES = frozenset({"store", "atomic_add", "atomic"})
 
 
@@ -69,21 +67,9 @@ class Raw(Hashed):
     @cached_property
     def written(self) -> frozenset[str]:
         """The parameters whose elements the kernel changes."""
-        found = {str(s.args[0]) for s in self._accesses() if s.op in WRITES}
+        found = {str(s.args[0]) for s in walk(inline(self.function).body)
+                 if isinstance(s, Let) and s.op in WRITES}
         return frozenset(found.intersection(self.function.params))
-
-    @cached_property
-    def ranks(self) -> dict[str, set[int]]:
-        """With how many integers each array is indexed."""
-        found: dict[str, set[int]] = {}
-        for s in self._accesses():
-            if s.op != "extent":
-                found.setdefault(str(s.args[0]), set()).add(_rank(s))
-        return found
-
-    def _accesses(self) -> Iterator[Let]:
-        return (s for s in walk(self.function.body)
-                if isinstance(s, Let) and s.op in ACCESSES)
 
     def out_shapes(self, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
         """None: a kernel makes no arrays."""
@@ -104,14 +90,6 @@ class Raw(Hashed):
         raise NotDifferentiableError(
             f"{self.name} is a kernel without results; differentiate it by its .bwd, "
             "or make an operation of it with .as_op")
-
-
-def _rank(s: Let) -> int:
-    """How many indices an access has."""
-    values = {"load": 0, "store": 1, "atomic_add": 1}.get(s.op, 1)
-    if s.op == "atomic" and s.attr == "cas":
-        values = 2
-    return len(s.args) - 1 - values
 
 
 @dataclass(frozen=True)

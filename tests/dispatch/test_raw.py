@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import nbfused as nf
 from nbfused.arrays import describe
 from nbfused.dispatch.raw import check_written, prepare
 from nbfused.errors import NotDifferentiableError, OverlapError, ReadOnlyError
@@ -37,6 +38,26 @@ def test_what_a_spec_says_of_its_kernel():
     assert SPEC.out_shapes(((2, 2), (2,), ())) == SPEC.result_types(()) == ()
     with pytest.raises(NotDifferentiableError, match=r"\.bwd.*\.as_op"):
         SPEC.vjp((True,), ((),), ())
+
+
+@nf.func
+def put(y, i, value):
+    y[i] = value
+
+
+@put.defvjp
+def put_vjp(y, i, value):
+    return 0.0, 0.0
+
+
+def by_a_function(y, n):
+    put(y, n, 1.0)
+
+
+def test_what_functions_with_rules_write_is_written():
+    function = parse(by_a_function, parameters={"y": Array(1), "n": None},
+                     returns=False)
+    assert Raw(function, ("array", "scalar")).written == {"y"}
 
 
 def test_one_kernel_for_all_arrays_of_a_kind():
