@@ -32,7 +32,8 @@ class Derivative(Launching):
     ``k.fwd`` computes what the kernel computes, and the tangents of what it stores from
     the tangents of what it loads.  ``k.bwd`` stores nothing into the arrays; it *adds*
     to the derivatives of what the kernel loads, and sets those of what it stores to
-    zero: they are consumed.  An array that is no pair has no derivative.
+    zero: they are consumed; those of what it adds to by ``nf.atomic.add`` are kept.  An
+    array that is no pair has no derivative.
 
     A derivative may have another floating dtype than its array.  That of a 16-bit array
     had better be float32: sums of 16-bit numbers round at every addition.
@@ -47,9 +48,9 @@ class Derivative(Launching):
     Raises
     ------
     NotDifferentiableError
-        At the launch: the kernel reads what it writes, or passes what has a derivative
-        through shared memory or shuffles, and has no rule of its own; a pair for a
-        parameter that has no derivative.
+        At the launch of ``bwd``: the kernel reads what it writes, or passes values that
+        the derivative needs through shared memory or shuffles, and has no rule of its
+        own; a pair for a parameter that has no derivative.
     GradientRaceError
         Under ``NBFUSED_DEBUG=1``: an element is touched twice by ``load_once`` or
         ``store_once``.

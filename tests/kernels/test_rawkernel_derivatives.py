@@ -260,3 +260,44 @@ def test_stores_that_repeat_are_found(device):
     with config.override(debug=True), \
             pytest.raises(GradientRaceError, match=r"element \(0,\) of 'y'"):
         clash.bwd((1,), (4,), ((x, dx), (y, dy)))
+
+
+def test_forward_mode_goes_through_shared_memory_shuffles_and_in_place(device):
+    @nf.rawkernel(differentiable=True)
+    def tangled(x, y):
+        t = nf.threadIdx.x
+        shared = nf.shared.array(8, "float64")
+        x[t] = x[t] * x[t]
+        shared[t] = 3 * x[t]
+        nf.syncthreads()
+        v = shared[7 - t]
+        if nf.warpsize == 32:
+            v += nf.shfl_xor_sync(0xffffffff, x[t], 1)
+        y[t] = v
+
+    x, tangent = np.arange(8.0), np.random.default_rng(0).standard_normal(8)
+    given, dx, y, dy = (nf.array(a, device=device)
+                        for a in (x, tangent, np.zeros(8), np.zeros(8)))
+    tangled.fwd((1,), (8,), ((given, dx), (y, dy)))
+    other = np.arange(8) ^ 1
+    np.testing.assert_array_equal(nf.to_numpy(y), 3*(x*x)[::-1] + (x*x)[other])
+    slope = 2*x*tangent
+    np.testing.assert_allclose(nf.to_numpy(dy), 3*slope[::-1] + slope[other],
+                               rtol=1e-14)
+
+
+def test_what_was_added_to_keeps_its_cotangent(device):
+    """An addition is undone by reading; only a store consumes."""
+    @nf.rawkernel(differentiable=True)
+    def scatter(x, index, y):
+        i = nf.grid(1)
+        nf.atomic.add(y, index[i], x[i] * x[i])
+
+    x, dx, y, dy = (nf.array(np.array(v, float), device=device)
+                    for v in ([0, 1, 2, 3], [0]*4, [0]*3, [1, 10, 100]))
+    index = nf.array(np.array([0, 2, 2, 1]), device=device)
+    scatter((1,), (4,), (x, index, y))
+    np.testing.assert_array_equal(nf.to_numpy(y), [0, 9, 5])
+    scatter.bwd((1,), (4,), ((x, dx), index, (y, dy)))
+    np.testing.assert_array_equal(nf.to_numpy(dx), [0, 200, 400, 60])
+    np.testing.assert_array_equal(nf.to_numpy(dy), [1, 10, 100])
