@@ -158,13 +158,18 @@ def test_rules_come_before_the_first_use():
 
 
 def test_none_is_named():
-    @nf.elementwise
-    def f(x):
-        return x
+    def fresh(rule):
+        @nf.elementwise
+        def f(x, y):
+            return x
 
-    f.defvjp(lambda x, g: None)
+        f.defvjp(rule)
+        return f
+
     with pytest.raises(SyntaxError, match=r"None is no number; write 0\.0"):
-        f(1.0)
+        fresh(lambda x, y, g: (g, None))(1.0, 2.0)
+    with refused(KernelTypeError, "gives 0 cotangents, expected 2", "0.0"):
+        fresh(lambda x, y, g: None)(1.0, 2.0)
 
 
 def test_a_wrong_rule_is_found_at_the_first_use():
