@@ -67,11 +67,8 @@ def with_import(x):
     return math.exp(x)
 
 
-def with_try(x):
-    try:
-        return 1 / x
-    except ZeroDivisionError:
-        return x
+def with_walrus(x):
+    return (y := x) + y
 
 
 def with_set_attribute(x):
@@ -111,7 +108,7 @@ CASES = [
     (with_global_list, "TABLE[0]", "TABLE|number|list"),
     (with_missing_name, "no_such_name", "'no_such_name' is not defined"),
     (with_import, "import math", "import"),
-    (with_try, "try:", "try is not part"),
+    (with_walrus, "y := x", "operator := is not part"),
     (with_set_attribute, "WHERE.x = x", "names"),
     (with_recursion, "def with_recursion", "calls itself"),
     (with_star, "def with_star", "name the parameters"),
