@@ -6,7 +6,7 @@ both take again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -133,21 +133,37 @@ def second_order(function: Function, origin: Origin, wrt: tuple[bool, ...],
     wanted = [p for p, w in zip(function.params, wrt, strict=True) if w]
     along = {p: b.fresh("u") for p, here in zip(origin.wanted, present, strict=True)
              if here}
+    us = tuple(along.values())
     rows = vjp(primal, tuple(p in wanted for p in primal.params),
                tuple(g is not None for g in origin.cotangents))
     given = (*primal.params, *(g for g in origin.cotangents if g is not None))
     marks = tuple(p in along for p in given)
     directions = tuple(along[p] for p in given if p in along)
     slopes = b.call(jvp(rows, marks), *given, *directions)[len(rows.results):]
-    own = b.call(jvp(primal, marks[:len(primal.params)]), *primal.params, *directions)
-    table = dict(zip(origin.cotangents, own[len(primal.results):], strict=True))
+    along = {p: along[p] for p in primal.params if p in along}
+    change = _tangents(primal, along)
+    own = b.call(change, *change.params)
+    table = dict(zip(origin.cotangents, own, strict=True))
     table.update(zip((p for p in primal.params if p in wanted), slopes, strict=True))
+    # What it gives is again a gradient: that of the tangents of the primal.
+    again = Origin(change, tuple(wanted), origin.cotangents) \
+        if set(wanted) <= set(primal.params) else None
     found = clean(Function(
-        f"{function.name}_vjp", (*function.params, *along.values()),
+        f"{function.name}_vjp", (*function.params, *us),
         Block(tuple(b.statements), tuple(table[p] for p in wanted)),
-        function.pyfile, function.line))
+        function.pyfile, function.line, again))
     missing = set(given) - set(function.params)
     return None if missing & read(found.body) else found
+
+
+def _tangents(primal: Function, along: Mapping[str, str]) -> Function:
+    """The tangents alone; parameters: the primal's, then those of `along`."""
+    b = Builder({*primal.params, *along.values()})
+    forward = jvp(primal, tuple(p in along for p in primal.params))
+    results = b.call(forward, *primal.params, *along.values())
+    body = Block(tuple(b.statements), results[len(primal.results):])
+    return clean(Function(f"{primal.name}_jvp", (*primal.params, *along.values()),
+                          body, primal.pyfile, primal.line))
 
 
 def _read_outputs(body: Block, start: int, function: Function,

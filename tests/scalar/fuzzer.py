@@ -82,13 +82,13 @@ def differences(function: Function, at: Arrays,
     return narrow, smooth
 
 
-def check(seed: int, device: str = "") -> Outcome:
+def check(seed: int, device: str = "", orders: int = 2) -> Outcome:
     """Compare every derivative of a program with differences, and with a device's."""
     outcome = Outcome()
     text = Program(seed).text()
     try:
         with mock.patch.dict(differentiate._SIZES, TINY):
-            _check(parse(compiled(text, str(seed))), seed, device, outcome)
+            _check(parse(compiled(text, str(seed))), seed, device, orders, outcome)
     except Exception as error:
         outcome.wrong.append(f"{type(error).__name__}: {error}")
     if outcome.wrong:
@@ -96,7 +96,8 @@ def check(seed: int, device: str = "") -> Outcome:
     return outcome
 
 
-def _check(f: Function, seed: int, device: str, outcome: Outcome) -> None:
+def _check(f: Function, seed: int, device: str, orders: int,
+           outcome: Outcome) -> None:
     x, y, n, dx, dy, *g = points(seed)
     g = g[:len(f.results)]
     zero = np.zeros_like(x)
@@ -112,12 +113,14 @@ def _check(f: Function, seed: int, device: str, outcome: Outcome) -> None:
                     sum(t*s for t, s in zip(slopes, g, strict=True)), usable)
     outcome.compare("vjp", gx*dx + gy*dy,
                     sum(t*s for t, s in zip(slopes, g, strict=True)), usable)
+    printed(reverse, (x, y, n, *g), (gx, gy), device, outcome)
+    outcome.points += x.size
+    outcome.skipped += int(x.size - usable.sum())
+    if orders == 1:
+        return
     curves, bent = differences(reverse, (x, y, n, *g), (dx, dy, 0*n, *still))
     fine = usable & bent.all(axis=0)
     second(f, reverse, forward, (x, y, n), (dx, dy), tuple(g), curves, fine, outcome)
-    printed(reverse, (x, y, n, *g), (gx, gy), device, outcome)
-    outcome.points += x.size
-    outcome.skipped += int(x.size - fine.sum())
 
 
 def second(f: Function, reverse: Function, forward: Function, at: Arrays,
@@ -168,11 +171,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--every", type=int, default=5,
                         help="one program in so many is compiled too")
+    parser.add_argument("--orders", type=int, default=2, choices=(1, 2))
     options = parser.parse_args(arguments)
     total = Outcome()
     for seed in range(options.first, options.first + options.programs):
         compiled_too = seed % options.every == 0
-        found = check(seed, options.device if compiled_too else "")
+        found = check(seed, options.device if compiled_too else "", options.orders)
         total.points += found.points
         total.skipped += found.skipped
         if found.wrong:

@@ -230,7 +230,7 @@ def test_detached_values_are_constants():
     assert float(evaluate(gradient, 3.0, 2, 1.0)[0]) == 18.0
 
 
-@pytest.mark.parametrize("name", ["dynamic", "early"])
+@pytest.mark.parametrize("name", ["dynamic", "early", "around", "triangular"])
 def test_third_order(name):
     f = parse(getattr(functions, name))
     point = CASES[name][2]
@@ -241,6 +241,11 @@ def test_third_order(name):
     third = vjp(d, (True, False, *still, False, False), (False, True))
     expected = reference(name, point, 3)[3, 0]
     np.testing.assert_allclose(evaluate(third, *point, 1.0, 1.0, 1.0)[0], expected,
+                               rtol=1e-6, atol=1e-12)
+    wrt, d = (True, False, *still), f
+    for order in range(3):
+        d = vjp(d, wrt + (False,)*order, (True,))
+    np.testing.assert_allclose(evaluate(d, *point, 1.0, 1.0, 1.0)[0], expected,
                                rtol=1e-6, atol=1e-12)
 
 
