@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ..errors import KernelTypeError
 from .formulas import expand
 from .ir import (
     Block,
@@ -235,6 +236,10 @@ class _Printer:
         return None
 
     def operation(self, s: Let) -> str:
+        if s.op in _OF_LAUNCHES:
+            raise KernelTypeError(
+                f"line {s.line}: where a thread is, shared arrays and shapes of arrays "
+                "are known in @nf.rawkernel only")
         args = [self.value(v) for v in s.args]
         dtype = self.dtype(s.args[-1])
         if s.op == "cast":
@@ -311,6 +316,9 @@ class _Printer:
     def buffer_add(self, s: Let) -> None:
         self.line(f"{self.entry(s)} += {bare(self.value(s.args[2]))}")
 
+
+#: What a `Raw` knows of its launch and puts in place before it is printed.
+_OF_LAUNCHES = frozenset({"thread", "extent", "shared"})
 
 #: How statements without a result are printed, and what a lane or an array gives.
 _EFFECTS: Mapping[str, Callable[[_Printer, Let], None]] = {

@@ -382,3 +382,12 @@ def test_atomics_that_do_not_exist(op, dtype, device):
     y = nf.zeros(1, dtype, device=device)
     with pytest.raises(KernelTypeError, match=rf"atomic {op.rstrip('_')}.*got {dtype}"):
         (compare if op == "cas" else update)((1,), (1,), (y,))
+
+
+def test_threads_are_for_kernels_only(device):
+    @nf.elementwise
+    def shifted(x):
+        return x + nf.threadIdx.x
+
+    with pytest.raises(KernelTypeError, match=r"in @nf\.rawkernel only"):
+        shifted(nf.zeros(3, device=device))
