@@ -11,8 +11,8 @@ import pytest
 import nbfused as nf
 
 ROOT = Path(nf.__file__).parents[1]
-DOCUMENTS = [path for path in (ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")))
-             if path.exists() and "```python" in path.read_text()]
+DOCUMENTS = [path for path in (*ROOT.glob("README.md"), *(ROOT / "docs").glob("*.md"))
+             if "```python" in path.read_text()]
 
 
 @pytest.mark.skipif(not DOCUMENTS, reason="the documents are not installed")

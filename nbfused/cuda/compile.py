@@ -221,8 +221,8 @@ def cubin(kernel: Kernel, device: Device) -> bytes:
 @lru_cache(maxsize=1)
 def _own_digest() -> bytes:
     """Of what shapes the machine code besides the text."""
-    files = [Path(__file__).with_name(name)
-             for name in ("compile.py", "intrinsics.py", "accesses.py", "raw_intrinsics.py")]
+    files = [Path(__file__).with_name(f"{name}.py") for name in (
+        "compile", "intrinsics", "accesses", "raw_intrinsics")]
     return hashlib.sha256(b"".join(f.read_bytes() for f in files)).digest()
 
 

@@ -25,7 +25,7 @@ from nbfused.cuda.contract_text import Tile
 from nbfused.scalar.print_numba import NAMES
 
 THREADS = 64
-#: The thread-local memory of each computing dtype, in NumPy's letters; a bool is a byte.
+#: Thread-local memory of each computing dtype, in NumPy's letters; a bool is a byte.
 LOCALS = {"b1": "B", **{f"i{8*n}": f"i{n}" for n in (1, 2, 4, 8)},
           **{f"u{8*n}": f"u{n}" for n in (1, 2, 4, 8)}, "f32": "f", "f64": "d",
           "c64": "F", "c128": "D"}
