@@ -94,21 +94,32 @@ def parallel_for(typing: Any, body: Any, begin: Any, end: Any, args: Any) -> Any
     The loop is marked `llvm.loop.parallel_accesses`: no iteration depends on what
     another one stores.  So it is vectorised without run-time overlap checks, and also
     where an output is exactly one of the inputs, which those checks would send down
-    the scalar loop.
+    the scalar loop.  Not where `body` reserves room on the stack: that is one place
+    for all iterations.
     """
+    apart = not _reserves(body.dispatcher.py_func)
+
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         _, first, stop, packed = values
         unpacked = cgutils.unpack_tuple(builder, packed)
         inner = _signature(types.int64, *args.types)
-        _emit_loop(builder, first, stop, lambda i: _emit_call(
+        _emit_loop(builder, first, stop, apart, lambda i: _emit_call(
             context, builder, signature.args[0], inner, [i, *unpacked]))
         return context.get_dummy_value()
 
     return types.void(body, types.int64, types.int64, args), codegen
 
 
-def _emit_loop(builder: Any, first: Any, stop: Any, body: Any) -> None:
-    module, function = builder.module, builder.function
+def _reserves(function: Any) -> bool:
+    """Whether a function of a kernel, or one that it calls, has memory of its own."""
+    names = function.__code__.co_names
+    called = (getattr(function.__globals__.get(n), "py_func", None) for n in names)
+    return any(n.endswith("_local") for n in names) or any(
+        _reserves(f) for f in called if f is not None)
+
+
+def _emit_loop(builder: Any, first: Any, stop: Any, apart: bool, body: Any) -> None:
+    function = builder.function
     entry, head = builder.block, builder.append_basic_block("parallel")
     leave = builder.append_basic_block("parallel.end")
     builder.cbranch(builder.icmp_signed("<", first, stop), head, leave)
@@ -117,18 +128,24 @@ def _emit_loop(builder: Any, first: Any, stop: Any, body: Any) -> None:
     i.add_incoming(first, entry)
     known = {id(x) for block in function.blocks for x in block.instructions}
     body(i)
-    group = _distinct(module)
-    for block in function.blocks:  # inlining hands the mark on to loads and stores
-        for x in block.instructions:
-            if isinstance(x, ir.CallInstr) and id(x) not in known:
-                x.set_metadata("llvm.access.group", group)
+    calls = [x for block in function.blocks for x in block.instructions
+             if isinstance(x, ir.CallInstr) and id(x) not in known]
     step = builder.add(i, _I64(1), flags=("nsw",))
     i.add_incoming(step, builder.block)
     back = builder.cbranch(builder.icmp_signed("<", step, stop), head, leave)
+    if apart:
+        _mark(builder.module, calls, back)
+    builder.position_at_end(leave)
+
+
+def _mark(module: Any, calls: Sequence[Any], back: Any) -> None:
+    """Inlining hands the mark of the calls on to loads and stores."""
+    group = _distinct(module)
+    for x in calls:
+        x.set_metadata("llvm.access.group", group)
     title = ir.MetaDataString(module, "llvm.loop.parallel_accesses")
     accesses = module.add_metadata([title, group])
     back.set_metadata("llvm.loop", _distinct(module, accesses, cyclic=True))
-    builder.position_at_end(leave)
 
 
 def _pointer(stored: Any) -> Any:

@@ -15,9 +15,8 @@ from .calls import CALLS
 from .compile import build
 from .operands import INT64, Frame, Operand, Scalar
 from .pool import POOL
-from .raw_phase_text import over_threads
 from .raw_phases import Phases
-from .text import indented, inlined, short
+from .text import indented, inlined, loop, short
 
 __all__ = ["build_raw"]
 
@@ -142,7 +141,7 @@ class _Text:
             given |= {"dx": None, "dy": None}
         return inlined("thread", ["tx", *fixed, *given], body), [
             "for tz in range(dz):", "    for ty in range(dy):",
-            *indented(indented(over_threads("thread", [*fixed, *given], body)))]
+            *indented(indented([loop("thread", "0", "dx", [*fixed, *given])]))]
 
     def _phases(self) -> tuple[list[str], list[str]]:
         varying = {p.name for p in self.typed.places if p.word in _VARYING}

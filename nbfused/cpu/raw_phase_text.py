@@ -14,23 +14,11 @@ from ..scalar.print_numba import Raw, decode, encode, literal, statements
 from ..scalar.types import Typed
 from ..specs.raw import TypedRaw
 from .calls import CALLS
-from .text import indented, inlined, invoke, loop
+from .text import indented, inlined, loop
 
-__all__ = ["BOOL", "PhaseText", "over_threads"]
+__all__ = ["BOOL", "PhaseText"]
 
 BOOL = np.dtype(np.bool_)
-
-
-def over_threads(function: str, given: Sequence[str],
-                 body: Sequence[str]) -> list[str]:
-    """A loop over the threads along x; `body` is what the function does.
-
-    Thread-local memory is one piece of the stack for all iterations, so that they are
-    not independent.
-    """
-    if any("_local(" in line for line in body):
-        return ["for tx in range(dx):", f"    {invoke(function, ['tx', *given])}"]
-    return [loop(function, "0", "dx", given)]
 
 
 class PhaseText:
@@ -150,7 +138,7 @@ class PhaseText:
                                   ["t = base + tx", *body])
         with self.inside("for tz in range(dz):"), self.inside("for ty in range(dy):"):
             self.line("base = (tz*dy + ty)*dx",
-                      *over_threads(name, [*fixed, *passed], body))
+                      loop(name, "0", "dx", [*fixed, *passed]))
 
     def compute(self, s: Statement) -> None:
         """Uniform values, once for the block."""
