@@ -41,6 +41,11 @@ class TracedNumber(Traced):
 
     __slots__ = ()
 
+    @property
+    def python(self) -> type | None:
+        """Its type if that is Python's, and not a dtype."""
+        raise NotImplementedError
+
 
 def traced(values: Sequence[Any]) -> Traced | None:
     """The first of `values` that is not known yet."""

@@ -115,6 +115,16 @@ def _reflected(name: str) -> Callable[..., Any]:
     return lambda self, other: self.__nbfused_op__(name, (other, self))
 
 
+def _along(name: str) -> Callable[..., Any]:
+    """A method whose results are others where a tensor of PyTorch has it."""
+    def method(self: Any, axis: Any = None, *args: Any, **kwargs: Any) -> Any:
+        if axis is not None or name in ("var", "std"):
+            self.trace.check_numpy(name)
+        return getattr(Variable, name)(self, axis, *args, **kwargs)
+
+    return method
+
+
 class Symbol(_Unknown, Traced, Variable):
     """An array whose shape and dtype are known."""
 
@@ -158,6 +168,9 @@ class Symbol(_Unknown, Traced, Variable):
     def detach(self) -> Any:
         """The same, not differentiated through."""
         return self.trace.call(_detached, (self,))
+
+    var, std = _along("var"), _along("std")
+    max, min = _along("max"), _along("min")
 
     def all(self, axis: Any = None, keepdims: bool = False) -> Any:
         """Whether all are nonzero."""
@@ -208,6 +221,11 @@ class Number(_Unknown, TracedNumber):
     def dtype(self) -> np.dtype:
         """What an array of it would have."""
         return np.result_type(self.example)
+
+    @property
+    def python(self) -> type | None:
+        """Its type if that is Python's, and not a dtype."""
+        return type(self.example) if isinstance(self.value.type, Weak) else None
 
     shape: tuple[int, ...] = ()
     ndim = 0

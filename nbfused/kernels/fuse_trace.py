@@ -8,14 +8,15 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import check_dtype, dtype_of, is_array
+from ..arrays import check_dtype, dtype_of, is_array, library_of
 from ..autograd import Variable, no_grad
 from ..dispatch.outputs import can_cast
 from ..errors import KernelTypeError, ShapeError
-from ..op.base import only
+from ..op.base import check_integers, only
 from ..scalar.ir import Block, Function
 from ..scalar.resolve import operation
 from ..scalar.types import Type
+from ..scalar.vocabulary import OPS as VOCABULARY
 from ..specs import Map, Reduce, View
 from ..specs.base import Shape
 from ..specs.graph import Node, Value
@@ -67,6 +68,13 @@ class Trace:
         self.given[value] = x
         return Symbol(self, value, own=value)
 
+    def check_numpy(self, method: str) -> None:
+        """Refuse a method that means something else to a tensor of PyTorch."""
+        if any(_is_plain(x) and library_of(x).name == "torch"
+               for x in self.given.values()):
+            raise KernelTypeError(f"x.{method}() of a tensor and of an array differ: "
+                                  f"use nf.ops.{method}(x), which is NumPy's")
+
     def operand(self, x: Any) -> Any:
         """The value of an input; a number that is constant stays itself."""
         if isinstance(x, (Symbol, Number)):
@@ -86,6 +94,8 @@ class Trace:
         values = tuple(map(self.operand, inputs))
         if isinstance(spec, (Map, Reduce)):
             spec = _by_value(spec, values)
+        else:
+            _check_array(inputs[0])
         shapes = spec.out_shapes(tuple(map(_shape, values)))
         types = list(spec.result_types(tuple(map(_type, values))))
         asked = options.get("dtypes")
@@ -123,6 +133,9 @@ class Trace:
         if out is not None:
             kwargs["out"] = out[0] if len(out) == 1 else out
         op = _op(ufunc, method)
+        if ufunc is np.reciprocal and dtype_of(inputs[0]).kind in "biu":
+            raise KernelTypeError("numpy.reciprocal of integers rounds to integers, "
+                                  "which nf.fuse does not trace; write 1 / x or 1 // x")
         suffix = "" if method == "__call__" else f".{method}"
         unknown = kwargs.keys() - {"out", "dtype", "axis", "keepdims"}
         if op is not None and unknown:
@@ -170,6 +183,7 @@ class Trace:
         if isinstance(new, (Symbol, Variable)) or is_array(new):
             source, shape = dtype_of(new), self.operand(new).shape
         else:
+            check_integers((target, new), "x[...] = y", ("x", "y"))
             source, shape = np.result_type(target.dtype, getattr(
                 new, "example", new)), ()
         if not can_cast(source, target.dtype, "same_kind"):
@@ -215,6 +229,12 @@ def _is_plain(x: Any) -> bool:
     return is_array(x) and not isinstance(x, np.generic)
 
 
+def _check_array(x: Any) -> None:
+    if isinstance(x, Number) and x.python is not None:
+        raise KernelTypeError(f"{x!r} has no axes, which nf.fuse could change; make an "
+                              "array with nf.full outside of the fused function")
+
+
 def _shape(x: Any) -> Shape:
     return x.shape if isinstance(x, Value) else ()
 
@@ -247,7 +267,7 @@ def _op(ufunc: np.ufunc, method: str) -> Callable[..., Any] | None:
         return None
     op = OPS.get(ufunc.__name__)
     found = operation(ufunc) if op is None else None
-    if found is None:
+    if found is None or found.op not in VOCABULARY:
         return op
     return lambda *args: next(a for a in args if isinstance(a, Symbol)).__nbfused_op__(
         found.op, args)

@@ -15,7 +15,7 @@ import numpy as np
 
 from ..arrays import dtype_of, is_array
 from ..autograd import Variable
-from ..autograd.traced import Traced, TracedNumber
+from ..autograd.traced import Traced, TracedNumber, traced
 from ..errors import KernelTypeError, RangeError
 from ..scalar.resolve import operation
 from ..table import OPS
@@ -168,17 +168,27 @@ def check_integers(values: Sequence[Any], op_name: str, names: Sequence[str]) ->
 
     As NumPy, which raises too (NEP 50).  Beside floats an integer becomes one.
     """
-    strong = [dtype_of(v) for v in values if type(v) not in (bool, int, float, complex)]
+    kinds = [v.python if isinstance(v, TracedNumber) else type(v) for v in values]
+    strong = [dtype_of(v) for v, k in zip(values, kinds, strict=True)
+              if k not in (bool, int, float, complex)]
     whole = [d for d in strong if d.kind in "iu"]
     narrow = len(whole) == len(strong) and bool(whole)
     dtype = np.result_type(*whole) if narrow else np.dtype(np.int64)
+    for name, value, kind in zip(names, values, kinds, strict=True):
+        if kind is int:
+            _check_fits(value, dtype, f"{op_name}: '{name}'")
+
+
+def _check_fits(value: Any, dtype: np.dtype, label: str) -> None:
+    if isinstance(value, TracedNumber):
+        value.record_check(partial(_check_fits, dtype=dtype, label=label))
+        return
     info = np.iinfo(dtype)
-    for name, value in zip(names, values, strict=True):
-        if type(value) is int and not info.min <= value <= info.max:
-            raise RangeError(
-                f"{op_name}: '{name}' is the Python integer {_short(value)}, out of "
-                f"range for {dtype} ({info.min} to {info.max}); convert the arrays "
-                "with astype, or pass a float")
+    if not info.min <= value <= info.max:
+        raise RangeError(
+            f"{label} is the Python integer {_short(value)}, out of range for {dtype} "
+            f"({info.min} to {info.max}); convert the arrays with astype, or pass a "
+            "float")
 
 
 def whole_number(value: Any, op_name: str, name: str) -> int:
@@ -274,7 +284,7 @@ class Parameters:
             self._refuse(args, kwargs)
         for name, value in zip(self.names, values, strict=True):
             check_operand(value, self.name, name)
-        if int in map(type, values):
+        if int in map(type, values) or traced(values) is not None:
             check_integers(values, self.name, self.names)
         return values
 

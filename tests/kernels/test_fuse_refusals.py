@@ -162,3 +162,52 @@ def test_a_custom_op_may_change_its_shape_for_good(monkeypatch):
         x = Y.copy()
         np.testing.assert_allclose(f(x), (Y + 1)[::step], rtol=1e-6)
         np.testing.assert_allclose(x, Y + 1)
+
+
+@pytest.mark.parametrize("function", [
+    lambda a, b: a + b, lambda a, b: np.subtract(b, a), lambda a, b: a * (b * 2),
+    lambda a, b: nf.ops.maximum(a, b),
+])
+def test_a_number_that_the_dtype_does_not_hold(function):
+    fused, x = nf.fuse(function), np.arange(3, dtype="u1")
+    np.testing.assert_array_equal(fused(x, 3), function(x, 3))
+    for number in (300, -1):
+        with pytest.raises(RangeError, match="out of range for uint8"):
+            fused(x, number)
+    assert fused(x, 300.0).dtype == np.float64
+    assert fused(x.astype("i8"), 300).dtype == np.int64
+
+
+def test_a_stored_number_that_the_dtype_does_not_hold():
+    @nf.fuse
+    def f(a, b):
+        a[...] = b
+
+    x = np.arange(3, dtype="u1")
+    f(x, 7)
+    with pytest.raises(RangeError, match=r"x\[...\] = y: 'y' is the Python integer"):
+        f(x, 300)
+    assert x.tolist() == [7, 7, 7]
+
+
+@pytest.mark.parametrize(("function", "words"), [
+    (lambda a, b: np.reciprocal(a.astype("i4")), "reciprocal of integers"),
+    (lambda a, b: np.fabs(a), "numpy.fabs has no kernel"),
+    (lambda a, b: np.expand_dims(b, 0) + a, "'b', Python float> has no axes"),
+    (lambda a, b: np.broadcast_to(b, (3, 4)) + a, "has no axes"),
+])
+def test_what_numpy_does_and_fuse_does_not(function, words):
+    with pytest.raises(KernelTypeError, match=words):
+        nf.fuse(function)(X, 2.0)
+
+
+@pytest.mark.parametrize("name", ["std", "var", "max", "min"])
+def test_methods_that_mean_something_else_to_a_tensor(name):
+    torch = pytest.importorskip("torch")
+    method, op = nf.fuse(lambda x: getattr(x, name)(1)), getattr(nf.ops, name)
+    with pytest.raises(KernelTypeError, match=f"use nf.ops.{name}"):
+        method(torch.tensor(X))
+    expected = getattr(X, name)(1)
+    np.testing.assert_allclose(method(X), expected, rtol=1e-5)
+    found = nf.fuse(lambda x: op(x, axis=1))(torch.tensor(X))
+    np.testing.assert_allclose(found, expected, rtol=1e-5)
