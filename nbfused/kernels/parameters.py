@@ -37,7 +37,6 @@ class ParameterInfo:
     raw: bool = False
 
 
-@lru_cache(maxsize=1024)
 def parse_parameters(text: str, what: str) -> tuple[ParameterInfo, ...]:
     """The parameters of a list.
 
@@ -50,6 +49,11 @@ def parse_parameters(text: str, what: str) -> tuple[ParameterInfo, ...]:
     if not isinstance(text, str):
         raise KernelTypeError(f"'{what}' must be a string such as 'float32 x, T y', "
                               f"got {type(text).__name__}")
+    return _parameters(text, what)
+
+
+@lru_cache(maxsize=1024)
+def _parameters(text: str, what: str) -> tuple[ParameterInfo, ...]:
     parts = [p.strip() for p in text.split(",")] if text.strip() else []
     return tuple(_parameter(p, what) for p in parts)
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DefinitionError
+from ..errors import DefinitionError, ScalarSyntaxError
+from ..op.base import is_number
 from ..scalar.build import Builder
 from ..scalar.cparse import (
     Parameter,
@@ -82,12 +83,28 @@ class Mapped:
 
 
 def check_slots(slots: Slots) -> None:
-    """`DefinitionError` for a slot that is neither C nor a function."""
+    """`DefinitionError` for a slot, an identity or a type that cannot be one."""
     for what, slot in (("map_expr", slots.map), ("reduce_expr", slots.reduce),
                        ("post_map_expr", slots.post)):
         if not isinstance(slot, str) and not callable(slot):
             raise DefinitionError(f"'{what}' must be a string in C, or a function; got "
                                   f"{type(slot).__name__}")
+        if what != "post_map_expr" and isinstance(slot, str) and not slot.strip():
+            raise DefinitionError(f"'{what}' must be an expression in C, got {slot!r}")
+    if not isinstance(slots.reduce_type, (str, type(None))):
+        raise DefinitionError("'reduce_type' must be a type of C, such as 'float', got "
+                              f"{slots.reduce_type!r}")
+    _check_identity(slots)
+
+
+def _check_identity(slots: Slots) -> None:
+    given = slots.identity
+    parts = given if isinstance(given, tuple) else (given,)
+    known = all(x is None or is_number(x) for x in parts) or isinstance(given, str)
+    if not known or (isinstance(slots.reduce, str) and len(parts) != 1):
+        raise DefinitionError(
+            "'identity' must be a number, an expression in C, None, or, for a function "
+            f"of states, a tuple of a number for each part; got {given!r}")
 
 
 @lru_cache(maxsize=1024)
@@ -97,7 +114,7 @@ def _mapped(slots: Slots, types: Types, ranks: Ranks,
     outs = tuple(dtype or p.dtype or table[p.ctype] for p in slots.outputs)
     chosen = outs[0]
     if slots.reduce_type is not None:
-        chosen = type_of(slots.reduce_type, slots.name, types)
+        chosen = _reduce_type(slots, slots.reduce_type, types)
     function = _map(slots, types, ranks, chosen)
     combining = _combining(slots, types, chosen, len(function.results))
     if combining.before is not None:
@@ -108,6 +125,14 @@ def _mapped(slots: Slots, types: Types, ranks: Ranks,
     used = {p for p, u in zip(function.params, used_params(function), strict=True) if u}
     raw = any(p.raw for p in slots.inputs) or "_j" in used
     return Mapped(function, combining, post, outs, raw)
+
+
+def _reduce_type(slots: Slots, text: str, types: Types) -> np.dtype:
+    try:
+        return type_of(text, slots.name, types)
+    except ScalarSyntaxError:
+        raise DefinitionError(f"{slots.name}: 'reduce_type' must be a type of C or a "
+                              f"letter of a parameter, got {text!r}") from None
 
 
 def _map(slots: Slots, types: Types, ranks: Ranks, chosen: np.dtype) -> Function:
@@ -139,6 +164,9 @@ def _combining(slots: Slots, types: Types, chosen: np.dtype, parts: int) -> Comb
     start = slots.identity
     if isinstance(start, str):
         start = _identity(slots, start, chosen, types)
+    elif isinstance(start, (complex, np.complexfloating)) and chosen.kind != "c":
+        raise DefinitionError(f"{slots.name}: 'identity' is the complex number {start},"
+                              f" but {chosen} is reduced")
     if isinstance(slots.reduce, str):
         if parts != 1:
             raise DefinitionError(f"{slots.name}: 'map_expr' gives {parts} values; "

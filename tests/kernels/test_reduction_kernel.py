@@ -175,3 +175,36 @@ def test_bad_arguments(x):
         ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0")(3.0)
     with pytest.warns(NbFusedWarning, match="NVRTC"):
         ReductionKernel("T x", "T y", "x", "a + b", "y = a", "0", options=("-O3",))
+
+
+@pytest.mark.parametrize("identity", [(0, 1), [0], np.zeros(1), ("0",)])
+def test_what_is_no_identity(identity):
+    with pytest.raises(DefinitionError, match="'identity' must be a number"):
+        ReductionKernel("T x", "T y", "x", "a + b", "y = a", identity)
+
+
+def test_a_complex_identity_of_real_numbers(x):
+    kernel = ReductionKernel("T x", "T y", "x", "a + b", "y = a", 1j)
+    with pytest.raises(DefinitionError, match="'identity' is the complex number 1j"):
+        kernel(x)
+
+
+@pytest.mark.parametrize("slots", [("", "a + b"), ("x", " ")])
+def test_an_empty_slot(slots):
+    with pytest.raises(DefinitionError, match="must be an expression in C, got"):
+        ReductionKernel("T x", "T y", *slots, "y = a", 0)
+
+
+def test_what_is_no_type_to_reduce_in(x):
+    with pytest.raises(DefinitionError, match="'reduce_type' must be a type of C"):
+        ReductionKernel("T x", "T y", "x", "a + b", "y = a", 0,
+                        reduce_type=3)  # type: ignore[arg-type]
+    kernel = ReductionKernel("T x", "T y", "x", "a + b", "y = a", 0, reduce_type="foo")
+    with pytest.raises(DefinitionError, match="letter of a parameter, got 'foo'"):
+        kernel(x)
+
+
+@pytest.mark.parametrize("lists", [(["T x"], "T y"), ("T x", ["T y"])])
+def test_parameters_are_text(lists):
+    with pytest.raises(KernelTypeError, match="_params' must be a string"):
+        ReductionKernel(*lists, "x", "a + b", "y = a", 0)
