@@ -41,10 +41,14 @@ def block_extents(block: Any, label: str) -> Extents:
 
 def _extents(value: Any, name: str, most: Extents, label: str) -> Extents:
     given = value if isinstance(value, (tuple, list)) else (value,)
-    if not 1 <= len(given) <= 3 or not all(hasattr(n, "__index__") for n in given):
+    try:
+        found = tuple(map(index, given))
+    except TypeError:
+        found = ()
+    if not 1 <= len(found) <= 3:
         raise KernelTypeError(f"{label}: {name} is {value!r}; expected one to three "
                               "integers such as (128,)")
-    x, y, z = (*map(index, given), 1, 1)[:3]
+    x, y, z = (*found, 1, 1)[:3]
     if not all(1 <= n <= m for n, m in zip((x, y, z), most, strict=True)):
         raise RangeError(f"{label}: {name} {tuple(given)} has an extent out of range; "
                          f"expected 1 to {most} along x, y and z")

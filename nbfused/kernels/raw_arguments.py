@@ -185,8 +185,20 @@ class _Taking:
                 f"{self.kernel}: '{name}' must be an array ({annotation}), got the "
                 f"number {value!r}; pass nbfused.array([{value!r}])")
         if isinstance(annotation, type) and issubclass(annotation, np.generic):
-            value = annotation(value)
+            value = self.converted(name, value, annotation)
         self.taken.leaves.append(Leaf(name, value, value, annotation))
+
+    def converted(self, name: str, value: Any, dtype: type[np.generic]) -> np.generic:
+        """The number in a dtype; an integer as it is, or not at all."""
+        try:
+            found = dtype(value)
+        except (OverflowError, TypeError, ValueError):
+            found = None
+        if found is None or (issubclass(dtype, np.integer) and found != value):
+            raise KernelTypeError(
+                f"{self.kernel}: '{name}' is {value!r}, which {dtype.__name__} does "
+                "not hold; pass another number, or annotate it with another dtype")
+        return found
 
     def array(self, name: str, value: Any, annotation: Any) -> structure.Array:
         """An array."""

@@ -6,7 +6,7 @@ loaded is atomically added to, what was stored is exchanged with zero.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..arrays import Array, describe, is_array
@@ -78,6 +78,8 @@ class Derivative(Launching):
         if not any(wanted):
             raise KernelTypeError(f"{self.__name__}: no argument is a pair (x, dx)")
         spec = self.kernel.spec(taken)
+        if self.mode == "bwd":
+            self._check_written(spec, taken, wanted)
         if config.debug and self.mode == "bwd":
             check_once(spec, taken.leaves, wanted, options)
         extended = Taken([*taken.leaves, *(
@@ -99,6 +101,16 @@ class Derivative(Launching):
         function = vjp(spec.function, wanted, (), False, raw) \
             if self.mode == "bwd" else jvp(spec.function, wanted)
         return Raw(function, (*spec.kinds, *("array",)*sum(wanted)))
+
+    def _check_written(self, spec: Raw, taken: Taken, wanted: Sequence[bool]) -> None:
+        """Whether there is a cotangent to start from."""
+        written = [p in spec.written for p in spec.function.params]
+        names = ", ".join(repr(n) for n, w in zip(taken.names, written, strict=True)
+                          if w)
+        if not any(a and b for a, b in zip(wanted, written, strict=True)):
+            raise KernelTypeError(
+                f"{self.__name__}: the derivative starts from pairs (y, dy) for what "
+                f"the kernel writes to, {names or 'which is nothing'}; got none")
 
     def _check(self, leaf: Leaf, derivative: Leaf) -> None:
         """Whether an argument may have this derivative."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from inspect import signature
+from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +12,7 @@ import numpy as np
 from ..arrays import BFLOAT16, check_dtype, describe, dtype_of, is_array
 from ..autograd import Function, Variable
 from ..autograd.custom import zeros_like
-from ..errors import KernelTypeError
+from ..errors import KernelTypeError, NotDifferentiableError, ShapeError
 from .views import Dual, ViewType, is_floating
 
 if TYPE_CHECKING:
@@ -32,11 +34,11 @@ class KernelOp:
 
     def __init__(self, kernel: ThreadKernel, outputs: Mapping[str, Any], grid: Any,
                  block: Any) -> None:
-        missing = set(outputs) - set(kernel.signature.parameters)
-        if missing or not outputs:
+        if not isinstance(outputs, Mapping) or not outputs or \
+                not set(outputs) <= set(kernel.signature.parameters):
             raise KernelTypeError(
-                f"{kernel.__name__}.as_op: outputs {sorted(outputs)} must name "
-                f"parameters of {kernel.__name__}{kernel.signature}")
+                f"{kernel.__name__}.as_op: outputs {outputs!r} must name parameters of "
+                f"{kernel.__name__}{kernel.signature}, as in {{'y': 'x'}}")
         self.kernel, self.outputs = kernel, dict(outputs)
         self.grid, self.block = grid, block
         self.__name__ = kernel.__name__
@@ -79,23 +81,55 @@ class KernelOp:
 
     def _aval(self, name: str, rule: Any,
               arguments: Mapping[str, Any]) -> tuple[tuple[int, ...], np.dtype]:
-        found = rule(**arguments) if callable(rule) else rule
+        found = self._called(f"the rule of output '{name}'", rule, arguments)
         if isinstance(found, str) and found in arguments:
             like = arguments[found]
             return tuple(like.shape), dtype_of(like)
         if isinstance(found, tuple) and len(found) == 2 and isinstance(
                 found[0], (tuple, list)):
-            return tuple(map(int, found[0])), check_dtype(found[1], name)
+            return self._shape(name, found[0]), check_dtype(found[1], name)
         raise KernelTypeError(
             f"{self.__name__}.as_op: the rule of output '{name}' gave {found!r}; "
             "expected (shape, dtype), or the name of an argument that it is like")
 
+    def _shape(self, name: str, given: Sequence[Any]) -> tuple[int, ...]:
+        try:
+            shape = tuple(map(index, given))
+        except TypeError:
+            shape = (-1,)
+        if any(n < 0 for n in shape):
+            raise ShapeError(f"{self.__name__}.as_op: the shape of output '{name}' is "
+                             f"{given!r}; expected integers of 0 or more")
+        return shape
+
+    def _called(self, what: str, rule: Any, arguments: Mapping[str, Any]) -> Any:
+        """A rule, or what it gives for `arguments` if it is a function."""
+        if not callable(rule):
+            return rule
+        try:
+            signature(rule).bind(**arguments)
+        except TypeError as error:
+            raise KernelTypeError(
+                f"{self.__name__}.as_op: {what} is a function that is called with "
+                f"{', '.join(arguments)} by name: {error}") from None
+        return rule(**arguments)
+
     def launch(self, kernel: Any, arguments: Mapping[str, Any],
                plain: Mapping[str, Any]) -> None:
         """Launch `kernel` on arguments or pairs; the rules see the `plain` ones."""
-        grid, block = (n(**plain) if callable(n) else n
-                       for n in (self.grid, self.block))
+        grid = self._called("grid", self.grid, plain)
+        block = self._called("block", self.block, plain)
         kernel.bind(**arguments).launch(grid=grid, block=block)
+
+    def check_declared(self, name: str, array: Any) -> None:
+        """`NotDifferentiableError` if nothing says whether there is a derivative."""
+        view = self.kernel.annotations.get(name)
+        if not self.kernel.differentiable and not isinstance(view, ViewType) and \
+                is_array(array) and is_floating(dtype_of(array)):
+            raise NotDifferentiableError(
+                f"{self.__name__}: '{name}' requires a gradient and the kernel is not "
+                "declared differentiable; write @nf.rawkernel(differentiable=True), or "
+                "annotate it with nf.DiffView, or nf.View if it has none")
 
     def differentiable(self, name: str, array: Any) -> bool:
         """Whether the kernel's derivative takes a pair for a parameter."""
@@ -130,16 +164,19 @@ class _Launch(Function):
         arguments = {n: next(saved).data if x is None else x
                      for n, x in zip(op.names, ctx.numbers, strict=True)}
         plain = {**arguments, **{n: next(saved).data for n in op.outputs}}
-        gradients = {n: _buffer(x) for (n, x), need in
-                     zip(arguments.items(), ctx.needs_input_grad, strict=True)
-                     if need and op.differentiable(n, x)}
+        needed = {n: x for (n, x), need in
+                  zip(arguments.items(), ctx.needs_input_grad, strict=True) if need}
+        for n, x in needed.items():
+            op.check_declared(n, x)
+        gradients = {n: _buffer(x) for n, x in needed.items()
+                     if op.differentiable(n, x)}
         pairs = {n: Dual(x, gradients[n]) if n in gradients else x
                  for n, x in plain.items()}
         for (name, x), g in zip(list(plain.items())[len(arguments):], cotangents,
                                 strict=True):
             if op.differentiable(name, x):  # consumed, so the kernel gets a copy
                 pairs[name] = Dual(x, (g * 1).data)
-        if gradients:
+        if gradients and any(isinstance(pairs[n], Dual) for n in op.outputs):
             op.launch(op.kernel.bwd, pairs, plain)
         return tuple(_as(gradients[n], dtype_of(arguments[n])) if n in gradients
                      else None for n in op.names)

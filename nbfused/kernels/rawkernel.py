@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable, Mapping
 from functools import cached_property, update_wrapper
+from types import FunctionType, MethodType
 from typing import Any, overload
 
 from ..errors import KernelTypeError
@@ -34,6 +35,7 @@ class ThreadKernel(Launching):
 
     def __init__(self, pyfunc: Callable[..., Any],
                  differentiable: bool = False) -> None:
+        _check_pyfunc(pyfunc)
         super().__init__(pyfunc.__name__, inspect.signature(pyfunc))
         self.pyfunc = pyfunc
         self.differentiable = differentiable
@@ -186,6 +188,13 @@ class ThreadKernel(Launching):
 
     def __repr__(self) -> str:
         return f"<nbfused rawkernel {self.__name__}{self.signature}>"
+
+
+def _check_pyfunc(pyfunc: Any) -> None:
+    if not isinstance(pyfunc, (FunctionType, MethodType)):
+        raise KernelTypeError(
+            "nf.rawkernel must decorate a Python function of arrays and numbers, got "
+            f"{pyfunc!r}; write a def that stores its results into arrays")
 
 
 def _evaluated(pyfunc: Callable[..., Any], annotation: Any) -> Any:

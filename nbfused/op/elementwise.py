@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, lru_cache, partial
 from typing import Any, overload
 
 from ..arrays import check_dtype
 from ..autograd import apply
 from ..autograd.check_backward import check_call
-from ..errors import KernelTypeError
-from ..scalar.ir import Block, Function, Let
+from ..errors import KernelTypeError, ScalarSyntaxError
+from ..scalar.build import inline
+from ..scalar.ir import Block, Function, Let, walk
 from ..specs import Map
 from .base import Parameters, counted, kind_of, only, places
 from .func import Func, func
 from .ufunc import Ufunc, masked
 
 __all__ = ["Elementwise", "Func", "cast", "elementwise", "func"]
+
+#: What threads do together.
+_TOGETHER = frozenset({"barrier", "shuffle"})
 
 
 class Elementwise(Func, Ufunc):
@@ -46,6 +50,18 @@ class Elementwise(Func, Ufunc):
     def function(self) -> Function:
         """The parsed function; its parameters are numbers."""
         return self.parsed(self.frozen({}))
+
+    def parsed(self, given: Mapping[str, Any] | None) -> Function:
+        """The function for parameters that are what `given` says; it has results."""
+        found = super().parsed(given)
+        if not found.results:
+            raise ScalarSyntaxError(f"{found.name} returns nothing; end it with the "
+                                    "return of a number, or of a tuple of numbers")
+        if any(isinstance(s, Let) and s.op in _TOGETHER
+               for s in walk(inline(found).body)):
+            raise KernelTypeError(f"{found.name}: threads wait for each other and "
+                                  "shuffle values in @nf.rawkernel only")
+        return found
 
     @property
     def nin(self) -> int:

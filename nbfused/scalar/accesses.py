@@ -37,8 +37,16 @@ class Accesses(Values):
         values = 2 if s.attr == "cas" else _VALUES[s.op]
         end = len(s.args) - values
         args = [self.coerce(self.integer(v), INT64) for v in s.args[1:end]]
-        args += [self.coerce(self.operand(v), dtype) for v in s.args[end:]]
+        args += [self.held(v, dtype) for v in s.args[end:]]
         self.append(s, (raw, *args), _INTEGER if s.op == "extent" else dtype)
+
+    def held(self, v: Value, dtype: Type) -> Value:
+        """A value as an array of `dtype` holds it."""
+        value = self.operand(v)
+        if self.compute(value[1]).kind == "c" and self.compute(dtype).kind != "c":
+            raise self.error(f"a complex number does not fit an array of {dtype}; "
+                             "store its .real, or pass an array of complex128")
+        return self.coerce(value, dtype)
 
     def append(self, s: Let, args: tuple[Value, ...], t: Type) -> None:
         """`s` with typed operands; `t` is the type of its result if it has one."""

@@ -85,6 +85,9 @@ class Elements(Branches):
             raise self.error(node, f"the array has {rank} axes and is indexed by "
                                    f"{len(found)} integers; write one for each axis, "
                                    "a[i, j]")
+        if any(isinstance(i, Literal) and i.value.real < 0 for i in found):
+            raise self.error(node, "an index of an array must be 0 or more; count from "
+                                   "the end with a.shape[k] - 1")
         return found
 
     def sliced(self, node: ast.Subscript, whole: tuple[Any, ...],

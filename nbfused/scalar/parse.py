@@ -116,7 +116,7 @@ def _parse(pyfunc: Any, environment: Mapping[str, Any],
     try:
         found = definition(pyfunc)
     except (OSError, TypeError):
-        return _traced(pyfunc, given or {})
+        return _traced(pyfunc, given or {}, returns)
     values = {n: v for n, v in environment.items() if _is_value(v)}
     objects = {n: v for n, v in environment.items() if n not in values}
     outside = ChainMap(objects, namespace(pyfunc))
@@ -124,7 +124,7 @@ def _parse(pyfunc: Any, environment: Mapping[str, Any],
         return _lower(found, outside, values, given, returns=returns)
 
 
-def _traced(pyfunc: Any, given: Mapping[str, Any]) -> Function:
+def _traced(pyfunc: Any, given: Mapping[str, Any], returns: bool) -> Function:
     """The function of what has no source, run on symbols."""
     params = _parameters(pyfunc)
     known = {p: g.value if isinstance(g, Literal) else g for p, g in given.items()
@@ -133,7 +133,11 @@ def _traced(pyfunc: Any, given: Mapping[str, Any]) -> Function:
         raise ScalarSyntaxError(f"{pyfunc!r}: the source of this function is not "
                                 "available, so it takes no tuples or structs; define "
                                 "it in a file")
-    return trace(pyfunc, params, known)
+    found = trace(pyfunc, params, known)
+    if found.results and not returns:
+        raise ScalarSyntaxError(f"the kernel {found.name} returns a value; store it "
+                                "into an array that is an argument")
+    return found
 
 
 def _parameters(pyfunc: Any) -> list[str]:
