@@ -1,8 +1,9 @@
 """Whether elements that were promised to be touched once are: ``NBFUSED_DEBUG=1``.
 
 The derivative of ``load_once`` adds without an atomic, and that of ``store_once`` reads
-without an exchange; two threads at one element lose a part of the gradient.  The kernel
-is run once more, with counters in place of its stores.
+without an exchange; two threads at one element lose a part of the gradient, also where
+one of them touches it by ``load``.  The kernel is run once more, with counters in place
+of its stores.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ from .raw_arguments import Leaf
 
 __all__ = ["check_once"]
 
-_INT32 = np.dtype(np.int32)
+_INT64 = np.dtype(np.int64)
+#: What an access that promises to touch once adds to a counter; any other adds 1.
+_ONCE = 1 << 32
 
 
 def check_once(spec: Raw, leaves: Sequence[Leaf], wanted: Sequence[bool],
@@ -62,7 +65,7 @@ def check_once(spec: Raw, leaves: Sequence[Leaf], wanted: Sequence[bool],
     if not counters:
         return
     by_name = dict(zip(spec.function.params, leaves, strict=True))
-    counts = [zeros_like((by_name[p].value.shape, _INT32, by_name[p].value.device),
+    counts = [zeros_like((by_name[p].value.shape, _INT64, by_name[p].value.device),
                          by_name[p].owner) for p in counters]
     values = [*(leaf.value for leaf in leaves), *(describe(c) for c in counts)]
     names = [*(leaf.name for leaf in leaves), *counters]
@@ -75,10 +78,11 @@ def check_once(spec: Raw, leaves: Sequence[Leaf], wanted: Sequence[bool],
 
 
 def _check(kernel: str, name: str, count: np.ndarray) -> None:
-    if count.size and count.max() > 1:
+    if count.size and count.max() > _ONCE:
         where = tuple(map(int, np.unravel_index(count.argmax(), count.shape)))
+        times = sum(divmod(int(count.max()), _ONCE))
         raise GradientRaceError(
-            f"{kernel}: element {where} of '{name}' is touched {count.max()} times by "
+            f"{kernel}: element {where} of '{name}' is touched {times} times, also by "
             "load_once or store_once, which promise once; use load and store")
 
 
@@ -107,10 +111,11 @@ def _count(s: Statement, counters: Mapping[str, str]) -> list[Statement]:
     match s:
         case Let():
             kept: list[Statement] = [] if _stores(s) else [s]
-            if _promises(s) and s.args[0] in counters:
+            if s.op in ("load", "store") and s.args[0] in counters:
                 index = s.args[1:] if s.op == "load" else s.args[1:-1]
+                weight = literal(_ONCE if _promises(s) else 1)
                 kept.append(Let((), "atomic_add", (counters[str(s.args[0])], *index,
-                                                   literal(1)), None, s.line))
+                                                   weight), None, s.line))
             return kept
         case If():
             return [replace(s, then=_block(s.then, counters),

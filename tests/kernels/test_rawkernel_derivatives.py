@@ -240,14 +240,26 @@ def test_races_cost_nothing_but_under_debug(device, debug):
     def shift(x, y):
         i = nf.grid(1)
         if i < y.shape[0]:
-            y.store_once(i, x.load_once(i) * x.load(0))
+            y.store_once(i, x.load_once(i + 1) * x.load(0))
 
-    x, dx, y, dy = (nf.array(np.ones(5), device=device) for _ in range(4))
+    x, dx, y, dy = (nf.array(np.ones(n), device=device) for n in (6, 6, 5, 5))
     with config.override(debug=debug), nf.trace_launches() as launches:
         shift.bwd((1,), (8,), ((x, dx), (y, dy)))
     raw = [launch.name for launch in launches if launch.kind == "Raw"]
     assert raw == (["shift_count"] if debug else []) + ["shift_vjp"]
-    np.testing.assert_array_equal(nf.to_numpy(dx), [1 + 1 + 5, 2, 2, 2, 2])
+    np.testing.assert_array_equal(nf.to_numpy(dx), [1 + 5, 2, 2, 2, 2, 2])
+
+
+def test_elements_that_are_also_loaded_without_a_promise_are_found(device):
+    @nf.rawkernel(differentiable=True)
+    def scaled(x, y):
+        i = nf.grid(1)
+        y[i] = x.load_once(i) * x[0]
+
+    x, dx, y, dy = (nf.zeros(4, device=device) for _ in range(4))
+    with config.override(debug=True), \
+            pytest.raises(GradientRaceError, match=r"element \(0,\) of 'x'.* 5 times"):
+        scaled.bwd((1,), (4,), ((x, dx), (y, dy)))
 
 
 def test_stores_that_repeat_are_found(device):
