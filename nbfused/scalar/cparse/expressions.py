@@ -84,6 +84,9 @@ class Expressions(Arrays):
             return self.integer(node, *whole.groups())
         if text.lower().startswith("0x"):
             return literal(float.fromhex(text.rstrip("fFlL")), _FLOAT64)
+        if "'" in text:
+            self.refuse(node, f"the number {text} is not understood here; write it "
+                              "without '")
         single = text[-1] in "fF"
         return literal(float(text.rstrip("fFlL")), _FLOAT32 if single else _FLOAT64)
 

@@ -75,6 +75,7 @@ class Statements(Loops):
         if kind(node.type) == "FuncDecl":
             self.refuse(node, "a function inside the body is not understood here; "
                               "move it to the preamble")
+        self.check_new(node)
         if kind(node.type) == "ArrayDecl":
             return self.local(node)
         if kind(node.type) == "PtrDecl":
@@ -87,6 +88,13 @@ class Statements(Loops):
         start = literal(0, dtype) if value is None else value
         target = self.declare(node.name, dtype, constant="const" in node.quals)
         return [self.assign(node, target, start)]
+
+    def check_new(self, node: Any) -> None:
+        """Refuse a name that its scope has; that of the body has the parameters'."""
+        scopes = self.scopes if len(self.scopes) == 2 else self.scopes[-1:]
+        if node.name not in ("i", "n") and any(node.name in s for s in scopes):
+            self.refuse(node, f"{node.name!r} is declared already; assign to it without"
+                              " a type, or take another name")
 
     def local(self, node: Any) -> list[ast.stmt]:
         """An array of the body: its elements are variables."""

@@ -191,7 +191,7 @@ class Unit:
             translator.leave = lambda node: translator.give(
                 node, [(translator.typed(node.expr), result)])
         else:
-            translator.leave = lambda node: _results(outs)
+            translator.leave = lambda node: translator.stop(node, outs)
         return self.function(translator, self.name, variables, tree, _results(outs),
                              self.sources["body"])
 
@@ -220,6 +220,12 @@ class Translator(Statements):
         """Declare a parameter."""
         return self.declare(p.name, p.dtype, "raw" if p.raw else "value",
                             constant=not p.written)
+
+    def stop(self, node: Any, outs: Sequence[Variable]) -> list[ast.stmt]:
+        """``return`` of a kernel, or ``continue``: the outputs are as they are."""
+        if getattr(node, "expr", None) is not None:
+            self.refuse(node, "return gives no value here; assign it to an output")
+        return _results(outs)
 
     def give(self, node: Any, values: Sequence[tuple[Typed, np.dtype]]
              ) -> list[ast.stmt]:
