@@ -65,7 +65,11 @@ class Derivative(Launching):
         """Launch on an array, a number or a pair for each parameter."""
         rule = self.kernel.rules.get(self.mode)
         if rule is not None:
-            rule.start({n: _dual(v) for n, v in arguments.items()}, options)
+            duals = {n: _dual(v) for n, v in arguments.items()}
+            for name, value in duals.items():
+                if isinstance(value, Dual) and _is_pair(tuple(value)):
+                    self._check_pair(name, *(describe(_plain(v)) for v in value))
+            rule.start(duals, options)
             return
         pairs = _Pairs(self.__name__)
         primal = {name: pairs.primal(name, value, self.kernel.annotations.get(name))
@@ -126,6 +130,10 @@ class Derivative(Launching):
                 "is not declared differentiable (DiffView, or differentiable=True)"
             raise NotDifferentiableError(f"{self.__name__}: '{name}' {why}; pass it "
                                          "alone, not as a pair")
+        self._check_pair(name, value, other)
+
+    def _check_pair(self, name: str, value: Array, other: Array) -> None:
+        """Whether one array may be the derivative of another."""
         if not is_floating(other.dtype):
             raise KernelTypeError(
                 f"{self.__name__}: the derivative of '{name}' must be floating, got "
@@ -150,15 +158,17 @@ class _Pairs:
                 len(value) == len(expected):
             parts = dict(zip(expected, value, strict=True))
         if isinstance(value, Dual) or (expected is None and _is_pair(value)):
-            label, derivative = f"{name}[1]", value[1]
-            if isinstance(derivative, Variable):
-                derivative = derivative.data
+            label, derivative = f"{name}[1]", _plain(value[1])
             self.found[name] = Leaf(label, describe(derivative, label), derivative)
             return value[0]
         if parts is not None:
             return {n: self.primal(f"{name}.{n}", v, (expected or {}).get(n))
                     for n, v in parts.items()}
         return value
+
+
+def _plain(value: Any) -> Any:
+    return value.data if isinstance(value, Variable) else value
 
 
 def _is_pair(value: Any) -> bool:

@@ -9,10 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import BFLOAT16, check_dtype, describe, dtype_of, is_array
+from ..arrays import BFLOAT16, Array, check_dtype, describe, dtype_of, is_array
 from ..autograd import Function, Variable
 from ..autograd.custom import zeros_like
-from ..errors import KernelTypeError, NotDifferentiableError, ShapeError
+from ..errors import (
+    KernelTypeError,
+    NotDifferentiableError,
+    ShapeError,
+    UnsupportedError,
+)
 from .views import Dual, ViewType, is_floating
 
 if TYPE_CHECKING:
@@ -65,7 +70,24 @@ class KernelOp:
         if len(args) > len(self.names) or not set(given) <= set(filled) or empty:
             raise KernelTypeError(f"{self.__name__} takes {', '.join(self.names)}; got "
                                   f"{len(args)} arguments and {sorted(kwargs)}")
+        for p, value in filled.items():
+            if is_array(value):
+                self._check_library(p, describe(value, p), value)
         return self._function.apply(*filled.values())
+
+    def _check_library(self, name: str, array: Array, value: Any) -> None:
+        """Whether outputs can be made beside an argument, and nothing is lost."""
+        library = array.library
+        if library.tracks(value):
+            raise NotDifferentiableError(
+                f"{self.__name__}: '{name}' is an array of {library.name} that "
+                "requires a gradient, which only Variables record here; pass "
+                f"nbfused.Variable({name}.detach(), requires_grad=True)")
+        if not library.writable:
+            raise UnsupportedError(
+                f"{self.__name__}: '{name}' is an array of {library.name}, whose "
+                "arrays are immutable, so that no kernel can store results into one; "
+                f"pass nbfused.to_numpy({name})")
 
     def allocate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """A zero array for each output."""

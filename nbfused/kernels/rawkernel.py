@@ -237,6 +237,9 @@ def rawkernel(pyfunc: Callable[..., Any] | None = None, *, differentiable: bool 
     float64, NumPy's what their dtype says), and tuples, dicts, namedtuples,
     dataclasses and structured NumPy scalars of these.
 
+    Indices are not compared with extents: beyond an array lies memory of others, also
+    on the CPU.
+
     Floating atomic ``min`` and ``max`` give NaN if either operand is, as NumPy's do.
     On the CPU a warp has 32 threads too, and threads of a block take turns at barriers
     only: one that waits for another in a loop of its own waits for ever.  A barrier

@@ -13,6 +13,7 @@ from nbfused.errors import (
     NotDifferentiableError,
     ScalarSyntaxError,
     ShapeError,
+    UnsupportedError,
 )
 
 
@@ -114,6 +115,33 @@ def test_gradients_of_what_is_not_declared_differentiable():
     y = plain.as_op(outputs={"y": "x"}, grid=1, block=2)(x)
     with pytest.raises(NotDifferentiableError, match="'x' requires a gradient"):
         y.sum().backward()
+
+
+def test_arrays_of_libraries_that_an_operation_cannot_serve():
+    op = square.as_op(outputs={"y": "x"}, grid=1, block=2)
+    torch, numpy = (pytest.importorskip(n) for n in ("torch", "jax.numpy"))
+    with pytest.raises(NotDifferentiableError, match=r"nbfused\.Variable\(x\.detach"):
+        op(torch.ones(2, requires_grad=True))
+    with pytest.raises(UnsupportedError, match=r"pass nbfused\.to_numpy\(x\)"):
+        op(numpy.ones(2))
+
+
+@pytest.mark.parametrize(("dx", "error"), [
+    (np.zeros(1), ShapeError), (np.zeros((2, 1)), ShapeError),
+    (np.zeros(2, int), KernelTypeError)])
+def test_pairs_for_a_rule_by_hand(dx, error):
+    ruled = nf.rawkernel(differentiable=True)(plain.pyfunc)
+
+    @ruled.defvjp
+    def rule(x, y):
+        i = nf.grid(1)
+        x.derivative[i] += y.derivative[i]
+
+    with pytest.raises(error, match="'x'"):
+        ruled.bwd[1, 2]((np.ones(2), dx), (np.zeros(2), np.ones(2)))
+    with pytest.raises(error, match="'x'"):
+        ruled.bwd[1, 2](nf.Dual(np.ones(2), dx), (np.zeros(2), np.ones(2)))
+    assert not dx.any()
 
 
 def test_elementwise_functions_without_result_or_with_barriers():
