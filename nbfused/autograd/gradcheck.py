@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import to_numpy
-from ..errors import KernelTypeError
+from ..errors import DefinitionError, KernelTypeError
 from ..table import OPS
 from .nodes import is_floating
 from .tape import backward
@@ -141,7 +141,10 @@ def gradcheck(function: Callable[..., Any], args: Sequence[Any], *,
     GradcheckError
         Names the argument, the index and both values.
     KernelTypeError
-        An array of another floating dtype than float64: too coarse for differences.
+        An array of another floating dtype than float64: too coarse for differences; or
+        nothing to differentiate by.
+    DefinitionError
+        An option that is none.
 
     Examples
     --------
@@ -149,10 +152,11 @@ def gradcheck(function: Callable[..., Any], args: Sequence[Any], *,
     >>> x = np.array([1.0, 2.0, 3.0])
     >>> nf.testing.gradcheck(nf.ops.square, [x], order=2, modes=("reverse", "forward"))
     """
+    _check_options(function, args, argnums, order, modes)
+    _check_numbers(eps, tolerance, samples)
     if argnums is not None:
         args = [_Fixed(x) if _is_active(x) and k not in argnums else x
                 for k, x in enumerate(args)]
-    _check_options(args, order, modes)
     check = _Check(function, args, reference or function, eps, tolerance,
                    np.random.default_rng(seed), samples, place, reference is None)
     if "reverse" in modes:
@@ -164,17 +168,48 @@ def gradcheck(function: Callable[..., Any], args: Sequence[Any], *,
                   tolerance=max(tolerance, 1e-5), samples=samples, place=place)
 
 
-def _check_options(args: Sequence[Any], order: int, modes: Sequence[str]) -> None:
+def _check_options(function: Any, args: Any, argnums: Any, order: Any,
+                   modes: Any) -> None:
+    if not callable(function):
+        raise KernelTypeError("gradcheck: 'function' must be callable, got "
+                              f"{function!r}")
+    if not isinstance(args, (tuple, list)):
+        raise KernelTypeError("gradcheck: 'args' must be a list of the arguments, got "
+                              f"{type(args).__name__}; write [x]")
     if order not in (1, 2):
-        raise ValueError(f"gradcheck: 'order' must be 1 or 2, got {order!r}")
-    if not modes or not set(modes) <= {"reverse", "forward"}:
-        raise ValueError("gradcheck: 'modes' must be of 'reverse' and 'forward', got "
-                         f"{modes!r}")
+        raise DefinitionError(f"gradcheck: 'order' must be 1 or 2, got {order!r}")
+    if not isinstance(modes, (tuple, list, set)) or not modes or not set(modes) <= {
+            "reverse", "forward"}:
+        raise DefinitionError("gradcheck: 'modes' must be a tuple of 'reverse' and "
+                              f"'forward', got {modes!r}")
+    _check_arrays(args, argnums)
+
+
+def _check_arrays(args: Sequence[Any], argnums: Any) -> None:
     for k, x in enumerate(args):
         if _is_active(x) and x.dtype != np.float64:
             raise KernelTypeError(
                 f"gradcheck: argument {k} has dtype {x.dtype}, too coarse for finite "
                 "differences; expected float64")
+    chosen = range(len(args)) if argnums is None else argnums
+    if not isinstance(chosen, (tuple, list, range)) or not all(
+            k in range(len(args)) for k in chosen):
+        raise DefinitionError("gradcheck: 'argnums' must be a list of positions from 0 "
+                              f"to {len(args) - 1}, got {argnums!r}")
+    if not any(_is_active(args[k]) for k in chosen):
+        raise KernelTypeError("gradcheck: there is nothing to differentiate by; pass a "
+                              "NumPy array of float64 in 'args'")
+
+
+def _check_numbers(eps: Any, tolerance: Any, samples: Any) -> None:
+    for name, value in (("eps", eps), ("tolerance", tolerance)):
+        if not isinstance(value, (int, float, np.floating)) or not 0 < value < np.inf:
+            raise DefinitionError(f"gradcheck: '{name}' must be a number above 0, got "
+                                  f"{value!r}")
+    if samples is not None and (not isinstance(samples, (int, np.integer))
+                                or samples < 1):
+        raise DefinitionError("gradcheck: 'samples' must be an integer of 1 or more, "
+                              f"or None for all elements, got {samples!r}")
 
 
 @dataclass

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.errors import KernelTypeError
+from nbfused.errors import DefinitionError, KernelTypeError
 from nbfused.testing import GradcheckError, gradcheck, gradients
 
 A = np.random.default_rng(0).uniform(0.5, 2.0, (2, 3))
@@ -177,3 +177,26 @@ def test_a_function_with_a_wrong_backward_is_named():
 
     with pytest.raises(GradcheckError, match=r"Cube\.apply: .*argument 0 at \(0, 0\)"):
         gradcheck(Cube.apply, [A])
+
+
+@pytest.mark.parametrize("options", [
+    {"order": 3}, {"modes": ()}, {"modes": "reverse"}, {"modes": ("backward",)},
+    {"eps": 0}, {"eps": -1e-6}, {"eps": np.nan}, {"eps": "a"}, {"tolerance": np.nan},
+    {"tolerance": -1.0}, {"samples": 0}, {"samples": 1.5}, {"argnums": [1]},
+    {"argnums": [-1]}, {"argnums": 0}, {"argnums": "0"},
+])
+def test_options_are_checked(options):
+    (name,) = options
+    with pytest.raises(DefinitionError, match=f"gradcheck: '{name}' must be"):
+        gradcheck(square, [A], **options)
+
+
+def test_nothing_is_not_checked():
+    for args, options in (([np.arange(3)], {}), ([], {}), ([A], {"argnums": ()}),
+                          ([A, np.arange(3)], {"argnums": [1]})):
+        with pytest.raises(KernelTypeError, match="nothing to differentiate by"):
+            gradcheck(square, args, **options)
+    with pytest.raises(KernelTypeError, match="'args' must be a list"):
+        gradcheck(square, A)
+    with pytest.raises(KernelTypeError, match="'function' must be callable"):
+        gradcheck(3, [A])
