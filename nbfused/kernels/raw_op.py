@@ -67,7 +67,8 @@ class KernelOp:
         filled = {p: given.get(p, self.kernel.signature.parameters[p].default)
                   for p in self.names}
         empty = [p for p, v in filled.items() if v is self.kernel.signature.empty]
-        if len(args) > len(self.names) or not set(given) <= set(filled) or empty:
+        twice = len(given) < len(args) + len(kwargs)
+        if twice or not set(given) <= set(filled) or empty:
             raise KernelTypeError(f"{self.__name__} takes {', '.join(self.names)}; got "
                                   f"{len(args)} arguments and {sorted(kwargs)}")
         for p, value in filled.items():

@@ -130,7 +130,7 @@ class Func:
         >>> float(nf.grad(clipped)(5.0, 0.0, 1.0))
         1.0
         """
-        self._unused("defvjp")
+        self._check_rule("defvjp", rule)
         self.rules.vjp = rule
         return rule
 
@@ -143,11 +143,14 @@ class Func:
             Takes the arguments, then a tangent for each that is no array; gives a
             tangent for each result.
         """
-        self._unused("defjvp")
+        self._check_rule("defjvp", rule)
         self.rules.jvp = rule
         return rule
 
-    def _unused(self, what: str) -> None:
+    def _check_rule(self, what: str, rule: Any) -> None:
+        if not callable(rule):
+            raise KernelTypeError(f"{self.__name__}.{what}: the rule is {rule!r}; "
+                                  "expected a function in the scalar language")
         if "function" in self.__dict__:
             raise KernelTypeError(
                 f"{self.__name__}.{what}: the function was used already, with another "

@@ -108,7 +108,8 @@ def test_second_derivatives_of_an_op_are_refused_not_dropped(device):
 
 @pytest.mark.parametrize(("call", "message"), [
     (lambda op, x: op(), "takes x; got 0"), (lambda op, x: op(x, x), "takes x; got 2"),
-    (lambda op, x: op(w=x), "takes x"), (lambda op, x: op(3.0), "no argument is an")])
+    (lambda op, x: op(w=x), "takes x"), (lambda op, x: op(x, x=x), "takes x; got 1"),
+    (lambda op, x: op(3.0), "no argument is an")])
 def test_arguments_of_an_op(call, message):
     op = two.as_op(outputs={"y": "x", "z": "x"}, grid=1, block=3)
     with pytest.raises(KernelTypeError, match=message):

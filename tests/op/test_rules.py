@@ -148,6 +148,14 @@ def test_rules_of_the_wrong_size():
         fresh(lambda x, y, dx, dy: (dx, dy), "defjvp")(1.0, 2.0)
 
 
+@pytest.mark.parametrize("rule", [None, 3, "g"])
+def test_rules_that_are_no_functions(rule):
+    clipped = clipped_function()
+    for what in ("defvjp", "defjvp"):
+        with refused(KernelTypeError, f"clipped.{what}: the rule is {rule!r}"):
+            getattr(clipped, what)(rule)
+
+
 def test_rules_come_before_the_first_use():
     clipped = clipped_function()
     clipped(1.0, 0.0, 2.0)
