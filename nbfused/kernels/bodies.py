@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import ast
 import textwrap
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from ..errors import DefinitionError, ScalarSyntaxError
+from ..errors import DefinitionError, KernelTypeError, ScalarSyntaxError
 from ..scalar.build import Builder
 from ..scalar.cparse import Parameter, parse_c
 from ..scalar.ir import ACCESSES, Function, Let, Value, walk
@@ -19,11 +19,11 @@ from ..scalar.parse import parse
 from ..scalar.print_numba import Raw, statements
 from ..scalar.source import Source
 from ..scalar.tree import parse_tree
-from ..scalar.types import Weak, specialize
+from ..scalar.types import Weak, result_types, specialize
 from ..specs.functions import compose
 from .parameters import ParameterInfo
 
-__all__ = ["Body", "Ranks", "check_language", "elementwise_body",
+__all__ = ["Body", "Ranks", "check_language", "check_real", "elementwise_body",
            "typed_text"]
 
 #: For each raw input, the number of its axes.
@@ -85,7 +85,7 @@ def elementwise_body(body: Body, name: str, inputs: tuple[ParameterInfo, ...],
     table = dict(types)
     dtypes = [p.dtype or table[p.ctype] for p in (*inputs, *outputs)]
     if body.python:
-        return _python(body, name, inputs, outputs, dtypes[len(inputs):])
+        return _python(body, name, inputs, outputs, dtypes)
     params = [Parameter(p.name, d, p.raw, p in outputs)
               for p, d in zip((*inputs, *outputs), dtypes, strict=True)]
     params += [Parameter(p, _INT64) for p in (INDEX, SIZE, "_ind_size", *shapes(ranks))]
@@ -111,11 +111,14 @@ def _python(body: Body, name: str, inputs: Sequence[ParameterInfo],
     else:
         function = _of_text(body.text, name, [*names, *(o.name for o in outputs)],
                             [o.name for o in outputs if not o.raw])
-    plain = [(o, d) for o, d in zip(outputs, dtypes, strict=True) if not o.raw]
+    plain = [(o, d) for o, d in zip(outputs, dtypes[len(inputs):], strict=True)
+             if not o.raw]
     if len(function.results) != len(plain):
         raise DefinitionError(f"{name}: the body gives {len(function.results)} values "
                               f"for the outputs {', '.join(o.name for o, _ in plain)}")
     params = (*names, *(o.name for o in outputs), INDEX, SIZE)
+    types = dict(zip(params, dtypes, strict=False))
+    check_real(function, name, [(o.name, d) for o, d in plain], types)
 
     def build(b: Builder) -> tuple[Value, ...]:
         results = b.call(function, *function.params)
@@ -123,6 +126,18 @@ def _python(body: Body, name: str, inputs: Sequence[ParameterInfo],
                      for r, (o, d) in zip(results, plain, strict=True))
 
     return compose(name, params, build)
+
+
+def check_real(function: Function, name: str, targets: Sequence[tuple[str, np.dtype]],
+               types: Mapping[str, np.dtype]) -> None:
+    """A complex number does not lose its imaginary part without a word."""
+    if all(d.kind == "c" for _, d in targets):
+        return
+    found = result_types(function, tuple(types.get(p, _INT64) for p in function.params))
+    for (target, dtype), given in zip(targets, found, strict=True):
+        if given.kind == "c" and dtype.kind != "c":
+            raise KernelTypeError(f"{name}: the body gives {given} for '{target}', "
+                                  f"which is {dtype}; take .real or .imag")
 
 
 def _check_parameters(function: Function, name: str, names: Sequence[str]) -> None:

@@ -23,7 +23,7 @@ from ..scalar.ir import Function, Literal, Value, used_params
 from ..scalar.parse import parse
 from ..specs import Reduce
 from ..specs.functions import compose, identity
-from .bodies import Ranks, shapes
+from .bodies import Ranks, check_real, shapes
 from .combining import Combining, c_combining, python_combining
 from .parameters import ParameterInfo
 
@@ -150,6 +150,9 @@ def _map(slots: Slots, types: Types, ranks: Ranks, chosen: np.dtype) -> Function
     if unknown:
         raise DefinitionError(f"{slots.name}: 'map_expr' takes {', '.join(unknown)}, "
                               "which is no input")
+    if len(function.results) == 1:
+        check_real(function, slots.name, [("a", chosen)],
+                   {p.name: p.dtype for p in params})
 
     def build(b: Builder) -> tuple[Value, ...]:
         results = b.call(function, *function.params)

@@ -141,9 +141,11 @@ class Ufunc:
                                   f"{', '.join(CASTING)}, got {casting!r}")
         if where is not True:
             check_operand(where, self.__name__, "where")
-            if not isinstance(where, bool) and dtype_of(where) != np.bool_:
-                raise KernelTypeError(f"{self.__name__}: 'where' has dtype "
-                                      f"{dtype_of(where)}, expected bool; compare it")
+            plain = type(where) in (bool, int, float, complex)
+            given = np.dtype(type(where)) if plain else dtype_of(where)
+            if given != np.bool_:
+                raise KernelTypeError(f"{self.__name__}: 'where' has dtype {given}, "
+                                      "expected bool; compare it")
         return where, casting
 
 

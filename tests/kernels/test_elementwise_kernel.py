@@ -352,6 +352,15 @@ def test_bad_bodies_are_reported_at_the_call(x):
         ElementwiseKernel("T x", "T y", "y = = x", "k", language="python")(x)
 
 
+@pytest.mark.parametrize("params", [("T x", "T y"), ("complex64 x", "float32 y")])
+def test_a_python_body_keeps_the_imaginary_part(params):
+    x = np.ones(3, params[0].split()[0].replace("T", "float64"))
+    with pytest.raises(KernelTypeError, match=r"complex.* for 'y', which is float"):
+        ElementwiseKernel(*params, lambda x: x * 1j, "k")(x)
+    real = ElementwiseKernel(*params, lambda x: (x * 1j).imag, "k")
+    np.testing.assert_array_equal(real(x), np.ones(3))
+
+
 def test_options_of_nvrtc_are_ignored_aloud():
     with pytest.warns(NbFusedWarning, match="NVRTC"):
         ElementwiseKernel("T x", "T y", "y = x", options=("--use_fast_math",))

@@ -189,6 +189,12 @@ def test_a_complex_identity_of_real_numbers(x):
         kernel(x)
 
 
+def test_a_python_map_keeps_the_imaginary_part(x):
+    kernel = ReductionKernel("T x", "T y", lambda x: x * 1j, "a + b", "y = a", 0)
+    with pytest.raises(KernelTypeError, match=r"complex.* for 'a', which is float32"):
+        kernel(x)
+
+
 @pytest.mark.parametrize("slots", [("", "a + b"), ("x", " ")])
 def test_an_empty_slot(slots):
     with pytest.raises(DefinitionError, match="must be an expression in C, got"):

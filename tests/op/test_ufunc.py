@@ -103,6 +103,12 @@ def test_where_keeps_what_out_has(device):
     same(out, np.divide(X, Y, out=expected, where=MASK))
 
 
+@pytest.mark.parametrize("where", [1, 0.5, np.ones(4, int)])
+def test_where_is_bool(where):
+    with pytest.raises(KernelTypeError, match=r"'where' has dtype .*, expected bool"):
+        divided(X, Y, where=where)
+
+
 def test_where_without_out_is_zero_elsewhere(device):
     x, y, mask = on(device, X, Y, MASK)
     same(divided(x, y, where=mask), np.where(MASK, X / Y, 0))
