@@ -56,8 +56,11 @@ class ViewType:
         """A dtype, a number of dimensions, or both."""
         dtype, ndim = self.dtype, self.ndim
         for part in item if isinstance(item, tuple) else (item,):
-            if isinstance(part, int) and not isinstance(part, bool):
+            if isinstance(part, int) and not isinstance(part, bool) and part >= 0:
                 ndim = part
+            elif part is None or type(part) is int:
+                raise KernelTypeError(f"{self!r}[{part}]: expected a dtype, a number "
+                                      "of dimensions of 0 or more, or both")
             else:
                 dtype = check_dtype(part, "dtype")
         if self.differentiable and dtype is not None and not is_floating(dtype):

@@ -33,7 +33,10 @@ class _Position:
         _outside(self.__nbfused_thread__)
 
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = _refuse
-    __floordiv__ = __mod__ = __lt__ = __le__ = __gt__ = __ge__ = __bool__ = _refuse
+    __floordiv__ = __rfloordiv__ = __truediv__ = __rtruediv__ = _refuse
+    __mod__ = __rmod__ = __pow__ = __rpow__ = __neg__ = __abs__ = _refuse
+    __and__ = __rand__ = __xor__ = __rxor__ = __lshift__ = __rshift__ = _refuse
+    __lt__ = __le__ = __gt__ = __ge__ = __bool__ = _refuse
     __index__ = __int__ = __float__ = _refuse
 
     def __repr__(self) -> str:

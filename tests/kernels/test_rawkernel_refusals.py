@@ -163,3 +163,19 @@ def test_elementwise_functions_without_result_or_with_barriers():
     for function in (waiting, shuffled):
         with pytest.raises(KernelTypeError, match=r"in @nf\.rawkernel only"):
             function(np.zeros(3))
+
+
+@pytest.mark.parametrize("part", [None, -1, (np.float32, -2), 1.5, "real"])
+def test_annotations_of_views(part):
+    with pytest.raises(KernelTypeError, match="dtype"):
+        nf.View[part]
+    with pytest.raises(KernelTypeError, match="dtype"):
+        nf.DiffView[part]
+
+
+@pytest.mark.parametrize("use", [
+    lambda i: 1 / i, lambda i: i / 2, lambda i: 2 // i, lambda i: i**2, lambda i: -i,
+    lambda i: i & 31, lambda i: i >> 5, lambda i: 7 % i])
+def test_places_of_threads_in_plain_python(use):
+    with pytest.raises(KernelTypeError, match=r"threadIdx\.x .* inside a kernel only"):
+        use(nf.threadIdx.x)
