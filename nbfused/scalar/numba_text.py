@@ -210,7 +210,18 @@ def _integer(op: str, dtype: np.dtype, args: Sequence[str],
         return _division(op, dtype, a, b, constant)
     if op in _PREFIX:
         return f"{t}({_PREFIX[op]}{a})"
-    return f"{t}({a} {_INFIX[op]} {b})"
+    return _wrapped(dtype, a, _INFIX[op], b)
+
+
+def _wrapped(dtype: np.dtype, a: str, operator: str, b: str) -> str:
+    """An integer operation that wraps around.
+
+    Numba tells LLVM that signed arithmetic does not overflow: narrow operands are
+    widened first, but those of int64 have to be taken as unsigned.
+    """
+    if dtype == np.int64 and operator in "+-*":
+        return f"i64(u64({bare(a)}) {operator} u64({bare(b)}))"
+    return f"{_t(dtype)}({a} {operator} {b})"
 
 
 def _shift(op: str, dtype: np.dtype, a: str, b: str, constant: int | None) -> str:
@@ -271,7 +282,7 @@ def _product(dtype: np.dtype, factors: list[str]) -> str:
         return literal(dtype, 1)
     text, *rest = factors
     for factor in rest:
-        text = f"{_t(dtype)}({text} * {factor})" if dtype.kind in "iu" \
+        text = _wrapped(dtype, text, "*", factor) if dtype.kind in "iu" \
             else f"({text} * {factor})"
     return text
 
