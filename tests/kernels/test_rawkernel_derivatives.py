@@ -69,7 +69,8 @@ def test_as_op_passes_gradcheck(device):
                       grid=lambda x, **rest: -(-x.shape[0] // 8), block=8)
     np.testing.assert_allclose(
         nf.to_numpy(op(x, w, 2)), reference(nf.to_numpy(x), nf.to_numpy(w)), rtol=1e-13)
-    nf.testing.gradcheck(lambda x, w: op(x, w, n=2), (x, w))
+    nf.testing.gradcheck(lambda x, w: op(x, w, n=2), (nf.to_numpy(x), nf.to_numpy(w)),
+                         place=lambda a: nf.array(a, device=device))
 
 
 def test_only_what_is_wanted(device):
