@@ -1,8 +1,14 @@
 """The benchmarks run: every asv class once, on small sizes."""
 
+import json
+import logging
+
 import pytest
 
 from benchmarks.__main__ import classes, main, runs
+from benchmarks.peers import __main__ as peers
+from benchmarks.peers import of_nbfused
+from benchmarks.peers.workloads import workloads
 
 
 def test_every_benchmark_runs_and_measures_something(capsys):
@@ -22,3 +28,23 @@ def test_every_benchmark_runs_on_a_gpu(capsys):
 def test_match_selects():
     chosen = {case.__name__ for case, _ in runs(quick=True, wanted="LayerNorm")}
     assert chosen == {"LayerNorm"}
+
+
+def test_the_table_of_peers_checks_what_it_times(tmp_path, caplog, monkeypatch):
+    table = tmp_path / "table.json"
+    words = ["--quick", "--peers", "numpy", "--json", str(table), "--only"]
+    assert peers.main([*words, "l2norm|sum of|matmul 20"]) == 0
+    rows = json.loads(table.read_text())
+    assert {"l2norm, axis 0", "sum of 0 M", "matmul 20^3"} <= {r["name"] for r in rows}
+    assert all(r["seconds"]["nbfused"] > 0 and r["best"][0] == "numpy" for r in rows)
+    monkeypatch.setitem(of_nbfused.FAMILIES, "sum", lambda x: x[0])
+    with caplog.at_level(logging.WARNING):
+        peers.main([*words, "sum of"])
+    assert "nbfused, sum of 0 M: result 0 is off" in caplog.text
+    assert json.loads(table.read_text())[0]["ratio"] is None
+
+
+def test_the_quick_table_has_every_family():
+    quick = {w.family for w in workloads("cpu", quick=True)}
+    assert {w.family for d in ("cpu", "cuda") for w in workloads(d)} == quick
+    assert quick == set(of_nbfused.FAMILIES)

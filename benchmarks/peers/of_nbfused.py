@@ -1,0 +1,81 @@
+"""The families by nbfused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+import nbfused as nf
+from nbfused import ops
+
+__all__ = ["FAMILIES"]
+
+
+@nf.elementwise
+def _squared_diff(x, y):  # type: ignore[no-untyped-def]
+    return (x - y)*(x - y)
+
+
+@nf.reduction(combine="sum")
+def _squared_distance(x, y):  # type: ignore[no-untyped-def]
+    return (x - y)*(x - y)
+
+
+_KEPT: dict[tuple[int, ...], np.ndarray] = {}
+
+
+def swish(x: Any, into: bool = False) -> Any:
+    """`into`: an array that is kept."""
+    if not into:
+        return ops.swish(x)
+    out = _KEPT.setdefault(x.shape, np.empty_like(x))
+    return ops.swish(x, out=out)
+
+
+def gelu_tanh(x: Any) -> Any:
+    """By the tangent's approximation."""
+    return ops.gelu(x, approximate="tanh")
+
+
+_ACTIVATIONS: dict[str, Any] = {
+    "relu": ops.relu, "gelu": ops.gelu, "gelu_tanh": gelu_tanh, "swish": ops.swish,
+}
+
+
+def linear(x: Any, weight: Any, bias: Any, activation: str) -> Any:
+    """``activation(x @ weight + bias)``."""
+    return ops.linear(x, weight, bias, activation=_ACTIVATIONS[activation])
+
+
+def batched_permuted(a: Any, b: Any, bias: Any, scale: Any) -> Any:
+    """``(a @ b + bias)*scale``, stored with the rows first."""
+    return ops.batched_matmul(a, b, bias, epilogue=lambda acc, s: acc*s,
+                              extras=(scale,), permute=(1, 0, 2))
+
+
+def adam_step(p: Any, g: Any, m: Any, v: Any) -> Any:
+    """In place: as in training."""
+    return ops.adam_step(p, g, m, v, lr=1e-3, beta1=0.9, beta2=0.999, eps=1e-8, step=10)
+
+
+FAMILIES: dict[str, Callable[..., Any]] = {
+    "swish": swish,
+    "swish_sum": lambda x: ops.sum(ops.swish(x)),
+    "squared_diff": _squared_diff,
+    "squared_distance": _squared_distance,
+    "l2norm": lambda x, axis: ops.norm(x, axis=axis),
+    "sum": ops.sum,
+    "layer_norm": ops.layer_norm,
+    "rms_norm": ops.rms_norm,
+    "softmax": ops.softmax,
+    "log_softmax": ops.log_softmax,
+    "add_rms_norm": lambda x, r, w: ops.add_rms_norm(x, r, w)[0],
+    "swiglu": ops.swiglu,
+    "cross_entropy": ops.cross_entropy,
+    "linear": linear,
+    "matmul": ops.matmul,
+    "batched_permuted": batched_permuted,
+    "adam_step": adam_step,
+}
