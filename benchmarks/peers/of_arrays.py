@@ -80,8 +80,8 @@ def _cupy() -> dict[str, Callable[..., Any]]:
     squared = cupy.ElementwiseKernel("T x, T y", "T z", "z = (x - y)*(x - y)",
                                      "squared")
     norm = cupy.ReductionKernel("T x", "T y", "x*x", "a + b", "y = sqrt(a)", "0",
-                                "norm")
+                                "l2norm")
     distance = cupy.ReductionKernel("T x, T y", "T z", "(x - y)*(x - y)", "a + b",
-                                    "z = a", "0", "distance")
+                                    "z = a", "0", "squared_distance")
     return {"swish": swish, "squared_diff": squared, "l2norm": norm,
             "squared_distance": distance, "sum": cupy.sum, "matmul": cupy.matmul}

@@ -9,6 +9,7 @@ import numpy as np
 
 import nbfused as nf
 from nbfused import ops
+from nbfused.ops import activations
 
 __all__ = ["FAMILIES"]
 
@@ -34,13 +35,9 @@ def swish(x: Any, into: bool = False) -> Any:
     return ops.swish(x, out=out)
 
 
-def gelu_tanh(x: Any) -> Any:
-    """By the tangent's approximation."""
-    return ops.gelu(x, approximate="tanh")
-
-
 _ACTIVATIONS: dict[str, Any] = {
-    "relu": ops.relu, "gelu": ops.gelu, "gelu_tanh": gelu_tanh, "swish": ops.swish,
+    "relu": ops.relu, "gelu": ops.gelu, "gelu_tanh": activations.gelu_tanh,
+    "swish": ops.swish,
 }
 
 

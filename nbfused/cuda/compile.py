@@ -26,12 +26,16 @@ from ..config import dump_source
 from ..errors import CompileError
 from .driver import Device, check, cu, driver_version
 
-__all__ = ["Arch", "Kernel", "cubin", "ptx", "target_version"]
+__all__ = ["DESCRIPTOR", "Arch", "Kernel", "cubin", "ptx", "target_version"]
 
 _log = logging.getLogger("nbfused.compile")
 _lock = threading.Lock()
 
 Arch = tuple[int, int]
+
+
+#: The kind of a parameter that is a tensor map: 128 bytes by value.
+DESCRIPTOR = "descriptor"
 
 
 @dataclass(frozen=True)
@@ -45,11 +49,14 @@ class Kernel:
     text
         Source for Numba: one ``def`` of `name`.
     parameters
-        For each parameter the name of a dtype, after a ``*`` if it is a pointer.
+        For each parameter the name of a dtype, after a ``*`` if it is a pointer, or
+        `DESCRIPTOR`.
     threads
         Threads per block that it is launched with.
     blocks
         Blocks that should fit on one multiprocessor together; 0: no wish.
+    feature
+        ``"a"``: instructions that only this very architecture has.
     """
 
     name: str
@@ -57,6 +64,7 @@ class Kernel:
     parameters: tuple[str, ...]
     threads: int
     blocks: int = 0
+    feature: str = ""
 
     def numbered(self) -> str:
         """The text with line numbers, for error messages."""
@@ -120,6 +128,8 @@ def _type(name: str) -> Any:
 
     if name.startswith("*"):
         return types.CPointer(_type(name[1:]))
+    if name == DESCRIPTOR:
+        return types.uint64  # its address, see `_by_value`
     return getattr(types, name)
 
 
@@ -157,13 +167,29 @@ def ptx(kernel: Kernel, arch: Arch) -> str:
         with _lock:
             code, _ = cuda.compile(
                 _function(kernel, arch), signature, device=False, abi="numba",
-                cc=arch, output="ptx", launch_bounds=bounds)
+                cc=(*arch, *kernel.feature), output="ptx", launch_bounds=bounds)
     except Exception as error:  # Numba's own errors, LLVM's, NVVM's
         raise CompileError(
             f"Numba does not compile the kernel {kernel.name!r} for sm_"
             f"{arch[0]}{arch[1]}: {error}\n{kernel.numbered()}",
             source=kernel.text, log=str(error)) from error
-    return _rename(code, kernel.name)
+    return _by_value(_rename(code, kernel.name), kernel)
+
+
+def _by_value(code: str, kernel: Kernel) -> str:
+    """Tensor maps as 128 bytes of the parameters, of which the kernel takes the address.
+
+    Numba has no such parameters; it was told of addresses.
+    """
+    for k, kind in enumerate(kernel.parameters):
+        if kind != DESCRIPTOR:
+            continue
+        name = f"{kernel.name}_param_{k}"
+        code = re.sub(rf"\.param \.[ub]64 {name}(?=[,\s)])",
+                      f".param .align 64 .b8 {name}[128]", code)
+        code = re.sub(rf"ld\.param\.[ub]64\s+(%rd\d+), \[{name}\];",
+                      rf"mov.b64 \1, {name};\n\tcvta.param.u64 \1, \1;", code)
+    return code
 
 
 def _rename(code: str, name: str) -> str:
@@ -185,7 +211,7 @@ def target_version(code: str, cuda: tuple[int, int]) -> str:
 
     NVVM writes its own newest version whatever the code needs, so a driver that is
     older than the installed libnvvm would refuse everything.  The kernels use nothing
-    younger than PTX 7.8.
+    younger than PTX 7.8, those with a `feature` nothing younger than 8.0.
     """
     newest = _PTX_VERSIONS.get(cuda, (cuda[0] - 4, cuda[1]))
     found = re.search(r"^\.version (\d+)\.(\d+)$", code, re.MULTILINE)
@@ -203,9 +229,9 @@ def cubin(kernel: Kernel, device: Device) -> bytes:
     CompileError
         If Numba or the driver's linker refuses the kernel.
     """
+    target = f"sm_{device.arch[0]}{device.arch[1]}{kernel.feature}"
     key = cache.digest(kernel.text, *kernel.parameters, f"{kernel.threads}",
-                       f"{kernel.blocks}", f"sm_{device.arch[0]}{device.arch[1]}",
-                       _own_digest())
+                       f"{kernel.blocks}", target, _own_digest())
     found = cache.get(key)
     if found is not None:
         return found
@@ -222,7 +248,7 @@ def cubin(kernel: Kernel, device: Device) -> bytes:
 def _own_digest() -> bytes:
     """Of what shapes the machine code besides the text."""
     files = [Path(__file__).with_name(f"{name}.py") for name in (
-        "compile", "intrinsics", "accesses", "raw_intrinsics")]
+        "compile", "intrinsics", "accesses", "raw_intrinsics", "hopper")]
     return hashlib.sha256(b"".join(f.read_bytes() for f in files)).digest()
 
 

@@ -1,6 +1,7 @@
 """Contract on CUDA: tiled products that are right at every shape and stride.
 
-Sums are kept in float32 for 16-bit floats and float32.  Tensor cores are not used.
+Sums are kept in float32 for 16-bit floats and float32.  On Hopper, products of 16-bit
+floats whose operands TMA can bring run on tensor cores (`wgmma`).
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from ..specs import Contract, TypedContract
 from .contract_text import LARGE, SMALL, ContractText, Tile
 from .driver import Device, device
 from .launch import Program
+from .wgmma import WgmmaLauncher
 
 __all__ = ["ContractLauncher", "build_contract"]
 
@@ -29,19 +31,22 @@ class ContractLauncher:
 
     def __init__(self, name: str, typed: TypedContract, signature: Signature) -> None:
         self.text = ContractText(name, typed, signature)
+        self._wgmma = WgmmaLauncher(self.text, signature)
         self._programs: dict[Tile, Program] = {}
         self._ends = [sum(signature.ranks[:k + 1]) for k in range(4)]
 
     def __call__(self, call: Call) -> None:
         """Launch on the call's stream."""
         where = device(call.device)
+        if where.arch[0] == 9 and self._wgmma.takes(call):
+            return self._wgmma(call, where)
         b, m, n, _ = self._ends
         batch, rows, columns = (prod(call.shape[:b]), prod(call.shape[b:m]),
                                 prod(call.shape[m:n]))
         tile = self.tile(batch, rows, columns, where)
         blocks = batch * -(-rows // tile.m) * -(-columns // tile.n)
         if blocks == 0:
-            return
+            return None
         program = self._programs.get(tile)
         if program is None:
             program = self._programs[tile] = Program(self.text.kernel(tile))
@@ -49,6 +54,7 @@ class ContractLauncher:
                   *(s for strides in call.strides for s in strides), *call.scalars)
         program.launch(where, call.stream, blocks, values,
                        tile.shared(self.text.kept.itemsize))
+        return None
 
     def tile(self, batch: int, rows: int, columns: int, where: Device) -> Tile:
         """Large tiles where they fill the device and the registers hold them."""

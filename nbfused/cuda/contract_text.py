@@ -32,7 +32,7 @@ from .source import (
 )
 from .states import storage_name
 
-__all__ = ["LARGE", "SMALL", "ContractText", "Tile"]
+__all__ = ["LARGE", "SMALL", "ContractText", "Tile", "offsets_of"]
 
 #: Tiles of the result that follow one another down a column before the next column,
 #: so that the rows of A and the columns of B in use stay in the L2 cache.
@@ -105,6 +105,13 @@ class ContractText:
         return _Writer(self, tile).kernel()
 
 
+def offsets_of(out: Source, index: str, extents: Sequence[str],
+               operands: Sequence[Operand], first: int, prefix: str) -> dict[int, str]:
+    """`offsets`, every stride a parameter."""
+    strided = [replace(o, code="s") for o in operands]
+    return offsets(out, index, extents, strided, first, prefix)
+
+
 class _Writer:
     """The text of one kernel under construction."""
 
@@ -167,8 +174,7 @@ class _Writer:
 
     def _offsets(self, index: str, extents: Sequence[str], group: int,
                  operands: Sequence[Operand], prefix: str) -> dict[int, str]:
-        strided = [replace(o, code="s") for o in operands]
-        return offsets(self.out, index, extents, strided, self.first[group], prefix)
+        return offsets_of(self.out, index, extents, operands, self.first[group], prefix)
 
     # --- slices of A and B
 

@@ -17,6 +17,7 @@ from numba.cuda.extending import intrinsic
 
 from ..scalar import print_numba
 from .accesses import accesses, asm
+from .hopper import hopper_namespace
 from .raw_intrinsics import raw_namespace
 
 __all__ = ["namespace"]
@@ -284,5 +285,6 @@ def namespace(arch: tuple[int, int]) -> dict[str, Any]:
         "bf16_to_f32": _unary(f32, u16, _from_bf16),
         "f32_to_bf16": _unary(u16, f32, _to_bf16(arch)),
         "divide": divide,
+        **(hopper_namespace() if arch[0] == 9 else {}),
         **{f"{name}_local": _local(stored) for name, stored in _STORED.items()},
     }

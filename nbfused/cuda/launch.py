@@ -10,13 +10,14 @@ import ctypes
 import struct
 import threading
 from collections.abc import Sequence
+from itertools import accumulate
 from typing import Any
 
 import numpy as np
 
 from ..backend import Extents
 from ..errors import KernelTypeError
-from .compile import Kernel, cubin
+from .compile import DESCRIPTOR, Kernel, cubin
 from .driver import Device, check, cu
 
 __all__ = ["Program"]
@@ -25,13 +26,13 @@ __all__ = ["Program"]
 _FORMATS = {
     "int8": "b7x", "int16": "h6x", "int32": "i4x", "int64": "q", "uint8": "B7x",
     "uint16": "H6x", "uint32": "I4x", "uint64": "Q", "float32": "f4x", "float64": "d",
-    "complex64": "f4x f4x", "complex128": "d d",
+    "complex64": "f4x f4x", "complex128": "d d", DESCRIPTOR: "128s",
 }
 _DEFAULT_SHARED = 48 * 1024  # more shared memory than this must be asked for
 
 
 def _formats(parameters: Sequence[str]) -> list[str]:
-    """Of the words that the machine code takes."""
+    """Of the words, and of the tensor maps, that the machine code takes."""
     return [word for p in parameters
             for word in ("Q" if p.startswith("*") else _FORMATS[p]).split()]
 
@@ -51,8 +52,9 @@ class Program:
         self._layout = struct.Struct("=" + "".join(formats))
         self._buffer = ctypes.create_string_buffer(max(self._layout.size, 8))
         base = ctypes.addressof(self._buffer)
+        starts = accumulate(map(struct.calcsize, ("=" + f for f in formats)), initial=0)
         self._pointers = (ctypes.c_void_p * max(len(formats), 1))(
-            *range(base, base + self._layout.size, 8))
+            *(base + start for start, _ in zip(starts, formats, strict=False)))
         self._address = ctypes.addressof(self._pointers)
         self._complex = any(p.startswith("complex") for p in kernel.parameters)
         self._functions: dict[int, Any] = {}

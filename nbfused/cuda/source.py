@@ -19,7 +19,7 @@ from ..scalar.print_numba import CUDA_CALLS, cast, decode, encode, literal, stat
 from ..scalar.promotion import DTYPES, Type, compute_dtype
 from ..scalar.types import Typed
 from .branches import flattened
-from .compile import Kernel
+from .compile import DESCRIPTOR, Kernel
 
 __all__ = ["INT64", "Operand", "Source", "affordable", "decoded", "encoded", "evaluate",
            "is_wide", "kernel_name", "number", "offsets", "operand_list", "printed",
@@ -131,10 +131,15 @@ class Source:
         self._lines: list[str] = []
         self._depth = 1
 
+    def descriptor(self, *names: str) -> None:
+        """Declare parameters that are tensor maps, before anything else."""
+        self._names += names
+        self._pointers += (DESCRIPTOR,)*len(names)
+
     def pointer(self, name: str, kind: str) -> str:
         """Declare a parameter that is an address."""
         self._names.append(name)
-        self._pointers.append(kind)
+        self._pointers.append(f"*{kind}")
         return name
 
     def integer(self, *names: str) -> None:
@@ -160,14 +165,14 @@ class Source:
         finally:
             self._depth -= 1
 
-    def kernel(self, threads: int, blocks: int = 0) -> Kernel:
+    def kernel(self, threads: int, blocks: int = 0, feature: str = "") -> Kernel:
         """What was written, with its parameters in the common order."""
         names = [*self._names, *self._integers, *(n for n, _ in self._scalars)]
         text = f"def {self.name}({', '.join(names)}):\n"
-        kinds = (*(f"*{k}" for k in self._pointers), *("int64",) * len(self._integers),
+        kinds = (*self._pointers, *("int64",) * len(self._integers),
                  *(k for _, k in self._scalars))
         return Kernel(self.name, text + "\n".join(self._lines) + "\n", kinds, threads,
-                      blocks)
+                      blocks, feature)
 
 
 def number(value: Literal) -> str:

@@ -83,8 +83,9 @@ def assembled(kernel, arch=(9, 0)):
     code = ptx(kernel, arch)
     if PTXAS is None:
         return code, None
+    target = f"-arch=sm_{arch[0]}{arch[1]}{kernel.feature}"
     done = subprocess.run(
-        [PTXAS, f"-arch=sm_{arch[0]}{arch[1]}", "-v", "-o", "/dev/null", "/dev/stdin"],
+        [PTXAS, target, "-v", "-o", "/dev/null", "/dev/stdin"],
         input=target_version(code, assembler_version()), text=True,
         capture_output=True, check=False)
     assert done.returncode == 0, done.stderr + kernel.text

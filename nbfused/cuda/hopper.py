@@ -1,0 +1,271 @@
+"""Hopper's matrix instructions for kernel text: barriers, TMA, wgmma.
+
+Addresses of shared memory are integers, as the instructions take them.  The PTX
+manual's sections are named by the instructions.  `tests/cuda/test_contract_wgmma.py`
+compares what they do with float64.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.cuda.extending import intrinsic
+
+from .accesses import asm
+from .contract_wgmma import COLUMNS, STRIDE
+
+__all__ = ["hopper_namespace"]
+
+_I8, _I32, _I64 = (ir.IntType(n) for n in (8, 32, 64))
+_F32 = ir.FloatType()
+_MEMORY = "~{memory}"
+_BASE = "nbfused_tiles"
+
+
+def _instruction(name: str, text: str, count: int) -> Any:
+    """An instruction on `count` 32-bit integers, without result."""
+    constraints = ",".join(["r"]*count + [_MEMORY])
+
+    def typed() -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            asm(builder, ir.VoidType(), text, constraints,
+                *(builder.trunc(v, _I32) for v in values), effect=True)
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64]*count), codegen
+
+    return intrinsic(_with_arity(name, typed, count))
+
+
+def _with_arity(name: str, typed: Callable[[], Any], count: int) -> Any:
+    """A function of the typing context and `count` more: Numba reads the signature."""
+    parameters = "".join(f", a{k}" for k in range(count))
+    scope: dict[str, Any] = {"typed": typed}
+    exec(f"def {name}(typing{parameters}):\n    return typed()", scope)
+    return scope[name]
+
+
+# --- shared memory and the barriers in it
+
+
+@intrinsic
+def tiles_at(typing: Any) -> Any:
+    """Where dynamic shared memory begins; a multiple of 1024, as swizzling needs."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        base = ir.GlobalVariable(builder.module, ir.ArrayType(_I8, 0), _BASE,
+                                 addrspace=3)
+        base.linkage, base.align = "external", 1024
+        return builder.zext(builder.ptrtoint(base, _I32), _I64)
+
+    return types.int64(), codegen
+
+
+@intrinsic
+def first_lane(typing: Any, value: Any) -> Any:
+    """The first lane's value: known to be the same in the whole warp."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        word = asm(builder, _I32, "shfl.sync.idx.b32 $0, $1, 0, 31, -1;", "=r,r",
+                   builder.trunc(values[0], _I32), effect=True)
+        return builder.zext(word, _I64)
+
+    return types.int64(types.int64), codegen
+
+
+_WAIT = ("{ .reg .pred p; AGAIN: "
+         "mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1; "
+         "@p bra DONE; bra AGAIN; DONE: }")
+_BARRIERS = {
+    "barrier_init": ("mbarrier.init.shared::cta.b64 [$0], $1;", 2),
+    "barrier_expect": ("mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", 2),
+    "barrier_arrive": ("mbarrier.arrive.release.cta.shared::cta.b64 _, [$0];", 1),
+    "barrier_wait": (_WAIT, 2),
+    "barrier_fence": ("fence.mbarrier_init.release.cluster; fence.proxy.async;", 0),
+    "fewer_registers": ("setmaxnreg.dec.sync.aligned.u32 40;", 0),
+    "more_registers": ("setmaxnreg.inc.sync.aligned.u32 232;", 0),
+}
+
+
+# --- tiles from global to shared memory
+
+
+def _tile_copy(rank: int) -> Any:
+    """``cp.async.bulk.tensor``: a box to shared memory, told to a barrier.
+
+    ``tile_copy{rank}(target, map, barrier, x0, x1, …)``, innermost coordinate first.
+    """
+    coordinates = ", ".join(f"${k + 3}" for k in range(rank))
+    text = (f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile"
+            f".mbarrier::complete_tx::bytes [$0], [$1, {{{coordinates}}}], [$2];")
+    constraints = ",".join(["r", "l", "r", *["r"]*rank, _MEMORY])
+
+    def typed() -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            target, descriptor, *rest = values
+            asm(builder, ir.VoidType(), text, constraints,
+                builder.trunc(target, _I32), descriptor,
+                *(builder.trunc(v, _I32) for v in rest), effect=True)
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.uint64, *[types.int64]*(rank + 1)), codegen
+
+    return intrinsic(_with_arity(f"tile_copy{rank}", typed, rank + 3))
+
+
+# --- the product
+
+
+def _sums(columns: int) -> Any:
+    return types.UniTuple(types.float32, columns//2)
+
+
+def _tuple(builder: Any, values: list[Any]) -> Any:
+    packed = ir.Constant(ir.ArrayType(_F32, len(values)), ir.Undefined)
+    for k, value in enumerate(values):
+        packed = builder.insert_value(packed, value, k)
+    return packed
+
+
+def _tied(builder: Any, text: str, sums: Any, count: int, letters: str,
+          *more: Any) -> Any:
+    """Inline PTX that reads and writes the sums in place."""
+    parts = [builder.extract_value(sums, k) for k in range(count)]
+    constraints = ",".join([*["=f"]*count, *map(str, range(count)), *letters, _MEMORY])
+    result = asm(builder, ir.LiteralStructType([_F32]*count), text, constraints, *parts,
+                 *more, effect=True)
+    return _tuple(builder, [builder.extract_value(result, k) for k in range(count)])
+
+
+def _product(kind: str, columns: int, steps: tuple[int, int]) -> Any:
+    """64 rows by `columns` by 64 along k: four ``wgmma.mma_async``, one group.
+
+    ``product(sums, left, right, again)``: the descriptors of the tiles, whether to add
+    to the sums.  `steps` from 16 to 16 along k, in 16 bytes: 2 where k is the inner
+    dimension of a tile, 128 where it is the outer one, which is then transposed.
+    """
+    count = columns//2
+    registers = "{" + ",".join(f"${k}" for k in range(count)) + "}"
+    left, right, again = (f"${2*count + k}" for k in range(3))
+    transposed = ", ".join("1" if s == 128 else "0" for s in steps)
+    lines = ["{ .reg .pred p; .reg .b64 a, b;", f"setp.ne.b32 p, {again}, 0;",
+             "wgmma.fence.sync.aligned;", f"mov.b64 a, {left}; mov.b64 b, {right};"]
+    for k in range(4):
+        if k:
+            lines.append(f"add.s64 a, a, {steps[0]}; add.s64 b, b, {steps[1]};")
+        lines.append(f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{kind}.{kind} "
+                     f"{registers}, a, b, {'1' if k else 'p'}, 1, 1, {transposed};")
+    text = "\n".join([*lines, "wgmma.commit_group.sync.aligned; }"])
+    kind_of = _sums(columns)
+
+    @intrinsic
+    def product(typing: Any, sums: Any, left: Any, right: Any, again: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            total, a, b, go_on = values
+            return _tied(builder, text, total, count, "llr", a, b,
+                         builder.zext(go_on, _I32))
+
+        return kind_of(kind_of, types.int64, types.int64, types.boolean), codegen
+
+    return product
+
+
+def _product_wait(columns: int, pending: int) -> Any:
+    """``wgmma.wait_group``: until at most `pending` groups are on their way."""
+    kind = _sums(columns)
+
+    @intrinsic
+    def wait(typing: Any, sums: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            return _tied(builder, f"wgmma.wait_group.sync.aligned {pending};",
+                         values[0], columns//2, "")
+
+        return kind(kind), codegen
+
+    return wait
+
+
+def _zeros(columns: int) -> Any:
+    @intrinsic
+    def zeros(typing: Any) -> Any:
+        """Sums before the first product."""
+
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            return _tuple(builder, [ir.Constant(_F32, 0.0)]*(columns//2))
+
+        return _sums(columns)(), codegen
+
+    return zeros
+
+
+# --- from a fragment to rows
+
+
+def _keep(columns: int, part: int) -> Any:
+    """``st.shared``: this lane's sums of `COLUMNS` columns, `STRIDE` floats a row.
+
+    Lane 4·r + c of a warp has, of each 8 columns, 2c and 2c + 1 of rows r and r + 8
+    (figure of ``wgmma`` fragment D).
+    """
+    kind = _sums(columns)
+
+    @intrinsic
+    def keep(typing: Any, sums: Any, address: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            base = builder.trunc(values[1], _I32)
+            first = part*COLUMNS//8
+            for eight in range(COLUMNS//8):
+                for half in (0, 1):
+                    pair = [builder.extract_value(
+                        values[0], 4*(first + eight) + 2*half + k) for k in (0, 1)]
+                    at = builder.add(base, _I32(32*eight + 8*4*STRIDE*half))
+                    asm(builder, ir.VoidType(), "st.shared.v2.f32 [$0], {$1, $2};",
+                        "r,f,f,~{memory}", at, *pair, effect=True)
+            return context.get_dummy_value()
+
+        return types.void(kind, types.int64), codegen
+
+    return keep
+
+
+@intrinsic
+def kept8(typing: Any, address: Any) -> Any:
+    """``ld.shared``: eight neighbouring floats."""
+    result = types.UniTuple(types.float32, 8)
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        base, found = builder.trunc(values[0], _I32), []
+        for half in (0, 16):
+            four = asm(builder, ir.LiteralStructType([_F32]*4),
+                       "ld.shared.v4.f32 {$0, $1, $2, $3}, [$4];",
+                       "=f,=f,=f,=f,r,~{memory}", builder.add(base, _I32(half)),
+                       effect=True)
+            found += [builder.extract_value(four, k) for k in range(4)]
+        return _tuple(builder, found)
+
+    return result(types.int64), codegen
+
+
+def hopper_namespace() -> dict[str, Any]:
+    """The names that kernel text for sm_90a may use besides the common ones."""
+    found: dict[str, Any] = {"tiles_at": tiles_at, "first_lane": first_lane,
+                             "kept8": kept8}
+    for name, (text, count) in _BARRIERS.items():
+        found[name] = _instruction(name, text, count)
+    for rank in range(2, 6):
+        found[f"tile_copy{rank}"] = _tile_copy(rank)
+    for columns in (128, 256):
+        found[f"zeros{columns}"] = _zeros(columns)
+        for pending in (0, 1):
+            found[f"product_wait{columns}_{pending}"] = _product_wait(columns, pending)
+        for part in range(columns//COLUMNS):
+            found[f"keep{columns}_{part}"] = _keep(columns, part)
+        for kind in ("f16", "bf16"):
+            for a in (2, 128):
+                for b in (2, 128):
+                    found[f"product_{kind}_{columns}_{a}_{b}"] = _product(
+                        kind, columns, (a, b))
+    return found

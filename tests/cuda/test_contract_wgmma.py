@@ -1,0 +1,201 @@
+"""Products on Hopper's tensor cores: exact on integers, and only where they belong."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+
+import numpy as np
+import pytest
+from ml_dtypes import bfloat16
+
+import nbfused as nf
+from nbfused import ops
+from nbfused.backend import Call, Signature
+from nbfused.cuda import compile
+from nbfused.cuda.contract_text import ContractText
+from nbfused.cuda.contract_wgmma import Hopper, WgmmaText
+from nbfused.cuda.wgmma import WgmmaLauncher
+from nbfused.errors import CompileError
+from nbfused.scalar import language
+from nbfused.scalar.parse import parse
+from nbfused.specs import Contract
+from tests.cuda.recorded import assembled, registers
+
+SHAPES = [(128, 256, 64), (512, 512, 512), (130, 264, 72), (1, 8, 8), (77, 1000, 200),
+          (1000, 72, 1032), (3000, 520, 640)]
+
+
+@pytest.fixture
+def taken(monkeypatch):
+    """Which calls tensor cores did."""
+    calls = []
+    run = WgmmaLauncher.__call__
+
+    def noted(self, call, where):
+        calls.append(call)
+        run(self, call, where)
+
+    monkeypatch.setattr(WgmmaLauncher, "__call__", noted)
+    return calls
+
+
+@pytest.fixture
+def hopper():
+    """Skips where the device is another."""
+    from nbfused.cuda.driver import device
+
+    if device(0).arch[0] != 9:
+        pytest.skip("no Hopper GPU")
+
+
+def integers(seed, *shape):
+    """Small enough for every sum here to be exact in float32."""
+    return np.random.default_rng(seed).integers(-3, 4, shape).astype(np.float64)
+
+
+def placed(x, dtype):
+    return nf.array(x.astype(dtype), device="cuda")
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", ["float16", bfloat16])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_a_layer(shape, dtype, taken, hopper):
+    m, n, k = shape
+    a, b, c = integers(0, m, k), integers(1, k, n), integers(2, n)
+    got = ops.linear(placed(a, dtype), placed(b, dtype), placed(c, dtype),
+                     activation=ops.relu)
+    want = np.maximum(np.einsum("mk,kn->mn", a, b) + c, 0).astype(dtype)
+    np.testing.assert_array_equal(nf.to_numpy(got), want)
+    assert len(taken) == 1
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("right", [False, True])
+def test_transposed_operands(left, right, taken, hopper):
+    a, b = integers(0, 200, 136), integers(1, 136, 328)
+    x = placed(a.T if left else a, bfloat16)
+    y = placed(b.T if right else b, bfloat16)
+    got = ops.matmul(ops.transpose(x) if left else x, ops.transpose(y) if right else y)
+    np.testing.assert_array_equal(nf.to_numpy(got), (a @ b).astype(bfloat16))
+    assert len(taken) == 1
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("shapes", [
+    ((3, 130, 64), (3, 64, 136)), ((130, 64), (3, 64, 136)), ((3, 130, 64), (64, 136)),
+    ((2, 3, 70, 64), (2, 3, 64, 72)), ((2, 1, 70, 64), (1, 3, 64, 72))], ids=str)
+def test_batches(shapes, taken, hopper):
+    a, b = (integers(k, *s) for k, s in enumerate(shapes))
+    got = ops.matmul(placed(a, "float16"), placed(b, "float16"))
+    np.testing.assert_array_equal(nf.to_numpy(got), (a @ b).astype("float16"))
+    assert len(taken) == 1
+
+
+@pytest.mark.cuda
+def test_a_permuted_store_with_extras(taken, hopper):
+    a, b, c, s = (integers(k, *t) for k, t in enumerate(
+        ((4, 200, 64), (4, 64, 136), (136,), (4, 200, 136))))
+    got = ops.batched_matmul(*(placed(x, "float16") for x in (a, b, c)),
+                             epilogue=lambda acc, s: acc*s,
+                             extras=(placed(s, "float16"),), permute=(1, 0, 2))
+    want = np.transpose((np.einsum("bmk,bkn->bmn", a, b) + c)*s, (1, 0, 2))
+    np.testing.assert_array_equal(nf.to_numpy(got), want.astype("float16"))
+    assert len(taken) == 1
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("edge", [(65, 71, 40), (64, 129, 48)], ids=str)
+def test_columns_that_are_no_whole_accesses(edge, taken, hopper):
+    m, n, k = edge
+    a, b = integers(0, m, k), integers(1, n, k)
+    got = ops.matmul(placed(a, bfloat16), ops.transpose(placed(b, bfloat16)))
+    np.testing.assert_array_equal(nf.to_numpy(got), (a @ b.T).astype(bfloat16))
+    assert len(taken) == 1
+
+
+@pytest.mark.cuda
+def test_nan_and_inf_outside_a_tile_do_no_harm(taken, hopper):
+    """What lies beyond the operands in memory is not read as part of them."""
+    whole = np.full((256, 256), np.nan)
+    whole[:40, :72] = integers(0, 40, 72)
+    a = placed(whole, bfloat16)[:40, :72]
+    b = integers(1, 72, 80)
+    got = ops.matmul(a, placed(b, bfloat16))
+    np.testing.assert_array_equal(nf.to_numpy(got),
+                                  (whole[:40, :72] @ b).astype(bfloat16))
+    assert len(taken) == 1
+
+
+@pytest.mark.cuda
+def test_other_products_go_elsewhere(taken, hopper):
+    a, b = integers(0, 33, 65), integers(1, 65, 40)
+    for dtype in ("float32", "float16"):  # 65 float16 are no multiple of 16 bytes
+        got = ops.matmul(placed(a, dtype), placed(b, dtype))
+        np.testing.assert_array_equal(nf.to_numpy(got), (a @ b).astype(dtype))
+    assert not taken
+
+
+@pytest.mark.cuda
+def test_gradients(taken, hopper):
+    a, b, g = integers(0, 264, 136), integers(1, 136, 200), integers(2, 264, 200)
+    x, w = (nf.Variable(placed(v, bfloat16), requires_grad=True) for v in (a, b))
+    ops.matmul(x, w).backward(placed(g, bfloat16))
+    np.testing.assert_array_equal(nf.to_numpy(x.grad), (g @ b.T).astype(bfloat16))
+    np.testing.assert_array_equal(nf.to_numpy(w.grad), (a.T @ g).astype(bfloat16))
+    assert len(taken) == 3
+
+
+# --- without a device
+
+
+def biased_gelu(total, bias):
+    return language.gelu_erf(total + bias)
+
+
+@cache
+def product_text():
+    """Of a layer of bfloat16, and its loops."""
+    x = np.dtype(bfloat16)
+    spec = Contract("mk,kn->mn", parse(biased_gelu), ("element",))
+    signature = Signature((x, x, x), (x,), (0, 1, 1, 1), ("s1", "s1", "01", "s1"))
+    typed = spec.typed(signature.inputs, signature.outputs)
+    return ContractText(spec.name, typed, signature), signature
+
+
+@pytest.mark.parametrize("columns", [128, 256])
+@pytest.mark.parametrize("along", [(True, False), (True, True), (False, False)])
+def test_the_text_compiles_without_spills(columns, along):
+    text, _ = product_text()
+    kernel = WgmmaText(text, Hopper(columns, along, ((), ()), vector=True)).kernel()
+    try:
+        compile._numba_cuda()
+    except CompileError as missing:
+        pytest.skip(str(missing))
+    code, said = assembled(kernel, (9, 0))
+    assert code.count("wgmma.mma_async") == 4
+    assert code.count(".b8 " + kernel.name + "_param_") == 2
+    assert not re.search(rf"ld\.param\.[ub]64\s+%rd\d+, \[{kernel.name}_param_[01]\]",
+                         code)
+    if said is not None:
+        used, spilled = registers(said)
+        assert spilled == 0
+        assert used <= 168  # of 384 threads
+
+
+def test_what_tensor_cores_take():
+    launcher = WgmmaLauncher(*product_text())
+
+    def call(shape=(64, 40, 24), pointers=(0, 0, 0, 0), left=(24, 0, 1),
+             right=(0, 1, 40)):
+        return Call(shape, pointers, (left, right, (0, 1, 0), (40, 1, 0)))
+
+    assert launcher.takes(call())
+    assert launcher.takes(call(left=(1, 0, 64), right=(0, 24, 1)))
+    assert not launcher.takes(call(pointers=(2, 0, 0, 0)))
+    assert not launcher.takes(call(left=(25, 0, 1)))
+    assert not launcher.takes(call(left=(48, 0, 2)))
+    assert not launcher.takes(call(left=(-24, 0, 1)))
+    assert not launcher.takes(call(shape=(64, 40, 0)))
