@@ -11,7 +11,6 @@ them on their way, one block a multiprocessor that takes tile after tile.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ..scalar.print_numba import cast
