@@ -177,7 +177,7 @@ def ptx(kernel: Kernel, arch: Arch) -> str:
 
 
 def _by_value(code: str, kernel: Kernel) -> str:
-    """Tensor maps as 128 bytes of the parameters, of which the kernel takes the address.
+    """Tensor maps as 128 bytes of the parameters; the kernel takes their address.
 
     Numba has no such parameters; it was told of addresses.
     """

@@ -16,7 +16,16 @@ from dataclasses import dataclass
 from ..scalar.print_numba import cast
 from .compile import Kernel
 from .contract_text import ContractText, offsets_of
-from .source import Operand, Source, decoded, encoded, evaluate, kernel_name, storage
+from .source import (
+    Operand,
+    Source,
+    calls_for,
+    decoded,
+    encoded,
+    evaluate,
+    kernel_name,
+    storage,
+)
 
 __all__ = ["COLUMNS", "DEPTH", "ROWS", "STRIDE", "WIDTH", "Hopper", "WgmmaText"]
 
@@ -98,6 +107,7 @@ class WgmmaText:
         self.text, self.plan, self.typed = text, plan, text.typed
         self.out = Source(kernel_name(text.name, f"wgmma{ROWS}x{plan.columns}"))
         self.others = [*text.extras, *text.outputs]
+        self.calls = calls_for(text.outputs)
         self.groups, self.first = [], []
         loops = 0
         for rank in text.ranks:
@@ -246,15 +256,39 @@ class WgmmaText:
             rows = self._offsets(f"at_m{half}", 1, f"u{half}")
             out(*(f"row{half}_{k} = base{k} + {text}" for k, text in rows.items()))
         for part in range(self.plan.columns//COLUMNS):
+            out(f"at_n = n_first + {part*COLUMNS} + (lane & 3)*{WIDTH}")
+            same = self._same_in_all_rows()
             out("cuda.syncwarp()", f"keep{self.plan.columns}_{part}(sums, mine)",
-                "cuda.syncwarp()",
-                f"at_n = n_first + {part*COLUMNS} + (lane & 3)*{WIDTH}",
-                "half = i64(0)")
+                "cuda.syncwarp()", "half = i64(0)")
             with out.block("while half < 2:"):
-                self._half()
+                self._half(same)
                 out("half += 1")
 
-    def _half(self) -> None:
+    def _same_in_all_rows(self) -> dict[int, list[str]]:
+        """Load what does not depend on the row, early: others wait for shared memory.
+
+        Beyond the last column something else is loaded, and not used.
+        """
+        if not self.plan.vector:
+            return {}
+        self.out("there = at_n if at_n < size_n else i64(0)")
+        places = self._offsets("there", 2, "w")
+        return {o.at: self._load(o, f"base{o.at} + {places[o.at]}", "c")
+                for o in self.text.extras if o.code[0] == "0"}
+
+    def _load(self, o: Operand, at: str, letter: str) -> list[str]:
+        """The names of eight neighbours, or eight times that of one element."""
+        if o.code[1] == "0":
+            self.out(f"{letter}{o.at} = {o.pointer}[{at}]")
+            return [f"{letter}{o.at}"]*WIDTH
+        names = [f"{letter}{o.at}_{e}" for e in range(WIDTH)]
+        width = min(WIDTH, 16//o.dtype.itemsize)
+        for k in range(0, WIDTH, width):
+            self.out(f"{', '.join(names[k:k + width])}, = "
+                     f"load{width}({o.pointer}, {at} + {k})")
+        return names
+
+    def _half(self, same: dict[int, list[str]]) -> None:
         out = self.out
         out("at_m = at_m0 if half == 0 else at_m1",
             f"v0, v1, v2, v3, v4, v5, v6, v7 = kept8(kept + row + half*{8*STRIDE*4})",
@@ -263,36 +297,21 @@ class WgmmaText:
         with out.block("if at_m < size_m:"):
             if self.plan.vector:
                 with out.block("if at_n < size_n:"):
-                    self._eight()
+                    self._eight(same)
                 return
             for e in range(WIDTH):
                 with out.block(f"if at_n + {e} < size_n:"):
                     self._one(e)
 
-    def _eight(self) -> None:
+    def _eight(self, same: dict[int, list[str]]) -> None:
         """Whole accesses; size_n is a multiple of eight."""
-        out = self.out
         places = self._offsets("at_n", 2, "v")
-        loads: dict[int, list[str]] = {}
-        for o in self.text.extras:
-            at = f"at{o.at} + {places[o.at]}"
-            if self._inner(o) == "0":
-                out(f"x{o.at} = {o.pointer}[{at}]")
-                loads[o.at] = [f"x{o.at}"]*WIDTH
-                continue
-            loads[o.at] = [f"x{o.at}_{e}" for e in range(WIDTH)]
-            self._access(o, at, loads[o.at])
-        stored: list[list[str]] = []
-        for e in range(WIDTH):
-            stored.append(self._evaluated(e, {k: v[e] for k, v in loads.items()}))
+        loads = same | {o.at: self._load(o, f"at{o.at} + {places[o.at]}", "x")
+                        for o in self.text.extras if o.at not in same}
+        stored = [self._evaluated(e, {k: v[e] for k, v in loads.items()})
+                  for e in range(WIDTH)]
         for r, o in enumerate(self.text.outputs):
             self._write(o, f"at{o.at} + {places[o.at]}", [s[r] for s in stored])
-
-    def _access(self, o: Operand, at: str, names: list[str]) -> None:
-        width = min(WIDTH, 16//o.dtype.itemsize)
-        for k in range(0, WIDTH, width):
-            self.out(f"{', '.join(names[k:k + width])}, = "
-                     f"load{width}({o.pointer}, {at} + {k})")
 
     def _write(self, o: Operand, at: str, values: list[str]) -> None:
         width = min(WIDTH, 16//o.dtype.itemsize)
@@ -321,14 +340,10 @@ class WgmmaText:
             else:
                 o = next(extras)
                 arguments[param] = decoded(o.dtype, loads[o.at])
-        lines, names = evaluate(epilogue, arguments, f"e{e}_")
+        lines, names = evaluate(epilogue, arguments, f"e{e}_", self.calls)
         self.out(*lines)
         return [encoded(d, o.dtype, n) for d, o, n in zip(
             epilogue.results, self.text.outputs, names, strict=True)]
-
-    def _inner(self, o: Operand) -> str:
-        """The code of the innermost n loop."""
-        return o.code[1]
 
     def _offsets(self, index: str, group: int, prefix: str) -> dict[int, str]:
         return offsets_of(self.out, index, self.groups[group], self.others,

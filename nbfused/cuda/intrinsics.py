@@ -66,6 +66,39 @@ def _extremum(which: str, arch: tuple[int, int]) -> Any:
     return extremum
 
 
+@intrinsic
+def divide_rough(typing: Any, a: Any, b: Any) -> Any:
+    """``a / b`` within 2 units in the last place, by ``rcp.approx``; no branch.
+
+    A divisor whose inverse would not be a normal number is scaled first.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        x, y = values
+        size = builder.bitcast(builder.and_(builder.bitcast(y, _I32),
+                                            _I32(0x7FFFFFFF)), _F32)
+        scale = builder.select(
+            builder.fcmp_ordered("<", size, _F32(2.0**-100)), _F32(2.0**64),
+            builder.select(builder.fcmp_ordered(">", size, _F32(2.0**100)),
+                           _F32(2.0**-64), _F32(1.0)))
+        inverse = asm(builder, _F32, "rcp.approx.f32 $0, $1;", "=f,f",
+                      builder.fmul(y, scale))
+        return builder.fmul(builder.fmul(x, inverse), scale)
+
+    return types.float32(types.float32, types.float32), codegen
+
+
+@intrinsic
+def exp_rough(typing: Any, a: Any) -> Any:
+    """``exp(a)`` by ``ex2.approx``: a relative error of 2**-17 at most."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        scaled = builder.fmul(values[0], _F32(1.4426950408889634))
+        return asm(builder, _F32, "ex2.approx.f32 $0, $1;", "=f,f", scaled)
+
+    return types.float32(types.float32), codegen
+
+
 # --- between the threads of a warp
 
 
@@ -284,7 +317,7 @@ def namespace(arch: tuple[int, int]) -> dict[str, Any]:
         "f32_to_f16": _unary(u16, f32, _to_f16),
         "bf16_to_f32": _unary(f32, u16, _from_bf16),
         "f32_to_bf16": _unary(u16, f32, _to_bf16(arch)),
-        "divide": divide,
+        "divide": divide, "divide_rough": divide_rough, "exp_rough": exp_rough,
         **(hopper_namespace() if arch[0] == 9 else {}),
         **{f"{name}_local": _local(stored) for name, stored in _STORED.items()},
     }

@@ -15,6 +15,7 @@ from .source import (
     Operand,
     Source,
     affordable,
+    calls_for,
     decoded,
     encoded,
     evaluate,
@@ -66,6 +67,7 @@ class MapText:
         # Atomics are slow and long: nothing is gained by several at once.
         scatters = "scatter" in typed.kinds
         self.width = 1 if scatters else affordable(typed.function, width)
+        self.calls = calls_for(self.outputs)
         self.name = kernel_name(name, "map", "vector" if vector else "general")
 
     @property
@@ -183,7 +185,7 @@ class MapText:
         for k, (loads, index) in enumerate(elements):
             values = {p: decoded(dtypes[p], text) for p, text in loads.items()}
             arguments = {**self.fixed, **values, **dict.fromkeys(self.indices, index)}
-            lines, names = evaluate(function, arguments, f"{prefix}{k}_")
+            lines, names = evaluate(function, arguments, f"{prefix}{k}_", self.calls)
             out(*lines)
             stored.append([encoded(d, o.dtype, n) for d, o, n in zip(
                 function.results, self.results, names, strict=True)])

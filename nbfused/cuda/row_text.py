@@ -17,6 +17,7 @@ from .source import (
     INT64,
     Operand,
     Source,
+    calls_for,
     decoded,
     encoded,
     evaluate,
@@ -114,6 +115,7 @@ class _Writer:
         self.extents = [f"n{k}" for k in range(text.loops)]
         self.values: dict[str, str] = {"size": "columns"}
         self.cache: dict[int, str] = {}
+        self.calls = calls_for(text.outputs)
         self.sums = RowSums(self.out, text, plan)
         self._declare()
 
@@ -267,7 +269,8 @@ class _Writer:
 
     def _stage(self, at: int, names: Sequence[str], again: bool) -> None:
         out, stage = self.out, self.typed.stages[at]
-        states = States(stage.merge, stage.identity, stage.state, f"z{at}_")
+        states = States(stage.merge, stage.identity, stage.state, f"z{at}_",
+                        self.calls)
         state = states.start(out)
 
         def body(columns: list[str], loads: list[dict[str, str]]) -> None:
@@ -288,7 +291,7 @@ class _Writer:
         arguments = {**self._wired(post, count), **{
             p: cast(d, post.dtypes.get(p, d), n) for p, d, n in zip(
                 post.function.params[:count], stage.state, state, strict=True)}}
-        lines, results = evaluate(post, arguments, f"v{at}_")
+        lines, results = evaluate(post, arguments, f"v{at}_", self.calls)
         out(*lines)
         self.values |= dict(zip(names, results, strict=True))
 
@@ -315,7 +318,7 @@ class _Writer:
                     lines, (name,) = evaluate(
                         function, self._arguments(
                             function, {**values, "index": column}),
-                        f"y{self.count}_{k}_{e}_")
+                        f"y{self.count}_{k}_{e}_", self.calls)
                     self.out(*lines)
                     names.append(name)
                 self._put(k, columns, names)
@@ -346,7 +349,7 @@ class _Writer:
             for k in wanted:
                 function, o = self.typed.outs[k].function, self.text.outputs[k]
                 lines, (name,) = evaluate(function, self._arguments(function, {}),
-                                          f"q{k}_")
+                                          f"q{k}_", self.calls)
                 stored = encoded(function.results[0], o.dtype, name)
                 out(*lines, f"{o.pointer}[{self.base[o.at]}] = {stored}")
 

@@ -15,13 +15,14 @@ import numpy as np
 
 from ..scalar.formulas import expand
 from ..scalar.ir import Let, Literal, walk
+from ..scalar.numba_text import Calls
 from ..scalar.print_numba import CUDA_CALLS, cast, decode, encode, literal, statements
 from ..scalar.promotion import DTYPES, Type, compute_dtype
 from ..scalar.types import Typed
 from .branches import flattened
 from .compile import DESCRIPTOR, Kernel
 
-__all__ = ["INT64", "Operand", "Source", "affordable", "decoded", "encoded", "evaluate",
+__all__ = ["INT64", "Operand", "Source", "affordable", "calls_for", "decoded", "encoded", "evaluate",
            "is_wide", "kernel_name", "number", "offsets", "operand_list", "printed",
            "storage", "width_of"]
 
@@ -43,6 +44,17 @@ CALLS = {
     ("atomic_add", "float16"): "atomic_add_f16",
     ("atomic_add", "bfloat16"): "atomic_add_bf16",
 }
+
+
+#: The same where every result is rounded to 16 bits: a few units in the last place of
+#: float32 do not show, and nothing branches.
+ROUGH = {**CALLS, ("div", "float32"): "divide_rough", ("exp", "float32"): "exp_rough"}
+
+
+def calls_for(outputs: Iterable[Operand]) -> Calls:
+    """The functions for a kernel that stores only these operands."""
+    halves = all(o.dtype.itemsize == 2 and o.dtype.kind not in "iu" for o in outputs)
+    return ROUGH if halves else CALLS
 
 
 def storage(dtype: np.dtype) -> str:
@@ -191,18 +203,18 @@ def encoded(source: np.dtype, target: np.dtype, text: str) -> str:
     return encode(target, value)
 
 
-def evaluate(typed: Typed, arguments: Mapping[str, object], prefix: str) -> tuple[
-        list[str], list[str]]:
+def evaluate(typed: Typed, arguments: Mapping[str, object], prefix: str,
+             calls: Calls = CALLS) -> tuple[list[str], list[str]]:
     """Statements that evaluate `typed`, and the names of its results."""
     results = [f"{prefix}r{k}" for k in range(len(typed.results))]
-    return printed(typed, arguments, results, prefix), results
+    return printed(typed, arguments, results, prefix, calls), results
 
 
 def printed(typed: Typed, arguments: Mapping[str, object], results: Sequence[str],
-            prefix: str) -> list[str]:
+            prefix: str, calls: Calls = CALLS) -> list[str]:
     """Statements that evaluate `typed` into the names `results`."""
     return statements(flattened(typed), arguments, results,  # type: ignore[arg-type]
-                      prefix=prefix, calls=CALLS)
+                      prefix=prefix, calls=calls)
 
 
 def offsets(out: Source, index: str, extents: Sequence[str],

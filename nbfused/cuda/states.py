@@ -11,10 +11,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from ..scalar.ir import Literal
+from ..scalar.numba_text import Calls
 from ..scalar.print_numba import cast, decode, encode
 from ..scalar.promotion import compute_dtype
 from ..scalar.types import Typed
-from .source import Source, evaluate, number, printed, storage
+from .source import CALLS, Source, evaluate, number, printed, storage
 
 __all__ = ["States"]
 
@@ -34,10 +35,13 @@ class States:
         Of the parts.
     tag
         Makes the names of this reduction unique in the kernel.
+    calls
+        Functions of the namespace for operations.
     """
 
     def __init__(self, merge: Typed, identity: Sequence[Literal],
-                 dtypes: Sequence[np.dtype], tag: str) -> None:
+                 dtypes: Sequence[np.dtype], tag: str, calls: Calls = CALLS) -> None:
+        self.calls = calls
         self.merge_function, self.identity, self.tag = merge, identity, tag
         self.dtypes = tuple(dtypes)
         self._uses = 0
@@ -60,9 +64,9 @@ class States:
         same = all(compute_dtype(d) == s for d, s in
                    zip(typed.results, self.dtypes, strict=True))
         if same and (len(into) == 1 or not set(into) & set(arguments.values())):
-            out(*printed(typed, arguments, into, prefix))
+            out(*printed(typed, arguments, into, prefix, self.calls))
             return
-        lines, results = evaluate(typed, arguments, prefix)
+        lines, results = evaluate(typed, arguments, prefix, self.calls)
         out(*lines)
         out(*(f"{n} = {cast(compute_dtype(d), s, r)}" for n, d, s, r in
               zip(into, typed.results, self.dtypes, results, strict=True)))
