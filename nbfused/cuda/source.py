@@ -22,9 +22,9 @@ from ..scalar.types import Typed
 from .branches import flattened
 from .compile import DESCRIPTOR, Kernel
 
-__all__ = ["INT64", "Operand", "Source", "affordable", "calls_for", "decoded", "encoded", "evaluate",
-           "is_wide", "kernel_name", "number", "offsets", "operand_list", "printed",
-           "storage", "width_of"]
+__all__ = ["CALLS", "INT64", "Operand", "Source", "affordable", "calls_for", "decoded",
+           "encoded", "evaluate", "is_wide", "kernel_name", "number", "offsets",
+           "operand_list", "printed", "storage", "width_of"]
 
 INT64 = np.dtype(np.int64)
 #: Bytes that one thread moves in one access.
