@@ -222,7 +222,8 @@ class WgmmaText:
             f"right = i64({base[1]}) + (((memory + {ROWS*DEPTH*2}) & 0x3FFFF) >> 4)",
             f"kept = memory + {plan.kept_at} + (warp - 4)*{16*STRIDE*4}",
             f"mine = kept + ((lane >> 2)*{STRIDE} + (lane & 3)*2)*4",
-            f"row = (lane >> 2)*{STRIDE*4} + (lane & 3)*{WIDTH*4}")
+            f"row = (lane >> 2)*{STRIDE*4} + (lane & 3)*{WIDTH*4}",
+            "odd = (lane & 4) != 0")
         with out.block("while tile < tiles:"):
             self._position()
             out(f"sums = zeros{n}()", "slice = i64(0)", "before = empty")
@@ -291,7 +292,7 @@ class WgmmaText:
     def _half(self, same: dict[int, list[str]]) -> None:
         out = self.out
         out("at_m = at_m0 if half == 0 else at_m1",
-            f"v0, v1, v2, v3, v4, v5, v6, v7 = kept8(kept + row + half*{8*STRIDE*4})",
+            f"v0, v1, v2, v3, v4, v5, v6, v7 = kept8(kept + row + half*{8*STRIDE*4}, odd)",
             *(f"at{o.at} = row0_{o.at} if half == 0 else row1_{o.at}"
               for o in self.others))
         with out.block("if at_m < size_m:"):

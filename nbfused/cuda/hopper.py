@@ -232,21 +232,29 @@ def _keep(columns: int, part: int) -> Any:
 
 
 @intrinsic
-def kept8(typing: Any, address: Any) -> Any:
-    """``ld.shared``: eight neighbouring floats."""
+def kept8(typing: Any, address: Any, odd: Any) -> Any:
+    """``ld.shared``: eight neighbouring floats.
+
+    Lanes of `odd` rows read their second half first: so eight lanes, four of each of
+    two rows, meet all banks once.
+    """
     result = types.UniTuple(types.float32, 8)
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        base, found = builder.trunc(values[0], _I32), []
-        for half in (0, 16):
+        base, swapped = builder.trunc(values[0], _I32), values[1]
+        halves = []
+        for first, second in ((0, 16), (16, 0)):
+            at = builder.add(base, builder.select(swapped, _I32(second), _I32(first)))
             four = asm(builder, ir.LiteralStructType([_F32]*4),
                        "ld.shared.v4.f32 {$0, $1, $2, $3}, [$4];",
-                       "=f,=f,=f,=f,r,~{memory}", builder.add(base, _I32(half)),
-                       effect=True)
-            found += [builder.extract_value(four, k) for k in range(4)]
-        return _tuple(builder, found)
+                       "=f,=f,=f,=f,r,~{memory}", at, effect=True)
+            halves.append([builder.extract_value(four, k) for k in range(4)])
+        low, high = halves
+        return _tuple(builder, [
+            *(builder.select(swapped, h, x) for x, h in zip(low, high, strict=True)),
+            *(builder.select(swapped, x, h) for x, h in zip(low, high, strict=True))])
 
-    return result(types.int64), codegen
+    return result(types.int64, types.boolean), codegen
 
 
 def hopper_namespace() -> dict[str, Any]:
