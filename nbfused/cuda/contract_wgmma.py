@@ -292,7 +292,8 @@ class WgmmaText:
     def _half(self, same: dict[int, list[str]]) -> None:
         out = self.out
         out("at_m = at_m0 if half == 0 else at_m1",
-            f"v0, v1, v2, v3, v4, v5, v6, v7 = kept8(kept + row + half*{8*STRIDE*4}, odd)",
+            f"eight = kept + row + half*{8*STRIDE*4}",
+            "v0, v1, v2, v3, v4, v5, v6, v7 = kept8(eight, odd)",
             *(f"at{o.at} = row0_{o.at} if half == 0 else row1_{o.at}"
               for o in self.others))
         with out.block("if at_m < size_m:"):
