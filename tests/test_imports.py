@@ -38,7 +38,7 @@ MAY_IMPORT = {
     "registry": "backend plugins",
     "arrays": "backend config layout registry table",
     "cache": "config version",
-    "dispatch": "arrays backend layout registry scalar specs",
+    "dispatch": "arrays backend config layout registry scalar specs",
     "autograd": "arrays config dispatch scalar specs table",
     "op": "arrays autograd dispatch scalar specs table",
     "ops": "arrays autograd config op scalar specs",

@@ -97,11 +97,13 @@ class Launching:
         if kernel.launcher not in self._launchers:
             self._launchers.add(kernel.launcher)
             self._compiled.setdefault(_signature(kernel, taken), kernel)
-        launch(kernel, taken.values, options.grid, options.block, shared=options.shared,
-               stream=options.stream)
-        note_write(leaf.owner for p, leaf in
-                   zip(spec.function.params, taken.leaves, strict=True)
-                   if p in spec.written)
+        try:
+            launch(kernel, taken.values, options.grid, options.block,
+                   shared=options.shared, stream=options.stream)
+        finally:  # also where indices that lay outside are told of afterwards
+            note_write(leaf.owner for p, leaf in
+                       zip(spec.function.params, taken.leaves, strict=True)
+                       if p in spec.written)
 
     def _check_shared(self, size: int) -> None:
         most = max(self.launch_config.max_dynamic_shared_size_bytes, _DEFAULT_SHARED)
@@ -217,8 +219,7 @@ def _signature(kernel: Launchable, taken: Taken) -> tuple[str, ...]:
     codes = iter(kernel.signature.inner)
     types = [t.kind if isinstance(t, Weak) else
              f"{t}[{next(codes)[1:]}]" if kind == "array" else str(t)
-             for kind, t in zip(kernel.spec.kinds, kernel.signature.inputs,
-                                strict=True)]
+             for kind, t in zip(taken.kinds, kernel.signature.inputs, strict=False)]
     return (*types, *(f"{n}={v}" for n, v in taken.known.items()))
 
 

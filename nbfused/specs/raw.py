@@ -10,15 +10,13 @@ from ..errors import KernelTypeError, NotDifferentiableError
 from ..scalar.build import inline
 from ..scalar.ir import (
     Block,
-    For,
     Function,
-    If,
     Let,
     Literal,
     Statement,
     Value,
-    While,
     regions,
+    rewrite,
     substitute,
     walk,
 )
@@ -215,22 +213,13 @@ def _without(block: Block, table: dict[str, str]) -> Block:
     def value(v: Value) -> Value:
         return table.get(v, v) if isinstance(v, str) else v
 
-    return _dropped(substitute(block, value))
+    return rewrite(substitute(block, value), _launched)
 
 
-def _dropped(block: Block) -> Block:
-    return Block(tuple(_inside(s) for s in block.statements if not (
-        isinstance(s, Let) and s.op in ("thread", "extent", "shared"))), block.yields)
-
-
-def _inside(s: Statement) -> Statement:
-    match s:
-        case If():
-            return replace(s, then=_dropped(s.then), orelse=_dropped(s.orelse))
-        case For():
-            return replace(s, body=_dropped(s.body))
-        case While():
-            return replace(s, condition=_dropped(s.condition), body=_dropped(s.body))
-        case Let((), "atomic_add"):
-            return replace(s, op="atomic", attr="add")
-    return s
+def _launched(s: Let) -> tuple[Let, ...]:
+    """An operation without what the launch does in its place."""
+    if s.op in ("thread", "extent", "shared"):
+        return ()
+    if s.op == "atomic_add" and not s.results:
+        return (replace(s, op="atomic", attr="add"),)
+    return (s,)
