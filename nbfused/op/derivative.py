@@ -36,7 +36,7 @@ class _Derived(Elementwise):
         self.__signature__ = self.signature
         self.parameters = Parameters(function.name, self.signature)
         self.literals, self.rules, self.nondiff = (), Rules(), ()
-        self.gradcheck = False
+        self.gradcheck, self.prefer = False, ""
         self._specs, self._variants = {}, {}
 
 
