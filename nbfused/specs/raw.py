@@ -65,8 +65,16 @@ class Raw(Hashed):
     @cached_property
     def written(self) -> frozenset[str]:
         """The parameters whose elements the kernel changes."""
+        return self._accessed(WRITES)
+
+    @cached_property
+    def read(self) -> frozenset[str]:
+        """The parameters whose elements the kernel loads."""
+        return self._accessed(frozenset({"load"}))
+
+    def _accessed(self, ops: frozenset[str]) -> frozenset[str]:
         found = {str(s.args[0]) for s in walk(inline(self.function).body)
-                 if isinstance(s, Let) and s.op in WRITES}
+                 if isinstance(s, Let) and s.op in ops}
         return frozenset(found.intersection(self.function.params))
 
     def out_shapes(self, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
