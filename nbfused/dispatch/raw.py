@@ -72,14 +72,14 @@ def prepare(spec: Raw, values: Sequence[Any], names: Sequence[str]) -> Launchabl
     arrays = [v for v in values if type(v) is Array]
     place = place_of(arrays, kinds=spec.kinds, names=names)
     types = tuple(_type(name, v) for name, v in zip(names, values, strict=True))
-    codes = tuple(map(_code, arrays))
+    signature = Signature(types, (), (), tuple(map(_code, arrays)))
     bounded = bounded_raw(spec) if config.debug else None
-    if bounded is not None:
-        spec, types, codes = bounded.spec, (*types, NOTE), (*codes, "c2")
-    signature = Signature(types, (), (), codes)
-    return Launchable(spec, place, signature,
-                      find_launcher(place.backend, spec, signature), tuple(names),
-                      bounded)
+    if bounded is None:
+        launcher = find_launcher(place.backend, spec, signature)
+    else:
+        launcher = find_launcher(place.backend, bounded.spec, Signature(
+            (*types, NOTE), (), (), (*signature.inner, "c2")))
+    return Launchable(spec, place, signature, launcher, tuple(names), bounded)
 
 
 def _type(name: str, value: Any) -> Type:

@@ -73,6 +73,8 @@ class ElementwiseKernel:
     ``%`` of integers round to zero, small integers compute as int, float16 as float.
     What is undefined in C is not here: a variable begins as 0, an output of which the
     body leaves an element unassigned keeps it, or is 0 if it is a new array.
+    Raw arrays are indexed as they are; what lies outside is a `RangeError`, an
+    `IndexError`, under ``NBFUSED_DEBUG=1`` only.
     Differentiable in every floating input, by `Variable` or `nf.grad`.
 
     Examples

@@ -219,7 +219,8 @@ def _signature(kernel: Launchable, taken: Taken) -> tuple[str, ...]:
     codes = iter(kernel.signature.inner)
     types = [t.kind if isinstance(t, Weak) else
              f"{t}[{next(codes)[1:]}]" if kind == "array" else str(t)
-             for kind, t in zip(taken.kinds, kernel.signature.inputs, strict=False)]
+             for kind, t in zip(kernel.spec.kinds, kernel.signature.inputs,
+                                strict=True)]
     return (*types, *(f"{n}={v}" for n, v in taken.known.items()))
 
 
