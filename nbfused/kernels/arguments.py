@@ -25,6 +25,9 @@ from .parameters import ParameterInfo
 __all__ = ["as_operand", "check_block_size", "check_size", "flattened", "number",
            "on_stream", "points", "split", "unwrapped"]
 
+#: Beyond this NumPy cannot describe an array, not even one that repeats one element.
+_MOST_POINTS = 2**56
+
 
 def split(kernel: str, in_params: Sequence[ParameterInfo],
           out_params: Sequence[ParameterInfo], args: Sequence[Any],
@@ -146,6 +149,9 @@ def check_size(size: Any, kernel: str, element: str | None, needed: bool) -> int
     if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 0:
         raise ShapeError(f"{kernel}: 'size' must be an integer of 0 or more, got "
                          f"{size!r}")
+    if size > _MOST_POINTS:
+        raise RangeError(f"{kernel}: 'size' is {size}; expected at most "
+                         f"{_MOST_POINTS}")
     return int(size)
 
 

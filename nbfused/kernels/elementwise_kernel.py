@@ -215,7 +215,8 @@ class ElementwiseKernel:
                       zip(self.in_params, inputs, strict=True) if p.raw)
         function = self._function(tuple(types.items()), ranks)
         key = tuple(d for d in given if d is not None)
-        self._codes.setdefault(key, typed_text(function, dtypes))
+        self._codes.setdefault(key, typed_text(
+            function, dtypes, frozenset(p.name for p in self.params if p.raw)))
         return Prepared(self.name, self.in_params, self.out_params, self._body.python,
                         function, kinds, tuple(dtypes),
                         tuple(x is not None for x in outs), size is not None)

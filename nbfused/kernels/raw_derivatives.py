@@ -41,7 +41,8 @@ class Derivative(Launching):
     the tangents of what it loads.  ``k.bwd`` stores nothing into the arrays; it *adds*
     to the derivatives of what the kernel loads, and sets those of what it stores to
     zero: they are consumed; those of what it adds to by ``nf.atomic.add`` are kept.  An
-    array that is no pair has no derivative.
+    array that is no pair has no derivative.  Of a struct each field may be a pair, or
+    the whole: ``Dual(p, dp)`` with two structs of the same fields.
 
     A derivative may have another floating dtype than its array.  That of a 16-bit array
     had better be float32: sums of 16-bit numbers round at every addition.
@@ -81,7 +82,7 @@ class Derivative(Launching):
         if rule is not None:
             rule.start(self._duals(arguments, options), options)
             return
-        pairs = Pairs()
+        pairs = Pairs(self.__name__)
         primal = {name: pairs.primal(name, value, self.kernel.annotations.get(name))
                   for name, value in arguments.items()}
         taken = self.kernel.take(primal, options.check)

@@ -30,7 +30,8 @@ __all__ = [
 class Pairs:
     """Takes the derivatives out of arguments, by name."""
 
-    def __init__(self) -> None:
+    def __init__(self, kernel: str) -> None:
+        self.kernel = kernel
         self.found: dict[str, Leaf] = {}
 
     def primal(self, name: str, value: Any, annotation: Any) -> Any:
@@ -40,7 +41,9 @@ class Pairs:
         if expected and parts is None and isinstance(value, tuple) and \
                 len(value) == len(expected):
             parts = dict(zip(expected, value, strict=True))
-        if isinstance(value, Dual) or (expected is None and is_pair(value)):
+        if isinstance(value, Dual) and (dual := parts_of(value.primal)) is not None:
+            value = parts = self.fields(name, dual, value.derivative)
+        elif isinstance(value, Dual) or (expected is None and is_pair(value)):
             label, derivative = f"{name}[1]", plain(value[1])
             self.found[name] = Leaf(label, describe(derivative, label), derivative)
             return value[0]
@@ -48,6 +51,18 @@ class Pairs:
             return {n: self.primal(f"{name}.{n}", v, (expected or {}).get(n))
                     for n, v in parts.items()}
         return value
+
+    def fields(self, name: str, primal: dict[str, Any],
+               derivative: Any) -> dict[str, Any]:
+        """The pairs of a pair of structs; a number or None has no derivative."""
+        parts = parts_of(derivative) or {}
+        if parts.keys() != primal.keys():
+            raise KernelTypeError(
+                f"{self.kernel}: '{name}' is a pair of structs, of which the second "
+                f"must have the fields {', '.join(primal)}, got "
+                f"{', '.join(parts) or type(derivative).__name__}")
+        return {n: Dual(v, parts[n]) if parts_of(v) is not None or
+                is_array(plain(parts[n])) else v for n, v in primal.items()}
 
 
 def plain(value: Any) -> Any:

@@ -278,8 +278,8 @@ def rawkernel(pyfunc: Callable[..., Any] | None = None, *, differentiable: bool 
     dataclasses and structured NumPy scalars of these.
 
     Indices are not compared with extents: beyond an array lies memory of others, also
-    on the CPU.  Under ``NBFUSED_DEBUG=1`` they are: what lies outside is left alone, and
-    after the launch it is a `RangeError`, an `IndexError`.
+    on the CPU.  Under ``NBFUSED_DEBUG=1`` they are: what lies outside is left alone,
+    and after the launch it is a `RangeError`, an `IndexError`.
 
     Floating atomic ``min`` and ``max`` give NaN if either operand is, as NumPy's do.
     On the CPU a warp has 32 threads too, and threads of a block take turns at barriers

@@ -16,7 +16,12 @@ from numpy.typing import DTypeLike
 from ..arrays import Array, DeviceArray, check_dtype
 from ..backend import Native, NativeBackend, NativeKernel, NativeModule
 from ..dispatch.launches import LAUNCHES, Launch, bytes_of
-from ..errors import BackendNotAvailableError, KernelTypeError, RangeError
+from ..errors import (
+    BackendNotAvailableError,
+    DefinitionError,
+    KernelTypeError,
+    RangeError,
+)
 from ..registry import default_device, registry
 from .by_value import arrays_of, packed
 from .extents import block_extents, grid_extents
@@ -56,6 +61,8 @@ class RawModule:
     ------
     KernelTypeError
         Both or neither of `code` and `path`; options that are no tuple of str.
+    DefinitionError
+        A file that cannot be read.
 
     Examples
     --------
@@ -89,7 +96,7 @@ class RawModule:
         self.code, self.path, self.backend = code, path, backend
         self.options = _texts("options", options)
         self.native = Native(
-            code if code is not None else Path(path).read_bytes(), self.options,
+            code if code is not None else _bytes_at(path), self.options,
             _texts("name_expressions", name_expressions or ()),
             "kernel.cu" if path is None else str(path), bool(enable_cooperative_groups))
         self._modules: dict[str, NativeModule] = {}
@@ -156,6 +163,14 @@ class RawModule:
         if device not in self._modules:
             self._modules[device] = self.available().native(self.native, device)
         return self._modules[device]
+
+
+def _bytes_at(path: Any) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except (OSError, TypeError, ValueError) as error:
+        raise DefinitionError(f"RawModule: 'path' {path!r} cannot be read ({error}); "
+                              "expected a file with PTX or a cubin") from error
 
 
 def _check_text(name: str, value: Any) -> None:

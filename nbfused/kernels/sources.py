@@ -36,7 +36,8 @@ def kernel_source(function: Function, inputs: Sequence[ParameterInfo],
         As in `op.source.source`.
     """
     if kind == "numba":
-        return _numba(function, dtypes)
+        return _numba(function, dtypes, frozenset(
+            p.name for p in (*inputs, *outputs) if p.raw))
     found = dict(zip((p.name for p in (*inputs, *outputs)), dtypes, strict=True))
     function = drop_params(function, used_params(function))
     arrays = tuple(p.name for p in (*inputs, *outputs)
@@ -60,8 +61,9 @@ def kernel_source(function: Function, inputs: Sequence[ParameterInfo],
                           f"got {kind!r}")
 
 
-def _numba(function: Function, dtypes: Sequence[np.dtype]) -> str:
-    body = textwrap.indent(typed_text(function, dtypes), "    ")
+def _numba(function: Function, dtypes: Sequence[np.dtype],
+           raw: frozenset[str]) -> str:
+    body = textwrap.indent(typed_text(function, dtypes, raw), "    ")
     results = ", ".join(f"r{k}" for k in range(len(function.results)))
     return (f"def {function.name}({', '.join(function.params)}):\n{body}\n"
             f"    return {results}\n")

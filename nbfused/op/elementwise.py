@@ -12,6 +12,7 @@ from ..autograd.check_backward import check_call
 from ..autograd.nodes import is_floating
 from ..errors import KernelTypeError, ScalarSyntaxError
 from ..scalar.build import inline
+from ..scalar.custom import Rules
 from ..scalar.differentiate import checkpoint_bytes
 from ..scalar.ir import Block, Function, Let, walk
 from ..scalar.types import Weak
@@ -186,6 +187,10 @@ class Elementwise(Func, Ufunc):
         dtypes = None if dtype is None else (check_dtype(dtype),) * self.nout
         if self.gradcheck:
             check_call(self, values)
+            if self.rules.vjp is not None and self.rules.jvp is not None:
+                made = Elementwise(self.pyfunc, False, self.nondiff)
+                made.rules = Rules(jvp=self.rules.jvp)  # else nothing looks at it
+                check_call(made, values)
         names = self.parameters.names
         if where is not True:
             return only(masked(self.function, where, values, outs, names, dtypes=dtypes,

@@ -50,6 +50,10 @@ class Func:
         self.rules = Rules()
         self.gradcheck = gradcheck
         self.prefer = check_preference(pyfunc.__name__, prefer)
+        if not isinstance(nondiff, (str, tuple, list, set, frozenset)):
+            raise KernelTypeError(f"{pyfunc.__name__}: 'nondiff_argnames' must be a "
+                                  "name, or several in a tuple, got "
+                                  f"{type(nondiff).__name__}")
         self.nondiff = (nondiff,) if isinstance(nondiff, str) else tuple(nondiff)
         self.parameters = Parameters(pyfunc.__name__, self.signature)
         for name in self.nondiff:
