@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import describe, is_array, library_of, zeros
+from ..arrays import check_dtype, describe, is_array, library_of, zeros
 from ..autograd import Variable
 from ..autograd.traced import TracedNumber
 from ..errors import (
@@ -63,6 +63,8 @@ def as_operand(x: Any, kernel: str, name: str, others: Sequence[Any]) -> Any:
     A NumPy array of one element beside arrays of another library goes by value.
     """
     if is_number(x):
+        if isinstance(x, np.generic) and x.dtype.kind not in "biufc":
+            check_dtype(x.dtype, f"{kernel}: '{name}'")
         return x
     if type(x).__name__ in ("TextureObject", "SurfaceObject"):
         raise UnsupportedError(f"{kernel}: '{name}' is a texture, which kernels here "

@@ -55,7 +55,8 @@ class Body:
 
 def check_language(text: Any, language: str | None, preamble: str) -> bool:
     """Whether a body is Python: a function is, a string where it is said to be."""
-    if language not in (None, "c", "python"):
+    if language is not None and not (isinstance(language, str)
+                                     and language in ("c", "python")):
         raise DefinitionError(f"'language' must be 'c' or 'python', got {language!r}")
     if not isinstance(text, str) and not callable(text):
         raise DefinitionError("the body must be a string in C, or a Python function; "

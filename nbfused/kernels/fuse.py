@@ -48,7 +48,11 @@ class Fused:
         self.function = function
         name = getattr(function, "__name__", type(function).__name__)
         self.kernel_name = kernel_name or name.replace("<lambda>", "fused")
-        self.signature = inspect.signature(function)
+        try:
+            self.signature = inspect.signature(function)
+        except ValueError as error:
+            raise KernelTypeError(f"nf.fuse: {function!r} does not say what it takes; "
+                                  "write a function that calls it") from error
         self._scope = Scope(function)
         self._programs: dict[Any, Program] = {}
         self._exact: set[Any] = set()  # keys whose programs are for one shape

@@ -37,10 +37,7 @@ class LaunchConfig:
 
     @max_dynamic_shared_size_bytes.setter
     def max_dynamic_shared_size_bytes(self, size: int) -> None:
-        if isinstance(size, bool) or not hasattr(size, "__index__") or size < 0:
-            raise RangeError(f"max_dynamic_shared_size_bytes: got {size!r}; expected "
-                             "an integer, 0 or more")
-        self._shared = int(size)
+        self._shared = bytes_of_shared(size, "max_dynamic_shared_size_bytes")
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,7 +134,7 @@ class KernelOp:
             return rule
         try:
             signature(rule).bind(**arguments)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise KernelTypeError(
                 f"{self.__name__}.as_op: {what} is a function that is called with "
                 f"{', '.join(arguments)} by name: {error}") from None

@@ -11,6 +11,7 @@ from ..errors import KernelTypeError
 from ..scalar.differentiate import checkpoint_bytes
 from ..scalar.preferences import PREFERENCES
 from ..scalar.print_python import python_text
+from .sources import check_kind
 from .views import is_floating
 
 if TYPE_CHECKING:
@@ -19,11 +20,11 @@ if TYPE_CHECKING:
 __all__ = ["for_arguments", "kernel_source", "recorded_bytes"]
 
 _DERIVATIVES = {"vjp": "bwd", "jvp": "fwd"}
-_COMPILED = ("numba", "ptx")
 
 
 def kernel_source(kernel: ThreadKernel, kind: str, compiled: Launchable) -> str:
     """The text of a kernel for the types that it was compiled for."""
+    check_kind(kind)
     spec = compiled.spec
     if kind == "primal":
         return python_text(spec.function)
@@ -35,11 +36,8 @@ def kernel_source(kernel: ThreadKernel, kind: str, compiled: Launchable) -> str:
     if kind in texts:
         text: str = texts[kind]()
         return text
-    if kind in _COMPILED:
-        raise KernelTypeError(f"{kernel.__name__}.source({kind!r}): the backend "
-                              f"{compiled.place.backend.name!r} has no such text")
-    raise KernelTypeError("'kind' must be 'primal', 'vjp', 'jvp', 'numba' or 'ptx', "
-                          f"got {kind!r}")
+    raise KernelTypeError(f"{kernel.__name__}.source({kind!r}): the backend "
+                          f"{compiled.place.backend.name!r} has no such text")
 
 
 def recorded_bytes(kernel: ThreadKernel, compiled: Launchable) -> dict[str, int]:

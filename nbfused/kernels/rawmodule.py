@@ -8,6 +8,7 @@ be an argument.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -355,11 +356,20 @@ class RawKernel:
 
 def bytes_of_shared(value: Any, label: str) -> int:
     """`value` as a number of bytes, 0 or more."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    found = _integer(value)
+    if found is None:
         raise KernelTypeError(f"{label}: shared_mem is {value!r}; expected an integer")
-    if value < 0:
+    if found < 0:
         raise RangeError(f"{label}: shared_mem is {value}; expected 0 or more")
-    return int(value)
+    return found
+
+
+def _integer(value: Any) -> int | None:
+    """`value` as an integer; None if it is none."""
+    try:
+        return None if isinstance(value, bool) else index(value)
+    except TypeError:
+        return None
 
 
 def _stream(stream: Any, arrays: Sequence[Array]) -> int:
@@ -376,7 +386,8 @@ def stream_handle(stream: Any) -> int:
     for name in ("ptr", "cuda_stream", "handle"):
         if hasattr(stream, name):
             return int(getattr(stream, name))
-    if isinstance(stream, bool) or not hasattr(stream, "__index__"):
+    found = _integer(stream)
+    if found is None:
         raise KernelTypeError(f"stream is a {type(stream).__name__}; expected a "
                               "handle, or a stream of CuPy, PyTorch or cuda.core")
-    return int(stream)
+    return found
