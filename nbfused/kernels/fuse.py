@@ -131,7 +131,7 @@ class Fused:
     def _trace(self, given: Arguments,
                bound: inspect.BoundArguments) -> tuple[Trace, Program]:
         """Run the function on symbols, which write down what it does."""
-        trace = Trace(self.kernel_name)
+        trace = Trace(self.kernel_name, tensors=given.tensors)
         bound.arguments.update(given.replaced(trace.argument))
         return trace, trace.program(self.function(*bound.args, **bound.kwargs))
 
