@@ -36,8 +36,8 @@ def _words(offset: Any) -> Any:
              np.uint64(0x3C439041), np.uint64(0xFE5163AB))
     by_four, by_two, by_one = (offset & 128) != 0, (offset & 64) != 0, \
         (offset & 32) != 0
-    v = (*[select(by_four, table[k + 4], table[k]) for k in range(4)], *table[4:7])
-    v = [select(by_two, v[k + 2], v[k]) for k in range(5)]
+    u = (*[select(by_four, table[k + 4], table[k]) for k in range(4)], *table[4:7])
+    v = [select(by_two, u[k + 2], u[k]) for k in range(5)]
     return [select(by_one, v[k + 1], v[k]) for k in range(4)]
 
 
