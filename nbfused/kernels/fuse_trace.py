@@ -73,6 +73,9 @@ class Trace:
             value = Value((), number_type(x), name, by_value=True)
             self.given[value] = x
             return Number(self, value, x)
+        if isinstance(x, np.matrix):
+            raise KernelTypeError(f"'{name}' is a numpy.matrix, whose * is a matrix "
+                                  "product; pass numpy.asarray(...) and use @")
         value = Value(tuple(x.shape), dtype_of(x), name)
         self.given[value] = x
         return self.symbol(self, value, own=value)
