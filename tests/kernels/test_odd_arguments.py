@@ -110,6 +110,7 @@ def test_a_dtype_without_kernels_is_named():
         add(np.datetime64("2020-01-01"), X)
 
 
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
 def test_a_matrix_does_not_multiply_elements():
     with pytest.raises(KernelTypeError, match=r"'x' is a numpy\.matrix"):
         nf.fuse(lambda x: x * x)(np.matrix([[1.0, 2.0], [3.0, 4.0]]))
