@@ -17,7 +17,7 @@ from ..scalar.types import Weak
 from ..specs import Raw
 from .extents import block_extents, grid_extents
 from .raw_arguments import Taken
-from .rawmodule import bytes_of_shared, stream_handle
+from .rawmodule import as_integer, bytes_of_shared, stream_handle
 
 __all__ = ["Bound", "Configured", "LaunchConfig", "Launching", "Options"]
 
@@ -37,7 +37,11 @@ class LaunchConfig:
 
     @max_dynamic_shared_size_bytes.setter
     def max_dynamic_shared_size_bytes(self, size: int) -> None:
-        self._shared = bytes_of_shared(size, "max_dynamic_shared_size_bytes")
+        found = as_integer(size)
+        if found is None or found < 0:
+            raise RangeError(f"max_dynamic_shared_size_bytes: got {size!r}; expected "
+                             "an integer, 0 or more")
+        self._shared = found
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,7 @@ from ..registry import default_device, registry
 from .by_value import arrays_of, packed
 from .extents import block_extents, grid_extents
 
-__all__ = ["RawKernel", "RawModule", "bytes_of_shared", "stream_handle"]
+__all__ = ["RawKernel", "RawModule", "as_integer", "bytes_of_shared", "stream_handle"]
 
 #: CuPy's name of a compiler → our backend that has it.
 _COMPILERS = {"nvrtc": "cuda"}
@@ -356,7 +356,7 @@ class RawKernel:
 
 def bytes_of_shared(value: Any, label: str) -> int:
     """`value` as a number of bytes, 0 or more."""
-    found = _integer(value)
+    found = as_integer(value)
     if found is None:
         raise KernelTypeError(f"{label}: shared_mem is {value!r}; expected an integer")
     if found < 0:
@@ -364,7 +364,7 @@ def bytes_of_shared(value: Any, label: str) -> int:
     return found
 
 
-def _integer(value: Any) -> int | None:
+def as_integer(value: Any) -> int | None:
     """`value` as an integer; None if it is none."""
     try:
         return None if isinstance(value, bool) else index(value)
@@ -386,7 +386,7 @@ def stream_handle(stream: Any) -> int:
     for name in ("ptr", "cuda_stream", "handle"):
         if hasattr(stream, name):
             return int(getattr(stream, name))
-    found = _integer(stream)
+    found = as_integer(stream)
     if found is None:
         raise KernelTypeError(f"stream is a {type(stream).__name__}; expected a "
                               "handle, or a stream of CuPy, PyTorch or cuda.core")
