@@ -7,7 +7,6 @@ Run ``python -m examples.bezier --help``.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -16,6 +15,7 @@ import numpy as np
 
 import nbfused as nf
 
+from .command_line import options
 from .fitting import Fit, fit
 
 __all__ = ["HEART", "main", "outline", "run"]
@@ -112,18 +112,13 @@ def _draw(path: Path, samples: np.ndarray, outlines: dict[str, np.ndarray],
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Fit, and say how close it came."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--count", type=int, default=200, help="points on each piece")
-    parser.add_argument("--steps", type=int, default=400)
-    parser.add_argument("--noise", type=float, default=0.02)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--picture", type=Path, default=Path("bezier.png"))
-    options = parser.parse_args(argv)
-    found = run(**vars(options))
+    given = options("bezier", __doc__, argv, count=(200, "points on each piece"),
+                    steps=(400, "of the optimiser"), noise=(0.02, "of the points"))
+    found = run(**vars(given))
     error = np.abs(found.params - HEART).max()
     print(f"loss {found.loss[0]:.2g} -> {found.loss[-1]:.2g}, of the noise "
-          f"{options.noise**2:.2g}; largest error of a coordinate {error:.1e}; "
-          f"{options.picture}")
+          f"{given.noise**2:.2g}; largest error of a coordinate {error:.1e}; "
+          f"{given.picture}")
 
 
 if __name__ == "__main__":

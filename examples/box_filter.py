@@ -9,7 +9,6 @@ Run ``python -m examples.box_filter --help``.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -18,6 +17,7 @@ import numpy as np
 import nbfused as nf
 from nbfused.kernels.rawkernel import ThreadKernel
 
+from .command_line import options
 from .fitting import Fit, fit
 from .pictures import draw
 
@@ -95,16 +95,12 @@ def run(size: int = 64, steps: int = 300, device: str = "cpu",
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Sharpen, and say how close it came."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--size", type=int, default=64)
-    parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--picture", type=Path, default=Path("box_filter.png"))
-    options = parser.parse_args(argv)
-    found = run(**vars(options))
-    error = np.sqrt(np.mean((found.params - photograph(options.size))**2))
+    given = options("box_filter", __doc__, argv, size=(64, "pixels on each side"),
+                    steps=(300, "of the optimiser"))
+    found = run(**vars(given))
+    error = np.sqrt(np.mean((found.params - photograph(given.size))**2))
     print(f"loss {found.loss[0]:.2g} -> {found.loss[-1]:.2g}; the sharpened image is "
-          f"{error:.3f} from the photograph; {options.picture}")
+          f"{error:.3f} from the photograph; {given.picture}")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ Run ``python -m examples.deblur --help``.
 
 from __future__ import annotations
 
-import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import numpy as np
 
 import nbfused as nf
 
+from .command_line import options
 from .fitting import Fit, fit
 from .pictures import draw
 
@@ -109,18 +109,13 @@ def run(size: int = 64, steps: int = 400, weight: float = 2e-4, device: str = "c
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Sharpen, and say how close it came."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--size", type=int, default=64)
-    parser.add_argument("--steps", type=int, default=400)
-    parser.add_argument("--weight", type=float, default=2e-4, help="of smoothness")
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--picture", type=Path, default=Path("deblur.png"))
-    options = parser.parse_args(argv)
-    found = run(**vars(options))
-    truth = scene(options.size)
+    given = options("deblur", __doc__, argv, size=(64, "pixels on each side"),
+                    steps=(400, "of the optimiser"), weight=(2e-4, "of smoothness"))
+    found = run(**vars(given))
+    truth = scene(given.size)
     before, after = (np.sqrt(np.mean((x - truth) ** 2))
                      for x in (nf.to_numpy(blurred(truth)), found.params))
-    print(f"distance to the truth {before:.3f} -> {after:.3f}; {options.picture}")
+    print(f"distance to the truth {before:.3f} -> {after:.3f}; {given.picture}")
 
 
 if __name__ == "__main__":

@@ -8,7 +8,6 @@ Run ``python -m examples.rasterizer --help``.
 
 from __future__ import annotations
 
-import argparse
 import math
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -17,6 +16,7 @@ import numpy as np
 
 import nbfused as nf
 
+from .command_line import options
 from .fitting import Fit, fit
 from .pictures import draw
 
@@ -90,15 +90,11 @@ def run(size: int = 96, steps: int = 300, device: str = "cpu",
 
 def main(argv: Sequence[str] | None = None) -> None:
     """Fit, and say how close it came."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--size", type=int, default=96)
-    parser.add_argument("--steps", type=int, default=300)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--picture", type=Path, default=Path("rasterizer.png"))
-    options = parser.parse_args(argv)
-    found = run(**vars(options))
+    given = options("rasterizer", __doc__, argv, size=(96, "pixels on each side"),
+                    steps=(300, "of the optimiser"))
+    found = run(**vars(given))
     print(f"loss {found.loss[0]:.2g} -> {found.loss[-1]:.2g}; largest error of a "
-          f"number {np.abs(found.params - TRUTH).max():.1e}; {options.picture}")
+          f"number {np.abs(found.params - TRUTH).max():.1e}; {given.picture}")
 
 
 if __name__ == "__main__":

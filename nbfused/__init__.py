@@ -35,7 +35,7 @@ from .ops import empty_like, fill, full_like, ones_like, zeros_like
 from .registry import backends, enable, register, synchronize, use_backend
 from .report import show_config, versions
 from .scalar.language import *
-from .scalar.static import literal, local, unroll
+from .scalar.static import literal, local, max_iters, unroll
 from .scalar.threads import *
 from .version import __version__
 
@@ -48,8 +48,8 @@ __all__ = [
     "backends", "cache", "checkpoint", "config", "contraction", "custom_vjp",
     "derivative", "elementwise", "empty", "empty_like", "fill", "from_dlpack",
     "full", "full_like", "func", "fuse", "grad", "index", "jvp", "literal", "local",
-    "no_grad", "ones_like", "ops", "rawkernel", "reduction", "register", "row",
-    "show_config", "size", "specialize", "stage", "synchronize", "tangent",
+    "max_iters", "no_grad", "ones_like", "ops", "rawkernel", "reduction", "register",
+    "row", "show_config", "size", "specialize", "stage", "synchronize", "tangent",
     "testing", "to_numpy", "trace_launches", "unroll", "use_backend",
     "value_and_grad", "versions", "vjp", "zeros", "zeros_like",
 ]

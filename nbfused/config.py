@@ -11,7 +11,8 @@ CACHE_SIZE                 ``1G``       bound on that folder in bytes; also 512M
 CHECK_GRADS                0            1: each backward() compares the rules that users
                                         wrote with finite differences
 CUDA_ARRAY_INTERFACE_SYNC  1            0: ignore the stream that a foreign array names
-DEBUG                      0            1: checks that cost time (labels, saved arrays)
+DEBUG                      0            1: checks that cost time (indices, labels, saved
+                                        arrays, repeated elements)
 DISABLE_PLUGINS            0            1: do not look for backends in entry points
 DUMP_SOURCE                none         folder that generated source is written to
 LOG_LEVEL                  none         ``DEBUG``, ``INFO`` ...: log to standard error

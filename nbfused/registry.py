@@ -13,10 +13,10 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any
 
 from .backend import Backend
+from .backend_info import BackendInfo, Backends, device_of, devices_of
 from .errors import BackendNotAvailableError, DeviceError, NbFusedWarning
 from .plugins import BUILTIN, Source, entry_points, make, origin, why_not
 
@@ -24,46 +24,6 @@ __all__ = [
     "BackendInfo", "Backends", "Registry", "backend_for", "backends", "default_device",
     "enable", "register", "registry", "synchronize", "use_backend",
 ]
-
-@dataclass(frozen=True, slots=True)
-class BackendInfo:
-    """What `backends` says of one backend.
-
-    Attributes
-    ----------
-    name : str
-        As in ``NBFUSED_BACKEND``.
-    available : bool
-        Whether it can be used on this machine.
-    enabled : bool
-        Whether calls may go to it: available, and selected.
-    why : str or None
-        Why it is not available.
-    devices : tuple of str
-        The devices it owns, as far as it tells: ``("cuda:0", "cuda:1")``.
-    """
-
-    name: str
-    available: bool
-    enabled: bool
-    why: str | None
-    devices: tuple[str, ...]
-
-
-class Backends(dict[str, BackendInfo]):
-    """The records of `backends` by name; prints as a table."""
-
-    def __repr__(self) -> str:
-        width = max((len(name) for name in self), default=0)
-        return "\n".join(f"{name:{width}}  {_state(info)}"
-                         for name, info in self.items())
-
-
-def _state(info: BackendInfo) -> str:
-    if not info.available:
-        return f"not available: {info.why}"
-    state = "enabled" if info.enabled else "available, not selected"
-    return f"{state} ({', '.join(info.devices)})" if info.devices else state
 
 
 class Registry:
@@ -229,17 +189,17 @@ class Registry:
         kind = device.partition(":")[0]
         return (f"{name} is on {device}, but only {chosen} is enabled "
                 f"(NBFUSED_BACKEND={chosen}); move it with nbfused.array(x, "
-                f"device={_device_of(self._instance(self._selected[0]))!r}), or set "
+                f"device={device_of(self._instance(self._selected[0]))!r}), or set "
                 f"NBFUSED_BACKEND={chosen},{kind}")
 
     def default_device(self) -> str:
         """Where arrays are made that are asked for without a device."""
         restricted = self._restricted.get()
         if restricted is not None:
-            return _device_of(restricted[0])
+            return device_of(restricted[0])
         if self._selected is None:
             return "cpu"
-        return _device_of(self._instance(self._selected[0]))
+        return device_of(self._instance(self._selected[0]))
 
     @contextmanager
     def use(self, *names: str | Backend) -> Iterator[None]:
@@ -281,25 +241,12 @@ class Registry:
             enabled = backend in restricted
         else:
             enabled = self._selected is None or name in self._selected
-        return BackendInfo(name, True, enabled, None, _devices(backend))
+        return BackendInfo(name, True, enabled, None, devices_of(backend))
 
 
 def split_names(selection: str) -> tuple[str, ...]:
     """The names in a list such as ``"cuda, cpu"``."""
     return tuple(part.strip() for part in selection.split(",") if part.strip())
-
-
-def _devices(backend: Backend) -> tuple[str, ...]:
-    """A backend may have a method ``devices``; the protocol does not ask for it."""
-    if hasattr(backend, "devices"):
-        return tuple(backend.devices())
-    return ("cpu",) if backend.owns("cpu") else ()
-
-
-def _device_of(backend: Backend) -> str:
-    if backend.owns("cpu"):
-        return "cpu"
-    return next(iter(_devices(backend)), f"{backend.name}:0")
 
 
 registry = Registry(BUILTIN, entry_points)

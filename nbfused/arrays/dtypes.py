@@ -41,7 +41,7 @@ def check_dtype(dtype: Any, name: str = "dtype") -> np.dtype:
     """
     try:
         dtype = np.dtype(dtype)
-    except TypeError as error:
+    except (TypeError, ValueError) as error:
         raise KernelTypeError(f"{name}: {dtype!r} is no dtype; {_EXPECTED}") from error
     known = SUPPORTED.get(dtype)
     return known if known is not None else refuse_dtype(dtype, name)
@@ -60,7 +60,7 @@ def _way_out(dtype: Any) -> str:
     if isinstance(dtype, np.dtype):
         if not dtype.isnative:
             return "its bytes are swapped: use x.astype(x.dtype.newbyteorder('='))"
-        if dtype.names is not None:
+        if dtype.names:
             return f"select a field: x[{dtype.names[0]!r}]"
         if dtype.kind in "Mm":
             return "use x.view('int64')"

@@ -152,8 +152,9 @@ def gradcheck(function: Callable[..., Any], args: Sequence[Any], *,
     >>> x = np.array([1.0, 2.0, 3.0])
     >>> nf.testing.gradcheck(nf.ops.square, [x], order=2, modes=("reverse", "forward"))
     """
-    _check_options(function, args, argnums, order, modes)
-    _check_numbers(eps, tolerance, samples)
+    _check_functions(function, reference, place)
+    _check_options(args, argnums, order, modes)
+    _check_numbers(eps, tolerance, samples, seed)
     if argnums is not None:
         args = [_Fixed(x) if _is_active(x) and k not in argnums else x
                 for k, x in enumerate(args)]
@@ -168,18 +169,22 @@ def gradcheck(function: Callable[..., Any], args: Sequence[Any], *,
                   tolerance=max(tolerance, 1e-5), samples=samples, place=place)
 
 
-def _check_options(function: Any, args: Any, argnums: Any, order: Any,
-                   modes: Any) -> None:
-    if not callable(function):
-        raise KernelTypeError("gradcheck: 'function' must be callable, got "
-                              f"{function!r}")
+def _check_functions(function: Any, reference: Any, place: Any) -> None:
+    for name, given in (("function", function), ("reference", reference or function),
+                        ("place", place)):
+        if not callable(given):
+            raise KernelTypeError(f"gradcheck: '{name}' must be callable, got "
+                                  f"{given!r}")
+
+
+def _check_options(args: Any, argnums: Any, order: Any, modes: Any) -> None:
     if not isinstance(args, (tuple, list)):
         raise KernelTypeError("gradcheck: 'args' must be a list of the arguments, got "
                               f"{type(args).__name__}; write [x]")
-    if order not in (1, 2):
+    if not isinstance(order, (int, np.integer)) or order not in (1, 2):
         raise DefinitionError(f"gradcheck: 'order' must be 1 or 2, got {order!r}")
-    if not isinstance(modes, (tuple, list, set)) or not modes or not set(modes) <= {
-            "reverse", "forward"}:
+    if not isinstance(modes, (tuple, list, set)) or not modes or not all(
+            mode in ("reverse", "forward") for mode in modes):
         raise DefinitionError("gradcheck: 'modes' must be a tuple of 'reverse' and "
                               f"'forward', got {modes!r}")
     _check_arrays(args, argnums)
@@ -201,7 +206,7 @@ def _check_arrays(args: Sequence[Any], argnums: Any) -> None:
                               "NumPy array of float64 in 'args'")
 
 
-def _check_numbers(eps: Any, tolerance: Any, samples: Any) -> None:
+def _check_numbers(eps: Any, tolerance: Any, samples: Any, seed: Any) -> None:
     for name, value in (("eps", eps), ("tolerance", tolerance)):
         if not isinstance(value, (int, float, np.floating)) or not 0 < value < np.inf:
             raise DefinitionError(f"gradcheck: '{name}' must be a number above 0, got "
@@ -210,6 +215,9 @@ def _check_numbers(eps: Any, tolerance: Any, samples: Any) -> None:
                                 or samples < 1):
         raise DefinitionError("gradcheck: 'samples' must be an integer of 1 or more, "
                               f"or None for all elements, got {samples!r}")
+    if not isinstance(seed, (int, np.integer)) or seed < 0:
+        raise DefinitionError("gradcheck: 'seed' must be an integer of 0 or more, got "
+                              f"{seed!r}")
 
 
 @dataclass

@@ -96,4 +96,6 @@ def note_write(arrays: Iterable[Any]) -> None:
 
 
 def _checksum(data: Any) -> int:
+    if hasattr(data, "detach"):  # PyTorch may record what is done to a saved tensor
+        data = data.detach()
     return zlib.crc32(np.ascontiguousarray(to_numpy(data)).tobytes())

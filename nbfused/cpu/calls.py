@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from ..scalar.promotion import DTYPES
+
 __all__ = ["CALLS", "FUNCTIONS"]
 
 #: Operations that `math` defines, by dtype.
@@ -18,4 +20,6 @@ CALLS: dict[tuple[str, str], str] = {
        for dtype, ops in FUNCTIONS.items() for op in ops},
     **{("atomic_add", name): f"atomic_add_{short}"
        for name, short in (("float16", "f16"), ("bfloat16", "bf16"))},
+    # A branch of Numba's is three blocks, each variable of which it looks for in all.
+    **{("select", name): "select" for name in DTYPES},
 }

@@ -194,9 +194,19 @@ def _bitcast(result: Any, operand: Any, to: Any) -> Any:
     return _unary(result, operand, lambda builder, x: builder.bitcast(x, to))
 
 
+@intrinsic
+def select(typing: Any, condition: Any, a: Any, b: Any) -> Any:
+    """``a if condition else b`` without a branch; both have one type."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.select(*values)
+
+    return a(types.boolean, a, a), codegen
+
+
 #: Text of a kernel calls these by name.
 INTRINSICS: dict[str, Any] = {
-    "call": call, "parallel_for": parallel_for,
+    "call": call, "parallel_for": parallel_for, "select": select,
     "real_bits": _bitcast(types.float64, types.int64, ir.DoubleType()),
     "f32_bits": _bitcast(types.int32, types.float32, ir.IntType(32)),
     "f32_from_bits": _bitcast(types.float32, types.int32, ir.FloatType()),

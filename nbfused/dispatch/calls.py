@@ -12,12 +12,14 @@ import numpy as np
 from ..arrays import Array, Library, check_dtype, describe
 from ..arrays.host import NUMPY
 from ..backend import Backend, Call
+from ..config import config
 from ..errors import DeviceError, KernelTypeError, RangeError
 from ..registry import registry
 from ..scalar.ir import Block, Function, Let, Literal
 from ..scalar.types import Type, Weak
 from ..specs import Map, Spec
 from .allocation import allocate
+from .bounds import NOTE, Bounded, bounded_map, check_inside
 from .launches import LAUNCHES, Launch, bytes_of
 from .outputs import check_output, check_overlap
 from .plans import Plan, Request, arguments, make_plan
@@ -67,6 +69,10 @@ def run(spec: Spec, inputs: Sequence[Any], *,
     wanted = arguments(spec)
     if names is None:
         names = wanted.names
+    bounded = bounded_map(spec) if config.debug and isinstance(spec, Map) else None
+    if bounded is not None:
+        return _bounded(bounded, inputs, outs, dtypes, names, casting=casting,
+                        like=like, checked=checked)
     if len(wanted.kinds) != len(inputs):
         raise KernelTypeError(f"{spec.name} takes {len(wanted.kinds)} inputs "
                               f"{wanted.names}, got {len(inputs)}")
@@ -101,6 +107,27 @@ def run(spec: Spec, inputs: Sequence[Any], *,
         if natives[number] is not None or not isinstance(spec, Map):
             zero(results[number])
     _start(plan, spec, arrays, results, tuple(scalars), place)
+    return natives, place
+
+
+def _bounded(bounded: Bounded, inputs: Sequence[Any], outs: Sequence[Any] | None,
+             dtypes: Dtypes | None, names: Sequence[str],
+             **options: Any) -> tuple[list[Any], Place]:
+    """`run` of a Map that looks where it indexes."""
+    spec: Map = bounded.spec
+    params = arguments(spec).names
+    shapes = dict(zip((p for p, k in zip(spec.function.params, spec.kinds, strict=True)
+                       if k == "scatter"), spec.scatter_shapes, strict=True))
+    shapes |= {p: describe(x, n).shape for p, n, k, x in zip(
+        params, names, arguments(spec).kinds, inputs, strict=False) if k == "raw"}
+    extents = [shapes[array][axis] for array, axis in bounded.extents]
+    count = len(spec.function.results) + len(spec.scatter_shapes) - 1
+    natives, place = run(
+        spec, (*inputs, *extents), outs=None if outs is None else (*outs, None),
+        dtypes=(*(dtypes or (None,) * count), NOTE),
+        names=(*names, *params[len(names):]), **options)
+    check_inside(bounded, place.library.finish(natives.pop()),
+                 dict(zip(params, names, strict=False)), shapes)
     return natives, place
 
 

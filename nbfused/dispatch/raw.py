@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, ordinal
+from ..arrays import Array, describe, ordinal
 from ..backend import Call, Extents, Launcher, Signature
+from ..config import config
 from ..errors import OverlapError, ReadOnlyError
 from ..scalar.types import Type
 from ..specs import Raw
-from .calls import WEAK, Place, place_of, scalar_type
+from .allocation import allocate
+from .bounds import NOTE, Bounded, bounded_raw, check_inside
+from .calls import WEAK, Place, place_of, scalar_type, zero
 from .launches import LAUNCHES, Launch, bytes_of
 from .plans import find_launcher
 
@@ -30,12 +34,18 @@ class Launchable:
         Where it runs.
     signature
         What it was compiled for.
+    names
+        What messages call the arguments.
+    bounded
+        The kernel that runs where indices are looked at.
     """
 
     spec: Raw
     place: Place
     signature: Signature
     launcher: Launcher
+    names: tuple[str, ...]
+    bounded: Bounded | None = None
 
 
 def prepare(spec: Raw, values: Sequence[Any], names: Sequence[str]) -> Launchable:
@@ -63,8 +73,13 @@ def prepare(spec: Raw, values: Sequence[Any], names: Sequence[str]) -> Launchabl
     place = place_of(arrays, kinds=spec.kinds, names=names)
     types = tuple(_type(name, v) for name, v in zip(names, values, strict=True))
     signature = Signature(types, (), (), tuple(map(_code, arrays)))
-    return Launchable(spec, place, signature,
-                      find_launcher(place.backend, spec, signature))
+    bounded = bounded_raw(spec) if config.debug else None
+    if bounded is None:
+        launcher = find_launcher(place.backend, spec, signature)
+    else:
+        launcher = find_launcher(place.backend, bounded.spec, Signature(
+            (*types, NOTE), (), (), (*signature.inner, "c2")))
+    return Launchable(spec, place, signature, launcher, tuple(names), bounded)
 
 
 def _type(name: str, value: Any) -> Type:
@@ -119,7 +134,37 @@ def launch(kernel: Launchable, values: Sequence[Any], grid: Extents, block: Exte
         Bytes of dynamic shared memory.
     stream
         A handle; None for the one that the arrays' library works on.
+
+    Raises
+    ------
+    RangeError
+        Under ``NBFUSED_DEBUG=1``: an index lies outside its array.
     """
+    if kernel.bounded is not None:
+        with _looking(kernel, kernel.bounded, values) as notes:
+            return _launch(kernel, (*values, notes), grid, block, shared, stream)
+    return _launch(kernel, values, grid, block, shared, stream)
+
+
+@contextmanager
+def _looking(kernel: Launchable, bounded: Bounded,
+             values: Sequence[Any]) -> Iterator[Array]:
+    """An array for the notes of a launch, read after it; all streams wait for it."""
+    place, params = kernel.place, kernel.spec.function.params
+    native = allocate(place.library, (len(bounded.sites), 2), NOTE, place.device)
+    notes = describe(native, "out")
+    zero(notes)
+    place.backend.synchronize()
+    yield notes
+    place.backend.synchronize()
+    check_inside(bounded, place.library.finish(native),
+                 dict(zip(params, kernel.names, strict=False)),
+                 {p: v.shape for p, v in zip(params, values, strict=False)
+                  if type(v) is Array})
+
+
+def _launch(kernel: Launchable, values: Sequence[Any], grid: Extents, block: Extents,
+            shared: int, stream: int | None) -> None:
     arrays = [v for v in values if type(v) is Array]
     place = kernel.place
     handle = place.library.stream(place.device) if stream is None else stream

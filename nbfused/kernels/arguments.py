@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import describe, is_array, library_of, zeros
+from ..arrays import check_dtype, describe, is_array, library_of, zeros
 from ..autograd import Variable
 from ..autograd.traced import TracedNumber
 from ..errors import (
@@ -24,6 +24,9 @@ from .parameters import ParameterInfo
 
 __all__ = ["as_operand", "check_block_size", "check_size", "flattened", "number",
            "on_stream", "points", "split", "unwrapped"]
+
+#: Beyond this NumPy cannot describe an array, not even one that repeats one element.
+_MOST_POINTS = 2**56
 
 
 def split(kernel: str, in_params: Sequence[ParameterInfo],
@@ -60,6 +63,8 @@ def as_operand(x: Any, kernel: str, name: str, others: Sequence[Any]) -> Any:
     A NumPy array of one element beside arrays of another library goes by value.
     """
     if is_number(x):
+        if isinstance(x, np.generic) and x.dtype.kind not in "biufc":
+            check_dtype(x.dtype, f"{kernel}: '{name}'")
         return x
     if type(x).__name__ in ("TextureObject", "SurfaceObject"):
         raise UnsupportedError(f"{kernel}: '{name}' is a texture, which kernels here "
@@ -146,6 +151,9 @@ def check_size(size: Any, kernel: str, element: str | None, needed: bool) -> int
     if isinstance(size, bool) or not isinstance(size, (int, np.integer)) or size < 0:
         raise ShapeError(f"{kernel}: 'size' must be an integer of 0 or more, got "
                          f"{size!r}")
+    if size > _MOST_POINTS:
+        raise RangeError(f"{kernel}: 'size' is {size}; expected at most "
+                         f"{_MOST_POINTS}")
     return int(size)
 
 

@@ -19,8 +19,9 @@ from ..scalar.parse import parse
 from ..scalar.print_numba import Raw, statements
 from ..scalar.source import Source
 from ..scalar.tree import parse_tree
-from ..scalar.types import Weak, result_types, specialize
+from ..scalar.types import Weak, result_types
 from ..specs.functions import compose
+from ..specs.pointwise import pointwise
 from .parameters import ParameterInfo
 
 __all__ = ["Body", "Ranks", "check_language", "check_real", "elementwise_body",
@@ -54,7 +55,8 @@ class Body:
 
 def check_language(text: Any, language: str | None, preamble: str) -> bool:
     """Whether a body is Python: a function is, a string where it is said to be."""
-    if language not in (None, "c", "python"):
+    if language is not None and not (isinstance(language, str)
+                                     and language in ("c", "python")):
         raise DefinitionError(f"'language' must be 'c' or 'python', got {language!r}")
     if not isinstance(text, str) and not callable(text):
         raise DefinitionError("the body must be a string in C, or a Python function; "
@@ -165,14 +167,16 @@ def _of_text(text: str, name: str, params: Sequence[str],
     return parse_tree(name, (*params, INDEX, SIZE), [*statements, last], source)
 
 
+def typed_text(function: Function, dtypes: Sequence[np.dtype],
+               raw: frozenset[str]) -> str:
+    """What runs for parameters of these dtypes, and integers after them.
 
-
-def typed_text(function: Function, dtypes: Sequence[np.dtype]) -> str:
-    """What runs for parameters of these dtypes, and integers after them."""
+    `raw` are those that are arrays.
+    """
     ranks = {str(s.args[0]): len(s.args) - 1 - (s.op != "load")
              for s in walk(function.body) if isinstance(s, Let) and s.op in ACCESSES}
     rest = len(function.params) - len(dtypes)
-    typed = specialize(function, (*dtypes, *[Weak("int")] * rest))
+    typed = pointwise(function, (*dtypes, *[Weak("int")] * rest), raw)
     arguments: dict[str, str | Raw] = dict(zip(function.params, function.params,
                                                strict=True))
     arguments |= {

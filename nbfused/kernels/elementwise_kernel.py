@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..arrays import check_dtype, dtype_of
-from ..errors import DefinitionError, NbFusedWarning, UnsupportedError
+from ..errors import DefinitionError, UnsupportedError
 from ..op.base import is_number, only
 from ..scalar.ir import Function
 from .arguments import check_block_size, on_stream, split
 from .bodies import Body, Ranks, check_language, elementwise_body, typed_text
-from .parameters import check_name, check_unique, parse_parameters, resolve_types
+from .parameters import (
+    check_name,
+    check_texts,
+    check_unique,
+    ignore_options,
+    parse_parameters,
+    resolve_types,
+)
 from .prepared import Prepared, check_outputs, input_kinds, signature
 from .sources import kernel_source
 
@@ -73,6 +79,8 @@ class ElementwiseKernel:
     ``%`` of integers round to zero, small integers compute as int, float16 as float.
     What is undefined in C is not here: a variable begins as 0, an output of which the
     body leaves an element unassigned keeps it, or is 0 if it is a new array.
+    Raw arrays are indexed as they are; what lies outside is a `RangeError`, an
+    `IndexError`, under ``NBFUSED_DEBUG=1`` only.
     Differentiable in every floating input, by `Variable` or `nf.grad`.
 
     Examples
@@ -95,6 +103,7 @@ class ElementwiseKernel:
         self.out_params = parse_parameters(out_params, "out_params")
         self.params = self.in_params + self.out_params
         check_unique(self.params)
+        check_texts(preamble=preamble, loop_prep=loop_prep, after_loop=after_loop)
         python = check_language(operation, language, preamble)
         if after_loop:
             raise UnsupportedError("'after_loop' runs once for each thread, of which "
@@ -102,10 +111,7 @@ class ElementwiseKernel:
                                    "use nf.rawkernel")
         if loop_prep and python:
             raise DefinitionError("'loop_prep' is C; put it into the Python body")
-        if options:
-            warnings.warn(f"{name}: options {options!r} are NVRTC's and are ignored; "
-                          "only nf.RawKernel compiles with it", NbFusedWarning,
-                          stacklevel=2)
+        ignore_options(name, options)
         self.nin, self.nout = len(self.in_params), len(self.out_params)
         self.nargs = self.nin + self.nout
         self.name = self.__name__ = name
@@ -213,7 +219,8 @@ class ElementwiseKernel:
                       zip(self.in_params, inputs, strict=True) if p.raw)
         function = self._function(tuple(types.items()), ranks)
         key = tuple(d for d in given if d is not None)
-        self._codes.setdefault(key, typed_text(function, dtypes))
+        self._codes.setdefault(key, typed_text(
+            function, dtypes, frozenset(p.name for p in self.params if p.raw)))
         return Prepared(self.name, self.in_params, self.out_params, self._body.python,
                         function, kinds, tuple(dtypes),
                         tuple(x is not None for x in outs), size is not None)

@@ -48,7 +48,11 @@ class Fused:
         self.function = function
         name = getattr(function, "__name__", type(function).__name__)
         self.kernel_name = kernel_name or name.replace("<lambda>", "fused")
-        self.signature = inspect.signature(function)
+        try:
+            self.signature = inspect.signature(function)
+        except ValueError as error:
+            raise KernelTypeError(f"nf.fuse: {function!r} does not say what it takes; "
+                                  "write a function that calls it") from error
         self._scope = Scope(function)
         self._programs: dict[Any, Program] = {}
         self._exact: set[Any] = set()  # keys whose programs are for one shape
@@ -127,7 +131,7 @@ class Fused:
     def _trace(self, given: Arguments,
                bound: inspect.BoundArguments) -> tuple[Trace, Program]:
         """Run the function on symbols, which write down what it does."""
-        trace = Trace(self.kernel_name)
+        trace = Trace(self.kernel_name, tensors=given.tensors)
         bound.arguments.update(given.replaced(trace.argument))
         return trace, trace.program(self.function(*bound.args, **bound.kwargs))
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import dtype_of, is_array
+from ..arrays import dtype_of, is_array, library_of
 from ..autograd import Variable
 from ..autograd.rules import checkpoint, custom_vjp
 from ..op import Func
@@ -83,6 +83,12 @@ class Arguments:
             self.constants.append(_constant(name, x))
             if self.constants[-1] is None:
                 self.unstable.append(name)
+
+    @property
+    def tensors(self) -> bool:
+        """Whether there are tensors of PyTorch."""
+        return any(is_array(x) and library_of(x).name == "torch"
+                   for _, x in self.leaves)
 
     def types(self) -> tuple[Hashable, ...]:
         """Dtype and rank of the arrays, types of the numbers."""

@@ -19,7 +19,6 @@ from ..scalar.types import Weak
 from ..specs.graph import Value
 from ..table import OPS
 from .fuse_functions import FUNCTIONS
-from .fuse_torch import torch_function
 
 if TYPE_CHECKING:
     from .fuse_trace import Trace
@@ -97,12 +96,6 @@ class _Unknown:
         return call(*args, **kwargs)
 
 
-    @classmethod
-    def __torch_function__(cls, function: Callable[..., Any], types: Any,
-                           args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
-        return torch_function(function, args, kwargs or {})
-
-
 def _vocabulary(name: str) -> Callable[..., Any]:
     """An operator that NumPy has and Variables do not."""
     def method(self: Any, *other: Any) -> Any:
@@ -115,20 +108,12 @@ def _reflected(name: str) -> Callable[..., Any]:
     return lambda self, other: self.__nbfused_op__(name, (other, self))
 
 
-def _along(name: str) -> Callable[..., Any]:
-    """A method whose results are others where a tensor of PyTorch has it."""
-    def method(self: Any, axis: Any = None, *args: Any, **kwargs: Any) -> Any:
-        if axis is not None or name in ("var", "std"):
-            self.trace.check_numpy(name)
-        return getattr(Variable, name)(self, axis, *args, **kwargs)
-
-    return method
-
-
 class Symbol(_Unknown, Traced, Variable):
     """An array whose shape and dtype are known."""
 
     __slots__ = ("own", "trace", "value", "whole")
+    #: Whether its own operators decide what a number beside it gives.
+    decides = False
 
     def __init__(self, trace: Trace, value: Value, own: Value | None = None,
                  whole: bool = True) -> None:
@@ -168,9 +153,6 @@ class Symbol(_Unknown, Traced, Variable):
     def detach(self) -> Any:
         """The same, not differentiated through."""
         return self.trace.call(_detached, (self,))
-
-    var, std = _along("var"), _along("std")
-    max, min = _along("max"), _along("min")
 
     def all(self, axis: Any = None, keepdims: bool = False) -> Any:
         """Whether all are nonzero."""
@@ -266,6 +248,8 @@ def _call(number: Number, function: Callable[..., Any], name: str,
         return number.trace.host(function, args)
     if not all(isinstance(a, (Traced, Variable, bool, int, float, complex))
                or is_array(a) for a in args):
+        return NotImplemented
+    if any(isinstance(a, Symbol) and a.decides for a in args):
         return NotImplemented
     op = OPS.get(name)
     if op is not None:

@@ -1,14 +1,24 @@
-"""Functions of PyTorch on what `fuse` traces, by their names: torch is not imported."""
+"""Functions and dtypes of PyTorch on what `fuse` traces: torch is not imported.
+
+Beside one another tensors take a dtype by PyTorch's rules, which are not NumPy's: an
+integer tensor beside a float32 one gives float32; a tensor without dimensions, or a
+number, only says of what kind the result is at least.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import sys
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
+from ..arrays import BFLOAT16, check_dtype, dtype_of, is_array
 from ..errors import KernelTypeError
 from ..table import OPS
+from .fuse_symbols import Number, Symbol
 
-__all__ = ["torch_function"]
+__all__ = ["promoted", "tensor_type", "torch_dtype", "torch_function"]
 
 #: PyTorch's names of ops that NumPy calls otherwise.
 _NAMES = {
@@ -22,30 +32,129 @@ _NAMES = {
 #: Reductions whose results and options are NumPy's, but for the names `dim`, `keepdim`.
 _REDUCTIONS = frozenset({"sum", "prod", "mean", "logsumexp", "all", "any", "argmax",
                          "argmin"})
+#: Functions along an axis.
 _ALONG = frozenset({"softmax", "log_softmax"})
 _OPTIONS = {"dim": "axis", "keepdim": "keepdims"}
+#: Those that count in int64, whatever the integers.
+_COUNTING = frozenset({"sum", "prod"})
+
+_KINDS = "bifc"
 
 
-def torch_function(function: Callable[..., Any], args: tuple[Any, ...],
-                   kwargs: Mapping[str, Any]) -> Any:
-    """``function(*args, **kwargs)`` of PyTorch as an op.
+def _kind(dtype: np.dtype) -> int:
+    """Its place among bool, integers, floats and complex numbers."""
+    return _KINDS.index("f" if dtype == BFLOAT16 else "i" if dtype.kind == "u"
+                        else dtype.kind)
+
+
+def _default(kind: int) -> np.dtype:
+    """The dtype of a Python number of a kind."""
+    torch = sys.modules.get("torch")
+    wide = torch is not None and torch.get_default_dtype() == torch.float64
+    return np.dtype(("bool", "int64", "float64" if wide else "float32",
+                     "complex128" if wide else "complex64")[kind])
+
+
+def _together(a: np.dtype, b: np.dtype) -> np.dtype:
+    """The dtype of two tensors: the higher kind alone decides."""
+    if _kind(a) != _kind(b):
+        low, high = sorted((a, b), key=_kind)
+        if _kind(high) == 3 and low == np.float64:
+            return np.dtype(np.complex128)
+        return high
+    if BFLOAT16 in (a, b) and a != b:
+        return max(a, b, np.dtype(np.float32), key=lambda d: d.itemsize)
+    return np.promote_types(a, b) if a != b else a
+
+
+def tensor_type(operands: Sequence[Any]) -> np.dtype:
+    """The dtype that PyTorch computes in.
+
+    Parameters
+    ----------
+    operands
+        Arrays, symbols and numbers.
+    """
+    groups: list[np.dtype | None] = [None, None, None]
+    for x in operands:
+        if isinstance(x, Number) or not (isinstance(x, Symbol) or is_array(x)):
+            example = x.example if isinstance(x, Number) else x
+            dtype, group = _default(_kind(np.asarray(example).dtype)), 2
+        else:
+            dtype, group = dtype_of(x), 0 if len(x.shape) else 1
+        known = groups[group]
+        groups[group] = dtype if known is None else _together(known, dtype)
+    found, *lower = [dtype for dtype in groups if dtype is not None]
+    for dtype in lower:
+        if _kind(dtype) > _kind(found):  # a complex number as wide as the floats
+            found = dtype if (_kind(found), _kind(dtype)) != (2, 3) else np.dtype(
+                np.complex128 if found == np.float64 else np.complex64)
+    return found
+
+
+def _cast(x: Any, dtype: np.dtype) -> Any:
+    """A tensor in a dtype; numbers follow by themselves."""
+    if isinstance(x, Number) or not (isinstance(x, Symbol) or is_array(x)):
+        return x
+    return x if dtype_of(x) == dtype else OPS["astype"](x, dtype)
+
+
+def promoted(function: Callable[..., Any], args: Sequence[Any]) -> Any:
+    """`function` of `args` in the dtype that PyTorch computes in."""
+    dtype = tensor_type(args)
+    result = function(*(_cast(x, dtype) for x in args))
+    if isinstance(result, Symbol) and _kind(dtype) < 2 <= _kind(result.dtype) and \
+            not isinstance(result, tuple):
+        dtype = _default(2)  # integers divide, and have sines, in the default dtype
+        result = function(*(_cast(x, dtype) for x in args))
+    return result
+
+
+def torch_dtype(given: Any) -> np.dtype:
+    """A dtype of PyTorch as one of NumPy's."""
+    text = str(given)
+    if not text.startswith("torch."):
+        raise KernelTypeError(f"{given!r} is no dtype of torch, and nf.fuse traces no "
+                              "device; move tensors outside of the fused function")
+    return check_dtype(text.removeprefix("torch."), "dtype")
+
+
+def torch_function(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """``torch.name(*args, **kwargs)`` as an op.
 
     Raises
     ------
     KernelTypeError
         There is no op of that name with the same meaning.
     """
-    given = function.__name__.strip("_")
+    given = name.strip("_")
     name = _NAMES.get(given, given)
     op = OPS.get(name)
     if name in _REDUCTIONS | _ALONG:
-        named = {_OPTIONS.get(k, k): v for k, v in kwargs.items()}
-        named |= dict(zip(("axis", "keepdims"), args[1:], strict=False))
-        return OPS[name](args[0], **named)
+        return _reduced(name, args, kwargs)
+    if name == "where" and len(args) == 3 and not kwargs:
+        return promoted(lambda x, y: OPS["where"](args[0], x, y), args[1:])
+    if name in ("max", "min") and len(args) == 1 and not kwargs:
+        return OPS[name](args[0])
     if op is None or not (hasattr(op, "nin") or name in ("matmul", "power", "gelu")) \
             or kwargs:
+        instead = f"nf.ops.{name}, which is NumPy's" if op else "functions of nf.ops"
         raise KernelTypeError(
             f"torch.{given}: nf.fuse does not trace it with these arguments; use "
-            "functions of nf.ops, wrap it in an nf.Function, or call it outside of the "
-            "fused function")
-    return op(*(args[::-1] if given == "rsub" else args))
+            f"{instead}, wrap it in an nf.Function, or call it outside of the fused "
+            "function")
+    return promoted(op, args[::-1] if given == "rsub" else args)
+
+
+def _reduced(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """A reduction, or a function along an axis."""
+    named = {_OPTIONS.get(k, k): v for k, v in kwargs.items()}
+    named |= dict(zip(("axis", "keepdims"), args[1:], strict=False))
+    if isinstance(named.get("axis"), list):
+        named["axis"] = tuple(named["axis"])
+    wanted = named.pop("dtype", None)
+    if wanted is not None:
+        return OPS[name](OPS["astype"](args[0], torch_dtype(wanted)), **named)
+    if name in _COUNTING and dtype_of(args[0]).kind in "biu":
+        named["dtype"] = np.dtype(np.int64)
+    return promoted(lambda x: OPS[name](x, **named), args[:1])

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import check_dtype, dtype_of, is_array, library_of
+from ..arrays import check_dtype, dtype_of, is_array
 from ..autograd import Variable, no_grad
 from ..dispatch.outputs import can_cast
 from ..errors import KernelTypeError, ShapeError
@@ -23,6 +23,7 @@ from ..specs.graph import Node, Value
 from ..table import OPS
 from .fuse_program import HostCall, Opaque, Program, replaced
 from .fuse_symbols import Number, Symbol, number_type
+from .fuse_tensors import Tensor
 
 __all__ = ["Trace"]
 
@@ -36,6 +37,13 @@ _EXACT_VIEWS = frozenset({"reshape", "broadcast", "slice", "unslice", "concatena
 class Trace:
     """One run of a function on symbols.
 
+    Parameters
+    ----------
+    name
+        What its kernels are called.
+    tensors
+        Whether arrays have the methods and the promotion of PyTorch.
+
     Attributes
     ----------
     exact
@@ -46,8 +54,9 @@ class Trace:
         What is to look at values before anything is stored.
     """
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, tensors: bool = False) -> None:
         self.name = name
+        self.symbol = Tensor if tensors else Symbol
         self.exact = False
         self.given: dict[Value, Any] = {}
         self.constants: dict[Value, Any] = {}
@@ -64,16 +73,12 @@ class Trace:
             value = Value((), number_type(x), name, by_value=True)
             self.given[value] = x
             return Number(self, value, x)
+        if isinstance(x, np.matrix):
+            raise KernelTypeError(f"'{name}' is a numpy.matrix, whose * is a matrix "
+                                  "product; pass numpy.asarray(...) and use @")
         value = Value(tuple(x.shape), dtype_of(x), name)
         self.given[value] = x
-        return Symbol(self, value, own=value)
-
-    def check_numpy(self, method: str) -> None:
-        """Refuse a method that means something else to a tensor of PyTorch."""
-        if any(_is_plain(x) and library_of(x).name == "torch"
-               for x in self.given.values()):
-            raise KernelTypeError(f"x.{method}() of a tensor and of an array differ: "
-                                  f"use nf.ops.{method}(x), which is NumPy's")
+        return self.symbol(self, value, own=value)
 
     def operand(self, x: Any) -> Any:
         """The value of an input; a number that is constant stays itself."""
@@ -105,7 +110,7 @@ class Trace:
             self.exact |= spec.kind in _EXACT_VIEWS
         node = self._node(spec, values, tuple(zip(shapes, types, strict=True)), asked)
         whole = not isinstance(spec, View) or spec.kind in ("unslice", "concatenate")
-        made = [Symbol(self, v, whole=whole) for v in node.outputs]
+        made = [self.symbol(self, v, whole=whole) for v in node.outputs]
         for k, target in enumerate(out or ()):
             if target is not None:
                 self.assign(target, made[k])
@@ -174,8 +179,8 @@ class Trace:
         node = Node(Opaque(function, values, single), values,
                     [(tuple(r.shape), dtype_of(r)) for r in results])
         self.nodes.append(node)
-        return only(tuple(Symbol(self, v) for v in node.outputs)) if single else \
-            tuple(Symbol(self, v) for v in node.outputs)
+        made = tuple(self.symbol(self, v) for v in node.outputs)
+        return only(made) if single else made
 
     def assign(self, target: Any, new: Any) -> None:
         """``target[...] = new``: from here on `target` is another value."""

@@ -17,7 +17,7 @@ from ..scalar.types import Weak
 from ..specs import Raw
 from .extents import block_extents, grid_extents
 from .raw_arguments import Taken
-from .rawmodule import bytes_of_shared, stream_handle
+from .rawmodule import as_integer, bytes_of_shared, stream_handle
 
 __all__ = ["Bound", "Configured", "LaunchConfig", "Launching", "Options"]
 
@@ -37,10 +37,11 @@ class LaunchConfig:
 
     @max_dynamic_shared_size_bytes.setter
     def max_dynamic_shared_size_bytes(self, size: int) -> None:
-        if isinstance(size, bool) or not hasattr(size, "__index__") or size < 0:
+        found = as_integer(size)
+        if found is None or found < 0:
             raise RangeError(f"max_dynamic_shared_size_bytes: got {size!r}; expected "
                              "an integer, 0 or more")
-        self._shared = int(size)
+        self._shared = found
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,11 +98,13 @@ class Launching:
         if kernel.launcher not in self._launchers:
             self._launchers.add(kernel.launcher)
             self._compiled.setdefault(_signature(kernel, taken), kernel)
-        launch(kernel, taken.values, options.grid, options.block, shared=options.shared,
-               stream=options.stream)
-        note_write(leaf.owner for p, leaf in
-                   zip(spec.function.params, taken.leaves, strict=True)
-                   if p in spec.written)
+        try:
+            launch(kernel, taken.values, options.grid, options.block,
+                   shared=options.shared, stream=options.stream)
+        finally:  # also where indices that lay outside are told of afterwards
+            note_write(leaf.owner for p, leaf in
+                       zip(spec.function.params, taken.leaves, strict=True)
+                       if p in spec.written)
 
     def _check_shared(self, size: int) -> None:
         most = max(self.launch_config.max_dynamic_shared_size_bytes, _DEFAULT_SHARED)

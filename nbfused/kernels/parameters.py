@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -9,11 +10,12 @@ from typing import Any
 
 import numpy as np
 
-from ..errors import DefinitionError, KernelTypeError
+from ..arrays import check_dtype
+from ..errors import DefinitionError, KernelTypeError, NbFusedWarning
 from ..scalar.promotion import DTYPES
 
-__all__ = ["ParameterInfo", "check_name", "check_unique", "parse_parameters",
-           "resolve_types"]
+__all__ = ["ParameterInfo", "check_name", "check_texts", "check_unique",
+           "ignore_options", "parse_parameters", "resolve_types"]
 
 
 @dataclass(frozen=True)
@@ -93,6 +95,25 @@ def check_name(name: str) -> None:
                               "identifier")
 
 
+def check_texts(**texts: Any) -> None:
+    """`DefinitionError` for what must be C and is no string."""
+    for name, text in texts.items():
+        if not isinstance(text, str):
+            raise DefinitionError(f"'{name}' must be a string in C, got "
+                                  f"{type(text).__name__}")
+
+
+def ignore_options(kernel: str, options: Sequence[str]) -> None:
+    """Warn of NVRTC's options, which nothing here reads."""
+    if not isinstance(options, (tuple, list)):
+        raise DefinitionError(f"'options' must be a tuple of strings, got "
+                              f"{type(options).__name__}")
+    if options:
+        warnings.warn(f"{kernel}: options {options!r} are NVRTC's and are ignored; "
+                      "only nf.RawKernel compiles with it", NbFusedWarning,
+                      stacklevel=3)
+
+
 def check_unique(params: Sequence[ParameterInfo]) -> None:
     """`DefinitionError` if two parameters have one name."""
     names = [p.name for p in params]
@@ -127,6 +148,7 @@ def resolve_types(kernel: str, params: Sequence[ParameterInfo],
     for p, dtype in zip(params, given, strict=True):
         if dtype is None:
             continue
+        dtype = check_dtype(dtype, f"{kernel}: '{p.name}'")
         if p.dtype is not None and dtype != p.dtype:
             raise KernelTypeError(f"{kernel}: '{p.name}' is declared {p.dtype}, got an "
                                   f"array of {dtype}; convert it with astype")
@@ -145,5 +167,6 @@ def resolve_types(kernel: str, params: Sequence[ParameterInfo],
                 raise KernelTypeError(
                     f"{kernel}: type {p.ctype} of '{p.name}' cannot be inferred from "
                     "the inputs; pass the output as an argument")
-            types[p.ctype] = np.result_type(*map(np.asarray, values))
+            types[p.ctype] = check_dtype(np.result_type(*map(np.asarray, values)),
+                                         f"{kernel}: '{p.name}'")
     return types

@@ -9,16 +9,24 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..arrays import Array, describe, is_array
-from ..autograd import Variable
+from ..arrays import Array, describe
 from ..config import config
-from ..errors import KernelTypeError, NotDifferentiableError, ShapeError
+from ..errors import KernelTypeError, NotDifferentiableError
 from ..scalar.differentiate import jvp, vjp
 from ..specs import Raw
 from .launching import Launching, Options
-from .raw_arguments import Leaf, Taken, parts_of
+from .raw_arguments import Leaf, Taken
+from .raw_pairs import (
+    Pairs,
+    as_dual,
+    check_pair,
+    check_separate,
+    check_separate_duals,
+    is_pair,
+    plain,
+)
 from .raw_races import check_once
-from .views import Dual, ViewType, fields_of, is_floating
+from .views import Dual, ViewType, is_floating
 
 if TYPE_CHECKING:
     from .rawkernel import ThreadKernel
@@ -33,7 +41,8 @@ class Derivative(Launching):
     the tangents of what it loads.  ``k.bwd`` stores nothing into the arrays; it *adds*
     to the derivatives of what the kernel loads, and sets those of what it stores to
     zero: they are consumed; those of what it adds to by ``nf.atomic.add`` are kept.  An
-    array that is no pair has no derivative.
+    array that is no pair has no derivative.  Of a struct each field may be a pair, or
+    the whole: ``Dual(p, dp)`` with two structs of the same fields.
 
     A derivative may have another floating dtype than its array.  That of a 16-bit array
     had better be float32: sums of 16-bit numbers round at every addition.
@@ -47,6 +56,12 @@ class Derivative(Launching):
 
     Raises
     ------
+    KernelTypeError
+        At the launch of ``bwd``: no pair for what the kernel writes to, or none for
+        what it reads.  With ``check=False`` the latter only sets derivatives to zero.
+    OverlapError
+        A derivative shares memory with another array of the call, or what two pairs
+        are written to is one.
     NotDifferentiableError
         At the launch of ``bwd``: the kernel reads what it writes, or passes values that
         the derivative needs through shared memory or shuffles, and has no rule of its
@@ -65,32 +80,46 @@ class Derivative(Launching):
         """Launch on an array, a number or a pair for each parameter."""
         rule = self.kernel.rules.get(self.mode)
         if rule is not None:
-            duals = {n: _dual(v) for n, v in arguments.items()}
-            for name, value in duals.items():
-                if isinstance(value, Dual) and _is_pair(tuple(value)):
-                    self._check_pair(name, *(describe(_plain(v)) for v in value))
-            rule.start(duals, options)
+            rule.start(self._duals(arguments, options), options)
             return
-        pairs = _Pairs(self.__name__)
+        pairs = Pairs(self.__name__)
         primal = {name: pairs.primal(name, value, self.kernel.annotations.get(name))
                   for name, value in arguments.items()}
         taken = self.kernel.take(primal, options.check)
-        wanted = [leaf.name in pairs.found for leaf in taken.leaves]
-        for leaf in taken.leaves:
-            if leaf.name in pairs.found:
-                self._check(leaf, pairs.found[leaf.name])
-        if not any(wanted):
-            raise KernelTypeError(f"{self.__name__}: no argument is a pair (x, dx)")
         spec = self.kernel.spec(taken)
-        if self.mode == "bwd":
-            self._check_written(spec, taken, wanted)
+        wanted = tuple(leaf.name in pairs.found for leaf in taken.leaves)
+        self._check_pairs(spec, taken.leaves, pairs.found, options.check)
         if config.debug and self.mode == "bwd":
             check_once(spec, taken.leaves, wanted, options)
         extended = Taken([*taken.leaves, *(
-            Leaf(f"{leaf.name}[1]", pairs.found[leaf.name].value,
-                 pairs.found[leaf.name].owner)
-            for leaf in taken.leaves if leaf.name in pairs.found)], taken.shapes)
-        self.run(self.spec(spec, tuple(wanted)), extended, options)
+            pairs.found[leaf.name] for leaf in taken.leaves
+            if leaf.name in pairs.found)], taken.shapes)
+        self.run(self.spec(spec, wanted), extended, options)
+
+    def _duals(self, arguments: Mapping[str, Any], options: Options) -> dict[str, Any]:
+        """What a rule by hand takes."""
+        duals = {n: as_dual(v) for n, v in arguments.items()}
+        for name, value in duals.items():
+            if isinstance(value, Dual) and is_pair(tuple(value)):
+                check_pair(self.__name__, name, *(describe(plain(v)) for v in value))
+        if options.check and self.mode == "bwd":
+            check_separate_duals(self.__name__, duals)
+        return duals
+
+    def _check_pairs(self, spec: Raw, leaves: Sequence[Leaf], pairs: Mapping[str, Leaf],
+                     checked: bool) -> None:
+        """Whether the pairs are derivatives that this launch can compute."""
+        for leaf in leaves:
+            if leaf.name in pairs:
+                self._check(leaf, pairs[leaf.name])
+        if not pairs:
+            raise KernelTypeError(f"{self.__name__}: no argument is a pair (x, dx)")
+        params = spec.function.params
+        if self.mode == "bwd":
+            self._check_ends(spec, leaves, pairs, checked)
+        if checked:
+            check_separate(self.__name__, self.mode, leaves, pairs,
+                           [p in spec.written for p in params])
 
     def spec(self, spec: Raw, wanted: tuple[bool, ...]) -> Raw:
         """The derivative's kernel: the arrays', then the derivatives' parameters."""
@@ -106,75 +135,41 @@ class Derivative(Launching):
             if self.mode == "bwd" else jvp(spec.function, wanted)
         return Raw(function, (*spec.kinds, *("array",)*sum(wanted)))
 
-    def _check_written(self, spec: Raw, taken: Taken, wanted: Sequence[bool]) -> None:
-        """Whether there is a cotangent to start from."""
-        written = [p in spec.written for p in spec.function.params]
-        names = ", ".join(repr(n) for n, w in zip(taken.names, written, strict=True)
-                          if w)
-        if not any(a and b for a, b in zip(wanted, written, strict=True)):
+    def _check_ends(self, spec: Raw, leaves: Sequence[Leaf],
+                    pairs: Mapping[str, Leaf], checked: bool) -> None:
+        """Whether there is a cotangent to start from, and one to add to."""
+        written, read, results = (
+            [leaf for p, leaf in zip(spec.function.params, leaves, strict=True)
+             if p in found] for found in (spec.written, spec.read,
+                                          spec.written - spec.read))
+        if not any(leaf.name in pairs for leaf in written):
+            names = ", ".join(repr(leaf.name) for leaf in written)
             raise KernelTypeError(
                 f"{self.__name__}: the derivative starts from pairs (y, dy) for what "
                 f"the kernel writes to, {names or 'which is nothing'}; got none")
+        ends = [leaf.name for leaf in read if self._refusal(leaf) is None]
+        if checked and ends and not pairs.keys() - {leaf.name for leaf in results}:
+            raise KernelTypeError(
+                f"{self.__name__}: nothing that the kernel reads is a pair, so that no "
+                f"derivative is added to; pass ({ends[0]}, d{ends[0]})"
+                f"{''.join(f' or ({n}, d{n})' for n in ends[1:])}, or check=False to "
+                "set the derivatives of what it writes to zero and do nothing else")
 
     def _check(self, leaf: Leaf, derivative: Leaf) -> None:
         """Whether an argument may have this derivative."""
-        name, value, other = leaf.name, leaf.value, derivative.value
-        view = leaf.annotation
+        why = self._refusal(leaf)
+        if why is not None:
+            raise NotDifferentiableError(f"{self.__name__}: '{leaf.name}' {why}; pass "
+                                         "it alone, not as a pair")
+        check_pair(self.__name__, leaf.name, leaf.value, derivative.value)
+
+    def _refusal(self, leaf: Leaf) -> str | None:
+        """Why an argument has no derivative; None if it may have one."""
+        view, declared = leaf.annotation, self.kernel.differentiable
+        allowed = view.differentiable if isinstance(view, ViewType) else declared
+        if allowed and type(leaf.value) is Array and is_floating(leaf.value.dtype):
+            return None
         if isinstance(view, ViewType):
-            allowed = view.differentiable
-        else:
-            allowed = self.kernel.differentiable
-        if not allowed or type(value) is not Array or not is_floating(value.dtype):
-            why = f"is a {view}" if isinstance(view, ViewType) else \
-                "is no floating array" if self.kernel.differentiable else \
-                "is not declared differentiable (DiffView, or differentiable=True)"
-            raise NotDifferentiableError(f"{self.__name__}: '{name}' {why}; pass it "
-                                         "alone, not as a pair")
-        self._check_pair(name, value, other)
-
-    def _check_pair(self, name: str, value: Array, other: Array) -> None:
-        """Whether one array may be the derivative of another."""
-        if not is_floating(other.dtype):
-            raise KernelTypeError(
-                f"{self.__name__}: the derivative of '{name}' must be floating, got "
-                f"{other.dtype}; convert it with astype")
-        if other.shape != value.shape:
-            raise ShapeError(f"{self.__name__}: '{name}' has shape {value.shape}, its "
-                             f"derivative {other.shape}; pass arrays of one shape")
-
-
-class _Pairs:
-    """Takes the derivatives out of arguments, by name."""
-
-    def __init__(self, kernel: str) -> None:
-        self.kernel = kernel
-        self.found: dict[str, Leaf] = {}
-
-    def primal(self, name: str, value: Any, annotation: Any) -> Any:
-        """`value` with arrays in place of pairs."""
-        expected = fields_of(annotation)
-        parts = parts_of(value)
-        if expected and parts is None and isinstance(value, tuple) and \
-                len(value) == len(expected):
-            parts = dict(zip(expected, value, strict=True))
-        if isinstance(value, Dual) or (expected is None and _is_pair(value)):
-            label, derivative = f"{name}[1]", _plain(value[1])
-            self.found[name] = Leaf(label, describe(derivative, label), derivative)
-            return value[0]
-        if parts is not None:
-            return {n: self.primal(f"{name}.{n}", v, (expected or {}).get(n))
-                    for n, v in parts.items()}
-        return value
-
-
-def _plain(value: Any) -> Any:
-    return value.data if isinstance(value, Variable) else value
-
-
-def _is_pair(value: Any) -> bool:
-    return type(value) in (tuple, list) and len(value) == 2 and all(
-        isinstance(v, Variable) or is_array(v) for v in value)
-
-
-def _dual(value: Any) -> Any:
-    return Dual(*value) if _is_pair(value) else value
+            return f"is a {view}"
+        return "is no floating array" if declared else \
+            "is not declared differentiable (DiffView, or differentiable=True)"

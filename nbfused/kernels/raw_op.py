@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from inspect import signature
 from operator import index
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from ..errors import (
     ShapeError,
     UnsupportedError,
 )
+from .raw_second import Bent, Second
 from .views import Dual, ViewType, is_floating
 
 if TYPE_CHECKING:
@@ -48,7 +49,9 @@ class KernelOp:
         self.grid, self.block = grid, block
         self.__name__ = kernel.__name__
         self.names = tuple(p for p in kernel.signature.parameters if p not in outputs)
+        self.second = Second(kernel)
         self._function: Any = type(f"{kernel.__name__}_op", (_Launch,), {"op": self})
+        self._gradient: Any = type(f"{kernel.__name__}.bwd", (_Pull,), {"op": self})
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Allocate the outputs, launch, record what a gradient needs.
@@ -131,7 +134,7 @@ class KernelOp:
             return rule
         try:
             signature(rule).bind(**arguments)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             raise KernelTypeError(
                 f"{self.__name__}.as_op: {what} is a function that is called with "
                 f"{', '.join(arguments)} by name: {error}") from None
@@ -143,6 +146,33 @@ class KernelOp:
         grid = self._called("grid", self.grid, plain)
         block = self._called("block", self.block, plain)
         kernel.bind(**arguments).launch(grid=grid, block=block)
+
+    def parted(self, given: Sequence[Any]) -> tuple[dict[str, Any], dict[str, Dual]]:
+        """Arguments and outputs, and copies of the cotangents, which are consumed."""
+        names = (*self.names, *self.outputs)
+        plain = dict(zip(names, map(_plain, given), strict=False))
+        cotangents = dict(zip(self.outputs, given[len(names):], strict=True))
+        return plain, {n: Dual(plain[n], (g * 1).data) for n, g in cotangents.items()
+                       if self.differentiable(n, plain[n])}
+
+    def bend(self, names: Sequence[str], along: Mapping[str, Any],
+             plain: Mapping[str, Any],
+             cotangents: Mapping[str, Dual]) -> dict[str, Any]:
+        """How the gradients of some arguments change `along` a direction."""
+        changes = {n: _buffer(plain[n]) for n in names}
+        bent = {n: Bent(plain[n], along.get(n), changes.get(n)) for n in self.names}
+        self.launch(self.second, {**plain, **bent, **cotangents}, plain)
+        return _like(changes, plain)
+
+    def move(self, along: Mapping[str, Any], plain: Mapping[str, Any],
+             names: Iterable[str]) -> dict[str, Any]:
+        """How some outputs change `along` a direction."""
+        slopes = {n: _buffer(plain[n]) for n in names}
+        duals = {n: Dual(plain[n], u) for n, u in along.items()}
+        results = self.allocate({n: plain[n] for n in self.names})
+        results |= {n: Dual(results[n], u) for n, u in slopes.items()}
+        self.launch(self.kernel.fwd, {**plain, **duals, **results}, plain)
+        return _like(slopes, plain)
 
     def check_declared(self, name: str, array: Any) -> None:
         """`NotDifferentiableError` if nothing says whether there is a derivative."""
@@ -184,25 +214,58 @@ class _Launch(Function):
     def backward(cls, ctx: Any, *cotangents: Any) -> Any:
         """Launch its derivative on pairs."""
         op, saved = cls.op, iter(ctx.saved_tensors)
-        arguments = {n: next(saved).data if x is None else x
-                     for n, x in zip(op.names, ctx.numbers, strict=True)}
-        plain = {**arguments, **{n: next(saved).data for n in op.outputs}}
-        needed = {n: x for (n, x), need in
-                  zip(arguments.items(), ctx.needs_input_grad, strict=True) if need}
+        args = [next(saved) if x is None else x for x in ctx.numbers]
+        needed = {n: x for n, x, need in
+                  zip(op.names, args, ctx.needs_input_grad, strict=True) if need}
         for n, x in needed.items():
-            op.check_declared(n, x)
-        gradients = {n: _buffer(x) for n, x in needed.items()
-                     if op.differentiable(n, x)}
-        pairs = {n: Dual(x, gradients[n]) if n in gradients else x
-                 for n, x in plain.items()}
-        for (name, x), g in zip(list(plain.items())[len(arguments):], cotangents,
-                                strict=True):
-            if op.differentiable(name, x):  # consumed, so the kernel gets a copy
-                pairs[name] = Dual(x, (g * 1).data)
-        if gradients and any(isinstance(pairs[n], Dual) for n in op.outputs):
-            op.launch(op.kernel.bwd, pairs, plain)
-        return tuple(_as(gradients[n], dtype_of(arguments[n])) if n in gradients
-                     else None for n in op.names)
+            op.check_declared(n, _plain(x))
+        wanted = tuple(n for n, x in needed.items() if op.differentiable(n, _plain(x)))
+        if not wanted or not any(op.differentiable(n, g.data) for n, g in
+                                 zip(op.outputs, cotangents, strict=True)):
+            return tuple(_zeros(x) if n in wanted else None
+                         for n, x in zip(op.names, args, strict=True))
+        found = op._gradient.apply(wanted, *args, *saved, *cotangents)
+        gradients = dict(zip(wanted, found, strict=True))
+        return tuple(map(gradients.get, op.names))
+
+
+class _Pull(Function):
+    """The gradient of a launch, which has a derivative itself.
+
+    Takes the names of the arguments whose gradients it gives, the arguments, the
+    outputs and their cotangents.
+    """
+
+    op: KernelOp
+
+    @classmethod
+    def forward(cls, ctx: Any, wanted: tuple[str, ...], *given: Any) -> Any:
+        """Launch ``bwd`` on pairs."""
+        op = cls.op
+        plain, cotangents = op.parted(given)
+        gradients = {n: _buffer(plain[n]) for n in wanted}
+        duals = {n: Dual(plain[n], g) for n, g in gradients.items()}
+        op.launch(op.kernel.bwd, {**plain, **duals, **cotangents}, plain)
+        ctx.wanted = wanted
+        ctx.numbers = [None if isinstance(x, Variable) else x for x in given]
+        ctx.save_for_backward(*(x for x in given if isinstance(x, Variable)))
+        return tuple(_like(gradients, plain).values())
+
+    @classmethod
+    def backward(cls, ctx: Any, *directions: Any) -> Any:
+        """The change of the gradients, and of the results, along `directions`."""
+        op, saved = cls.op, iter(ctx.saved_tensors)
+        given = [next(saved) if x is None else x for x in ctx.numbers]
+        _, *needs = ctx.needs_input_grad
+        plain, cotangents = op.parted(given)
+        along = {n: u.data for n, u in zip(ctx.wanted, directions, strict=True)}
+        asked = [n for n, need in zip(op.names, needs, strict=False)
+                 if need and op.differentiable(n, plain[n])]
+        bent = op.bend(asked, along, plain, cotangents) if asked else {}
+        moved = op.move(along, plain, cotangents) if any(needs[-len(op.outputs):]) \
+            else {}
+        return (None, *map(bent.get, op.names), *(None for _ in op.outputs),
+                *map(moved.get, op.outputs))
 
 
 def _plain(x: Any) -> Any:
@@ -215,6 +278,15 @@ def _buffer(x: Any) -> Any:
     narrow = array.dtype == np.float16 or array.dtype == BFLOAT16
     return zeros_like((array.shape, _FLOAT32 if narrow else array.dtype, array.device),
                       x)
+
+
+def _zeros(x: Variable) -> Variable:
+    return Variable(zeros_like((x.shape, x.dtype, x.device), x.data))
+
+
+def _like(found: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Gradients in the dtypes of what they are of."""
+    return {n: _as(g, dtype_of(plain[n])) for n, g in found.items()}
 
 
 def _as(gradient: Any, dtype: Any) -> Any:

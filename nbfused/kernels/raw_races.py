@@ -8,7 +8,7 @@ of its stores.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -22,14 +22,11 @@ from ..scalar.build import inline
 from ..scalar.clean import clean
 from ..scalar.ir import (
     EFFECTS,
-    Block,
-    For,
     Function,
-    If,
     Let,
     Statement,
-    While,
     literal,
+    rewrite,
     walk,
 )
 from ..specs import Raw
@@ -93,39 +90,23 @@ def _counted(function: Function, params: tuple[str, ...]) -> Function:
     found = {str(s.args[0]) for s in walk(function.body)
              if isinstance(s, Let) and _promises(s)}
     counters = {p: f"{p}.count" for p in params if p in found}
+
+    def count(s: Let) -> list[Statement]:
+        kept: list[Statement] = [] if _stores(s) else [s]
+        if s.op in ("load", "store") and s.args[0] in counters:
+            index = s.args[1:] if s.op == "load" else s.args[1:-1]
+            weight = literal(_ONCE if _promises(s) else 1)
+            kept.append(Let((), "atomic_add", (counters[str(s.args[0])], *index,
+                                               weight), None, s.line))
+        return kept
+
     return clean(replace(function, name=f"{function.name}_count",
                          params=(*function.params, *counters.values()),
-                         body=_block(function.body, counters)))
+                         body=rewrite(function.body, count)))
 
 
 def _promises(s: Let) -> bool:
     return s.op in ("load", "store") and s.attr == "once"
-
-
-def _block(block: Block, counters: Mapping[str, str]) -> Block:
-    return Block(tuple(x for s in block.statements for x in _count(s, counters)),
-                 block.yields)
-
-
-def _count(s: Statement, counters: Mapping[str, str]) -> list[Statement]:
-    match s:
-        case Let():
-            kept: list[Statement] = [] if _stores(s) else [s]
-            if s.op in ("load", "store") and s.args[0] in counters:
-                index = s.args[1:] if s.op == "load" else s.args[1:-1]
-                weight = literal(_ONCE if _promises(s) else 1)
-                kept.append(Let((), "atomic_add", (counters[str(s.args[0])], *index,
-                                                   weight), None, s.line))
-            return kept
-        case If():
-            return [replace(s, then=_block(s.then, counters),
-                            orelse=_block(s.orelse, counters))]
-        case For():
-            return [replace(s, body=_block(s.body, counters))]
-        case While():
-            return [replace(s, condition=_block(s.condition, counters),
-                            body=_block(s.body, counters))]
-    return [s]
 
 
 def _stores(s: Let) -> bool:

@@ -8,39 +8,52 @@ import numpy as np
 
 from ..dispatch.raw import Launchable, prepare
 from ..errors import KernelTypeError
+from ..scalar.differentiate import checkpoint_bytes
+from ..scalar.preferences import PREFERENCES
 from ..scalar.print_python import python_text
+from .sources import check_kind
 from .views import is_floating
 
 if TYPE_CHECKING:
     from .rawkernel import ThreadKernel
 
-__all__ = ["for_arguments", "kernel_source"]
+__all__ = ["for_arguments", "kernel_source", "recorded_bytes"]
 
 _DERIVATIVES = {"vjp": "bwd", "jvp": "fwd"}
-_COMPILED = ("numba", "ptx")
 
 
 def kernel_source(kernel: ThreadKernel, kind: str, compiled: Launchable) -> str:
     """The text of a kernel for the types that it was compiled for."""
+    check_kind(kind)
     spec = compiled.spec
     if kind == "primal":
         return python_text(spec.function)
     if kind in _DERIVATIVES:
-        wanted = tuple(k == "array" and isinstance(t, np.dtype) and is_floating(t)
-                       for k, t in zip(spec.kinds, compiled.signature.inputs,
-                                       strict=True))
         derivative = getattr(kernel, _DERIVATIVES[kind])
-        return python_text(derivative.spec(spec, wanted).function)
+        return python_text(derivative.spec(spec, _wanted(compiled)).function)
     launcher: Any = compiled.launcher
     texts: dict[str, Any] = launcher.texts()
     if kind in texts:
         text: str = texts[kind]()
         return text
-    if kind in _COMPILED:
-        raise KernelTypeError(f"{kernel.__name__}.source({kind!r}): the backend "
-                              f"{compiled.place.backend.name!r} has no such text")
-    raise KernelTypeError("'kind' must be 'primal', 'vjp', 'jvp', 'numba' or 'ptx', "
-                          f"got {kind!r}")
+    raise KernelTypeError(f"{kernel.__name__}.source({kind!r}): the backend "
+                          f"{compiled.place.backend.name!r} has no such text")
+
+
+def recorded_bytes(kernel: ThreadKernel, compiled: Launchable) -> dict[str, int]:
+    """What loops of ``bwd`` record for each thread, by preference."""
+    if "bwd" in kernel.rules:
+        return dict.fromkeys(PREFERENCES, 0)
+    function, kinds = compiled.spec.function, compiled.spec.kinds
+    raw = [p for p, k in zip(function.params, kinds, strict=True) if k == "array"]
+    return checkpoint_bytes(function, _wanted(compiled), compiled.signature.inputs, raw)
+
+
+def _wanted(compiled: Launchable) -> tuple[bool, ...]:
+    """Which arguments are floating arrays."""
+    return tuple(k == "array" and isinstance(t, np.dtype) and is_floating(t)
+                 for k, t in zip(compiled.spec.kinds, compiled.signature.inputs,
+                                 strict=True))
 
 
 def for_arguments(kernel: ThreadKernel, args: tuple[Any, ...]) -> Launchable:

@@ -8,8 +8,10 @@ from functools import cached_property, update_wrapper
 from types import FunctionType, MethodType
 from typing import Any, overload
 
+from ..dispatch.raw import Launchable
 from ..errors import KernelTypeError
 from ..scalar.parse import parse
+from ..scalar.preferences import check_preference, preferring
 from ..scalar.source import namespace
 from ..scalar.static import literal, literal_parameters
 from ..specs import Raw
@@ -17,7 +19,7 @@ from .launching import Launching, Options
 from .raw_arguments import Taken, take
 from .raw_derivatives import Derivative
 from .raw_op import KernelOp
-from .raw_source import for_arguments, kernel_source
+from .raw_source import for_arguments, kernel_source, recorded_bytes
 from .views import annotation_of
 
 __all__ = ["ThreadKernel", "rawkernel"]
@@ -34,11 +36,12 @@ class ThreadKernel(Launching):
     """
 
     def __init__(self, pyfunc: Callable[..., Any],
-                 differentiable: bool = False) -> None:
+                 differentiable: bool = False, prefer: str | None = None) -> None:
         _check_pyfunc(pyfunc)
         super().__init__(pyfunc.__name__, inspect.signature(pyfunc))
         self.pyfunc = pyfunc
         self.differentiable = differentiable
+        self.prefer = check_preference(pyfunc.__name__, prefer)
         self._literals = literal_parameters(pyfunc)
         self.rules: dict[str, ThreadKernel] = {}
         self._specs: dict[Any, Raw] = {}
@@ -47,7 +50,7 @@ class ThreadKernel(Launching):
 
     def renewed(self, pyfunc: Callable[..., Any]) -> ThreadKernel:
         """The same of another Python function: what `specialize` makes."""
-        return ThreadKernel(pyfunc, self.differentiable)
+        return ThreadKernel(pyfunc, self.differentiable, self.prefer or None)
 
     @cached_property
     def annotations(self) -> dict[str, Any]:
@@ -70,7 +73,8 @@ class ThreadKernel(Launching):
         found = self._specs.get(key)
         if found is None:
             function = parse(self.pyfunc, parameters=taken.shapes, returns=False)
-            found = self._specs[key] = Raw(function, taken.kinds)
+            found = self._specs[key] = Raw(preferring(function, self.prefer),
+                                           taken.kinds)
         return found
 
     def start(self, arguments: Mapping[str, Any], options: Options) -> None:
@@ -145,12 +149,44 @@ class ThreadKernel(Launching):
         *args
             Arguments of a launch; those of the first one if left out.
         """
+        return kernel_source(self, kind, self._launchable("source", args))
+
+    def checkpoint_bytes(self, *args: Any) -> dict[str, int]:
+        """Bytes that loops of ``bwd`` record, for each thread.
+
+        Parameters
+        ----------
+        *args
+            Arguments of a launch; those of the first one if left out.
+
+        Returns
+        -------
+        dict
+            What each preference takes, ``"checkpoint"`` and ``"recompute"``, for the
+            derivative with respect to every floating array; 0 under a rule by hand.
+
+        Examples
+        --------
+        >>> import numpy as np, nbfused as nf
+        >>> @nf.rawkernel(differentiable=True)
+        ... def power(x, y, n):
+        ...     i = nf.grid(1)
+        ...     p = 1.0
+        ...     for _ in range(n):
+        ...         p *= x[i]
+        ...     y[i] = p
+        >>> power.checkpoint_bytes(np.ones(3), np.ones(3), 7)
+        {'checkpoint': 512, 'recompute': 128}
+        """
+        return recorded_bytes(self, self._launchable("checkpoint_bytes", args))
+
+    def _launchable(self, method: str, args: tuple[Any, ...]) -> Launchable:
+        """What a launch on `args` would start, or what the first one did."""
         if not args and not self._compiled:
-            raise KernelTypeError(f"{self.__name__}.source: types are not known before "
-                                  "the first launch; give arguments after the kind")
-        compiled = for_arguments(self, args) if args else \
+            raise KernelTypeError(f"{self.__name__}.{method}: types are not known "
+                                  "before the first launch; give arguments of one")
+        return for_arguments(self, args) if args else \
             next(iter(self._compiled.values()))
-        return kernel_source(self, kind, compiled)
 
     def as_op(self, *, outputs: Mapping[str, Any], grid: Any, block: Any) -> KernelOp:
         """Make an operation on arrays and Variables of the kernel.
@@ -209,9 +245,10 @@ def _evaluated(pyfunc: Callable[..., Any], annotation: Any) -> Any:
 @overload
 def rawkernel(pyfunc: Callable[..., Any]) -> ThreadKernel: ...
 @overload
-def rawkernel(*, differentiable: bool = False,
+def rawkernel(*, differentiable: bool = False, prefer: str | None = None,
               ) -> Callable[[Callable[..., Any]], ThreadKernel]: ...
 def rawkernel(pyfunc: Callable[..., Any] | None = None, *, differentiable: bool = False,
+              prefer: str | None = None,
               ) -> ThreadKernel | Callable[[Callable[..., Any]], ThreadKernel]:
     """Make a Python function a kernel that every thread of a grid of blocks runs.
 
@@ -224,6 +261,9 @@ def rawkernel(pyfunc: Callable[..., Any] | None = None, *, differentiable: bool 
     differentiable : bool
         Whether parameters without an annotation that are floating arrays have a
         derivative, as those annotated with `DiffView` always do.
+    prefer : {"checkpoint", "recompute"}, optional
+        What loops do for ``bwd``: record much of what they go through (the default), or
+        little and compute it again; see `ThreadKernel.checkpoint_bytes`.
 
     Returns
     -------
@@ -238,7 +278,8 @@ def rawkernel(pyfunc: Callable[..., Any] | None = None, *, differentiable: bool 
     dataclasses and structured NumPy scalars of these.
 
     Indices are not compared with extents: beyond an array lies memory of others, also
-    on the CPU.
+    on the CPU.  Under ``NBFUSED_DEBUG=1`` they are: what lies outside is left alone,
+    and after the launch it is a `RangeError`, an `IndexError`.
 
     Floating atomic ``min`` and ``max`` give NaN if either operand is, as NumPy's do.
     On the CPU a warp has 32 threads too, and threads of a block take turns at barriers
@@ -262,6 +303,6 @@ def rawkernel(pyfunc: Callable[..., Any] | None = None, *, differentiable: bool 
     array([0., 2., 4., 6., 8.])
     """
     def make(function: Callable[..., Any]) -> ThreadKernel:
-        return ThreadKernel(function, differentiable)
+        return ThreadKernel(function, differentiable, prefer)
 
     return make if pyfunc is None else make(pyfunc)

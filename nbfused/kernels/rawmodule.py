@@ -8,6 +8,7 @@ be an argument.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -16,12 +17,17 @@ from numpy.typing import DTypeLike
 from ..arrays import Array, DeviceArray, check_dtype
 from ..backend import Native, NativeBackend, NativeKernel, NativeModule
 from ..dispatch.launches import LAUNCHES, Launch, bytes_of
-from ..errors import BackendNotAvailableError, KernelTypeError, RangeError
+from ..errors import (
+    BackendNotAvailableError,
+    DefinitionError,
+    KernelTypeError,
+    RangeError,
+)
 from ..registry import default_device, registry
 from .by_value import arrays_of, packed
 from .extents import block_extents, grid_extents
 
-__all__ = ["RawKernel", "RawModule", "bytes_of_shared", "stream_handle"]
+__all__ = ["RawKernel", "RawModule", "as_integer", "bytes_of_shared", "stream_handle"]
 
 #: CuPy's name of a compiler → our backend that has it.
 _COMPILERS = {"nvrtc": "cuda"}
@@ -56,6 +62,8 @@ class RawModule:
     ------
     KernelTypeError
         Both or neither of `code` and `path`; options that are no tuple of str.
+    DefinitionError
+        A file that cannot be read.
 
     Examples
     --------
@@ -89,7 +97,7 @@ class RawModule:
         self.code, self.path, self.backend = code, path, backend
         self.options = _texts("options", options)
         self.native = Native(
-            code if code is not None else Path(path).read_bytes(), self.options,
+            code if code is not None else _bytes_at(path), self.options,
             _texts("name_expressions", name_expressions or ()),
             "kernel.cu" if path is None else str(path), bool(enable_cooperative_groups))
         self._modules: dict[str, NativeModule] = {}
@@ -156,6 +164,14 @@ class RawModule:
         if device not in self._modules:
             self._modules[device] = self.available().native(self.native, device)
         return self._modules[device]
+
+
+def _bytes_at(path: Any) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except (OSError, TypeError, ValueError) as error:
+        raise DefinitionError(f"RawModule: 'path' {path!r} cannot be read ({error}); "
+                              "expected a file with PTX or a cubin") from error
 
 
 def _check_text(name: str, value: Any) -> None:
@@ -340,11 +356,20 @@ class RawKernel:
 
 def bytes_of_shared(value: Any, label: str) -> int:
     """`value` as a number of bytes, 0 or more."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    found = as_integer(value)
+    if found is None:
         raise KernelTypeError(f"{label}: shared_mem is {value!r}; expected an integer")
-    if value < 0:
+    if found < 0:
         raise RangeError(f"{label}: shared_mem is {value}; expected 0 or more")
-    return int(value)
+    return found
+
+
+def as_integer(value: Any) -> int | None:
+    """`value` as an integer; None if it is none."""
+    try:
+        return None if isinstance(value, bool) else index(value)
+    except TypeError:
+        return None
 
 
 def _stream(stream: Any, arrays: Sequence[Array]) -> int:
@@ -361,7 +386,8 @@ def stream_handle(stream: Any) -> int:
     for name in ("ptr", "cuda_stream", "handle"):
         if hasattr(stream, name):
             return int(getattr(stream, name))
-    if isinstance(stream, bool) or not hasattr(stream, "__index__"):
+    found = as_integer(stream)
+    if found is None:
         raise KernelTypeError(f"stream is a {type(stream).__name__}; expected a "
                               "handle, or a stream of CuPy, PyTorch or cuda.core")
-    return int(stream)
+    return found

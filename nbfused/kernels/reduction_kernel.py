@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
@@ -11,13 +10,20 @@ import numpy as np
 
 from ..arrays import check_dtype, dtype_of
 from ..autograd import apply
-from ..errors import DefinitionError, KernelTypeError, NbFusedWarning, ShapeError
+from ..errors import DefinitionError, KernelTypeError, ShapeError
 from ..op.base import is_number, only
 from ..scalar.ir import drop_params, used_params
 from ..specs import Map
 from ..specs.shapes import Axes, broadcast_shapes, normalize_axes
 from .arguments import flattened, number, on_stream, split
-from .parameters import check_name, check_unique, parse_parameters, resolve_types
+from .parameters import (
+    check_name,
+    check_texts,
+    check_unique,
+    ignore_options,
+    parse_parameters,
+    resolve_types,
+)
 from .slots import Mapped, Slots, check_slots, reduce_spec
 
 __all__ = ["ReductionKernel"]
@@ -101,9 +107,8 @@ class ReductionKernel:
                 raise DefinitionError(f"the output {p.name!r} must not be raw")
         if not self.in_params or not self.out_params:
             raise DefinitionError(f"{name} needs an input and an output")
-        if options:
-            warnings.warn(f"{name}: options {options!r} are NVRTC's and are ignored",
-                          NbFusedWarning, stacklevel=2)
+        ignore_options(name, options)
+        check_texts(preamble=preamble)
         self.nin, self.nout = len(self.in_params), len(self.out_params)
         self.nargs = self.nin + self.nout
         self.name = self.__name__ = name

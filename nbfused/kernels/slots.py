@@ -100,7 +100,8 @@ def check_slots(slots: Slots) -> None:
 def _check_identity(slots: Slots) -> None:
     given = slots.identity
     parts = given if isinstance(given, tuple) else (given,)
-    known = all(x is None or is_number(x) for x in parts) or isinstance(given, str)
+    known = all(x is None or (is_number(x) and np.asarray(x).dtype.kind in "biufcO")
+                for x in parts) or isinstance(given, str)
     if not known or (isinstance(slots.reduce, str) and len(parts) != 1):
         raise DefinitionError(
             "'identity' must be a number, an expression in C, None, or, for a function "

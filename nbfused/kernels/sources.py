@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import textwrap
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -18,7 +19,9 @@ from .bodies import typed_text
 from .parameters import ParameterInfo
 from .prepared import implicit
 
-__all__ = ["kernel_source"]
+__all__ = ["check_kind", "kernel_source"]
+
+_KINDS = ("primal", "vjp", "jvp", "numba", "ptx")
 
 
 def kernel_source(function: Function, inputs: Sequence[ParameterInfo],
@@ -35,8 +38,10 @@ def kernel_source(function: Function, inputs: Sequence[ParameterInfo],
     kind : {"primal", "vjp", "jvp", "numba", "ptx"}
         As in `op.source.source`.
     """
+    check_kind(kind)
     if kind == "numba":
-        return _numba(function, dtypes)
+        return _numba(function, dtypes, frozenset(
+            p.name for p in (*inputs, *outputs) if p.raw))
     found = dict(zip((p.name for p in (*inputs, *outputs)), dtypes, strict=True))
     function = drop_params(function, used_params(function))
     arrays = tuple(p.name for p in (*inputs, *outputs)
@@ -54,14 +59,20 @@ def kernel_source(function: Function, inputs: Sequence[ParameterInfo],
         case "jvp":
             wrt = tuple(p in active for p in function.params)
             return python_text(pick(jvp(function, wrt), range(results, 2 * results)))
-        case "ptx":
+        case _:
             return _ptx(function, arrays, found, stored)
-    raise KernelTypeError("'kind' must be 'primal', 'vjp', 'jvp', 'numba' or 'ptx', "
-                          f"got {kind!r}")
 
 
-def _numba(function: Function, dtypes: Sequence[np.dtype]) -> str:
-    body = textwrap.indent(typed_text(function, dtypes), "    ")
+def check_kind(kind: Any) -> None:
+    """`KernelTypeError` for no kind of text."""
+    if not isinstance(kind, str) or kind not in _KINDS:
+        raise KernelTypeError("'kind' must be 'primal', 'vjp', 'jvp', 'numba' or "
+                              f"'ptx', got {kind!r}")
+
+
+def _numba(function: Function, dtypes: Sequence[np.dtype],
+           raw: frozenset[str]) -> str:
+    body = textwrap.indent(typed_text(function, dtypes, raw), "    ")
     results = ", ".join(f"r{k}" for k in range(len(function.results)))
     return (f"def {function.name}({', '.join(function.params)}):\n{body}\n"
             f"    return {results}\n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from ..autograd.gradcheck import gradcheck
 from ..errors import KernelTypeError
 from ..scalar.custom import Rules
 from ..scalar.differentiate import jvp, vjp
-from ..scalar.ir import Function, raw_params
+from ..scalar.ir import Block, Custom, Function, raw_params
 from ..specs.functions import pick
 from .base import Parameters
 from .elementwise import Elementwise
@@ -36,7 +37,7 @@ class _Derived(Elementwise):
         self.__signature__ = self.signature
         self.parameters = Parameters(function.name, self.signature)
         self.literals, self.rules, self.nondiff = (), Rules(), ()
-        self.gradcheck = False
+        self.gradcheck, self.prefer = False, ""
         self._specs, self._variants = {}, {}
 
 
@@ -117,12 +118,20 @@ def check_rules(function: Function) -> None:
     """
     points = np.random.default_rng(0).uniform(-2, 2, (len(function.params), _POINTS))
     try:
-        gradcheck(_Derived(function, ""), list(points))
+        for given in dict.fromkeys((function, _by_tangents(function))):
+            gradcheck(_Derived(given, ""), list(points))
     except KernelTypeError as error:
         raise KernelTypeError(
             f"gradcheck=True: {function.name} cannot be checked at random numbers: "
             f"{error}; leave it out and call nf.testing.gradcheck on an elementwise "
             "function of it") from error
+
+
+def _by_tangents(function: Function) -> Function:
+    """The same where rules for tangents give the cotangents too."""
+    body = Block(tuple(replace(s, vjp=None) if isinstance(s, Custom) and s.jvp else s
+                       for s in function.body.statements), function.body.yields)
+    return replace(function, body=body)
 
 
 #: Inside a scalar function a call of these is made when that is parsed.

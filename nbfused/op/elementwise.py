@@ -9,9 +9,13 @@ from typing import Any, overload
 from ..arrays import check_dtype
 from ..autograd import apply
 from ..autograd.check_backward import check_call
+from ..autograd.nodes import is_floating
 from ..errors import KernelTypeError, ScalarSyntaxError
 from ..scalar.build import inline
+from ..scalar.custom import Rules
+from ..scalar.differentiate import checkpoint_bytes
 from ..scalar.ir import Block, Function, Let, walk
+from ..scalar.types import Weak
 from ..specs import Map
 from .base import Parameters, counted, kind_of, only, places
 from .func import Func, func
@@ -41,8 +45,8 @@ class Elementwise(Func, Ufunc):
     renewable = True
 
     def __init__(self, pyfunc: Callable[..., Any], gradcheck: bool = False,
-                 nondiff: str | Sequence[str] = ()) -> None:
-        super().__init__(pyfunc, gradcheck, nondiff)
+                 nondiff: str | Sequence[str] = (), prefer: str | None = None) -> None:
+        super().__init__(pyfunc, gradcheck, nondiff, prefer)
         self._specs: dict[tuple[str, ...], Map] = {}
         self._variants: dict[tuple[Any, ...], Elementwise] = {}
 
@@ -84,6 +88,48 @@ class Elementwise(Func, Ufunc):
         if found is None:
             found = self._specs[kinds] = Map(self.function, kinds)
         return found
+
+    def checkpoint_bytes(self, *dtypes: Any) -> dict[str, int]:
+        """Bytes that loops record for reverse mode, for each element.
+
+        Parameters
+        ----------
+        *dtypes : dtype, or ``int`` or ``float``
+            Of the parameters, in order; the Python types stand for Python numbers.
+
+        Returns
+        -------
+        dict
+            What each preference takes, ``"checkpoint"`` and ``"recompute"``, for the
+            derivative with respect to all floating parameters.  It is memory of a
+            thread's own, given back when it is through with the element.
+
+        Raises
+        ------
+        KernelTypeError
+            There are more or fewer dtypes than parameters.
+
+        Examples
+        --------
+        >>> import nbfused as nf
+        >>> @nf.elementwise(prefer="recompute")
+        ... def power(x, n):
+        ...     y = 1.0
+        ...     for _ in range(n):
+        ...         y *= x
+        ...     return y
+        >>> power.checkpoint_bytes("float32", int)
+        {'checkpoint': 256, 'recompute': 64}
+        """
+        params = self.function.params
+        if len(dtypes) != len(params):
+            raise KernelTypeError(
+                f"{self.__name__}.checkpoint_bytes: expected a dtype for each of "
+                f"{', '.join(params)}, got {len(dtypes)}")
+        types = tuple(Weak(d.__name__) if d in (int, float) else check_dtype(d)
+                      for d in dtypes)
+        wrt = tuple(not isinstance(t, Weak) and is_floating(t) for t in types)
+        return checkpoint_bytes(self.function, wrt, types)
 
     def variant(self, args: list[Any], kwargs: dict[str, Any]) -> Elementwise:
         """The operation with the literals frozen that are among the arguments.
@@ -141,6 +187,10 @@ class Elementwise(Func, Ufunc):
         dtypes = None if dtype is None else (check_dtype(dtype),) * self.nout
         if self.gradcheck:
             check_call(self, values)
+            if self.rules.vjp is not None and self.rules.jvp is not None:
+                made = Elementwise(self.pyfunc, False, self.nondiff)
+                made.rules = Rules(jvp=self.rules.jvp)  # else nothing looks at it
+                check_call(made, values)
         names = self.parameters.names
         if where is not True:
             return only(masked(self.function, where, values, outs, names, dtypes=dtypes,
@@ -163,10 +213,11 @@ def elementwise(pyfunc: Callable[..., Any]) -> Elementwise: ...
 @overload
 def elementwise(
         *, gradcheck: bool = ..., nondiff_argnames: str | Sequence[str] = ...,
+        prefer: str | None = ...,
 ) -> Callable[[Callable[..., Any]], Elementwise]: ...
 def elementwise(
         pyfunc: Callable[..., Any] | None = None, *, gradcheck: bool = False,
-        nondiff_argnames: str | Sequence[str] = (),
+        nondiff_argnames: str | Sequence[str] = (), prefer: str | None = None,
 ) -> Elementwise | Callable[[Callable[..., Any]], Elementwise]:
     """Make a scalar function an operation on arrays.
 
@@ -179,10 +230,19 @@ def elementwise(
         arguments, with finite differences; `GradcheckError` where they differ.
     nondiff_argnames : str or sequence of str
         Parameters that the derivative takes for constants.
+    prefer : {"checkpoint", "recompute"}, optional
+        What loops do for reverse mode: record much of what they go through (the
+        default), or little and compute it again, which takes longer and less memory;
+        see `Elementwise.checkpoint_bytes`.
 
     Returns
     -------
     Elementwise
+
+    Raises
+    ------
+    DefinitionError
+        `prefer` is neither.
 
     Examples
     --------
@@ -194,15 +254,17 @@ def elementwise(
     array([1., 0., 1.])
     """
     if pyfunc is None:
-        return partial(Elementwise, gradcheck=gradcheck, nondiff=nondiff_argnames)
-    return Elementwise(pyfunc, gradcheck, nondiff_argnames)
+        return partial(Elementwise, gradcheck=gradcheck, nondiff=nondiff_argnames,
+                       prefer=prefer)
+    return Elementwise(pyfunc, gradcheck, nondiff_argnames, prefer)
 
 
 class _Variant(Elementwise):
     """An operation whose literal parameters have values, and are none any more."""
 
     def __init__(self, whole: Elementwise, values: dict[str, Any]) -> None:
-        super().__init__(whole.pyfunc, whole.gradcheck, whole.nondiff)
+        super().__init__(whole.pyfunc, whole.gradcheck, whole.nondiff,
+                         whole.prefer or None)
         self.values, self.literals, self.rules = values, (), whole.rules
         self.signature = self.signature.replace(parameters=[
             p for n, p in self.signature.parameters.items() if n not in values])

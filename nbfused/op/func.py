@@ -14,6 +14,7 @@ from ..scalar.build import Builder
 from ..scalar.custom import Rules, with_rules
 from ..scalar.ir import Function, Value, raw_params
 from ..scalar.parse import parse
+from ..scalar.preferences import check_preference, preferring
 from ..scalar.resolve import freeze
 from ..scalar.static import literal_parameters
 from ..specs.functions import compose
@@ -32,6 +33,8 @@ class Func:
     ----------
     function : nbfused.scalar.ir.Function
         What it was parsed to, at first use.
+    prefer : str
+        What its loops record; "" if nothing was said.
     """
 
     __qualname__: str
@@ -39,13 +42,18 @@ class Func:
     renewable = False
 
     def __init__(self, pyfunc: Callable[..., Any], gradcheck: bool = False,
-                 nondiff: str | Sequence[str] = ()) -> None:
+                 nondiff: str | Sequence[str] = (), prefer: str | None = None) -> None:
         check_pyfunc(pyfunc, type(self).__name__.lower().removesuffix("op"))
         self.pyfunc = pyfunc
         self.signature = inspect.signature(pyfunc)
         self.literals = literal_parameters(pyfunc)
         self.rules = Rules()
         self.gradcheck = gradcheck
+        self.prefer = check_preference(pyfunc.__name__, prefer)
+        if not isinstance(nondiff, (str, tuple, list, set, frozenset)):
+            raise KernelTypeError(f"{pyfunc.__name__}: 'nondiff_argnames' must be a "
+                                  "name, or several in a tuple, got "
+                                  f"{type(nondiff).__name__}")
         self.nondiff = (nondiff,) if isinstance(nondiff, str) else tuple(nondiff)
         self.parameters = Parameters(pyfunc.__name__, self.signature)
         for name in self.nondiff:
@@ -70,6 +78,7 @@ class Func:
         """The function for parameters that are what `given` says."""
         found = with_rules(parse, self.pyfunc, self.rules, given) if self.rules \
             else parse(self.pyfunc, parameters=given)
+        found = preferring(found, self.prefer)
         return _constant(found, self.nondiff) if self.nondiff else found
 
     def frozen(self, given: Mapping[str, Any]) -> dict[str, Any]:
@@ -104,7 +113,7 @@ class Func:
                 f"{self.__name__}: specialize takes what @nf.elementwise, @nf.func or "
                 f"@nf.rawkernel made, not a {type(self).__name__.lower()}; move what "
                 "reads the constant into an @nf.func and specialize that")
-        made = type(self)(pyfunc, self.gradcheck, self.nondiff)
+        made = type(self)(pyfunc, self.gradcheck, self.nondiff, self.prefer or None)
         made.rules = self.rules
         return made
 
@@ -192,9 +201,9 @@ def _constant(function: Function, names: Sequence[str]) -> Function:
 def func(pyfunc: Callable[..., Any]) -> Func: ...
 @overload
 def func(*, gradcheck: bool = ..., nondiff_argnames: str | Sequence[str] = ...,
-         ) -> Callable[[Callable[..., Any]], Func]: ...
+         prefer: str | None = ...) -> Callable[[Callable[..., Any]], Func]: ...
 def func(pyfunc: Callable[..., Any] | None = None, *, gradcheck: bool = False,
-         nondiff_argnames: str | Sequence[str] = (),
+         nondiff_argnames: str | Sequence[str] = (), prefer: str | None = None,
          ) -> Func | Callable[[Callable[..., Any]], Func]:
     """Mark a scalar function that other scalar functions call.
 
@@ -208,6 +217,13 @@ def func(pyfunc: Callable[..., Any] | None = None, *, gradcheck: bool = False,
         they differ.
     nondiff_argnames : str or sequence of str
         Parameters that the derivative takes for constants.
+    prefer : {"checkpoint", "recompute"}, optional
+        As of ``nf.elementwise``; default: that of the function that calls it.
+
+    Raises
+    ------
+    DefinitionError
+        `prefer` is neither.
 
     Examples
     --------
@@ -219,5 +235,6 @@ def func(pyfunc: Callable[..., Any] | None = None, *, gradcheck: bool = False,
     0.0
     """
     if pyfunc is None:
-        return partial(Func, gradcheck=gradcheck, nondiff=nondiff_argnames)
-    return Func(pyfunc, gradcheck, nondiff_argnames)
+        return partial(Func, gradcheck=gradcheck, nondiff=nondiff_argnames,
+                       prefer=prefer)
+    return Func(pyfunc, gradcheck, nondiff_argnames, prefer)

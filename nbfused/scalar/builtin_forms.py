@@ -267,6 +267,11 @@ def _zeros(shape: tuple[int, ...]) -> Local:
                  for _ in range(shape[0]))
 
 
+def _misplaced(body: Calls, node: ast.Call, attr: str, stem: str) -> Values:
+    raise body.error(node, f"{ast.unparse(node.func)}() stands around the range(...) "
+                           "of a for loop, or the whole condition of a while loop")
+
+
 _STATIC: dict[str, Form] = {
-    "literal": _literal, "local": _local, "unroll": _loop_only,
+    "literal": _literal, "local": _local, "max_iters": _misplaced, "unroll": _loop_only,
 }

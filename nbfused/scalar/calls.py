@@ -13,6 +13,7 @@ from .closures import Closure, Outside, signature_of
 from .custom import Rules
 from .ir import Function, Literal, Value, literal
 from .names import Names
+from .preferences import stamped
 from .resolve import (
     RAW,
     Operation,
@@ -97,10 +98,19 @@ class Calls(Names):
             self.check_literals(node, pyfunc, bound)
             if isinstance(getattr(target, "rules", None), Rules) and target.rules:
                 return self.ruled(target, bound)
-            return self.inline(node, pyfunc, bound)
+            return self.written(node, target, pyfunc, bound)
         values = [v if self.is_array(v) else self.number(node, v)
                   for v in bound.values()]
         return self.called(function or self.parse(target), values)
+
+    def written(self, node: ast.Call, target: Any, pyfunc: FunctionType,
+                arguments: Mapping[str, Values]) -> Values:
+        """The function written here, with its own preference of what loops record."""
+        start = len(self.emitter.statements)
+        found = self.inline(node, pyfunc, arguments)
+        self.emitter.statements[start:] = stamped(
+            self.emitter.statements[start:], getattr(target, "prefer", ""))
+        return found
 
     def constant_for_derivatives(self, values: Values) -> Values:
         """The same numbers; arrays and functions as they are."""

@@ -42,7 +42,7 @@ def counted(b: Builder, s: For | While, count: Value) -> For:
             head.append(Let((s.params[k],), "id", (value,)))
     rest = [k for k in range(len(s.params)) if k not in found]
     return _pick(For(s.results, index, count, s.params, s.inits, Block(
-        (*head, *s.body.statements), s.body.yields), s.max_iters), rest)
+        (*head, *s.body.statements), s.body.yields), s.max_iters, s.prefer), rest)
 
 
 def _pick(s: For, which: Sequence[int]) -> For:

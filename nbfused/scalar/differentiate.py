@@ -31,23 +31,19 @@ from .ir import (
     rename,
     walk,
 )
+from .preferences import PREFERENCES, preferring
 from .promotion import Type
 from .repeatable import check_arrays, check_repeated
-from .replay import Replay, Sizes
+from .replay import Replay
 from .rules import has_rule
 from .types import Typed, result_types, specialize
 
 __all__ = ["checkpoint_bytes", "jvp", "vjp"]
 
-#: What loops record, by preference.
-_SIZES = {"checkpoint": Sizes(), "recompute": Sizes(exact=8, slots=8)}
-
-
 @lru_cache(maxsize=4096)
 def vjp(function: Function, wrt: tuple[bool, ...], present: tuple[bool, ...] = (),
-        from_outputs: bool = False, raw: tuple[str, ...] = (),
-        prefer: str = "checkpoint") -> Function:
-    """Reverse-mode derivative.
+        from_outputs: bool = False, raw: tuple[str, ...] = ()) -> Function:
+    """Reverse-mode derivative; what loops record, they say themselves.
 
     Parameters
     ----------
@@ -62,8 +58,6 @@ def vjp(function: Function, wrt: tuple[bool, ...], present: tuple[bool, ...] = (
         computing them again (tanh: ``1 - y * y``).
     raw : tuple of str
         The parameters that are raw arrays.
-    prefer : {"checkpoint", "recompute"}
-        Whether loops record much, or little and run more often.
 
     Returns
     -------
@@ -91,7 +85,7 @@ def vjp(function: Function, wrt: tuple[bool, ...], present: tuple[bool, ...] = (
             for p in wanted if p in raw}
     active = active_names(function, set(wanted))
     check_arrays(function, active)
-    b = Replay(function, taken | set(bars.values()), active, bars, _SIZES[prefer])
+    b = Replay(function, taken | set(bars.values()), active, bars)
     cotangents = [b.fresh(f"g{k}") for k, here in enumerate(present) if here]
     outs = [b.fresh(f"out{k}") for k in range(len(present))] if from_outputs else []
     adjoint: Adjoint = {}
@@ -227,14 +221,15 @@ def checkpoint_bytes(function: Function, wrt: tuple[bool, ...],
     Returns
     -------
     dict
-        By preference, ``"checkpoint"`` and ``"recompute"``: see `vjp`.
+        By preference, ``"checkpoint"`` and ``"recompute"``.
     """
     results = result_types(function, types)
     bars = tuple(t for p, w, t in zip(function.params, wrt, types, strict=True)
                  if w and p in raw)
     found = {}
-    for prefer in _SIZES:
-        d = vjp(function, wrt, (True,) * len(results), False, tuple(raw), prefer)
+    for prefer in PREFERENCES:
+        d = vjp(preferring(function, prefer, every=True), wrt, (True,) * len(results),
+                False, tuple(raw))
         typed = specialize(d, (*types, *results, *bars))
         found[prefer] = sum(_bytes(s, typed) for s in walk(typed.function.body))
     return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from .activity import linear, partials, refuse
 from .build import ZERO, Builder, is_number
 from .ir import (
@@ -166,10 +168,6 @@ class Forward(Builder):
         body = self.block(s.body, marks)
         results, params = (*s.results, *outs), (*s.params, *dots)
         inits = (*s.inits, *inits)
-        if isinstance(s, For):
-            self.statements.append(For(results, s.index, s.count, params, inits, body,
-                                       s.max_iters))
-        else:
-            self.statements.append(While(results, params, inits, s.condition, body,
-                                         s.max_iters))
+        self.statements.append(replace(s, results=results, params=params, inits=inits,
+                                       body=body))
         self.note(s.results, marks, outs)

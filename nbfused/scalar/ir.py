@@ -16,7 +16,7 @@ __all__ = [
     "ACCESSES", "BUFFER_WRITES", "EFFECTS", "Block", "Custom", "For", "Function", "If",
     "Let", "Literal", "Origin", "Statement", "Value", "While", "array_args", "defined",
     "drop_params", "literal", "names", "operands", "raw_params", "read", "regions",
-    "rename", "substitute", "used_params", "walk",
+    "rename", "rewrite", "substitute", "used_params", "walk",
 ]
 
 #: Operations that must run although nobody reads a result of theirs.
@@ -89,7 +89,12 @@ class If:
 
 @dataclass(frozen=True, slots=True)
 class For:
-    """`count` iterations, `index` from 0; `params` carry `inits`, then the yields."""
+    """`count` iterations, `index` from 0; `params` carry `inits`, then the yields.
+
+    `max_iters` and `prefer`, here and in `While`, say what a derivative records, and
+    nothing that a result depends on: how often the user expects the loop to iterate,
+    and whether to record much; 0 and "" where nothing was said.
+    """
 
     results: tuple[str, ...]
     index: str
@@ -98,15 +103,12 @@ class For:
     inits: tuple[Value, ...]
     body: Block
     max_iters: int = 0
+    prefer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class While:
-    """Iterates while `condition`, a block over `params` with one yield, is true.
-
-    `max_iters`, here and in `For`, is how often the user expects it to iterate: the
-    size of what a derivative records, and nothing that a result depends on.
-    """
+    """Iterates while `condition`, a block over `params` with one yield, is true."""
 
     results: tuple[str, ...]
     params: tuple[str, ...]
@@ -114,6 +116,7 @@ class While:
     condition: Block
     body: Block
     max_iters: int = 0
+    prefer: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -282,18 +285,43 @@ def substitute(block: Block, value: Callable[[Value], Value],
                 return If(bound(s.results), value(s.condition), inside(s.then),
                           inside(s.orelse))
             case For():
-                return For(bound(s.results), name(s.index), value(s.count),
-                           bound(s.params), values(s.inits), inside(s.body),
-                           s.max_iters)
+                return replace(
+                    s, results=bound(s.results), index=name(s.index),
+                    count=value(s.count), params=bound(s.params),
+                    inits=values(s.inits), body=inside(s.body))
             case While():
-                return While(bound(s.results), bound(s.params), values(s.inits),
-                             inside(s.condition), inside(s.body), s.max_iters)
+                return replace(
+                    s, results=bound(s.results), params=bound(s.params),
+                    inits=values(s.inits), condition=inside(s.condition),
+                    body=inside(s.body))
         raise TypeError(s)
 
     def inside(b: Block) -> Block:
         return Block(tuple(visit(s) for s in b.statements), values(b.yields))
 
     return inside(block)
+
+
+def rewrite(block: Block, change: Callable[[Let], Iterable[Statement]]) -> Block:
+    """`block` with what ``change(s)`` gives in place of each operation, also inside."""
+
+    def inside(b: Block) -> Block:
+        return rewrite(b, change)
+
+    found: list[Statement] = []
+    for s in block.statements:
+        match s:
+            case Let():
+                found += change(s)
+                continue
+            case If():
+                s = replace(s, then=inside(s.then), orelse=inside(s.orelse))
+            case For():
+                s = replace(s, body=inside(s.body))
+            case While():
+                s = replace(s, condition=inside(s.condition), body=inside(s.body))
+        found.append(s)
+    return Block(tuple(found), block.yields)
 
 
 def rename(block: Block, mapping: Mapping[str, Value],

@@ -33,15 +33,17 @@ class TooManyPaths(Exception):
 class Loop(ast.stmt):
     """A ``for`` or ``while`` whose body has no jumps.
 
-    It goes on while its condition holds and none of `flags` is set.
+    It goes on while its condition holds and none of `flags` is set; `max_iters` times
+    is what the user expects, if that is not 0.
     """
 
     _fields = ("body",)
 
     def __init__(self, node: ast.For | ast.While, body: list[ast.stmt],
-                 flags: tuple[str, ...]) -> None:
+                 flags: tuple[str, ...], max_iters: int = 0) -> None:
         super().__init__(lineno=node.lineno, col_offset=node.col_offset)
         self.node, self.body, self.flags = node, body, flags
+        self.max_iters = max_iters
 
 
 def normalise(body: Sequence[ast.stmt]) -> list[ast.stmt]:

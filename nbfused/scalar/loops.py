@@ -9,6 +9,7 @@ from functools import partial
 
 from .builtin_forms import known_sequence
 from .expressions import Expressions
+from .hints import hinted
 from .ir import Block, For, Literal, Statement, Value, While, literal
 from .jumps import RESULT, Loop, assigned, changed
 from .structure import Local, Values, fill, leaves, rebuild
@@ -59,6 +60,7 @@ class Loops(Expressions):
         if s.node.orelse:
             raise self.error(s.node.orelse[0], f"else after a loop is not part of the "
                                                f"scalar language. {ALLOWED}")
+        s = hinted(self, s)
         if isinstance(s.node, ast.For) and not self.is_range(s.node.iter):
             return self.unrolled(s, s.node)
         carried = self.carry(s)
@@ -188,7 +190,7 @@ class Loops(Expressions):
             self.leave(s, carried)
         results = self.results(carried)
         self.add(For(results, index, count, tuple(carried.params),
-                     tuple(carried.inits), _block(body, carried)))
+                     tuple(carried.inits), _block(body, carried), s.max_iters))
         return results
 
     def interrupted(self, s: Loop, node: ast.For, carried: _Carried) -> tuple[str, ...]:
@@ -205,7 +207,7 @@ class Loops(Expressions):
         with self.branch() as (test, _):
             self.enter(s, carried)
             go = self.going(s, lambda: self.emitter.emit("lt", counter, count))
-        return self.add_while(test, go, body, carried, "counter")
+        return self.add_while(s, test, go, body, carried, "counter")
 
     def while_loop(self, s: Loop, node: ast.While,
                    carried: _Carried) -> tuple[str, ...]:
@@ -217,7 +219,7 @@ class Loops(Expressions):
         with self.branch() as (test, _):
             self.enter(s, carried)
             go = self.going(s, lambda: self.condition(node.test))
-        return self.add_while(test, go, body, carried)
+        return self.add_while(s, test, go, body, carried)
 
     def going(self, s: Loop, test: Callable[[], Value]) -> Value:
         """Whether no flag is set and then ``test()``."""
@@ -227,12 +229,13 @@ class Loops(Expressions):
             go = self.both(ast.And(), go, partial(_same, unset))
         return self.both(ast.And(), go, test)
 
-    def add_while(self, test: list[Statement], go: Value, body: list[Statement],
-                  carried: _Carried, *extra: str) -> tuple[str, ...]:
+    def add_while(self, s: Loop, test: list[Statement], go: Value,
+                  body: list[Statement], carried: _Carried,
+                  *extra: str) -> tuple[str, ...]:
         """Append a While; its results, `extra` ones last."""
         results = (*self.results(carried), *(self.emitter.fresh(x) for x in extra))
         self.add(While(results, tuple(carried.params), tuple(carried.inits),
-                       Block(tuple(test), (go,)), _block(body, carried)))
+                       Block(tuple(test), (go,)), _block(body, carried), s.max_iters))
         return results
 
     def add(self, statement: Statement) -> None:

@@ -1,14 +1,15 @@
 """Single operations as Python expressions that Numba compiles without widening.
 
 Numba gives int32·int32 the type int64 and mixes uint64 with signed numbers, so that
-every integer result is cast to its dtype.  Floating results keep theirs.  The operands
-are names or literals wherever an expression repeats them.
+integer results of less than 64 bits are cast to their dtype.  Others keep theirs.  The
+operands are names or literals wherever an expression repeats them.
 """
 
 from __future__ import annotations
 
 import cmath
 import math
+import re
 from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
@@ -57,6 +58,8 @@ _MATH = frozenset({
     "erf", "erfc", "lgamma", "copysign", "atan2", "hypot", "pow",
 })
 _NUMPY = frozenset({"floor", "ceil", "trunc", "rint", "fmod", "cbrt"})
+#: Numba gives operations on two of these the same dtype.
+_CLOSED = frozenset({np.dtype(np.int64), np.dtype(np.uint64)})
 #: Results of these are bools and need no cast.
 _BOOLEAN = frozenset({
     "lt", "le", "gt", "ge", "eq", "ne", "logical_and", "logical_or", "logical_not",
@@ -220,14 +223,24 @@ def _wrapped(dtype: np.dtype, a: str, operator: str, b: str) -> str:
     widened first, but those of int64 have to be taken as unsigned.
     """
     if dtype == np.int64 and operator in "+-*":
-        return f"i64(u64({bare(a)}) {operator} u64({bare(b)}))"
+        return f"i64({_unsigned(a)} {operator} {_unsigned(b)})"
+    if dtype in _CLOSED:
+        return f"({a} {operator} {b})"
     return f"{_t(dtype)}({a} {operator} {b})"
+
+
+def _unsigned(text: str) -> str:
+    """An int64 as uint64; a constant that is not negative as one."""
+    constant = re.fullmatch(r"i64\((\d+)\)", text)
+    return f"u64({constant[1] if constant else bare(text)})"
 
 
 def _shift(op: str, dtype: np.dtype, a: str, b: str, constant: int | None) -> str:
     """By the width or more, or by less than nothing: 0, or the sign."""
     t, bits = _t(dtype), dtype.itemsize * 8
-    shifted = f"{t}({a} {'<<' if op == 'lshift' else '>>'} {b})"
+    shifted = f"({a} {'<<' if op == 'lshift' else '>>'} {b})"
+    if dtype not in _CLOSED:
+        shifted = t + shifted
     if constant is not None and 0 <= constant < bits:
         return shifted
     rest = f"({t}(-1) if {a} < {t}(0) else {t}(0))" \

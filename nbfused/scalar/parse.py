@@ -24,6 +24,7 @@ from .emit import Emitter
 from .ir import Block, Function, Literal
 from .jumps import assigned
 from .jumps import returns as has_value
+from .preferences import preferring
 from .resolve import (
     Operation,
     Vocabulary,
@@ -38,7 +39,7 @@ from .statements import Statements
 from .structure import Values, flat_parameters, immutable, leaves
 from .trace import trace
 
-__all__ = ["parse", "parse_definition", "parse_expression"]
+__all__ = ["from_tree", "parse", "parse_definition", "parse_expression"]
 
 #: The functions that are being parsed, callers first.
 _OPEN: ContextVar[tuple[CodeType, ...]] = ContextVar("open", default=())
@@ -82,9 +83,10 @@ def parse(pyfunc: Any, *, environment: Mapping[str, Any] | None = None,
     found = function_of(pyfunc) if parameters is None else None
     rules = getattr(pyfunc, "rules", None)
     if found is None and isinstance(rules, Rules) and rules:
-        return with_rules(parse, pyfunc.pyfunc, rules, parameters)
-    return found or _parse(python_function(pyfunc) or pyfunc, environment or {},
-                           parameters, returns)
+        found = with_rules(parse, pyfunc.pyfunc, rules, parameters)
+    found = found or _parse(python_function(pyfunc) or pyfunc, environment or {},
+                            parameters, returns)
+    return preferring(found, getattr(pyfunc, "prefer", ""))
 
 
 def parse_definition(text: str) -> Function:
@@ -93,7 +95,7 @@ def parse_definition(text: str) -> Function:
     node = ast.parse(text).body[0]
     assert isinstance(node, ast.FunctionDef)
     found = Definition(node.name, node, Source(f"<definition of {node.name}>", text))
-    return _lower(found, Vocabulary(), {})
+    return from_tree(found, Vocabulary())
 
 
 def parse_expression(text: str, params: Sequence[str]) -> Function:
@@ -121,7 +123,7 @@ def _parse(pyfunc: Any, environment: Mapping[str, Any],
     objects = {n: v for n, v in environment.items() if n not in values}
     outside = ChainMap(objects, namespace(pyfunc))
     with _opened(found, pyfunc):
-        return _lower(found, outside, values, given, returns=returns)
+        return from_tree(found, outside, values, given, returns=returns)
 
 
 def _traced(pyfunc: Any, given: Mapping[str, Any], returns: bool) -> Function:
@@ -160,10 +162,23 @@ def _is_value(target: Any) -> bool:
     return isinstance(target, (str, Literal))
 
 
-def _lower(found: Definition, outside: Mapping[str, Any],
-           values: Mapping[str, Values], given: Mapping[str, Any] | None = None, *,
-           returns: bool = True) -> Function:
-    """The function of a definition whose tree is at hand."""
+def from_tree(found: Definition, outside: Mapping[str, Any],
+              values: Mapping[str, Values] | None = None,
+              given: Mapping[str, Any] | None = None, *,
+              returns: bool = True) -> Function:
+    """The scalar function of a definition whose tree is at hand.
+
+    Parameters
+    ----------
+    found : Definition
+    outside : mapping
+        What names stand for that the body does not assign.
+    values : mapping, optional
+        What is assigned before the body begins.
+    given, returns
+        The `parameters` and `returns` of `parse`.
+    """
+    values = values or {}
     node = found.node
     flat = flat_parameters(parameters(node), given)
     taken = {v for v in leaves(tuple(values.values())) if isinstance(v, str)}

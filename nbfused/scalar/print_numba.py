@@ -54,6 +54,8 @@ __all__ = [
 #: Names that a builder made up; others are the user's and keep a line of their own.
 _TEMPORARY = re.compile(r"(t|result)_\d+$")
 _WIDTH = 60
+#: Constants of these dtypes have a name where they are written so often.
+_SHARED, _OFTEN = frozenset({"float32", "float64", "uint64"}), 4
 
 
 @dataclass(frozen=True)
@@ -117,6 +119,7 @@ class _Printer:
         self.text: dict[str, str] = {}
         self.taken = set(NAMES)
         self.reads = _reads(typed.function.body)
+        self.constants = self.shared(typed.function.body)
         for p, a in arguments.items():
             if isinstance(a, str) and self.reads[p]:
                 self.text[p] = a if a.isidentifier() else self.assign(p, a)
@@ -137,9 +140,18 @@ class _Printer:
         self.line(f"{local} = {text}")
         return local
 
+    def shared(self, block: Block) -> dict[Literal, str]:
+        """Names for constants that are often written: each is a call to analyse."""
+        return {v: self.assign(f"{short(np.dtype(v.kind))}_{k}", self.literal(v))
+                for k, (v, count) in enumerate(_constants(block).items())
+                if count >= _OFTEN and v.kind in _SHARED}
+
+    def literal(self, v: Literal) -> str:
+        return literal(np.dtype(v.kind), number(v))
+
     def value(self, v: Value) -> str:
         if isinstance(v, Literal):
-            return literal(np.dtype(v.kind), number(v))
+            return self.constants.get(v) or self.literal(v)
         return self.text[v]
 
     def dtype(self, v: Value) -> np.dtype:
@@ -330,6 +342,12 @@ _READS: Mapping[str, Callable[[_Printer, Let], str]] = {
     "load": _Printer.load, "atomic": _Printer.atomic, "shuffle": _Printer.shuffle,
     "buffer_load": _Printer.buffer_load,
 }
+
+
+def _constants(block: Block) -> Counter[Literal]:
+    """How often each constant is an operand, in `block` and inside it."""
+    return Counter(v for s in walk(block) if isinstance(s, Let)
+                   for v in s.args if isinstance(v, Literal))
 
 
 def _reads(block: Block) -> Counter[str]:

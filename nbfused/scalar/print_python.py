@@ -203,7 +203,7 @@ class _Printer:
 
     def count(self, s: For) -> None:
         """``for``; the count is not negative."""
-        head = f"in range({self.bare(s.count)}):"
+        head = f"in {_hinted(f'range({self.bare(s.count)})', s.max_iters)}:"
         targets = self.start(s)
         with self.inside(f"for {self.bind(s.index)} {head}"):
             self.block(s.body)
@@ -213,12 +213,12 @@ class _Printer:
         """``while``, with ``break`` where the condition takes lines of its own."""
         targets = self.start(s)
         (condition,) = s.condition.yields
-        with self.inside("while True:"):
+        with self.inside(f"while {_hinted('True', s.max_iters)}:"):
             count = len(self.lines)
             self.block(s.condition)
             if len(self.lines) == count:
                 self.lines[-1] = "    " * (self.depth - 1) + \
-                    f"while {self.bare(condition)}:"
+                    f"while {_hinted(self.bare(condition), s.max_iters)}:"
             else:
                 with self.inside(f"if not {self.value(condition)}:"):
                     self.line("break")
@@ -318,6 +318,11 @@ def _called(op: str) -> str:
         return _CALLS[op]
     assert op in language.__all__, op
     return f"nf.{op}"
+
+
+def _hinted(text: str, most: int) -> str:
+    """What a loop goes over, or while what, with how often that is expected."""
+    return f"nf.max_iters({text}, {most})" if most else text
 
 
 def _number(v: Literal) -> str:

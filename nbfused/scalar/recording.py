@@ -41,6 +41,9 @@ class Split:
 class Recording(Reverse):
     """Loops written by functions, and buffers that they fill."""
 
+    #: Of the loop that is differentiated, and so of the loops that this takes.
+    prefer = ""
+
     def loop(self, count: Value, inits: Sequence[Value], inside: Inside,
              stems: Sequence[str]) -> tuple[str, ...]:
         """A For written by `inside`; its results."""
@@ -50,7 +53,8 @@ class Recording(Reverse):
             yields = inside(index, params)
         results = tuple(self.fresh(x) for x in stems)
         self.statements.append(For(results, index, count, params, tuple(inits),
-                                   Block(tuple(body), tuple(yields))))
+                                   Block(tuple(body), tuple(yields)),
+                                   prefer=self.prefer))
         return results
 
     def countdown(self, count: Value, bars: Sequence[Value],
@@ -132,6 +136,7 @@ class Recording(Reverse):
             at = Let((loop.index,), "add", (part.start, step))
             inner = Block((at, *loop.body.statements), loop.body.yields)
             self.statements.append(For(after, step, part.length, loop.params,
-                                       tuple(before), inner))
+                                       tuple(before), inner, prefer=self.prefer))
         self.statements.append(For(loop.results, k, parts.count, tuple(before),
-                                   loop.inits, Block(tuple(body), after)))
+                                   loop.inits, Block(tuple(body), after),
+                                   prefer=self.prefer))

@@ -17,30 +17,12 @@ from .adjoints import Adjoint
 from .build import ZERO
 from .clean import live_reads
 from .counted import bound, closed, counted, counting, keep_results
-from .ir import Block, For, Function, Let, Statement, Value, While, defined
+from .ir import Block, For, Let, Statement, Value, While, defined
+from .preferences import Sizes, sizes
 from .quiet import quiet_statements
 from .recording import FIRST, ONE, Part, Recording
 
-__all__ = ["Replay", "Sizes"]
-
-@dataclass(frozen=True)
-class Sizes:
-    """How much is recorded.
-
-    Attributes
-    ----------
-    exact
-        Loops of at most so many iterations record each of them.
-    slots
-        Entries of a level of checkpoints.
-    hinted
-        The most entries that a loop's `max_iters` may ask for.
-    """
-
-    exact: int = 64
-    slots: int = 32
-    hinted: int = 1024
-
+__all__ = ["Replay"]
 
 @dataclass
 class _Iteration:
@@ -59,20 +41,21 @@ class _Iteration:
     block: Block
     captured: list[str]
 
+    @property
+    def sizes(self) -> Sizes:
+        """How much is recorded."""
+        return sizes(self.loop.prefer)
+
 
 class Replay(Recording):
     """Cotangents of loops."""
-
-    def __init__(self, function: Function, taken: set[str], active: set[str],
-                 bars: Mapping[str, str], sizes: Sizes) -> None:
-        super().__init__(function, taken, active, bars)
-        self.sizes = sizes
 
     def reverse_loop(self, s: For | While, adjoint: Adjoint) -> None:
         """Record in the loop's place; then a loop over its iterations, last first."""
         wanted = set(s.results) & set(adjoint)
         if not wanted and not self.pulls(s.body):
             return
+        outer, self.prefer = self.prefer, s.prefer
         runs = counting(self, s) if isinstance(s, While) else s
         count = runs.count if isinstance(runs, For) else runs.results[-1]
         kept = keep_results(runs, {*wanted, *runs.results[len(s.results):]})
@@ -86,6 +69,7 @@ class Replay(Recording):
             adjoint[v] = g
         for k, g in zip(it.active, bars, strict=False):
             self.accumulate(adjoint, it.loop.inits[k], g)
+        self.prefer = outer
 
     def iteration(self, loop: For) -> _Iteration:
         """Run the body again under fresh names, then backwards."""
@@ -117,7 +101,7 @@ class Replay(Recording):
             place = list(quiet_statements((runs,), self.filled))
             return place, self.countdown(it.loop.count, seeds, lambda at, bars: (
                 self.write(it, at, {}, bars)))
-        if size is not None and size <= self.sizes.exact:
+        if size is not None and size <= it.sizes.exact:
             return self.record_all(it, runs, seeds, size)
         return self.record_some(it, runs, seeds)
 
@@ -154,7 +138,7 @@ class Replay(Recording):
                     seeds: Sequence[Value]) -> tuple[list[Statement], tuple[str, ...]]:
         """The first iteration of every segment."""
         loop = closed(it.loop, set(it.carried))
-        slots = max(self.sizes.slots, min(loop.max_iters, self.sizes.hinted))
+        slots = max(it.sizes.slots, min(loop.max_iters, it.sizes.hinted))
         with self.region() as place:
             (first,) = quiet_statements((runs,), self.filled)
             names = loop.params
@@ -174,8 +158,8 @@ class Replay(Recording):
                         entry: Mapping[str, Value],
                         bars: Sequence[str]) -> tuple[str, ...]:
         """Run a segment again from its `entry`, recording; then backwards."""
-        pieces = self.split(part.length, self.sizes.slots)
-        buffers = self.buffers(loop.params, self.sizes.slots)
+        pieces = self.split(part.length, it.sizes.slots)
+        buffers = self.buffers(loop.params, it.sizes.slots)
         self.store(buffers, FIRST, entry)
 
         def advance(k: Value, values: Sequence[str]) -> list[Value]:

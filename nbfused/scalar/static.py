@@ -5,12 +5,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any
+from typing import Any, TypeVar
 
 from ..errors import KernelTypeError
 
 __all__ = ["Known", "LocalList", "known_value", "literal", "literal_parameters",
-           "local", "unroll"]
+           "local", "max_iters", "unroll"]
+
+T = TypeVar("T")
 
 
 class Known:
@@ -158,3 +160,37 @@ class _Unroll:
 
 
 unroll = _Unroll()
+
+
+class _MaxIters:
+    """Says how often a loop is expected to iterate at most.
+
+    ``for i in nf.max_iters(range(n), 64)`` and ``while nf.max_iters(condition, 64)``.
+    A derivative records so many iterations (1024 at most) and computes fewer of them
+    again.  It is a hint, which no result depends on: a loop that iterates more often is
+    as right as without it.  Under ``prefer="recompute"`` nothing more is recorded.
+
+    Examples
+    --------
+    >>> import numpy as np, nbfused as nf
+    >>> from nbfused.scalar.static import max_iters
+    >>> @nf.elementwise
+    ... def power(x, n):
+    ...     y = 1.0
+    ...     for _ in max_iters(range(n), 100):
+    ...         y *= x
+    ...     return y
+    >>> float(nf.grad(lambda x: power(x, 3).sum())(np.array(2.0)))
+    12.0
+    >>> power.checkpoint_bytes("float64", "int64")["checkpoint"] == (100 + 32) * 8
+    True
+    """
+
+    __nbfused_form__, attr, __name__ = "max_iters", "", "max_iters"
+
+    def __call__(self, loop: T, most: int) -> T:
+        """In plain Python, what the loop goes over or while what it goes on."""
+        return loop
+
+
+max_iters = _MaxIters()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from types import FrameType
+from types import FrameType, FunctionType
 from typing import Any, NoReturn
 
-from ..errors import ScalarSyntaxError
+from ..errors import NbFusedError, ScalarSyntaxError
 from .clean import clean
 from .emit import Emitter
 from .ir import Block, Function, Value
@@ -213,4 +213,10 @@ def _run(pyfunc: Callable[..., Any], arguments: Mapping[str, Symbol]) -> Any:
     kinds = inspect.signature(pyfunc).parameters
     keywords = {n: v for n, v in arguments.items()
                 if n in kinds and kinds[n].kind is inspect.Parameter.KEYWORD_ONLY}
-    return pyfunc(*(arguments[n] for n in kinds if n not in keywords), **keywords)
+    try:
+        return pyfunc(*(arguments[n] for n in kinds if n not in keywords), **keywords)
+    except (TypeError, ValueError) as error:
+        if isinstance(pyfunc, FunctionType) or isinstance(error, NbFusedError):
+            raise
+        raise _error(f"{pyfunc!r} takes no symbols: {error}; pass a function of "
+                     "numbers whose source can be read") from error

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .ir import Function
-from .parse import _lower
+from .parse import from_tree
 from .resolve import Vocabulary
 from .source import Definition, Source
 
@@ -36,4 +36,4 @@ def parse_tree(name: str, params: Sequence[str], body: Sequence[ast.stmt],
     node.lineno, node.col_offset = 1, 0
     ast.fix_missing_locations(node)
     known = Vocabulary() if outside is None else outside
-    return _lower(Definition(name, node, source), known, {})
+    return from_tree(Definition(name, node, source), known)

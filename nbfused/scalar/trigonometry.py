@@ -29,54 +29,51 @@ _PART4 = 2.5633440682570896e-12
 _QUARTER_TURN = 8.515303950216386e-20  # pi/2 * 2**-64
 
 
-def _word(i: Any) -> Any:
-    """Bits 32*(i - 1) and on of 2/pi; 32 zeros come first."""
-    return select(i == 0, 0, select(
-        i == 1, 0xA2F9836E, select(
-            i == 2, 0x4E441529, select(
-                i == 3, 0xFC2757D1, select(
-                    i == 4, 0xF534DDC0, select(
-                        i == 5, 0xDB629599, select(
-                            i == 6, 0x3C439041, 0xFE5163AB)))))))
+def _words(offset: Any) -> Any:
+    """The four words of 2/pi from word ``offset // 32``, at most 4, on."""
+    table = (np.uint64(0), np.uint64(0xA2F9836E), np.uint64(0x4E441529),
+             np.uint64(0xFC2757D1), np.uint64(0xF534DDC0), np.uint64(0xDB629599),
+             np.uint64(0x3C439041), np.uint64(0xFE5163AB))
+    by_four, by_two, by_one = (offset & 128) != 0, (offset & 64) != 0, \
+        (offset & 32) != 0
+    u = (*[select(by_four, table[k + 4], table[k]) for k in range(4)], *table[4:7])
+    v = [select(by_two, u[k + 2], u[k]) for k in range(5)]
+    return [select(by_one, v[k + 1], v[k]) for k in range(4)]
 
 
-def _window(i: Any, shift: Any) -> Any:
-    """32 bits of 2/pi from bit ``32*(i - 1) + shift`` on."""
-    pair = (np.uint64(_word(i)) << 32) | np.uint64(_word(i + 1))
-    return (pair >> (32 - shift)) & 0xFFFFFFFF
-
-
-def _halve(a: Any, exponent: Any, step: int, bound: float, scale: float) -> Any:
+def _halve(a: Any, offset: Any, step: int, bound: float, scale: float) -> Any:
     large = a >= bound
-    return select(large, a*scale, a), select(large, exponent + step, exponent)
+    return select(large, a*scale, a), select(large, offset + step, offset)
 
 
 def _split(a: Any) -> Any:
-    """`a`, at least 2**13, as integer below 2**24 and the exponent of a power of 2."""
+    """`a`, at least 2**13, as integer below 2**24, and 30 + the exponent of 2."""
     small = a < 8388608.0
-    exponent = select(small, -10, 0)
+    offset = select(small, np.uint64(20), np.uint64(30))
     a = select(small, a*1024.0, a)
-    a, exponent = _halve(a, exponent, 64, 2.0**87, 2.0**-64)
-    a, exponent = _halve(a, exponent, 32, 2.0**55, 2.0**-32)
-    a, exponent = _halve(a, exponent, 16, 2.0**39, 2.0**-16)
-    a, exponent = _halve(a, exponent, 8, 2.0**31, 2.0**-8)
-    a, exponent = _halve(a, exponent, 4, 2.0**27, 2.0**-4)
-    a, exponent = _halve(a, exponent, 2, 2.0**25, 2.0**-2)
-    a, exponent = _halve(a, exponent, 1, 2.0**24, 2.0**-1)
-    return np.uint64(a), exponent
+    a, offset = _halve(a, offset, 64, 2.0**87, 2.0**-64)
+    a, offset = _halve(a, offset, 32, 2.0**55, 2.0**-32)
+    a, offset = _halve(a, offset, 16, 2.0**39, 2.0**-16)
+    a, offset = _halve(a, offset, 8, 2.0**31, 2.0**-8)
+    a, offset = _halve(a, offset, 4, 2.0**27, 2.0**-4)
+    a, offset = _halve(a, offset, 2, 2.0**25, 2.0**-2)
+    a, offset = _halve(a, offset, 1, 2.0**24, 2.0**-1)
+    return np.uint64(a), offset
 
 
 def _far(a: Any) -> tuple[Any, Any]:
     """Quadrant and remainder of a large `a`."""
-    m, exponent = _split(a)
-    offset = np.uint64(exponent + 30)
-    i, shift = int(offset >> 5), offset & 31
-    low = m*_window(i + 2, shift)
-    middle = m*_window(i + 1, shift) + (low >> 32)
-    high = (m*_window(i, shift) + (middle >> 32)) & 0xFFFFFFFF
+    m, offset = _split(a)
+    scale = np.uint64(1) << (offset & 31)
+    w = [word*scale for word in _words(offset)]
+    # 32 bits each, after a word of zeros, from bit `offset` on.
+    first, second, third = [(w[k] & 0xFFFFFFFF) | (w[k + 1] >> 32) for k in range(3)]
+    low = m*third
+    middle = m*second + (low >> 32)
+    high = (m*first + (middle >> 32)) & 0xFFFFFFFF
     fraction = (((high & 0x3FFFFFFF) << 34) | ((middle & 0xFFFFFFFF) << 2)
                 | ((low & 0xFFFFFFFF) >> 30))
-    quadrant = int(high >> 30) + int(fraction >> 63)
+    quadrant = (high >> 30) + (fraction >> 63)
     return np.int32(quadrant), np.float32(np.int64(fraction))*_QUARTER_TURN
 
 

@@ -10,9 +10,10 @@ import numpy as np
 
 from ..scalar.build import Builder
 from ..scalar.ir import Function, Value
-from ..scalar.types import Typed, compute_dtype, promoted_dtype, specialize
+from ..scalar.types import Typed, compute_dtype, promoted_dtype
 from .base import Hashed, Pullback, Shape
 from .functions import compose
+from .pointwise import pointwise
 from .shapes import contract_shapes
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ class Contract(Hashed):
 
     def _prologue(self, which: int, dtype: Type) -> Typed | None:
         f = self.prologues[which]
-        return None if f is None else specialize(f, (dtype,))
+        return None if f is None else pointwise(f, (dtype,))
 
     def _accumulated(self, types: tuple[Type, ...]) -> np.dtype:
         """Dtype of the product before the epilogue, as numpy.matmul's."""
@@ -79,7 +80,7 @@ class Contract(Hashed):
         return promoted_dtype(*operands)
 
     def _epilogue(self, types: tuple[Type, ...]) -> Typed:
-        return specialize(self.epilogue, (self._accumulated(types), *types[2:]))
+        return pointwise(self.epilogue, (self._accumulated(types), *types[2:]))
 
     def result_types(self, types: tuple[Type, ...]) -> tuple[np.dtype, ...]:
         """By NumPy's rules for matmul, then for the epilogue."""

@@ -11,14 +11,11 @@ from ..scalar.build import Builder
 from ..scalar.clean import clean
 from ..scalar.ir import (
     Block,
-    For,
     Function,
-    If,
     Let,
-    Statement,
     Value,
-    While,
     literal,
+    rewrite,
     used_params,
     walk,
 )
@@ -75,20 +72,10 @@ def adding(function: Function) -> Function:
                 f"{function.name} reads what it stores in '{s.args[0]}' (line {s.line})"
                 "; use a variable for it, and store at the end")
 
-    def added(s: Statement) -> Statement:
-        match s:
-            case Let((), "store"):
-                return replace(s, op="atomic_add")
-            case If():
-                return replace(s, then=inside(s.then), orelse=inside(s.orelse))
-            case For() | While():
-                return replace(s, body=inside(s.body))
-        return s
+    def added(s: Let) -> tuple[Let]:
+        return (replace(s, op="atomic_add") if s.op == "store" else s,)
 
-    def inside(b: Block) -> Block:
-        return Block(tuple(map(added, b.statements)), b.yields)
-
-    return replace(function, body=inside(function.body))
+    return replace(function, body=rewrite(function.body, added))
 
 
 def is_zero(value: Value) -> bool:

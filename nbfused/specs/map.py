@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 from ..scalar.differentiate import vjp
 from ..scalar.ir import Function, drop_params, used_params
-from ..scalar.types import Typed, Weak, compute_dtype, promoted_dtype, specialize
+from ..scalar.types import Typed, Weak, compute_dtype, promoted_dtype
 from .base import Hashed, Program, Pullback, Ref, Shape
 from .elements import Argument, Target, extent, pull
 from .functions import adding
+from .pointwise import pointwise
 from .shapes import broadcast_shapes
 from .view import unbroadcast
 
@@ -88,8 +89,14 @@ class Map(Hashed):
     def result_types(self, types: tuple[Type, ...]) -> tuple[np.dtype, ...]:
         """By NumPy's rules; a scatter output accumulates in a computing dtype."""
         scatter = self._scatter_types(types)
-        return (*specialize(self.function, self._types(types, scatter)).results,
+        return (*self._typed(types, scatter).results,
                 *scatter)
+
+    def _typed(self, types: tuple[Type, ...],
+               scatter: tuple[np.dtype, ...]) -> Typed:
+        arrays = frozenset(p for p, k in zip(self.function.params, self.kinds,
+                                             strict=True) if k in ("raw", "scatter"))
+        return pointwise(self.function, self._types(types, scatter), arrays)
 
     def _scatter_types(self, types: tuple[Type, ...]) -> tuple[np.dtype, ...]:
         if not self.scatter_shapes:
@@ -104,8 +111,7 @@ class Map(Hashed):
         count = len(self.scatter_shapes)
         scatter = outputs[len(outputs) - count:] if count and outputs \
             else self._scatter_types(types)
-        return TypedMap(specialize(self.function, self._types(types, scatter)),
-                        self.kinds)
+        return TypedMap(self._typed(types, scatter), self.kinds)
 
     def vjp(self, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
             present: tuple[bool, ...]) -> Pullback:

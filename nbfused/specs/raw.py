@@ -10,15 +10,13 @@ from ..errors import KernelTypeError, NotDifferentiableError
 from ..scalar.build import inline
 from ..scalar.ir import (
     Block,
-    For,
     Function,
-    If,
     Let,
     Literal,
     Statement,
     Value,
-    While,
     regions,
+    rewrite,
     substitute,
     walk,
 )
@@ -67,8 +65,16 @@ class Raw(Hashed):
     @cached_property
     def written(self) -> frozenset[str]:
         """The parameters whose elements the kernel changes."""
+        return self._accessed(WRITES)
+
+    @cached_property
+    def read(self) -> frozenset[str]:
+        """The parameters whose elements the kernel loads."""
+        return self._accessed(frozenset({"load"}))
+
+    def _accessed(self, ops: frozenset[str]) -> frozenset[str]:
         found = {str(s.args[0]) for s in walk(inline(self.function).body)
-                 if isinstance(s, Let) and s.op in WRITES}
+                 if isinstance(s, Let) and s.op in ops}
         return frozenset(found.intersection(self.function.params))
 
     def out_shapes(self, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
@@ -215,22 +221,13 @@ def _without(block: Block, table: dict[str, str]) -> Block:
     def value(v: Value) -> Value:
         return table.get(v, v) if isinstance(v, str) else v
 
-    return _dropped(substitute(block, value))
+    return rewrite(substitute(block, value), _launched)
 
 
-def _dropped(block: Block) -> Block:
-    return Block(tuple(_inside(s) for s in block.statements if not (
-        isinstance(s, Let) and s.op in ("thread", "extent", "shared"))), block.yields)
-
-
-def _inside(s: Statement) -> Statement:
-    match s:
-        case If():
-            return replace(s, then=_dropped(s.then), orelse=_dropped(s.orelse))
-        case For():
-            return replace(s, body=_dropped(s.body))
-        case While():
-            return replace(s, condition=_dropped(s.condition), body=_dropped(s.body))
-        case Let((), "atomic_add"):
-            return replace(s, op="atomic", attr="add")
-    return s
+def _launched(s: Let) -> tuple[Let, ...]:
+    """An operation without what the launch does in its place."""
+    if s.op in ("thread", "extent", "shared"):
+        return ()
+    if s.op == "atomic_add" and not s.results:
+        return (replace(s, op="atomic", attr="add"),)
+    return (s,)

@@ -11,12 +11,13 @@ from ..errors import NotDifferentiableError
 from ..scalar.build import Builder
 from ..scalar.differentiate import vjp
 from ..scalar.ir import Function, Literal, Value, used_params
-from ..scalar.types import Typed, Weak, specialize
+from ..scalar.types import Typed, Weak
 from .base import Hashed, Program, Pullback, Ref, Shape
 from .combine import COMBINES, Combine
 from .elements import Argument, Target, pull
 from .fold import fold_pullback
 from .functions import compose, identity
+from .pointwise import pointwise
 from .shapes import broadcast_shapes, normalize_axes, reduce_shape
 from .state import State, state_of
 from .view import View
@@ -103,7 +104,7 @@ class Reduce(Hashed):
     def _post(self, types: tuple[Type, ...], state: State) -> Typed:
         rest = {"size": Weak("int"), **self._scalars(types)}
         extra = self.post.params[len(state.logical):]
-        return specialize(self.post, (*state.logical, *(rest[p] for p in extra)))
+        return pointwise(self.post, (*state.logical, *(rest[p] for p in extra)))
 
     def typed(self, types: tuple[Type, ...],
               outputs: tuple[np.dtype, ...] = ()) -> TypedReduce:

@@ -7,9 +7,10 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ..scalar.ir import Function, Literal
-from ..scalar.types import Typed, Weak, compute_dtype, specialize
+from ..scalar.types import Typed, Weak, compute_dtype
 from .base import Hashed, Pullback, Shape
 from .combine import Combine
+from .pointwise import pointwise
 from .shapes import row_shapes
 from .state import State, state_of
 
@@ -125,11 +126,11 @@ def _typed(spec: Row, types: tuple[Type, ...]) -> tuple[
     posts: list[Typed] = []
     for s in spec.stages:
         state = state_of(s.map, tuple(scope[p] for p in s.map.params), s.combine)
-        post = specialize(s.post, (*state.logical, *(scope[p] for p in s.wired)))
+        post = pointwise(s.post, (*state.logical, *(scope[p] for p in s.wired)))
         scope |= dict(zip(s.names, post.results, strict=True))
         states.append(state)
         posts.append(post)
-    outs = tuple(specialize(o.function, tuple(scope[p] for p in o.function.params))
+    outs = tuple(pointwise(o.function, tuple(scope[p] for p in o.function.params))
                  for o in spec.outs)
     dtypes: dict[str, np.dtype] = {}
     for typed in (*(s.element for s in states), *posts, *outs):

@@ -10,8 +10,9 @@ import numpy as np
 
 from ..scalar.build import Builder
 from ..scalar.ir import Function, Literal, Value
-from ..scalar.types import Typed, Weak, compute_dtype, promoted_dtype, specialize
+from ..scalar.types import Typed, Weak, compute_dtype, promoted_dtype
 from .functions import compose
+from .pointwise import pointwise
 
 if TYPE_CHECKING:
     from ..scalar.types import Type
@@ -76,11 +77,11 @@ def state_of(map_: Function, types: tuple[Type, ...], combine: Combine) -> State
     """Type a reduction's map and combine for parameters of `types`."""
     plain = lifted(map_, combine)
     types = types + (Weak("int"),) * (len(plain.params) - len(types))
-    logical = specialize(plain, types).results
+    logical = pointwise(plain, types).results
     if combine.widen:
         logical = tuple(_widened(d) for d in logical)
     while True:  # merging may widen: bool + bool, say
-        merge = specialize(combine.merge, (*logical, *logical))
+        merge = pointwise(combine.merge, (*logical, *logical))
         grown = tuple(promoted_dtype(a, b)
                       for a, b in zip(logical, merge.results, strict=True))
         if grown == logical:
@@ -89,7 +90,7 @@ def state_of(map_: Function, types: tuple[Type, ...], combine: Combine) -> State
     dtypes = tuple(compute_dtype(d) for d in logical)
     identity = tuple(_bound(which, d)
                      for which, d in zip(combine.identity, dtypes, strict=True))
-    return State(specialize(lifted(map_, combine, logical), types), merge, identity,
+    return State(pointwise(lifted(map_, combine, logical), types), merge, identity,
                  logical, dtypes)
 
 

@@ -183,7 +183,8 @@ def test_a_function_with_a_wrong_backward_is_named():
     {"order": 3}, {"modes": ()}, {"modes": "reverse"}, {"modes": ("backward",)},
     {"eps": 0}, {"eps": -1e-6}, {"eps": np.nan}, {"eps": "a"}, {"tolerance": np.nan},
     {"tolerance": -1.0}, {"samples": 0}, {"samples": 1.5}, {"argnums": [1]},
-    {"argnums": [-1]}, {"argnums": 0}, {"argnums": "0"},
+    {"argnums": [-1]}, {"argnums": 0}, {"argnums": "0"}, {"seed": -1}, {"seed": "a"},
+    {"seed": 1.5}, {"modes": [["reverse"]]}, {"order": np.array([1, 2])},
 ])
 def test_options_are_checked(options):
     (name,) = options
@@ -198,5 +199,8 @@ def test_nothing_is_not_checked():
             gradcheck(square, args, **options)
     with pytest.raises(KernelTypeError, match="'args' must be a list"):
         gradcheck(square, A)
+    for name in ("place", "reference"):
+        with pytest.raises(KernelTypeError, match=f"'{name}' must be callable, got 3"):
+            gradcheck(square, [A], **{name: 3})
     with pytest.raises(KernelTypeError, match="'function' must be callable"):
         gradcheck(3, [A])

@@ -111,3 +111,12 @@ def test_neighbours_in_memory_are_told_apart():
     note_write([block[3:]])
     with pytest.raises(InplaceModificationError, match="left"):
         left.load()
+
+
+def test_saved_tensors_of_torch_in_debug_mode():
+    torch = pytest.importorskip("torch")
+    with nf.config.override(debug=True):
+        x = torch.arange(3.0, requires_grad=True)
+        (first,) = torch.autograd.grad(nf.ops.square(x).sum(), x, create_graph=True)
+        (second,) = torch.autograd.grad(first.sum(), x)
+    np.testing.assert_array_equal(second.numpy(), [2, 2, 2])

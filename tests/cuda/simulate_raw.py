@@ -10,6 +10,8 @@ import warnings
 import numpy as np
 
 import nbfused as nf
+from nbfused.config import config
+from nbfused.errors import RangeError
 from tests.cuda import simulated
 
 ALL = 0xffffffff
@@ -70,6 +72,13 @@ def transpose(x, y):
         y[row, column] = tile[nf.threadIdx.x, nf.threadIdx.y]
 
 
+@nf.rawkernel
+def shifted(x, y, shift):
+    i = nf.grid(1)
+    if i + shift < x.shape[0]:
+        y[i] = x[i + shift]
+
+
 def checks():
     """Name, what was found, what was expected."""
     for dtype in ("float32", "float16", "float64", "int8", "complex64"):
@@ -103,6 +112,16 @@ def checks():
     y = np.zeros((13, 21))
     transpose((2, 3), (8, 8), (x.T, y.T.T))
     yield "transpose of any strides", y, x
+    with config.override(debug=True):
+        y = np.zeros((21, 12))
+        transpose((3, 2), (8, 8), (x, np.zeros((21, 13))))
+        try:
+            shifted((1,), (32,), (x[0], y[0], 3))
+            yield "an index outside", "not found", ""
+        except RangeError as error:
+            yield "an index outside", "'y' is out of bounds for axis 0" in str(error), \
+                True
+        yield "what lies inside", y[0], np.arange(12) + 3
 
 
 def main() -> None:

@@ -8,6 +8,7 @@ import pytest
 import nbfused as nf
 from nbfused.backend import Call, Signature
 from nbfused.cuda import compile, raw
+from nbfused.dispatch.bounds import NOTE, bounded_raw
 from nbfused.errors import CompileError, RangeError
 from nbfused.scalar.promotion import DTYPES
 from nbfused.scalar.types import Weak
@@ -23,13 +24,18 @@ ALL = 0xffffffff
 
 def text_of(kernel, *args, code="c"):
     """What would be compiled for arguments of these types."""
+    spec, signature = spec_of(kernel, *args, code=code)
+    return raw.RawText(spec.typed(signature.inputs), signature)
+
+
+def spec_of(kernel, *args, code="c"):
+    """The spec and the signature for arguments of these types."""
     taken = kernel.take(kernel.arguments(args, {}))
     spec = kernel.spec(taken)
     types = tuple(v.dtype if k == "array" else Weak(type(v).__name__)
                   for k, v in zip(taken.kinds, taken.values, strict=True))
     arrays = [v for k, v in zip(taken.kinds, taken.values, strict=True) if k == "array"]
-    signature = Signature(types, (), (), tuple(f"{code}{a.ndim}" for a in arrays))
-    return raw.RawText(spec.typed(types), signature)
+    return spec, Signature(types, (), (), tuple(f"{code}{a.ndim}" for a in arrays))
 
 
 @nf.rawkernel
@@ -100,6 +106,16 @@ def test_every_dtype_assembles(dtype, kernel):
         code, _ = assembled(text_of(kernel, x, x).kernel(256), arch)
     if dtype.itemsize < 8:
         assert ".f64" not in code
+
+
+def test_kernels_that_look_where_they_index_assemble():
+    x = np.zeros(4, np.float32)
+    typed, signature = spec_of(blocks, x, x)
+    looking = bounded_raw(typed)
+    signature = Signature((*signature.inputs, NOTE), (), (), (*signature.inner, "c2"))
+    text = raw.RawText(looking.spec.typed(signature.inputs), signature)
+    code, _ = assembled(text.kernel(256))
+    assert "st.global.u64" in code or "st.u64" in code  # notes: 64 bits, x has 32
 
 
 def test_derivatives_assemble():

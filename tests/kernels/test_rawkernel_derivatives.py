@@ -100,13 +100,6 @@ def test_several_outputs_on_the_tape(device):
     np.testing.assert_allclose(nf.to_numpy(x.grad), [3, 3, 3])
 
 
-def test_second_derivatives_of_an_op_are_refused_not_dropped(device):
-    op = two.as_op(outputs={"y": "x", "z": "x"}, grid=1, block=3)
-    x = nf.Variable(nf.array([1.0, 2.0, 3.0], device=device), requires_grad=True)
-    with pytest.raises(NotDifferentiableError, match="second derivative"):
-        op(x)[0].sum().backward(create_graph=True)
-
-
 @pytest.mark.parametrize(("call", "message"), [
     (lambda op, x: op(), "takes x; got 0"), (lambda op, x: op(x, x), "takes x; got 2"),
     (lambda op, x: op(w=x), "takes x"), (lambda op, x: op(x, x=x), "takes x; got 1"),

@@ -236,3 +236,28 @@ def test_constants_for_the_derivative(device):
     assert y.grad is None or nf.to_numpy(y.grad) == 0.0
     with refused(KernelTypeError, "'nondiff_argnames' has 'z'", "x, y"):
         nf.elementwise(nondiff_argnames="z")(lambda x, y: x)
+
+
+@pytest.mark.parametrize("factor", [2, 3])
+@pytest.mark.parametrize("decorator", [nf.elementwise, nf.func])
+def test_a_rule_for_tangents_beside_one_for_cotangents_is_checked(decorator, factor):
+    @decorator(gradcheck=True)
+    def square(x):
+        return x*x
+
+    @square.defvjp
+    def pull(x, g):
+        return 2*x*g
+
+    @square.defjvp
+    def push(x, t):
+        return factor*x*t
+
+    whole = nf.elementwise(lambda x: square(x) + 0) if decorator is nf.func else square
+    x = nf.Variable(np.array([1.0, 2.0]), requires_grad=True)
+    if factor == 3:
+        with pytest.raises(nf.testing.GradcheckError, match="square: derivative by"):
+            whole(x)
+    else:
+        whole(x).sum().backward()
+        np.testing.assert_array_equal(x.grad, [2, 4])

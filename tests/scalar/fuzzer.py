@@ -15,18 +15,19 @@ import numpy as np
 
 import nbfused as nf
 from nbfused.dispatch import execute
-from nbfused.scalar import differentiate
+from nbfused.scalar import preferences
 from nbfused.scalar.differentiate import jvp, vjp
 from nbfused.scalar.interpret import evaluate
 from nbfused.scalar.ir import Function
 from nbfused.scalar.parse import parse
-from nbfused.scalar.replay import Sizes
+from nbfused.scalar.preferences import Sizes, preferring
 from nbfused.scalar.types import specialize
 from nbfused.specs import Map
 from tests.scalar.random_programs import Program, compiled
 
 #: Checkpoints so small that a handful of iterations needs every level of them.
-TINY = {"checkpoint": Sizes(exact=3, slots=2, hinted=4)}
+TINY = {"checkpoint": Sizes(exact=3, slots=2, hinted=4),
+        "recompute": Sizes(exact=1, slots=1, hinted=1)}
 COUNTS = (0, 1, 2, 3, 5, 9)
 STEP = 3e-5
 Arrays = tuple[np.ndarray, ...]
@@ -87,8 +88,9 @@ def check(seed: int, device: str = "", orders: int = 2) -> Outcome:
     outcome = Outcome()
     text = Program(seed).text()
     try:
-        with mock.patch.dict(differentiate._SIZES, TINY):
-            _check(parse(compiled(text, str(seed))), seed, device, orders, outcome)
+        with mock.patch.dict(preferences.PREFERENCES, TINY):
+            f = preferring(parse(compiled(text, str(seed))), [*TINY][seed % 3 == 2])
+            _check(f, seed, device, orders, outcome)
     except Exception as error:
         outcome.wrong.append(f"{type(error).__name__}: {error}")
     if outcome.wrong:

@@ -17,6 +17,7 @@ from nbfused.cpu.intrinsics import INTRINSICS
 from nbfused.scalar.differentiate import checkpoint_bytes, jvp, vjp
 from nbfused.scalar.interpret import evaluate
 from nbfused.scalar.parse import parse
+from nbfused.scalar.preferences import preferring
 from nbfused.scalar.print_numba import CUDA_CALLS, statements
 from nbfused.scalar.types import specialize
 from tests.scalar import autodiff_functions as functions
@@ -271,7 +272,8 @@ def test_loops_that_need_no_state_record_nothing():
 @pytest.mark.parametrize("prefer", ["checkpoint", "recompute"])
 def test_many_iterations(prefer):
     """100,000 factors: the derivative of the logarithm is a sum."""
-    gradient = vjp(parse(functions.product), (True, False), (True,), prefer=prefer)
+    product = preferring(parse(functions.product), prefer)
+    gradient = vjp(product, (True, False), (True,))
     typed = specialize(gradient, tuple(map(np.dtype, ("f8", "i8", "f8"))))
     run = compiled({"d": typed}, [np.dtype(t) for t in ("f8", "i8", "f8")],
                    **INTRINSICS)

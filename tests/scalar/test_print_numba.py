@@ -262,3 +262,33 @@ def test_sixteen_bit_floats_are_rounded_by_a_cast():
     assert t.results == (np.dtype(np.float16),)
     got = evaluate(t, np.float32(1.0003))
     assert got[0] == np.float16(1.0003)*np.float16(3)
+
+
+def test_constants_that_are_written_often_have_a_name():
+    """Numba analyses each `f32(...)` as a call."""
+    def f(x):
+        return ((x*0.3 + 0.3)*(x - 0.3) + 0.7)*(0.3 + x)
+
+    text = "\n".join(statements(specialize(parse(f), (np.dtype(np.float32),)),
+                                {"x": "x"}, ["y"]))
+    assert text.count("f32(0.3)") == text.count("f32(0.7)") == 1
+    assert text.startswith("f32_")
+    assert text.count("f32_") == 5
+    scope = {"f32": np.float32, "x": np.float32(0.9)}
+    exec(text, scope)
+    expected = evaluate(specialize(parse(f), (np.dtype(np.float32),)), np.float32(0.9))
+    assert scope["y"] == expected[0]
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+@pytest.mark.parametrize("op", ["+", "-", "*", "&", "|", "^", "<<", ">>"])
+def test_numba_keeps_64_bits(dtype, op):
+    """So that the text casts no result of these."""
+    import numba
+
+    scope = {}
+    exec(f"def f(a, b): return a {op} b", scope)
+    compiled = numba.njit(scope["f"])
+    compiled(np.dtype(dtype).type(3), np.dtype(dtype).type(2))
+    (signature,) = compiled.nopython_signatures
+    assert str(signature.return_type) == dtype

@@ -1,0 +1,33 @@
+"""What the programs of this folder have in common on the command line."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+__all__ = ["options"]
+
+
+def options(name: str, description: str, argv: Sequence[str] | None,
+            **numbers: tuple[float, str]) -> argparse.Namespace:
+    """The options of a program.
+
+    Parameters
+    ----------
+    name
+        Of the picture that it draws unless ``--picture`` says another.
+    description
+        Its first line is shown by ``--help``.
+    argv
+        The arguments; None for those of the process.
+    **numbers
+        For each option that is a number, its default and what it means.
+    """
+    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    for option, (default, meaning) in numbers.items():
+        parser.add_argument(f"--{option}", type=type(default), default=default,
+                            help=meaning)
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--picture", type=Path, default=Path(f"{name}.png"))
+    return parser.parse_args(argv)

@@ -1,0 +1,64 @@
+"""What is told of a backend: whether it can be used, and its devices."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from .backend import Backend
+
+__all__ = ["BackendInfo", "Backends", "device_of", "devices_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class BackendInfo:
+    """What `backends` says of one backend.
+
+    Attributes
+    ----------
+    name : str
+        As in ``NBFUSED_BACKEND``.
+    available : bool
+        Whether it can be used on this machine.
+    enabled : bool
+        Whether calls may go to it: available, and selected.
+    why : str or None
+        Why it is not available.
+    devices : tuple of str
+        The devices it owns, as far as it tells: ``("cuda:0", "cuda:1")``.
+    """
+
+    name: str
+    available: bool
+    enabled: bool
+    why: str | None
+    devices: tuple[str, ...]
+
+
+class Backends(dict[str, BackendInfo]):
+    """The records of `backends` by name; prints as a table."""
+
+    def __repr__(self) -> str:
+        width = max((len(name) for name in self), default=0)
+        return "\n".join(f"{name:{width}}  {_state(info)}"
+                         for name, info in self.items())
+
+
+def _state(info: BackendInfo) -> str:
+    if not info.available:
+        return f"not available: {info.why}"
+    state = "enabled" if info.enabled else "available, not selected"
+    return f"{state} ({', '.join(info.devices)})" if info.devices else state
+
+
+def devices_of(backend: Backend) -> tuple[str, ...]:
+    """A backend may have a method ``devices``; the protocol does not ask for it."""
+    if hasattr(backend, "devices"):
+        return tuple(backend.devices())
+    return ("cpu",) if backend.owns("cpu") else ()
+
+
+def device_of(backend: Backend) -> str:
+    """Where arrays are made that are asked for without a device."""
+    if backend.owns("cpu"):
+        return "cpu"
+    return next(iter(devices_of(backend)), f"{backend.name}:0")

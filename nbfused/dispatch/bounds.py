@@ -1,0 +1,216 @@
+"""Whether kernels index inside their arrays: ``NBFUSED_DEBUG=1``.
+
+Every access runs behind a comparison with the extents of its array.  One that lies
+outside is left out, and its index noted in an array that the launch reads afterwards.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..arrays import to_numpy
+from ..errors import RangeError
+from ..scalar.build import Builder, inline
+from ..scalar.clean import clean
+from ..scalar.ir import (
+    Block,
+    Function,
+    If,
+    Let,
+    Literal,
+    Statement,
+    Value,
+    defined,
+    literal,
+    rewrite,
+    walk,
+)
+from ..specs import Map, Raw
+
+__all__ = ["NOTE", "Bounded", "Site", "bounded_map", "bounded_raw", "check_inside"]
+
+#: The dtype of what is noted: a flag and an index for each site.
+NOTE = np.dtype(np.int64)
+_NOTES = "outside"
+#: How many operands of an access come after its indices.
+_VALUES = {"load": 0, "store": 1, "atomic_add": 1, "atomic": 1}
+
+#: The size of an axis of an array, as a value of the function.
+Extent = Callable[[Builder, str, int], Value]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """One index of one access.
+
+    Attributes
+    ----------
+    array
+        The parameter, or the array of the block.
+    axis, line
+        Of the array, and in the source.
+    extent
+        None for that of an argument.
+    """
+
+    array: str
+    axis: int
+    line: int
+    extent: int | None
+
+
+@dataclass(frozen=True)
+class Bounded:
+    """A spec that looks where it indexes.
+
+    Attributes
+    ----------
+    spec
+        Its last parameter is the array of notes, ``(len(sites), 2)``.
+    sites
+        What each row of the notes is about.
+    extents
+        The further numbers of a Map, before the notes: ``(array, axis)``.
+    """
+
+    spec: Any
+    sites: tuple[Site, ...]
+    extents: tuple[tuple[str, int], ...] = ()
+
+
+@lru_cache(maxsize=1024)
+def bounded_raw(spec: Raw) -> Bounded | None:
+    """A kernel of threads that looks; None if it indexes nothing."""
+    def extent(b: Builder, array: str, axis: int) -> Value:
+        return b.let("extent", array, attr=str(axis))
+
+    function, sites = _bounded(spec.function, extent)
+    return Bounded(Raw(function, (*spec.kinds, "array")), sites) if sites else None
+
+
+@lru_cache(maxsize=1024)
+def bounded_map(spec: Map) -> Bounded | None:
+    """A Map that looks; None if it indexes nothing, or looks already."""
+    if not {"raw", "scatter"} & {*spec.kinds} or _NOTES in spec.function.params:
+        return None
+    names: dict[tuple[str, int], str] = {}
+
+    def extent(b: Builder, array: str, axis: int) -> Value:
+        if (array, axis) not in names:
+            names[array, axis] = b.fresh("extent")
+        return names[array, axis]
+
+    function, sites = _bounded(spec.function, extent)
+    *params, notes = function.params
+    kinds = (*spec.kinds, *("scalar" for _ in names), "scatter")
+    function = replace(function, params=(*params, *names.values(), notes))
+    shapes = (*spec.scatter_shapes, (len(sites), 2))
+    return Bounded(Map(function, kinds, shapes), sites, tuple(names)) if sites else None
+
+
+def _bounded(function: Function, extent: Extent) -> tuple[Function, tuple[Site, ...]]:
+    function = inline(function)
+    looking = _Looking(function, extent)
+    body = rewrite(function.body, looking.access)
+    return clean(replace(function, params=(*function.params, _NOTES), body=body)), \
+        tuple(looking.sites)
+
+
+class _Looking:
+    """Puts accesses behind comparisons."""
+
+    def __init__(self, function: Function, extent: Extent) -> None:
+        self.builder = Builder({*function.params, *defined(function.body)})
+        self.extent = extent
+        self.sites: list[Site] = []
+        self.sizes = {s.results[0]: [int(v.text) for v in s.args
+                                     if isinstance(v, Literal)]
+                      for s in walk(function.body)
+                      if isinstance(s, Let) and s.op == "shared"}
+
+    def access(self, s: Let) -> Sequence[Statement]:
+        """The statements in place of one."""
+        values = 2 if s.attr == "cas" else _VALUES.get(s.op)
+        index = () if values is None else s.args[1:len(s.args) - values]
+        if not index:
+            return (s,)
+        b, array = self.builder, str(s.args[0])
+        b.line = s.line
+        with b.region() as statements:
+            places = [b.let("index", i, stem="place") for i in index]
+            tests = [self.inside(array, k, i) for k, i in enumerate(places)]
+            every = tests[0]
+            for test in tests[1:]:
+                every = b.let("logical_and", every, test)
+            results = tuple(b.fresh(r) for r in s.results)
+            statements.append(If(
+                s.results, every, Block((replace(s, results=results),), results),
+                self.notes(array, places, tests, len(results))))
+        return statements
+
+    def inside(self, array: str, axis: int, place: Value) -> Value:
+        """Whether an index lies inside."""
+        b = self.builder
+        size = literal(self.sizes[array][axis]) if array in self.sizes \
+            else self.extent(b, array, axis)
+        return b.let("logical_and", b.let("le", literal(0), place),
+                     b.let("lt", place, size))
+
+    def notes(self, array: str, places: Sequence[Value], tests: Sequence[Value],
+              results: int) -> Block:
+        """Note the indices that lie outside; False casts to zero of every dtype."""
+        with self.builder.region() as statements:
+            for axis, (place, test) in enumerate(zip(places, tests, strict=True)):
+                row, line = literal(len(self.sites)), self.builder.line
+                noted = tuple(Let((), "store", (_NOTES, row, literal(k), v), None, line)
+                              for k, v in enumerate((literal(1), place)))
+                statements.append(If((), test, Block((), ()), Block(noted, ())))
+                self.sites.append(self.site(array, axis))
+        return Block(tuple(statements), (literal(False),) * results)
+
+    def site(self, array: str, axis: int) -> Site:
+        """What is said of an index; arrays of a block have names that were made up."""
+        line = self.builder.line
+        if array not in self.sizes:
+            return Site(array, axis, line, None)
+        return Site(re.sub(r"_\d+$", "", array), axis, line, self.sizes[array][axis])
+
+
+def check_inside(bounded: Bounded, notes: Any, names: Mapping[str, str],
+                 shapes: Mapping[str, tuple[int, ...]]) -> None:
+    """Wait for a launch and read what it noted.
+
+    Parameters
+    ----------
+    notes
+        The array, of any library.
+    names
+        What messages call the parameters, where that differs.
+    shapes
+        Of the arguments, by the names of the parameters.
+
+    Raises
+    ------
+    RangeError
+        An `IndexError`: some index lay outside.
+    """
+    for site, index in _outside(bounded.sites, to_numpy(notes)):
+        function, array = bounded.spec.function, names.get(site.array, site.array)
+        size = shapes[site.array][site.axis] if site.extent is None else site.extent
+        where = f"{function.pyfile}:{site.line}: " if function.pyfile and \
+            site.line else f"line {site.line}: " if site.line else ""
+        raise RangeError(
+            f"{where}{function.name}: index {index} of '{array}' is out of bounds for "
+            f"axis {site.axis} of size {size}; compare it with the size before")
+
+
+def _outside(sites: Sequence[Site], notes: np.ndarray) -> Iterator[tuple[Site, int]]:
+    for site, (flag, index) in zip(sites, notes.tolist(), strict=True):
+        if flag:
+            yield site, index

@@ -1,0 +1,155 @@
+"""Second derivatives of operations that launch kernels."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nbfused as nf
+from nbfused.errors import NotDifferentiableError
+from tests.refusal import refused
+
+
+@nf.rawkernel(differentiable=True)
+def smooth(x, w, y, n):
+    i = nf.grid(1)
+    if i < x.shape[0]:
+        p = x[i]
+        for k in range(n):
+            p = p * x[i] + 0.3 * nf.sin(w[k] * p)
+        if p > 0.2:
+            y[i, 0] = p * x[i]
+        else:
+            y[i, 0] = p * p
+        y[i, 1] = x[i] * w[0]
+
+
+@nf.rawkernel(differentiable=True)
+def once(x, y, z):
+    i = nf.grid(1)
+    v = x.load_once(i)
+    y.store_once(i, nf.exp(v) * v)
+    z[i] = v * v * v
+
+
+@nf.rawkernel(differentiable=True)
+def total(x, w, y):
+    i = nf.grid(1)
+    if i < x.shape[0]:
+        nf.atomic.add(y, i % 2, x[i] * x[i] * w[i % 3])
+
+
+@nf.rawkernel(differentiable=True)
+def neighbours(x: nf.DiffView, shift: nf.View, y: nf.DiffView):
+    """Each element is read by three threads."""
+    i = nf.grid(1)
+    n = x.shape[0]
+    if i < n:
+        y[i] = x[i] * x[(i + 1) % n] * x[(i + 2) % n] + shift[i] * x[i] * x[i]
+
+
+OPS = {
+    "smooth": (smooth.as_op(outputs={"y": lambda x, w, n: ((x.shape[0], 2), x.dtype)},
+                            grid=lambda x, **rest: -(-x.shape[0] // 8), block=8),
+               (9, 4)),
+    "once": (once.as_op(outputs={"y": "x", "z": "x"}, grid=1, block=5), (5,)),
+    "total": (total.as_op(outputs={"y": ((2,), "float64")}, grid=1, block=32), (9, 3)),
+    "neighbours": (neighbours.as_op(outputs={"y": "x"}, grid=1, block=32), (7,)),
+}
+MORE = {"smooth": (3,), "neighbours": (np.linspace(1.0, 2.0, 7),)}
+
+
+def data(name, device):
+    rng = np.random.default_rng(3)
+    arrays = [rng.uniform(0.3, 0.9, n) for n in OPS[name][1]]
+    more = [nf.array(m, device=device) if isinstance(m, np.ndarray) else m
+            for m in MORE.get(name, ())]
+    return arrays, more
+
+
+@pytest.mark.parametrize("name", OPS)
+def test_S2_second_derivatives_are_differences_of_first_ones(name, device):
+    op = OPS[name][0]
+    arrays, more = data(name, device)
+    nf.testing.gradcheck(lambda *args: op(*args, *more), arrays, order=2,
+                         place=lambda a: nf.array(a, device=device))
+
+
+@pytest.mark.parametrize("name", ["smooth", "total"])
+def test_of_one_argument_only(name, device):
+    op = OPS[name][0]
+    arrays, more = data(name, device)
+    for k in (0, 1):
+        nf.testing.gradcheck(lambda *args: op(*args, *more), arrays, order=2,
+                             argnums=[k], place=lambda a: nf.array(a, device=device))
+
+
+def test_the_hessian_of_a_product(device):
+    """Of x₀ x₁ x₂ + x₁ x₂ x₀ + x₂ x₀ x₁ + Σ x², by hand."""
+    op = OPS["neighbours"][0]
+    at = np.array([0.5, 2.0, 3.0])
+    x, shift = nf.array(at, device=device), nf.array(np.ones(3), device=device)
+    first = nf.grad(lambda x: op(x, shift).sum())
+    units = [nf.array(row, device=device) for row in np.eye(3)]
+    rows = [nf.to_numpy(nf.grad(lambda x, u=u: (first(x) * u).sum())(x)) for u in units]
+    a, b, c = at
+    np.testing.assert_allclose(rows, [[2, 3*c, 3*b], [3*c, 2, 3*a], [3*b, 3*a, 2]])
+
+
+def test_narrow_numbers_are_added_in_wide_ones(device):
+    """Of 4096 threads each adds a little to one element."""
+    @nf.rawkernel(differentiable=True)
+    def shared(x, w, y):
+        i = nf.grid(1)
+        y[i] = x[i] * w[0] * w[0]
+
+    op = shared.as_op(outputs={"y": "x"}, grid=32, block=128)
+    x = nf.array(np.full(4096, 1.0, np.float16), device=device)
+    hessian = nf.grad(lambda w: nf.grad(lambda w: op(x, w).sum())(w).sum())
+    w = nf.array(np.array([0.5], np.float16), device=device)
+    assert float(nf.to_numpy(hessian(w))[0]) == 8192.0
+
+
+def test_third_derivatives_are_refused_not_dropped(device):
+    op = OPS["neighbours"][0]
+    shift = nf.array(np.ones(3), device=device)
+
+    def twice(x):
+        return nf.grad(lambda x: nf.grad(lambda x: op(x, shift).sum())(x).sum())(x)
+
+    x = nf.array(np.ones(3), device=device)
+    assert nf.to_numpy(twice(x)).shape == (3,)
+    with refused(NotDifferentiableError, "neighbours.bwd", "second derivative"):
+        nf.grad(lambda x: twice(x).sum())(x)
+
+
+def test_rules_by_hand_are_refused():
+    @nf.rawkernel(differentiable=True)
+    def square(x, y):
+        i = nf.grid(1)
+        y[i] = x[i] * x[i]
+
+    @square.defvjp
+    def rule(x, y):
+        i = nf.grid(1)
+        x.derivative[i] += 2.0 * x.primal[i] * y.derivative[i]
+
+    @nf.func
+    def clipped(x):
+        return min(max(x, -1.0), 1.0)
+
+    @clipped.defvjp
+    def straight_through(x, g):
+        return g
+
+    @nf.rawkernel(differentiable=True)
+    def calls(x, y):
+        i = nf.grid(1)
+        y[i] = clipped(x[i]) * x[i]
+
+    for kernel in (square, calls):
+        op = kernel.as_op(outputs={"y": "x"}, grid=1, block=3)
+        first = nf.grad(lambda x, op=op: op(x).sum())
+        assert nf.to_numpy(first(np.ones(3))).all()
+        with refused(NotDifferentiableError, kernel.__name__, "rule by hand"):
+            nf.grad(lambda x, first=first: first(x).sum())(np.ones(3))
