@@ -259,11 +259,12 @@ def test_l34_broadcast_arrays(device):
     y = nf.zeros((3, 4), "float32", device=device)
     double((1, 1), (8, 8), (wide, y))
     assert host(y) == [[[2, 4, 6, 8]]*3]
-    (column,) = arrays(device, np.zeros((3, 4)))
+    column, other = arrays(device, np.zeros((3, 4)), [0, 0, 0, 0])
     with pytest.raises(ValueError, match="'y'"):
         double((1, 1), (8, 8), (y, wide))
+    target = nf.ops.broadcast_to(other, (3, 4))
     with pytest.raises(ValueError, match=r"'x\[1\]'"):
-        double.bwd((1, 1), (8, 8), ((wide, wide), (y, column)))
+        double.bwd((1, 1), (8, 8), ((wide, target), (y, column)))
 
 
 def test_l35_empty_arrays(device):
