@@ -1,0 +1,98 @@
+// What every kernel has: its arguments, its entry point, its accesses to memory.
+#pragma once
+#include "numbers.h"
+#include "portable.h"
+
+namespace nbf {
+
+// The arguments of a kernel, each in a word of its own: pointers, then extents and
+// strides, then numbers.  A complex number takes two words.
+template <int N> struct Words {
+  uint64_t word[N > 0 ? N : 1];
+
+  template <class T> NBF_MEMBER T *pointer(int k) const {
+    return reinterpret_cast<T *>(word[k]);
+  }
+  NBF_MEMBER int64_t integer(int k) const { return static_cast<int64_t>(word[k]); }
+  template <class T> NBF_MEMBER T number(int k) const {
+    T value;
+    memcpy(&value, reinterpret_cast<const char *>(word) + 8 * k, sizeof(T));
+    return value;
+  }
+  NBF_MEMBER complex<float> complex64(int k) const {
+    return {number<float>(k), number<float>(k + 1)};
+  }
+  NBF_MEMBER complex<double> complex128(int k) const {
+    return {number<double>(k), number<double>(k + 1)};
+  }
+};
+
+// Neighbouring elements that one access moves.
+template <class T, int N> struct alignas(sizeof(T) * N) Pack {
+  T at[N];
+
+  NBF_MEMBER T &operator[](int k) { return at[k]; }
+  NBF_MEMBER const T &operator[](int k) const { return at[k]; }
+};
+
+template <int N, class T> NBF_DEVICE Pack<T, N> load(const T *p, int64_t at) {
+  return *reinterpret_cast<const Pack<T, N> *>(p + at);
+}
+// One element for all of an access.
+template <int N, class T> NBF_DEVICE Pack<T, N> repeat(const T *p, int64_t at) {
+  Pack<T, N> pack;
+  for (int k = 0; k < N; ++k) pack[k] = p[at];
+  return pack;
+}
+template <int N, class T> NBF_DEVICE void store(T *p, int64_t at, const Pack<T, N> &pack) {
+  *reinterpret_cast<Pack<T, N> *>(p + at) = pack;
+}
+
+// This thread among all of a launch along x, and how many there are.
+NBF_DEVICE int64_t thread_index() {
+  return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
+}
+NBF_DEVICE int64_t thread_count() {
+  return static_cast<int64_t>(gridDim.x) * blockDim.x;
+}
+
+// The offset, in elements, of a flat C-order index over RANK extents that begin at word
+// `extents`, with as many strides from word `strides` on.
+template <int RANK, class W>
+NBF_DEVICE int64_t offset(const W &w, int64_t index, int extents, int strides) {
+  int64_t at = 0;
+  for (int k = RANK - 1; k > 0; --k) {
+    const int64_t extent = w.integer(extents + k), rest = index / extent;
+    at += (index - rest * extent) * w.integer(strides + k);
+    index = rest;
+  }
+  return RANK > 0 ? at + index * w.integer(strides) : at;
+}
+
+// The product of RANK extents.
+template <int RANK, class W> NBF_DEVICE int64_t product(const W &w, int extents) {
+  int64_t size = 1;
+  for (int k = 0; k < RANK; ++k) size *= w.integer(extents + k);
+  return size;
+}
+
+}  // namespace nbf
+
+#define NBF_JOIN_(a, b) a##b
+#define NBF_JOIN(a, b) NBF_JOIN_(a, b)
+
+// The kernel and its entry in C: `call` is a statement that uses `w`, the arguments.
+#define NBF_KERNEL(WORDS, THREADS, ...)                                                 \
+  __global__ void __launch_bounds__(THREADS)                                            \
+      NBF_JOIN(NBF_SYMBOL, _kernel)(const nbf::Words<WORDS> w) {                        \
+    __VA_ARGS__;                                                                        \
+  }                                                                                     \
+  NBF_API int NBF_SYMBOL(const unsigned *grid, const unsigned *block, size_t shared,    \
+                         void *stream, const void *words) {                             \
+    nbf::Words<WORDS> w;                                                                \
+    memcpy(&w, words, sizeof w);                                                        \
+    hipLaunchKernelGGL((NBF_JOIN(NBF_SYMBOL, _kernel)), dim3(grid[0], grid[1], grid[2]), \
+                       dim3(block[0], block[1], block[2]), shared,                      \
+                       static_cast<hipStream_t>(stream), w);                            \
+    return static_cast<int>(hipGetLastError());                                         \
+  }
