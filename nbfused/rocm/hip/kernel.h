@@ -56,13 +56,20 @@ NBF_DEVICE int64_t thread_count() {
   return static_cast<int64_t>(gridDim.x) * blockDim.x;
 }
 
+// a / b of integers >= 0, in 32 bits where both fit: GPUs divide 64 bits slowly.
+NBF_DEVICE int64_t divide(int64_t a, int64_t b) {
+  if ((static_cast<uint64_t>(a | b) >> 32) == 0)
+    return static_cast<uint32_t>(a) / static_cast<uint32_t>(b);
+  return static_cast<int64_t>(static_cast<uint64_t>(a) / static_cast<uint64_t>(b));
+}
+
 // The offset, in elements, of a flat C-order index over RANK extents that begin at word
 // `extents`, with as many strides from word `strides` on.
 template <int RANK, class W>
 NBF_DEVICE int64_t offset(const W &w, int64_t index, int extents, int strides) {
   int64_t at = 0;
   for (int k = RANK - 1; k > 0; --k) {
-    const int64_t extent = w.integer(extents + k), rest = index / extent;
+    const int64_t extent = w.integer(extents + k), rest = divide(index, extent);
     at += (index - rest * extent) * w.integer(strides + k);
     index = rest;
   }

@@ -14,3 +14,9 @@
 // A member function or a constructor of what kernels compute with.
 #define NBF_MEMBER __host__ __device__ inline __attribute__((always_inline))
 #define NBF_API extern "C" __attribute__((visibility("default")))
+// Before a loop whose number of rounds is known: its arrays become registers.
+#if defined(NBF_EMULATION)
+#define NBF_UNROLL
+#else
+#define NBF_UNROLL _Pragma("unroll")
+#endif
