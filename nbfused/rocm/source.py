@@ -159,6 +159,6 @@ def encoded(source: np.dtype, target: np.dtype, text: str) -> str:
 def evaluate(typed: Typed, arguments: Mapping[str, object], prefix: str) -> tuple[
         list[str], list[str]]:
     """Statements that evaluate `typed`, and the names of its results."""
-    results = [f"{prefix}r{k}" for k in range(len(typed.results))]
+    results = [f"{prefix}{k}" for k in range(len(typed.results))]
     return statements(typed, arguments, results,  # type: ignore[arg-type]
                       prefix=prefix), results
