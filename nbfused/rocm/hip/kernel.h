@@ -11,7 +11,11 @@ template <int N> struct Words {
   uint64_t word[N > 0 ? N : 1];
 
   template <class T> NBF_MEMBER T *pointer(int k) const {
+#if defined(__AMDGCN__)  // known to be global, or every access would ask where it goes
+    return (T *)(__attribute__((address_space(1))) T *)word[k];
+#else
     return reinterpret_cast<T *>(word[k]);
+#endif
   }
   NBF_MEMBER int64_t integer(int k) const { return static_cast<int64_t>(word[k]); }
   template <class T> NBF_MEMBER T number(int k) const {
