@@ -52,6 +52,16 @@ template <int N, class T> NBF_DEVICE void store(T *p, int64_t at, const Pack<T, 
   *reinterpret_cast<Pack<T, N> *>(p + at) = pack;
 }
 
+// The shared memory that a launch asks for, aligned to 16 bytes.
+NBF_DEVICE unsigned char *shared() {
+#if defined(NBF_EMULATION)
+  HIP_DYNAMIC_SHARED(unsigned char, memory)
+#else
+  extern __shared__ __attribute__((aligned(16))) unsigned char memory[];
+#endif
+  return memory;
+}
+
 // This thread among all of a launch along x, and how many there are.
 NBF_DEVICE int64_t thread_index() {
   return static_cast<int64_t>(blockIdx.x) * blockDim.x + threadIdx.x;
