@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["for_arguments", "kernel_source"]
 
 _DERIVATIVES = {"vjp": "bwd", "jvp": "fwd"}
-_COMPILED = ("numba", "ptx")
+_COMPILED = ("numba", "ptx", "hip")
 
 
 def kernel_source(kernel: ThreadKernel, kind: str, compiled: Launchable) -> str:
@@ -39,8 +39,8 @@ def kernel_source(kernel: ThreadKernel, kind: str, compiled: Launchable) -> str:
     if kind in _COMPILED:
         raise KernelTypeError(f"{kernel.__name__}.source({kind!r}): the backend "
                               f"{compiled.place.backend.name!r} has no such text")
-    raise KernelTypeError("'kind' must be 'primal', 'vjp', 'jvp', 'numba' or 'ptx', "
-                          f"got {kind!r}")
+    raise KernelTypeError("'kind' must be 'primal', 'vjp', 'jvp', 'numba', 'ptx' or "
+                          f"'hip', got {kind!r}")
 
 
 def for_arguments(kernel: ThreadKernel, args: tuple[Any, ...]) -> Launchable:

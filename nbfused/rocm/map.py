@@ -23,7 +23,7 @@ from .source import (
     width_of,
 )
 
-__all__ = ["MapText", "build_map"]
+__all__ = ["MapText", "build_map", "map_kernel"]
 
 THREADS = 256
 #: Points of one thread where they are not neighbours.
@@ -229,3 +229,9 @@ def build_map(spec: Map, signature: Signature) -> Launcher:
     """A launcher for `spec`; kernels are compiled when first needed."""
     return MapLauncher(spec.name, spec.typed(signature.inputs, signature.outputs),
                        signature)
+
+
+def map_kernel(spec: Map, signature: Signature) -> Kernel:
+    """The kernel for aligned arrays; needs neither a device nor a compiler."""
+    typed = spec.typed(signature.inputs, signature.outputs)
+    return MapText(spec.name, typed, signature, neighbours=True).kernel()

@@ -22,8 +22,6 @@ __all__ = ["RawText", "build_raw"]
 
 #: Threads that a kernel is compiled for: fewer of them may have more registers.
 BOUNDS = (256, 512, 1024)
-#: Threads along an axis of a grid at most, on AMD's devices.
-MOST_THREADS = 2**32 - 1
 #: Shared arrays begin at multiples of this many bytes.
 _ALIGN = 16
 
@@ -147,11 +145,6 @@ class RawLauncher:
                 f"{self._name}: {own} bytes of shared arrays and {call.shared} of "
                 f"dynamic shared memory; a block on rocm:{where.ordinal} has at most "
                 f"{where.shared_limit}; use smaller arrays")
-        if any(n*m > MOST_THREADS for n, m in zip(call.grid, call.block, strict=True)):
-            raise RangeError(
-                f"{self._name}: grid {call.grid} of blocks {call.block} has more than "
-                f"{MOST_THREADS} threads along an axis; launch fewer blocks and let "
-                "each thread take several elements")
 
     def _program(self, bound: int) -> Program:
         if bound not in self._programs:
