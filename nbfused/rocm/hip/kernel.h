@@ -31,8 +31,9 @@ template <int N> struct Words {
   }
 };
 
-// Neighbouring elements that one access moves.
-template <class T, int N> struct alignas(sizeof(T) * N) Pack {
+// Neighbouring elements that one access moves, of at most 16 bytes.
+template <class T, int N>
+struct alignas(sizeof(T) * N < 16 ? sizeof(T) * N : 16) Pack {
   T at[N];
 
   NBF_MEMBER T &operator[](int k) { return at[k]; }
