@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import count
 from math import prod
 
 from ..backend import Call, Launcher, Signature
@@ -129,7 +128,8 @@ class MapText:
 
     def _arguments(self, out: Source) -> dict[str, object]:
         """What stands for the parameters of the function, at point `k`."""
-        function, found = self.typed.function, {}
+        function = self.typed.function
+        found: dict[str, object] = {}
         inputs, scatters = iter(self.inputs), iter(self.outputs[len(self.results):])
         for param, kind in zip(function.function.params, self.typed.kinds, strict=True):
             if kind == "element":
