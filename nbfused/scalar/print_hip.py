@@ -43,6 +43,7 @@ _WORDS = """
     static static_assert static_cast struct switch template this thread_local throw true
     try typedef typeid typename typeof union unsigned using virtual void volatile
     wchar_t while xor xor_eq linux unix i386 errno stdin stdout stderr nbf
+    threadIdx blockIdx blockDim gridDim warpSize
     int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t
 """
 _WIDTH = 88
