@@ -161,7 +161,7 @@ class Func:
         return self.pyfunc(*args, **kwargs)
 
     def source(self, kind: str = "primal") -> str:
-        """Text of ``"primal"``, ``"vjp"``, ``"jvp"``, ``"numba"`` or ``"ptx"``."""
+        """Text of ``"primal"``, ``"vjp"``, ``"jvp"``, ``"numba"``, ``"ptx"`` …"""
         return source(self.function, kind)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
