@@ -168,8 +168,9 @@ class _Writer:
                 self._elements()
             self._finish()
         lanes = f"{plan.lanes}, " if plan.kind == "rows" else ""
-        return out.kernel(plan.threads, f"nbf::reduce_{plan.kind}<Task, {plan.threads}, "
-                                        f"{lanes}{plan.each}, {plan.width}>(w)")
+        return out.kernel(
+            plan.threads, f"nbf::reduce_{plan.kind}<Task, {plan.threads}, "
+                          f"{lanes}{plan.each}, {plan.width}>(w)")
 
     def _chunks(self) -> None:
         """The elements are states."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 __all__ = ["RowPlan"]
 
 #: Elements that a lane takes at once where they are not neighbours.
-SCATTERED = 4
+SCATTERED = 2
 
 
 @dataclass(frozen=True)

@@ -106,7 +106,8 @@ class RowSums:
 
     def value(self, k: int, dtype: np.dtype, name: str) -> str:
         """A result of logical dtype `dtype` as what is added to sum `k`."""
-        return f"{{{cast(compute_dtype(dtype), self.accumulators[k], name)}}}"
+        text = cast(compute_dtype(dtype), self.accumulators[k], name)
+        return f"Sum{k}::State{{{text}}}"
 
     def add(self, k: int) -> str:
         """The statement that adds to sum `k` what is at `place`."""

@@ -166,10 +166,21 @@ class _Writer:
                     out(f"v.x{o.at} = {decode(o.dtype, element)};")
             out(*(f"v.c{o.at} = {self.sums.place(f'c{o.at}', 'room')};"
                   for o in self.cached), "return v;")
-        with out.block("template <int N, class W> NBF_DEVICE void copy(const W &w, "
-                       "const Values &v, int64_t place)"):
-            out(*(f"nbf::store<N>(v.c{o.at}, place, nbf::load<N>({self._pointer(o)}, "
-                  f"v.b{o.at} + place));" for o in self.cached))
+        if self.cached:
+            self._copy()
+
+    def _copy(self) -> None:
+        """From memory to registers, from there to shared memory."""
+        out = self.out
+        members = " ".join(f"nbf::Pack<{o.type}, N> x{o.at};" for o in self.cached)
+        loads = ", ".join(f"nbf::load<N>({self._pointer(o)}, v.b{o.at} + place)"
+                          for o in self.cached)
+        out(f"template <int N> struct Copy {{ {members} }};",
+            "template <int N, class W> NBF_DEVICE Copy<N> fetch(const W &w, "
+            f"const Values &v, int64_t place) {{ return {{{loads}}}; }}")
+        with out.block("template <int N> NBF_DEVICE void keep(const Values &v, "
+                       "int64_t place, const Copy<N> &x)"):
+            out(*(f"nbf::store<N>(v.c{o.at}, place, x.x{o.at});" for o in self.cached))
 
     def _pointer(self, o: Operand) -> str:
         constant = "" if o in self.text.outputs else "const "

@@ -10,7 +10,8 @@
 //   room(columns)                bytes of shared memory for a group of lanes
 //   begin(w, row, room, columns) the values of a row before its stages: where operands
 //                                begin, what the row has one of
-//   copy<N>(w, values, place)    elements to shared memory
+//   Copy<N>, fetch<N>(w, values, place), keep<N>(values, place, copy)   elements to
+//                                shared memory, by way of registers
 //   Load<N>, load<N>(w, values, place), Results<N>
 //   element(w, values, load, e, place, size, results)   as of a Pass, but to results
 //   put<N>(w, values, sums, place, results)             stores or adds them
@@ -25,6 +26,9 @@
 namespace nbf {
 
 template <class... Stages> struct Sequence {};
+
+// Accesses of a lane that are on their way to shared memory at a time.
+constexpr int AHEAD = 4;
 
 // Bytes of `count` elements, so that what follows them is aligned too.
 template <class T> NBF_DEVICE int64_t padded(int64_t count) {
@@ -69,6 +73,22 @@ NBF_DEVICE void total(const typename Sum::State *first, int64_t room, int64_t co
       sum = Sum::merge(
           sum, reinterpret_cast<const typename Sum::State *>(bytes + k * room)[j]);
     out[blockIdx.x * columns + j] = sum;
+  }
+}
+
+// A row's elements to shared memory; EACH reads are on their way at a time.
+template <class Task, int LANES, int EACH, int WIDTH, class W, class Values>
+NBF_DEVICE void copy_row(const W &w, const Values &values, int lane, int64_t end) {
+  constexpr int STEP = LANES * WIDTH;
+  for (int64_t j = lane * WIDTH; j < end; j += EACH * STEP) {
+    typename Task::template Copy<WIDTH> copies[EACH];
+    NBF_UNROLL
+    for (int k = 0; k < EACH; ++k)
+      if (j + k * STEP < end)
+        copies[k] = Task::template fetch<WIDTH>(w, values, j + k * STEP);
+    NBF_UNROLL
+    for (int k = 0; k < EACH; ++k)
+      if (j + k * STEP < end) Task::keep(values, j + k * STEP, copies[k]);
   }
 }
 
@@ -132,9 +152,7 @@ NBF_DEVICE void row(const W &w, Sequence<Stages...>) {
     const bool inside = first + group < rows;  // all threads go on: they exchange states
     const int64_t end = inside ? columns : 0;
     auto values = Task::begin(w, inside ? first + group : 0, room, columns);
-    if constexpr (Task::CACHED)
-      for (int64_t j = lane * WIDTH; j < end; j += LANES * WIDTH)
-        Task::template copy<WIDTH>(w, values, j);
+    if constexpr (Task::CACHED) copy_row<Task, LANES, AHEAD, WIDTH>(w, values, lane, end);
     (reduce_row<Stages, LANES, EACH, WIDTH>(w, values, lane, end, columns), ...);
     finish_row<Task, LANES, EACH, WIDTH>(w, values, sums, lane, end, columns);
     if (inside && lane == 0) Task::finish(w, values, columns);
