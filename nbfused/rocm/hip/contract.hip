@@ -155,8 +155,7 @@ NBF_DEVICE float multiply_add(float total, float a, float b) { return total + a 
 NBF_DEVICE double multiply_add(double total, double a, double b) { return total + a * b; }
 template <class T>
 NBF_DEVICE complex<T> multiply_add(complex<T> total, complex<T> a, complex<T> b) {
-  return {total.re + (a.re * b.re - a.im * b.im),
-          total.im + (a.re * b.im + a.im * b.re)};
+  return total + a * b;
 }
 template <class T> NBF_DEVICE T multiply_add(T total, T a, T b) {
   return static_cast<T>(static_cast<uint64_t>(total) +
@@ -202,7 +201,7 @@ NBF_DEVICE void multiply(const Sum *left, const Sum *right,
 template <class T> NBF_DEVICE T choose(bool first, T a, T b) { return first ? a : b; }
 template <class T>
 NBF_DEVICE complex<T> choose(bool first, complex<T> a, complex<T> b) {
-  return {first ? a.re : b.re, first ? a.im : b.im};
+  return {first ? a.real : b.real, first ? a.imag : b.imag};
 }
 
 // values[index * STEP + at]; by comparisons, as registers have no index: local memory is
