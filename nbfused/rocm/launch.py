@@ -20,6 +20,9 @@ __all__ = ["MOST_THREADS", "Program"]
 #: Threads of a launch along x, fewer than that: a limit of HIP on AMD devices.
 MOST_THREADS = 1 << 32
 
+_ATTRIBUTES = ("num_regs", "shared_size_bytes", "local_size_bytes", "const_size_bytes",
+               "max_threads_per_block")
+
 
 class Program:
     """A kernel; built, or found in the cache, when a device first needs it.
@@ -72,15 +75,27 @@ class Program:
                 "threads; HIP takes fewer than 2**32 threads along x; use a smaller "
                 "grid, and a loop over what is left")
         with self._lock:
-            entry = self._entries.get(device.ordinal)
-            if entry is None:
-                entry = self._entries[device.ordinal] = load(self.kernel, device.archs)
+            entry = self._entry(device)
             self._words.pack(values)
             self._extents[:] = [*grid, *threads]
             code = runtime().nbf_launch(device.ordinal, entry, self._extents, shared,
                                         stream, self._words.address)
             if code:
                 self._refused(code, device)
+
+    def attributes(self, device: Device) -> dict[str, int]:
+        """Registers, memory and limits, by the names that CUDA's driver has for them."""
+        found = (ctypes.c_int64*len(_ATTRIBUTES))()
+        with self._lock:
+            check(runtime().nbf_launch(device.ordinal, self._entry(device), None, 0, 0,
+                                       found))
+        return dict(zip(_ATTRIBUTES, found, strict=True))
+
+    def _entry(self, device: Device) -> int:
+        entry = self._entries.get(device.ordinal)
+        if entry is None:
+            entry = self._entries[device.ordinal] = load(self.kernel, device.archs)
+        return entry
 
     def _refused(self, code: int, device: Device) -> None:
         if code == LAUNCH_FAILURE and device.arch == EMULATION:

@@ -158,7 +158,12 @@ class RawLauncher:
 
     def attributes(self) -> dict[str, int]:
         """What the compiler knows of the kernel that was launched last."""
-        raise NotImplementedError
+        if self._last is None:
+            return {}
+        program, where = self._last
+        found = program.attributes(where)
+        return {**found, "shared_size_bytes":
+                found["shared_size_bytes"] + self._text.shared}
 
 
 def build_raw(spec: Spec, signature: Signature) -> Launcher:

@@ -98,12 +98,32 @@ template <int RANK, class W> NBF_DEVICE int64_t product(const W &w, int extents)
   return size;
 }
 
+// What the compiler knows of a kernel: registers, bytes of shared, local and constant
+// memory, threads at most.
+inline int attributes([[maybe_unused]] const void *kernel, int64_t *found) {
+#if defined(NBF_EMULATION)
+  const int64_t none[] = {0, 0, 0, 0, 1024};
+  memcpy(found, none, sizeof none);
+  return 0;
+#else
+  hipFuncAttributes known;
+  const int code = static_cast<int>(hipFuncGetAttributes(&known, kernel));
+  found[0] = known.numRegs;
+  found[1] = static_cast<int64_t>(known.sharedSizeBytes);
+  found[2] = static_cast<int64_t>(known.localSizeBytes);
+  found[3] = static_cast<int64_t>(known.constSizeBytes);
+  found[4] = known.maxThreadsPerBlock;
+  return code;
+#endif
+}
+
 }  // namespace nbf
 
 #define NBF_JOIN_(a, b) a##b
 #define NBF_JOIN(a, b) NBF_JOIN_(a, b)
 
 // The kernel and its entry in C: `call` is a statement that uses `w`, the arguments.
+// Without a grid the entry launches nothing and tells the attributes.
 #define NBF_KERNEL(WORDS, THREADS, ...)                                                 \
   __global__ void __launch_bounds__(THREADS)                                            \
       NBF_JOIN(NBF_SYMBOL, _kernel)(const nbf::Words<WORDS> w) {                        \
@@ -111,6 +131,10 @@ template <int RANK, class W> NBF_DEVICE int64_t product(const W &w, int extents)
   }                                                                                     \
   NBF_API int NBF_SYMBOL(const unsigned *grid, const unsigned *block, size_t shared,    \
                          void *stream, const void *words) {                             \
+    if (!grid)                                                                          \
+      return nbf::attributes(                                                           \
+          reinterpret_cast<const void *>(&NBF_JOIN(NBF_SYMBOL, _kernel)),               \
+          static_cast<int64_t *>(const_cast<void *>(words)));                           \
     nbf::Words<WORDS> w;                                                                \
     memcpy(&w, words, sizeof w);                                                        \
     hipLaunchKernelGGL((NBF_JOIN(NBF_SYMBOL, _kernel)), dim3(grid[0], grid[1], grid[2]), \

@@ -132,10 +132,11 @@ NBF_API int nbf_first_unknown(void *const *addresses, int count) {
 typedef int (*Entry)(const unsigned *grid, const unsigned *block, size_t shared,
                      void *stream, const void *words);
 
-// Starts a kernel; `extents` are those of the grid, then of a block.
+// Starts a kernel; `extents` are those of the grid, then of a block.  Without them its
+// attributes come back in `words`.
 NBF_API int nbf_launch(int device, Entry entry, const unsigned *extents, size_t shared,
                        void *stream, const void *words) {
   const Current current(device);
   if (current.error != hipSuccess) return code(current.error);
-  return entry(extents, extents + 3, shared, stream, words);
+  return entry(extents, extents ? extents + 3 : nullptr, shared, stream, words);
 }
