@@ -41,7 +41,7 @@ def values(shape, dtype):
 
 
 def put(x):
-    return nf.array(np.ascontiguousarray(x), device=DEVICE)
+    return nf.array(x, device=DEVICE)
 
 
 def assert_affine(x, y, take=lambda x: x, take_y=lambda y: y, c=1.5):

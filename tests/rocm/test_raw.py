@@ -108,8 +108,7 @@ def test_launch_is_what_the_user_asks_for(monkeypatch):
 
 
 @pytest.mark.rocm
-@pytest.mark.parametrize("shape", [(1000,), (37, 41), (5, 7, 11)], ids=str)
-def test_every_word_that_says_where_a_thread_is(shape):
+def test_every_word_that_says_where_a_thread_is():
     @nf.rawkernel
     def places(x):
         i = nf.threadIdx.x + nf.blockIdx.x*nf.blockDim.x
@@ -121,7 +120,7 @@ def test_every_word_that_says_where_a_thread_is(shape):
         if at < x.shape[0]:
             x[at] = at*100 + nf.laneid
 
-    x = nf.zeros(2*4*6*30, "int64", device=DEVICE)
+    x = nf.zeros(720, "int64", device=DEVICE)
     places((2, 2, 2), (15, 2, 3), (x,))
     thread = np.arange(90).reshape(3, 2, 15)
     lane = np.tile(thread % 32, (2, 2, 2)).reshape(-1)
@@ -133,7 +132,7 @@ def test_every_word_that_says_where_a_thread_is(shape):
 def test_every_dtype_is_shuffled_and_shared(dtype):
     @nf.rawkernel
     def turn(x, y):
-        tile = nf.shared.array(64, x.dtype)
+        tile = nf.shared.array(64, dtype)
         t = nf.threadIdx.x
         tile[63 - t] = x[t]
         nf.syncthreads()
@@ -181,7 +180,7 @@ def test_more_threads_than_hip_counts():
         x[0] = 1.0
 
     with pytest.raises(RangeError, match="fewer than 2\\*\\*32 threads"):
-        one((2**31 - 1,), (2,), (nf.zeros(1, device=DEVICE),))
+        one((2**31 - 1,), (4,), (nf.zeros(1, device=DEVICE),))
 
 
 @pytest.mark.rocm
