@@ -160,9 +160,11 @@ def put_file(key: bytes | str, data: bytes) -> Path:
     path = _path(key, _LIBRARY)
     if not config.cache_disable and _store(path, data):
         return path
-    path = _own_folder() / path.name
-    path.write_bytes(data)
-    return path
+    # A name of its own: to write over a file that is loaded ends the process.
+    handle, name = tempfile.mkstemp(suffix=_LIBRARY, dir=_own_folder())
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+    return Path(name)
 
 
 def discard(key: bytes | str) -> None:

@@ -7,6 +7,7 @@ those built ahead, then under its own name in the cache; only then a compiler is
 
 from __future__ import annotations
 
+import _ctypes
 import ctypes
 import hashlib
 import logging
@@ -27,7 +28,7 @@ from . import index
 from .kernel import HIP, Kernel
 from .toolchain import Toolchain, find
 
-__all__ = ["build", "key_of", "load", "runtime_library", "symbol", "unit"]
+__all__ = ["build", "key_of", "load", "load_many", "runtime_library", "symbol", "unit"]
 
 _log = logging.getLogger("nbfused.compile")
 _lock = threading.RLock()
@@ -146,13 +147,18 @@ def _built(kernel: Kernel, name: str, archs: tuple[str, ...]) -> int:
 def _entry(path: Path, name: str) -> int | None:
     """The address of a symbol; None if it is not there, or it is no library at all."""
     try:
-        if path not in _loaded:
-            _loaded[path] = ctypes.CDLL(str(path))
-        return ctypes.cast(getattr(_loaded[path], name), ctypes.c_void_p).value
-    except (OSError, AttributeError) as error:
+        library = _loaded.get(path) or ctypes.CDLL(str(path))
+    except OSError as error:
         _log.debug("%s: %s", path, error)
-        _loaded.pop(path, None)
         return None
+    try:
+        found = ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+    except AttributeError:
+        if path not in _loaded:  # else the loader takes what replaces the file for it
+            _ctypes.dlclose(library._handle)
+        return None
+    _loaded[path] = library
+    return found
 
 
 def build(kernels: Sequence[Kernel], archs: Sequence[str]) -> Path:
@@ -170,6 +176,32 @@ def build(kernels: Sequence[Kernel], archs: Sequence[str]) -> Path:
     dump_source(f"rocm_{label.replace(' ', '_')}_{key[:12]}.hip", text)
     library = _compiled(toolchain, (text,), toolchain.flags(archs), label, kernels)
     return cache.put_file(key, library)
+
+
+def load_many(kernels: Sequence[Kernel], archs: Sequence[str]) -> None:
+    """Build kernels into one library that later `load`s find.
+
+    Raises
+    ------
+    CompileError
+        Of the first kernel that the compiler refuses; the others are there.
+    """
+    try:
+        path = build(kernels, archs)
+    except CompileError:
+        if len(kernels) == 1:
+            raise
+        middle = len(kernels)//2
+        try:
+            load_many(kernels[:middle], archs)
+        finally:
+            load_many(kernels[middle:], archs)
+        return
+    toolchain, names = find(), [symbol(kernel) for kernel in kernels]
+    for arch in archs:
+        index.add(_target(toolchain, (arch,)),
+                  dict.fromkeys(names, key_of(toolchain, names, archs)))
+    _log.debug("%s: %d kernels", path, len(kernels))
 
 
 def _compiled(toolchain: Toolchain, texts: Sequence[str], flags: Sequence[str],
