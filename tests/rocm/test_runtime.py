@@ -126,7 +126,7 @@ def test_arrays_give_their_memory_back():
 
 
 def test_refusals_have_the_name_of_the_error():
-    with pytest.raises(HipError, match="hipErrorInvalidValue|cudaErrorInvalid") as said:
+    with pytest.raises(HipError, match=r"hipErrorInvalidValue|cudaErrorInv") as said:
         check(1)
     assert said.value.code == 1
     check(0)
@@ -222,7 +222,7 @@ def test_the_runtime_that_is_loaded_already_is_used(tmp_path, path):
     assert loading.candidates(maps) == [path]
 
 
-@pytest.mark.parametrize("path", ["/usr/lib/libamdhip64-notes.txt", "/lib/libcuda.so.1"])
+@pytest.mark.parametrize("path", ["/lib/libamdhip64-notes.txt", "/lib/libcuda.so.1"])
 def test_other_libraries_are_not_taken_for_it(tmp_path, path):
     maps = tmp_path / "maps"
     maps.write_text(MAPS.format(path))
