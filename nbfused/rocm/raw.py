@@ -15,6 +15,7 @@ from ..specs import Raw as Spec
 from ..specs.raw import Shared, TypedRaw
 from .kernel import Kernel
 from .launch import Program
+from .leaving import leaving
 from .runtime import Device, device
 from .source import INT64, Operand, Source, kernel_name
 
@@ -57,7 +58,7 @@ class RawText:
 
     def kernel(self, threads: int) -> Kernel:
         """The text for blocks of at most `threads`."""
-        typed = self.typed.function
+        typed = leaving(self.typed.function)
         out = Source(kernel_name(typed.function.name), "raw")
         for o in self.operands:
             out.pointer(o.dtype)

@@ -47,6 +47,9 @@ _WORDS = """
     int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t
 """
 _WIDTH = 88
+#: By what is to wait, or to be waited for no longer.
+_BARRIERS = {"block": "__syncthreads()", "warp": "nbf::sync_wave()",
+             "leave": "nbf::leave()"}
 
 
 def statements(typed: Typed, arguments: Mapping[str, str | Raw],
@@ -227,8 +230,8 @@ class _Printer(Printer):
                            self.place(raw, raw.offset(indices)), bare(value)))
 
     def barrier(self, s: Let) -> None:
-        """Wait for the block or the wave."""
-        self.run("nbf::sync_wave()" if s.attr == "warp" else "__syncthreads()")
+        """Wait for the block or the wave, or let others no longer wait."""
+        self.run(_BARRIERS[str(s.attr)])
 
     def reserve(self, name: str, dtype: np.dtype, count: int) -> str:
         """A local array; C++ has none without elements."""

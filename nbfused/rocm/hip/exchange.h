@@ -153,4 +153,12 @@ NBF_DEVICE void sync_wave() {
 #endif
 }
 
+// No barrier is to wait for this thread, which ends.  GPUs know without being told; the
+// emulation takes a thread that ends otherwise for one that a barrier waits for in vain.
+NBF_DEVICE void leave() {
+#if defined(NBF_EMULATION)
+  nbf_emulation::leave();
+#endif
+}
+
 }  // namespace nbf

@@ -8,6 +8,7 @@ typedef cudaError_t hipError_t;
 typedef cudaStream_t hipStream_t;
 typedef cudaMemcpyKind hipMemcpyKind;
 typedef cudaDeviceAttr hipDeviceAttribute_t;
+typedef cudaFuncAttributes hipFuncAttributes;
 typedef void *hipDeviceptr_t;
 
 #define hipSuccess cudaSuccess
@@ -50,6 +51,7 @@ typedef void *hipDeviceptr_t;
 #define hipGetLastError cudaGetLastError
 #define hipGetErrorName cudaGetErrorName
 #define hipGetErrorString cudaGetErrorString
+#define hipFuncGetAttributes cudaFuncGetAttributes
 
 // The driver's, which the runtime finds: nothing needs to be linked.
 inline hipError_t hipMemGetAddressRange(hipDeviceptr_t *base, size_t *size,
