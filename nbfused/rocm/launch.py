@@ -84,7 +84,7 @@ class Program:
                 self._refused(code, device)
 
     def attributes(self, device: Device) -> dict[str, int]:
-        """Registers, memory and limits, by the names that CUDA's driver has for them."""
+        """Registers, memory and limits, by the names that CUDA has for them."""
         found = (ctypes.c_int64*len(_ATTRIBUTES))()
         with self._lock:
             check(runtime().nbf_launch(device.ordinal, self._entry(device), None, 0, 0,

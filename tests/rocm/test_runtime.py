@@ -103,13 +103,18 @@ def test_out_of_memory_says_how_much_there_is():
 
 
 def test_a_workspace_is_freed_also_when_the_launch_fails():
-    before = device(0).memory()[0]
-    with pytest.raises(ZeroDivisionError), device(0).workspace(1 << 20, 0) as address:
-        assert runtime.first_unknown([address]) == 1
-        1 / 0  # noqa: B018
-    assert runtime.first_unknown([address]) == (0 if device(0).arch == "emulation"
-                                                 else 1)
-    assert device(0).memory()[0] >= before - 2**21
+    addresses = []
+
+    def fail():
+        with device(0).workspace(1 << 20, 0) as address:
+            addresses.append(address)
+            assert runtime.first_unknown(addresses) == 1
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        fail()
+    if device(0).arch == "emulation":  # elsewhere it is kept
+        assert runtime.first_unknown(addresses) == 0
 
 
 def test_arrays_give_their_memory_back():

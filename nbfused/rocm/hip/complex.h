@@ -120,7 +120,7 @@ template <class T> NBF_DEVICE complex<T> sinh(complex<T> z) {
   const T x = z.real, y = z.imag;
   if (y == 0) return {nbf::sinh(x), y};
   if (!is_finite(y)) return {x == 0 || is_infinite(x) ? x : nan<T>(), nan<T>()};
-  if (x == 0) return {x, nbf::sin(y)};
+  if (x == 0) return {x * nbf::cos(y), nbf::sin(y)};
   if (abs(x) > large<T>()) {
     const complex<T> w = turned<T>(abs(x), y, static_cast<T>(0.5));
     return {copysign(static_cast<T>(1), x) * w.real, w.imag};
@@ -129,7 +129,7 @@ template <class T> NBF_DEVICE complex<T> sinh(complex<T> z) {
 }
 template <class T> NBF_DEVICE complex<T> cosh(complex<T> z) {
   const T x = z.real, y = z.imag;
-  if (y == 0) return {nbf::cosh(x), x * y};
+  if (y == 0) return {nbf::cosh(x), copysign(static_cast<T>(1), x) * y};
   if (!is_finite(y)) return {is_infinite(x) ? abs(x) : nan<T>(), x == 0 ? x : nan<T>()};
   if (x == 0) return {nbf::cos(y), x * nbf::sin(y)};
   if (abs(x) > large<T>()) {
@@ -170,17 +170,22 @@ template <class T> NBF_DEVICE complex<T> tan(complex<T> z) {
 // --- their inverses
 
 template <class T> NBF_DEVICE complex<T> acos(complex<T> z) {
+  if (is_infinite(z))
+    return {atan2(abs(z.imag), z.real), -copysign(infinity<T>(), z.imag)};
   const complex<T> p = sqrt(complex<T>{1 + z.real, z.imag});
   const complex<T> q = sqrt(complex<T>{1 - z.real, -z.imag});
   return {2 * atan2(q.real, p.real), nbf::asinh(p.real * q.imag - p.imag * q.real)};
 }
 template <class T> NBF_DEVICE complex<T> asin(complex<T> z) {
+  if (is_infinite(z))
+    return {atan2(z.real, abs(z.imag)), copysign(infinity<T>(), z.imag)};
   const complex<T> p = sqrt(complex<T>{1 + z.real, z.imag});
   const complex<T> q = sqrt(complex<T>{1 - z.real, -z.imag});
   return {atan2(z.real, p.real * q.real - p.imag * q.imag),
           nbf::asinh(q.real * p.imag - q.imag * p.real)};
 }
 template <class T> NBF_DEVICE complex<T> acosh(complex<T> z) {
+  if (is_infinite(z)) return {infinity<T>(), atan2(z.imag, z.real)};
   const complex<T> p = sqrt(complex<T>{z.real + 1, z.imag});
   const complex<T> q = sqrt(complex<T>{z.real - 1, z.imag});
   return {nbf::asinh(q.real * p.real + q.imag * p.imag), 2 * atan2(q.imag, p.real)};
@@ -193,7 +198,11 @@ template <class T> NBF_DEVICE complex<T> atanh(complex<T> z) {
     return {copysign(is_infinite(size) ? 0 : x / size / size, z.real),
             copysign(quarter_turn, z.imag)};
   }
-  const T real = nbf::log1p(4 * x / ((1 - x) * (1 - x) + y * y)) / 4;
+  // Near 1 the square of the distance might be 0, far from it the quotient near 1.
+  const T gap = hypot(1 - x, y);
+  const T real = gap < static_cast<T>(0.1)
+                     ? (nbf::log(hypot(1 + x, y)) - nbf::log(gap)) / 2
+                     : nbf::log1p(4 * x / (gap * gap)) / 4;
   const T imag = atan2(2 * y, (1 - x) * (1 + x) - y * y) / 2;
   return {copysign(real, z.real), copysign(imag, z.imag)};
 }
@@ -208,7 +217,7 @@ template <class T> NBF_DEVICE complex<T> atan(complex<T> z) {
 template <class T> NBF_DEVICE complex<T> pow(complex<T> a, complex<T> b) {
   if (!nonzero(b)) return {1, 0};
   if (!nonzero(a)) {
-    if (b.real > 0 && b.imag == 0) return {0, 0};
+    if (b.real > 0) return {0, 0};
     return {nan<T>(), nan<T>()};
   }
   if (b.imag != 0 || b.real != nbf::rint(b.real) || abs(b.real) >= 100)

@@ -104,26 +104,28 @@ NBF_DEVICE Corner corner(const Tiles<F, T> &tiles, int64_t tile) {
 }
 
 // What a thread brings of one factor's slices: COUNT elements, on their way in registers.
+// They follow one another across k, or along it, so that neighbouring threads bring
+// neighbours in memory.
 template <class F, class T, bool RIGHT> struct Factor {
   static constexpr int EXTENT = RIGHT ? T::N : T::M, COUNT = EXTENT * T::K / T::THREADS;
-  static constexpr bool ALONG = RIGHT ? F::along_right : F::along_left;
-  static_assert(COUNT * T::THREADS == EXTENT * T::K, "threads share a slice evenly");
-  int64_t at[COUNT];
-  bool inside[COUNT];
+  static constexpr bool ACROSS = RIGHT ? F::along_right : F::along_left;
+  static constexpr int LINE = ACROSS ? T::K : EXTENT, STEP = T::THREADS / LINE;
+  static_assert(COUNT * STEP * LINE == EXTENT * T::K, "threads share a slice evenly");
+
+  int64_t at[ACROSS ? COUNT : 1];  // offsets without k's part
+  int inside = 0;                  // how many of them are in the factor
   typename F::Element next[COUNT];
 
-  // The fastest of the two coordinates is the one along which neighbours lie.
-  NBF_DEVICE int lane(int e) { return static_cast<int>(threadIdx.x) + e * T::THREADS; }
-  NBF_DEVICE int k(int e) { return ALONG ? lane(e) % T::K : lane(e) / EXTENT; }
-  NBF_DEVICE int outer(int e) { return ALONG ? lane(e) / T::K : lane(e) % EXTENT; }
+  NBF_DEVICE int fast() { return static_cast<int>(threadIdx.x) % LINE; }
+  NBF_DEVICE int slow(int e) { return static_cast<int>(threadIdx.x) / LINE + e * STEP; }
 
   template <class W>
   __device__ inline Factor(const W &w, int64_t batch, int64_t first, int64_t size) {
     const int64_t base = Batch<F>(w, batch).offset(w, RIGHT);
     NBF_UNROLL
-    for (int e = 0; e < COUNT; ++e) {
-      const int64_t index = first + outer(e);
-      inside[e] = index < size;
+    for (int e = 0; e < (ACROSS ? COUNT : 1); ++e) {
+      const int64_t index = first + (ACROSS ? slow(e) : fast());
+      inside += index < size;
       if constexpr (RIGHT) at[e] = base + Columns<F>(w, index).offset(w, 1);
       else at[e] = base + Rows<F>(w, index).offset(w, 0);
     }
@@ -131,22 +133,33 @@ template <class F, class T, bool RIGHT> struct Factor {
   // The slice from `slice` on to registers; zero outside the factor.
   template <class W>
   __device__ inline void fetch(const W &w, int64_t slice, int64_t size) {
-    NBF_UNROLL
-    for (int e = 0; e < COUNT; ++e) {
-      next[e] = typename F::Element();
-      const int64_t index = slice + k(e);
-      if (inside[e] && index < size) {
-        const int64_t place = at[e] + Inner<F>(w, index).offset(w, RIGHT);
-        if constexpr (RIGHT) next[e] = F::right(w, place);
-        else next[e] = F::left(w, place);
+    if constexpr (ACROSS) {
+      const int count = slice + fast() < size ? inside : 0;
+      const int64_t along = Inner<F>(w, slice + fast()).offset(w, RIGHT);
+      NBF_UNROLL
+      for (int e = 0; e < COUNT; ++e) bring(w, e, e < count, at[e] + along);
+    } else {
+      const int64_t end = inside ? size : 0;
+      NBF_UNROLL
+      for (int e = 0; e < COUNT; ++e) {
+        const int64_t k = slice + slow(e);
+        bring(w, e, k < end, at[0] + Inner<F>(w, k).offset(w, RIGHT));
       }
     }
+  }
+  template <class W>
+  __device__ inline void bring(const W &w, int e, bool there, int64_t place) {
+    next[e] = typename F::Element();
+    if (!there) return;
+    if constexpr (RIGHT) next[e] = F::right(w, place);
+    else next[e] = F::left(w, place);
   }
   // Registers to shared memory.
   __device__ inline void keep(typename F::Element *tile) const {
     NBF_UNROLL
     for (int e = 0; e < COUNT; ++e)
-      tile[T::template place<EXTENT>(outer(e), k(e))] = next[e];
+      tile[ACROSS ? T::template place<EXTENT>(slow(e), fast())
+                  : T::template place<EXTENT>(fast(), slow(e))] = next[e];
   }
 };
 

@@ -7,7 +7,8 @@
 //
 // Of the left factor a lane holds `count` neighbours along k, from first(lane) on, in row
 // outer(lane); of the right factor likewise in column outer(lane).  Of the sums it holds
-// `sums`, number v of them in row(lane, v), all in column outer(lane).
+// `sums`, number v of them in row(lane, v), all in column outer(lane).  `slice` is how
+// much of k is in shared memory at a time, as the registers of a lane allow.
 #pragma once
 #include "portable.h"
 
@@ -16,7 +17,7 @@ namespace nbf {
 // v_mfma_f32_16x16x16_{f16,bf16}: gfx908, gfx90a, gfx942, gfx950.  Four groups of 16 lanes,
 // each with four neighbours along k, and with four rows of the sums.
 struct Mfma {
-  static constexpr int wave = 64, count = 4, sums = 4;
+  static constexpr int wave = 64, count = 4, sums = 4, slice = 32;
   static constexpr NBF_MEMBER int outer(int lane) { return lane % 16; }
   static constexpr NBF_MEMBER int first(int lane) { return lane / 16 * 4; }
   static constexpr NBF_MEMBER int row(int lane, int v) { return lane / 16 * 4 + v; }
@@ -25,7 +26,7 @@ struct Mfma {
 // v_wmma_f32_16x16x16_{f16,bf16} of gfx11, in waves of 32: both groups of 16 lanes hold all
 // of k; rows of the sums alternate between them.
 struct Wmma11 {
-  static constexpr int wave = 32, count = 16, sums = 8;
+  static constexpr int wave = 32, count = 16, sums = 8, slice = 16;
   static constexpr NBF_MEMBER int outer(int lane) { return lane % 16; }
   static constexpr NBF_MEMBER int first(int) { return 0; }
   static constexpr NBF_MEMBER int row(int lane, int v) { return 2 * v + lane / 16; }
@@ -33,7 +34,7 @@ struct Wmma11 {
 
 // The same of gfx12: each group of 16 lanes holds half of k, and half of the rows.
 struct Wmma12 {
-  static constexpr int wave = 32, count = 8, sums = 8;
+  static constexpr int wave = 32, count = 8, sums = 8, slice = 16;
   static constexpr NBF_MEMBER int outer(int lane) { return lane % 16; }
   static constexpr NBF_MEMBER int first(int lane) { return lane / 16 * 8; }
   static constexpr NBF_MEMBER int row(int lane, int v) { return lane / 16 * 8 + v; }

@@ -74,7 +74,7 @@ NBF_DEVICE Sums<L> instruction(Held<L> a, Held<L> b, Sums<L> sums) {
 
 // A block's tile T as waves share it; in shared memory, neighbours lie along k.
 template <class T, class L> struct Waves {
-  static constexpr int M = T::M, N = T::N, K = 32, THREADS = T::THREADS;
+  static constexpr int M = T::M, N = T::N, K = L::slice, THREADS = T::THREADS;
   static constexpr int PAD = 8, PITCH = K + PAD;  // fewer conflicts, 16-byte accesses
   static constexpr int SIDE = 16, ACROSS = 2, DOWN = THREADS / L::wave / ACROSS;
   static constexpr int HIGH = M / DOWN / SIDE, WIDE = N / ACROSS / SIDE;
@@ -129,15 +129,15 @@ NBF_DEVICE void multiply_waves(const uint16_t *left, const uint16_t *right,
   right += V::side() * V::PITCH;
   NBF_UNROLL
   for (int k = 0; k < V::K; k += V::SIDE) {
-    Held<L> a[V::HIGH], b[V::WIDE];
-    take<V, L>(left + k, a);
+    Held<L> a[1], b[V::WIDE];
     take<V, L>(right + k, b);
     NBF_UNROLL
     for (int i = 0; i < V::HIGH; ++i) {
+      take<V, L>(left + i * V::SIDE * V::PITCH + k, a);
       NBF_UNROLL
       for (int j = 0; j < V::WIDE; ++j) {
         Sums<L> &sum = sums[i * V::WIDE + j];
-        sum = instruction<BRAIN, L>(a[i], b[j], sum);
+        sum = instruction<BRAIN, L>(a[0], b[j], sum);
       }
     }
   }

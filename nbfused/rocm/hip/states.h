@@ -17,6 +17,7 @@
 
 // What is printed takes everything that some function needs.
 #pragma GCC diagnostic ignored "-Wunused-parameter"
+#pragma GCC diagnostic ignored "-Wtautological-compare"  // of NaN, on integers
 
 namespace nbf {
 
