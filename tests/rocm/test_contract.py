@@ -9,40 +9,29 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.backend import Signature
 from nbfused.rocm import contract
-from nbfused.rocm.contract_text import LARGE, SMALL, ContractText
+from nbfused.rocm.contract_text import LARGE, SMALL
 from nbfused.scalar.parse import parse
 from nbfused.specs import Contract
 from nbfused.specs.functions import identity
 from tests.cpu import skeletons
-from tests.cpu.skeletons import code, launch, run_contract, steps, types_of
+from tests.cpu.skeletons import code, launch, run_contract, steps
 from tests.rocm.assembly import assembly, spilled
+from tests.rocm.products import (
+    BF16,
+    BIAS,
+    HALVED,
+    LAYOUTS,
+    PLAIN,
+    RNG,
+    TWO,
+    exact,
+    integers,
+    kernel,
+)
 from tests.rocm.skeletons import OnDevice
 
-BF16 = np.dtype(ml_dtypes.bfloat16)
 EXTENTS = (1, 7, 16, 17, 33, 64, 65, 130)
-RNG = np.random.default_rng(0)
-
-
-def relu_of_sum(acc, bias):
-    return max(acc + bias, 0.0)
-
-
-def two_results(acc, d, c):
-    return (acc + d)*c, acc
-
-
-PLAIN = Contract("mk,kn->mn", identity())
-BIAS = Contract("mk,kn->mn", parse(relu_of_sum), ("element",))
-TWO = Contract("mk,kn->mn", parse(two_results), ("element", "scalar"))
-HALVED = Contract("mk,kn->mn", identity(), (),
-                  (parse(lambda x: max(x, 0.0)), parse(lambda x: x*0.5)))
-LAYOUTS = {
-    "c": lambda x: x,
-    "transposed": lambda x: np.ascontiguousarray(x.swapaxes(-1, -2)).swapaxes(-1, -2),
-    "strided": lambda x: np.repeat(np.repeat(x, 2, -1), 3, -2)[..., ::-3, ::2],
-}
 
 
 @pytest.fixture(autouse=True)
@@ -54,14 +43,6 @@ def _on_rocm(monkeypatch):
 def tile(request, monkeypatch):
     monkeypatch.setattr(contract.ContractLauncher, "tile", lambda *_: request.param)
     return request.param
-
-
-def integers(shape, dtype=np.float32):
-    return RNG.integers(-4, 5, shape).astype(dtype)
-
-
-def exact(a, b):
-    return np.matmul(a.astype(np.int64), b.astype(np.int64))
 
 
 # --- extents, layouts, groups of loops
@@ -242,16 +223,6 @@ def test_waves_that_run_ahead(wave, schedule, tile, monkeypatch):
     a, b, bias = integers((130, 70)), integers((70, 140)), integers((140,))
     expected = np.maximum(exact(a, b) + bias, 0)
     assert np.array_equal(run_contract(BIAS, a, b, bias), expected)
-
-
-def kernel(spec, dtype, tile, ranks=(1, 1, 1, 1), codes="s1", **options):
-    inputs = types_of([np.zeros(1, dtype)]*(2 + spec.kinds.count("element"))
-                      + [0.5]*spec.kinds.count("scalar"))
-    outputs = spec.result_types(inputs)
-    arrays = 2 + spec.kinds.count("element") + len(outputs)
-    signature = Signature(inputs, outputs, ranks, (codes,)*arrays)
-    return ContractText(spec.name, spec.typed(inputs, outputs), signature).kernel(
-        tile, **options)
 
 
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx1030"])
