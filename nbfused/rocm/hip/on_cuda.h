@@ -2,6 +2,7 @@
 // warps of 32, and always say how wide they are: AMD's waves have 64 lanes or 32.
 #pragma once
 #include <cuda.h>
+#include <cuda_fp16.h>  // has shuffles of its own, so before they are named anew
 #include <cuda_runtime.h>
 
 typedef cudaError_t hipError_t;
