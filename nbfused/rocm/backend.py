@@ -141,11 +141,11 @@ class _Checked:
 
     def __call__(self, call: Call) -> None:
         """Look at the addresses, then launch."""
-        from .runtime import first_unknown
+        from .runtime import device
 
         empty = not prod(call.shape) or not all(map(prod, call.extents))
         if not empty:
-            unknown = first_unknown(call.pointers)
+            unknown = device(call.device).first_unknown(call.pointers)
             if unknown < len(call.pointers):
                 raise DeviceError(self._refusal(unknown, call.pointers[unknown]))
         self._launcher(call)

@@ -10,9 +10,8 @@ from typing import Any
 from ..backend import Extents
 from ..errors import BarrierError, RangeError
 from ..words import Words
-from .compile import load
 from .kernel import Kernel
-from .runtime import LAUNCH_FAILURE, Device, HipError, check, described, runtime
+from .runtime import LAUNCH_FAILURE, Device, HipError, check, described
 from .toolchain import EMULATION
 
 __all__ = ["MOST_THREADS", "Program"]
@@ -78,8 +77,8 @@ class Program:
             entry = self._entry(device)
             self._words.pack(values)
             self._extents[:] = [*grid, *threads]
-            code = runtime().nbf_launch(device.ordinal, entry, self._extents, shared,
-                                        stream, self._words.address)
+            code = device.start(entry, self._extents, shared, stream,
+                                self._words.address)
             if code:
                 self._refused(code, device)
 
@@ -87,14 +86,14 @@ class Program:
         """Registers, memory and limits, by the names that CUDA has for them."""
         found = (ctypes.c_int64*len(_ATTRIBUTES))()
         with self._lock:
-            check(runtime().nbf_launch(device.ordinal, self._entry(device), None, 0, 0,
-                                       found))
+            check(device.start(self._entry(device), None, 0, 0,
+                               ctypes.addressof(found)))
         return dict(zip(_ATTRIBUTES, found, strict=True))
 
     def _entry(self, device: Device) -> int:
         entry = self._entries.get(device.ordinal)
         if entry is None:
-            entry = self._entries[device.ordinal] = load(self.kernel, device.archs)
+            entry = self._entries[device.ordinal] = device.load(self.kernel)
         return entry
 
     def _refused(self, code: int, device: Device) -> None:

@@ -21,14 +21,15 @@ from ..errors import (
     DeviceError,
     NbFusedError,
 )
-from .compile import runtime_library
+from .compile import load, runtime_library
+from .kernel import Kernel
 from .loading import hip_library
 from .pool import Pool
 from .toolchain import AMD, EMULATION, find
 from .topology import gfx_target
 
-__all__ = ["Device", "HipError", "check", "device", "device_count", "first_unknown",
-           "runtime", "used_devices"]
+__all__ = ["Device", "HipError", "check", "described", "device", "device_count", "runtime",
+           "standing_in", "used_devices"]
 
 #: Codes that mean something to callers.
 OUT_OF_MEMORY = 2
@@ -125,12 +126,6 @@ def device_count() -> int:
         raise BackendNotAvailableError(
             f"the HIP runtime shows no device: {described(code)}")
     return count.value
-
-
-def first_unknown(addresses: Sequence[int]) -> int:
-    """The number of the first address that is on no device; how many if all are."""
-    count = len(addresses)
-    return int(runtime().nbf_first_unknown((c_void_p*count)(*addresses), count))
 
 
 class Device:
@@ -244,6 +239,32 @@ class Device:
         """Copy bytes in the order of `stream`; the host's part is done on return."""
         check(runtime().nbf_copy(self.ordinal, to, source, size, kind, stream))
 
+    def first_unknown(self, addresses: Sequence[int]) -> int:
+        """The number of the first address that is on no device; how many if all are."""
+        count = len(addresses)
+        return int(runtime().nbf_first_unknown((c_void_p*count)(*addresses), count))
+
+    def load(self, kernel: Kernel) -> int:
+        """The address of the kernel's entry, found or built now.
+
+        Raises
+        ------
+        CompileError
+            The compiler refuses the kernel.
+        """
+        return load(kernel, self.archs)
+
+    def start(self, entry: int, extents: Any, shared: int, stream: int,
+              words: int) -> int:
+        """Launch a loaded kernel; the runtime's code.
+
+        `extents` are six of C's unsigned integers, of the grid and of a block, and
+        `words` the address of the arguments.  Without extents nothing is launched, and
+        the kernel's attributes are written to `words`.
+        """
+        return int(runtime().nbf_launch(self.ordinal, entry, extents, shared, stream,
+                                        words))
+
     def synchronize(self) -> None:
         """Wait for everything launched on this device."""
         check(runtime().nbf_device_synchronize(self.ordinal))
@@ -279,3 +300,15 @@ def _first(ordinal: int) -> Device:
 def used_devices() -> tuple[Device, ...]:
     """Those that `device` has been asked for."""
     return tuple(_devices.values())
+
+
+@contextmanager
+def standing_in(other: Device) -> Iterator[None]:
+    """Let `other` be the device of its number within the ``with`` block."""
+    before = dict(_devices)
+    _devices[other.ordinal] = other
+    try:
+        yield
+    finally:
+        _devices.clear()
+        _devices.update(before)

@@ -18,8 +18,7 @@ import nbfused as nf
 from nbfused.arrays import DeviceArray, describe, interface
 from nbfused.arrays.dlpack import read
 from nbfused.errors import KernelTypeError
-from nbfused.rocm import launch
-from nbfused.rocm.runtime import runtime
+from nbfused.rocm.runtime import Device
 from nbfused.scalar.promotion import DTYPES
 from tests.refusal import refused
 
@@ -182,17 +181,13 @@ def test_dlpack_goes_before_the_interface():
 @pytest.fixture
 def launches(monkeypatch):
     """The streams that launches name."""
-    real, streams = runtime(), []
+    streams, start = [], Device.start
 
-    class Spy:
-        def __getattr__(self, name):
-            return getattr(real, name)
+    def started(self, entry, extents, shared, stream, words):
+        streams.append(stream)
+        return start(self, entry, extents, shared, 0, words)
 
-        def nbf_launch(self, *args):
-            streams.append(args[4])
-            return real.nbf_launch(*args[:4], 0, *args[5:])
-
-    monkeypatch.setattr(launch, "runtime", Spy)
+    monkeypatch.setattr(Device, "start", started)
     return streams
 
 

@@ -11,10 +11,9 @@ import pytest
 import nbfused as nf
 from nbfused.config import config
 from nbfused.errors import BarrierError, KernelTypeError, RangeError
-from nbfused.rocm import launch
 from nbfused.rocm.kernel import Kernel
 from nbfused.rocm.launch import Program
-from nbfused.rocm.runtime import HipError, device, runtime
+from nbfused.rocm.runtime import Device, HipError, device
 from tests.refusal import refused
 
 #: How elements of each dtype are stored.
@@ -182,34 +181,27 @@ def test_a_barrier_that_some_threads_never_reach():
 # --- streams
 
 
-class Spy:
-    """The runtime, which remembers the streams of launches and of copies."""
-
-    def __init__(self, real):
-        self._real, self.launched, self.waited = real, [], 0
-
-    def __getattr__(self, name):
-        return getattr(self._real, name)
-
-    def nbf_launch(self, *args):
-        self.launched.append(args[4])
-        return self._real.nbf_launch(*args[:4], 0, *args[5:])  # there is no such stream
-
-
 @pytest.fixture
-def spy(monkeypatch):
-    found = Spy(runtime())
-    monkeypatch.setattr(launch, "runtime", lambda: found)
+def streams(monkeypatch):
+    """The streams that launches name; they run on the default one."""
+    found, start = [], Device.start
+
+    def started(self, entry, extents, shared, stream, words):
+        found.append(stream)
+        return start(self, entry, extents, shared, 0, words)
+
+    monkeypatch.setattr(Device, "start", started)
     return found
 
 
-def test_a_launch_names_its_stream(spy):
+def test_a_launch_names_its_stream(streams):
+    assert counted(1)[0] == 64
     y = nf.zeros(7, "int64", device="rocm")
     Program(COUNTING).launch(device(0), 4711, 1, (y.pointer,))
-    assert spy.launched[-1] == 4711
+    assert streams[-1] == 4711
 
 
-def test_words_are_addresses_too(spy):
+def test_words_are_addresses_too():
     """A kernel's own memory may be anywhere in 64 bits."""
     program = Program(COUNTING)
     program._words.pack((0xFFFF_FFFF_FFFF,))

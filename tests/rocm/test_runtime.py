@@ -108,13 +108,13 @@ def test_a_workspace_is_freed_also_when_the_launch_fails():
     def fail():
         with device(0).workspace(1 << 20, 0) as address:
             addresses.append(address)
-            assert runtime.first_unknown(addresses) == 1
+            assert device(0).first_unknown(addresses) == 1
             raise ZeroDivisionError
 
     with pytest.raises(ZeroDivisionError):
         fail()
     if device(0).arch == "emulation":  # elsewhere it is kept
-        assert runtime.first_unknown(addresses) == 0
+        assert device(0).first_unknown(addresses) == 0
 
 
 def test_arrays_give_their_memory_back():
@@ -124,10 +124,10 @@ def test_arrays_give_their_memory_back():
     address, view = x.pointer, x[10:20]
     del x
     gc.collect()
-    assert runtime.first_unknown([address]) == 1
+    assert device(0).first_unknown([address]) == 1
     del view
     gc.collect()
-    assert runtime.first_unknown([address]) == 0
+    assert device(0).first_unknown([address]) == 0
 
 
 def test_refusals_have_the_name_of_the_error():
@@ -144,9 +144,9 @@ def test_unknown_addresses_are_found():
     where = device(0)
     a, b = where.allocate(64), where.allocate(64)
     local = ctypes.create_string_buffer(64)
-    assert runtime.first_unknown([a, b, a + 63]) == 3
-    assert runtime.first_unknown([a, 0]) == 1
-    assert runtime.first_unknown([a, b, ctypes.addressof(local)]) == 2
+    assert device(0).first_unknown([a, b, a + 63]) == 3
+    assert device(0).first_unknown([a, 0]) == 1
+    assert device(0).first_unknown([a, b, ctypes.addressof(local)]) == 2
     where.free(a)
     where.free(b)
 
