@@ -232,5 +232,4 @@ def test_registers_suffice(arch, tmp_path):
                kernel(PLAIN, "f8", SMALL), kernel(TWO, "c16", SMALL),
                kernel(PLAIN, "i1", SMALL), kernel(PLAIN, "?", SMALL, codes="1s")]
     text = assembly(tmp_path, kernels, arch)
-    assert text.count(".amdhsa_kernel") == len(kernels)
     assert spilled(text) == {}

@@ -8,6 +8,7 @@ the emulation on such a model, and hipcc shows that they use the instructions.
 from __future__ import annotations
 
 import ctypes
+import re
 import shutil
 import subprocess
 
@@ -216,10 +217,15 @@ def both_dtypes(*cases):
     ("gfx90a", ("v_mfma_f32_16x16x16f16", "v_mfma_f32_16x16x16bf16_1k")),
     ("gfx1030", ())])
 def test_instructions_are_used_where_they_exist(arch, instructions, tmp_path):
-    kernels = both_dtypes((PLAIN, SMALL), (TWO, LARGE))
-    text = assembly(tmp_path, kernels, arch)
-    assert text.count(".amdhsa_kernel") == len(kernels)
-    assert ("v_mfma_" in text) == bool(instructions)
-    for instruction in instructions:
-        assert instruction in text
+    text = assembly(tmp_path, both_dtypes((PLAIN, SMALL), (TWO, LARGE)), arch)
+    assert set(re.findall(r"v_[mfw]+ma_\w+", text)) == set(instructions)
     assert spilled(text) == {}
+
+
+@pytest.mark.parametrize(("arch", "kind"), [
+    ("gfx942", "mfma"), ("gfx950", "mfma"), ("gfx1100", "wmma"), ("gfx1151", "wmma"),
+    ("gfx1201", "wmma")])
+def test_instructions_of_newer_devices(arch, kind, tmp_path):
+    text = assembly(tmp_path, both_dtypes((PLAIN, SMALL)), arch)
+    assert set(re.findall(r"v_[mfw]+ma_\w+", text)) == {
+        f"v_{kind}_f32_16x16x16_f16", f"v_{kind}_f32_16x16x16_bf16"}
