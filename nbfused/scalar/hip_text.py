@@ -57,18 +57,18 @@ def storage_type(dtype: np.dtype) -> str:
     return "uint16_t" if compute_dtype(dtype) != dtype else ctype(dtype)
 
 
-def literal(dtype: np.dtype, number: bool | int | float | complex) -> str:
+def literal(dtype: np.dtype, value: bool | int | float | complex) -> str:
     """A constant of the computing dtype of `dtype`, exact to the last bit."""
     dtype = compute_dtype(dtype)
     if dtype.kind == "b":
-        return "true" if number else "false"
+        return "true" if value else "false"
     if dtype.kind == "c":
         part = np.empty(0, dtype).real.dtype
-        z = complex(number)
+        z = complex(value)
         return (f"{ctype(dtype)}{{{bare(_real(part, z.real))}, "
                 f"{bare(_real(part, z.imag))}}}")
-    assert not isinstance(number, complex)
-    return _real(dtype, number) if dtype.kind == "f" else _integer(dtype, int(number))
+    assert not isinstance(value, complex)
+    return _real(dtype, value) if dtype.kind == "f" else _integer(dtype, int(value))
 
 
 def _real(dtype: np.dtype, number: float) -> str:
