@@ -16,7 +16,7 @@ from math import prod
 from ..backend import Call, Launcher, Signature
 from ..specs import Reduce, TypedReduce
 from .launch import Program
-from .reduce_text import BLOCK, COLUMN_LANES, Plan, ReduceText
+from .reduce_text import BLOCK, COLUMN_LANES, SCATTERED, Plan, ReduceText
 from .runtime import Device, device
 
 __all__ = ["MOST_BLOCKS", "ReduceLauncher", "build_reduce"]
@@ -29,6 +29,8 @@ RESIDENT = 8
 FULL = 1 << 18
 #: Lanes for a kept point with many elements, a block each.
 LONG = (256, 1024)
+#: Bytes of a state of which so many threads can have one in their registers.
+SMALL = 16
 #: Reduced elements below which a block's chunk is not worth another block.
 CHUNK = 4096
 #: Kept points in a row from which neighbouring lanes take neighbouring points.
@@ -91,12 +93,17 @@ class ReduceLauncher:
         width = self.text.width(codes)
         vector = self.text.rows_vector and self._aligned(
             call, range(self._kept_loops), codes, width)
+        width = width if vector else 1
+        lanes = self._lanes(kept, reduced)
+        return Plan("rows", codes if vector else (), width, self.text.each(width),
+                    max(lanes, BLOCK), lanes)
+
+    def _lanes(self, kept: int, reduced: int) -> int:
         lanes = 1 if reduced <= 4 else 8 if reduced < 64 else GROUP
-        for more in LONG:
+        for more in LONG if self.text.state_size <= SMALL else LONG[:1]:
             if kept*lanes < FULL and reduced >= 8*more:
                 lanes = more
-        return Plan("rows", codes if vector else (), width if vector else 1,
-                    max(lanes, BLOCK), lanes)
+        return lanes
 
     def _columns(self, call: Call) -> Plan:
         last, size = self._kept_loops - 1, self.text.state_size
@@ -110,10 +117,10 @@ class ReduceLauncher:
         loops = [k for k in range(len(call.shape)) if k != last]
         if width > 1 and call.shape[last] % width == 0 and self._aligned(
                 call, loops, codes, width):
-            return Plan("columns", codes, width, threads)
+            return Plan("columns", codes, width, self.text.each(width), threads)
         while threads > COLUMN_LANES and threads*size > MOST_SHARED:
             threads //= 2
-        return Plan("columns", (), 1, threads)
+        return Plan("columns", (), 1, self.text.each(1), threads)
 
     def _aligned(self, call: Call, loops: Iterable[int], codes: Sequence[str],
                  width: int) -> bool:
@@ -149,7 +156,7 @@ class ReduceLauncher:
                          (states,))
             columns = plan.kind == "columns"
             lanes = 1 if columns and kept >= BLOCK else GROUP if kept > 64 else BLOCK
-            finish = Plan("rows", (), 1, BLOCK, lanes, "finish")
+            finish = Plan("rows", (), 1, SCATTERED, BLOCK, lanes, "finish")
             steps = (1, kept) if columns else (cut.count, 1)
             self._launch(finish, call, where, kept, Cut(1, cut.count), (states,), steps)
 

@@ -22,16 +22,16 @@ from .source import (
     operand_list,
     width_of,
 )
-from .states import declare_state, return_state, state_parts, state_size
+from .states import declare_state, is_long, return_state, state_parts, state_size
 
-__all__ = ["AHEAD", "BLOCK", "COLUMN_LANES", "SCATTERED", "Plan", "ReduceText"]
+__all__ = ["BLOCK", "COLUMN_LANES", "SCATTERED", "Plan", "ReduceText"]
 
 BLOCK = 256
 COLUMN_LANES = 32
-#: Reduced elements that a lane takes at once where they are not neighbours.
-SCATTERED = 4
-#: Accesses that a lane starts before it uses the first.
-AHEAD = 2
+#: Accesses that a thread starts before it uses the first: of neighbours, of others.
+AHEAD, SCATTERED = 2, 4
+#: Inputs beyond which fewer at a time are better.
+MANY = 4
 
 
 @dataclass(frozen=True)
@@ -47,6 +47,8 @@ class Plan:
         that is vectorised.
     width
         Neighbouring elements that a thread takes in one access.
+    each
+        Accesses that a thread starts before it uses the first.
     threads
         Per block.
     lanes
@@ -59,14 +61,10 @@ class Plan:
     kind: str
     codes: tuple[str, ...]
     width: int
+    each: int
     threads: int
     lanes: int = 1
     stage: str = "whole"
-
-    @property
-    def each(self) -> int:
-        """Accesses that a lane starts at once."""
-        return AHEAD if self.codes else SCATTERED
 
     @property
     def unit(self) -> int:
@@ -105,10 +103,15 @@ class ReduceText:
         self.rows_vector = self.reduced_loops == 1 and codes <= {"1", "0"} \
             and "1" in codes
         self.state_size = state_size(typed.state)
+        self._scarce = is_long((typed.element, typed.merge)) + (len(arrays) > MANY)
 
     def width(self, codes: Sequence[str]) -> int:
         """Elements per access."""
         return width_of(o for o, c in zip(self.inputs, codes, strict=True) if c == "1")
+
+    def each(self, width: int) -> int:
+        """Accesses at a time."""
+        return max(1, (AHEAD if width > 1 else SCATTERED) >> self._scarce)
 
     def values(self, plan: Plan, call: Call, states: Sequence[int],
                numbers: Sequence[int]) -> list[Any]:

@@ -18,6 +18,7 @@ from .row_plan import RowPlan
 from .row_sums import sum_of
 from .row_text import RowText
 from .runtime import Device, device
+from .states import is_long
 
 __all__ = ["RowLauncher", "build_row"]
 
@@ -26,6 +27,8 @@ BLOCK = 256
 #: Lanes for a row by the number of accesses that it takes.
 _LANES = ((16, 8), (128, GROUP), (512, 128), (1024, 256))
 _MOST_LANES = 512
+#: Accesses that a lane starts at once where they are no neighbours.
+SCATTERED = 2
 #: Threads per processor that sums over rows are cut up for.
 RESIDENT = 1024
 #: Bytes of shared memory of a block's rows: two blocks have to fit on a processor, or
@@ -48,6 +51,8 @@ class RowLauncher:
         self.text = RowText(name, typed, signature)
         self._cacheable = self.text.passes() > 1 and all(
             o.code == "1" for o in self.text.elements)
+        self._long = is_long([*(s.element for s in typed.stages),
+                              *(o.function for o in typed.outs)])
         self._programs: dict[RowPlan, Program] = {}
         self._totals = {k: ReduceLauncher("row_total", sum_of(d), Signature(
             (d,), (self.text.outputs[k].dtype,), (1, 1), ("s", "0")))
@@ -72,7 +77,8 @@ class RowLauncher:
         accesses = columns // max(1, width)
         lanes = next((n for most, n in _LANES if accesses <= most), _MOST_LANES)
         plan = RowPlan(lanes, width, width > 0 and self._cacheable,
-                       "shared" if self.text.columns else "", BLOCK)
+                       "shared" if self.text.columns else "",
+                       1 if width or self._long else SCATTERED, BLOCK)
         for option in (plan, replace(plan, cached=False)):
             if option.groups*self.text.row_bytes(columns, option) <= SHARED:
                 return option

@@ -6,9 +6,6 @@ from dataclasses import dataclass
 
 __all__ = ["RowPlan"]
 
-#: Elements that a lane takes at once where they are not neighbours.
-SCATTERED = 2
-
 
 @dataclass(frozen=True)
 class RowPlan:
@@ -25,6 +22,8 @@ class RowPlan:
     sums
         Where sums by column are kept: ``""`` (no such output), ``"shared"`` or
         ``"global"``.
+    each
+        Accesses that a lane starts at once.
     block
         Threads of a block where several rows share it.
     """
@@ -33,17 +32,13 @@ class RowPlan:
     width: int
     cached: bool
     sums: str = ""
+    each: int = 1
     block: int = 256
 
     @property
     def wide(self) -> int:
         """Elements in one access."""
         return max(1, self.width)
-
-    @property
-    def each(self) -> int:
-        """Accesses that a lane starts at once."""
-        return 1 if self.width else SCATTERED
 
     @property
     def threads(self) -> int:

@@ -15,8 +15,11 @@
 #define NBF_MEMBER __host__ __device__ inline __attribute__((always_inline))
 #define NBF_API extern "C" __attribute__((visibility("default")))
 // Before a loop whose number of rounds is known: its arrays become registers.
+// And before one whose rounds are long: it stays a loop.
 #if defined(NBF_EMULATION)
 #define NBF_UNROLL
+#define NBF_LOOP
 #else
 #define NBF_UNROLL _Pragma("unroll")
+#define NBF_LOOP _Pragma("unroll 1")
 #endif

@@ -3,6 +3,7 @@
 // A `Pass` is a struct that the Python side prints, with what varies:
 //
 //   State                        a plain struct
+//   LONG                         whether merge has many steps
 //   identity()                   the neutral State
 //   merge(a, b)                  of two States
 //   exchange(state, mask)        the State of the lane whose number differs in `mask`
@@ -70,15 +71,24 @@ NBF_DEVICE typename Pass::State walk(const W &w, const Values &values, int lane,
   return state;
 }
 
-// Every lane of a group of LANES neighbours gets the group's state.  The lower lane's
-// state comes first, so that all of them get the same bits.
+// The state of this lane and of the one whose number differs in `mask`.  The lower lane's
+// comes first, so that both get the same bits.
+template <class Pass>
+NBF_DEVICE typename Pass::State merge_lanes(const typename Pass::State &state, int mask) {
+  const typename Pass::State other = Pass::exchange(state, mask);
+  const bool upper = (static_cast<int>(threadIdx.x) & mask) != 0;
+  return Pass::merge(upper ? other : state, upper ? state : other);
+}
+
+// Every lane of a group of LANES neighbours gets the group's state.
 template <class Pass, int LANES>
 NBF_DEVICE typename Pass::State across_lanes(typename Pass::State state) {
-  const int thread = static_cast<int>(threadIdx.x);
-  for (int mask = LANES / 2; mask > 0; mask /= 2) {
-    const typename Pass::State other = Pass::exchange(state, mask);
-    const bool upper = (thread & mask) != 0;
-    state = Pass::merge(upper ? other : state, upper ? state : other);
+  if constexpr (Pass::LONG) {
+    NBF_LOOP
+    for (int mask = LANES / 2; mask > 0; mask /= 2) state = merge_lanes<Pass>(state, mask);
+  } else {
+    NBF_UNROLL
+    for (int mask = LANES / 2; mask > 0; mask /= 2) state = merge_lanes<Pass>(state, mask);
   }
   return state;
 }
