@@ -301,3 +301,35 @@ def test_casts(source, target):
     (expected,) = evaluate(t, args)
     assert got.dtype == expected.dtype == b
     np.testing.assert_array_equal(got.astype(complex), expected.astype(complex))
+
+
+@needs_gxx
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_every_16_bit_float_is_read(dtype):
+    every = np.arange(2**16, dtype=np.uint16).view(DTYPES[dtype])
+    (got,) = library()(f"cast_{dtype}_float32", every)
+    np.testing.assert_array_equal(got, every.astype(np.float32))
+    (back,) = library()(f"cast_float32_{dtype}", got)
+    same = ~np.isnan(got)
+    np.testing.assert_array_equal(back.view("u2")[same], every.view("u2")[same])
+    assert np.isnan(back.astype("f4")[~same]).all()
+
+
+@needs_gxx
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_rounding_to_16_bits(dtype):
+    """Ties between neighbours, just beside them, and any bits at all."""
+    every = np.arange(2**16, dtype=np.uint16).view(DTYPES[dtype]).astype(np.float32)
+    finite = np.unique(every[np.isfinite(every)])
+    ties = finite[:-1]/2 + finite[1:]/2
+    top, step = float(finite[-1]), float(finite[-1] - finite[-2])/2
+    beyond = np.float32([top + step*t for t in (0.9, 1.0, 1.1, 1.9)])
+    beside = [np.nextafter(ties, np.float32(s)) for s in (-np.inf, np.inf)]
+    bits = np.random.default_rng(0).integers(0, 2**32, 2**18, dtype=np.uint32)
+    x = np.concatenate([ties, *beside, beyond, -beyond, bits.view("f4")])
+    (got,) = library()(f"cast_float32_{dtype}", x)
+    with np.errstate(all="ignore"):
+        expected = x.astype(DTYPES[dtype])
+    nan = np.isnan(x)
+    np.testing.assert_array_equal(got.view("u2")[~nan], expected.view("u2")[~nan])
+    assert np.isnan(got[nan].astype("f4")).all()

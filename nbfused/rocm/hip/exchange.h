@@ -80,7 +80,9 @@ NBF_BITWISE(fetch_xor, atomicXor, ^)
 
 template <class T, class V> NBF_DEVICE T fetch_exch(T *p, V value) {
   const T x = static_cast<T>(value);
-  return update(p, [=](T) { return x; });
+  if constexpr (sizeof(T) >= 4)
+    return from_bits<T>(atomicExch(reinterpret_cast<Bits<T> *>(p), from_bits<Bits<T>>(x)));
+  else return update(p, [=](T) { return x; });
 }
 // Compares bits: NaN equals itself, 0 and -0 differ.
 template <class T, class C, class V> NBF_DEVICE T fetch_cas(T *p, C compare, V value) {
@@ -95,11 +97,6 @@ template <class T> NBF_DEVICE complex<T> fetch_add(complex<T> *p, complex<T> val
   T *const parts = reinterpret_cast<T *>(p);
   const T real = fetch_add(parts, value.real);
   return {real, fetch_add(parts + 1, value.imag)};
-}
-template <class T> NBF_DEVICE complex<T> fetch_exch(complex<T> *p, complex<T> value) {
-  T *const parts = reinterpret_cast<T *>(p);
-  const T real = fetch_exch(parts, value.real);
-  return {real, fetch_exch(parts + 1, value.imag)};
 }
 
 #define NBF_SHORT_ATOMICS(S)                                                            \
