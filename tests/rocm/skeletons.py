@@ -15,7 +15,9 @@ ROCM = RocmBackend()
 
 def reach(shape, strides):
     """Offsets in elements of the first element in memory and behind the last."""
-    ends = [(n - 1)*s for n, s in zip(shape, strides, strict=True)]
+    if 0 in shape and not any(strides):
+        return 0, 0  # NumPy's strides of empty arrays
+    ends = [(max(n, 1) - 1)*s for n, s in zip(shape, strides, strict=True)]
     return sum(min(e, 0) for e in ends), sum(max(e, 0) for e in ends) + 1
 
 
@@ -32,7 +34,7 @@ class OnDevice:
             spans = []
             for dtype, address, strides in zip(dtypes, call.pointers, call.strides,
                                                strict=True):
-                low, high = reach([max(n, 1) for n in call.shape], strides)
+                low, high = reach(call.shape, strides)
                 spans.append((address + low*dtype.itemsize,
                               (high - low)*dtype.itemsize, -low*dtype.itemsize))
             copies = [where.allocate(size) for _, size, _ in spans]
