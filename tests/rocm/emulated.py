@@ -1,7 +1,7 @@
 """Test kernels in HIP, built for the emulation, and the ways in which they may run.
 
-`sanitized` starts a Python in which they, and what emulates the device, are built with the
-sanitizers of addresses and of undefined behaviour.
+`sanitized` starts a Python in which they, and what emulates the device, are built with
+the sanitizers of addresses and of undefined behaviour.
 """
 
 from __future__ import annotations

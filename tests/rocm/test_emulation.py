@@ -51,8 +51,8 @@ def test_what_a_gpu_refuses_is_refused(blocks, threads, shared, text):
 
 
 @pytest.mark.parametrize(("name", "value", "text"), [
-    ("WAVE", "48", "NBFUSED_EMULATION_WAVE is 48; it must be 32 or 64"),
-    ("SCHEDULE", "fast", "NBFUSED_EMULATION_SCHEDULE is 'fast'; it must be step, first"),
+    ("WAVE", "48", "NBFUSED_EMULATION_WAVE is 48; it must be"),
+    ("SCHEDULE", "fast", "NBFUSED_EMULATION_SCHEDULE is 'fast'; it must be step"),
 ])
 def test_settings_that_mean_nothing_are_refused(monkeypatch, name, value, text):
     monkeypatch.setenv(f"NBFUSED_EMULATION_{name}", value)
@@ -94,8 +94,8 @@ def test_launches_from_several_threads():
             code = start("blocks", "sums", own, y, c_int64(x.size), c_uint(30))
             if code or y.sum() != own.sum():
                 failures.append((k, code, y.sum()))
-            wrong = k % 2
-            code = start("planted", "divergent_barrier", wrong, *np.ones((2, 512), "f4"))
+            wrong, ones = k % 2, np.ones((2, 512), np.float32)
+            code = start("planted", "divergent_barrier", wrong, *ones)
             if code != (FAILURE if wrong else 0):
                 failures.append((k, code))
 

@@ -1,4 +1,4 @@
-"""Threads that work together: products, sums, shuffles, atomics, in every way to run."""
+"""Threads that work together, in every way to run: products, sums, shuffles, atomics."""
 
 from __future__ import annotations
 
