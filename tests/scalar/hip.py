@@ -38,7 +38,7 @@ def entry(name: str, typed: Typed, dtypes: Sequence[np.dtype]) -> str:
         stored = encode(d, cast(compute_dtype(d), d, r))
         body.append(f"static_cast<{storage_type(d)} *>(y[{k}])[i] = {stored};")
     lines = "\n".join(f"    {line}" for line in body)
-    return (f'extern "C" __global__ void {name}(\n    [[maybe_unused]] const void *'
+    return (f'extern "C" __global__ void run_{name}(\n    [[maybe_unused]] const void *'
             f"const *x, void *const *y, int64_t n) {{\n"
             f"  for (int64_t i = 0; i < n; ++i) {{\n{lines}\n  }}\n}}\n")
 
@@ -49,13 +49,15 @@ def source(functions: Mapping[str, Printed]) -> str:
         entry(name, *printed) for name, printed in functions.items())
 
 
-def build(text: str, command: Sequence[str], output: str, suffix: str = ".cpp") -> Path:
+def build(text: str, command: Sequence[str], output: str, suffix: str = ".cpp",
+          environment: Mapping[str, str] | None = None) -> Path:
     """What a compiler makes of `text`, in a folder that is not removed."""
     folder = Path(tempfile.mkdtemp(prefix="print_hip"))
     (folder / f"text{suffix}").write_text(text)
     done = subprocess.run(
         [*command, "-I", str(HIP), str(folder / f"text{suffix}"), "-o",
-         str(folder / output)], capture_output=True, text=True, check=False)
+         str(folder / output)], capture_output=True, text=True, check=False,
+        env=environment)
     assert done.returncode == 0, done.stderr[:4000]
     return folder / output
 
@@ -76,7 +78,8 @@ class Library:
         stored = [np.ascontiguousarray(a).view(storage(d))
                   for a, d in zip(args, dtypes, strict=True)]
         outs = [np.empty(n, storage(d)) for d in typed.results]
-        self.library[name](addresses(stored), addresses(outs), ctypes.c_int64(n))
+        run = self.library[f"run_{name}"]
+        run(addresses(stored), addresses(outs), ctypes.c_int64(n))
         return tuple(o.view(d) for o, d in zip(outs, typed.results, strict=True))
 
 

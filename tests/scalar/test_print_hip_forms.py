@@ -17,7 +17,7 @@ from nbfused.scalar.parse import parse
 from nbfused.scalar.print_hip import Raw, ctype, statements, storage_type
 from nbfused.scalar.promotion import DTYPES, compute_dtype
 from nbfused.scalar.types import Typed, Weak, specialize
-from tests.scalar.hip import Library, needs_gxx
+from tests.scalar.hip import Library, Printed, needs_gxx
 from tests.scalar.kernels import numbers
 
 F32, F64, I32, I64 = (np.dtype(t) for t in ("f4", "f8", "i4", "i8"))
@@ -242,14 +242,18 @@ FORMS = {
 PAIRS = [(a, b) for a in DTYPES for b in DTYPES if b != a]
 
 
+def functions() -> dict[str, Printed]:
+    """All of the forms, and a cast from each dtype to each."""
+    forms = {name: (typed(*form), tuple(DTYPES[d] for d in form[1:]))
+             for name, form in FORMS.items()}
+    casts = {f"cast_{a}_{b}": (typed(convert(b), a), (DTYPES[a],)) for a, b in PAIRS}
+    return forms | casts
+
+
 @cache
 def library() -> Library:
-    """All of the forms, and a cast from each dtype to each."""
-    functions = {name: (typed(*form), tuple(DTYPES[d] for d in form[1:]))
-                 for name, form in FORMS.items()}
-    functions |= {f"cast_{a}_{b}": (typed(convert(b), a), (DTYPES[a],))
-                  for a, b in PAIRS}
-    return Library(functions)
+    """All of them."""
+    return Library(functions())
 
 
 def convert(dtype: str):
