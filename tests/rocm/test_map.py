@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import mmap
+
 import ml_dtypes
 import numpy as np
 import pytest
 
 import nbfused as nf
 from nbfused.backend import Call, Signature
+from nbfused.config import config
 from nbfused.rocm import map as map_
 from nbfused.scalar.language import atomic_add, load
 from nbfused.scalar.parse import parse
@@ -60,14 +63,12 @@ def assert_affine(x, y, take=lambda x: x, take_y=lambda y: y, c=1.5):
 # --- sizes and dtypes
 
 
-@pytest.mark.rocm
 @pytest.mark.parametrize("dtype", FLOATS, ids=str)
 @pytest.mark.parametrize("size", [1, 3, 8, 17, 255, 256, 2049, 70001])
 def test_sizes_around_the_width_of_accesses(dtype, size):
     assert_affine(values(size, dtype), values(size, dtype))
 
 
-@pytest.mark.rocm
 @pytest.mark.parametrize("dtype", ["c8", "c16"])
 def test_complex_numbers_and_scalars(dtype):
     x, y = (values((3, 11), np.dtype(dtype)) for _ in "xy")
@@ -75,7 +76,6 @@ def test_complex_numbers_and_scalars(dtype):
     assert_affine(x, y, lambda z: z[:, ::-2], lambda z: z[:, ::2], c=0.5)
 
 
-@pytest.mark.rocm
 @pytest.mark.parametrize("dtype", INTEGERS, ids=str)
 def test_integers_wrap_around(dtype):
     x, y = values(77, dtype), values(77, dtype)
@@ -85,7 +85,6 @@ def test_integers_wrap_around(dtype):
         assert got.dtype == dtype
 
 
-@pytest.mark.rocm
 @pytest.mark.parametrize("step", [1, 2])
 def test_bools_are_stored_as_0_and_1(step):
     @nf.elementwise
@@ -98,7 +97,6 @@ def test_bools_are_stored_as_0_and_1(step):
     assert set(got.view(np.uint8)) <= {0, 1}
 
 
-@pytest.mark.rocm
 def test_dtypes_of_many_sizes_in_one_kernel():
     @nf.elementwise
     def mixed(a, b, c, d):
@@ -127,7 +125,6 @@ LAYOUTS = {
 SHAPES = [(), (5,), (3, 70), (4, 1, 9), (2, 3, 4, 5), (3, 2, 4, 2, 7)]
 
 
-@pytest.mark.rocm
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_strides(shape, layout):
@@ -139,7 +136,6 @@ def test_strides(shape, layout):
     assert_affine(other, y, take_y=take)
 
 
-@pytest.mark.rocm
 @pytest.mark.parametrize("shape", [(1,), (6, 1), (72,), (5, 1, 1), (1, 6, 72)], ids=str)
 @pytest.mark.parametrize("dtype", ["f2", "f8"])
 def test_broadcast(shape, dtype):
@@ -148,7 +144,6 @@ def test_broadcast(shape, dtype):
     assert_affine(y, x)
 
 
-@pytest.mark.rocm
 @pytest.mark.parametrize("shape", [(0,), (3, 0), (0, 4, 5)], ids=str)
 def test_nothing_to_compute(shape):
     x = put(values(shape, np.dtype("f4")))
@@ -156,7 +151,6 @@ def test_nothing_to_compute(shape):
     assert first.shape == second.shape == shape
 
 
-@pytest.mark.rocm
 def test_strided_output():
     x = values((6, 40), np.dtype("f4"))
     room = put(np.full((40, 12), 7, np.float32))
@@ -166,7 +160,6 @@ def test_strided_output():
     assert np.all(found[:, 1::2] == 7)
 
 
-@pytest.mark.rocm
 @pytest.mark.parametrize("step", [1, -1, 2])
 def test_in_place(step):
     x, y = values(1000, np.dtype("f4")), values(1000, np.dtype("f4"))
@@ -175,7 +168,6 @@ def test_in_place(step):
     assert np.allclose(nf.to_numpy(target), (x*y + x)[::step], rtol=1e-6)
 
 
-@pytest.mark.rocm
 @pytest.mark.parametrize("dtype", [BF16, np.dtype("i4"), np.dtype("c8")], ids=str)
 def test_output_of_another_dtype(dtype):
     x = values(100, np.dtype("f4"))
@@ -208,7 +200,6 @@ def run(function, kinds, inputs, outputs, scatter=()):
     return [nf.to_numpy(a) for a in arrays[len(arrays) - len(outputs) - len(scatter):]]
 
 
-@pytest.mark.rocm
 @pytest.mark.parametrize("shape", [(203,), (4, 5, 6)], ids=str)
 def test_index_and_size(shape):
     def place(x, index, size):
@@ -221,7 +212,6 @@ def test_index_and_size(shape):
     assert np.array_equal(rest, x.size - np.arange(x.size).reshape(shape))
 
 
-@pytest.mark.rocm
 @pytest.mark.parametrize("dtype", ["f2", "f4", "i4", "c8", "?"])
 def test_arrays_that_the_function_indexes(dtype):
     def gather(i, table, c):
@@ -234,7 +224,6 @@ def test_arrays_that_the_function_indexes(dtype):
     assert np.array_equal(found, expected)
 
 
-@pytest.mark.rocm
 @pytest.mark.parametrize("dtype", ["f2", BF16, "f4", "f8", "i4", "u8", "i2", "c8"],
                          ids=str)
 def test_scatter_counts_every_hit(dtype):
@@ -249,7 +238,6 @@ def test_scatter_counts_every_hit(dtype):
                           np.bincount(i, minlength=10))
 
 
-@pytest.mark.rocm
 def test_scatter_beside_results():
     def both(x, i, bins):
         atomic_add(bins, i, 1, x)
@@ -263,14 +251,12 @@ def test_scatter_beside_results():
     assert not bins[:, 0].any()
 
 
-@pytest.mark.rocm
 def test_a_number_beyond_its_dtype_is_infinite():
     x = values(50, np.dtype("f4"))
     first, _ = affine(put(x), put(x), 1e300)
     assert np.array_equal(np.isinf(nf.to_numpy(first)), x != 0)
 
 
-@pytest.mark.rocm
 @pytest.mark.parametrize("step", [1, 2])
 def test_names_of_parameters_that_the_text_uses_too(step):
     @nf.elementwise
@@ -281,6 +267,21 @@ def test_names_of_parameters_that_the_text_uses_too(step):
     first, second = swap(*(put(row)[::step] for row in x))
     assert np.array_equal(nf.to_numpy(first), x[1, ::step])
     assert np.allclose(nf.to_numpy(second), (x.sum(0) - x[1])[::step], atol=1e-5)
+
+
+@pytest.mark.parametrize("step", [2**31 + 8, -2**31 - 8])
+def test_offsets_beyond_32_bits(step):
+    """Memory of the host, most of which is never touched."""
+    if config.rocm_emulate != "1":
+        pytest.skip("memory of the host, in place of a device's")
+    room = np.frombuffer(mmap.mmap(-1, 2*abs(step) + 64, mmap.MAP_PRIVATE), np.uint8)
+    x, y = room[16:][::step][:3], room[:-16][::step][:3]
+    x[:] = 1, 2, 3
+    spec = Map(parse(lambda x, table: x + load(table, 2)), ("element", "raw"))
+    signature = Signature((x.dtype, x.dtype), (x.dtype,), (1,), ("s", "r1", "s"))
+    map_.build_map(spec, signature)(Call(
+        (3,), (x.ctypes.data, x.ctypes.data, y.ctypes.data), ((step,),)*3))
+    assert y.tolist() == [4, 5, 6]
 
 
 # --- launches

@@ -107,7 +107,6 @@ def test_launch_is_what_the_user_asks_for(monkeypatch):
 # --- what they do
 
 
-@pytest.mark.rocm
 def test_every_word_that_says_where_a_thread_is():
     @nf.rawkernel
     def places(x):
@@ -127,7 +126,6 @@ def test_every_word_that_says_where_a_thread_is():
     assert np.array_equal(nf.to_numpy(x), np.arange(lane.size)*100 + lane)
 
 
-@pytest.mark.rocm
 @pytest.mark.parametrize("dtype", DTYPES, ids=str)
 def test_every_dtype_is_shuffled_and_shared(dtype):
     @nf.rawkernel
@@ -144,7 +142,6 @@ def test_every_dtype_is_shuffled_and_shared(dtype):
     assert np.array_equal(nf.to_numpy(y), x[::-1][np.arange(64) ^ 5])
 
 
-@pytest.mark.rocm
 def test_strided_and_reversed_arrays():
     @nf.rawkernel
     def scaled(x, y, c):
@@ -160,7 +157,6 @@ def test_strided_and_reversed_arrays():
     assert np.count_nonzero(found) == np.count_nonzero(x[::-2, ::3])
 
 
-@pytest.mark.rocm
 def test_dynamic_and_static_shared_memory_within_the_limit():
     @nf.rawkernel
     def large(x):
@@ -173,7 +169,6 @@ def test_dynamic_and_static_shared_memory_within_the_limit():
         large((1,), (32,), (nf.zeros(32, "float32", device=DEVICE),))
 
 
-@pytest.mark.rocm
 def test_more_threads_than_hip_counts():
     @nf.rawkernel
     def one(x):
@@ -183,7 +178,6 @@ def test_more_threads_than_hip_counts():
         one((2**31 - 1,), (4,), (nf.zeros(1, device=DEVICE),))
 
 
-@pytest.mark.rocm
 def test_a_barrier_in_a_branch_is_named():
     @nf.rawkernel
     def some(x):
