@@ -122,20 +122,20 @@ NBF_SHORT_ATOMICS(bf16)
 
 // --- between the lanes of a group of 32, all of which take part
 
-#define NBF_SHUFFLE(NAME, MOVE, LANE)                                   \
-  template <class T> NBF_DEVICE T NAME(T value, int64_t lane) {         \
-    uint32_t words[(sizeof(T) + 3) / 4] = {};                           \
-    memcpy(words, &value, sizeof(T));                                   \
-    for (uint32_t &word : words)                                        \
-      word = static_cast<uint32_t>(                                     \
-          MOVE(static_cast<int>(word), static_cast<LANE>(lane), 32));   \
-    memcpy(&value, words, sizeof(T));                                   \
-    return value;                                                       \
+#define NBF_SHUFFLE(NAME, MOVE, LANE)                                        \
+  template <class T> NBF_DEVICE T NAME(T value, int64_t lane) {              \
+    uint32_t words[(sizeof(T) + 3) / 4] = {};                                \
+    memcpy(words, &value, sizeof(T));                                        \
+    for (uint32_t &word : words)                                             \
+      word = static_cast<uint32_t>(MOVE(static_cast<int>(word), LANE, 32));  \
+    memcpy(&value, words, sizeof(T));                                        \
+    return value;                                                            \
   }
-NBF_SHUFFLE(shuffle_idx, __shfl, int)
-NBF_SHUFFLE(shuffle_up, __shfl_up, unsigned)
-NBF_SHUFFLE(shuffle_down, __shfl_down, unsigned)
-NBF_SHUFFLE(shuffle_xor, __shfl_xor, int)
+// AMD's would go on into the other group of a wave of 64.
+NBF_SHUFFLE(shuffle_idx, __shfl, static_cast<int>(lane & 31))
+NBF_SHUFFLE(shuffle_up, __shfl_up, static_cast<unsigned>(lane))
+NBF_SHUFFLE(shuffle_down, __shfl_down, static_cast<unsigned>(lane))
+NBF_SHUFFLE(shuffle_xor, __shfl_xor, static_cast<int>(lane))
 
 // Wait for the other lanes of the group, and see what they wrote.
 NBF_DEVICE void sync_wave() {
