@@ -1,7 +1,7 @@
 """Contract on ROCm: tiled products that are right at every shape and stride.
 
 Sums are kept in float32 for 16-bit floats and float32.  Matrix instructions are used
-where ``NBFUSED_ROCM_MATRIX=1`` asks for them: see `matrix`.
+where ``NBFUSED_ROCM_MATRIX=1`` asks for them: see ``hip/matrix.hip``.
 """
 
 from __future__ import annotations
