@@ -4,7 +4,8 @@
 namespace {
 
 // The sum of each block's elements, by shuffles within 32 lanes and shared memory.
-template <int THREADS> __global__ void block_sums(const double *x, double *y, int64_t n) {
+template <int THREADS>
+__global__ void block_sums(const double *x, double *y, int64_t n) {
   __shared__ double of_group[THREADS / 32];
   const int t = threadIdx.x;
   const int64_t step = static_cast<int64_t>(gridDim.x) * THREADS;
@@ -196,7 +197,9 @@ NBF_API int atomics_32(int *y) { START((atomics<int>), dim3(9), dim3(70), 0, y) 
 NBF_API int atomics_64(unsigned long long *y) {
   START((atomics<unsigned long long>), dim3(9), dim3(70), 0, y)
 }
-NBF_API int bitwise_32(unsigned *y) { START((bitwise<unsigned>), dim3(1), dim3(32), 0, y) }
+NBF_API int bitwise_32(unsigned *y) {
+  START((bitwise<unsigned>), dim3(1), dim3(32), 0, y)
+}
 NBF_API int bitwise_64(unsigned long long *y) {
   START((bitwise<unsigned long long>), dim3(1), dim3(64), 0, y)
 }
@@ -204,4 +207,6 @@ NBF_API int added(float *x, double *y) { START(floating, dim3(40), dim3(100), 0,
 NBF_API int large_arrays(const int *x, int *y) {
   START(local_arrays, dim3(2), dim3(64), 0, x, y)
 }
-NBF_API int recursion(int *y, int depth) { START(recursive, dim3(1), dim3(2), 0, y, depth) }
+NBF_API int recursion(int *y, int depth) {
+  START(recursive, dim3(1), dim3(2), 0, y, depth)
+}

@@ -61,7 +61,7 @@ template <bool WRONG> __global__ void barrier_in_a_loop(const float *x, float *y
   y[t] = tile[t ^ 1];
 }
 
-// Sums of neighbouring groups of 64.  Mistake: a wave has 64 lanes, and its shuffles too.
+// Sums of neighbouring groups of 64.  Mistake: a wave and its shuffles have 64 lanes.
 template <bool WRONG> __global__ void shuffles_of_a_wave(const float *x, float *y) {
   __shared__ float halves[THREADS / 32];
   const int t = threadIdx.x;
@@ -97,7 +97,7 @@ template <bool WRONG> __global__ void first_of_a_wave(const float *x, float *y) 
   y[t] = of_wave[(t / 32) ^ 1];
 }
 
-// How often each remainder occurs.  Mistake: shared memory is taken to begin with zeros.
+// How often each remainder occurs.  Mistake: shared memory is not set to zeros.
 template <bool WRONG> __global__ void unwritten(const float *x, float *y) {
   __shared__ int counts[8];
   const int t = threadIdx.x;

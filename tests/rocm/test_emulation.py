@@ -51,7 +51,8 @@ def test_what_a_gpu_refuses_is_refused(blocks, threads, shared, text):
 
 
 @pytest.mark.parametrize(("name", "value", "text"), [
-    ("WAVE", "48", "NBFUSED_EMULATION_WAVE is 48; it must be"),
+    ("WAVE", "48", "NBFUSED_EMULATION_WAVE is '48'; it must be"),
+    ("WAVE", "wide", "NBFUSED_EMULATION_WAVE is 'wide'; it must be"),
     ("SCHEDULE", "fast", "NBFUSED_EMULATION_SCHEDULE is 'fast'; it must be step"),
 ])
 def test_settings_that_mean_nothing_are_refused(monkeypatch, name, value, text):

@@ -1,4 +1,4 @@
-"""Threads that work together, in every way to run: products, sums, shuffles, atomics."""
+"""Threads that work together: sums, products, shuffles, atomics; in all ways to run."""
 
 from __future__ import annotations
 

@@ -22,8 +22,8 @@ __thread Thread *self;
 namespace {
 
 // Static shared memory up to this size is 0xFF again for each block, and more than that
-// when a thread of the operating system comes to a launch: a library of many kernels has
-// the arrays of all of them.
+// when a thread of the operating system comes to a launch: a library of many kernels
+// has the arrays of all of them.
 constexpr size_t FRESH = 64 << 10;
 // A launch that takes longer than this gets help: waking others takes about as long.
 constexpr std::chrono::microseconds ALONE(20);
@@ -46,8 +46,8 @@ void refresh(const Library &library) {
   if (library.size) memset(__tls_get_addr(place), 0xFF, library.size);
 }
 
-// Threads of the operating system that help with launches, and what blocks run on.  Never
-// destroyed, and made anew in a process that was forked, where those threads are missing.
+// Threads of the operating system that help with launches, and what blocks run on.
+// Never destroyed; made anew in a process that was forked, which has no such threads.
 class Crew {
  public:
   std::mutex mutex;
@@ -104,6 +104,9 @@ class Crew {
   }
 
   [[noreturn]] void help() {
+    // The first access of a thread allocates, and older C libraries do not keep vector
+    // registers meanwhile, as the compiler believes.
+    self = nullptr;
     std::unique_lock<std::mutex> lock(mutex);
     for (;;) {
       Launch *launch = nullptr;
@@ -182,9 +185,8 @@ int locate(dl_phdr_info *info, size_t, void *given) {
 }
 
 void find(Library &library) {
-  static std::mutex mutex;
   if (__atomic_load_n(&library.known, __ATOMIC_ACQUIRE)) return;
-  const std::lock_guard<std::mutex> lock(mutex);
+  const std::lock_guard<std::mutex> lock(crew->mutex);
   if (library.known) return;
   dl_iterate_phdr(locate, &library);
   Library own{&nbf_emulation::library, 0, 0, false};
@@ -208,12 +210,13 @@ hipError_t check(const Grid &grid) {
   if (!is_device(current_device)) return fail(hipErrorNoDevice);
   if (grid.wave_size != 32 && grid.wave_size != 64)
     return fail(hipErrorInvalidConfiguration,
-                "NBFUSED_EMULATION_WAVE is %u; it must be 32 or 64", grid.wave_size);
+                "NBFUSED_EMULATION_WAVE is '%s'; it must be 32 or 64",
+                getenv("NBFUSED_EMULATION_WAVE"));
   const bool empty = !b.x || !b.y || !b.z || !t.x || !t.y || !t.z;
   if (empty || b.x > 0x7FFFFFFF || b.y > 65535 || b.z > 65535)
     return fail(hipErrorInvalidConfiguration,
-                "%u x %u x %u blocks of %u x %u x %u threads; extents are positive, and "
-                "a grid's below 2147483648, 65536, 65536",
+                "%u x %u x %u blocks of %u x %u x %u threads; extents are positive, "
+                "and a grid's below 2147483648, 65536, 65536",
                 b.x, b.y, b.z, t.x, t.y, t.z);
   if (uint64_t{t.x} * t.y > MOST_THREADS || uint64_t{t.x} * t.y * t.z > MOST_THREADS)
     return fail(hipErrorInvalidConfiguration,

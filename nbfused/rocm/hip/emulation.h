@@ -1,22 +1,22 @@
-// HIP for g++: a block of threads runs on one thread of the operating system, each of its
-// threads on a stack of its own (a fiber), and they take turns where they wait for each
-// other.  Declarations only: what does it is emulation.cpp, built once into the runtime's
-// library, which is to be loaded first and globally.
+// HIP for g++: a block of threads runs on one thread of the operating system, each of
+// its threads on a stack of its own (a fiber), and they take turns where they wait for
+// each other.  Declarations only: what does it is emulation.cpp, built once into the
+// runtime's library, which is to be loaded first and globally.
 //
-// Environment, read at each launch:
+// Environment, read at each launch; what is no number counts as 0:
 //   NBFUSED_EMULATION_WAVE      32 or 64 (default): threads of a wave
 //   NBFUSED_EMULATION_SCHEDULE  who runs next, of those that can:
 //       step (default)  the next thread: all advance from one wait to the next together
 //       first           the first wave, as far ahead as it can; the first block first
 //       last            the last thread of the last wave; the last block first
-//   NBFUSED_EMULATION_THREADS   threads of the operating system (default: all cores, 16)
+//   NBFUSED_EMULATION_THREADS   of the operating system (default: cores, at most 16)
 //   NBFUSED_EMULATION_DEVICES   how many devices there are (default 1)
 //   NBFUSED_EMULATION_MEMORY    bytes of a device (default: half of this machine's)
 //
 // Memory is 0xFF when it is allocated, and so is shared memory when a block begins.  A
 // barrier that some threads of a block never reach ends the launch with
-// hipErrorLaunchFailure; hipGetErrorString then says where they wait.  Lanes that do not
-// come to a shuffle are as on a GPU inactive: what is read from them is 0xFF.
+// hipErrorLaunchFailure; hipGetErrorString then says where they wait.  Lanes that do
+// not come to a shuffle are inactive, as on a GPU: what is read from them is 0xFF.
 // Not emulated: matrix instructions, a GPU's memory model, asynchronous streams.
 #pragma once
 #include <stddef.h>

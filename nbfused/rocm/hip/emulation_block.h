@@ -45,7 +45,9 @@ struct Wave {
 };
 
 inline uint64_t bit(unsigned k) { return uint64_t{1} << k; }
-inline uint64_t bits(unsigned count) { return count < 64 ? bit(count) - 1 : ~uint64_t{0}; }
+inline uint64_t bits(unsigned count) {
+  return count < 64 ? bit(count) - 1 : ~uint64_t{0};
+}
 inline uint64_t above(uint64_t lanes, unsigned k) { return lanes & ~(2 * bit(k) - 1); }
 inline unsigned lowest(uint64_t lanes) { return __builtin_ctzll(lanes); }
 inline unsigned highest(uint64_t lanes) { return 63 - __builtin_clzll(lanes); }
@@ -125,9 +127,9 @@ class Processor {
     count_ = grid.threads.x * grid.threads.y * grid.threads.z;
     ended_ = left_ = waiting_ = 0;
     divergent_ = out_of_stacks_ = false;
-    const unsigned waves = (count_ + grid.wave_size - 1) / grid.wave_size;
+    const unsigned size = grid.wave_size, waves = (count_ + size - 1) / size;
     for (unsigned w = 0; w < waves; ++w) {
-      const uint64_t lanes = bits(std::min(grid.wave_size, count_ - w * grid.wave_size));
+      const uint64_t lanes = bits(std::min(size, count_ - w * size));
       waves_[w] = {lanes, lanes, 0, 0};
     }
     ready_ = bits(waves);
@@ -265,8 +267,9 @@ class Processor {
     const Member &lead = members[lowest(lanes)];
     uint64_t together = 0;
     for (uint64_t rest = lanes; rest; rest &= rest - 1) {
-      const Member &m = members[lowest(rest)];
-      if (m.width == lead.width && same(m.place, lead.place)) together |= bit(lowest(rest));
+      const unsigned lane = lowest(rest);
+      const Member &m = members[lane];
+      if (m.width == lead.width && same(m.place, lead.place)) together |= bit(lane);
     }
     for (uint64_t rest = together; rest; rest &= rest - 1) {
       Member &m = members[lowest(rest)];
@@ -293,7 +296,8 @@ class Processor {
   // Where the threads wait that cannot go on.
   void report(char *message, size_t room) const {
     if (out_of_stacks_) {
-      snprintf(message, room, "there is no memory for the stacks of %u threads", count_);
+      snprintf(message, room, "there is no memory for the stacks of %u threads",
+               count_);
       return;
     }
     std::map<std::string, unsigned> waiting;

@@ -1,5 +1,5 @@
-// Stacks of their own for flows of control that take turns on one thread of the operating
-// system, and the switch between two of them.
+// Stacks of their own for flows of control that take turns on one thread of the
+// operating system, and the switch between two of them.
 #pragma once
 #include <sys/mman.h>
 
@@ -18,7 +18,7 @@
 #include <sanitizer/common_interface_defs.h>
 #endif
 
-// Pushes what a call preserves, leaves the stack's address at `from`, and goes on at `to`.
+// Pushes what a call preserves, leaves the stack's address at `from`, goes on at `to`.
 extern "C" void nbf_emulation_switch(void **from, void *to);
 #if defined(__x86_64__)
 asm(R"(
@@ -117,8 +117,8 @@ inline bool make_stack(Fiber &fiber) {
   return true;
 }
 
-// Lets `fiber` begin in `entry`, which never returns.  Stacks begin at different places of
-// a page, because otherwise all of them would compete for the same lines of the cache.
+// Lets `fiber` begin in `entry`, which never returns.  Stacks begin at different places
+// of a page: otherwise all of them would compete for the same lines of the cache.
 inline void prepare(Fiber &fiber, void (*entry)(), unsigned number) {
   char *bottom = static_cast<char *>(const_cast<void *>(fiber.bottom));
 #if defined(NBF_ADDRESS_SANITIZER)

@@ -30,14 +30,14 @@ __attribute__((format(printf, 2, 3))) inline hipError_t fail(hipError_t error,
   return fail(error);
 }
 
-// A whole number from the environment; `otherwise` where there is none.
+// A number from the environment: `otherwise` if nothing is there, 0 if it is no number.
 inline uint64_t setting(const char *name, uint64_t otherwise) {
   const char *text = getenv(name);
   if (!text || !*text) return otherwise;
   char *end;
   errno = 0;
   const uint64_t number = strtoull(text, &end, 10);
-  return errno || *end || *text == '-' ? otherwise : number;
+  return errno || *end || *text == '-' ? 0 : number;
 }
 
 inline int devices() {
@@ -182,7 +182,8 @@ hipError_t hipMemGetInfo(size_t *free, size_t *total) {
   return hipSuccess;
 }
 
-hipError_t hipMemGetAddressRange(hipDeviceptr_t *base, size_t *size, hipDeviceptr_t at) {
+hipError_t hipMemGetAddressRange(hipDeviceptr_t *base, size_t *size,
+                                 hipDeviceptr_t at) {
   using namespace nbf_emulation;
   char *found;
   if (!memory().find(at, found, *size)) return fail(hipErrorNotFound);

@@ -1,5 +1,5 @@
-// HIP's names on CUDA, so that nvcc builds what hipcc builds.  Shuffles are those of whole
-// warps of 32, and always say how wide they are: AMD's waves have 64 lanes or 32.
+// HIP's names on CUDA, so that nvcc builds what hipcc builds.  Shuffles are those of
+// whole warps of 32, and always say how wide they are: AMD's waves have 64 lanes or 32.
 #pragma once
 #include <cuda.h>
 #include <cuda_fp16.h>  // has shuffles of its own, so before they are named anew
