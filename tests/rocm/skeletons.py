@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -11,14 +11,42 @@ from nbfused.rocm.runtime import TO_DEVICE, TO_HOST, device
 from nbfused.scalar.types import Weak
 
 ROCM = RocmBackend()
+ACCESS = 16
 
 
 def reach(shape, strides):
     """Offsets in elements of the first element in memory and behind the last."""
-    if 0 in shape and not any(strides):
-        return 0, 0  # NumPy's strides of empty arrays
     ends = [(max(n, 1) - 1)*s for n, s in zip(shape, strides, strict=True)]
     return sum(min(e, 0) for e in ends), sum(max(e, 0) for e in ends) + 1
+
+
+@dataclass
+class Copy:
+    """An operand's memory on the host and on the device, aligned as on the host."""
+
+    pointer: int
+    host: int
+    size: int
+    room: int
+
+    @property
+    def base(self):
+        return self.room + self.host % ACCESS
+
+    @property
+    def on_device(self):
+        return self.base + self.pointer - self.host
+
+
+def copy_of(where, dtype, pointer, shape, strides, written):
+    low, high = reach(shape, strides)
+    if 0 in shape and not any(strides) and not written:
+        high = low  # NumPy's strides of an empty array
+    size = (high - low)*dtype.itemsize
+    copy = Copy(pointer, pointer + low*dtype.itemsize, size,
+                where.allocate(size + ACCESS))
+    where.copy(copy.base, copy.host, size, TO_DEVICE)
+    return copy
 
 
 class OnDevice:
@@ -31,22 +59,15 @@ class OnDevice:
 
         def run(call):
             where = device(0)
-            spans = []
-            for dtype, address, strides in zip(dtypes, call.pointers, call.strides,
-                                               strict=True):
-                low, high = reach(call.shape, strides)
-                spans.append((address + low*dtype.itemsize,
-                              (high - low)*dtype.itemsize, -low*dtype.itemsize))
-            copies = [where.allocate(size) for _, size, _ in spans]
-            for copy, (host, size, _) in zip(copies, spans, strict=True):
-                where.copy(copy, host, size, TO_DEVICE)
-            launcher(replace(call, pointers=tuple(
-                copy + shift for copy, (*_, shift) in zip(copies, spans, strict=True))))
+            copies = [copy_of(where, dtype, pointer, call.shape, strides,
+                              k >= len(arrays))
+                      for k, (dtype, pointer, strides) in enumerate(zip(
+                          dtypes, call.pointers, call.strides, strict=True))]
+            launcher(replace(call, pointers=tuple(c.on_device for c in copies)))
             where.synchronize()
-            count = len(arrays)
-            for copy, (host, size, _) in list(zip(copies, spans, strict=True))[count:]:
-                where.copy(host, copy, size, TO_HOST)
+            for copy in copies[len(arrays):]:
+                where.copy(copy.host, copy.base, copy.size, TO_HOST)
             for copy in copies:
-                where.free(copy)
+                where.free(copy.room)
 
         return run
