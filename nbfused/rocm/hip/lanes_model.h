@@ -42,6 +42,13 @@ template <bool BRAIN, class L> float modelled_element(const uint16_t *lanes, int
   return BRAIN ? from_bf16(lanes[place]) : from_f16(lanes[place]);
 }
 
+// Wait for the wave of the instruction, and for nobody else: that would hide a barrier
+// which the kernel lacks.  Where waves are narrower there is no other way.
+template <class L> void await() {
+  if (warpSize >= L::wave) static_cast<void>(__shfl(0, 0, L::wave));
+  else __syncthreads();
+}
+
 // sums + a b.  Every thread of a block of at most 256 comes here: the first lane of each
 // wave does the work.
 template <bool BRAIN, class L>
@@ -53,7 +60,7 @@ Pack<float, L::sums> modelled(const Pack<uint16_t, L::count> &a,
   const int thread = static_cast<int>(threadIdx.x), first = thread - thread % L::wave;
   memcpy(left + thread * L::count, &a, sizeof a);
   memcpy(right + thread * L::count, &b, sizeof b);
-  __syncthreads();
+  await<L>();
   if (thread == first) {
     for (int i = 0; i < 16; ++i) {
       for (int j = 0; j < 16; ++j) {
@@ -66,9 +73,8 @@ Pack<float, L::sums> modelled(const Pack<uint16_t, L::count> &a,
       }
     }
   }
-  __syncthreads();
+  await<L>();
   for (int v = 0; v < L::sums; ++v) sums[v] += added[thread * L::sums + v];
-  __syncthreads();
   return sums;
 }
 
