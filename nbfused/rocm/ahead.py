@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import ctypes
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from typing import Any
 
 from ..errors import CompileError
 from .compile import load_many, symbol
 from .kernel import Kernel
-from .runtime import Device, standing_in
+from .runtime import Device
 
-__all__ = ["BATCH", "RecordingDevice", "batches", "build_all", "recording"]
+__all__ = ["BATCH", "RecordingDevice", "batches", "build_all"]
 
 #: Kernels of a library: starting a compiler and reading its headers takes longer than
 #: a kernel, but what is built together is also read from disk together.
@@ -40,6 +39,15 @@ class RecordingDevice(Device):
         self.threads_limit, self.shared_limit = 1024, 64*1024
         self.kernels: dict[str, Kernel] = {}
         self._memory: dict[int, Any] = {}
+
+    @classmethod
+    def like(cls, other: Device) -> RecordingDevice:
+        """Stand in for a device that is there."""
+        made = cls(other.arch)
+        made.processors, made.wave = other.processors, other.wave
+        made.threads_limit = other.threads_limit
+        made.shared_limit = other.shared_limit
+        return made
 
     def allocate(self, size: int, stream: int = 0) -> int:
         """The address of zeros on the host."""
@@ -76,14 +84,6 @@ class RecordingDevice(Device):
 
     def synchronize(self) -> None:
         """Nothing is ever left to wait for."""
-
-
-@contextmanager
-def recording(arch: str = "gfx90a") -> Iterator[dict[str, Kernel]]:
-    """The kernels that are launched on ``rocm:0`` in the ``with`` block, by symbol."""
-    device = RecordingDevice(arch)
-    with standing_in(device):
-        yield device.kernels
 
 
 def batches(kernels: Sequence[Kernel], size: int = BATCH) -> list[list[Kernel]]:

@@ -41,6 +41,8 @@ _entries: dict[tuple[str, str], int] = {}
 #: The libraries loaded, by path; none is ever closed.
 _loaded: dict[Path, ctypes.CDLL] = {}
 
+#: What compilers say of an architecture that is too new for them, or none at all.
+_UNKNOWN_ARCH = r"cannot find ROCm device library|[Ii]nvalid target ID|nvcc fatal.*arch"
 _INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 
 
@@ -179,29 +181,29 @@ def build(kernels: Sequence[Kernel], archs: Sequence[str]) -> Path:
 
 
 def load_many(kernels: Sequence[Kernel], archs: Sequence[str]) -> None:
-    """Build kernels into one library that later `load`s find.
+    """Build kernels into one library, if there is none yet, that later `load`s find.
 
     Raises
     ------
     CompileError
         Of the first kernel that the compiler refuses; the others are there.
     """
+    toolchain, names = find(), [symbol(kernel) for kernel in kernels]
+    key = key_of(toolchain, names, archs)
     try:
-        path = build(kernels, archs)
-    except CompileError:
-        if len(kernels) == 1:
-            raise
+        if cache.get_file(key) is None:
+            build(kernels, archs)
+    except CompileError as error:
+        if len(kernels) == 1 or not re.search(r"^k_\w+[:(]\d", error.log, re.MULTILINE):
+            raise  # no kernel is at fault, but the call
         middle = len(kernels)//2
         try:
             load_many(kernels[:middle], archs)
         finally:
             load_many(kernels[middle:], archs)
         return
-    toolchain, names = find(), [symbol(kernel) for kernel in kernels]
     for arch in archs:
-        index.add(_target(toolchain, (arch,)),
-                  dict.fromkeys(names, key_of(toolchain, names, archs)))
-    _log.debug("%s: %d kernels", path, len(kernels))
+        index.add(_target(toolchain, (arch,)), dict.fromkeys(names, key))
 
 
 def _compiled(toolchain: Toolchain, texts: Sequence[str], flags: Sequence[str],
@@ -227,7 +229,10 @@ def _refusal(command: str, log: str, label: str,
     shown = kernels[0].numbered() if len(kernels) == 1 else ""
     lines = "".join(f"\n  line {line}" for line in _python_lines(log, kernels))
     cause = f"\nfrom the Python text:{lines}" if lines else ""
-    return CompileError(f"{label} does not compile:{cause}\n{log}\n{shown}{command}",
+    if re.search(_UNKNOWN_ARCH, log):
+        cause = ("\nthe compiler does not know the architecture; install a newer ROCm, "
+                 "or choose another one by NBFUSED_ROCM_ARCH")
+    return CompileError(f"{label}: the compiler refuses it:{cause}\n{log}\n{shown}{command}",
                         source=source, log=log, command=command)
 
 
