@@ -1,8 +1,9 @@
-// Contract: a batched product in tiles of shared memory, right at every shape and stride.
+// Contract: a batched product in tiles of shared memory, right at every shape and
+// stride.
 //
 // Each block computes a tile of the result, each thread a few rows and columns of it in
-// registers.  The next slices of the factors travel to registers while the present ones,
-// in shared memory, are multiplied.
+// registers.  The next slices of the factors travel to registers while the present
+// ones, in shared memory, are multiplied.
 //
 // A kernel gives a struct F with
 //   batch, m, n, k, operands   ranks of the groups of loops, pointers
@@ -26,7 +27,7 @@ namespace nbf {
 template <int M_, int N_, int K_, int ROWS_, int COLUMNS_> struct Tile {
   static constexpr int M = M_, N = N_, K = K_, ROWS = ROWS_, COLUMNS = COLUMNS_;
   static constexpr int ACROSS = N / COLUMNS, DOWN = M / ROWS, THREADS = DOWN * ACROSS;
-  static constexpr int PAD = 4;  // elements between the rows of a slice: fewer conflicts
+  static constexpr int PAD = 4;  // elements between a slice's rows: fewer conflicts
 
   // Where this thread's rows and columns are, and elements of slices in shared memory.
   NBF_DEVICE int row(int r) {
@@ -103,9 +104,9 @@ NBF_DEVICE Corner corner(const Tiles<F, T> &tiles, int64_t tile) {
   return {batch, (band * most + place - column * height) * T::M, column * T::N};
 }
 
-// What a thread brings of one factor's slices: COUNT elements, on their way in registers.
-// They follow one another across k, or along it, so that neighbouring threads bring
-// neighbours in memory.
+// What a thread brings of one factor's slices: COUNT elements, on their way in
+// registers. They follow one another across k, or along it, so that neighbouring
+// threads bring neighbours in memory.
 template <class F, class T, bool RIGHT> struct Factor {
   static constexpr int EXTENT = RIGHT ? T::N : T::M, COUNT = EXTENT * T::K / T::THREADS;
   static constexpr bool ACROSS = RIGHT ? F::along_right : F::along_left;
@@ -165,7 +166,9 @@ template <class F, class T, bool RIGHT> struct Factor {
 
 // total + a * b: integers wrap around.
 NBF_DEVICE float multiply_add(float total, float a, float b) { return total + a * b; }
-NBF_DEVICE double multiply_add(double total, double a, double b) { return total + a * b; }
+NBF_DEVICE double multiply_add(double total, double a, double b) {
+  return total + a * b;
+}
 template <class T>
 NBF_DEVICE complex<T> multiply_add(complex<T> total, complex<T> a, complex<T> b) {
   return total + a * b;
@@ -217,8 +220,8 @@ NBF_DEVICE complex<T> choose(bool first, complex<T> a, complex<T> b) {
   return {first ? a.real : b.real, first ? a.imag : b.imag};
 }
 
-// values[index * STEP + at]; by comparisons, as registers have no index: local memory is
-// slow.
+// values[index * STEP + at]; by comparisons, as registers have no index: local memory
+// is slow.
 template <int STEP, int N, class T>
 NBF_DEVICE T pick(const T (&values)[N], int index, int at) {
 #if defined(NBF_EMULATION)
@@ -267,7 +270,8 @@ NBF_DEVICE int64_t block_index() {
 
 template <class F, class T, class W> NBF_DEVICE void contract(const W &w) {
   using Sum = typename F::Sum;
-  Sum *const left = reinterpret_cast<Sum *>(shared()), *const right = left + T::left_size;
+  Sum *const left = reinterpret_cast<Sum *>(shared());
+  Sum *const right = left + T::left_size;
   const int64_t size = Inner<F>::size(w);
   const Tiles<F, T> tiles(w);
   if (block_index() >= tiles.count) return;

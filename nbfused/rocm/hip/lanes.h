@@ -2,20 +2,20 @@
 // instructions of AMD GPUs on 16-bit floats with float sums.
 //
 // Facts from AMD's instruction set architectures (CDNA 1 to 4, "matrix fused multiply
-// add"; RDNA 3 and RDNA 4, "wave matrix multiply accumulate"), as AMD's matrix instruction
-// calculator prints them.  They have never been run on such a GPU by us.
+// add"; RDNA 3 and RDNA 4, "wave matrix multiply accumulate"), as AMD's matrix
+// instruction calculator prints them.  They have never been run on such a GPU by us.
 //
-// Of the left factor a lane holds `count` neighbours along k, from first(lane) on, in row
-// outer(lane); of the right factor likewise in column outer(lane).  Of the sums it holds
-// `sums`, number v of them in row(lane, v), all in column outer(lane).  `slice` is how
-// much of k is in shared memory at a time, as the registers of a lane allow.
+// Of the left factor a lane holds `count` neighbours along k, from first(lane) on, in
+// row outer(lane); of the right factor likewise in column outer(lane).  Of the sums it
+// holds `sums`, number v of them in row(lane, v), all in column outer(lane).  `slice`
+// is how much of k is in shared memory at a time, as the registers of a lane allow.
 #pragma once
 #include "portable.h"
 
 namespace nbf {
 
-// v_mfma_f32_16x16x16_{f16,bf16}: gfx908, gfx90a, gfx942, gfx950.  Four groups of 16 lanes,
-// each with four neighbours along k, and with four rows of the sums.
+// v_mfma_f32_16x16x16_{f16,bf16}: gfx908, gfx90a, gfx942, gfx950.  Four groups of 16
+// lanes, each with four neighbours along k, and with four rows of the sums.
 struct Mfma {
   static constexpr int wave = 64, count = 4, sums = 4, slice = 32;
   static constexpr NBF_MEMBER int outer(int lane) { return lane % 16; }
@@ -23,8 +23,8 @@ struct Mfma {
   static constexpr NBF_MEMBER int row(int lane, int v) { return lane / 16 * 4 + v; }
 };
 
-// v_wmma_f32_16x16x16_{f16,bf16} of gfx11, in waves of 32: both groups of 16 lanes hold all
-// of k; rows of the sums alternate between them.
+// v_wmma_f32_16x16x16_{f16,bf16} of gfx11, in waves of 32: both groups of 16 lanes hold
+// all of k; rows of the sums alternate between them.
 struct Wmma11 {
   static constexpr int wave = 32, count = 16, sums = 8, slice = 16;
   static constexpr NBF_MEMBER int outer(int lane) { return lane % 16; }

@@ -1,9 +1,9 @@
 // What a matrix instruction computes, for the emulation: said from the elements' side,
 // where lanes.h says it from the lanes'.
 //
-// holds(i, k) is the lane, number n(i, k) of whose elements is element k of row i of the
-// left factor, or of column i of the right one; sum_lane(i, j) and sum_n(i, j) alike for
-// the sum in row i and column j.  Where two lanes hold the same, both must.
+// holds(i, k) is the lane, number n(i, k) of whose elements is element k of row i of
+// the left factor, or of column i of the right one; sum_lane(i, j) and sum_n(i, j)
+// alike for the sum in row i and column j.  Where two lanes hold the same, both must.
 #pragma once
 #include "lanes.h"
 
@@ -36,9 +36,11 @@ template <> struct Model<Wmma12> {
   static int sum_n(int i) { return i % 8; }
 };
 
-template <bool BRAIN, class L> float modelled_element(const uint16_t *lanes, int i, int k) {
+template <bool BRAIN, class L>
+float modelled_element(const uint16_t *lanes, int i, int k) {
   const int place = Model<L>::holds(i, k) * L::count + Model<L>::n(i, k);
-  if (Model<L>::twice && lanes[place] != lanes[place + 16 * L::count]) return nan<float>();
+  if (Model<L>::twice && lanes[place] != lanes[place + 16 * L::count])
+    return nan<float>();
   return BRAIN ? from_bf16(lanes[place]) : from_f16(lanes[place]);
 }
 
@@ -49,8 +51,8 @@ template <class L> void await() {
   else __syncthreads();
 }
 
-// sums + a b.  Every thread of a block of at most 256 comes here: the first lane of each
-// wave does the work.
+// sums + a b.  Every thread of a block of at most 256 comes here: the first lane of
+// each wave does the work.
 template <bool BRAIN, class L>
 Pack<float, L::sums> modelled(const Pack<uint16_t, L::count> &a,
                               const Pack<uint16_t, L::count> &b,

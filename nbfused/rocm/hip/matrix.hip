@@ -23,14 +23,15 @@
 namespace nbf {
 #if defined(NBF_LANES)
 
-// What a lane holds of a factor, as bits, and of the sums; sums + a b, where every lane of
-// a wave takes part.
+// What a lane holds of a factor, as bits, and of the sums; sums + a b, where every lane
+// of a wave takes part.
 #if defined(NBF_EMULATION)
 template <class L> using Held = Pack<uint16_t, L::count>;
 template <class L> using Sums = Pack<float, L::sums>;
 
 template <bool BRAIN, class L>
-NBF_DEVICE Sums<L> instruction(const Held<L> &a, const Held<L> &b, const Sums<L> &sums) {
+NBF_DEVICE Sums<L> instruction(const Held<L> &a, const Held<L> &b,
+                               const Sums<L> &sums) {
   return modelled<BRAIN, L>(a, b, sums);
 }
 #else
@@ -48,7 +49,7 @@ NBF_DEVICE Sums<L> instruction(Held<L> a, Held<L> b, Sums<L> sums) {
     typedef vector<short, L::count> H;
     const H x = (H)a, y = (H)b;
 #if defined(__gfx908__)
-    // It takes two neighbours along k; in which order all of k is summed does not matter.
+    // It takes two neighbours along k; the order in which k is summed does not matter.
     sums = __builtin_amdgcn_mfma_f32_16x16x8bf16(x.lo, y.lo, sums, 0, 0, 0);
     return __builtin_amdgcn_mfma_f32_16x16x8bf16(x.hi, y.hi, sums, 0, 0, 0);
 #elif defined(__GFX11__)
@@ -90,7 +91,9 @@ template <class T, class L> struct Waves {
     return top() + r / L::sums * SIDE + L::row(lane(), r % L::sums);
   }
   NBF_DEVICE int column(int c) { return side() + c * SIDE + L::outer(lane()); }
-  template <int EXTENT> NBF_DEVICE int place(int outer, int k) { return outer * PITCH + k; }
+  template <int EXTENT> NBF_DEVICE int place(int outer, int k) {
+    return outer * PITCH + k;
+  }
 };
 
 // The factors as they are stored.
@@ -104,8 +107,8 @@ template <class F> struct Stored : F {
   }
 };
 
-// What this lane takes of COUNT products' factors from shared memory, the first of which
-// begins at `from`.
+// What this lane takes of COUNT products' factors from shared memory, the first of
+// which begins at `from`.
 template <class V, class L, int COUNT>
 NBF_DEVICE void take(const uint16_t *from, Held<L> (&to)[COUNT]) {
   constexpr int width = L::count < 8 ? L::count : 8;
