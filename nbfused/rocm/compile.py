@@ -43,6 +43,7 @@ _loaded: dict[Path, ctypes.CDLL] = {}
 
 #: What compilers say of an architecture that is too new for them, or none at all.
 _UNKNOWN_ARCH = r"cannot find ROCm device library|[Ii]nvalid target ID|nvcc fatal.*arch"
+_COMMENT = re.compile(r"^ *//.*\n", re.MULTILINE)
 _INCLUDE = re.compile(r'^#include "([^"]+)"', re.MULTILINE)
 
 
@@ -67,8 +68,12 @@ def _digest(name: str) -> str:
 
 
 def symbol(kernel: Kernel) -> str:
-    """The name of the kernel's entry: readable, and the hash of its content."""
-    content = "\0".join((kernel.text, *kernel.parameters, str(kernel.threads),
+    """The name of the kernel's entry: readable, and the hash of its content.
+
+    Comments have the numbers of the source's lines, and those move when it is edited.
+    """
+    text = _COMMENT.sub("", kernel.text)
+    content = "\0".join((text, *kernel.parameters, str(kernel.threads),
                          _digest(f"{kernel.skeleton}.hip")))
     return f"k_{kernel.name}_{hashlib.sha256(content.encode()).hexdigest()[:20]}"
 
@@ -232,8 +237,8 @@ def _refusal(command: str, log: str, label: str,
     if re.search(_UNKNOWN_ARCH, log):
         cause = ("\nthe compiler does not know the architecture; install a newer ROCm, "
                  "or choose another one by NBFUSED_ROCM_ARCH")
-    return CompileError(f"{label}: the compiler refuses it:{cause}\n{log}\n{shown}{command}",
-                        source=source, log=log, command=command)
+    message = f"{label}: the compiler refuses it:{cause}\n{log}\n{shown}{command}"
+    return CompileError(message, source=source, log=log, command=command)
 
 
 def _python_lines(log: str, kernels: Sequence[Kernel]) -> list[str]:

@@ -18,7 +18,6 @@ __all__ = ["Resources", "as_table", "resources"]
 _BUNDLE = b"__CLANG_OFFLOAD_BUNDLE__"
 _COMPRESSED = b"CCOB"
 _METADATA = 32  # NT_AMDGPU_METADATA
-_NOTES = 7      # SHT_NOTE
 
 
 @dataclass(frozen=True)
@@ -122,24 +121,22 @@ def _kernels(code: bytes) -> Iterator[dict[str, Any]]:
         name, size, kind = struct.unpack_from("<3I", notes, at)
         start = at + 12 + -(-name // 4)*4
         if kind == _METADATA:
-            yield from _unpacked(notes[start:start + size])["amdhsa.kernels"]
+            note = _MessagePack(notes[start:start + size]).value()
+            yield from note["amdhsa.kernels"]
         at = start + -(-size // 4)*4
 
 
-def _unpacked(data: bytes) -> Any:
-    return _MessagePack(data).value()
+#: First byte → how the number, or the length, that follows is packed.
+_NUMBERS = {0xca: ">f", 0xcb: ">d", 0xcc: ">B", 0xcd: ">H", 0xce: ">I", 0xcf: ">Q",
+            0xd0: ">b", 0xd1: ">h", 0xd2: ">i", 0xd3: ">q"}
+_TEXTS = {0xd9: ">B", 0xda: ">H", 0xdb: ">I"}
+_LISTS = {0xdc: ">H", 0xdd: ">I"}
+_MAPS = {0xde: ">H", 0xdf: ">I"}
+_CONSTANTS = {0xc0: None, 0xc2: False, 0xc3: True}
 
 
 class _MessagePack:
     """As much of MessagePack as LLVM writes."""
-
-    #: First byte → how the number, or the length, that follows is packed.
-    _NUMBERS = {0xca: ">f", 0xcb: ">d", 0xcc: ">B", 0xcd: ">H", 0xce: ">I", 0xcf: ">Q",
-                0xd0: ">b", 0xd1: ">h", 0xd2: ">i", 0xd3: ">q"}
-    _TEXTS = {0xd9: ">B", 0xda: ">H", 0xdb: ">I"}
-    _LISTS = {0xdc: ">H", 0xdd: ">I"}
-    _MAPS = {0xde: ">H", 0xdf: ">I"}
-    _CONSTANTS = {0xc0: None, 0xc2: False, 0xc3: True}
 
     def __init__(self, data: bytes) -> None:
         self._data, self._at = data, 0
@@ -160,15 +157,15 @@ class _MessagePack:
             return [self.value() for _ in range(first & 15)]
         if first < 0xc0:
             return self._text(first & 31)
-        if first in self._CONSTANTS:
-            return self._CONSTANTS[first]
-        if first in self._NUMBERS:
-            return self._number(self._NUMBERS[first])
-        if first in self._TEXTS:
-            return self._text(self._number(self._TEXTS[first]))
-        if first in self._LISTS:
-            return [self.value() for _ in range(self._number(self._LISTS[first]))]
-        return self._map(self._number(self._MAPS[first]))
+        if first in _CONSTANTS:
+            return _CONSTANTS[first]
+        if first in _NUMBERS:
+            return self._number(_NUMBERS[first])
+        if first in _TEXTS:
+            return self._text(self._number(_TEXTS[first]))
+        if first in _LISTS:
+            return [self.value() for _ in range(self._number(_LISTS[first]))]
+        return self._map(self._number(_MAPS[first]))
 
     def _text(self, length: int) -> str:
         self._at += length

@@ -28,8 +28,8 @@ from .pool import Pool
 from .toolchain import AMD, EMULATION, find
 from .topology import gfx_target
 
-__all__ = ["Device", "HipError", "check", "described", "device", "device_count", "runtime",
-           "standing_in", "used_devices"]
+__all__ = ["Device", "HipError", "check", "described", "device", "device_count",
+           "runtime", "standing_in", "used_devices"]
 
 #: Codes that mean something to callers.
 OUT_OF_MEMORY = 2
