@@ -1,4 +1,4 @@
-"""Tests of the backend run in emulation where the settings ask for nothing else."""
+"""Tests of the backend run in emulation, unless a device is demanded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from nbfused.config import config
 from nbfused.errors import BackendNotAvailableError
 from nbfused.rocm import toolchain
 
-EMULATE = os.environ.get("NBFUSED_ROCM_EMULATE") or "1"
+DEMANDED = os.environ.get("NBFUSED_TEST_BACKEND") == "rocm"
+EMULATE = os.environ.get("NBFUSED_ROCM_EMULATE") or ("0" if DEMANDED else "1")
 
 
 @pytest.fixture(autouse=True)
@@ -28,6 +29,6 @@ def emulated():
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Where a device is demanded these tests are among those that need it."""
-    for item in items if os.environ.get("NBFUSED_TEST_BACKEND") == "rocm" else ():
+    for item in items if DEMANDED else ():
         if Path(__file__).parent in item.path.parents:
             item.add_marker("rocm")
