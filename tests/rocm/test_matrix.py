@@ -127,6 +127,24 @@ def test_lanes_feed_and_drain_a_product(name, instruction, tables):
     assert np.array_equal(found, a @ b)
 
 
+def mfma8(a, b):
+    """v_mfma_f32_16x16x8_bf16: as `mfma`, with two elements of k a lane."""
+    left, right = (x.reshape(4, 16, 2).transpose(1, 0, 2).reshape(16, 8) for x in (a, b))
+    return (left @ right.T).reshape(4, 4, 16).transpose(0, 2, 1).reshape(64, 4)
+
+
+def test_bfloat16_of_gfx908_is_two_instructions(tables):
+    """One takes the lower half of what a lane holds, one the upper: all of k."""
+    _, outer, first, row = tables["Mfma"]
+    a, b = (RNG.integers(-9, 9, s).astype(float) for s in ((16, 16), (16, 16)))
+    along = first[:, None] + np.arange(4)
+    left, right = a[outer[:, None], along], b[along, outer[:, None]]
+    sums = mfma8(left[:, :2], right[:, :2]) + mfma8(left[:, 2:], right[:, 2:])
+    found = np.full((16, 16), np.nan)
+    found[row, outer[:, None]] = sums
+    assert np.array_equal(found, a @ b)
+
+
 # --- the kernels around them
 
 

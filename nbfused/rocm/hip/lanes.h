@@ -1,9 +1,10 @@
 // Which elements of a 16 × 16 × 16 product the lanes of a wave hold, for the matrix
 // instructions of AMD GPUs on 16-bit floats with float sums.
 //
-// Facts from AMD: for CDNA and RDNA 3 the equations of its Matrix Instruction Calculator
-// (github.com/ROCm/amd_matrix_instruction_calculator), for RDNA 4 its article "Using the
-// Matrix Cores of AMD RDNA 4 architecture GPUs".  We have run none of them on such a GPU.
+// Facts from AMD: for CDNA and RDNA 3 the equations of its Matrix Instruction
+// Calculator (github.com/ROCm/amd_matrix_instruction_calculator), for RDNA 4 its
+// article "Using the Matrix Cores of AMD RDNA 4 architecture GPUs".  We have run none
+// of them on such a GPU.
 //
 // Of the left factor a lane holds `count` neighbours along k, from first(lane) on, in
 // row outer(lane); of the right factor likewise in column outer(lane).  Of the sums it
@@ -23,8 +24,8 @@ struct Mfma {
   static constexpr NBF_MEMBER int row(int lane, int v) { return lane / 16 * 4 + v; }
 };
 
-// v_wmma_f32_16x16x16_{f16,bf16} of gfx11, in waves of 32: both groups of 16 lanes hold
-// all of k; rows of the sums alternate between them.
+// v_wmma_f32_16x16x16_{f16,bf16} of gfx11, in waves of 32: both groups of 16 lanes
+// hold all of k; rows of the sums alternate between them.
 struct Wmma11 {
   static constexpr int wave = 32, count = 16, sums = 8, slice = 16;
   static constexpr NBF_MEMBER int outer(int lane) { return lane % 16; }
