@@ -129,7 +129,7 @@ def test_lanes_feed_and_drain_a_product(name, instruction, tables):
 
 def mfma8(a, b):
     """v_mfma_f32_16x16x8_bf16: as `mfma`, with two elements of k a lane."""
-    left, right = (x.reshape(4, 16, 2).transpose(1, 0, 2).reshape(16, 8) for x in (a, b))
+    left, right = (x.reshape(4, 16, 2).swapaxes(0, 1).reshape(16, 8) for x in (a, b))
     return (left @ right.T).reshape(4, 4, 16).transpose(0, 2, 1).reshape(64, 4)
 
 
