@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from nbfused.rocm.kernel import HIP
+from nbfused.scalar.ir import raw_params
 from nbfused.scalar.print_hip import Raw, cast, decode, encode, statements, storage_type
 from nbfused.scalar.promotion import compute_dtype
 from nbfused.scalar.types import Typed
@@ -29,19 +30,24 @@ needs_gxx = pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is not t
 
 
 def entry(name: str, typed: Typed, dtypes: Sequence[np.dtype]) -> str:
-    """A kernel that calls a function for each of n elements, on one thread."""
-    params = typed.function.params
-    arguments: dict[str, str | Raw] = {
-        p: decode(d, f"static_cast<const {storage_type(d)} *>(x[{k}])[i]")
-        for k, (p, d) in enumerate(zip(params, dtypes, strict=True))}
+    """A kernel that calls a function for each of n elements, on one thread.
+
+    Arrays that the function indexes have one axis.
+    """
+    raw = raw_params(typed.function)
+    arguments: dict[str, str | Raw] = {}
+    for k, (p, d) in enumerate(zip(typed.function.params, dtypes, strict=True)):
+        pointer = f"static_cast<{storage_type(d)} *>(x[{k}])"
+        arguments[p] = Raw(pointer, ("1",), d) if p in raw else \
+            decode(d, f"{pointer}[i]")
     results = [f"r{k}" for k in range(len(typed.results))]
     body = statements(typed, arguments, results, prefix="v_")
     for k, (r, d) in enumerate(zip(results, typed.results, strict=True)):
         stored = encode(d, cast(compute_dtype(d), d, r))
         body.append(f"static_cast<{storage_type(d)} *>(y[{k}])[i] = {stored};")
     lines = "\n".join(f"    {line}" for line in body)
-    return (f'extern "C" __global__ void run_{name}(\n    [[maybe_unused]] const void *'
-            f"const *x, void *const *y, int64_t n) {{\n"
+    return (f'extern "C" __global__ void run_{name}(\n    [[maybe_unused]] void *const '
+            f"*x, [[maybe_unused]] void *const *y, int64_t n) {{\n"
             f"  for (int64_t i = 0; i < n; ++i) {{\n{lines}\n  }}\n}}\n")
 
 

@@ -10,7 +10,9 @@ from functools import cache
 import numpy as np
 import pytest
 
+import nbfused as nf
 from nbfused.scalar.differentiate import vjp
+from nbfused.scalar.parse import parse
 from nbfused.scalar.promotion import DTYPES
 from nbfused.scalar.types import specialize
 from nbfused.scalar.vocabulary import OPS
@@ -44,15 +46,44 @@ def gradient(op: str) -> Printed | None:
     return specialize(back, dtypes), dtypes
 
 
+def exchange(dtype: str) -> Printed:
+    """All that threads may do with one another's elements of a dtype."""
+    d = DTYPES[dtype]
+
+    def lanes(y, i, x):
+        x = nf.shfl_xor_sync(0xffffffff, x, 1) + nf.shfl_up_sync(0xffffffff, x, 2)
+        nf.syncwarp()
+        y[i] = nf.shfl_down_sync(0xffffffff, x, 3) + nf.shfl_sync(0xffffffff, x, 4)
+        nf.syncthreads()
+
+    def sums(y, i, x):
+        lanes(y, i, x)
+        nf.atomic.add(y, i, x)
+
+    def numbers(y, i, x):
+        sums(y, i, x)
+        nf.atomic.max(y, i, nf.atomic.min(y, i, x))
+        nf.atomic.cas(y, i, nf.atomic.exch(y, i, x), x)
+
+    def integers(y, i, x):
+        numbers(y, i, x)
+        nf.atomic.and_(y, i, nf.atomic.or_(y, i, nf.atomic.xor(y, i, x)))
+
+    f = {"b": lanes, "c": sums, "i": integers, "u": integers}.get(d.kind, numbers)
+    dtypes = (d, DTYPES["int64"], d)
+    return specialize(parse(f, returns=False), dtypes), dtypes
+
+
 @cache
 def functions() -> dict[str, Printed]:
-    """Every operation, the derivatives, the forms and casts."""
+    """Every operation, the derivatives, atomics and shuffles, the forms and casts."""
     found: dict[str, Printed] = {}
     for op, d in cases(TABLE + test_print_hip_complex.COMPLEX):
         t = typed(op, d)
         assert t is not None
         found[f"{op}_{d}"] = t, (DTYPES[d],)*OPS[op].arity
     found |= {f"{op}_gradient": g for op in OPS if (g := gradient(op))}
+    found |= {f"exchange_{d}": exchange(d) for d in DTYPES}
     return found | test_print_hip_forms.functions()
 
 

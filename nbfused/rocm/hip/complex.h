@@ -53,7 +53,9 @@ template <class T> NBF_DEVICE bool is_finite(complex<T> z) {
   return is_finite(z.real) && is_finite(z.imag);
 }
 template <class T> NBF_DEVICE T abs(complex<T> z) { return hypot(z.real, z.imag); }
-template <class T> NBF_DEVICE complex<T> conj(complex<T> z) { return {z.real, -z.imag}; }
+template <class T> NBF_DEVICE complex<T> conj(complex<T> z) {
+  return {z.real, -z.imag};
+}
 
 // --- square root and logarithm
 
@@ -155,7 +157,9 @@ template <class T> NBF_DEVICE complex<T> tanh(complex<T> z) {
 }
 
 // sin z = -i sinh iz, and so on: `f` at iz, and back.
-template <class T> NBF_DEVICE complex<T> turn(complex<T> z) { return {-z.imag, z.real}; }
+template <class T> NBF_DEVICE complex<T> turn(complex<T> z) {
+  return {-z.imag, z.real};
+}
 template <class T> NBF_DEVICE complex<T> turn_back(complex<T> z) {
   return {z.imag, -z.real};
 }

@@ -52,7 +52,8 @@ template <class T, class V> NBF_DEVICE T fetch_add(T *p, V value) {
   const T x = static_cast<T>(value);
   if constexpr (!is_integer<T>) return atomicAdd(p, x);
   else if constexpr (is_word<T>)
-    return static_cast<T>(atomicAdd(reinterpret_cast<Bits<T> *>(p), from_bits<Bits<T>>(x)));
+    return static_cast<T>(
+        atomicAdd(reinterpret_cast<Bits<T> *>(p), from_bits<Bits<T>>(x)));
   else return update(p, [=](T old) { return add(old, x); });
 }
 template <class T, class V> NBF_DEVICE T fetch_min(T *p, V value) {
@@ -66,13 +67,13 @@ template <class T, class V> NBF_DEVICE T fetch_max(T *p, V value) {
   else return update(p, [=](T old) { return maximum(old, x); });
 }
 
-#define NBF_BITWISE(NAME, ATOMIC, OPERATOR)                                             \
-  template <class T, class V> NBF_DEVICE T NAME(T *p, V value) {                        \
-    const T x = static_cast<T>(value);                                                  \
-    if constexpr (is_word<T>)                                                           \
-      return static_cast<T>(ATOMIC(reinterpret_cast<Bits<T> *>(p),                      \
-                                   static_cast<Bits<T>>(x)));                           \
-    else return update(p, [=](T old) { return static_cast<T>(old OPERATOR x); });       \
+#define NBF_BITWISE(NAME, ATOMIC, OPERATOR)                                            \
+  template <class T, class V> NBF_DEVICE T NAME(T *p, V value) {                       \
+    const T x = static_cast<T>(value);                                                 \
+    if constexpr (is_word<T>)                                                          \
+      return static_cast<T>(ATOMIC(reinterpret_cast<Bits<T> *>(p),                     \
+                                   static_cast<Bits<T>>(x)));                          \
+    else return update(p, [=](T old) { return static_cast<T>(old OPERATOR x); });      \
   }
 NBF_BITWISE(fetch_and, atomicAnd, &)
 NBF_BITWISE(fetch_or, atomicOr, |)
@@ -81,7 +82,8 @@ NBF_BITWISE(fetch_xor, atomicXor, ^)
 template <class T, class V> NBF_DEVICE T fetch_exch(T *p, V value) {
   const T x = static_cast<T>(value);
   if constexpr (sizeof(T) >= 4)
-    return from_bits<T>(atomicExch(reinterpret_cast<Bits<T> *>(p), from_bits<Bits<T>>(x)));
+    return from_bits<T>(
+        atomicExch(reinterpret_cast<Bits<T> *>(p), from_bits<Bits<T>>(x)));
   else return update(p, [=](T) { return x; });
 }
 // Compares bits: NaN equals itself, 0 and -0 differ.
@@ -99,37 +101,37 @@ template <class T> NBF_DEVICE complex<T> fetch_add(complex<T> *p, complex<T> val
   return {real, fetch_add(parts + 1, value.imag)};
 }
 
-#define NBF_SHORT_ATOMICS(S)                                                            \
-  NBF_DEVICE float fetch_add_##S(uint16_t *p, float x) {                                \
-    return from_##S(update(p, [=](uint16_t a) { return to_##S(from_##S(a) + x); }));    \
-  }                                                                                     \
-  NBF_DEVICE float fetch_min_##S(uint16_t *p, float x) {                                \
-    return from_##S(                                                                    \
-        update(p, [=](uint16_t a) { return to_##S(minimum(from_##S(a), x)); }));        \
-  }                                                                                     \
-  NBF_DEVICE float fetch_max_##S(uint16_t *p, float x) {                                \
-    return from_##S(                                                                    \
-        update(p, [=](uint16_t a) { return to_##S(maximum(from_##S(a), x)); }));        \
-  }                                                                                     \
-  NBF_DEVICE float fetch_exch_##S(uint16_t *p, float x) {                               \
-    return from_##S(fetch_exch(p, to_##S(x)));                                          \
-  }                                                                                     \
-  NBF_DEVICE float fetch_cas_##S(uint16_t *p, float compare, float x) {                 \
-    return from_##S(fetch_cas(p, to_##S(compare), to_##S(x)));                          \
+#define NBF_SHORT_ATOMICS(S)                                                           \
+  NBF_DEVICE float fetch_add_##S(uint16_t *p, float x) {                               \
+    return from_##S(update(p, [=](uint16_t a) { return to_##S(from_##S(a) + x); }));   \
+  }                                                                                    \
+  NBF_DEVICE float fetch_min_##S(uint16_t *p, float x) {                               \
+    return from_##S(                                                                   \
+        update(p, [=](uint16_t a) { return to_##S(minimum(from_##S(a), x)); }));       \
+  }                                                                                    \
+  NBF_DEVICE float fetch_max_##S(uint16_t *p, float x) {                               \
+    return from_##S(                                                                   \
+        update(p, [=](uint16_t a) { return to_##S(maximum(from_##S(a), x)); }));       \
+  }                                                                                    \
+  NBF_DEVICE float fetch_exch_##S(uint16_t *p, float x) {                              \
+    return from_##S(fetch_exch(p, to_##S(x)));                                         \
+  }                                                                                    \
+  NBF_DEVICE float fetch_cas_##S(uint16_t *p, float compare, float x) {                \
+    return from_##S(fetch_cas(p, to_##S(compare), to_##S(x)));                         \
   }
 NBF_SHORT_ATOMICS(f16)
 NBF_SHORT_ATOMICS(bf16)
 
 // --- between the lanes of a group of 32, all of which take part
 
-#define NBF_SHUFFLE(NAME, MOVE, LANE)                                        \
-  template <class T> NBF_DEVICE T NAME(T value, int64_t lane) {              \
-    uint32_t words[(sizeof(T) + 3) / 4] = {};                                \
-    memcpy(words, &value, sizeof(T));                                        \
-    for (uint32_t &word : words)                                             \
-      word = static_cast<uint32_t>(MOVE(static_cast<int>(word), LANE, 32));  \
-    memcpy(&value, words, sizeof(T));                                        \
-    return value;                                                            \
+#define NBF_SHUFFLE(NAME, MOVE, LANE)                                                  \
+  template <class T> NBF_DEVICE T NAME(T value, int64_t lane) {                        \
+    uint32_t words[(sizeof(T) + 3) / 4] = {};                                          \
+    memcpy(words, &value, sizeof(T));                                                  \
+    for (uint32_t &word : words)                                                       \
+      word = static_cast<uint32_t>(MOVE(static_cast<int>(word), LANE, 32));            \
+    memcpy(&value, words, sizeof(T));                                                  \
+    return value;                                                                      \
   }
 // AMD's would go on into the other group of a wave of 64.
 NBF_SHUFFLE(shuffle_idx, __shfl, static_cast<int>(lane & 31))

@@ -62,7 +62,8 @@ template <class T> NBF_DEVICE T remainder(T a, T b) {
 template <class T> NBF_DEVICE T floor_divide(T a, T b) {
   if (!divides(b)) return b == 0 ? static_cast<T>(0) : negate(a);
   const T q = static_cast<T>(a / b);
-  if constexpr (is_signed<T>) return a % b != 0 && (a < 0) != (b < 0) ? sub<T>(q, 1) : q;
+  if constexpr (is_signed<T>)
+    return a % b != 0 && (a < 0) != (b < 0) ? sub<T>(q, 1) : q;
   return q;
 }
 
@@ -74,7 +75,8 @@ template <class T> NBF_DEVICE T shift_left(T a, T by) {
   return shifts(by) ? static_cast<T>(static_cast<Wrapping<T>>(a) << by) : 0;
 }
 template <class T> NBF_DEVICE T shift_right(T a, T by) {
-  if constexpr (is_signed<T>) return static_cast<T>(a >> (shifts(by) ? by : 8 * sizeof(T) - 1));
+  if constexpr (is_signed<T>)
+    return static_cast<T>(a >> (shifts(by) ? by : 8 * sizeof(T) - 1));
   return shifts(by) ? static_cast<T>(a >> by) : 0;
 }
 
@@ -94,11 +96,11 @@ template <class T> NBF_DEVICE T infinity() {
 }
 template <class T> NBF_DEVICE T nan() { return static_cast<T>(__builtin_nanf("")); }
 
-#define NBF_UNARY(NAME)                                              \
-  NBF_DEVICE float NAME(float a) { return NBF_MATH(NAME##f)(a); }    \
+#define NBF_UNARY(NAME)                                                                \
+  NBF_DEVICE float NAME(float a) { return NBF_MATH(NAME##f)(a); }                      \
   NBF_DEVICE double NAME(double a) { return NBF_MATH(NAME)(a); }
-#define NBF_BINARY(NAME)                                                            \
-  NBF_DEVICE float NAME(float a, float b) { return NBF_MATH(NAME##f)(a, b); }       \
+#define NBF_BINARY(NAME)                                                               \
+  NBF_DEVICE float NAME(float a, float b) { return NBF_MATH(NAME##f)(a, b); }          \
   NBF_DEVICE double NAME(double a, double b) { return NBF_MATH(NAME)(a, b); }
 
 NBF_UNARY(fabs) NBF_UNARY(floor) NBF_UNARY(ceil) NBF_UNARY(trunc) NBF_UNARY(rint)
@@ -170,7 +172,9 @@ NBF_DEVICE double floor_divide(double a, double b) { return real_floor_divide(a,
 // --- 16-bit floats, rounded to nearest even; NaN stays NaN
 
 #if defined(__CUDACC__)
-NBF_DEVICE float from_f16(uint16_t bits) { return __half2float(__ushort_as_half(bits)); }
+NBF_DEVICE float from_f16(uint16_t bits) {
+  return __half2float(__ushort_as_half(bits));
+}
 NBF_DEVICE uint16_t to_f16(float a) { return __half_as_ushort(__float2half_rn(a)); }
 #elif !defined(NBF_EMULATION)
 NBF_DEVICE float from_f16(uint16_t bits) { return from_bits<_Float16>(bits); }
