@@ -14,7 +14,6 @@ from ctypes import POINTER, byref, c_char_p, c_int, c_size_t, c_uint, c_void_p
 from functools import lru_cache
 from typing import Any
 
-from ..config import config
 from ..errors import (
     AllocationError,
     BackendNotAvailableError,
@@ -26,7 +25,7 @@ from .kernel import Kernel
 from .loading import hip_library
 from .pool import Pool
 from .toolchain import AMD, EMULATION, find
-from .topology import gfx_target
+from .topology import chosen, gfx_target
 
 __all__ = ["Device", "HipError", "check", "described", "device", "device_count",
            "runtime", "standing_in", "used_devices"]
@@ -169,9 +168,8 @@ class Device:
     @property
     def archs(self) -> tuple[str, ...]:
         """What kernels for this device are compiled for (``NBFUSED_ROCM_ARCH``)."""
-        if config.rocm_arch is None or self.arch == EMULATION:
-            return (self.arch,)
-        return tuple(part.strip() for part in config.rocm_arch.split(","))
+        return (self.arch,) if self.arch == EMULATION else chosen(
+            f"rocm:{self.ordinal}", self.arch)
 
     def current(self) -> AbstractContextManager[None]:
         """Nothing to do: every call names its device."""

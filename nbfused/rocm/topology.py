@@ -6,12 +6,13 @@ the runtime may be another version than the compiler's headers.
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from ..config import config
 from ..errors import DeviceError
 
-__all__ = ["NODES", "gfx_name", "gfx_target"]
+__all__ = ["NODES", "chosen", "gfx_name", "gfx_target"]
 
 NODES = Path("/sys/class/kfd/kfd/topology/nodes")
 
@@ -37,17 +38,39 @@ def gfx_target(place: str, nodes: Path = NODES) -> str:
     DeviceError
         The driver does not say, and nor does ``NBFUSED_ROCM_ARCH``.
     """
-    if config.rocm_arch is not None:
-        return config.rocm_arch.split(",")[0].strip()
+    pretended = os.environ.get("HSA_OVERRIDE_GFX_VERSION")  # the runtime follows it, too
+    if pretended:
+        major, minor, stepping = map(int, pretended.split("."))
+        return gfx_name(major*10000 + minor*100 + stepping)
     found = _targets(nodes)
     target = found.get(_location(place))
     if target is None and len(set(found.values())) == 1:
         target, = set(found.values())
+    if target is None and config.rocm_arch is not None:
+        target = config.rocm_arch.split(",")[0].strip()
     if target is None:
         raise DeviceError(
             f"the architecture of the device at {place} is not in {nodes}; set "
             "NBFUSED_ROCM_ARCH to it, such as gfx90a")
     return target
+
+
+def chosen(name: str, arch: str) -> tuple[str, ...]:
+    """What kernels for the device `name`, an `arch`, are compiled for.
+
+    Raises
+    ------
+    DeviceError
+        ``NBFUSED_ROCM_ARCH`` asks for others only, whose kernels do not run on it.
+    """
+    if config.rocm_arch is None:
+        return (arch,)
+    archs = tuple(part.strip() for part in config.rocm_arch.split(","))
+    if arch not in archs:
+        raise DeviceError(
+            f"NBFUSED_ROCM_ARCH={config.rocm_arch}, but {name} is {arch}: kernels for "
+            f"other architectures do not run there; add {arch}, or unset it")
+    return (arch, *(other for other in archs if other != arch))
 
 
 def _targets(nodes: Path) -> dict[tuple[int, int], str]:

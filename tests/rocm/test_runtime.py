@@ -305,6 +305,21 @@ def test_one_kind_of_device_needs_no_bus(nodes):
     assert topology.gfx_target("0000:99:00.0", nodes) == "gfx90a"
 
 
-def test_the_setting_decides(nodes):
+def test_what_the_driver_does_not_know_the_setting_says(nodes):
     with config.override(rocm_arch="gfx1030,gfx90a"):
-        assert topology.gfx_target("0000:c1:00.0", nodes) == "gfx1030"
+        assert topology.gfx_target("0000:c1:00.0", nodes) == "gfx90a"
+        assert topology.gfx_target("0000:99:00.0", nodes) == "gfx1030"
+
+
+def test_a_device_may_pretend_to_be_another(nodes, monkeypatch):
+    monkeypatch.setenv("HSA_OVERRIDE_GFX_VERSION", "10.3.0")
+    assert topology.gfx_target("0000:c1:00.0", nodes) == "gfx1030"
+
+
+def test_r12_what_kernels_are_compiled_for():
+    assert topology.chosen("rocm:0", "gfx90a") == ("gfx90a",)
+    with config.override(rocm_arch="gfx1030, gfx90a"):
+        assert topology.chosen("rocm:0", "gfx90a") == ("gfx90a", "gfx1030")
+    with config.override(rocm_arch="gfx1030"), refused(
+            DeviceError, "NBFUSED_ROCM_ARCH=gfx1030", "rocm:0 is gfx90a", "unset it"):
+        topology.chosen("rocm:0", "gfx90a")
