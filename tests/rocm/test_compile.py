@@ -77,6 +77,12 @@ def test_symbols_tell_kernels_apart():
     assert symbol(one).isidentifier()
 
 
+def test_the_place_of_the_source_makes_no_other_kernel():
+    here, there = (replace(kernel(), text=f"  // {k}: y = x\n" + kernel().text)
+                   for k in (7, 12))
+    assert symbol(here) == symbol(there) == symbol(kernel())
+
+
 def test_symbols_depend_on_what_the_skeleton_includes(monkeypatch):
     before = symbol(kernel())
     assert {"map.hip", "kernel.h", "portable.h", "numbers.h"} <= compile._included(
