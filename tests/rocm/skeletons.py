@@ -16,6 +16,8 @@ ACCESS = 16
 
 def reach(shape, strides):
     """Offsets in elements of the first element in memory and behind the last."""
+    if 0 in shape and not any(strides):
+        return 0, 0  # NumPy's strides of an empty array
     ends = [(max(n, 1) - 1)*s for n, s in zip(shape, strides, strict=True)]
     return sum(min(e, 0) for e in ends), sum(max(e, 0) for e in ends) + 1
 
@@ -38,10 +40,8 @@ class Copy:
         return self.base + self.pointer - self.host
 
 
-def copy_of(where, dtype, pointer, shape, strides, written):
+def copy_of(where, dtype, pointer, shape, strides):
     low, high = reach(shape, strides)
-    if 0 in shape and not any(strides) and not written:
-        high = low  # NumPy's strides of an empty array
     size = (high - low)*dtype.itemsize
     copy = Copy(pointer, pointer + low*dtype.itemsize, size,
                 where.allocate(size + ACCESS))
@@ -59,10 +59,9 @@ class OnDevice:
 
         def run(call):
             where = device(0)
-            copies = [copy_of(where, dtype, pointer, call.shape, strides,
-                              k >= len(arrays))
-                      for k, (dtype, pointer, strides) in enumerate(zip(
-                          dtypes, call.pointers, call.strides, strict=True))]
+            copies = [copy_of(where, dtype, pointer, call.shape, strides)
+                      for dtype, pointer, strides in zip(
+                          dtypes, call.pointers, call.strides, strict=True)]
             launcher(replace(call, pointers=tuple(c.on_device for c in copies)))
             where.synchronize()
             for copy in copies[len(arrays):]:
