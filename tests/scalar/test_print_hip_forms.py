@@ -126,30 +126,40 @@ def test_a_raw_array_is_indexed_with_its_strides():
         "const float out = t_1 * 2.0f;"]
 
 
+#: Names in Python; in C++ words, macros, types, or nothing.
+NAMES = ("register", "NULL", "M_PI", "signed", "asm", "INFINITY", "nbf", "int8_t", "_x",
+         "a__b", "threadIdx", "errno", "naïve", "β", "linux", "unix", "I", "T", "int",
+         "double", "major", "stdin", "exp", "nan", "complex", "half", "NAN", "EOF",
+         "isnan", "warpSize", "WARP_SIZE", "__shared__", "xor", "template", "x_", "X_")
+
+
+@cache
+def named() -> Typed:
+    """A function with a parameter of each name."""
+    terms = " + ".join(f"{k}.5*{name}" for k, name in enumerate(NAMES))
+    return function(f"def f({', '.join(NAMES)}):\n    return {terms}\n", {})
+
+
 def test_names_of_c_and_of_macros_are_changed():
-    t = typed(lambda x: x, "float32")
-    scope: dict[str, object] = {}
-    words = ("register", "NULL", "M_PI", "signed", "asm", "INFINITY", "nbf", "int8_t",
-             "_x", "a__b", "threadIdx", "errno", "naïve", "β")
-    text = "def f(x):\n" + "".join(f"    {w} = x*{k}.5\n" for k, w in enumerate(words))
-    text += f"    return {' + '.join(words)}\n"
-    t = function(text, scope)
-    names = [re.match(r"const float (\w+) =", line)[1] for line in lines(t, "x")
-             if line.startswith("const float ")]
-    assert len(names) > len(words)
-    assert not set(names) & set(words)
+    given = [f"p[{k}]" for k in range(len(NAMES))]
+    text = lines(named(), *given)
+    found = [re.match(r"const float (\w+) = p\[", line) for line in text]
+    names = [match[1] for match in found if match]
+    assert len(set(names)) == len(NAMES)
+    assert {"register", "int", "nbf", "linux", "NAN", "T"}.isdisjoint(names)
+    assert {"half", "exp", "complex"} <= set(names)
     assert all(n.isascii() and not n.startswith("_") and "__" not in n
                and not n.isupper() for n in names)
 
 
 def function(text: str, scope: dict, name: str = "f") -> Typed:
-    """A function of a float32 from text."""
+    """A function of float32 from text."""
     import linecache
 
     file = f"<{name} {hash(text)}>"
     linecache.cache[file] = (len(text), None, text.splitlines(True), file)
     exec(compile(text, file, "exec"), scope)
-    return typed(scope[name], "float32")
+    return typed(scope[name], *("float32",)*scope[name].__code__.co_argcount)
 
 
 def test_locals_do_not_hide_what_is_given():
@@ -247,7 +257,7 @@ def functions() -> dict[str, Printed]:
     forms = {name: (typed(*form), tuple(DTYPES[d] for d in form[1:]))
              for name, form in FORMS.items()}
     casts = {f"cast_{a}_{b}": (typed(convert(b), a), (DTYPES[a],)) for a, b in PAIRS}
-    return forms | casts
+    return forms | casts | {"named": (named(), (F32,)*len(NAMES))}
 
 
 @cache
@@ -287,6 +297,13 @@ def test_forms(name):
     for got, expected in zip(library()(name, *args), evaluate(t, *args), strict=True):
         assert got.dtype == expected.dtype
         np.testing.assert_allclose(got, expected, rtol=tolerance, atol=0)
+
+
+@needs_gxx
+def test_names_do_no_harm():
+    x = np.arange(2*len(NAMES), dtype=np.float32).reshape(-1, 2)
+    (got,) = library()("named", *x)
+    np.testing.assert_allclose(got, (np.arange(len(NAMES)) + 0.5) @ x, rtol=1e-6)
 
 
 @needs_gxx
