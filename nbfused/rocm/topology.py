@@ -38,7 +38,7 @@ def gfx_target(place: str, nodes: Path = NODES) -> str:
     DeviceError
         The driver does not say, and nor does ``NBFUSED_ROCM_ARCH``.
     """
-    pretended = os.environ.get("HSA_OVERRIDE_GFX_VERSION")  # the runtime follows it, too
+    pretended = os.environ.get("HSA_OVERRIDE_GFX_VERSION")  # which the runtime follows
     if pretended:
         major, minor, stepping = map(int, pretended.split("."))
         return gfx_name(major*10000 + minor*100 + stepping)
