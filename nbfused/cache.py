@@ -24,8 +24,8 @@ from pathlib import Path
 from .config import config
 from .version import __version__
 
-__all__ = ["Stats", "clear", "digest", "discard", "folder", "get", "get_file", "put",
-           "put_file", "stats"]
+__all__ = ["Stats", "clear", "digest", "discard", "folder", "get", "get_file", "note",
+           "noted", "put", "put_file", "stats"]
 
 _log = logging.getLogger("nbfused.cache")
 _lock = threading.Lock()
@@ -33,6 +33,7 @@ _lock = threading.Lock()
 _MAGIC = b"nbfused1"
 _HEADER = len(_MAGIC) + 32
 _SUFFIX = ".bin"
+_NOTE = ".note"
 _LIBRARY = ".so"  # the checksum is behind the data: the loader takes such a file
 _ABANDONED = 3600.0  # seconds after which a temporary file has no writer any more
 
@@ -133,20 +134,23 @@ def get_file(key: bytes | str) -> Path | None:
     return path if found else None
 
 
-def put(key: bytes | str, data: bytes, *, compiled: bool = True) -> None:
-    """Store `data` under `key`, for this and later processes.
-
-    Parameters
-    ----------
-    key, data
-        What `get` will return under which name.
-    compiled
-        Whether a compiler made it: `stats` counts that.
-    """
+def put(key: bytes | str, data: bytes) -> None:
+    """Store `data` under `key`, for this and later processes."""
     with _lock:
-        _counters.compilations += compiled
+        _counters.compilations += 1
     if not config.cache_disable:
         _store(_path(key), data)
+
+
+def noted(key: bytes | str) -> bytes | None:
+    """What `note` kept under `key`, or None."""
+    return None if config.cache_disable else _read(_path(key, _NOTE))
+
+
+def note(key: bytes | str, data: bytes) -> None:
+    """Keep something small about artefacts, which is none itself and not counted."""
+    if not config.cache_disable:
+        _store(_path(key, _NOTE), data)
 
 
 def put_file(key: bytes | str, data: bytes) -> Path:
@@ -211,6 +215,8 @@ def stats() -> Stats:
 def clear() -> int:
     """Remove every artefact, and nothing else, from the folder; returns how many."""
     removed = sum(_remove(path) for path, _, _ in list(_entries()))
+    for path, _, _ in list(_entries(_NOTE)):
+        _remove(path)
     _sweep(0.0)
     with _lock:
         _counters.size = None
@@ -294,8 +300,8 @@ def _files(pattern: str) -> Iterator[tuple[Path, os.stat_result]]:
             continue
 
 
-def _entries() -> Iterator[tuple[Path, float, int]]:
-    for suffix in (_SUFFIX, _LIBRARY):
+def _entries(*suffixes: str) -> Iterator[tuple[Path, float, int]]:
+    for suffix in suffixes or (_SUFFIX, _LIBRARY):
         for path, status in _files("[0-9a-f][0-9a-f]/*" + suffix):
             if len(path.stem) == 62:
                 yield path, status.st_mtime, status.st_size

@@ -282,7 +282,15 @@ def test_a_library_can_be_opened_also_where_nothing_is_stored(
     assert ("read-only file system" in caplog.text) != disabled
 
 
-def test_what_no_compiler_made_is_not_counted_as_compiled():
-    cache.put("key", b"an index", compiled=False)
-    assert cache.get("key") == b"an index"
-    assert cache.stats().compilations == 0
+def test_notes_are_kept_and_not_counted():
+    assert cache.noted("key") is None
+    cache.note("key", b"an index")
+    assert cache.noted("key") == b"an index"
+    assert cache.get("key") is None
+    found = cache.stats()
+    assert (found.hits, found.compilations, found.entries) == (0, 0, 0)
+    assert cache.clear() == 0
+    assert cache.noted("key") is None
+    with config.override(cache_disable=True):
+        cache.note("key", b"nothing")
+        assert cache.noted("key") is None

@@ -1,6 +1,6 @@
 """Which library holds which kernel, where several were built at once.
 
-One entry of the cache for each target: compiler, flags and architecture.  Kernels built
+One note in the cache for each target: compiler, flags and architecture.  Kernels built
 one by one are found without it.
 """
 
@@ -28,7 +28,7 @@ def _read(target: str, folder: str, disabled: bool) -> Mapping[str, str]:
 
 
 def _stored(target: str) -> dict[str, str]:
-    data = cache.get(_key(target))
+    data = cache.noted(_key(target))
     return {} if data is None else json.loads(data)
 
 
@@ -43,5 +43,5 @@ def add(target: str, libraries: Mapping[str, str]) -> None:
         fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be adding, too
         known = _stored(target)
         data = json.dumps({**known, **libraries}).encode()
-        cache.put(_key(target), data, compiled=False)
+        cache.note(_key(target), data)
     _read.cache_clear()

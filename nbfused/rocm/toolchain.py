@@ -184,11 +184,11 @@ def _emulated(compiler: str) -> tuple[str, ...]:
 def _version(compiler: str) -> str:
     status = Path(compiler).resolve().stat()
     key = cache.digest("version", compiler, f"{status.st_mtime_ns} {status.st_size}")
-    known = cache.get(key)
+    known = cache.noted(key)
     if known is not None:
         return known.decode()
     said = subprocess.run(
         [compiler, "--version"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
         check=False, env={**os.environ, "HIP_PLATFORM": "amd"}).stdout
-    cache.put(key, said, compiled=False)
+    cache.note(key, said)
     return said.decode(errors="replace")
