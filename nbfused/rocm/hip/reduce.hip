@@ -38,8 +38,10 @@ NBF_DEVICE void reduce_rows(const W &w) {
   const Cut<Task, W> cut(w);
   const int thread = static_cast<int>(threadIdx.x), lane = thread % LANES;
   constexpr int GROUPS = THREADS / LANES;
-  const int64_t all = cut.kept * cut.chunks, step = static_cast<int64_t>(gridDim.x) * GROUPS;
-  for (int64_t first = static_cast<int64_t>(blockIdx.x) * GROUPS; first < all; first += step) {
+  const int64_t all = cut.kept * cut.chunks;
+  const int64_t step = static_cast<int64_t>(gridDim.x) * GROUPS;
+  int64_t first = static_cast<int64_t>(blockIdx.x) * GROUPS;
+  for (; first < all; first += step) {
     const int64_t slot = first + thread / LANES, point = divide(slot, cut.chunks);
     const int64_t part = slot - point * cut.chunks;
     const bool inside = slot < all;

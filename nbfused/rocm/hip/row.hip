@@ -1,11 +1,11 @@
-// Row: reductions along the columns, one after the other, then a value for each element,
-// in one launch.
+// Row: reductions along the columns, one after the other, then a value for each
+// element, in one launch.
 //
 // A `Task`, printed by the Python side, has
 //
 //   ROWS, EXTENTS                number of loops over the rows, the word of the first
 //                                extent; after them comes the number of columns
-//   CACHED, SUMS                 whether elements are kept in shared memory, and whether
+//   CACHED, SUMS                 whether elements are kept in shared memory, whether
 //                                there are outputs that are sums over rows
 //   room(columns)                bytes of shared memory for a group of lanes
 //   begin(w, row, room, columns) the values of a row before its stages: where operands
@@ -19,7 +19,7 @@
 //   start(w, room, columns)      this thread's part of the sums over rows
 //   clear<N>(sums, place), total<THREADS, GROUPS>(w, sums, columns)
 //
-// A stage is a Pass (states.h) with post(w, values, state, size), which adds its values.
+// A stage is a Pass (states.h) with post(w, values, state, size), which adds to values.
 #pragma once
 #include "states.h"
 
@@ -131,8 +131,8 @@ NBF_DEVICE void finish_row(const W &w, const Values &values, Sums &sums, int lan
 }
 
 // A group of LANES threads for each row: at most a GROUP, with several rows in a block,
-// or all of the block's.  The number of columns is a multiple of WIDTH.  A lane takes the
-// same columns of every row, so that nobody else reads what it keeps in shared memory.
+// or all of the block's.  The number of columns is a multiple of WIDTH.  A lane takes
+// the same columns of every row: nobody else reads what it keeps in shared memory.
 template <class Task, int THREADS, int LANES, int EACH, int WIDTH, class W,
           class... Stages>
 NBF_DEVICE void row(const W &w, Sequence<Stages...>) {
@@ -149,10 +149,11 @@ NBF_DEVICE void row(const W &w, Sequence<Stages...>) {
   const int64_t step = static_cast<int64_t>(gridDim.x) * GROUPS;
   for (int64_t first = static_cast<int64_t>(blockIdx.x) * GROUPS; first < rows;
        first += step) {
-    const bool inside = first + group < rows;  // all threads go on: they exchange states
+    const bool inside = first + group < rows;  // else a thread still exchanges states
     const int64_t end = inside ? columns : 0;
     auto values = Task::begin(w, inside ? first + group : 0, room, columns);
-    if constexpr (Task::CACHED) copy_row<Task, LANES, AHEAD, WIDTH>(w, values, lane, end);
+    if constexpr (Task::CACHED)
+      copy_row<Task, LANES, AHEAD, WIDTH>(w, values, lane, end);
     (reduce_row<Stages, LANES, EACH, WIDTH>(w, values, lane, end, columns), ...);
     finish_row<Task, LANES, EACH, WIDTH>(w, values, sums, lane, end, columns);
     if (inside && lane == 0) Task::finish(w, values, columns);

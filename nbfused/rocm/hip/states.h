@@ -55,8 +55,8 @@ NBF_DEVICE void take(const W &w, const Values &values, typename Pass::State &sta
   state = Pass::merge(state, found[0]);
 }
 
-// What one of LANES lanes makes of the elements from `begin` to `end`: accesses of WIDTH
-// neighbours, EACH of them at a time.  WHOLE: their number is a multiple of WIDTH.
+// What one of LANES lanes makes of the elements from `begin` to `end`: accesses of
+// WIDTH neighbours, EACH of them at a time.  WHOLE: a multiple of WIDTH.
 template <class Pass, int LANES, int EACH, int WIDTH, bool WHOLE, class W, class Values>
 NBF_DEVICE typename Pass::State walk(const W &w, const Values &values, int lane,
                                      int64_t begin, int64_t end, int64_t size) {
@@ -71,13 +71,12 @@ NBF_DEVICE typename Pass::State walk(const W &w, const Values &values, int lane,
   return state;
 }
 
-// The state of this lane and of the one whose number differs in `mask`.  The lower lane's
-// comes first, so that both get the same bits.
-template <class Pass>
-NBF_DEVICE typename Pass::State merge_lanes(const typename Pass::State &state, int mask) {
+// Merge the states of this lane and of the one whose number differs in `mask`.  The
+// lower lane's comes first, so that both get the same bits.
+template <class Pass> NBF_DEVICE void meet(typename Pass::State &state, int mask) {
   const typename Pass::State other = Pass::exchange(state, mask);
   const bool upper = (static_cast<int>(threadIdx.x) & mask) != 0;
-  return Pass::merge(upper ? other : state, upper ? state : other);
+  state = Pass::merge(upper ? other : state, upper ? state : other);
 }
 
 // Every lane of a group of LANES neighbours gets the group's state.
@@ -85,10 +84,10 @@ template <class Pass, int LANES>
 NBF_DEVICE typename Pass::State across_lanes(typename Pass::State state) {
   if constexpr (Pass::LONG) {
     NBF_LOOP
-    for (int mask = LANES / 2; mask > 0; mask /= 2) state = merge_lanes<Pass>(state, mask);
+    for (int mask = LANES / 2; mask > 0; mask /= 2) meet<Pass>(state, mask);
   } else {
     NBF_UNROLL
-    for (int mask = LANES / 2; mask > 0; mask /= 2) state = merge_lanes<Pass>(state, mask);
+    for (int mask = LANES / 2; mask > 0; mask /= 2) meet<Pass>(state, mask);
   }
   return state;
 }
