@@ -62,7 +62,7 @@ def statements(typed: Typed, arguments: Mapping[str, str | Raw],
         Lines without base indentation; nested blocks are indented by 4.
     """
     typed = expand(typed, calls or {})
-    printer = _Printer(typed, arguments, prefix, calls or {})
+    printer = _Printer(typed, arguments, results, prefix, calls or {})
     yields = printer.block(typed.function.body)
     printer.lines += [f"{name} = {bare(text)}"
                       for name, text in zip(results, yields, strict=True)]
@@ -72,10 +72,10 @@ def statements(typed: Typed, arguments: Mapping[str, str | Raw],
 class _Printer(Printer):
     """Assignments, and blocks by indentation."""
 
-    def __init__(self, typed: Typed, arguments: Mapping[str, str | Raw], prefix: str,
-                 calls: Calls) -> None:
+    def __init__(self, typed: Typed, arguments: Mapping[str, str | Raw],
+                 results: Sequence[str], prefix: str, calls: Calls) -> None:
         self.calls = calls
-        super().__init__(typed, arguments, prefix, NAMES)
+        super().__init__(typed, arguments, prefix, {*NAMES, *results})
 
     def local(self, name: str) -> str:
         """No keyword."""

@@ -262,3 +262,12 @@ def test_sixteen_bit_floats_are_rounded_by_a_cast():
     assert t.results == (np.dtype(np.float16),)
     got = evaluate(t, np.float32(1.0003))
     assert got[0] == np.float16(1.0003)*np.float16(3)
+
+
+def test_results_are_not_called_as_parameters_are():
+    """Else the first result would be there before the second reads its parameter."""
+    swap = specialize(parse(lambda r0, r1: (r1, r0)), (np.dtype("float32"),)*2)
+    lines = statements(swap, {"r0": "p[0]", "r1": "p[1]"}, ["r0", "r1"])
+    found: dict[str, object] = {"p": [1.0, 2.0]}
+    exec("\n".join(lines), found)
+    assert (found["r0"], found["r1"]) == (2.0, 1.0)
