@@ -81,8 +81,8 @@ def _add_rocm(commands: Any) -> None:
     build = actions.add_parser("build", help="build the kernels of the built-in ops")
     build.add_argument("--arch", type=_words, help="such as gfx90a,gfx1030; by default "
                        "NBFUSED_ROCM_ARCH, or the device's")
-    build.add_argument("--dtypes", type=_words, help="such as float32,float16; by "
-                       "default what the conformance suite samples")
+    build.add_argument("--dtypes", type=_words, help="such as float32,float16, or all; "
+                       "by default what the conformance suite samples")
     build.add_argument("--ops", type=_words, help="names; by default all")
     build.add_argument("--output", help="folder, later NBFUSED_CACHE_DIR; by default "
                        "the cache's")

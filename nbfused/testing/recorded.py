@@ -37,14 +37,14 @@ def rocm_kernels(device: RecordingDevice, dtypes: Sequence[str] | None = None,
     device
         Stands in for ``rocm:0``; no device is needed, and no compiler.
     dtypes
-        Names; by default those that the conformance suite samples.
+        Names, or ``["all"]``; by default those that the conformance suite samples.
     ops
         Names; by default all.
     large
         Also those for extents beyond the suite's.
     """
     chosen = checks(ops, thorough=dtypes is not None)
-    if dtypes is not None:
+    if dtypes is not None and "all" not in dtypes:
         chosen = [c for c in chosen if c.dtype.name in dtypes]
     with (standing_in(device), use_backend(RocmBackend()), np.errstate(all="ignore"),
           warnings.catch_warnings(action="ignore")):
