@@ -12,9 +12,10 @@ import pytest
 import nbfused as nf
 from nbfused.config import config
 from nbfused.rocm import RocmBackend
-from nbfused.rocm.ahead import recording
+from nbfused.rocm.ahead import RecordingDevice
 from nbfused.rocm.compile import unit
 from nbfused.rocm.kernel import HIP
+from nbfused.rocm.runtime import standing_in
 from nbfused.scalar.promotion import DTYPES
 from tests.rocm.assembly import assembly, spilled
 
@@ -58,10 +59,11 @@ def threads():
 
 def kernels_of(call, skeleton):
     """What a call launches; nothing runs."""
-    with config.override(rocm_emulate="0"), recording() as kernels, \
-            nf.use_backend(RocmBackend()):
+    recorder = RecordingDevice()
+    with (config.override(rocm_emulate="0"), standing_in(recorder),
+          nf.use_backend(RocmBackend())):
         call()
-    return [k for k in kernels.values() if k.skeleton == skeleton]
+    return [k for k in recorder.kernels.values() if k.skeleton == skeleton]
 
 
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx1030"])
