@@ -14,7 +14,7 @@ comma := ,
 demo_stamp := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 dev_stamp := $(VENV)/.installed-$(subst $(comma),-,$(DEV_EXTRAS))
 
-.PHONY: demo test lint pytest gpu-test benchmark clean
+.PHONY: demo test lint pytest gpu-test gpu-test-hip rocm-test rocm-build benchmark clean
 
 demo: $(demo_stamp)
 	$(RUN) -m nbfused demo $(DEMO)
@@ -31,6 +31,30 @@ pytest: $(dev_stamp)
 # GPU machines are often offline: the Python at hand, nothing installed.
 gpu-test:
 	NBFUSED_TEST_BACKEND=cuda $(or $(PYTHON),python3) -m pytest tests -m "gpu or cuda" $(PYTEST)
+
+# HIP on an NVIDIA GPU, through nvcc: kernels are built ahead, many by each call of it.
+gpu-test-hip:
+	NBFUSED_ROCM_EMULATE=nvidia $(or $(PYTHON),python3) -m nbfused rocm build --dtypes all
+	NBFUSED_ROCM_EMULATE=nvidia NBFUSED_TEST_BACKEND=rocm $(or $(PYTHON),python3) -m pytest tests -m "gpu or rocm" $(PYTEST)
+
+# HIP on the CPU, through g++: what takes a device, for both sizes of a wave, and with the
+# first or the last wave as far ahead as it can be.
+EMULATED := NBFUSED_ROCM_EMULATE=1 NBFUSED_TEST_BACKEND=rocm
+SCHEDULED := tests/test_conformance.py tests/rocm tests/acceptance
+
+rocm-test: $(dev_stamp)
+	$(EMULATED) $(RUN) -m nbfused rocm build
+	$(EMULATED) $(RUN) -m pytest -n $(JOBS) -m rocm $(PYTEST)
+	$(EMULATED) NBFUSED_EMULATION_WAVE=32 NBFUSED_EMULATION_SCHEDULE=first \
+	    $(RUN) -m pytest -n $(JOBS) -m rocm $(SCHEDULED) $(PYTEST)
+	$(EMULATED) NBFUSED_EMULATION_WAVE=64 NBFUSED_EMULATION_SCHEDULE=last \
+	    $(RUN) -m pytest -n $(JOBS) -m rocm $(SCHEDULED) $(PYTEST)
+
+# For AMD devices by hipcc, which needs none: every kernel of the ops, without spills.
+ARCHS ?= gfx906,gfx908,gfx90a,gfx1030
+
+rocm-build: $(dev_stamp)
+	NBFUSED_ROCM_EMULATE=0 $(RUN) -m nbfused rocm build --arch $(ARCHS) --check
 
 benchmark: $(dev_stamp)
 	$(RUN) -m benchmarks

@@ -1,4 +1,4 @@
-"""``python -m nbfused``: what is installed, a quick test, the cache, the demo."""
+"""``python -m nbfused``: what is installed, a test, the cache, kernels, the demo."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from . import cache
+from .errors import NbFusedError
 from .registry import backends
 from .report import as_text, info, readable_size
 
@@ -52,6 +54,49 @@ def _run_selftest(arguments: argparse.Namespace) -> int:
     return bool(failures)
 
 
+def _run_rocm_build(arguments: argparse.Namespace) -> int:
+    from .testing.ahead import build
+
+    try:
+        return build(arguments.arch, arguments.dtypes, arguments.ops, arguments.output,
+                     arguments.jobs, arguments.check)
+    except NbFusedError as error:
+        print(error, file=sys.stderr)
+        return 2
+
+
+def _run_rocm_report(arguments: argparse.Namespace) -> int:
+    from .testing.ahead import report
+
+    return report(arguments.libraries, arguments.check)
+
+
+def _words(text: str) -> list[str]:
+    return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _add_rocm(commands: Any) -> None:
+    rocm = commands.add_parser("rocm", help="kernels for AMD devices, built ahead")
+    actions = rocm.add_subparsers(dest="action", required=True)
+    build = actions.add_parser("build", help="build the kernels of the built-in ops")
+    build.add_argument("--arch", type=_words, help="such as gfx90a,gfx1030; by default "
+                       "NBFUSED_ROCM_ARCH, or the device's")
+    build.add_argument("--dtypes", type=_words, help="such as float32,float16, or all; "
+                       "by default what the conformance suite samples")
+    build.add_argument("--ops", type=_words, help="names; by default all")
+    build.add_argument("--output", help="folder, later NBFUSED_CACHE_DIR; by default "
+                       "the cache's")
+    build.add_argument("--jobs", type=int, help="compilers at a time")
+    build.add_argument("--check", action="store_true", help="fail where registers "
+                       "spill")
+    build.set_defaults(run=_run_rocm_build)
+    report = actions.add_parser("report", help="registers, memory, spills")
+    report.add_argument("libraries", nargs="*", help="files; by default all cached")
+    report.add_argument("--check", action="store_true", help="fail where registers "
+                        "spill")
+    report.set_defaults(run=_run_rocm_report)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m nbfused", description=__doc__)
     commands = parser.add_subparsers(dest="command")
@@ -64,6 +109,7 @@ def _parser() -> argparse.ArgumentParser:
     stored = commands.add_parser("cache", help="the compiled kernels on disk")
     stored.add_argument("action", choices=("stats", "clear"))
     stored.set_defaults(run=_run_cache)
+    _add_rocm(commands)
     commands.add_parser("demo", help="train a network on handwritten digits",
                         add_help=False)
     return parser

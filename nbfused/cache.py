@@ -7,9 +7,11 @@ a folder that cannot be written to makes a process slower, not wrong.
 
 from __future__ import annotations
 
+import atexit
 import hashlib
 import logging
 import os
+import shutil
 import tempfile
 import threading
 import time
@@ -22,7 +24,8 @@ from pathlib import Path
 from .config import config
 from .version import __version__
 
-__all__ = ["Stats", "clear", "digest", "folder", "get", "put", "stats"]
+__all__ = ["Stats", "clear", "digest", "discard", "folder", "get", "get_file", "note",
+           "noted", "put", "put_file", "stats"]
 
 _log = logging.getLogger("nbfused.cache")
 _lock = threading.Lock()
@@ -30,6 +33,8 @@ _lock = threading.Lock()
 _MAGIC = b"nbfused1"
 _HEADER = len(_MAGIC) + 32
 _SUFFIX = ".bin"
+_NOTE = ".note"
+_LIBRARY = ".so"  # the checksum is behind the data: the loader takes such a file
 _ABANDONED = 3600.0  # seconds after which a temporary file has no writer any more
 
 
@@ -114,27 +119,88 @@ def digest(*parts: str | bytes) -> str:
 def get(key: bytes | str) -> bytes | None:
     """The artefact stored under `key`, or None."""
     data = None if config.cache_disable else _read(_path(key))
-    with _lock:
-        if data is None:
-            _counters.misses += 1
-        else:
-            _counters.hits += 1
-    _log.debug("%s %s", "miss" if data is None else "hit", _name(key))
+    _count(key, data is not None)
     return data
+
+
+def get_file(key: bytes | str) -> Path | None:
+    """The file of a library stored by `put_file` under `key`, or None.
+
+    The loader can open it: the checksum is behind what it reads.
+    """
+    path = _path(key, _LIBRARY)
+    found = not config.cache_disable and _read(path) is not None
+    _count(key, found)
+    return path if found else None
 
 
 def put(key: bytes | str, data: bytes) -> None:
     """Store `data` under `key`, for this and later processes."""
     with _lock:
         _counters.compilations += 1
-    if config.cache_disable:
-        return
+    if not config.cache_disable:
+        _store(_path(key), data)
+
+
+def noted(key: bytes | str) -> bytes | None:
+    """What `note` kept under `key`, or None."""
+    return None if config.cache_disable else _read(_path(key, _NOTE))
+
+
+def note(key: bytes | str, data: bytes) -> None:
+    """Keep something small about artefacts, which is none itself and not counted."""
+    if not config.cache_disable:
+        _store(_path(key, _NOTE), data)
+
+
+def put_file(key: bytes | str, data: bytes) -> Path:
+    """Store a shared library under `key`; where it can be opened.
+
+    That is in the cache or, where there is no writing to it, in a folder that this
+    process removes when it ends.
+    """
+    with _lock:
+        _counters.compilations += 1
+    path = _path(key, _LIBRARY)
+    if not config.cache_disable and _store(path, data):
+        return path
+    # A name of its own: to write over a file that is loaded ends the process.
+    handle, name = tempfile.mkstemp(suffix=_LIBRARY, dir=_own_folder())
+    with os.fdopen(handle, "wb") as file:
+        file.write(data)
+    return Path(name)
+
+
+def discard(key: bytes | str) -> None:
+    """Remove the library stored under `key`: it does not do what it should."""
+    _remove(_path(key, _LIBRARY))
+
+
+@lru_cache(maxsize=1)
+def _own_folder() -> Path:
+    made = tempfile.mkdtemp(prefix="nbfused_")
+    atexit.register(shutil.rmtree, made, ignore_errors=True)
+    return Path(made)
+
+
+def _count(key: bytes | str, hit: bool) -> None:
+    with _lock:
+        if hit:
+            _counters.hits += 1
+        else:
+            _counters.misses += 1
+    _log.debug("%s %s", "hit" if hit else "miss", _name(key))
+
+
+def _store(path: Path, data: bytes) -> bool:
+    """Whether it could be written."""
     try:
-        _write(_path(key), data)
+        _write(path, data)
     except OSError as error:
-        _log.warning("cannot store %s in %s: %s", _name(key), folder(), error)
-        return
+        _log.warning("cannot store %s in %s: %s", path.name, folder(), error)
+        return False
     _bound(_HEADER + len(data))
+    return True
 
 
 def stats() -> Stats:
@@ -149,6 +215,8 @@ def stats() -> Stats:
 def clear() -> int:
     """Remove every artefact, and nothing else, from the folder; returns how many."""
     removed = sum(_remove(path) for path, _, _ in list(_entries()))
+    for path, _, _ in list(_entries(_NOTE)):
+        _remove(path)
     _sweep(0.0)
     with _lock:
         _counters.size = None
@@ -162,9 +230,20 @@ def _name(key: bytes | str) -> str:
     return hashlib.sha256(key.encode() if isinstance(key, str) else key).hexdigest()
 
 
-def _path(key: bytes | str) -> Path:
+def _path(key: bytes | str, suffix: str = _SUFFIX) -> Path:
     name = _name(key)
-    return folder() / name[:2] / (name[2:] + _SUFFIX)
+    return folder() / name[:2] / (name[2:] + suffix)
+
+
+def _sealed(path: Path, data: bytes) -> bytes:
+    """The content of the file of `data`: with its checksum."""
+    seal = _MAGIC + hashlib.sha256(data).digest()
+    return data + seal if path.suffix == _LIBRARY else seal + data
+
+
+def _opened(path: Path, content: bytes) -> bytes:
+    """The data in the content of a file."""
+    return content[:-_HEADER] if path.suffix == _LIBRARY else content[_HEADER:]
 
 
 def _read(path: Path) -> bytes | None:
@@ -172,8 +251,8 @@ def _read(path: Path) -> bytes | None:
         content = path.read_bytes()
     except OSError:
         return None
-    header, data = content[:_HEADER], content[_HEADER:]
-    if header != _MAGIC + hashlib.sha256(data).digest():
+    data = _opened(path, content)
+    if content != _sealed(path, data):
         _log.warning("%s is damaged and will be made again", path)
         _remove(path)
         return None
@@ -196,7 +275,7 @@ def _write(path: Path, data: bytes) -> None:
     handle, temporary = tempfile.mkstemp(suffix=".tmp", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
-            file.write(_MAGIC + hashlib.sha256(data).digest() + data)
+            file.write(_sealed(path, data))
         os.replace(temporary, path)
     except BaseException:
         _remove(Path(temporary))
@@ -221,10 +300,11 @@ def _files(pattern: str) -> Iterator[tuple[Path, os.stat_result]]:
             continue
 
 
-def _entries() -> Iterator[tuple[Path, float, int]]:
-    for path, status in _files("[0-9a-f][0-9a-f]/*" + _SUFFIX):
-        if len(path.stem) == 62:
-            yield path, status.st_mtime, status.st_size
+def _entries(*suffixes: str) -> Iterator[tuple[Path, float, int]]:
+    for suffix in suffixes or (_SUFFIX, _LIBRARY):
+        for path, status in _files("[0-9a-f][0-9a-f]/*" + suffix):
+            if len(path.stem) == 62:
+                yield path, status.st_mtime, status.st_size
 
 
 def _sweep(age: float) -> None:

@@ -15,8 +15,15 @@ DEBUG                      0            1: checks that cost time (indices, label
                                         arrays, repeated elements)
 DISABLE_PLUGINS            0            1: do not look for backends in entry points
 DUMP_SOURCE                none         folder that generated source is written to
+HIPCC                      on the path  the compiler of the ``rocm`` backend
 LOG_LEVEL                  none         ``DEBUG``, ``INFO`` ...: log to standard error
 NUM_THREADS                all cores    threads of the ``cpu`` backend
+ROCM_ARCH                  the device's what ``rocm`` compiles for: ``gfx90a``, or a
+                                        list such as ``gfx90a,gfx1030``
+ROCM_EMULATE               0            1: ``rocm`` runs on the CPU, by a C++ compiler;
+                                        ``nvidia``: on an NVIDIA GPU, by nvcc
+ROCM_MATRIX                0            1: matrix instructions of AMD devices, not run
+                                        on any yet
 ========================== ============ ================================================
 
 Booleans are ``0`` or ``1``.  `config` mirrors them in lower case; assigning to it has
@@ -28,6 +35,7 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, fields
@@ -68,12 +76,25 @@ def _level(text: str) -> str:
     return text.upper()
 
 
+def _archs(text: str) -> str:
+    if not re.fullmatch(r"\w+(\s*,\s*\w+)*", text):
+        raise ValueError("an architecture such as gfx90a, or several after commas")
+    return text
+
+
+def _emulation(text: str) -> str:
+    if text not in ("0", "1", "nvidia"):
+        raise ValueError("0, 1 or nvidia")
+    return text
+
+
 _PARSERS: dict[str, Callable[[str], Any]] = {
     "backend": str, "cache_dir": str, "cache_disable": _boolean,
     "cache_size": _size, "check_grads": _boolean,
     "cuda_array_interface_sync": _boolean, "debug": _boolean,
-    "disable_plugins": _boolean, "dump_source": str, "log_level": _level,
-    "num_threads": _count,
+    "disable_plugins": _boolean, "dump_source": str, "hipcc": str, "log_level": _level,
+    "num_threads": _count, "rocm_arch": _archs, "rocm_emulate": _emulation,
+    "rocm_matrix": _boolean,
 }
 
 
@@ -98,8 +119,12 @@ class Config:
     debug: bool = False
     disable_plugins: bool = False
     dump_source: str | None = None
+    hipcc: str | None = None
     log_level: str | None = None
     num_threads: int | None = None
+    rocm_arch: str | None = None
+    rocm_emulate: str = "0"
+    rocm_matrix: bool = False
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Config:

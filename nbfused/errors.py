@@ -33,12 +33,16 @@ class CompileError(NbFusedError, RuntimeError):
         The text that was compiled.
     log : str
         What the compiler said.
+    command : str
+        How it was called, where it is a program of its own.
     """
 
-    def __init__(self, message: str, *, source: str = "", log: str = "") -> None:
+    def __init__(self, message: str, *, source: str = "", log: str = "",
+                 command: str = "") -> None:
         super().__init__(message)
         self.source = source
         self.log = log
+        self.command = command
 
 
 class KernelTypeError(NbFusedError, TypeError):

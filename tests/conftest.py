@@ -1,7 +1,8 @@
 """Tests that need a device: skipped where it is missing, unless it is demanded.
 
 Tests that take the fixture `device` run wherever arrays are: on the cpu, and under
-``NBFUSED_TEST_BACKEND=cuda`` on a GPU instead.
+``NBFUSED_TEST_BACKEND=cuda`` on a GPU instead.  ``NBFUSED_BACKEND=rocm`` means the same
+here: the other tests need their backends.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from functools import cache
 
 import pytest
 
-import nbfused as nf
-
 KINDS = ("cuda", "rocm")
+if os.environ.get("NBFUSED_BACKEND") in KINDS:  # before the import that reads it
+    os.environ.setdefault("NBFUSED_TEST_BACKEND", os.environ.pop("NBFUSED_BACKEND"))
 DEMANDED = os.environ.get("NBFUSED_TEST_BACKEND", "")
+
+import nbfused as nf  # noqa: E402
 
 
 @cache
@@ -34,7 +37,8 @@ def needed(item: pytest.Item) -> tuple[str, ...]:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what runs on the demanded device because its arrays are made there."""
     for item in items if DEMANDED in KINDS else ():
-        if "device" in getattr(item, "fixturenames", ()):
+        kinds = [kind for kind in KINDS if item.get_closest_marker(kind)]
+        if "device" in getattr(item, "fixturenames", ()) and not kinds:
             item.add_marker(DEMANDED)
 
 

@@ -234,3 +234,63 @@ def test_a_second_process_compiles_nothing(folder, monkeypatch):
     counts = [subprocess.run([sys.executable, "-c", build], capture_output=True,
                              text=True, check=True).stdout.strip() for _ in range(2)]
     assert counts == ["1", "0"]
+
+
+# --- libraries
+
+
+def test_a_library_is_a_file_that_begins_with_its_own_bytes():
+    key, data = cache.digest("library"), b"\x7fELF and so on"
+    assert cache.get_file(key) is None
+    path = cache.put_file(key, data)
+    assert path.read_bytes().startswith(data)
+    assert cache.get_file(key) == path
+    found = cache.stats()
+    assert (found.hits, found.misses, found.compilations, found.entries) == (1, 1, 1, 1)
+    assert cache.clear() == 1
+    assert cache.get_file(key) is None
+
+
+@pytest.mark.parametrize("damage", [
+    lambda data: data[:-1], lambda data: b"", lambda data: b"x" + data[1:]])
+def test_a_damaged_library_counts_as_absent(damage, caplog):
+    path = cache.put_file(cache.digest("library"), b"machine code")
+    path.write_bytes(damage(path.read_bytes()))
+    assert cache.get_file(cache.digest("library")) is None
+    assert "damaged" in caplog.text
+    assert not path.exists()
+
+
+def test_a_library_that_does_not_do_is_discarded():
+    cache.put_file(cache.digest("library"), b"machine code")
+    cache.discard(cache.digest("library"))
+    assert cache.get_file(cache.digest("library")) is None
+    cache.discard(cache.digest("library"))  # another process was first
+
+
+@pytest.mark.parametrize("disabled", [False, True])
+def test_a_library_can_be_opened_also_where_nothing_is_stored(
+        monkeypatch, caplog, disabled):
+    def refused(*args):
+        raise OSError("read-only file system")
+
+    monkeypatch.setattr(cache, "_write", refused)
+    with config.override(cache_disable=disabled):
+        first, second = (cache.put_file("key", data) for data in (b"one", b"two"))
+        assert (first.read_bytes(), second.read_bytes()) == (b"one", b"two")
+        assert cache.get_file("key") is None
+    assert ("read-only file system" in caplog.text) != disabled
+
+
+def test_notes_are_kept_and_not_counted():
+    assert cache.noted("key") is None
+    cache.note("key", b"an index")
+    assert cache.noted("key") == b"an index"
+    assert cache.get("key") is None
+    found = cache.stats()
+    assert (found.hits, found.compilations, found.entries) == (0, 0, 0)
+    assert cache.clear() == 0
+    assert cache.noted("key") is None
+    with config.override(cache_disable=True):
+        cache.note("key", b"nothing")
+        assert cache.noted("key") is None

@@ -26,17 +26,20 @@ def test_every_variable_is_read():
         "NBFUSED_CHECK_GRADS": "1", "NBFUSED_CUDA_ARRAY_INTERFACE_SYNC": "0",
         "NBFUSED_DEBUG": "1",
         "NBFUSED_DISABLE_PLUGINS": "1", "NBFUSED_DUMP_SOURCE": "dump",
-        "NBFUSED_LOG_LEVEL": "debug", "NBFUSED_NUM_THREADS": "3"})
+        "NBFUSED_HIPCC": "/opt/hipcc", "NBFUSED_LOG_LEVEL": "debug",
+        "NBFUSED_NUM_THREADS": "3", "NBFUSED_ROCM_ARCH": "gfx90a, gfx1030",
+        "NBFUSED_ROCM_EMULATE": "nvidia", "NBFUSED_ROCM_MATRIX": "1"})
     assert found == Config(
-        "cuda,cpu", "/tmp/x", True, 3 << 20, True, False, True, True, "dump", "DEBUG",
-        3)
+        "cuda,cpu", "/tmp/x", True, 3 << 20, True, False, True, True, "dump",
+        "/opt/hipcc", "DEBUG", 3, "gfx90a, gfx1030", "nvidia", True)
     assert Config.read({"NBFUSED_CACHE_SIZE": "1000"}).cache_size == 1000
 
 
 @pytest.mark.parametrize(("name", "value", "expected"), [
     ("DEBUG", "yes", "0 or 1"), ("NUM_THREADS", "0", "positive"),
     ("NUM_THREADS", "many", "positive"), ("CACHE_SIZE", "big", "bytes"),
-    ("CACHE_SIZE", "G", "bytes"), ("LOG_LEVEL", "loud", "WARNING")])
+    ("CACHE_SIZE", "G", "bytes"), ("LOG_LEVEL", "loud", "WARNING"),
+    ("ROCM_ARCH", "gfx90a;gfx1030", "commas"), ("ROCM_EMULATE", "amd", "nvidia")])
 def test_wrong_values_are_refused_by_name(name, value, expected):
     with refused(SettingError, f"NBFUSED_{name}={value!r}", expected, "unset it"):
         Config.read({f"NBFUSED_{name}": value})

@@ -9,7 +9,8 @@ import pytest
 
 from nbfused import testing
 
-THOROUGH = bool(os.environ.get("NBFUSED_TEST_BACKEND"))
+THOROUGH = bool(os.environ.get("NBFUSED_TEST_BACKEND")) and (
+    os.environ.get("NBFUSED_ROCM_EMULATE") != "1")
 
 
 @pytest.mark.parametrize("check", testing.checks(thorough=THOROUGH), ids=str)

@@ -31,6 +31,7 @@ MAY_IMPORT = {
     "table": "",
     "config": "",
     "layout": "",
+    "words": "",
     "scalar": "",
     "specs": "scalar",
     "backend": "scalar specs",
@@ -44,8 +45,8 @@ MAY_IMPORT = {
     "op": "arrays autograd dispatch scalar specs table",
     "ops": "arrays autograd config op scalar specs",
     "cpu": "arrays backend cache config layout scalar specs",
-    "cuda": "arrays backend cache config layout scalar specs",
-    "rocm": "arrays backend cache config layout scalar specs",
+    "cuda": "arrays backend cache config layout scalar specs words",
+    "rocm": "arrays backend cache config layout scalar specs words",
     "kernels": "arrays autograd backend cache config dispatch op ops registry scalar "
                "specs table",
 }

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from ..backend import Backend
+from ..config import config
 from ..errors import KernelTypeError, NbFusedError, RangeError, ShapeError
 from ..registry import backend_for, default_device
 from .description import Array, Library
@@ -39,14 +40,14 @@ def array(x: Any, dtype: DTypeLike | None = None, device: str | None = None) -> 
     dtype
         By default that of `x`, as `numpy.array` decides; ``"bfloat16"`` is understood.
     device
-        ``"cpu"``, ``"cuda"`` or ``"cuda:1"``.  By default where `x` is, and for data
-        of the host the default device of the first enabled backend, which is ``"cpu"``
-        unless ``NBFUSED_BACKEND`` lists another one first.
+        ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"rocm"``.  By default where `x` is, and
+        for data of the host the default device of the first enabled backend, which is
+        ``"cpu"`` unless ``NBFUSED_BACKEND`` lists another one first.
 
     Returns
     -------
     array
-        A NumPy array on ``"cpu"``; on CUDA a CuPy array where CuPy is installed, and
+        A NumPy array on ``"cpu"``; on a GPU a CuPy array where CuPy is installed, and
         otherwise a `DeviceArray`.
 
     Raises
@@ -247,7 +248,12 @@ def _elements(shape: Shape, dtype: Any) -> tuple[tuple[int, ...], np.dtype]:
 
 
 def _uses_cupy(place: str) -> bool:
-    return device_kind(place) == "cuda" and cupy() is not None
+    """Whether CuPy is there, for devices of this kind, and not only emulated ones."""
+    kind = device_kind(place)
+    if kind not in ("cuda", "rocm") or cupy() is None or (
+            kind == "rocm" and config.rocm_emulate != "0"):
+        return False
+    return bool(cupy().cuda.runtime.is_hip) == (kind == "rocm")
 
 
 @cache

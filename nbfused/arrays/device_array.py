@@ -173,9 +173,7 @@ class DeviceArray:
 
     def _order(self, stream: int | None) -> None:
         """Let the elements be ready for a consumer that works on `stream`."""
-        if stream == 0 and device_kind(self.device) == "cuda":
-            raise ValueError("stream=0 is ambiguous; expected 1, 2, a handle or -1")
-        consumer = 0 if stream in (None, 1) else stream
+        consumer = _consumer(stream, device_kind(self.device))
         if stream != -1 and self.stream is not None and consumer != self.stream:
             backend_for(self.device, "array").synchronize()
 
@@ -222,6 +220,19 @@ class DeviceLibrary:
 
 
 DEVICE = DeviceLibrary()
+
+#: Handles of the default stream, and what DLPack forbids, by the kind of device.
+_DEFAULT = {"cuda": (1,), "rocm": (0,)}
+_FORBIDDEN = {"cuda": (0,), "rocm": (1, 2)}
+
+
+def _consumer(stream: int | None, kind: str) -> int | None:
+    """The consumer's stream as ours are counted: 0 is the default one."""
+    if stream in _FORBIDDEN.get(kind, ()):
+        raise ValueError(
+            "stream=0 is ambiguous; expected 1, 2, a handle or -1" if kind == "cuda"
+            else f"stream={stream} does not exist on ROCm; expected 0, a handle or -1")
+    return 0 if stream is None or stream in _DEFAULT.get(kind, ()) else stream
 
 
 def _one_shape(shape: tuple[int | tuple[int, ...], ...]) -> tuple[int, ...]:

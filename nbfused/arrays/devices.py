@@ -26,7 +26,7 @@ def canonical_device(device: str) -> str:
         if kind.isidentifier() and (number.isdigit() or not colon):
             return "cpu" if kind == "cpu" else f"{kind}:{int(number or 0)}"
     raise DeviceError(
-        f"device: {device!r} names no device; expected 'cpu', 'cuda' or 'cuda:0'")
+        f"device: {device!r} names no device; expected 'cpu', 'cuda' or 'rocm:0'")
 
 
 def device_kind(device: str) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 from ..config import config
 from ..errors import KernelTypeError
 from ..layout import dense_strides
+from ..registry import registry
 from .description import Array, Library
 from .device_array import DEVICE, DeviceArray
 from .dlpack import MAX_VERSION, device_name, read
@@ -124,8 +125,14 @@ def _describe_interface(x: Any, name: str) -> Array:
     strides = (dense_strides(shape) if given is None
                else element_strides(tuple(given), shape, dtype.itemsize, name))
     pointer, readonly = interface["data"]
-    return Array(pointer or 0, shape, strides, dtype, f"cuda:{_ordinal(pointer)}",
+    device = "rocm:0" if _speaks_hip() else f"cuda:{_ordinal(pointer)}"
+    return Array(pointer or 0, shape, strides, dtype, device,
                  interface_stream(interface, name), readonly, FOREIGN, x)
+
+
+def _speaks_hip() -> bool:
+    """HIP's libraries have the interface, too, and it does not name the device."""
+    return registry.why_not("cuda") is not None and registry.why_not("rocm") is None
 
 
 def interface_stream(interface: dict[str, Any], name: str) -> int | None:

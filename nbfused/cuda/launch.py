@@ -7,34 +7,18 @@ buffer whose addresses the driver was given once.
 from __future__ import annotations
 
 import ctypes
-import struct
 import threading
 from collections.abc import Sequence
-from itertools import accumulate
 from typing import Any
 
-import numpy as np
-
 from ..backend import Extents
-from ..errors import KernelTypeError
-from .compile import DESCRIPTOR, Kernel, cubin
+from ..words import Words
+from .compile import Kernel, cubin
 from .driver import Device, check, cu
 
 __all__ = ["Program"]
 
-#: How a parameter of each dtype lies in 8 bytes; a complex one is two parameters.
-_FORMATS = {
-    "int8": "b7x", "int16": "h6x", "int32": "i4x", "int64": "q", "uint8": "B7x",
-    "uint16": "H6x", "uint32": "I4x", "uint64": "Q", "float32": "f4x", "float64": "d",
-    "complex64": "f4x f4x", "complex128": "d d", DESCRIPTOR: "128s",
-}
 _DEFAULT_SHARED = 48 * 1024  # more shared memory than this must be asked for
-
-
-def _formats(parameters: Sequence[str]) -> list[str]:
-    """Of the words, and of the tensor maps, that the machine code takes."""
-    return [word for p in parameters
-            for word in ("Q" if p.startswith("*") else _FORMATS[p]).split()]
 
 
 class Program:
@@ -48,15 +32,10 @@ class Program:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        formats = _formats(kernel.parameters)
-        self._layout = struct.Struct("=" + "".join(formats))
-        self._buffer = ctypes.create_string_buffer(max(self._layout.size, 8))
-        base = ctypes.addressof(self._buffer)
-        starts = accumulate(map(struct.calcsize, ("=" + f for f in formats)), initial=0)
-        self._pointers = (ctypes.c_void_p * max(len(formats), 1))(
-            *(base + start for start, _ in zip(starts, formats, strict=False)))
+        self._words = Words(kernel.name, kernel.parameters)
+        addresses = self._words.addresses
+        self._pointers = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
         self._address = ctypes.addressof(self._pointers)
-        self._complex = any(p.startswith("complex") for p in kernel.parameters)
         self._functions: dict[int, Any] = {}
         self._allowed: dict[int, int] = {}
         self._lock = threading.Lock()
@@ -96,7 +75,7 @@ class Program:
                 function = self._load(device)
             if shared > self._allowed[device.ordinal]:
                 self._allow(device, function, shared)
-            self._pack(values)
+            self._words.pack(values)
             check(driver.cuLaunchKernel(
                 function, *grid, *(block or (self.kernel.threads, 1, 1)), shared,
                 stream, self._address, 0))
@@ -122,29 +101,3 @@ class Program:
         most = attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         check(cu().cuFuncSetAttribute(function, most, shared))
         self._allowed[device.ordinal] = shared
-
-    def _pack(self, values: Sequence[Any]) -> None:
-        if self._complex:
-            values = _split_complex(self.kernel.parameters, values)
-        try:
-            self._layout.pack_into(self._buffer, 0, *values)
-        except OverflowError:  # beyond float32's range: inf, as NumPy has it
-            with np.errstate(over="ignore"):
-                values = [float(np.float32(v)) if p == "float32" else v for p, v in
-                          zip(self.kernel.parameters, values, strict=True)]
-            self._layout.pack_into(self._buffer, 0, *values)
-        except struct.error as error:
-            raise KernelTypeError(
-                f"kernel {self.kernel.name!r} got {tuple(values)} for its parameters "
-                f"{self.kernel.parameters}: {error}; pass a number in range") from error
-
-
-def _split_complex(parameters: Sequence[str], values: Sequence[Any]) -> list[Any]:
-    parts: list[Any] = []
-    for parameter, value in zip(parameters, values, strict=True):
-        if parameter.startswith("complex"):
-            number = complex(value)
-            parts += (number.real, number.imag)
-        else:
-            parts.append(value)
-    return parts

@@ -10,23 +10,33 @@ from ..backend import Signature
 from ..registry import registry
 from ..specs import Map
 
-__all__ = ["ptx_of"]
+__all__ = ["COMPILED", "compiled_text"]
+
+#: Kinds of text: the backend that makes it, and its method.
+COMPILED = {"ptx": ("cuda", "ptx"), "hip": ("rocm", "source")}
 
 
-def ptx_of(spec: Map, dtypes: tuple[np.dtype, ...]) -> str:
-    """The PTX of a Map over contiguous arrays, and numbers, of these dtypes.
+def compiled_text(kind: str, spec: Map, dtypes: tuple[np.dtype, ...]) -> str:
+    """The text of a Map over contiguous arrays, and numbers, of these dtypes.
 
     Raw arrays have one axis.
+
+    Parameters
+    ----------
+    kind : {"ptx", "hip"}
+        For CUDA or for ROCm; neither device is needed.
 
     Raises
     ------
     CompileError
-        The compiler is not installed; a device is not needed.
+        The compiler is not installed; ``"hip"`` needs none.
     """
-    backend: Any = registry.made("cuda")
+    name, method = COMPILED[kind]
+    backend: Any = registry.made(name)
     outputs = spec.result_types(dtypes)
     kinds = [k for k in spec.kinds if k not in ("index", "size", "scatter", "scalar")]
     codes = (*("r1" if k == "raw" else "1" for k in kinds),
              *("1" for _ in spec.function.results),
              *("r1" for _ in spec.scatter_shapes))
-    return str(backend.ptx(spec, Signature(dtypes, outputs, (1,), codes)))
+    signature = Signature(dtypes, outputs, (1,), codes)
+    return str(getattr(backend, method)(spec, signature))

@@ -143,7 +143,7 @@ class ElementwiseKernel:
 
         Parameters
         ----------
-        kind : {"primal", "vjp", "jvp", "numba", "ptx"}
+        kind : {"primal", "vjp", "jvp", "numba", "ptx", "hip"}
             As of an ``@nf.elementwise`` function.  In ``"vjp"`` an array for each raw
             input comes last; what is added to it is its gradient.
         dtype : str

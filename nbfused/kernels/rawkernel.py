@@ -141,11 +141,12 @@ class ThreadKernel(Launching):
 
         Parameters
         ----------
-        kind : {"primal", "vjp", "jvp", "numba", "ptx"}
+        kind : {"primal", "vjp", "jvp", "numba", "ptx", "hip"}
             ``"primal"`` is the kernel in the scalar language with everything that it
             calls; ``"vjp"`` and ``"jvp"`` are ``bwd`` and ``fwd``, with a derivative
-            for every floating array.  ``"numba"`` is what Numba compiles, ``"ptx"``
-            what it makes of that on CUDA.
+            for every floating array.  ``"numba"`` is what Numba compiles on the CPU
+            and on CUDA, ``"ptx"`` what it makes of that on CUDA, ``"hip"`` what is
+            compiled on ROCm.
         *args
             Arguments of a launch; those of the first one if left out.
         """

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..dispatch.texts import ptx_of
+from ..dispatch.texts import compiled_text
 from ..errors import KernelTypeError
 from ..scalar.differentiate import jvp, vjp
 from ..scalar.ir import Function, drop_params, used_params
@@ -21,7 +21,7 @@ from .prepared import implicit
 
 __all__ = ["check_kind", "kernel_source"]
 
-_KINDS = ("primal", "vjp", "jvp", "numba", "ptx")
+_KINDS = ("primal", "vjp", "jvp", "numba", "ptx", "hip")
 
 
 def kernel_source(function: Function, inputs: Sequence[ParameterInfo],
@@ -35,7 +35,7 @@ def kernel_source(function: Function, inputs: Sequence[ParameterInfo],
         Of inputs, outputs, and what the body names besides.
     dtypes
         Of inputs, then outputs.
-    kind : {"primal", "vjp", "jvp", "numba", "ptx"}
+    kind : {"primal", "vjp", "jvp", "numba", "ptx", "hip"}
         As in `op.source.source`.
     """
     check_kind(kind)
@@ -60,14 +60,14 @@ def kernel_source(function: Function, inputs: Sequence[ParameterInfo],
             wrt = tuple(p in active for p in function.params)
             return python_text(pick(jvp(function, wrt), range(results, 2 * results)))
         case _:
-            return _ptx(function, arrays, found, stored)
+            return _compiled(kind, function, arrays, found, stored)
 
 
 def check_kind(kind: Any) -> None:
     """`KernelTypeError` for no kind of text."""
     if not isinstance(kind, str) or kind not in _KINDS:
-        raise KernelTypeError("'kind' must be 'primal', 'vjp', 'jvp', 'numba' or "
-                              f"'ptx', got {kind!r}")
+        raise KernelTypeError("'kind' must be 'primal', 'vjp', 'jvp', 'numba', 'ptx' "
+                              f"or 'hip', got {kind!r}")
 
 
 def _numba(function: Function, dtypes: Sequence[np.dtype],
@@ -78,12 +78,12 @@ def _numba(function: Function, dtypes: Sequence[np.dtype],
             f"    return {results}\n")
 
 
-def _ptx(function: Function, arrays: Sequence[str], dtypes: dict[str, np.dtype],
-         stored: set[str]) -> str:
+def _compiled(kind: str, function: Function, arrays: Sequence[str],
+              dtypes: dict[str, np.dtype], stored: set[str]) -> str:
     kinds = tuple("scatter" if p in stored else "raw" if p in arrays else
                   "element" if p in dtypes else implicit(p) for p in function.params)
     shapes = tuple((0,) for k in kinds if k == "scatter")
     types = tuple(dtypes.get(p, np.dtype(np.int64))
                   for p, k in zip(function.params, kinds, strict=True)
                   if k not in ("scatter", "index", "size"))
-    return ptx_of(Map(function, kinds, shapes), types)
+    return compiled_text(kind, Map(function, kinds, shapes), types)

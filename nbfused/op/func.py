@@ -170,7 +170,7 @@ class Func:
         return self.pyfunc(*args, **kwargs)
 
     def source(self, kind: str = "primal") -> str:
-        """Text of ``"primal"``, ``"vjp"``, ``"jvp"``, ``"numba"`` or ``"ptx"``."""
+        """Text of a kind, as `nbfused.op.source.source` lists them."""
         return source(self.function, kind)
 
     def __reduce_ex__(self, protocol: Any) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dispatch.texts import ptx_of
+from ..dispatch.texts import compiled_text
 from ..errors import KernelTypeError
 from ..scalar.differentiate import jvp, vjp
 from ..scalar.ir import Function, raw_params
@@ -22,15 +22,16 @@ def source(function: Function, kind: str = "primal", dtype: str = "float32") -> 
 
     Parameters
     ----------
-    kind : {"primal", "vjp", "jvp", "numba", "ptx"}
+    kind : {"primal", "vjp", "jvp", "numba", "ptx", "hip"}
         ``"primal"`` is the function in the scalar language, with everything that it
         calls.  ``"vjp"`` takes cotangents of the results too and gives those of the
         parameters; ``"jvp"`` takes tangents and gives tangents: what ``f.defvjp`` and
         ``f.defjvp`` accept.  These three refer to ``nf`` and ``np``.  ``"numba"`` is
         what Numba compiles, with every value in its dtype; ``"ptx"`` is what becomes of
-        it on CUDA, over arrays, and needs numba-cuda but no device.
+        it on CUDA, over arrays, and needs numba-cuda but no device.  ``"hip"`` is what
+        hipcc compiles for ROCm, over arrays, with the lines of Python as comments.
     dtype : str
-        The dtype of every parameter, for ``"numba"`` and ``"ptx"``.
+        The dtype of every parameter, for ``"numba"``, ``"ptx"`` and ``"hip"``.
 
     Raises
     ------
@@ -49,12 +50,12 @@ def source(function: Function, kind: str = "primal", dtype: str = "float32") -> 
             return python_text(pick(jvp(function, inputs), range(count, 2 * count)))
         case "numba":
             return _typed(function, dtype)
-        case "ptx":
+        case "ptx" | "hip":
             count = len(function.params)
             spec = Map(function, ("element",) * count)
-            return ptx_of(spec, (np.dtype(dtype),) * count)
-    raise KernelTypeError("'kind' must be 'primal', 'vjp', 'jvp', 'numba' or 'ptx', "
-                          f"got {kind!r}")
+            return compiled_text(kind, spec, (np.dtype(dtype),) * count)
+    raise KernelTypeError("'kind' must be 'primal', 'vjp', 'jvp', 'numba', 'ptx' or "
+                          f"'hip', got {kind!r}")
 
 
 def _typed(function: Function, dtype: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from inspect import Signature
 from types import FunctionType
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 from .builtin_forms import form_of, known_sequence
 from .closures import Closure, Outside, signature_of
 from .custom import Rules
-from .ir import Function, Literal, Value, literal
+from .ir import Function, Literal, Value, at_line, literal
 from .names import Names
 from .preferences import stamped
 from .resolve import (
@@ -137,6 +138,8 @@ class Calls(Names):
 
     def called(self, function: Function, values: Sequence[Value]) -> Values:
         """A call of a function that is parsed: one value, or a tuple."""
+        if function.pyfile != self.source.file:
+            function = replace(function, body=at_line(function.body, self.emitter.line))
         results = self.emitter.call(function, *values)
         return results[0] if len(results) == 1 else results
 

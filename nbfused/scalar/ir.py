@@ -14,9 +14,9 @@ from dataclasses import dataclass, field, replace
 
 __all__ = [
     "ACCESSES", "BUFFER_WRITES", "EFFECTS", "Block", "Custom", "For", "Function", "If",
-    "Let", "Literal", "Origin", "Statement", "Value", "While", "array_args", "defined",
-    "drop_params", "literal", "names", "operands", "raw_params", "read", "regions",
-    "rename", "rewrite", "substitute", "used_params", "walk",
+    "Let", "Literal", "Origin", "Statement", "Value", "While", "array_args", "at_line",
+    "defined", "drop_params", "literal", "names", "operands", "raw_params", "read",
+    "regions", "rename", "rewrite", "substitute", "used_params", "walk",
 ]
 
 #: Operations that must run although nobody reads a result of theirs.
@@ -322,6 +322,32 @@ def rewrite(block: Block, change: Callable[[Let], Iterable[Statement]]) -> Block
                 s = replace(s, condition=inside(s.condition), body=inside(s.body))
         found.append(s)
     return Block(tuple(found), block.yields)
+
+
+def at_line(block: Block, line: int) -> Block:
+    """`block` as if all of it stood in one line: that of a call in another file."""
+
+    def called(f: Function) -> Function:
+        return replace(f, body=at_line(f.body, line))
+
+    def visit(s: Statement) -> Statement:
+        match s:
+            case Let():
+                return replace(s, line=line)
+            case Custom():
+                return replace(s, line=line, function=called(s.function),
+                               vjp=s.vjp and called(s.vjp), jvp=s.jvp and called(s.jvp))
+            case If():
+                return replace(s, then=at_line(s.then, line),
+                               orelse=at_line(s.orelse, line))
+            case For():
+                return replace(s, body=at_line(s.body, line))
+            case While():
+                return replace(s, condition=at_line(s.condition, line),
+                               body=at_line(s.body, line))
+        raise TypeError(s)
+
+    return replace(block, statements=tuple(visit(s) for s in block.statements))
 
 
 def rename(block: Block, mapping: Mapping[str, Value],

@@ -18,6 +18,7 @@ from .ir import (
     Literal,
     Statement,
     While,
+    at_line,
     rename,
 )
 from .literals import number
@@ -33,7 +34,8 @@ __all__ = ["Lowering"]
 def _definition(op: str) -> Function:
     from .parse import parse
 
-    return parse(OPS[op].function)
+    function = parse(OPS[op].function)
+    return replace(function, body=at_line(function.body, 0))
 
 
 class Lowering(Operations):

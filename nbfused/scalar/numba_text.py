@@ -16,10 +16,11 @@ import numpy as np
 
 from .ir import Literal
 from .literals import number
+from .printing import bare
 from .promotion import BFLOAT16
 
 __all__ = [
-    "CUDA_CALLS", "NAMES", "Calls", "bare", "cast", "decode", "encode", "expression",
+    "CUDA_CALLS", "NAMES", "Calls", "cast", "decode", "encode", "expression",
     "literal", "power", "repeats", "short",
 ]
 
@@ -298,15 +299,3 @@ def _product(dtype: np.dtype, factors: list[str]) -> str:
         text = _wrapped(dtype, text, "*", factor) if dtype.kind in "iu" \
             else f"({text} * {factor})"
     return text
-
-
-def bare(text: str) -> str:
-    """`text` without parentheses around all of it."""
-    if not (text.startswith("(") and text.endswith(")")):
-        return text
-    depth = 0
-    for k, character in enumerate(text):
-        depth += (character == "(") - (character == ")")
-        if depth == 0 and k < len(text) - 1:
-            return text
-    return text[1:-1]

@@ -13,6 +13,7 @@ from collections import ChainMap
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
+from dataclasses import replace
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -21,7 +22,7 @@ from .clean import clean
 from .closures import Closure
 from .custom import Rules, with_rules
 from .emit import Emitter
-from .ir import Block, Function, Literal
+from .ir import Block, Function, Literal, at_line
 from .jumps import assigned
 from .jumps import returns as has_value
 from .preferences import preferring
@@ -95,7 +96,8 @@ def parse_definition(text: str) -> Function:
     node = ast.parse(text).body[0]
     assert isinstance(node, ast.FunctionDef)
     found = Definition(node.name, node, Source(f"<definition of {node.name}>", text))
-    return from_tree(found, Vocabulary())
+    function = from_tree(found, Vocabulary())
+    return replace(function, body=at_line(function.body, 0))
 
 
 def parse_expression(text: str, params: Sequence[str]) -> Function:
@@ -215,11 +217,17 @@ class _Body(Statements):
             raise self.error(node, f"the source of {pyfunc.__name__} is not available, "
                                    "so it can be given numbers only; define it in a "
                                    "file") from None
+        emitter = self.emitter
+        line, before = emitter.line, len(emitter.statements)
         with _opened(found, pyfunc):
-            body = _Body(found.source, self.emitter, self.arrays, namespace(pyfunc),
-                         parse)
+            body = _Body(found.source, emitter, self.arrays, namespace(pyfunc), parse)
             body.env.update({p: immutable(v) for p, v in arguments.items()})
-            return body.checked_function(found.node, True)
+            values = body.checked_function(found.node, True)
+        if found.source.file != self.source.file:  # whose lines mean nothing here
+            written = Block(tuple(emitter.statements[before:]), ())
+            emitter.statements[before:] = at_line(written, line).statements
+        emitter.line = line
+        return values
 
     def enclosed(self, node: ast.AST, closure: Closure,
                  arguments: Mapping[str, Values]) -> Values:

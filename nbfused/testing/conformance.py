@@ -138,7 +138,7 @@ def _arrays(op: Any) -> int:
     return sum(p.default is p.empty for p in parameters.values())
 
 
-def _inputs(check: Check, dtype: np.dtype) -> list[Any]:
+def inputs_of(check: Check, dtype: np.dtype) -> list[Any]:
     """The arguments of a check, the same for every backend."""
     case: Case = OPS[check.op].cases[check.case]
     seed = f"{check.op}-{check.case}-{check.dtype.name}-{check.layout}"
@@ -149,7 +149,8 @@ def _inputs(check: Check, dtype: np.dtype) -> list[Any]:
             for k, s in enumerate(shapes)]
 
 
-def _place(device: str) -> Callable[[Any], Any]:
+def place_on(device: str) -> Callable[[Any], Any]:
+    """Moves arrays to a device, in the layout that they have."""
     if device == "cpu":
         return lambda x: x
     return lambda x: send(x, device) if isinstance(x, np.ndarray) else x
@@ -167,8 +168,8 @@ def _widen(x: Any) -> Any:
 def _value(check: Check, device: str) -> None:
     op = OPS[check.op]
     case: Case = op.cases[check.case]
-    inputs = _inputs(check, check.dtype)
-    found = _tuple(op(*map(_place(device), inputs), **case.kwargs))
+    inputs = inputs_of(check, check.dtype)
+    found = _tuple(op(*map(place_on(device), inputs), **case.kwargs))
     with np.errstate(all="ignore"):
         expected = _tuple(op.reference(*map(_widen, inputs), **case.kwargs))
     scale = _scale(case, inputs, expected)
@@ -230,7 +231,7 @@ def _special(check: Check, device: str) -> None:
     case: Case = op.cases[check.case]
     values = special(check.dtype)
     inputs = np.meshgrid(*(values,) * _arrays(op), indexing="ij")
-    found = to_numpy(op(*map(_place(device), inputs), **case.kwargs))
+    found = to_numpy(op(*map(place_on(device), inputs), **case.kwargs))
     with np.errstate(all="ignore"):
         expected = np.asarray(op.reference(*map(_widen, inputs), **case.kwargs))
     _compare(check, found, expected, check.dtype, op.tolerance, 0.0)
@@ -239,8 +240,8 @@ def _special(check: Check, device: str) -> None:
 def _gradient(check: Check, device: str) -> None:
     op = OPS[check.op]
     case: Case = op.cases[check.case]
-    inputs = _inputs(check, check.dtype)
-    gradcheck(lambda *a: op(*a, **case.kwargs), inputs, place=_place(device),
+    inputs = inputs_of(check, check.dtype)
+    gradcheck(lambda *a: op(*a, **case.kwargs), inputs, place=place_on(device),
               reference=lambda *a: op.reference(*a, **case.kwargs), tolerance=3e-6)
 
 
@@ -248,15 +249,15 @@ def _low_gradient(check: Check, device: str) -> None:
     """Gradients of a narrow dtype against those of float64."""
     op = OPS[check.op]
     case: Case = op.cases[check.case]
-    low = _inputs(check, check.dtype)
+    low = inputs_of(check, check.dtype)
 
     def function(*a: Any) -> Any:
         return op(*a, **case.kwargs)
 
     shape = np.shape(_tuple(op.reference(*map(_widen, low), **case.kwargs))[0])
     g = np.random.default_rng(1).uniform(0.5, 1.5, shape).astype(check.dtype)
-    found = gradients(function, low, cotangent=g, place=_place(device))
-    expected = gradients(function, list(map(_widen, low)), place=_place(device),
+    found = gradients(function, low, cotangent=g, place=place_on(device))
+    expected = gradients(function, list(map(_widen, low)), place=place_on(device),
                          cotangent=g.astype(np.float64))
     for f, e in zip(found, expected, strict=True):
         if f is not None and e is not None:

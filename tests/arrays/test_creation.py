@@ -26,6 +26,7 @@ from nbfused.arrays import (
     zeros,
 )
 from nbfused.arrays.dlpack import HostExport
+from nbfused.config import config
 from nbfused.errors import DeviceError, KernelTypeError, RangeError, ShapeError
 from nbfused.registry import use_backend
 from tests.refusal import refused
@@ -231,7 +232,9 @@ def test_torch_gradients_are_not_lost():
         assert np.array_equal(use(wants.detach()), [1, 1])
 
 
-def test_cupy_makes_the_arrays_where_it_is_installed(monkeypatch):
+@pytest.mark.parametrize(("kind", "other", "number"), [
+    ("cuda", "rocm", 2), ("rocm", "cuda", 10)])
+def test_cupy_makes_the_arrays_where_it_is_installed(monkeypatch, kind, other, number):
     class ndarray(np.ndarray):
         pass
 
@@ -248,19 +251,24 @@ def test_cupy_makes_the_arrays_where_it_is_installed(monkeypatch):
         def __exit__(self, *details):
             return None
 
-    module.cuda = SimpleNamespace(Device=Place)
+    module.cuda = SimpleNamespace(
+        Device=Place, runtime=SimpleNamespace(is_hip=kind == "rocm"))
     module.asarray = lambda x: x.view(ndarray)
     module.empty = lambda shape, dtype: np.empty(shape, dtype).view(ndarray)
     module.from_dlpack = lambda x: ("from_dlpack", x.__dlpack_device__())
     monkeypatch.setitem(sys.modules, "cupy", module)
     monkeypatch.setattr(creation, "cupy", lambda: module)
-    assert type(array([1.0], device="cuda")) is ndarray
-    assert type(empty((2, 3), device="cuda")) is ndarray
-    assert type(zeros(3)) is np.ndarray
-    assert places == [0, 0]
-    host = np.zeros(2)
-    device = DeviceArray(host.ctypes.data, (2,), None, host.dtype, "cuda:0", None, host)
-    assert from_dlpack(device) == ("from_dlpack", (2, 0))
+    with use_backend(Host("cpu"), Host(kind), Host(other)), \
+            config.override(rocm_emulate="0"):
+        assert type(array([1.0], device=kind)) is ndarray
+        assert type(empty((2, 3), device=kind)) is ndarray
+        assert type(empty((2, 3), device=other)) is DeviceArray
+        assert type(zeros(3, device="cpu")) is np.ndarray
+        assert places == [0, 0]
+        host = np.zeros(2)
+        device = DeviceArray(host.ctypes.data, (2,), None, host.dtype, f"{kind}:0",
+                             None, host)
+        assert from_dlpack(device) == ("from_dlpack", (number, 0))
 
 
 def test_cupy_is_found_or_not(monkeypatch):

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import importlib.util
+import os
+import re
 import subprocess
 import sys
 from itertools import count
@@ -12,6 +14,7 @@ import pytest
 
 import nbfused as nf
 from nbfused.errors import KernelTypeError
+from nbfused.op.source import source
 from tests.refusal import refused
 
 _numbers = count()
@@ -85,8 +88,22 @@ def pair(x, y):
 
 
 def test_kinds():
-    with refused(KernelTypeError, "'primal', 'vjp', 'jvp'", "'hip'"):
-        pair.source("hip")
+    with refused(KernelTypeError, "'primal', 'vjp', 'jvp'", "'metal'"):
+        pair.source("metal")
+
+
+def test_hip_is_printed_without_a_compiler_and_shows_the_lines_of_python():
+    code = ("import sys, shutil; shutil.which = lambda *a, **k: None\n"
+            "import nbfused as nf\n"
+            "print(nf.ops.swish.source('hip'), 'numba' in sys.modules)")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                          check=False, env={**os.environ, "NBFUSED_ROCM_EMULATE": "0"})
+    assert "NBF_KERNEL(" in done.stdout, done.stderr
+    assert re.search(r"// \d+: return x \* .*sigmoid\(beta \* x\)\n", done.stdout)
+    assert done.stdout.split()[-1] == "False"
+    for dtype, kind in (("float64", "double"), ("int32", "int32_t"),
+                        ("float16", "uint16_t")):
+        assert f"pointer<const {kind}>" in source(pair.function, "hip", dtype)
 
 
 def test_ptx():

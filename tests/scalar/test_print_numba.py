@@ -292,3 +292,12 @@ def test_numba_keeps_64_bits(dtype, op):
     compiled(np.dtype(dtype).type(3), np.dtype(dtype).type(2))
     (signature,) = compiled.nopython_signatures
     assert str(signature.return_type) == dtype
+
+
+def test_results_are_not_called_as_parameters_are():
+    """Else the first result would be there before the second reads its parameter."""
+    swap = specialize(parse(lambda r0, r1: (r1, r0)), (np.dtype("float32"),)*2)
+    lines = statements(swap, {"r0": "p[0]", "r1": "p[1]"}, ["r0", "r1"])
+    found: dict[str, object] = {"p": [1.0, 2.0]}
+    exec("\n".join(lines), found)
+    assert (found["r0"], found["r1"]) == (2.0, 1.0)

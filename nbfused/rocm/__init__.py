@@ -1,0 +1,5 @@
+"""The ROCm backend: HIP kernels, built by hipcc into shared libraries."""
+
+from .backend import RocmBackend
+
+__all__ = ["RocmBackend"]

@@ -1,0 +1,41 @@
+"""What is compiled: one kernel's text and what its parameters are."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+__all__ = ["HIP", "Kernel"]
+
+#: The folder of the skeletons and of what they include.
+HIP = Path(__file__).parent / "hip"
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A skeleton filled with scalar functions, as C++.
+
+    Attributes
+    ----------
+    name
+        For profilers and messages: letters, digits and underscores.
+    skeleton
+        The file that `text` needs, ``"map"`` for ``hip/map.hip``.
+    text
+        A struct with what varies, and one ``NBF_KERNEL(…)``.
+    parameters
+        For each parameter the name of a dtype, after a ``*`` if it is a pointer.
+    threads
+        Threads per block at most.
+    """
+
+    name: str
+    skeleton: str
+    text: str
+    parameters: tuple[str, ...]
+    threads: int
+
+    def numbered(self) -> str:
+        """The text with line numbers, for error messages."""
+        return "".join(f"{k:4} {line}\n"
+                       for k, line in enumerate(self.text.splitlines(), 1))

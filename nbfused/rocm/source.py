@@ -1,0 +1,164 @@
+"""Writing a kernel's text: operands, parameters, the struct that a skeleton takes.
+
+Every kernel has the same order of parameters: pointers, extents, strides, numbers.
+A parameter is a word of `w` (``hip/kernel.h``), found by its position.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+import numpy as np
+
+from ..scalar.print_hip import (
+    cast,
+    decode,
+    encode,
+    statements,
+    storage_type,
+)
+from ..scalar.promotion import Type, compute_dtype
+from ..scalar.types import Typed
+from .kernel import Kernel
+
+__all__ = ["INT64", "Operand", "Source", "encoded", "evaluate", "kernel_name",
+           "operand_list", "storage", "width_of"]
+
+INT64 = np.dtype(np.int64)
+#: Bytes that one thread moves in one access, and elements at most.
+ACCESS = 16
+MOST = 8
+
+
+def storage(dtype: np.dtype) -> str:
+    """The name of the dtype that elements are moved as."""
+    if dtype.kind == "b":
+        return "uint8"
+    return dtype.name if dtype.kind in "iufc" and dtype.name != "float16" else "uint16"
+
+
+def kernel_name(*parts: str) -> str:
+    """A name for profilers: letters, digits and underscores."""
+    return re.sub(r"\W+", "_", "_".join(parts)).strip("_")[:80]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An array of a kernel.
+
+    Attributes
+    ----------
+    at
+        Its number: its pointer is word `at`.
+    dtype
+        Of its elements.
+    code
+        Its stride in the innermost loop: ``"1"``, ``"0"`` or ``"s"``.
+    """
+
+    at: int
+    dtype: np.dtype
+    code: str
+
+    @property
+    def type(self) -> str:
+        """The C++ type of a stored element."""
+        return storage_type(self.dtype)
+
+    @property
+    def pointer(self) -> str:
+        """The name of its pointer, where one was declared."""
+        return f"p{self.at}"
+
+
+def operand_list(dtypes: Sequence[Type], codes: Sequence[str]) -> list[Operand]:
+    """Operands numbered in order."""
+    return [Operand(k, np.dtype(d), c)  # type: ignore[arg-type]  # arrays, not numbers
+            for k, (d, c) in enumerate(zip(dtypes, codes, strict=True))]
+
+
+def width_of(operands: Iterable[Operand]) -> int:
+    """Elements per access so that the widest operand moves `ACCESS` bytes."""
+    widest = max((o.dtype.itemsize for o in operands), default=ACCESS)
+    return max(1, min(MOST, ACCESS // widest))
+
+
+class Source:
+    """The text of one kernel, line by line, and its parameters.
+
+    Parameters
+    ----------
+    name
+        Of the kernel.
+    skeleton
+        The file in ``hip`` that it needs.
+    """
+
+    def __init__(self, name: str, skeleton: str) -> None:
+        self.name, self.skeleton = name, skeleton
+        self._kinds: list[str] = []
+        self._words = 0
+        self._lines: list[str] = []
+        self._depth = 0
+
+    def _parameter(self, kind: str) -> int:
+        word = self._words
+        self._kinds.append(kind)
+        self._words += 2 if kind.startswith("complex") else 1
+        return word
+
+    def pointer(self, dtype: np.dtype) -> int:
+        """Declare an address of elements of `dtype`; its word."""
+        return self._parameter("*" + storage(dtype))
+
+    def integers(self, count: int) -> int:
+        """Declare int64 parameters, after all pointers; the word of the first."""
+        first = self._words
+        for _ in range(count):
+            self._parameter("int64")
+        return first
+
+    def scalar(self, dtype: np.dtype) -> str:
+        """Declare a call-time number, after all integers; the text of its value."""
+        kind = storage(dtype)
+        word = self._parameter(kind)
+        if kind.startswith("complex"):
+            return f"w.{kind}({word})"
+        return decode(dtype, f"w.template number<{storage_type(dtype)}>({word})")
+
+    def __call__(self, *lines: str) -> None:
+        """Append lines at the present depth."""
+        self._lines += ["  " * self._depth + line for line in lines]
+
+    @contextmanager
+    def block(self, head: str, end: str = "}") -> Iterator[None]:
+        """Lines between braces after `head`."""
+        self(f"{head} {{")
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+            self(end)
+
+    def kernel(self, threads: int, call: str) -> Kernel:
+        """What was written; `call` is the statement that runs the skeleton on `w`."""
+        self(f"NBF_KERNEL({self._words}, {threads}, {call})")
+        return Kernel(self.name, self.skeleton, "\n".join(self._lines) + "\n",
+                      tuple(self._kinds), threads)
+
+
+def encoded(source: np.dtype, target: np.dtype, text: str) -> str:
+    """A computed value of logical dtype `source` as an element stored as `target`."""
+    return encode(target, cast(compute_dtype(source), compute_dtype(target), text))
+
+
+def evaluate(typed: Typed, arguments: Mapping[str, object], prefix: str) -> tuple[
+        list[str], list[str]]:
+    """Statements that evaluate `typed`, and the names of its results."""
+    results = [f"{prefix}{k}" for k in range(len(typed.results))]
+    return statements(typed, arguments, results,  # type: ignore[arg-type]
+                      prefix=prefix), results

@@ -1,0 +1,168 @@
+"""Single operations as C++ expressions, with the functions of ``rocm/hip/numbers.h``.
+
+C++ computes integers narrower than int in int, and has no wrap-around of signed ones:
+where an operator would do either, a function of `nbf` stands in its place, or a cast.
+Operands may be any expressions: no text repeats one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from .printing import bare
+from .promotion import BFLOAT16, compute_dtype
+
+__all__ = ["cast", "ctype", "decode", "encode", "expression", "literal",
+           "storage_type"]
+
+_TYPES = {
+    "bool": "bool", "float32": "float", "float64": "double",
+    "complex64": "nbf::complex<float>", "complex128": "nbf::complex<double>",
+}
+_OPERATORS = {
+    "add": "+", "sub": "-", "mul": "*", "div": "/", "lt": "<", "le": "<=", "gt": ">",
+    "ge": ">=", "eq": "==", "ne": "!=", "and": "&", "or": "|", "xor": "^",
+    "logical_and": "&&", "logical_or": "||",
+}
+_PREFIXES = {"neg": "-", "invert": "~", "logical_not": "!"}
+#: Results are bools: no integer is too narrow for them.
+_BOOLEAN = frozenset({
+    "lt", "le", "gt", "ge", "eq", "ne", "logical_and", "logical_or", "logical_not",
+})
+#: Where the function in `nbf` has another name than the operation.
+_FUNCTIONS = {
+    "neg": "negate", "max": "maximum", "min": "minimum", "mod": "remainder",
+    "floordiv": "floor_divide", "lshift": "shift_left", "rshift": "shift_right",
+    "powi": "integer_power", "isnan": "is_nan", "isinf": "is_infinite",
+    "isfinite": "is_finite",
+}
+#: Signed integers, and those that C++ widens, wrap around in a function.
+_WRAPPING = frozenset({"add", "sub", "mul", "neg"})
+_PARTS = frozenset({"real", "imag"})
+
+
+def ctype(dtype: np.dtype) -> str:
+    """The C++ type that values of `dtype` are computed in."""
+    name = compute_dtype(dtype).name
+    return _TYPES.get(name, f"{name}_t")
+
+
+def storage_type(dtype: np.dtype) -> str:
+    """The C++ type of a stored element: bools are bytes, 16-bit floats their bits."""
+    if dtype.kind == "b":
+        return "uint8_t"
+    return "uint16_t" if compute_dtype(dtype) != dtype else ctype(dtype)
+
+
+def literal(dtype: np.dtype, value: bool | int | float | complex) -> str:
+    """A constant of the computing dtype of `dtype`, exact to the last bit."""
+    dtype = compute_dtype(dtype)
+    if dtype.kind == "b":
+        return "true" if value else "false"
+    if dtype.kind == "c":
+        part = np.empty(0, dtype).real.dtype
+        z = complex(value)
+        return (f"{ctype(dtype)}{{{bare(_real(part, z.real))}, "
+                f"{bare(_real(part, z.imag))}}}")
+    assert not isinstance(value, complex)
+    return _real(dtype, value) if dtype.kind == "f" else _integer(dtype, int(value))
+
+
+def _real(dtype: np.dtype, number: float) -> str:
+    """The shortest decimal that reads as `number` rounded to `dtype`."""
+    with np.errstate(over="ignore"):
+        value = dtype.type(number)
+    if math.isnan(value):
+        return f"nbf::nan<{ctype(dtype)}>()"
+    suffix = "f" if dtype == np.float32 else ""
+    text = f"{abs(value)!s}{suffix}" if math.isfinite(value) else \
+        f"nbf::infinity<{ctype(dtype)}>()"
+    return f"(-{text})" if math.copysign(1, value) < 0 else text
+
+
+def _integer(dtype: np.dtype, number: int) -> str:
+    """C++ reads a minus apart from the digits, and the lowest number has too many."""
+    suffix = "u" if dtype.kind == "u" else ""
+    text = f"-{-1 - number} - 1" if number == np.iinfo(dtype).min and number < 0 \
+        else f"{number}{suffix}"
+    if dtype.name in ("int32", "uint32"):
+        return f"({text})" if number < 0 else text
+    return f"{ctype(dtype)}({text})"
+
+
+def cast(source: np.dtype, target: np.dtype, text: str) -> str:
+    """A computing value as another; 16-bit floats as `target` are rounded to."""
+    if source == target:
+        return text
+    if source.kind == "c" and target.kind not in "bc":
+        source, text = np.empty(0, source).real.dtype, f"{text}.real"
+    if compute_dtype(target) != target:
+        text = cast(source, compute_dtype(target), text)
+        return decode(target, encode(target, text))
+    if source == target:
+        return text
+    if target.kind == "b":
+        return f"nbf::nonzero({bare(text)})" if source.kind == "c" else \
+            f"({text} != {literal(source, 0)})"
+    if target.kind == "c" and source.kind != "c":
+        part = np.empty(0, target).real.dtype
+        return f"{ctype(target)}{{{bare(cast(source, part, text))}, 0}}"
+    if target.kind == "c":
+        return f"nbf::convert<{_part(target)}>({bare(text)})"
+    # Through a signed type that holds it, a float out of range wraps around; a direct
+    # conversion is undefined.
+    if source.kind == "f" and target.kind in "iu" and target.name not in (
+            "int32", "int64", "uint64"):
+        text = f"{'int32_t' if target.itemsize < 4 else 'int64_t'}({bare(text)})"
+    return f"{ctype(target)}({bare(text)})"
+
+
+def _part(dtype: np.dtype) -> str:
+    return ctype(np.empty(0, dtype).real.dtype)
+
+
+def decode(dtype: np.dtype, text: str) -> str:
+    """The computing value of a stored element."""
+    if dtype.kind == "b":
+        return f"({text} != 0)"
+    if compute_dtype(dtype) != dtype:
+        return f"nbf::from_{_short(dtype)}({bare(text)})"
+    return text
+
+
+def encode(dtype: np.dtype, text: str) -> str:
+    """What is stored for a value in the computing dtype of `dtype`."""
+    if dtype.kind == "b":
+        return f"uint8_t({bare(text)})"
+    if compute_dtype(dtype) != dtype:
+        return f"nbf::to_{_short(dtype)}({bare(text)})"
+    return text
+
+
+def _short(dtype: np.dtype) -> str:
+    return "bf16" if dtype == BFLOAT16 else "f16"
+
+
+def expression(op: str, dtype: np.dtype, args: Sequence[str]) -> str:
+    """``op(*args)`` on operands of `dtype`."""
+    if op == "select":
+        return f"({args[0]} ? {args[1]} : {args[2]})"
+    if op in _PARTS:
+        return f"{args[0]}.{op}"
+    wide = dtype.kind not in "iu" or dtype.itemsize >= 4
+    if op in _WRAPPING and dtype.kind in "iu" and not (wide and dtype.kind == "u"):
+        return _call(op, args)
+    if op in _OPERATORS:
+        text = f"({args[0]} {_OPERATORS[op]} {args[1]})"
+    elif op in _PREFIXES:
+        text = f"({_PREFIXES[op]}{args[0]})"
+    else:
+        return _call(op, args)
+    return text if wide or op in _BOOLEAN else f"{ctype(dtype)}{text}"
+
+
+def _call(op: str, args: Sequence[str]) -> str:
+    return f"nbf::{_FUNCTIONS.get(op, op)}({', '.join(bare(a) for a in args)})"

@@ -1,0 +1,110 @@
+"""``python -m nbfused rocm``: the built-in ops' kernels, built ahead, and a report."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from .. import cache
+from ..config import config
+from ..errors import SettingError
+from ..rocm.ahead import RecordingDevice, build_all
+from ..rocm.kernel import Kernel
+from ..rocm.report import Resources, as_table, resources
+from ..rocm.runtime import device
+from ..rocm.toolchain import EMULATION, find
+from .recorded import rocm_kernels
+
+__all__ = ["build", "report"]
+
+
+def build(archs: Sequence[str] | None, dtypes: Sequence[str] | None,
+          ops: Sequence[str] | None, output: str | None, jobs: int | None,
+          check: bool) -> int:
+    """Build the kernels of ops for architectures; what later processes find.
+
+    Returns
+    -------
+    int
+        The exit status: 1 if the compiler refused a kernel or, under `check`, where
+        registers spill.
+    """
+    with ExitStack() as stack:
+        if output is not None:
+            stack.enter_context(config.override(cache_dir=output))
+        targets, recorder = _targets(archs)
+        kernels = rocm_kernels(recorder, dtypes, ops, large=recorder.arch != EMULATION)
+        print(f"{len(kernels)} kernels for {', '.join(targets)}, to {cache.folder()}")
+        errors = build_all(kernels, targets, _progress(), jobs)
+        for error in {error.log: error for error in errors}.values():
+            print(error)
+        found = [r for r in _cached() if r.arch in targets]
+        print(_summary(found), end="")
+        return int(bool(errors) or (check and _spilling(found)))
+
+
+def _targets(archs: Sequence[str] | None) -> tuple[tuple[str, ...], RecordingDevice]:
+    """What to compile for, and what stands in for the device."""
+    if find().name == EMULATION:
+        return (EMULATION,), RecordingDevice.like(device(0))
+    if archs:
+        return tuple(archs), RecordingDevice(archs[0])
+    if config.rocm_arch is not None:
+        return tuple(config.rocm_arch.replace(" ", "").split(",")), RecordingDevice()
+    try:
+        return device(0).archs, RecordingDevice.like(device(0))
+    except ImportError as error:  # BackendNotAvailableError is one
+        raise SettingError(
+            f"--arch: there is no device to ask ({error}); say what to build for, such "
+            "as --arch gfx90a,gfx1030") from error
+
+
+def _progress() -> Callable[[int, int, list[Kernel]], None]:
+    start = time.perf_counter()
+
+    def show(number: int, total: int, part: list[Kernel]) -> None:
+        print(f"[{number}/{total}] {len(part)} kernels: {part[0].skeleton}, "
+              f"{time.perf_counter() - start:.0f} s", flush=True)
+
+    return show
+
+
+def report(libraries: Sequence[str], check: bool) -> int:
+    """Print what each kernel needs; all that the cache has without `libraries`.
+
+    Returns
+    -------
+    int
+        The exit status: under `check` 1 where registers spill.
+    """
+    found = _cached() if not libraries else [
+        r for path in libraries for r in resources(Path(path))]
+    print(as_table(found))
+    print(_summary(found), end="")
+    return int(check and _spilling(found))
+
+
+def _cached() -> list[Resources]:
+    found = {r for path in cache.folder().rglob("*.so") for r in resources(path)}
+    return sorted(found, key=lambda r: (r.arch, r.name))
+
+
+def _spilling(found: Sequence[Resources]) -> bool:
+    return any(r.spills for r in found)
+
+
+def _summary(found: Sequence[Resources]) -> str:
+    """A line for each architecture, and one for each kernel that spills."""
+    lines = []
+    for arch in sorted({r.arch for r in found}):
+        alike = [r for r in found if r.arch == arch]
+        lines.append(
+            f"{arch}: {len(alike)} kernels, waves of "
+            f"{', '.join(sorted({str(r.wave) for r in alike}))}; at most "
+            f"{max(r.vgprs for r in alike)} VGPRs, {max(r.lds for r in alike)} bytes "
+            f"of LDS, {max(r.scratch for r in alike)} of scratch; "
+            f"{sum(bool(r.spills) for r in alike)} spill")
+        lines += [f"  {r.name}: {r.spills} spills" for r in alike if r.spills]
+    return "".join(f"{line}\n" for line in lines)
