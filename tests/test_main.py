@@ -23,7 +23,9 @@ from nbfused.version import __version__
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path):
-    with config.override(cache_dir=str(tmp_path)):
+    """A cache of its own, and no compiler for one of the backends."""
+    with config.override(cache_dir=str(tmp_path), hipcc="/nowhere/hipcc",
+                         rocm_emulate="0"):
         yield tmp_path
 
 
@@ -35,7 +37,7 @@ def test_info_for_programs(capsys, folder, monkeypatch):
     assert found["versions"]["nbfused"] == __version__
     assert found["versions"]["numpy"] == np.__version__
     assert {"cpu", "cuda", "rocm"} <= set(found["backends"])
-    assert found["backends"]["rocm"]["why"]
+    assert "/nowhere/hipcc" in found["backends"]["rocm"]["why"]
     assert (found["cache"]["folder"], found["cache"]["entries"]) == (str(folder), 1)
     assert found["environment"]["NBFUSED_CACHE_SIZE"] == "3G"
 

@@ -8,6 +8,7 @@ import threading
 
 import pytest
 
+from nbfused.config import config
 from nbfused.errors import BackendNotAvailableError, DeviceError, NbFusedWarning
 from nbfused.plugins import entry_points, make
 from nbfused.registry import Registry, backends, split_names
@@ -223,7 +224,6 @@ def test_sources(fakes):
 
 
 def test_entry_points_are_found_unless_disabled(tmp_path, monkeypatch):
-    from nbfused.config import config
 
     info = tmp_path / "plug-1.0.dist-info"
     info.mkdir()
@@ -238,9 +238,10 @@ def test_entry_points_are_found_unless_disabled(tmp_path, monkeypatch):
 
 
 def test_the_built_in_table():
-    found = backends()
+    with config.override(hipcc="/nowhere/hipcc", rocm_emulate="0"):
+        found = backends()
     assert list(found)[:3] == ["cpu", "cuda", "rocm"]
-    assert found["rocm"].why == "this version of nbfused has no rocm backend"
+    assert "NBFUSED_HIPCC=/nowhere/hipcc" in found["rocm"].why
 
 
 def test_lists():
