@@ -13,7 +13,7 @@ import subprocess
 import numpy as np
 
 import nbfused as nf
-from nbfused.cuda import CudaBackend, driver, launch
+from nbfused.cuda import CudaBackend, driver, launch, wgmma
 from nbfused.cuda.compile import ptx, target_version
 
 PTXAS = shutil.which("ptxas")
@@ -44,10 +44,13 @@ class HostArrays(CudaBackend):
 
 
 class NoDevice:
-    """An H200 as the launchers see it; its memory is the host's."""
+    """A device like an H200 as the launchers see it; its memory is the host's."""
 
-    ordinal, address, processors, arch = 0, 0, 132, (9, 0)
+    ordinal, address, processors = 0, 0, 132
     shared_limit, shared_total = 232448, 233472
+
+    def __init__(self, arch):
+        self.arch = arch
 
     @contextlib.contextmanager
     def current(self):
@@ -62,8 +65,8 @@ class NoDevice:
 
 
 @contextlib.contextmanager
-def recording(monkeypatch):
-    """The kernels launched in the ``with`` block, each once."""
+def recording(monkeypatch, arch=(9, 0)):
+    """The kernels launched in the ``with`` block, each once, for a device of `arch`."""
     kernels = {}
 
     def record(self, device, stream, blocks, values, shared=0):
@@ -72,8 +75,9 @@ def recording(monkeypatch):
         kernels.setdefault(self.kernel.text, self.kernel)
 
     with monkeypatch.context() as patch, np.errstate(all="ignore"):
-        patch.setattr(driver, "_devices", {0: NoDevice()})
+        patch.setattr(driver, "_devices", {0: NoDevice(arch)})
         patch.setattr(launch.Program, "launch", record)
+        patch.setattr(wgmma, "_tensor_map", lambda *array: bytes(128))
         with nf.use_backend(HostArrays()):
             yield kernels
 
