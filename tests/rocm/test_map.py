@@ -151,12 +151,17 @@ def test_nothing_to_compute(shape):
     assert first.shape == second.shape == shape
 
 
+def near(found, expected, scale):
+    """Within rounding of the terms: a GPU may multiply and add in one."""
+    assert np.all(abs(found - expected) <= 1e-6*scale)
+
+
 def test_strided_output():
     x = values((6, 40), np.dtype("f4"))
     room = put(np.full((40, 12), 7, np.float32))
     fused(put(x), put(x), out=room.T[::2])
     found = nf.to_numpy(room)
-    assert np.allclose(found[:, ::2], (x*x + x).T, rtol=1e-6)
+    near(found[:, ::2], (x*x + x).T, (x*x + abs(x)).T)
     assert np.all(found[:, 1::2] == 7)
 
 
@@ -165,7 +170,7 @@ def test_in_place(step):
     x, y = values(1000, np.dtype("f4")), values(1000, np.dtype("f4"))
     target = put(x)[::step]
     fused(target, put(y)[::step], out=target)
-    assert np.allclose(nf.to_numpy(target), (x*y + x)[::step], rtol=1e-6)
+    near(nf.to_numpy(target), (x*y + x)[::step], (abs(x*y) + abs(x))[::step])
 
 
 @pytest.mark.parametrize("dtype", [BF16, np.dtype("i4"), np.dtype("c8")], ids=str)

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <system_error>
 #include <thread>
 
 #include "emulation_block.h"

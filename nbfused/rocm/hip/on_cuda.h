@@ -31,7 +31,7 @@ typedef void *hipDeviceptr_t;
 #define hipDeviceAttributeMultiprocessorCount cudaDevAttrMultiProcessorCount
 #define hipDeviceAttributeWarpSize cudaDevAttrWarpSize
 #define hipDeviceAttributeMaxThreadsPerBlock cudaDevAttrMaxThreadsPerBlock
-#define hipDeviceAttributeMaxSharedMemoryPerBlock cudaDevAttrMaxSharedMemoryPerBlock
+#define hipDeviceAttributeMaxSharedMemoryPerBlock cudaDevAttrMaxSharedMemoryPerBlockOptin
 #define hipDeviceAttributeComputeCapabilityMajor cudaDevAttrComputeCapabilityMajor
 #define hipDeviceAttributeComputeCapabilityMinor cudaDevAttrComputeCapabilityMinor
 
@@ -84,5 +84,11 @@ inline hipError_t hipMemGetAddressRange(hipDeviceptr_t *base, size_t *size,
 #define HIP_DYNAMIC_SHARED(type, name)                                     \
   extern __shared__ __align__(16) unsigned char name##_of_the_launch[];   \
   type *const name = reinterpret_cast<type *>(name##_of_the_launch);
-#define hipLaunchKernelGGL(kernel, blocks, threads, shared, stream, ...) \
-  kernel<<<(blocks), (threads), (shared), (stream)>>>(__VA_ARGS__)
+// More than 48 KiB of shared memory must be asked for.
+#define hipLaunchKernelGGL(kernel, blocks, threads, shared, stream, ...)                \
+  do {                                                                                  \
+    if ((shared) > 48 << 10)                                                            \
+      (void)cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize,   \
+                                 static_cast<int>(shared));                             \
+    kernel<<<(blocks), (threads), (shared), (stream)>>>(__VA_ARGS__);                   \
+  } while (0)
