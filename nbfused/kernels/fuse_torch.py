@@ -18,7 +18,7 @@ from ..errors import KernelTypeError
 from ..table import OPS
 from .fuse_symbols import Number, Symbol
 
-__all__ = ["promoted", "tensor_type", "torch_dtype", "torch_function"]
+__all__ = ["converted", "promoted", "tensor_type", "torch_dtype", "torch_function"]
 
 #: PyTorch's names of ops that NumPy calls otherwise.
 _NAMES = {
@@ -95,7 +95,7 @@ def tensor_type(operands: Sequence[Any]) -> np.dtype:
     return found
 
 
-def _cast(x: Any, dtype: np.dtype) -> Any:
+def converted(x: Any, dtype: np.dtype) -> Any:
     """A tensor in a dtype; numbers follow by themselves."""
     if isinstance(x, Number) or not (isinstance(x, Symbol) or is_array(x)):
         return x
@@ -105,11 +105,11 @@ def _cast(x: Any, dtype: np.dtype) -> Any:
 def promoted(function: Callable[..., Any], args: Sequence[Any]) -> Any:
     """`function` of `args` in the dtype that PyTorch computes in."""
     dtype = tensor_type(args)
-    result = function(*(_cast(x, dtype) for x in args))
+    result = function(*(converted(x, dtype) for x in args))
     if isinstance(result, Symbol) and _kind(dtype) < 2 <= _kind(result.dtype) and \
             not isinstance(result, tuple):
         dtype = _default(2)  # integers divide, and have sines, in the default dtype
-        result = function(*(_cast(x, dtype) for x in args))
+        result = function(*(converted(x, dtype) for x in args))
     return result
 
 
@@ -139,7 +139,7 @@ def torch_function(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) ->
         return _reduced(name, args, kwargs)
     if name == "where" and len(args) == 3 and not kwargs:
         found = promoted(lambda x, y: OPS["where"](args[0], x, y), args[1:])
-        return _cast(found, tensor_type(args[1:]))  # two numbers give the default
+        return converted(found, tensor_type(args[1:]))  # two numbers give the default
     if name == "rint" and _kind(dtype_of(args[0])) == 1:
         name, op = "positive", OPS["positive"]  # NumPy makes floats of integers
     if name in ("max", "min") and len(args) == 1 and not kwargs:
