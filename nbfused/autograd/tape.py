@@ -120,7 +120,8 @@ def _record(spec: Spec, inputs: Sequence[Any], data: tuple[Any, ...],
     if out is not None and any(o is not None for o in out):
         raise TapeError(
             f"out: {spec.name} is recorded, because an input requires grad, and cannot "
-            "store into a given array; leave out=None, or use no_grad()")
+            "store into a given array; leave out=None and change nothing in place, "
+            "or use no_grad()")
     if dtypes is not None:  # no wishes for what only the tape reads
         options = {**options, "dtypes": (*dtypes, *(None,) * found.extra)}
     results = dispatch.execute(found.forward, data, **options)

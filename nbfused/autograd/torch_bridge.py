@@ -41,7 +41,8 @@ def apply_torch(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
             "one call belong to two tapes; use one of them, or x.detach()")
     if out is not None and any(o is not None for o in out):
         raise TapeError(f"out: {spec.name} is recorded by PyTorch, because an input "
-                        "requires grad; leave out=None, or use torch.no_grad()")
+                        "requires grad; leave out=None and change nothing in "
+                        "place, or use torch.no_grad()")
     names = options.get("names") or range(len(inputs))
     for x, name in zip(inputs, names, strict=False):
         # Also raises for JAX tracers, which are tracked, too.

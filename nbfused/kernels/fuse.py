@@ -75,11 +75,12 @@ class Fused:
         ------
         KernelTypeError
             The function asks for the numbers in an array (``if x > 0``), changes part
-            of an array, or calls what cannot be traced.
+            of an array, or calls what cannot be traced; or arguments are missing, or
+            too many.
         OverlapError
             An argument that it changes in place shares memory with another.
         """
-        bound = self.signature.bind(*args, **kwargs)
+        bound = self._bound(args, kwargs)
         given = Arguments(dict(bound.arguments))
         if not given.arrays or any(isinstance(x, Traced) for _, x in given.leaves):
             return self.function(*args, **kwargs)
@@ -109,6 +110,14 @@ class Fused:
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else MethodType(self, instance)
+
+    def _bound(self, args: tuple[Any, ...],
+               kwargs: dict[str, Any]) -> inspect.BoundArguments:
+        try:
+            return self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise KernelTypeError(
+                f"{self.kernel_name}{self.signature}: {error}") from None
 
     def _find(self, key: Any, given: Arguments) -> Program | None:
         shapes = given.shapes()

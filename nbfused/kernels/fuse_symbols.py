@@ -152,7 +152,9 @@ class Symbol(_Unknown, Traced, Variable):
 
     def detach(self) -> Any:
         """The same, not differentiated through."""
-        return self.trace.call(_detached, (self,))
+        found = self.trace.call(_detached, (self,))
+        found.whole = False  # it shares memory with this one
+        return found
 
     def all(self, axis: Any = None, keepdims: bool = False) -> Any:
         """Whether all are nonzero."""

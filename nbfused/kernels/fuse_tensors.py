@@ -12,7 +12,7 @@ from ..arrays import BFLOAT16
 from ..autograd.methods import takes
 from ..table import OPS
 from .fuse_symbols import Symbol
-from .fuse_torch import promoted, torch_dtype, torch_function
+from .fuse_torch import converted, promoted, torch_dtype, torch_function
 
 __all__ = ["Tensor"]
 
@@ -62,8 +62,8 @@ class Tensor(Symbol):
         return self.ndim
 
     def to(self, dtype: Any) -> Any:
-        """Another dtype."""
-        return OPS["astype"](self, torch_dtype(dtype))
+        """Another dtype; the tensor itself if that is its own."""
+        return converted(self, torch_dtype(dtype))
 
     type = to
 
@@ -106,8 +106,8 @@ _CONVERSIONS = {
 
 
 def _converting(name: str) -> Callable[[Any], Any]:
-    return lambda self: OPS["astype"](self, np.dtype(name) if name != "bfloat16"
-                                      else BFLOAT16)
+    return lambda self: converted(self, np.dtype(name) if name != "bfloat16"
+                                  else BFLOAT16)
 
 
 def _reduction(name: str) -> Callable[..., Any]:

@@ -18,12 +18,13 @@ from ..errors import KernelTypeError
 from ..table import OPS
 from .fuse_symbols import Number, Symbol
 
-__all__ = ["promoted", "tensor_type", "torch_dtype", "torch_function"]
+__all__ = ["converted", "promoted", "tensor_type", "torch_dtype", "torch_function"]
 
 #: PyTorch's names of ops that NumPy calls otherwise.
 _NAMES = {
-    "abs": "absolute", "acos": "arccos", "asin": "arcsin", "asinh": "arcsinh",
-    "atan": "arctan", "atan2": "arctan2", "div": "divide", "eq": "equal",
+    "abs": "absolute", "acos": "arccos", "amax": "max", "amin": "min",
+    "asin": "arcsin", "asinh": "arcsinh", "atan": "arctan", "atan2": "arctan2",
+    "div": "divide", "eq": "equal",
     "floor_divide": "floor_divide", "ge": "greater_equal", "gt": "greater",
     "le": "less_equal", "lt": "less", "mm": "matmul", "bmm": "matmul",
     "mul": "multiply", "ne": "not_equal", "neg": "negative", "pow": "power",
@@ -37,6 +38,8 @@ _ALONG = frozenset({"softmax", "log_softmax"})
 _OPTIONS = {"dim": "axis", "keepdim": "keepdims"}
 #: Those that count in int64, whatever the integers.
 _COUNTING = frozenset({"sum", "prod"})
+#: Those to which no axis at all means all of them.
+_OF_ALL = frozenset({"sum", "mean", "max", "min"})
 
 _KINDS = "bifc"
 
@@ -92,7 +95,7 @@ def tensor_type(operands: Sequence[Any]) -> np.dtype:
     return found
 
 
-def _cast(x: Any, dtype: np.dtype) -> Any:
+def converted(x: Any, dtype: np.dtype) -> Any:
     """A tensor in a dtype; numbers follow by themselves."""
     if isinstance(x, Number) or not (isinstance(x, Symbol) or is_array(x)):
         return x
@@ -102,11 +105,11 @@ def _cast(x: Any, dtype: np.dtype) -> Any:
 def promoted(function: Callable[..., Any], args: Sequence[Any]) -> Any:
     """`function` of `args` in the dtype that PyTorch computes in."""
     dtype = tensor_type(args)
-    result = function(*(_cast(x, dtype) for x in args))
+    result = function(*(converted(x, dtype) for x in args))
     if isinstance(result, Symbol) and _kind(dtype) < 2 <= _kind(result.dtype) and \
             not isinstance(result, tuple):
         dtype = _default(2)  # integers divide, and have sines, in the default dtype
-        result = function(*(_cast(x, dtype) for x in args))
+        result = function(*(converted(x, dtype) for x in args))
     return result
 
 
@@ -127,13 +130,18 @@ def torch_function(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) ->
     KernelTypeError
         There is no op of that name with the same meaning.
     """
+    if name.endswith("_") and not name.endswith("__"):
+        return _in_place(name, args, kwargs)
     given = name.strip("_")
     name = _NAMES.get(given, given)
     op = OPS.get(name)
-    if name in _REDUCTIONS | _ALONG:
+    if name in _REDUCTIONS | _ALONG or given in ("amax", "amin"):
         return _reduced(name, args, kwargs)
     if name == "where" and len(args) == 3 and not kwargs:
-        return promoted(lambda x, y: OPS["where"](args[0], x, y), args[1:])
+        found = promoted(lambda x, y: OPS["where"](args[0], x, y), args[1:])
+        return converted(found, tensor_type(args[1:]))  # two numbers give the default
+    if name == "rint" and _kind(dtype_of(args[0])) == 1:
+        name, op = "positive", OPS["positive"]  # NumPy makes floats of integers
     if name in ("max", "min") and len(args) == 1 and not kwargs:
         return OPS[name](args[0])
     if op is None or not (hasattr(op, "nin") or name in ("matmul", "power", "gelu")) \
@@ -146,15 +154,29 @@ def torch_function(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) ->
     return promoted(op, args[::-1] if given == "rsub" else args)
 
 
+def _in_place(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """A function that changes its first argument, as PyTorch's with an underscore."""
+    if not isinstance(args[0], Symbol):
+        raise KernelTypeError(f"torch.{name}: nf.fuse cannot change a tensor in place "
+                              "that is no argument of the function; pass it as one")
+    args[0][...] = torch_function(name[:-1], args, kwargs)
+    return args[0]
+
+
 def _reduced(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     """A reduction, or a function along an axis."""
     named = {_OPTIONS.get(k, k): v for k, v in kwargs.items()}
     named |= dict(zip(("axis", "keepdims"), args[1:], strict=False))
+    named.pop("_stacklevel", None)  # of torch.nn.functional, for its warnings
     if isinstance(named.get("axis"), list):
         named["axis"] = tuple(named["axis"])
+    if named.get("axis") == () and name in _OF_ALL:
+        del named["axis"]
     wanted = named.pop("dtype", None)
     if wanted is not None:
-        return OPS[name](OPS["astype"](args[0], torch_dtype(wanted)), **named)
+        dtype = torch_dtype(wanted)
+        counted = {"dtype": dtype} if name in _COUNTING else {}
+        return OPS[name](OPS["astype"](args[0], dtype), **named, **counted)
     if name in _COUNTING and dtype_of(args[0]).kind in "biu":
         named["dtype"] = np.dtype(np.int64)
     return promoted(lambda x: OPS[name](x, **named), args[:1])

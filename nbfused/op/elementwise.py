@@ -126,8 +126,9 @@ class Elementwise(Func, Ufunc):
             raise KernelTypeError(
                 f"{self.__name__}.checkpoint_bytes: expected a dtype for each of "
                 f"{', '.join(params)}, got {len(dtypes)}")
-        types = tuple(Weak(d.__name__) if d in (int, float) else check_dtype(d)
-                      for d in dtypes)
+        types = tuple(Weak(d.__name__) if d is int or d is float
+                      else check_dtype(d, name)
+                      for d, name in zip(dtypes, params, strict=True))
         wrt = tuple(not isinstance(t, Weak) and is_floating(t) for t in types)
         return checkpoint_bytes(self.function, wrt, types)
 

@@ -103,6 +103,14 @@ METHODS = {
     "largest": lambda x: x - x.max(), "relu": lambda x: (x - 5).relu(),
     "mul": lambda x: x.mul(3).add(1).sub(x).div(2), "pow": lambda x: x.pow(2),
     "matmul": lambda x: x @ x.mT, "log_softmax": lambda x: x.log_softmax(0),
+    "functional": lambda x: torch.nn.functional.log_softmax(x, dim=-1),
+    "amax": lambda x: x - x.amax(dim=1, keepdim=True), "amin": lambda x: x.amin((0, 2)),
+    "amax of all": lambda x: x.amax(), "no axis": lambda x: x.sum(dim=()) + x,
+    "no axes": lambda x: x.mean(dim=[], keepdim=True),
+    "count as": lambda x: (x > 1).sum(dim=0, dtype=torch.int32),
+    "round integers": lambda x: x.int().round(),
+    "choose numbers": lambda x: torch.where(x > 1, 1.0, 0.0),
+    "choose integers": lambda x: torch.where(x > 1, 1, 0),
 }
 
 
@@ -110,6 +118,32 @@ METHODS = {
 def test_methods(function):
     x = torch.arange(24.0).reshape(2, 3, 4) / 4
     close(fused(function)(x), function(x))
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: x.add_(1) * 2, lambda x: x.mul_(x + 1).sum(0), lambda x: torch.relu_(x),
+    lambda x: (x * 2).exp_() + x, lambda x: x.clone().sub_(0.5).round_() - x,
+    lambda x: x.add_(x.sum(dim=0)).div_(2) + x, lambda x: x.float().add_(1) - x,
+    lambda x: x.to(torch.float32).neg_() * x])
+def test_functions_that_change_their_tensor(function):
+    given = torch.linspace(-1, 2, 6).reshape(2, 3)
+    changed, expected = given.clone(), given.clone()
+    close(nf.fuse(function)(changed), function(expected))
+    close(changed, expected)
+
+
+def test_what_cannot_be_changed_in_place():
+    x, outside = torch.arange(3.0), torch.arange(3.0)
+    for function, words in (
+            (lambda x: x.view(-1).add_(1), "has, a view"),
+            (lambda x: x.detach().add_(1), "has, a view"),
+            (lambda x: x.int().add_(1.5), "cannot hold float32"),
+            (lambda x: x.mul_(torch.ones(2, 3)), "cannot hold an array of shape"),
+            (lambda x: outside.add_(x), "torch.add_: .* no argument")):
+        with pytest.raises(NbFusedError, match=words):
+            nf.fuse(function)(x)
+    close(x, torch.arange(3.0))
+    close(outside, torch.arange(3.0))
 
 
 @pytest.mark.parametrize("function", [

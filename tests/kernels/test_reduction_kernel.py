@@ -148,6 +148,14 @@ def test_bad_definitions(definition, options, message):
         ReductionKernel(*definition, **options)
 
 
+@pytest.mark.parametrize("definition", [
+    ("x; x * 2", "a + b", "0"), ("x", "a + b; a", "0"), ("x", "a + b", "0; 5")])
+def test_statements_after_an_expression(x, definition):
+    in_map, combine, start = definition
+    with pytest.raises(SyntaxError, match="one expression stands here"):
+        ReductionKernel("T x", "T y", in_map, combine, "y = a", start)(x)
+
+
 def test_bad_definitions_at_the_call(x):
     for definition, message in (
             (("T x", "T y", "x", "a + b", "y = a", "rand()"), "is not known"),

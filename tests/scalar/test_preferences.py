@@ -182,6 +182,9 @@ def test_numbers_have_no_records():
 def test_the_report_takes_a_dtype_for_each_parameter():
     with refused(KernelTypeError, "checkpoint_bytes", "x, n", "got 1"):
         nf.elementwise(dynamic).checkpoint_bytes("float32")
+    for wrong in ("foo", np.ones(3)):
+        with refused(KernelTypeError, "n: ", "is no dtype"):
+            nf.elementwise(dynamic).checkpoint_bytes("float32", wrong)
 
 
 # Where it goes ------------------------------------------------------------------------

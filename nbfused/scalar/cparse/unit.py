@@ -86,16 +86,14 @@ def parse_c_expression(text: str, name: str, params: tuple[Parameter, ...],
                        preamble: str = "") -> Function:
     """The scalar function of an expression, converted to the dtype `result`."""
     unit = Unit(name, dict(types), preamble)
-    tree = unit.read(text, f"void {_KERNEL}(void) {{ return", ";\n}")
-    return unit.kernel(tree, params, result)
+    return unit.kernel(unit.expression(text), params, result)
 
 
 def number_of(text: str, name: str, dtype: np.dtype, types: tuple[
         tuple[str, np.dtype], ...] = (), preamble: str = "") -> Any:
     """The number that a constant expression is, None if it is not known now."""
     unit = Unit(name, dict(types), preamble)
-    tree = unit.read(text, f"void {_KERNEL}(void) {{ return", ";\n}")
-    statement = tree.body.block_items[0]
+    statement = unit.expression(text).body.block_items[0]
     value = unit.translator(Source("", "")).typed(statement.expr)
     if value.number is None:
         return None
@@ -105,7 +103,7 @@ def number_of(text: str, name: str, dtype: np.dtype, types: tuple[
 def type_of(text: str, name: str, types: tuple[tuple[str, np.dtype], ...]) -> np.dtype:
     """The dtype that a type is."""
     unit = Unit(name, dict(types), "")
-    tree = unit.read(f"({text})0", f"void {_KERNEL}(void) {{ return", ";\n}")
+    tree = unit.expression(f"({text})0")
     return unit.translator(unit.sources["body"]).typed(
         tree.body.block_items[0].expr).dtype
 
@@ -148,6 +146,15 @@ class Unit:
                 raise self.at(node.coord, "a variable of the preamble is not "
                               "understood here; use #define, or pass it as an argument")
         return self.functions.pop(_KERNEL)
+
+    def expression(self, text: str) -> Any:
+        """The definition of a kernel that returns an expression, and does no more."""
+        tree = self.read(text, f"void {_KERNEL}(void) {{ return", ";\n}")
+        for node in tree.body.block_items[1:]:
+            if kind(node) != "EmptyStatement":
+                raise self.at(node.coord, "one expression stands here, and statements "
+                                          "after it would be left out")
+        return tree
 
     def parsed(self, text: str) -> Any:
         """The syntax tree; an error names the line of the body."""
