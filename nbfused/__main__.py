@@ -57,12 +57,8 @@ def _run_selftest(arguments: argparse.Namespace) -> int:
 def _run_rocm_build(arguments: argparse.Namespace) -> int:
     from .testing.ahead import build
 
-    try:
-        return build(arguments.arch, arguments.dtypes, arguments.ops, arguments.output,
-                     arguments.jobs, arguments.check)
-    except NbFusedError as error:
-        print(error, file=sys.stderr)
-        return 2
+    return build(arguments.arch, arguments.dtypes, arguments.ops, arguments.output,
+                 arguments.jobs, arguments.check)
 
 
 def _run_rocm_report(arguments: argparse.Namespace) -> int:
@@ -73,6 +69,12 @@ def _run_rocm_report(arguments: argparse.Namespace) -> int:
 
 def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
+
+
+def _count(text: str) -> int:
+    if int(text) < 1:
+        raise ValueError
+    return int(text)
 
 
 def _add_rocm(commands: Any) -> None:
@@ -86,7 +88,7 @@ def _add_rocm(commands: Any) -> None:
     build.add_argument("--ops", type=_words, help="names; by default all")
     build.add_argument("--output", help="folder, later NBFUSED_CACHE_DIR; by default "
                        "the cache's")
-    build.add_argument("--jobs", type=int, help="compilers at a time")
+    build.add_argument("--jobs", type=_count, help="compilers at a time")
     build.add_argument("--check", action="store_true", help="fail where registers "
                        "spill")
     build.set_defaults(run=_run_rocm_build)
@@ -140,7 +142,11 @@ def _run(words: list[str]) -> int:
         return demo(words[1:])
     arguments = _parser().parse_args(words)
     run: Callable[[argparse.Namespace], int] = arguments.run
-    return run(arguments)
+    try:
+        return run(arguments)
+    except NbFusedError as error:
+        print(error, file=sys.stderr)
+        return 2
 
 
 if __name__ == "__main__":

@@ -87,7 +87,8 @@ def test_the_cache(capsys, folder):
     assert cache.stats().entries == 0
 
 
-@pytest.mark.parametrize("words", [["nonsense"], ["cache"], ["cache", "burn"]])
+@pytest.mark.parametrize("words", [["nonsense"], ["cache"], ["cache", "burn"],
+                                   ["rocm", "build", "--jobs", "0"]])
 def test_wrong_words(words, capsys):
     with pytest.raises(SystemExit) as caught:
         main(words)
@@ -123,6 +124,12 @@ def test_selftest(capsys):
     shown = capsys.readouterr().out
     assert re.search(r"cpu: \d+ checks, 0 failed", shown)
     assert "rocm: skipped" in shown
+
+
+def test_selftest_of_an_op_that_is_not_there(capsys):
+    with nf.use_backend("cpu"):
+        assert main(["selftest", "nosuch"]) == 2
+    assert "'nosuch' is no op" in capsys.readouterr().err
 
 
 def test_selftest_fails_where_an_op_is_wrong(capsys, monkeypatch):

@@ -222,7 +222,8 @@ def _compiled(toolchain: Toolchain, texts: Sequence[str], flags: Sequence[str],
             source.write_text(text)
         done = toolchain.compile(sources, library, flags)
         if done.returncode or not library.exists():
-            raise _refusal(shlex.join(done.args), done.stdout, label, kernels)
+            log = done.stdout or f"it said nothing; its status was {done.returncode}\n"
+            raise _refusal(shlex.join(done.args), log, label, kernels)
         _log.info("%s: %s, %.2f s", Path(toolchain.compiler).name, label,
                   time.perf_counter() - start)
         return library.read_bytes()
@@ -245,14 +246,11 @@ def _python_lines(log: str, kernels: Sequence[Kernel]) -> list[str]:
     """The lines of Python, as the printed comments have them, that errors are in."""
     found: dict[str, None] = {}
     for kernel in kernels:
-        lines = kernel.text.splitlines()
         errors = rf"^{re.escape(symbol(kernel))}[:(](\d+)[:)].*error"
         for number in map(int, re.findall(errors, log, re.MULTILINE)):
-            for line in reversed(lines[:number]):
-                comment = re.search(r"// (\d+: .+)$", line)
-                if comment:
-                    found[comment[1]] = None
-                    break
+            line = kernel.python_line(number)
+            if line is not None:
+                found[line] = None
     return list(found)
 
 
@@ -262,7 +260,7 @@ def runtime_library() -> ctypes.CDLL:
     Raises
     ------
     CompileError
-        The compiler refuses it.
+        The compiler refuses it, or makes what does not load.
     """
     toolchain = find()
     sources = toolchain.runtime_sources()
@@ -273,11 +271,27 @@ def runtime_library() -> ctypes.CDLL:
         found = cache.get_file(key)
         if found is not None:
             try:
-                return ctypes.CDLL(str(found), mode=ctypes.RTLD_GLOBAL)
+                return _loaded_runtime(found)
             except OSError as error:
                 _log.warning("%s does not load and will be made again: %s",
                              found, error)
                 cache.discard(key)
         texts = [f'#include "{source}"\n' for source in sources]
         path = cache.put_file(key, _compiled(toolchain, texts, flags, "the runtime"))
-        return ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+        try:
+            return _loaded_runtime(path)
+        except OSError as error:
+            cache.discard(key)
+            raise CompileError(
+                f"the runtime's library, just built by {toolchain.compiler}, does not "
+                f"load: {error}; expected a compiler for C++ that links its libraries, "
+                "and a HIP runtime of its version") from error
+
+
+def _loaded_runtime(path: Path) -> ctypes.CDLL:
+    """The library, if it is the runtime's; else an OSError."""
+    library = ctypes.CDLL(str(path), mode=ctypes.RTLD_GLOBAL)
+    if not hasattr(library, "nbf_launch"):
+        _ctypes.dlclose(library._handle)  # or it is taken for what replaces the file
+        raise OSError("another library")
+    return library

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,3 +40,11 @@ class Kernel:
         """The text with line numbers, for error messages."""
         return "".join(f"{k:4} {line}\n"
                        for k, line in enumerate(self.text.splitlines(), 1))
+
+    def python_line(self, number: int) -> str | None:
+        """Where line `number` of the text is from, in Python: ``"12: y = x"``."""
+        for line in reversed(self.text.splitlines()[:number]):
+            comment = re.search(r"// (\d+: .+)$", line)
+            if comment:
+                return comment[1]
+        return None

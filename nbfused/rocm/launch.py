@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import re
 import threading
+import weakref
 from collections.abc import Sequence
 from typing import Any
 
 from ..backend import Extents
 from ..errors import BarrierError, RangeError
 from ..words import Words
+from .compile import symbol
 from .kernel import Kernel
 from .runtime import LAUNCH_FAILURE, Device, HipError, check, described
 from .toolchain import EMULATION
@@ -21,6 +25,8 @@ MOST_THREADS = 1 << 32
 
 _ATTRIBUTES = ("num_regs", "shared_size_bytes", "local_size_bytes", "const_size_bytes",
                "max_threads_per_block")
+
+_programs: weakref.WeakSet[Program] = weakref.WeakSet()
 
 
 class Program:
@@ -38,6 +44,7 @@ class Program:
         self._extents = (ctypes.c_uint*6)()
         self._entries: dict[int, int] = {}
         self._lock = threading.Lock()
+        _programs.add(self)
 
     def launch(self, device: Device, stream: int, blocks: int | Extents,
                values: Sequence[Any], shared: int = 0,
@@ -96,11 +103,32 @@ class Program:
             entry = self._entries[device.ordinal] = device.load(self.kernel)
         return entry
 
+    def _in_python(self, text: str) -> str:
+        """Places in the kernel's text as the lines of Python that they are from."""
+        def line(place: re.Match[str]) -> str:
+            found = self.kernel.python_line(int(place[1]))
+            return place[0] if found is None else f"line {found}"
+
+        return re.sub(rf"\b{symbol(self.kernel)}:(\d+)", line, text)
+
     def _refused(self, code: int, device: Device) -> None:
         if code == LAUNCH_FAILURE and device.arch == EMULATION:
-            raise BarrierError(f"kernel {self.kernel.name!r}: {described(code)}")
+            cause = self._in_python(described(code))
+            raise BarrierError(
+                f"kernel {self.kernel.name!r}: {cause}; move the barrier out of the "
+                "branch or loop, or make the condition the same for the whole block")
         try:
             check(code)
         except HipError as error:
             error.add_note(f"at the launch of kernel {self.kernel.name!r}")
             raise
+
+
+def _unlock() -> None:
+    """In a child, which has none of the threads that were launching at the fork."""
+    for program in list(_programs):
+        program._lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock)

@@ -234,7 +234,21 @@ class Device:
             self.free(address, stream)
 
     def copy(self, to: int, source: int, size: int, kind: int, stream: int = 0) -> None:
-        """Copy bytes in the order of `stream`; the host's part is done on return."""
+        """Copy bytes in the order of `stream`; the host's part is done on return.
+
+        Raises
+        ------
+        DeviceError
+            If a device's side is where no device has memory: the runtime may take that
+            for the host's.
+        """
+        sides = {TO_DEVICE: (to,), TO_HOST: (source,), WITHIN: (to, source)}[kind]
+        unknown = self.first_unknown(sides)
+        if size and unknown < len(sides):
+            raise DeviceError(
+                f"a copy of {size:,} bytes has its device's side at "
+                f"{sides[unknown]:#x}, where no device has memory; expected memory of "
+                f"rocm:{self.ordinal} that has not been freed")
         check(runtime().nbf_copy(self.ordinal, to, source, size, kind, stream))
 
     def first_unknown(self, addresses: Sequence[int]) -> int:

@@ -187,8 +187,13 @@ def _version(compiler: str) -> str:
     known = cache.noted(key)
     if known is not None:
         return known.decode()
-    said = subprocess.run(
-        [compiler, "--version"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-        check=False, env={**os.environ, "HIP_PLATFORM": "amd"}).stdout
+    try:
+        said = subprocess.run(
+            [compiler, "--version"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
+            check=False, env={**os.environ, "HIP_PLATFORM": "amd"}).stdout
+    except OSError as error:
+        raise BackendNotAvailableError(
+            f"{compiler} does not run here ({error}); set NBFUSED_HIPCC, or CXX for "
+            "emulation, to a compiler that does") from error
     cache.note(key, said)
     return said.decode(errors="replace")

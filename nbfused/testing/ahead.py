@@ -15,6 +15,7 @@ from ..rocm.kernel import Kernel
 from ..rocm.report import Resources, as_table, resources
 from ..rocm.runtime import device
 from ..rocm.toolchain import EMULATION, find
+from ..scalar.promotion import DTYPES
 from .recorded import rocm_kernels
 
 __all__ = ["build", "report"]
@@ -34,6 +35,9 @@ def build(archs: Sequence[str] | None, dtypes: Sequence[str] | None,
     with ExitStack() as stack:
         if output is not None:
             stack.enter_context(config.override(cache_dir=output))
+        _check("--arch", [a for a in archs or () if not a.isidentifier()], "gfx90a")
+        _check("--dtypes", [d for d in dtypes or () if d not in (*DTYPES, "all")],
+               "float32, or all")
         targets, recorder = _targets(archs)
         kernels = rocm_kernels(recorder, dtypes, ops, large=recorder.arch != EMULATION)
         print(f"{len(kernels)} kernels for {', '.join(targets)}, to {cache.folder()}")
@@ -43,6 +47,13 @@ def build(archs: Sequence[str] | None, dtypes: Sequence[str] | None,
         found = [r for r in _cached() if r.arch in targets]
         print(_summary(found), end="")
         return int(bool(errors) or (check and _spilling(found)))
+
+
+def _check(option: str, wrong: Sequence[str], example: str) -> None:
+    if wrong:
+        raise SettingError(
+            f"{option}: {', '.join(map(repr, wrong))} names nothing to build for; "
+            f"expected names such as {example}")
 
 
 def _targets(archs: Sequence[str] | None) -> tuple[tuple[str, ...], RecordingDevice]:
@@ -79,8 +90,11 @@ def report(libraries: Sequence[str], check: bool) -> int:
     int
         The exit status: under `check` 1 where registers spill.
     """
-    found = _cached() if not libraries else [
-        r for path in libraries for r in resources(Path(path))]
+    try:
+        found = _cached() if not libraries else [
+            r for path in libraries for r in resources(Path(path))]
+    except (OSError, ValueError) as error:
+        raise SettingError(f"no report: {error}; name libraries of kernels") from error
     print(as_table(found))
     print(_summary(found), end="")
     return int(check and _spilling(found))

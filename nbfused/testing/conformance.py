@@ -16,6 +16,7 @@ from ml_dtypes import finfo
 
 from ..arrays import to_numpy
 from ..autograd.gradcheck import gradcheck, gradients
+from ..errors import SettingError
 from ..op import Case
 from ..table import OPS
 from .sampling import DTYPES, draw, elementwise_shapes, lay_out, send, special
@@ -67,9 +68,18 @@ def checks(ops: Sequence[str] | None = None, *, thorough: bool = False) -> list[
     thorough : bool
         Every dtype for every op; otherwise float32 for all, float64 for gradients, and
         the other dtypes for the ops in `REPRESENTATIVE`.
+
+    Raises
+    ------
+    SettingError
+        A name is not in the table.
     """
     from .. import ops as _  # noqa: F401 - fills the table
 
+    unknown = [name for name in ops or () if name not in OPS]
+    if unknown:
+        raise SettingError(f"ops: {', '.join(map(repr, unknown))} is no op of the "
+                           "table; expected names such as gelu, as in nbfused.ops")
     return [c for name in ops or OPS for c in _of_op(name, OPS[name], thorough)]
 
 

@@ -142,6 +142,17 @@ def test_the_command_says_what_is_missing(capsys, monkeypatch):
     assert "NBFUSED_HIPCC=/nowhere/hipcc" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(("words", "named"), [
+    (["build", "--arch", "gfx90a;true"], "--arch: 'gfx90a;true'"),
+    (["build", "--arch", "gfx90a", "--dtypes", "float33"], "--dtypes: 'float33'"),
+    (["build", "--arch", "gfx90a", "--ops", "nosuch"], "ops: 'nosuch'"),
+    (["report", "/nowhere.so"], "/nowhere.so")])
+def test_the_command_names_what_it_does_not_know(words, named, capsys):
+    """hipcc hands its words to a shell."""
+    assert command.main(["rocm", *words]) == 2
+    assert named in capsys.readouterr().err
+
+
 # --- the report
 
 

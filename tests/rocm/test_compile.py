@@ -11,7 +11,7 @@ import pytest
 import nbfused as nf
 from nbfused import cache
 from nbfused.config import config
-from nbfused.errors import CompileError
+from nbfused.errors import BackendNotAvailableError, CompileError
 from nbfused.rocm import compile, index, toolchain
 from nbfused.rocm.compile import build, key_of, load, symbol, unit
 from nbfused.rocm.kernel import HIP, Kernel
@@ -287,6 +287,30 @@ def test_an_error_shows_the_text_the_log_the_command_and_the_line_of_python(fres
     assert error.source == broken().text
     assert error.command.startswith(find().compiler)
     assert not libraries(fresh)
+
+
+@pytest.mark.parametrize(("text", "error", "said"), [
+    ("no program\n", BackendNotAvailableError, "does not run here"),
+    ("#!/bin/sh\nexit 3\n", CompileError, "its status was 3"),
+    ("#!/bin/sh\n", CompileError, "it said nothing")])
+def test_what_is_no_compiler(fresh, tmp_path, monkeypatch, text, error, said):
+    program = tmp_path / "compiler"
+    program.write_text(text)
+    program.chmod(0o700)
+    monkeypatch.setenv("CXX", str(program))
+    with pytest.raises(error, match=said):
+        load(kernel(), ARCHS)
+
+
+def test_a_runtime_that_is_another_library(fresh, monkeypatch):
+    other = build((kernel(),), ARCHS)
+    with pytest.raises(OSError, match="another library"):
+        compile._loaded_runtime(other)
+    content = other.read_bytes()
+    monkeypatch.setattr(compile, "_compiled", lambda *_: content)
+    with pytest.raises(CompileError, match="does not load: another library"):
+        compile.runtime_library()
+    assert libraries(fresh) == [other]
 
 
 def test_a_failed_kernel_leaves_nothing_that_is_taken_for_it(fresh):

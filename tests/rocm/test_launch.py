@@ -16,6 +16,7 @@ from nbfused.rocm.launch import Program
 from nbfused.rocm.runtime import Device, HipError, device
 from nbfused.rocm.toolchain import NVIDIA, find
 from tests.refusal import refused
+from tests.rocm.emulating import emulating
 
 #: How elements of each dtype are stored.
 STORED = {"int8": "int8_t", "uint16": "uint16_t", "int64": "int64_t",
@@ -177,6 +178,37 @@ def test_a_barrier_that_some_threads_never_reach():
     with refused(BarrierError, "divergent", "hipErrorLaunchFailure"):
         divergent((1,), (64,), (y,))
     assert nf.to_numpy(nf.ops.add(y, 1)).shape == (64,)  # the next launch goes
+
+
+def test_a_child_does_not_wait_for_launches_of_other_threads():
+    """A launch that is under way when a process forks is never done in the child."""
+    said = emulating("""
+import os, signal, threading
+import nbfused as nf
+from nbfused.rocm.runtime import Device
+
+x, start, inside, done = nf.zeros(3), Device.start, threading.Event(), threading.Event()
+
+def slow(*arguments):
+    inside.set()
+    done.wait()
+    return start(*arguments)
+
+nf.ops.exp(x)
+Device.start = slow
+thread = threading.Thread(target=nf.ops.exp, args=(x,))
+thread.start()
+inside.wait()
+Device.start = start
+child = os.fork()
+if not child:
+    signal.alarm(60)
+    os._exit(int(nf.to_numpy(nf.ops.exp(x)).sum()))
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+done.set()
+thread.join()
+""")
+    assert said.strip() == "3"
 
 
 # --- streams

@@ -187,5 +187,5 @@ def test_a_barrier_in_a_branch_is_named():
 
     if nf.config.rocm_emulate != "1":
         pytest.skip("GPUs do not say that a barrier is not reached")
-    with pytest.raises(BarrierError):
+    with pytest.raises(BarrierError, match=r"line \d+: nf.syncthreads\(\)"):
         some((1,), (8,), (nf.zeros(8, device=DEVICE),))

@@ -89,6 +89,18 @@ def test_copies_in_every_direction():
     assert np.array_equal(back, host)
 
 
+@pytest.mark.parametrize("address", [0, 0xdeadbeef000])
+def test_copies_touch_the_memory_of_devices_only(address):
+    where, host = device(0), np.zeros(8, np.uint8)
+    known = where.allocate(8)
+    for to, source, kind in ((address, host.ctypes.data, TO_DEVICE),
+                             (host.ctypes.data, address, TO_HOST),
+                             (known, address, WITHIN)):
+        with refused(DeviceError, f"{address:#x}", "8 bytes"):
+            where.copy(to, source, 8, kind)
+    where.free(known)
+
+
 def test_nothing_is_allocated_for_nothing():
     assert device(0).allocate(0) == 0
     device(0).free(0)
