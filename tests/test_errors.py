@@ -316,7 +316,7 @@ def test_values_out_of_range_on_a_device(device, put):
 
 
 DEVICES = {
-    "name": ("gpu:x", ("device: 'gpu:x' names no device", "'cuda:0'")),
+    "name": ("gpu:x", ("device: 'gpu:x' names no device", "'rocm:0'")),
     "unknown": ("tpu", ("device is on tpu:0", "no backend is known")),
 }
 
