@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import KernelTypeError
 from ..layout import dense_strides
 from .devices import device_kind, ordinal
-from .dtypes import BFLOAT16, SUPPORTED
+from .dtypes import BFLOAT16, SUPPORTED, check_extents
 from .memory import array_over
 
 __all__ = ["DEVICE_TYPES", "HostExport", "Tensor", "device_type", "export", "read"]
@@ -82,10 +82,10 @@ def read(capsule: Any, name: str) -> Tensor:
     Raises
     ------
     KernelTypeError
-        If its version, dtype or device is not known.
+        If its version, dtype or device is not known, or its shape none.
     """
     struct, flags = _struct(capsule, name)
-    shape = tuple(struct.shape[:struct.ndim])
+    shape = check_extents(tuple(struct.shape[:struct.ndim]), name)
     # No strides mean C order.
     strides = (tuple(struct.strides[:struct.ndim]) if struct.strides
                else dense_strides(shape))

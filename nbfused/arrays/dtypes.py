@@ -9,7 +9,7 @@ import numpy as np
 
 from ..errors import KernelTypeError
 
-__all__ = ["BFLOAT16", "SUPPORTED", "check_dtype", "element_strides"]
+__all__ = ["BFLOAT16", "SUPPORTED", "check_dtype", "check_extents", "element_strides"]
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
@@ -71,6 +71,20 @@ def _way_out(dtype: Any) -> str:
         if dtype.kind == "f" and dtype.itemsize > 8:
             return "use x.astype('float64')"
     return "convert it to a dtype of the list, such as float32"
+
+
+def check_extents(shape: tuple[int, ...], name: str) -> tuple[int, ...]:
+    """The shape that another library says, if it can be one.
+
+    Raises
+    ------
+    KernelTypeError
+        If an extent is negative.
+    """
+    if min(shape, default=0) < 0:
+        raise KernelTypeError(f"{name}: its library gives it the shape {shape}; "
+                              "expected extents of at least 0; copy it there first")
+    return shape
 
 
 def element_strides(strides: tuple[int, ...], shape: tuple[int, ...], itemsize: int,

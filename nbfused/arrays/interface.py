@@ -13,7 +13,7 @@ from ..registry import registry
 from .description import Array, Library
 from .device_array import DEVICE, DeviceArray
 from .dlpack import MAX_VERSION, device_name, read
-from .dtypes import check_dtype, element_strides
+from .dtypes import check_dtype, check_extents, element_strides
 from .host import NUMPY, host_view
 
 __all__ = [
@@ -120,7 +120,7 @@ def _describe_interface(x: Any, name: str) -> Array:
         raise KernelTypeError(
             f"{name}: masked arrays have no kernels; fill the masked elements first")
     dtype = check_dtype(interface["typestr"], name)
-    shape = tuple(interface["shape"])
+    shape = check_extents(tuple(interface["shape"]), name)
     given = interface.get("strides")
     strides = (dense_strides(shape) if given is None
                else element_strides(tuple(given), shape, dtype.itemsize, name))

@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryFile
 
 from .. import cache
 from ..config import config
@@ -35,6 +36,7 @@ def build(archs: Sequence[str] | None, dtypes: Sequence[str] | None,
     with ExitStack() as stack:
         if output is not None:
             stack.enter_context(config.override(cache_dir=output))
+        _check_folder(cache.folder())
         _check("--arch", [a for a in archs or () if not a.isidentifier()], "gfx90a")
         _check("--dtypes", [d for d in dtypes or () if d not in (*DTYPES, "all")],
                "float32, or all")
@@ -54,6 +56,16 @@ def _check(option: str, wrong: Sequence[str], example: str) -> None:
         raise SettingError(
             f"{option}: {', '.join(map(repr, wrong))} names nothing to build for; "
             f"expected names such as {example}")
+
+
+def _check_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise SettingError(f"--output: {folder} keeps no kernels ({error}); expected a "
+                           "folder that can be written to") from error
 
 
 def _targets(archs: Sequence[str] | None) -> tuple[tuple[str, ...], RecordingDevice]:

@@ -11,6 +11,7 @@ import pytest
 
 from nbfused.arrays import describe, dlpack, host_view, interface
 from nbfused.arrays.dlpack import HostExport, device_name, read
+from nbfused.arrays.dtypes import check_extents
 from nbfused.arrays.of_jax import JAX
 from nbfused.errors import KernelTypeError
 
@@ -156,6 +157,13 @@ def test_what_is_no_capsule_is_refused():
 
     with pytest.raises(KernelTypeError, match="is no tensor"):
         describe(Wrong(np.zeros(2)))
+
+
+def test_negative_extents_are_refused():
+    assert check_extents((), "w") == ()
+    assert check_extents((0, 3), "w") == (0, 3)
+    with pytest.raises(KernelTypeError, match=r"w: .* shape \(2, -3\)"):
+        check_extents((2, -3), "w")
 
 
 def test_dtypes_without_kernels_are_refused():

@@ -146,6 +146,7 @@ def test_the_command_says_what_is_missing(capsys, monkeypatch):
     (["build", "--arch", "gfx90a;true"], "--arch: 'gfx90a;true'"),
     (["build", "--arch", "gfx90a", "--dtypes", "float33"], "--dtypes: 'float33'"),
     (["build", "--arch", "gfx90a", "--ops", "nosuch"], "ops: 'nosuch'"),
+    (["build", "--arch", "gfx90a", "--output", __file__], "--output"),
     (["report", "/nowhere.so"], "/nowhere.so")])
 def test_the_command_names_what_it_does_not_know(words, named, capsys):
     """hipcc hands its words to a shell."""
