@@ -178,8 +178,8 @@ def test_output_of_another_dtype(dtype):
     x = values(100, np.dtype("f4"))
     out = nf.empty((100,), dtype, device=DEVICE)
     fused(put(x), put(x), out=out, casting="unsafe")
-    assert np.allclose(nf.to_numpy(out).astype("c8"), (x*x + x).astype(dtype),
-                       rtol=1e-2 if dtype == BF16 else 1e-6)
+    near(nf.to_numpy(out).astype("c8"), (x*x + x).astype(dtype).astype("c8"),
+         (x*x + abs(x))*(1e4 if dtype == BF16 else 1))
 
 
 # --- what is no element

@@ -64,6 +64,11 @@ inline hipError_t hipMemGetAddressRange(hipDeviceptr_t *base, size_t *size,
         "cuMemGetAddressRange", &range, 12000, cudaEnableDefault);
     if (error != cudaSuccess) return error;
   }
+  // A thread has no context until it sets its device, be it the one that it has.
+  int device = 0;
+  cudaError_t error = cudaGetDevice(&device);
+  if (error == cudaSuccess) error = cudaSetDevice(device);
+  if (error != cudaSuccess) return error;
   CUdeviceptr begin = 0;
   const CUresult result =
       reinterpret_cast<Range *>(range)(&begin, size, reinterpret_cast<CUdeviceptr>(at));
