@@ -6,6 +6,7 @@ on which arrays they are; calls with equal ones share it.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -292,6 +293,16 @@ def _zeros(spec: Spec, frame: Frame) -> tuple[int, ...]:
 _LAUNCHERS: dict[tuple[Any, ...], Launcher] = {}
 _BUILDING = threading.RLock()
 _LIMIT = 4096  # kernels; those in use live on in their plans
+
+
+def _unlock() -> None:
+    """In a forked child: the thread that was building is not there."""
+    global _BUILDING
+    _BUILDING = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock)
 
 
 def find_launcher(backend: Backend, kernel: Spec, signature: Signature) -> Launcher:

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -69,3 +73,38 @@ def test_plans_do_not_depend_on_the_array():
     for _ in range(5):
         execute(spec, (np.zeros(7),))
     assert len(arguments(spec).plans) == 1
+
+
+FORK = """
+import os, signal, threading
+import numpy as np
+import nbfused as nf
+from nbfused.cpu import CpuBackend
+
+build, inside, done = CpuBackend.build, threading.Event(), threading.Event()
+
+def slow(*arguments):
+    inside.set()
+    done.wait()
+    return build(*arguments)
+
+CpuBackend.build = slow
+thread = threading.Thread(target=nf.ops.exp, args=(np.zeros(3),))
+thread.start()
+inside.wait()
+CpuBackend.build = build
+child = os.fork()
+if not child:
+    signal.alarm(60)
+    os._exit(int(nf.ops.exp(np.zeros(3)).sum()))
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+done.set()
+thread.join()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_child_does_not_wait_for_a_kernel_that_another_thread_builds():
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", FORK], check=True,
+                          capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "3"
