@@ -1,10 +1,10 @@
 // Which elements of a 16 × 16 × 16 product the lanes of a wave hold, for the matrix
 // instructions of AMD GPUs on 16-bit floats with float sums.
 //
-// Facts from AMD: for CDNA and RDNA 3 the equations of its Matrix Instruction
-// Calculator (github.com/ROCm/amd_matrix_instruction_calculator), for RDNA 4 its
-// article "Using the Matrix Cores of AMD RDNA 4 architecture GPUs".  We have run none
-// of them on such a GPU.
+// Facts from AMD: for CDNA 1 and 2 and RDNA 3 the equations of its Matrix Instruction
+// Calculator (github.com/ROCm/amd_matrix_instruction_calculator); CDNA 3 and 4 are taken
+// to be as CDNA 2.  For RDNA 4 what others cite of its article "Using the Matrix Cores of
+// AMD RDNA 4 architecture GPUs".  We have run none of them on such a GPU.
 //
 // Of the left factor a lane holds `count` neighbours along k, from first(lane) on, in
 // row outer(lane); of the right factor likewise in column outer(lane).  Of the sums it
