@@ -18,7 +18,7 @@ from ..scalar.ir import Literal
 from ..scalar.print_numba import cast, decode, encode, literal, statements
 from ..scalar.types import Typed, compute_dtype
 from .calls import CALLS
-from .text import indented, inlined, local, loop
+from .text import inlined, local, loop
 
 __all__ = ["Fold"]
 
@@ -130,9 +130,9 @@ class Fold:
 
     def total(self) -> list[str]:
         """Lines that combine the lanes pairwise; the state is then in lane 0."""
-        halves = self._loop("join", "w", (*self.top, "0", *self.top, "w"))
-        return [f"w = {_LANES // 2}", "while w > 0:",
-                *indented([halves, "w = w >> 1"])]
+        widths = (_LANES >> k for k in range(1, _LANES.bit_length()))
+        return [loop(f"{self.tag}_join", "0", f"{w}",
+                     (*self.top, "0", *self.top, f"{w}"), rolled=True) for w in widths]
 
     def whole(self, n: str, names: Sequence[str]) -> list[str]:
         """Lines that combine ``n`` elements; the state is then in lane 0."""

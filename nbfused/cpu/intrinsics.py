@@ -87,8 +87,7 @@ def call(typing: Any, body: Any, args: Any) -> Any:
     return types.void(body, args), codegen
 
 
-@intrinsic
-def parallel_for(typing: Any, body: Any, begin: Any, end: Any, args: Any) -> Any:
+def _parallel_for(rolled: bool) -> Any:
     """Call ``body(i, *args)`` for ``begin <= i < end``, in any order.
 
     The loop is marked `llvm.loop.parallel_accesses`: no iteration depends on what
@@ -96,18 +95,25 @@ def parallel_for(typing: Any, body: Any, begin: Any, end: Any, args: Any) -> Any
     where an output is exactly one of the inputs, which those checks would send down
     the scalar loop.  Not where `body` reserves room on the stack: that is one place
     for all iterations.
+
+    A loop of few iterations has to stay `rolled`: unrolled, it is never vectorised.
     """
-    apart = not _reserves(body.dispatcher.py_func)
+    @intrinsic
+    def parallel_for(typing: Any, body: Any, begin: Any, end: Any, args: Any) -> Any:
+        apart = not _reserves(body.dispatcher.py_func)
 
-    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        _, first, stop, packed = values
-        unpacked = cgutils.unpack_tuple(builder, packed)
-        inner = _signature(types.int64, *args.types)
-        _emit_loop(builder, first, stop, apart, lambda i: _emit_call(
-            context, builder, signature.args[0], inner, [i, *unpacked]))
-        return context.get_dummy_value()
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            _, first, stop, packed = values
+            unpacked = cgutils.unpack_tuple(builder, packed)
+            inner = _signature(types.int64, *args.types)
+            marks = ["llvm.loop.unroll.disable"] * rolled
+            _emit_loop(builder, first, stop, apart, marks, lambda i: _emit_call(
+                context, builder, signature.args[0], inner, [i, *unpacked]))
+            return context.get_dummy_value()
 
-    return types.void(body, types.int64, types.int64, args), codegen
+        return types.void(body, types.int64, types.int64, args), codegen
+
+    return parallel_for
 
 
 def _reserves(function: Any) -> bool:
@@ -118,7 +124,8 @@ def _reserves(function: Any) -> bool:
         _reserves(f) for f in called if f is not None)
 
 
-def _emit_loop(builder: Any, first: Any, stop: Any, apart: bool, body: Any) -> None:
+def _emit_loop(builder: Any, first: Any, stop: Any, apart: bool,
+               marks: Sequence[str], body: Any) -> None:
     function = builder.function
     entry, head = builder.block, builder.append_basic_block("parallel")
     leave = builder.append_basic_block("parallel.end")
@@ -134,18 +141,19 @@ def _emit_loop(builder: Any, first: Any, stop: Any, apart: bool, body: Any) -> N
     i.add_incoming(step, builder.block)
     back = builder.cbranch(builder.icmp_signed("<", step, stop), head, leave)
     if apart:
-        _mark(builder.module, calls, back)
+        _mark(builder.module, calls, back, marks)
     builder.position_at_end(leave)
 
 
-def _mark(module: Any, calls: Sequence[Any], back: Any) -> None:
+def _mark(module: Any, calls: Sequence[Any], back: Any, marks: Sequence[str]) -> None:
     """Inlining hands the mark of the calls on to loads and stores."""
     group = _distinct(module)
     for x in calls:
         x.set_metadata("llvm.access.group", group)
     title = ir.MetaDataString(module, "llvm.loop.parallel_accesses")
     accesses = module.add_metadata([title, group])
-    back.set_metadata("llvm.loop", _distinct(module, accesses, cyclic=True))
+    others = [module.add_metadata([ir.MetaDataString(module, m)]) for m in marks]
+    back.set_metadata("llvm.loop", _distinct(module, accesses, *others, cyclic=True))
 
 
 def _pointer(stored: Any) -> Any:
@@ -206,7 +214,8 @@ def select(typing: Any, condition: Any, a: Any, b: Any) -> Any:
 
 #: Text of a kernel calls these by name.
 INTRINSICS: dict[str, Any] = {
-    "call": call, "parallel_for": parallel_for, "select": select,
+    "call": call, "select": select, "parallel_for": _parallel_for(rolled=False),
+    "rolled_parallel_for": _parallel_for(rolled=True),
     "real_bits": _bitcast(types.float64, types.int64, ir.DoubleType()),
     "f32_bits": _bitcast(types.int32, types.float32, ir.IntType(32)),
     "f32_from_bits": _bitcast(types.float32, types.int32, ir.FloatType()),

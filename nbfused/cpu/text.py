@@ -28,9 +28,14 @@ def _packed(names: Iterable[str]) -> str:
     return f"({' '.join(f'{name},' for name in names)})"
 
 
-def loop(function: str, begin: str, end: str, names: Iterable[str]) -> str:
-    """A line that calls a function of the kernel's own for each index."""
-    return f"parallel_for({function}, {begin}, {end}, {_packed(names)})"
+def loop(function: str, begin: str, end: str, names: Iterable[str],
+         rolled: bool = False) -> str:
+    """A line that calls a function of the kernel's own for each index.
+
+    A known small number of calls should be `rolled`: see `intrinsics`.
+    """
+    return (f"{'rolled_' * rolled}parallel_for({function}, {begin}, {end}, "
+            f"{_packed(names)})")
 
 
 def invoke(function: str, names: Iterable[str]) -> str:
