@@ -4,15 +4,18 @@ from __future__ import annotations
 
 from ..scalar.promotion import DTYPES
 
-__all__ = ["CALLS", "FUNCTIONS"]
+__all__ = ["BINARY", "CALLS", "FUNCTIONS"]
 
 #: Operations that `math` defines, by dtype.
 FUNCTIONS: dict[str, tuple[str, ...]] = {
     "float32": ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sinh", "cosh",
-                "tanh", "erf", "erfc", "pow", "hypot"),
+                "tanh", "erf", "erfc", "pow", "hypot", "max", "min"),
     "float64": ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sinh", "cosh",
-                "tanh"),
+                "tanh", "erf", "max", "min"),
 }
+
+#: Those of two numbers.
+BINARY = frozenset({"pow", "hypot", "max", "min"})
 
 #: ``(operation, dtype)`` to the name by which generated text calls it.
 CALLS: dict[tuple[str, str], str] = {

@@ -28,7 +28,8 @@ if hasattr(os, "register_at_fork"):  # another thread may be compiling during a 
                         after_in_child=_lock.release)
 
 #: Files whose functions generated text calls: a change makes old kernels stale.
-_LINKED = ("intrinsics.py", "halves.py", "number.py", "math.py", "raw_atomics.py",
+_LINKED = ("intrinsics.py", "halves.py", "number.py", "math.py", "formats.py",
+           "exponentials.py", "logarithms.py", "error_functions.py", "raw_atomics.py",
            "compile.py")
 
 

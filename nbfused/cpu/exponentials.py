@@ -1,0 +1,124 @@
+"""Exponential and hyperbolic functions as straight lines of instructions; see `math`.
+
+``x`` is ``n*log(2) + r`` with a whole ``n``; ``exp(r)`` is a polynomial, to whose
+exponent, in the bits, ``n`` is added.  Where the result may be subnormal, more than
+``n`` is added and the sum multiplied down, with one rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from .formats import Format, constant, format_of, horner
+from .number import Number, bits, fma, real, select
+
+__all__ = ["Reduced", "at_least", "cosh", "exp", "exp2", "expm1", "expm1_of_rest",
+           "reduced", "scaled", "sinh", "tanh"]
+
+
+@dataclass(frozen=True)
+class Reduced:
+    """``x = n*log(2) + r``: `rest` is ``r``, the last bits of `power` are ``n``."""
+
+    rest: Number
+    power: Number
+
+
+def reduced(x: Number) -> Reduced:
+    """Of a number that is neither large nor infinite; NaN stays."""
+    form = format_of(x)
+    # The sum has the nearest whole number in its last bits.  A conversion would be
+    # undefined for NaN.
+    shifted = fma(x, constant(x, math.log2(math.e)), form.round)
+    negative = form.round - shifted
+    r = fma(negative, constant(x, form.ln2[0]), x)
+    return Reduced(fma(negative, constant(x, form.ln2[1]), r), bits(shifted))
+
+
+def _exp_of_rest(r: Number) -> Number:
+    """``exp(r)``."""
+    return horner((*format_of(r).exp, 1.0, 1.0), r)
+
+
+def expm1_of_rest(r: Number) -> Number:
+    """``exp(r) - 1``."""
+    return fma(r*r, horner(format_of(r).exp, r), r)
+
+
+def scaled(y: Number, power: Number, small: Number) -> Number:
+    """``y*2**n`` for a normal `y`; where it may be subnormal, `small` has to be true.
+
+    The last bits of `power` are ``n``, and what is before them is shifted out.
+    """
+    form = format_of(y)
+    up = form.bias//2 + 1
+    power = select(small, power + up, power)
+    result = real(bits(y) + (power << form.mantissa))
+    return select(small, result*2.0**-up, result)
+
+
+def at_least(x: Number, low: float) -> Number:
+    """The larger one; NaN stays."""
+    return select(x < low, low, x)
+
+
+def exp(x: Number, halvings: int = 0) -> Number:
+    """``exp(x)/2**halvings``, once at most."""
+    form = format_of(x)
+    low = at_least(x, form.log_least)
+    parts = reduced(low)
+    result = scaled(_exp_of_rest(parts.rest), parts.power - halvings,
+                    low < form.log_small)
+    return select(x <= form.log_most[halvings], result, x*math.inf)
+
+
+def exp2(x: Number) -> Number:
+    """``2**x``."""
+    form = format_of(x)
+    low = at_least(x, math.floor(form.log_least/math.log(2.0)))
+    shifted = low + form.round
+    r = low - (shifted - form.round)
+    result = scaled(fma(horner(form.exp2, r), r, 1.0), bits(shifted),
+                    low < 3.0 - form.bias)
+    return select(x < form.bias + 1.0, result, x*math.inf)
+
+
+def _power_of_two(n: Number, form: Format) -> Number:
+    """``2**n`` for an integer in the range of normal numbers."""
+    return real((n + form.bias) << form.mantissa)
+
+
+def expm1(x: Number) -> Number:
+    """``exp(x) - 1``."""
+    form = format_of(x)
+    clamped = at_least(x, form.log_half_ulp)
+    parts = reduced(clamped)
+    n = parts.power - bits(constant(x, form.round))
+    half = _power_of_two(n - 1, form)  # 2**n itself may be infinite
+    result = fma(expm1_of_rest(parts.rest), half, half - 0.5)*2.0
+    result = select(x <= form.log_most[0], result, x*math.inf)
+    return select(x.abs() < 2.0**-form.mantissa, x, result)
+
+
+def sinh(x: Number) -> Number:
+    """``(exp(x) - exp(-x))/2``."""
+    form = format_of(x)
+    z, large = x*x, exp(x.abs(), 1)
+    small = fma(x*z, horner(form.sinh, z), x)
+    return select(x.abs() < 1.0, small, (large - 0.25/large).copysign(x))
+
+
+def cosh(x: Number) -> Number:
+    """``(exp(x) + exp(-x))/2``."""
+    half = exp(x.abs(), 1)
+    return half + 0.25/half
+
+
+def tanh(x: Number) -> Number:
+    """``sinh(x)/cosh(x)``."""
+    form = format_of(x)
+    z = x*x
+    small = fma(x*z, horner(form.tanh, z), x)
+    large = 1.0 - 2.0/(exp(x.abs()*2.0) + 1.0)
+    return select(x.abs() < 0.625, small, large).copysign(x)
