@@ -115,7 +115,8 @@ class Fold:
         return self._loop("join", lanes, (*self.top, "0", *self.low, "0"))
 
     def _loop(self, function: str, lanes: str, names: Sequence[str]) -> str:
-        return loop(f"{self.tag}_{function}", "0", lanes or str(_LANES), names)
+        return loop(f"{self.tag}_{function}", "0", lanes or str(_LANES), names,
+                    rolled=function == "fill")
 
     def segment(self, n: str, names: Sequence[str]) -> list[str]:
         """Lines that combine ``n`` elements into the second level."""
