@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from ..specs.combine import sum_combine
 from ..specs.row import TypedOut, TypedStage
 from .elements import Elements, Known
 from .fold import Fold
+from .kept import costly_value, taking
 from .operands import INT64, Frame, Operand, Scalar, offset
 from .text import indented, inlined, loop, short, unravel
 
@@ -35,6 +36,7 @@ class RowText:
 
     def __init__(self, typed: TypedRow, signature: Signature) -> None:
         self.typed = typed
+        self.kept: dict[str, Hashable] = {}  # where a stage's values are found again
         rank = sum(signature.ranks)
         self.rows = [f"n{d}" for d in range(rank - 1)]
         self.columns = f"n{rank - 1}"
@@ -118,8 +120,13 @@ class RowText:
     def _stage(self, k: int, stage: TypedStage) -> tuple[Fold, list[str], list[str]]:
         fold = Fold(f"s{k}", stage.state, stage.identity, stage.merge)
         results = [f"e{i}" for i in range(len(stage.state))]
-        names = self._names(stage.element)
-        element = self.elements.evaluate(stage.element, results)
+        typed = taking(stage.element, self.kept)
+        names = self._names(typed)
+        element = self.elements.evaluate(typed, results)
+        room = self._keep(k, stage)
+        if room is not None:
+            names = list(dict.fromkeys((*names, *room.names)))
+            element = [*element, room.store("j", room.dtype, "e0")]
         functions = fold.functions(element, results, names, stage.element.results)
         body = fold.whole(self.columns, names)
         values = [f"{fold.tag}_s{i}" for i in range(len(stage.state))]
@@ -134,6 +141,22 @@ class RowText:
             in zip(stage.names, made, stage.post.results, strict=True)}
         return fold, functions, body
 
+    def _keep(self, k: int, stage: TypedStage) -> Operand | None:
+        """A row of results where a stage's values stay until they are needed again."""
+        tree = costly_value(stage.element)
+        later = [s.element for s in self.typed.stages[k + 1:]]
+        later += [o.function for _, o in self._outs("element", "column")]
+        if tree is None or all(taking(f, {"": tree}) is f for f in later):
+            return None
+        dtype = compute_dtype(stage.element.results[0])
+        for i, _ in self._outs("element"):
+            room = self.outputs[i]
+            if (room.code, room.dtype) == ("1", dtype) and room.name not in self.kept:
+                self.kept[room.name] = tree
+                self.elements.table[room.name] = room
+                return room
+        return None
+
     def _element_outs(self) -> tuple[list[str], list[str]]:
         """One loop for all that is computed for each element."""
         outs = self._outs("element", "column")
@@ -141,9 +164,10 @@ class RowText:
             return [], []
         lines: list[str] = []
         stores: list[str] = []
-        names = self._names(*(o.function for _, o in outs))
+        functions = {k: taking(o.function, self.kept) for k, o in outs}
+        names = self._names(*functions.values())
         for k, o in outs:
-            lines += self.elements.evaluate(o.function, [f"r{k}"], f"v{k}_")
+            lines += self.elements.evaluate(functions[k], [f"r{k}"], f"v{k}_")
             names += self.outputs[k].names if o.kind == "element" else (f"q{k}",)
             stores.append(self.outputs[k].store("j", o.function.results[0], f"r{k}")
                           if o.kind == "element" else _add(k, o))
