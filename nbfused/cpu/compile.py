@@ -30,7 +30,7 @@ if hasattr(os, "register_at_fork"):  # another thread may be compiling during a 
 #: Files whose functions generated text calls: a change makes old kernels stale.
 _LINKED = ("intrinsics.py", "halves.py", "number.py", "math.py", "formats.py",
            "exponentials.py", "logarithms.py", "error_functions.py", "raw_atomics.py",
-           "compile.py")
+           "tile.py", "tile_code.py", "transpose_code.py", "compile.py")
 
 
 @cache
@@ -72,9 +72,11 @@ def _namespace() -> dict[str, Any]:
     from .intrinsics import INTRINSICS
     from .math import MATH
     from .raw_atomics import ATOMICS
+    from .tile_code import TILES
+    from .transpose_code import TRANSPOSES
 
     return {**NAMES, **INTRINSICS, **HALVES, **MATH, **_additions(HALVES), **ATOMICS,
-            "inlined": njit}
+            **TILES, **TRANSPOSES, "inlined": njit}
 
 
 def _additions(halves: dict[str, Any]) -> dict[str, Any]:

@@ -1,8 +1,9 @@
-"""`Contract`: BLAS on panels of rows, the epilogue while a panel is in the cache.
+"""`Contract`: products in blocks, the epilogue while a block is in the cache.
 
-What BLAS cannot read as it lies in memory (16-bit floats, other dtypes than the
-accumulator's, prologues, strides in both dimensions) is packed by a Map first; the
-epilogue is a Map too.
+Large products are `gemm`'s; BLAS makes small and narrow ones, and those of other dtypes
+than float32 and float64, in panels of rows.  What neither can read as it lies in memory
+(16-bit floats, other dtypes than the accumulator's, prologues, uneven strides) is
+packed by a Map first; the epilogue is a Map too.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import numpy as np
 from ..backend import Call, Launcher, Signature
 from ..specs import TypedContract, TypedMap
 from .factors import Factor, Loops, dense, matrix
+from .gemm import blocked_product, suits
 from .map import build_map
 
 __all__ = ["build_contract", "panels"]
@@ -97,7 +99,17 @@ class _Product:
                 repeated = key, self._factor(1, call, pointers[1], extents)
             self._panel(call, a, repeated[1], pointers, extents[:columns])
 
+    def _is_large(self, call: Call) -> bool:
+        """Whether it is worth packing, and blocks of the result have two strides."""
+        columns = self.batch + self.m + self.n
+        m, n, k = call.shape[self.batch], call.shape[columns - 1], call.shape[columns:]
+        return self.m == self.n == 1 and suits(self.accumulator, m, n, prod(k))
+
     def _panels(self, call: Call, rows: int, columns: int) -> Iterator[Ranges]:
+        if self._is_large(call):
+            batches = product(*(range(n) for n in call.shape[:self.batch]))
+            return ((*((i, 1) for i in batch), (0, call.shape[self.batch]))
+                    for batch in batches)
         if self.plain and all(f.viewable for f in self.factors):
             return iter([tuple((0, n) for n in call.shape[:rows])])
         return panels(call.shape[:rows], columns)
@@ -114,14 +126,16 @@ class _Product:
     def _panel(self, call: Call, a: np.ndarray, b: np.ndarray, pointers: list[int],
                extents: tuple[int, ...]) -> None:
         """One panel; `extents` are those of batch, rows and columns."""
+        if self._is_large(call):
+            first = (0,) * self.batch
+            return self._blocks(call, a[first], b[first], pointers[2:])
         if self.plain:
             loops = tuple(zip(extents, call.strides[-1], strict=False))
             rows = self.batch + self.m
             out = matrix(pointers[-1], self.accumulator, loops[:self.batch],
                          loops[self.batch:rows], loops[rows:])
             if out is not None:
-                _multiply(a, b, out, self.swapped)
-                return
+                return _multiply(a, b, out, self.swapped)
         order = [*range(self.batch + self.m), *range(self.batch + self.m, len(extents))]
         shape = (*extents[:self.batch], a.shape[-2], b.shape[-1])
         if self.swapped:
@@ -135,6 +149,27 @@ class _Product:
         strides = tuple(tuple(s[d] for d in order) for s in call.strides[2:])
         self.epilogue(Call(loop, (products.ctypes.data, *pointers[2:]),
                            (dense(loop), *strides), call.scalars))
+        return None
+
+    def _blocks(self, call: Call, a: np.ndarray, b: np.ndarray,
+                pointers: list[int]) -> None:
+        """One large product; `pointers` are those of the extras and the outputs."""
+        axes = self.batch, self.batch + 1
+        if self.swapped:
+            a, b, axes = b.T, a.T, axes[::-1]
+        steps = [tuple(s[d] for d in axes) for s in call.strides[2:]]
+        outer = (0,) * self.batch
+
+        def finish(products: np.ndarray, at: tuple[int, int],
+                   shape: tuple[int, int]) -> None:
+            moved = [p + size*(at[0]*down + at[1]*along) for p, size, (down, along)
+                     in zip(pointers, self.itemsizes[2:], steps, strict=True)]
+            strides = [(*outer, products.shape[1], 1), *((*outer, *s) for s in steps)]
+            self.epilogue(Call(
+                (*(1 for _ in outer), *shape), (products.ctypes.data, *moved),
+                tuple(strides), call.scalars))
+
+        blocked_product(a, b, finish)
 
 
 def _multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, swapped: bool) -> None:
