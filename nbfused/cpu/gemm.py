@@ -23,8 +23,8 @@ from .tile import tile_of
 
 __all__ = ["blocked_product", "suits"]
 
-#: Of a packed block of rows and of its sums: of a second-level cache.
-_BLOCK_BYTES = 3 << 18
+#: Of a packed block of rows and of its sums: about a second-level cache.
+_BLOCK_BYTES = 1 << 20
 
 #: Of the right factor, packed.
 _PACKED_BYTES = 1 << 23

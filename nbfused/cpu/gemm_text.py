@@ -13,6 +13,9 @@ __all__ = ["multiply_text", "pack_text"]
 #: stay in the first-level cache.
 _PACKED_BYTES = 1 << 9
 
+#: Panels that are packed at once where columns are read.
+_NEIGHBOURS = 4
+
 #: Bytes of a panel's row that a tile is multiplied by at once: the right panel stays in
 #: the second-level cache.
 _DEPTH_BYTES = 1 << 12
@@ -42,34 +45,36 @@ def pack_text(dtype: np.dtype, width: int, order: str) -> list[str]:
         column are, else ``"any"``.
     """
     pointer, size = f"{short(dtype)}_pointer", dtype.itemsize
-    panel = _columns(pointer, size, width) if order == "columns" \
-        else _rows(pointer, size, width)
-    if order == "rows":
-        panel = ["lo = 0", f"if w == {width}:", *indented(_squares(dtype, width)),
-                 *panel]
+    if order == "columns":
+        body = _columns(pointer, size, width)
     else:
-        panel = ["lo = 0", *panel]
+        squares = [f"if w == {width}:", *indented(_squares(dtype, width))]
+        body = ["for p in range(begin, end):", *indented([
+            f"w = min({width}, n - p*{width})", "lo = 0",
+            *(squares if order == "rows" else ()), *_rows(pointer, size, width)])]
     return [f"# Pack {dtype.name} {width}",
             *inlined("copy", ["l", "x", "s", "y", "t"], ["y[l*t] = x[l*s]"]),
             *inlined("clear", ["l", "y", "t"], [f"y[l*t] = {short(dtype)}(0.0)"]),
-            *inlined("copy_down", ["l", "x", "y"], ["y[l] = x[l]"]),
+            *inlined("copy_column", ["l", "x", "y"], ["y[l] = x[l]"]),
             "def kernel(a, begin, end):", *indented([
                 "x_at, y_at, down, along, n, k = a[0], a[1], a[2], a[3], a[4], a[5]",
-                "for p in range(begin, end):", *indented([
-                    f"w = min({width}, n - p*{width})", *panel])])]
+                *body])]
 
 
 def _columns(pointer: str, size: int, width: int) -> list[str]:
-    """A column of the panel after the other."""
+    """A column after the other, of several panels: longer pieces of it are faster."""
     return [
-        "for i in range(k):",
-        f"    x = {pointer}(x_at + {size}*(p*{width} + i*along))",
-        f"    y = {pointer}(y_at + {size * width}*(p*k + i))",
-        f"    if w == {width}:",
-        f"        {loop('copy_down', '0', str(width), ['x', 'y'], rolled=True)}",
-        "    else:",
-        f"        {loop('copy_down', '0', 'w', ['x', 'y'])}",
-        f"        {loop('clear', 'w', str(width), ['y', '1'])}"]
+        f"for q in range(begin, end, {_NEIGHBOURS}):", "    for i in range(k):",
+        f"        for p in range(q, min(end, q + {_NEIGHBOURS})):", *indented(indented(
+            indented([
+                f"w = min({width}, n - p*{width})",
+                f"x = {pointer}(x_at + {size}*(p*{width} + i*along))",
+                f"y = {pointer}(y_at + {size * width}*(p*k + i))",
+                f"if w == {width}:",
+                f"    {loop('copy_column', '0', str(width), ['x', 'y'], rolled=True)}",
+                "else:",
+                f"    {loop('copy_column', '0', 'w', ['x', 'y'])}",
+                f"    {loop('clear', 'w', str(width), ['y', '1'])}"])))]
 
 
 def _rows(pointer: str, size: int, width: int) -> list[str]:
