@@ -11,7 +11,7 @@ FUNCTIONS: dict[str, tuple[str, ...]] = {
     "float32": ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sinh", "cosh",
                 "tanh", "erf", "erfc", "pow", "hypot", "max", "min"),
     "float64": ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sinh", "cosh",
-                "tanh", "erf", "max", "min"),
+                "tanh", "erf", "erfc", "max", "min"),
 }
 
 #: Those of two numbers.

@@ -5,30 +5,53 @@ Those of float32 have the form of N. Juffa's published approximations.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from .exponentials import at_least, exp, expm1_of_rest, reduced, scaled
-from .formats import DOUBLE, SINGLE, constant, format_of, horner
+from .formats import DOUBLE, constant, format_of, horner
 from .number import Number, bits, fma, real, select
 
 __all__ = ["erf", "erfc"]
 
 
-#: erf(x)/x - 1 in x**2, |x| <= 0.93.
-_ERF = (-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1,
-        1.28379166e-1)
+@dataclass(frozen=True)
+class _Coefficients:
+    """For one format; polynomials have the highest degree first."""
 
-#: (1 + 2*a)*exp(a*a)*erfc(a) - 1 in (a - 2)/(a + 2), 0.65 <= a <= 10.06.
-_ERFC = (-0.0014706323775002285, 0.0010494935239630247, 0.008770371445114365,
-         -0.007995592121576849, -0.05423021268342959, 0.16404883461941336,
-         -0.16602978541824026, -0.0927637861697638, 0.27697837598724895)
+    erf: tuple[float, ...]  # erf(x)/x - 1 in x**2, |x| <= 0.93 or 1
+    erfc: tuple[float, ...]  # (1 + 2*a)*exp(a*a)*erfc(a) - 1 in (a - c)/(a + c)
+    centre: float  # the c of that, for a > 0.6
+    least: float  # erfc of more is 0
+    normal: float  # exp of more is normal, and a 100th of it
+    half: int  # bits of the mantissa that a square has room for twice
 
 
-#: erf(x)/x - 1 in x**2, |x| <= 1, and log(1 - erf(x)), 1 <= x <= 5.95, in float64.
-_ERF_DOUBLE = (
-    5.960685338520971e-11, -1.137495573607015e-09, 1.466032872274226e-08,
-    -1.6350396222864617e-07, 1.64610084778027e-06, -1.4925595772180906e-05,
-    0.0001205533113295582, -0.0008548326981425542, 0.005223977624828431,
-    -0.026866170645077875, 0.11283791670954885, -0.3761263890318375, 0.1283791670955126)
-_LOG_ERFC_DOUBLE = (
+_SINGLES = _Coefficients(
+    (-5.96761703e-4, 4.99119423e-3, -2.67681349e-2, 1.12819925e-1, -3.76125336e-1,
+     1.28379166e-1),
+    (-0.0014706323775002285, 0.0010494935239630247, 0.008770371445114365,
+     -0.007995592121576849, -0.05423021268342959, 0.16404883461941336,
+     -0.16602978541824026, -0.0927637861697638, 0.27697837598724895),
+    2.0, 10.0546875, -80.0, 12)
+
+_DOUBLES = _Coefficients(
+    (5.960685338520971e-11, -1.137495573607015e-09, 1.466032872274226e-08,
+     -1.6350396222864617e-07, 1.64610084778027e-06, -1.4925595772180906e-05,
+     0.0001205533113295582, -0.0008548326981425542, 0.005223977624828431,
+     -0.026866170645077875, 0.11283791670954885, -0.3761263890318375,
+     0.1283791670955126),
+    (-1.6958958341253103e-08, 2.5781412681115207e-08, 1.1381408505629128e-07,
+     -1.279545587002759e-07, -6.300842024890993e-07, 3.5062899091496303e-07,
+     3.480539963798607e-06, -7.300209133725382e-07, -2.0103552760405448e-05,
+     4.949360085540628e-06, 0.00012510004592632977, -0.00010515982272907007,
+     -0.0007798323739748671, 0.0018886903659531017, 0.00252939182518518,
+     -0.02377051491928572, 0.06830802734352127, -0.11927366341528375,
+     0.12964515870277138, -0.04756229435345108, -0.13562110612458125,
+     0.25300805826972966),
+    3.0, 27.25, -700.0, 27)
+
+#: log(1 - erf(x)), 1 <= x <= 5.95, in float64.
+_LOG_ERFC = (
     1.0390303090149958e-12, -4.751645306650357e-11, 1.0170384901870327e-09,
     -1.3522155944749014e-08, 1.248304649954929e-07, -8.451914873349209e-07,
     4.301775794926406e-06, -1.642146703340059e-05, 4.476985258303978e-05,
@@ -45,9 +68,9 @@ def erf(x: Number) -> Number:
 
 def _erf_double(x: Number) -> Number:
     t = x.abs()
-    logarithm = horner(_LOG_ERFC_DOUBLE, select(t > 5.95, 5.95, t))
+    logarithm = horner(_LOG_ERFC, select(t > 5.95, 5.95, t))
     large = (1.0 - exp(logarithm)).copysign(x)
-    return select(t > 1.0, large, fma(horner(_ERF_DOUBLE, x*x), x, x))
+    return select(t > 1.0, large, fma(horner(_DOUBLES.erf, x*x), x, x))
 
 
 def _erf_single(x: Number) -> Number:
@@ -58,38 +81,43 @@ def _erf_single(x: Number) -> Number:
     for c in (-1.06777877e-1, -6.34846687e-1, -1.28717512e-1):
         r = fma(r, t, c)
     large = (1.0 - exp(fma(r, t, -t))).copysign(x)
-    return select(t > 0.927734375, large, fma(horner(_ERF, s), x, x))
+    return select(t > 0.927734375, large, fma(horner(_SINGLES.erf, s), x, x))
 
 
-def _square(a: Number) -> tuple[Number, Number]:
+def _square(a: Number, half: int) -> tuple[Number, Number]:
     """``a*a`` as a rounded number and what it lacks."""
     s = a*a
-    high = real(bits(a) & -(1 << 12))
+    high = real(bits(a) & -(1 << half))
     low = a - high
     return s, (high*high - s) + high*low*2.0 + low*low
 
 
 def erfc(x: Number) -> Number:
-    """``1 - erf(x)``, in float32."""
+    """``1 - erf(x)``, without cancellation."""
+    form = _DOUBLES if format_of(x) is DOUBLE else _SINGLES
     a = x.abs()
-    r = 1.0/(a + 2.0)
-    q = fma(r, constant(x, -4.0), 1.0)
-    t = fma(q + 1.0, constant(x, -2.0), a)
+    tail = _tail(a, form)
+    y = horner(form.erf, x*x)
+    middle = select(x < 0.25, 1.0 - fma(y, x, x), 0.5 - fma(y, x, x - 0.5))
+    result = select(a < 0.65, middle, select(x < 0.0, 2.0 - tail, tail))
+    return select(x.equals(x), result, x)
+
+
+def _tail(a: Number, form: _Coefficients) -> Number:
+    """``1 - erf(a)`` of a positive number that is not small."""
+    r = 1.0/(a + form.centre)
+    q = fma(r, constant(a, -2.0*form.centre), 1.0)
+    t = fma(q + 1.0, constant(a, -form.centre), a)
     q = fma(r, fma(-a, q, t), q)
-    p = horner(_ERFC, q)
-    r = 1.0/fma(a, constant(x, 2.0), 1.0)
+    p = horner(form.erfc, q)
+    r = 1.0/fma(a, constant(a, 2.0), 1.0)
     q = fma(p, r, r)
-    e = fma(fma(q, -a, 0.5), constant(x, 2.0), p - q)
+    e = fma(fma(q, -a, 0.5), constant(a, 2.0), p - q)
     r = fma(e, r, q)
-    s, lacking = _square(a)
-    low = at_least(-s, SINGLE.log_least)
+    s, lacking = _square(a, form.half)
+    low = at_least(-s, format_of(a).log_least)
     parts = reduced(low)
     y = expm1_of_rest(parts.rest)
     y = fma(-lacking, y + 1.0, y)  # exp(-a*a) = (1 + y)*2**n
-    r = scaled(fma(r, y, r), parts.power, low < -80.0)  # r is more than exp(-5)
-    r = select(a > 10.0546875, 0.0, r)
-    tail = select(x < 0.0, 2.0 - r, r)
-    y = horner(_ERF, s)
-    middle = select(x < 0.25, 1.0 - fma(y, x, x), 0.5 - fma(y, x, x - 0.5))
-    result = select(a < 0.65, middle, tail)
-    return select(x.equals(x), result, x)
+    r = scaled(fma(r, y, r), parts.power, low < form.normal)
+    return select(a > form.least, 0.0, r)

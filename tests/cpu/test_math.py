@@ -19,10 +19,14 @@ REFERENCES = {
     "exp": mpmath.exp, "exp2": lambda x: mpmath.mpf(2)**x, "expm1": mpmath.expm1,
     "log": mpmath.log, "log2": lambda x: mpmath.log(x)/mpmath.log(2),
     "log10": mpmath.log10, "log1p": mpmath.log1p, "sinh": mpmath.sinh,
-    "cosh": mpmath.cosh, "tanh": mpmath.tanh, "erf": mpmath.erf, "erfc": mpmath.erfc,
+    "cosh": mpmath.cosh, "tanh": mpmath.tanh, "erf": mpmath.erf,
+    "erfc": lambda x: mpmath.erfc(max(min(x, 1e3), -1e3)),  # mpmath fails beyond
 }
 UNARY = [(dtype, op) for dtype, ops in FUNCTIONS.items() for op in ops
          if op not in BINARY]
+
+
+LAST_ERFC = {"float32": 10.06, "float64": 26.5}
 
 
 def operation(op, arity=1):
@@ -47,10 +51,17 @@ def points(op, dtype, count=400):
     else:
         ends = {"exp": (low, high), "exp2": (low/math.log(2), high/math.log(2)),
                 "expm1": (-40, high), "sinh": (-high, high), "cosh": (-high, high),
-                "tanh": (-25, 25), "erf": (-5, 5), "erfc": (-4, 10.06)}[op]
+                "tanh": (-25, 25), "erf": (-5, 5), "erfc": (-6, LAST_ERFC[dtype])}[op]
         parts = [rng.uniform(*ends, count), rng.uniform(-2, 2, count), tiny]
-    x = np.concatenate(parts).astype(dtype)
+    x = np.concatenate([*parts, every_exponent(rng, info)]).astype(dtype)
     return x[np.isfinite(x)]
+
+
+def every_exponent(rng, info):
+    """A number of each exponent and sign, subnormal ones too."""
+    exponents = np.arange(info.minexp - info.nmant, info.maxexp)
+    positive = np.ldexp(rng.uniform(1, 2, exponents.size), exponents)
+    return np.concatenate([positive, -positive])
 
 
 def ulps(got, x, reference):
@@ -58,7 +69,8 @@ def ulps(got, x, reference):
     worst = 0.0
     for y, argument in zip(got.tolist(), x.tolist(), strict=True):
         exact = reference(mpmath.mpf(argument))
-        rounded = got.dtype.type(float(exact))
+        with np.errstate(over="ignore"):
+            rounded = got.dtype.type(float(exact))
         if np.isinf(rounded) or np.isinf(y):
             assert rounded == y or abs(exact) > 0.999999*np.finfo(got.dtype).max
             continue
@@ -70,6 +82,8 @@ def ulps(got, x, reference):
 @pytest.mark.parametrize(("dtype", "op"), UNARY)
 def test_two_units_in_the_last_place(dtype, op):
     x = points(op, dtype)
+    if op.startswith("log"):  # elsewhere it is NaN, as test_special_values has it
+        x = x[x > (-1 if op == "log1p" else 0)]
     got = run_map(operation(op), x)
     with mpmath.workprec(120):
         assert ulps(got, x, REFERENCES[op]) <= 2.0

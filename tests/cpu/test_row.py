@@ -5,7 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from nbfused.backend import Signature
 from nbfused.config import config
+from nbfused.cpu.row_text import RowText
 from nbfused.scalar.language import exp, sqrt
 from nbfused.scalar.parse import parse
 from nbfused.specs import COMBINES, Out, Row, Stage
@@ -150,3 +152,37 @@ def test_only_sums_over_rows():
     column, scalar = run_row(spec, x)
     assert np.allclose(column, (x*x).sum(0), rtol=1e-13)
     assert np.allclose(scalar, x.sum(), rtol=1e-11)
+
+
+def weighted(x, m, w):
+    return exp(x - m)*w
+
+
+def text_of(spec, dtype, codes):
+    dtypes = (np.dtype(dtype),)
+    typed = spec.typed(dtypes, dtypes)
+    return "\n".join(RowText(typed, Signature(dtypes, dtypes, (1, 1), codes)).lines())
+
+
+@pytest.mark.parametrize(("dtype", "codes", "count"), [
+    ("f4", ("1", "1"), 1), ("f8", ("s", "1"), 1),
+    ("f4", ("1", "s"), 2), ("f2", ("1", "1"), 2)])
+def test_a_stage_leaves_its_exponentials_for_the_result(dtype, codes, count):
+    """Unless the result has another dtype, or steps through memory."""
+    assert text_of(SOFTMAX, dtype, codes).count("exp_f") == count
+
+
+@pytest.mark.parametrize("shape", [(3, 1), (5, 63), (40, 200)])
+def test_values_that_stay_are_read_by_later_stages_and_sums(shape):
+    stages = (*SOFTMAX.stages, Stage(("t",), parse(weighted), SUM, identity()))
+    outs = (Out("element", parse(lambda x, m, s, t: exp(x - m)/s - t)),
+            Out("column", parse(lambda x, m: exp(x - m)*2.0)),
+            Out("scalar", parse(lambda x, m: exp(x - m))))
+    spec = Row("kept", ("x", "w"), ("element", "column"), stages, outs)
+    x, w = normal(shape), normal(shape[-1])
+    element, column, scalar = run_row(spec, x, w)
+    e = np.exp(x - x.max(-1, keepdims=True, initial=-np.inf).astype(np.float64))
+    expected = e/e.sum(-1, keepdims=True) - (e*w).sum(-1, keepdims=True)
+    assert np.allclose(element, expected, atol=1e-5*shape[-1]**0.5)
+    assert np.allclose(column, 2*e.sum(0), rtol=1e-5)
+    assert np.allclose(scalar, e.sum(), rtol=1e-5)

@@ -1,0 +1,86 @@
+"""Elementary functions stay vectors in every kind of kernel."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from nbfused.cpu import compile as compiling
+from nbfused.cpu import map as mapping
+from nbfused.cpu import objects, reduce, row
+from nbfused.cpu.tile import tile_of
+from nbfused.scalar import language as nb
+from nbfused.scalar.parse import parse
+from nbfused.specs import COMBINES, Map, Out, Reduce, Row, Stage
+from nbfused.specs.functions import identity
+from tests.cpu.skeletons import run_map, run_reduce, run_row
+
+SUM, MAX = COMBINES["sum"], COMBINES["max"]
+FUNCTIONS = {
+    "exp": parse(lambda x: nb.exp(x)), "log": parse(lambda x: nb.log(x)),
+    "tanh": parse(lambda x: nb.tanh(x)), "erf": parse(lambda x: nb.erf(x)),
+    "sigmoid": parse(lambda x: nb.sigmoid(x)),
+    "softplus": parse(lambda x: nb.softplus(x)), "gelu": parse(lambda x: nb.erfc(-x)*x),
+    "square": parse(lambda x: x*x),
+}
+
+
+def run(skeleton, function, x):
+    if skeleton == "map":
+        return run_map(Map(function, ("element",)), x)
+    if skeleton == "reduce":
+        spec = Reduce(function, ("element",), SUM, SUM.finish)
+        return run_reduce(spec, x, axes=(1,))
+    stage = Stage(("m",), function, MAX, MAX.finish)
+    outs = (Out("element", parse(lambda x, m: x - m)),)
+    return run_row(Row("row", ("x",), ("element",), (stage,), outs), x)
+
+
+@pytest.fixture
+def built(monkeypatch):
+    """Text, optimised LLVM text and symbols of each kernel that is built."""
+    found, emitted, emit = [], [], compiling._emit
+
+    def recording(llvm, name):
+        emitted.append(llvm)
+        return emit(llvm, name)
+
+    def build(text):
+        data = compiling._compile(text)
+        found.append((text, emitted.pop(), objects.symbols(data)))
+        return objects.link(objects.unpack(data))
+
+    monkeypatch.setattr(compiling, "_emit", recording)
+    for module in (mapping, reduce, row):
+        monkeypatch.setattr(module, "build", build)
+    return found
+
+
+def widest(llvm, dtype):
+    """Numbers in the widest vector that is multiplied."""
+    name = {4: "float", 8: "double"}[np.dtype(dtype).itemsize]
+    return max(map(int, re.findall(rf"fmul <(\d+) x {name}>", llvm)), default=1)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("skeleton", ["map", "reduce", "row"])
+def test_no_function_leaves_the_vectors(built, name, skeleton, dtype):
+    x = np.linspace(0.1, 0.9, 4000, dtype=dtype).reshape(2, 2000)
+    run(skeleton, FUNCTIONS[name], x)
+    text, llvm, symbols = built[0]
+    least = tile_of(np.dtype(dtype).itemsize).lanes//2
+    assert widest(llvm, dtype) >= least, text
+    assert not symbols, text
+
+
+def test_maxima_stay_in_registers(built):
+    """A conditional store would go through memory in every step."""
+    spec = Reduce(identity(), ("element",), MAX, MAX.finish)
+    x = np.zeros((2, 3000), np.float32)
+    run_reduce(spec, x, axes=(1,))
+    _, llvm, _ = built[0]
+    assert "llvm.masked.store" not in llvm
+    assert "memcheck" not in llvm
