@@ -75,8 +75,8 @@ def _transpose(kind: str) -> Any:
     def transpose(typing: Any, source: Any, stride: Any, target: Any, width: Any,
                   count: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            _Emitter(builder, kind).emit(*values[:3], width.literal_value,
-                                         count.literal_value)
+            _Emitter(builder, kind).emit(values[0], values[1], values[2],
+                                         width.literal_value, count.literal_value)
             return context.get_dummy_value()
 
         return types.void(*[types.int64] * 3, width, count), codegen
