@@ -27,11 +27,14 @@ def multiply_text(dtype: np.dtype, tile: Tile) -> list[str]:
     left = f"left + {size * tile.rows}*(i*k + done)"
     right = f"right + {size * tile.columns}*(j*k + done)"
     sums = f"sums + {size}*({tile.rows}*i*stride + {tile.columns}*j)"
-    call = f"tile_{short(dtype)}({left}, {right}, {sums}, count, stride, done == 0)"
+    call = f"tile_{short(dtype)}({left}, near, {sums}, count, stride, done == 0, ahead)"
     return [f"# Product {dtype.name}", "def kernel(a, begin, end):", *indented([
         "left, right, sums, k, panels, stride = a[0], a[1], a[2], a[3], a[4], a[5]",
         "for j in range(begin, end):", "    done = 0", "    while done < k:",
-        f"        count = min({depth}, k - done)", "        for i in range(panels):",
+        f"        count = min({depth}, k - done)", f"        near = {right}",
+        "        for i in range(panels):",
+        "            last = i == panels - 1  # what follows is needed next",
+        f"            ahead = near + {size * tile.columns}*count if last else near",
         f"            {call}", "        done += count"])]
 
 

@@ -18,6 +18,7 @@ from .tile import VECTORS, tile_of
 __all__ = ["TILES"]
 
 _I64 = ir.IntType(64)
+_LINE = 64  # bytes of a cache line
 _FLOATS = {"f32": (ir.FloatType(), 4), "f64": (ir.DoubleType(), 8)}
 
 class _Emitter:
@@ -80,9 +81,21 @@ class _Emitter:
             values.append(phi)
         return values
 
-    def _step(self, left: Any, right: Any, k: Any, totals: list[Any]) -> list[Any]:
+    def _prefetch(self, address: Any, index: Any) -> None:
+        """Bring a row of a right panel into the second-level cache."""
+        b, pointer = self.builder, ir.IntType(8).as_pointer()
+        switches = [ir.IntType(32)(n) for n in (0, 2, 1)]  # read, second level, data
+        kind = ir.FunctionType(ir.VoidType(), [pointer, *(s.type for s in switches)])
+        function = b.module.declare_intrinsic("llvm.prefetch", [pointer], kind)
+        for offset in range(0, self.tile.columns * self.itemsize, _LINE):
+            place = b.add(index, _I64(offset // self.itemsize))
+            b.call(function, [self._at(address, place, pointer.pointee), *switches])
+
+    def _step(self, left: Any, right: Any, k: Any, totals: list[Any],
+              ahead: Any) -> list[Any]:
         b, tile = self.builder, self.tile
         place = b.mul(k, _I64(tile.columns))
+        self._prefetch(ahead, place)
         row = [self._load(right, b.add(place, _I64(v * tile.lanes)), self.vector)
                for v in range(VECTORS)]
         place = b.mul(k, _I64(tile.rows))
@@ -92,7 +105,7 @@ class _Emitter:
                 for i, total in enumerate(totals)]
 
     def emit(self, left: Any, right: Any, sums: Any, count: Any, stride: Any,
-             first: Any) -> None:
+             first: Any, ahead: Any) -> None:
         """Add up `count` products, one at least; `sums` has rows `stride` apart."""
         b = self.builder
         initial = self._initial(sums, stride, first)
@@ -102,7 +115,7 @@ class _Emitter:
         b.position_at_end(loop)
         k = b.phi(_I64)
         totals = [b.phi(self.vector) for _ in initial]
-        after = self._step(left, right, k, totals)
+        after = self._step(left, right, k, totals, ahead)
         following = b.add(k, _I64(1))
         b.cbranch(b.icmp_signed("<", following, count), loop, done)
         k.add_incoming(_I64(0), entry)
@@ -118,16 +131,17 @@ class _Emitter:
 def _tile(kind: str) -> Any:
     @intrinsic
     def tile(typing: Any, left: Any, right: Any, sums: Any, count: Any, stride: Any,
-             first: Any) -> Any:
+             first: Any, ahead: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             _Emitter(builder, kind).emit(*values)
             return context.get_dummy_value()
 
-        return types.void(*[types.int64] * 5, types.boolean), codegen
+        return types.void(*[types.int64] * 5, types.boolean, types.int64), codegen
 
     return tile
 
 
-#: ``tile_f32(left, right, sums, count, stride, first)``; addresses of two panels and of
-#: the sums, which begin at zero if it is the `first` part of them.
+#: ``tile_f32(left, right, sums, count, stride, first, ahead)``: addresses of two panels
+#: and of the sums, which begin at zero if it is the `first` part of them; and of the
+#: right panel to bring nearer meanwhile.
 TILES: dict[str, Any] = {f"tile_{kind}": _tile(kind) for kind in _FLOATS}
