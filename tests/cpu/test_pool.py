@@ -28,6 +28,32 @@ def test_pieces_run_at_the_same_time():
     Pool(3).run(lambda k: barrier.wait(), 3)
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="not on this system")
+def test_helpers_leave_the_caller_its_processor():
+    pool, allowed = Pool(3), os.sched_getaffinity(0)
+    pool.run(lambda k: None, 9)
+    for processor in (min(allowed), max(allowed)):
+        pool._avoid(processor)
+        for helper in pool._helpers:
+            left = os.sched_getaffinity(helper.native_id)
+            assert left == ((allowed - {processor}) or allowed)
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="not on this system")
+def test_helpers_of_a_pinned_caller_are_not_pinned():
+    allowed = os.sched_getaffinity(0)
+    pool = Pool(2)
+    pool.run(lambda k: None, 4)
+    (helper,) = pool._helpers
+    before = os.sched_getaffinity(helper.native_id)
+    os.sched_setaffinity(0, {min(allowed)})
+    try:
+        pool._avoid(min(allowed))
+        assert os.sched_getaffinity(helper.native_id) == before
+    finally:
+        os.sched_setaffinity(0, allowed)
+
+
 def test_an_error_reaches_the_caller_when_all_is_quiet():
     running = []
 
