@@ -134,6 +134,7 @@ class Pool:
         self._queue: SimpleQueue[_Job] = SimpleQueue()
         self._helpers: list[threading.Thread] = []
         self._avoided: int | None = None
+        self._masks: dict[int, tuple[set[int], set[int]]] = {}
         self._lock = threading.Lock()
 
     @property
@@ -181,15 +182,22 @@ class Pool:
                 self._avoided = None
 
     def _avoid(self, processor: int) -> None:
-        """Let helpers run on the caller's processors except this one."""
-        others = os.sched_getaffinity(0) - {processor}
-        if not others:  # the caller is pinned, its helpers need not be
-            return
+        """Let helpers run on the processors that they may use except this one.
+
+        Where somebody else has chosen others meanwhile, those are the ones.
+        """
         self._avoided = processor
-        for helper in self._helpers:
-            if helper.native_id is not None:
-                with suppress(OSError):  # the processors have changed meanwhile
-                    os.sched_setaffinity(helper.native_id, others)
+        for number in (helper.native_id for helper in self._helpers):
+            if number is None:
+                continue
+            with suppress(OSError):  # the processors have changed this moment
+                found = os.sched_getaffinity(number)
+                whole, left = self._masks.get(number, (found, found))
+                if found != left:
+                    whole = found
+                left = whole - {processor} or whole
+                os.sched_setaffinity(number, left)
+                self._masks[number] = whole, left
 
 
 def _help(queue: SimpleQueue[_Job]) -> None:

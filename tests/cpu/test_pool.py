@@ -40,18 +40,17 @@ def test_helpers_leave_the_caller_its_processor():
 
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="not on this system")
-def test_helpers_of_a_pinned_caller_are_not_pinned():
+def test_processors_that_somebody_else_chose_for_helpers_stay():
     allowed = os.sched_getaffinity(0)
     pool = Pool(2)
     pool.run(lambda k: None, 4)
     (helper,) = pool._helpers
-    before = os.sched_getaffinity(helper.native_id)
-    os.sched_setaffinity(0, {min(allowed)})
-    try:
-        pool._avoid(min(allowed))
-        assert os.sched_getaffinity(helper.native_id) == before
-    finally:
-        os.sched_setaffinity(0, allowed)
+    pool._avoid(max(allowed))
+    chosen = {max(allowed)}
+    os.sched_setaffinity(helper.native_id, chosen)
+    for processor in (min(allowed), max(allowed)):
+        pool._avoid(processor)
+        assert os.sched_getaffinity(helper.native_id) == chosen
 
 
 def test_an_error_reaches_the_caller_when_all_is_quiet():
