@@ -12,6 +12,7 @@ from .compile import Kernel, ptx
 from .driver import device
 from .launch import Program
 from .source import (
+    ACCESS,
     Operand,
     Source,
     affordable,
@@ -32,6 +33,8 @@ __all__ = ["MapText", "build_map"]
 THREADS = 256
 #: Elements of one thread where they are not neighbours.
 SCATTERED = 4
+#: Bytes of the inputs that a thread has under way before it uses the first.
+IN_FLIGHT = 32
 
 
 class MapText:
@@ -67,8 +70,20 @@ class MapText:
         # Atomics are slow and long: nothing is gained by several at once.
         scatters = "scatter" in typed.kinds
         self.width = 1 if scatters else affordable(typed.function, width)
+        self.repeat = self._repeat() if vector and not scatters else 1
         self.calls = calls_for(self.outputs)
         self.name = kernel_name(name, "map", "vector" if vector else "general")
+
+    def _repeat(self) -> int:
+        """Accesses of each operand that a thread starts before it uses the first."""
+        moved = self.width*sum(o.dtype.itemsize for o in self.inputs if o.code == "1")
+        wanted = max(1, IN_FLIGHT // max(moved, ACCESS))
+        return affordable(self.typed.function, self.width*wanted) // self.width or 1
+
+    @property
+    def each(self) -> int:
+        """Elements, or with `vector` accesses, of one block."""
+        return self.threads*(self.repeat if self.vector else self.width)
 
     @property
     def picks(self) -> list[tuple[int, int]]:
@@ -85,8 +100,7 @@ class MapText:
         self.extents = [f"n{k}" for k in range(rank)]
         out.integer(*self.extents, *(f"s{o}_{k}" for o, k in self.picks))
         self._declare_arguments(out)
-        out(f"size = {'*'.join(self.extents)}",
-            f"thread = i64(cuda.blockIdx.x)*{self.threads} + i64(cuda.threadIdx.x)")
+        out(f"size = {'*'.join(self.extents)}")
         if self.vector:
             self._vectors(out)
         else:
@@ -118,31 +132,48 @@ class MapText:
                 self.fixed[param] = Raw(raw.pointer, strides, raw.dtype)
 
     def _vectors(self, out: Source) -> None:
+        """Whole accesses, some at once; what is left over, one element a thread."""
         width, rank = self.width, len(self.extents)
         out(f"row = divide({self.extents[-1]}, i64({width}))",
-            f"vectors = {'*'.join([*self.extents[:-1], 'row'])}")
-        with out.block("if thread < vectors:"):
-            at = offsets(out, "thread", [*self.extents[:-1], "row"], self.looped, 0,
-                         "o", inner=str(width))
-            out(f"index = thread*{width}")
-            loads = {o.at: self._load(out, o, at[o.at]) for _, o in self.loaded}
-            values = self._evaluate(out, [
-                ({p: loads[o.at][k] for p, o in self.loaded}, f"index + {k}")
-                for k in range(width)])
-            for r, o in enumerate(self.results):
-                parts = ", ".join(v[r] for v in values)
-                out(f"store{width}({o.pointer}, {at[o.at]}, ({parts},))")
+            f"vectors = {'*'.join([*self.extents[:-1], 'row'])}",
+            f"v = i64(cuda.blockIdx.x)*{self.threads*self.repeat}"
+            " + i64(cuda.threadIdx.x)")
         if rank == 1 and width > 1:
-            with out.block("elif thread == vectors:"):
-                self._one_by_one(out, f"vectors*{width}", "1")
+            out(f"j = vectors*{width} + v")
+            with out.block("if j < size:"):
+                self._element(out, "j")
+        if self.repeat > 1:
+            with out.block(f"if v + {(self.repeat - 1)*self.threads} < vectors:"):
+                self._accesses(out, self.repeat)
+                out("v = vectors")
+        with out.block("while v < vectors:"):
+            self._accesses(out, 1)
+            out(f"v += {self.threads}")
 
-    def _load(self, out: Source, o: Operand, at: str) -> list[str]:
+    def _accesses(self, out: Source, count: int) -> None:
+        """Load `count` accesses, evaluate, store."""
+        width, places, elements = self.width, [], []
+        for k in range(count):
+            at = offsets(out, f"(v + {k*self.threads})", [*self.extents[:-1], "row"],
+                         self.looped, 0, f"o{k}_", inner=str(width))
+            out(f"index{k} = (v + {k*self.threads})*{width}")
+            loads = {p: self._load(out, o, at[o.at], k) for p, o in self.loaded}
+            elements += [({p: texts[e] for p, texts in loads.items()},
+                          f"index{k} + {e}") for e in range(width)]
+            places.append(at)
+        values = self._evaluate(out, elements)
+        for k, at in enumerate(places):
+            for r, o in enumerate(self.results):
+                parts = ", ".join(v[r] for v in values[k*width:(k + 1)*width])
+                out(f"store{width}({o.pointer}, {at[o.at]}, ({parts},))")
+
+    def _load(self, out: Source, o: Operand, at: str, k: int) -> list[str]:
         """The elements of one access as text."""
         width = self.width
         if o.code == "0":
-            out(f"x{o.at} = {o.pointer}[{at}]")
-            return [f"x{o.at}"] * width
-        names = [f"x{o.at}_{k}" for k in range(width)]
+            out(f"x{o.at}_{k} = {o.pointer}[{at}]")
+            return [f"x{o.at}_{k}"] * width
+        names = [f"x{o.at}_{k}_{e}" for e in range(width)]
         out(f"{', '.join(names)}, = load{width}({o.pointer}, {at})")
         return names
 
@@ -165,17 +196,18 @@ class MapText:
                 for o, text in zip(self.results, value, strict=True):
                     out(f"{o.pointer}[{places[k][o.at]}] = {text}")
         with out.block("else:"):
-            self._one_by_one(out, "index", str(self.threads))
+            out("j = index")
+            with out.block("while j < size:"):
+                self._element(out, "j")
+                out(f"j += {self.threads}")
 
-    def _one_by_one(self, out: Source, first: str, step: str) -> None:
-        out(f"j = {first}")
-        with out.block("while j < size:"):
-            at = offsets(out, "j", self.extents, self.looped, 0, "t")
-            loads = {p: f"{o.pointer}[{at[o.at]}]" for p, o in self.loaded}
-            value, = self._evaluate(out, [(loads, "j")], "t")
-            for o, text in zip(self.results, value, strict=True):
-                out(f"{o.pointer}[{at[o.at]}] = {text}")
-            out(f"j += {step}")
+    def _element(self, out: Source, j: str) -> None:
+        """One element by itself."""
+        at = offsets(out, j, self.extents, self.looped, 0, "t")
+        loads = {p: f"{o.pointer}[{at[o.at]}]" for p, o in self.loaded}
+        value, = self._evaluate(out, [(loads, j)], "t")
+        for o, text in zip(self.results, value, strict=True):
+            out(f"{o.pointer}[{at[o.at]}] = {text}")
 
     def _evaluate(self, out: Source, elements: Sequence[tuple[dict[str, str], str]],
                   prefix: str = "e") -> list[list[str]]:
@@ -226,12 +258,14 @@ class MapLauncher:
         size = 1
         for extent in call.shape:
             size *= extent
-        each = self._texts[vector].width*THREADS
         strides = call.strides
         values = (*call.pointers, *call.shape,
                   *[strides[o][k] for o, k in self._picks], *call.scalars)
         program = self._programs[vector] or self._build(vector)
-        program.launch(device(call.device), call.stream, -(-size // each), values)
+        text = self._texts[vector]
+        if vector:
+            size = -(-size // text.width)
+        program.launch(device(call.device), call.stream, -(-size // text.each), values)
 
     def _build(self, vector: bool) -> Program:
         program = self._programs[vector] = Program(self._texts[vector].kernel())

@@ -22,7 +22,7 @@ from ..scalar.types import Typed
 from .branches import flattened
 from .compile import DESCRIPTOR, Kernel
 
-__all__ = ["CALLS", "INT64", "Operand", "Source", "affordable", "calls_for", "decoded",
+__all__ = ["ACCESS", "CALLS", "INT64", "Operand", "Source", "affordable", "calls_for", "decoded",
            "encoded", "evaluate", "is_wide", "kernel_name", "number", "offsets",
            "operand_list", "printed", "storage", "width_of"]
 
