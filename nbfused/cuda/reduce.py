@@ -10,7 +10,7 @@ order: no atomics, so the same input gives the same bits.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 
 from ..backend import Call, Launcher, Signature
@@ -22,12 +22,11 @@ from .states import WARP
 
 __all__ = ["ReduceLauncher", "build_reduce"]
 
-#: Blocks per multiprocessor that keep its memory accesses in flight.
-RESIDENT = 8
-#: Threads that fill a device.
-FULL = 1 << 18
-#: Lanes for a kept point with many elements, a block each.
-LONG = (256, 1024)
+#: Blocks for each multiprocessor: several times as many as run at once, so that none
+#: waits for the last.
+RESIDENT = 32
+#: Reduced elements of a lane from which a kept point gets a block instead of a warp.
+LONG = 16
 #: Reduced elements below which a block's chunk is not worth another block.
 CHUNK = 4096
 #: Kept points in a row from which neighbouring lanes take neighbouring points.
@@ -83,15 +82,15 @@ class ReduceLauncher:
             codes = tuple("1" if s == 1 else "0" if s == 0 else "s"
                           for s in (call.strides[o.at][last] for o in inputs))
             vector = self._columns_aligned(call, codes)
-            return Plan("columns", codes if vector else (), BLOCK)
+            codes = codes if vector else ()
+            return Plan("columns", codes, BLOCK, ahead=self.text.ahead(codes))
         codes = tuple(o.code for o in inputs)
         kept_loops = range(self._kept_loops)
         vector = self.text.rows_vector and self._aligned(call, kept_loops, codes)
-        lanes = 1 if reduced <= 4 else 8 if reduced < 64 else WARP
-        for more in LONG:
-            if kept*lanes < FULL and reduced >= 8*more:
-                lanes = more
-        return Plan("rows", codes if vector else (), max(lanes, BLOCK), lanes)
+        codes = codes if vector else ()
+        lanes = 1 if reduced <= 4 else 8 if reduced < 64 else \
+            WARP if reduced < LONG*BLOCK else BLOCK
+        return Plan("rows", codes, BLOCK, lanes, ahead=self.text.ahead(codes))
 
     def _columns_aligned(self, call: Call, codes: tuple[str, ...]) -> bool:
         """Whether whole accesses of neighbouring kept points are possible."""
@@ -110,7 +109,7 @@ class ReduceLauncher:
                 continue
             if call.pointers[o.at] & (min(16, o.dtype.itemsize*width) - 1):
                 return False
-            if any(call.strides[o.at][k] % width for k in loops):
+            if any(call.strides[o.at][k] % width for k in loops if call.shape[k] > 1):
                 return False
         return True
 
@@ -118,7 +117,7 @@ class ReduceLauncher:
         """Chunks so that the device is full, if there is that much to do."""
         if plan.kind == "columns":
             blocks = -(-kept // (COLUMN_LANES*self.text.plan_width(plan)))
-            least = 4*plan.depth
+            least = 4*plan.depth*plan.ahead
         else:
             blocks = -(-kept*plan.lanes // plan.threads)
             least = CHUNK
@@ -126,7 +125,8 @@ class ReduceLauncher:
                     reduced // least)
         if count <= 1:
             return Cut(1, reduced)
-        unit = plan.lanes*self.text.step(plan) if plan.kind == "rows" else plan.depth
+        unit = plan.lanes*self.text.step(plan) if plan.kind == "rows" \
+            else plan.depth*plan.ahead
         size = -(-reduced // count)
         size = -(-size // unit)*unit
         return Cut(-(-reduced // size), size)
@@ -140,11 +140,10 @@ class ReduceLauncher:
             total += -(-points*size // 256)*256
         with where.current(), where.workspace(total, call.stream) as base:
             states = tuple(base + s for s in starts)
-            partial = Plan(plan.kind, plan.codes, plan.threads, plan.lanes, "partial")
-            self._launch(partial, call, where, kept, cut, states)
+            self._launch(replace(plan, stage="partial"), call, where, kept, cut, states)
             columns = plan.kind == "columns"
-            lanes = 1 if columns and kept >= BLOCK else 32 if kept > 64 else BLOCK
-            finish = Plan("rows", (), BLOCK, lanes, "finish")
+            finish = Plan(plan.kind, (), BLOCK, WARP if kept > 64 else BLOCK, "finish",
+                          self.text.finish_ahead)
             steps = (1, kept) if columns else (cut.count, 1)
             self._launch(finish, call, where, kept, Cut(1, cut.count), states, steps)
 

@@ -12,6 +12,7 @@ from ..specs import TypedReduce
 from .compile import Kernel
 from .source import (
     INT64,
+    LONGEST,
     Operand,
     Source,
     decoded,
@@ -21,6 +22,7 @@ from .source import (
     kernel_name,
     offsets,
     operand_list,
+    statements_of,
     storage,
     width_of,
 )
@@ -30,10 +32,13 @@ __all__ = ["BLOCK", "COLUMN_LANES", "Plan", "ReduceText"]
 
 BLOCK = 256
 COLUMN_LANES = 32
-#: Reduced elements that a lane takes at once where they are not neighbours.
-SCATTERED = 4
-#: Accesses that a lane starts before it uses the first.
-AHEAD = 2
+#: Blocks that should run on a multiprocessor together: the assembler trades loads that
+#: are under way for registers unless it is told how many it may use.
+AT_LEAST = {"rows": 6, "columns": 4}
+#: Accesses that a lane starts before it uses the first, at most.
+AHEAD = 8
+#: Bytes that a lane has under way: with fewer the memory idles.
+IN_FLIGHT = 64
 
 
 @dataclass(frozen=True)
@@ -54,6 +59,8 @@ class Plan:
     stage
         ``"whole"``, ``"partial"`` (chunks' states are stored) or ``"finish"`` (they are
         merged).
+    ahead
+        Accesses of each input that a lane starts before it uses the first.
     """
 
     kind: str
@@ -61,6 +68,7 @@ class Plan:
     threads: int
     lanes: int = 1
     stage: str = "whole"
+    ahead: int = 4
 
     @property
     def depth(self) -> int:
@@ -101,7 +109,22 @@ class ReduceText:
 
     def step(self, plan: Plan) -> int:
         """Reduced elements that a lane of *rows* takes in one iteration."""
-        return AHEAD*self.plan_width(plan) if plan.codes else SCATTERED
+        return plan.ahead*self.plan_width(plan)
+
+    def ahead(self, codes: Sequence[str]) -> int:
+        """Accesses at once, so that enough is under way and the text not too long."""
+        width = self.width(codes) if codes else 1
+        moved = sum(o.dtype.itemsize*(width if c == "1" else 1) for o, c in zip(
+            self.inputs, codes or "s"*len(self.inputs), strict=True) if c != "0")
+        length = statements_of(self.typed.element) + statements_of(self.typed.merge)
+        most = min(AHEAD, IN_FLIGHT // max(moved, 1), LONGEST // (width*length))
+        return 1 << max(0, most.bit_length() - 1)
+
+    @property
+    def finish_ahead(self) -> int:
+        """States that a lane loads before it merges the first."""
+        most = min(AHEAD, LONGEST // statements_of(self.typed.merge))
+        return 1 << max(0, most.bit_length() - 1)
 
     def values(self, plan: Plan, call: Call, states: Sequence[int],
                numbers: Sequence[int]) -> list[Any]:
@@ -166,7 +189,8 @@ class _Writer:
             self._columns()
         wide = is_wide(self.typed.state)
         return out.kernel(self.plan.threads,
-                          max(1, 512 // self.plan.threads) if wide else 0)
+                          max(1, 512 // self.plan.threads) if wide else
+                          AT_LEAST[self.plan.kind]*BLOCK // self.plan.threads)
 
     # --- rows
 
@@ -180,15 +204,13 @@ class _Writer:
         state = self.states.start(out)
         with out.block("if inside:"):
             base = self._kept_offsets("point")
-            each = self.text.step(plan)
             out("first = begin")
-            with out.block(f"while first + {lanes*each} <= end:"):
-                places = [f"first + {k*lanes} + lane" for k in range(each)]
-                if plan.codes:
-                    places = [f"first + {k*lanes*self.width} + lane*{self.width}"
-                              for k in range(AHEAD)]
-                self._take(state, base, places)
-                out(f"first += {lanes*each}")
+            for count in dict.fromkeys((plan.ahead, 1)):
+                step = lanes*self.width
+                with out.block(f"while first + {count*step} <= end:"):
+                    self._take(state, base, [f"first + {k*step} + lane*{self.width}"
+                                             for k in range(count)])
+                    out(f"first += {count*step}")
             out("j = first + lane")
             with out.block("while j < end:"):
                 self._take(state, base, ["j"], alone=True)
@@ -224,12 +246,8 @@ class _Writer:
         """Load at several places, map, merge into the state."""
         out, parts = self.out, []
         if self.plan.stage == "finish":
-            for k, place in enumerate(places):
-                at = f"point*kept_step + ({place})*chunk_step"
-                names = self.states.names(f"_{k}")
-                out(*(f"{n} = {decode(d, f'{w}[{at}]')}" for n, w, d in zip(
-                    names, self.stored, self.typed.state, strict=True)))
-                parts.append(names)
+            parts = [self._stored("point", place, f"_{k}")
+                     for k, place in enumerate(places)]
         else:
             wide = bool(self.plan.codes) and not alone
             loads = [self._load(base, place, str(k), wide)
@@ -240,6 +258,14 @@ class _Writer:
                         {o: texts[e] for o, texts in load.items()},
                         f"({place} + {e})", f"{k}_{e}"))
         self.states.tree(out, state, parts)
+
+    def _stored(self, point: str, chunk: str, suffix: str) -> list[str]:
+        """The state of a chunk, as the kernel before this one left it."""
+        names = self.states.names(suffix)
+        at = f"{point}*kept_step + ({chunk})*chunk_step"
+        self.out(*(f"{n} = {decode(d, f'{w}[{at}]')}" for n, w, d in zip(
+            names, self.stored, self.typed.state, strict=True)))
+        return names
 
     def _load(self, base: dict[int, str], place: str, tag: str,
               wide: bool) -> dict[int, list[str]]:
@@ -285,54 +311,73 @@ class _Writer:
             "part = divide(block, across)" if self.plan.stage == "partial"
             else "part = i64(0)",
             f"point = (block - part*across)*{COLUMN_LANES} + lane",
-            "begin = part*chunk", "end = min(begin + chunk, reduced)",
-            "inside = point < points")
+            "begin = part*chunk", "end = chunk" if self.plan.stage == "finish"
+            else "end = min(begin + chunk, reduced)", "inside = point < points")
         states = [self.states.start(out, f"_v{v}") for v in range(width)]
         extents = self.kept
         if width > 1:
             out(f"short = divide({self.kept[-1]}, i64({width}))")
             extents = [*self.kept[:-1], "short"]
         with out.block("if inside:"):
-            inputs = [replace(o, code=c) for o, c in zip(
-                self.text.inputs, self.plan.codes or "s"*len(self.text.inputs),
-                strict=True)]
+            inputs = [] if self.plan.stage == "finish" else [
+                replace(o, code=c) for o, c in zip(
+                    self.text.inputs, self.plan.codes or "s"*len(self.text.inputs),
+                    strict=True)]
             at = offsets(out, "point", extents, inputs, 0, "k", inner=str(width))
-            out(*(f"base{k} = {text}" for k, text in at.items()), "j = begin + row")
-            ahead = AHEAD if width > 1 else SCATTERED
-            with out.block(f"while j + {(ahead - 1)*self.plan.depth} < end:"):
-                self._down(states, inputs, ahead)
-            with out.block("while j < end:"):
-                self._down(states, inputs, 1)
+            out(*(f"base{k} = {text}" for k, text in at.items()), "j = begin + row",
+                *(f"step{o.at} = {o.stride(self.text.kept_loops)}*{self.plan.depth}"
+                  for o in inputs))
+            for count in dict.fromkeys((self.plan.ahead, 1)):
+                with out.block(f"while j + {(count - 1)*self.plan.depth} < end:"):
+                    self._down(states, inputs, count)
         self._across_rows(states)
         with out.block("if inside and row == 0:"):
             for v, state in enumerate(states):
                 out(f"at{v} = point*{width} + {v}")
                 self._finish(state, f"at{v}", f"part*kept + at{v}", f"v{v}_")
 
-    def _down(self, states: list[list[str]], inputs: list[Operand], count: int) -> None:
+    def _down(self, states: list[list[str]], inputs: list[Operand],
+              count: int) -> None:
         """Take `count` rows below one another into the states."""
-        out, loads = self.out, []
-        for k in range(count):
-            at = offsets(out, f"(j + {k*self.plan.depth})", self.reduced,
-                         [replace(o, code="s") for o in inputs], self.text.kept_loops,
-                         f"r{k}_")
-            load = {}
-            for o in inputs:
-                index = f"base{o.at} + {at[o.at]}"
-                names = [f"x{o.at}_{k}"]*self.width
-                if o.code == "1" and self.width > 1:
-                    names = [f"x{o.at}_{k}_{v}" for v in range(self.width)]
-                    out(f"{', '.join(names)}, = load{self.width}({o.pointer}, {index})")
-                else:
-                    out(f"{names[0]} = {o.pointer}[{index}]")
-                load[o.at] = names
-            loads.append(load)
-        for v, state in enumerate(states):
-            self.states.tree(out, state, [
-                self._element({o: texts[v] for o, texts in load.items()},
-                              f"(j + {k*self.plan.depth})", f"{k}_{v}")
-                for k, load in enumerate(loads)])
+        out, rows = self.out, [f"j + {k*self.plan.depth}" for k in range(count)]
+        if self.plan.stage == "finish":
+            parts = [self._stored("point", row, f"_{k}") for k, row in enumerate(rows)]
+            self.states.tree(out, states[0], parts)
+        else:
+            loads = [self._load_row(inputs, row, k) for k, row in enumerate(rows)]
+            for v, state in enumerate(states):
+                self.states.tree(out, state, [
+                    self._element({o: texts[v] for o, texts in load.items()},
+                                  f"({row})", f"{k}_{v}")
+                    for k, (row, load) in enumerate(zip(rows, loads, strict=True))])
         out(f"j += {count*self.plan.depth}")
+
+    def _load_row(self, inputs: list[Operand], row: str,
+                  k: int) -> dict[int, list[str]]:
+        """Neighbouring elements of each input in a row."""
+        out, load = self.out, {}
+        at = self._row_offsets(inputs, row, k)
+        for o in inputs:
+            index = f"base{o.at} + {at[o.at]}"
+            names = [f"x{o.at}_{k}"]*self.width
+            if o.code == "1" and self.width > 1:
+                names = [f"x{o.at}_{k}_{v}" for v in range(self.width)]
+                out(f"{', '.join(names)}, = load{self.width}({o.pointer}, {index})")
+            else:
+                out(f"{names[0]} = {o.pointer}[{index}]")
+            load[o.at] = names
+        return load
+
+    def _row_offsets(self, inputs: list[Operand], row: str, k: int) -> dict[int, str]:
+        """Where a row begins; those after the first of several by addition."""
+        if k == 0 or len(self.reduced) > 1:
+            strided = [replace(o, code="s") for o in inputs]
+            at = offsets(self.out, f"({row})", self.reduced, strided,
+                         self.text.kept_loops, f"r{k}_")
+        else:
+            at = {o.at: f"r{o.at}_at + step{o.at}" for o in inputs}
+        self.out(*(f"r{o}_at = {text}" for o, text in at.items()))
+        return {o: f"r{o}_at" for o in at}
 
     def _across_rows(self, states: list[list[str]]) -> None:
         """The states of a block's rows of threads to those of its first row."""

@@ -263,7 +263,7 @@ def simulate():
     driver._devices[0] = SimulatedDevice()
     launch.Program.launch = _launch
     map_.THREADS = reduce.BLOCK = row.BLOCK = THREADS
-    reduce.LONG, reduce.CHUNK = (THREADS,), 64
+    reduce.CHUNK = 64
     row._LANES, row._MOST_LANES = ((4, 8), (16, 32)), THREADS
     contract.SMALL = Tile(32, 32, 8, 4, 4, 1)
     contract.LARGE = Tile(64, 32, 8, 8, 4, 1)
