@@ -1,10 +1,10 @@
 """Reduce on CUDA: how the work is cut up, and what is launched.
 
-Two kernels share everything (`reduce_text`): *rows* gives each kept point to a group of
-lanes that walk the reduced elements together; *columns* gives neighbouring kept points
-to neighbouring lanes.  Where the kept points alone do not fill the device, the reduced
-elements are cut into chunks and a second kernel merges the chunks' states in a fixed
-order: no atomics, so the same input gives the same bits.
+Two kinds of kernels: *rows* gives each kept point to a group of lanes that walk the
+reduced elements together; *columns* gives neighbouring kept points to neighbouring
+lanes.  Where the kept points alone do not fill the device, the reduced elements are cut
+into chunks and a second kernel merges the chunks' states in a fixed order: no atomics,
+so the same input gives the same bits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,10 @@ from ..backend import Call, Launcher, Signature
 from ..specs import Reduce, TypedReduce
 from .driver import Device, device
 from .launch import Program
+from .reduce_columns import Columns
+from .reduce_rows import Rows
 from .reduce_text import BLOCK, COLUMN_LANES, Plan, ReduceText
+from .reduce_writer import Writer
 from .states import WARP
 
 __all__ = ["ReduceLauncher", "build_reduce"]
@@ -31,6 +34,8 @@ LONG = 16
 CHUNK = 4096
 #: Kept points in a row from which neighbouring lanes take neighbouring points.
 WIDE = 16
+
+_WRITERS: dict[str, type[Writer]] = {"rows": Rows, "columns": Columns}
 
 
 @dataclass(frozen=True)
@@ -155,7 +160,8 @@ class ReduceLauncher:
             blocks = -(-kept*cut.count*plan.lanes // plan.threads)
         program = self._programs.get(plan)
         if program is None:
-            program = self._programs[plan] = Program(self.text.kernel(plan))
+            program = self._programs[plan] = Program(
+                _WRITERS[plan.kind](self.text, plan).kernel())
         values = self.text.values(plan, call, states, (cut.count, cut.size, *steps))
         program.launch(where, call.stream, blocks, values)
 
