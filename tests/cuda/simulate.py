@@ -62,6 +62,18 @@ def beyond() -> list[str]:
     a, b = (rng.standard_normal(s).astype(np.float32) for s in ((65, 40), (40, 70)))
     check("several tiles", nf.ops.matmul(a, b), a @ b)
     check("several tiles, transposed", nf.ops.matmul(b.T, a.T), (a @ b).T)
+    for rows, columns in ((64, 64), (70, 33), (17, 100)):
+        p = rng.standard_normal((rows, columns)).astype(np.float32)
+        q = rng.standard_normal((columns, rows)).astype(np.float32)
+        check("an input that lies across", nf.ops.subtract(p.T, q), p.T - q)
+        result = np.full_like(p, np.nan)
+        nf.ops.subtract(q, p.T, out=result.T)
+        check("results that lie across", result, q.T - p)
+    cube = rng.standard_normal((20, 3, 33)).astype(np.float32)
+    other = rng.standard_normal((3, 33, 20)).astype(np.float32)
+    check("inputs that lie across, of a rank above 2",
+          nf.ops.subtract(cube.transpose(1, 2, 0), other),
+          cube.transpose(1, 2, 0) - other)
     return failures
 
 
