@@ -69,9 +69,9 @@ def recording(monkeypatch, arch=(9, 0)):
     """The kernels launched in the ``with`` block, each once, for a device of `arch`."""
     kernels = {}
 
-    def record(self, device, stream, blocks, values, shared=0):
+    def record(self, device, stream, blocks, values, shared=0, block=None):
         assert len(values) == len(self.kernel.parameters)
-        assert 0 < blocks < 2**31
+        assert 0 < np.prod(blocks) < 2**31
         kernels.setdefault(self.kernel.text, self.kernel)
 
     with monkeypatch.context() as patch, np.errstate(all="ignore"):
