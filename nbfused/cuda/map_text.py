@@ -149,11 +149,13 @@ class MapText:
             out(f"j = vectors*{width} + v")
             with out.block("if j < size:"):
                 self._element(out, "j")
-        if self.repeat > 1:
-            with out.block(f"if v + {(self.repeat - 1)*self.threads} < vectors:"):
-                self._accesses(out, self.repeat)
-                out("v = vectors")
-        with out.block("while v < vectors:"):
+        if self.repeat == 1:
+            with out.block("if v < vectors:"):
+                self._accesses(out, 1)
+            return
+        with out.block(f"if v + {(self.repeat - 1)*self.threads} < vectors:"):
+            self._accesses(out, self.repeat)
+        with out.block("else:"), out.block("while v < vectors:"):
             self._accesses(out, 1)
             out(f"v += {self.threads}")
 

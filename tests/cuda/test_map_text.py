@@ -44,6 +44,14 @@ def test_a_map_moves_16_bytes_at_once(monkeypatch, dtype):
     assert len(re.findall(narrow, text)) == 1
 
 
+def test_no_thread_takes_what_others_take(monkeypatch):
+    """Loops are for the last block: elsewhere a thread has its own accesses."""
+    (two,) = kernels(monkeypatch, lambda: nf.ops.subtract(X, X))
+    assert "while" not in two.text
+    (one,) = kernels(monkeypatch, lambda: nf.ops.swish(X))
+    assert re.search(r"\n    else:\n        while v < vectors:", one.text)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, BFLOAT16])
 @pytest.mark.parametrize("call", [
     lambda x: nf.ops.sum(x), lambda x: nf.ops.sum(x, axis=1),
