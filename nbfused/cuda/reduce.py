@@ -3,8 +3,8 @@
 Two kinds of kernels: *rows* gives each kept point to a group of lanes that walk the
 reduced elements together; *columns* gives neighbouring kept points to neighbouring
 lanes.  Where the kept points alone do not fill the device, the reduced elements are cut
-into chunks and a second kernel merges the chunks' states in a fixed order: no atomics,
-so the same input gives the same bits.
+into chunks; the last block of a kept point, or a second kernel, merges the chunks'
+states in a fixed order, so the same input gives the same bits.
 """
 
 from __future__ import annotations
@@ -21,13 +21,14 @@ from .reduce_columns import Columns
 from .reduce_rows import Rows
 from .reduce_text import BLOCK, COLUMN_LANES, Plan, ReduceText
 from .reduce_writer import Writer
+from .scratch import TICKETS, scratch_of
 from .states import WARP
 
 __all__ = ["ReduceLauncher", "build_reduce"]
 
 #: Blocks for each multiprocessor: several times as many as run at once, so that none
 #: waits for the last.
-RESIDENT = 32
+RESIDENT = 16
 #: Reduced elements of a lane from which a kept point gets a block instead of a warp.
 LONG = 16
 #: Reduced elements below which a block's chunk is not worth another block.
@@ -74,7 +75,7 @@ class ReduceLauncher:
         if cut.count == 1:
             self._launch(plan, call, where, kept, cut)
         else:
-            self._in_two(plan, call, where, kept, cut)
+            self._in_chunks(plan, call, where, kept, cut)
 
     def plan(self, call: Call, kept: int, reduced: int) -> Plan:
         """Which kernel: by where neighbouring elements lie."""
@@ -121,7 +122,7 @@ class ReduceLauncher:
     def cut(self, plan: Plan, kept: int, reduced: int, where: Device) -> Cut:
         """Chunks so that the device is full, if there is that much to do."""
         if plan.kind == "columns":
-            blocks = -(-kept // (COLUMN_LANES*self.text.plan_width(plan)))
+            blocks = self._across(plan, kept)
             least = 4*plan.depth*plan.ahead
         else:
             blocks = -(-kept*plan.lanes // plan.threads)
@@ -136,26 +137,40 @@ class ReduceLauncher:
         size = -(-size // unit)*unit
         return Cut(-(-reduced // size), size)
 
-    def _in_two(self, plan: Plan, call: Call, where: Device, kept: int,
-                cut: Cut) -> None:
-        points = kept*cut.count
+    def _in_chunks(self, plan: Plan, call: Call, where: Device, kept: int,
+                   cut: Cut) -> None:
+        """By one kernel whose last blocks merge the states, or by two."""
         starts, total = [], 0
         for size in self._sizes:
             starts.append(total)
-            total += -(-points*size // 256)*256
+            total += -(-kept*cut.count*size // 256)*256
+        groups = kept if plan.kind == "rows" else self._across(plan, kept)
+        alone = plan.kind == "columns" or plan.lanes == plan.threads
+        scratch = scratch_of(where)
+        with scratch.lock:
+            found = scratch.find(total, call.stream) \
+                if alone and groups <= TICKETS else None
+            if found is not None:
+                tickets, base = found
+                self._launch(replace(plan, stage="last"), call, where, kept, cut,
+                             (*(base + s for s in starts), tickets))
+                return
         with where.current(), where.workspace(total, call.stream) as base:
             states = tuple(base + s for s in starts)
             self._launch(replace(plan, stage="partial"), call, where, kept, cut, states)
-            columns = plan.kind == "columns"
             finish = Plan(plan.kind, (), BLOCK, WARP if kept > 64 else BLOCK, "finish",
                           self.text.finish_ahead)
-            steps = (1, kept) if columns else (cut.count, 1)
+            steps = (1, kept) if plan.kind == "columns" else (cut.count, 1)
             self._launch(finish, call, where, kept, Cut(1, cut.count), states, steps)
+
+    def _across(self, plan: Plan, kept: int) -> int:
+        """Blocks of *columns* side by side."""
+        return -(-kept // (COLUMN_LANES*self.text.plan_width(plan)))
 
     def _launch(self, plan: Plan, call: Call, where: Device, kept: int, cut: Cut,
                 states: tuple[int, ...] = (), steps: tuple[int, ...] = ()) -> None:
         if plan.kind == "columns":
-            blocks = -(-kept // (COLUMN_LANES*self.text.plan_width(plan)))*cut.count
+            blocks = self._across(plan, kept)*cut.count
         else:
             blocks = -(-kept*cut.count*plan.lanes // plan.threads)
         program = self._programs.get(plan)

@@ -25,7 +25,7 @@ class Rows(Writer):
         with out.block("if inside:"):
             base = self._kept_offsets("point")
             out("first = begin")
-            for count in dict.fromkeys((plan.ahead, 1)):
+            for count in self.text.counts(plan.ahead):
                 step = lanes*self.width
                 with out.block(f"while first + {count*step} <= end:"):
                     self._take(state, base, [f"first + {k*step} + lane*{self.width}"
@@ -40,11 +40,32 @@ class Rows(Writer):
         else:
             self.states.across_block(out, state, plan.threads, again=False)
         with out.block("if inside and lane == 0:"):
-            self._finish(state, "point", "group")
+            if plan.stage in ("whole", "finish"):
+                self._results(state, "point")
+            else:
+                self._store_state(state, "group")
+        if plan.stage == "last":
+            with self._last_block("point"):
+                self._merge_chunks(state)
+
+    def _merge_chunks(self, state: list[str]) -> None:
+        """The states of a kept point by all of a block, which it has to itself."""
+        out, threads = self.out, self.plan.threads
+        self.states.start(out)
+        out("kept_step = chunks", "chunk_step = i64(1)", "j = thread")
+        for count in self.text.counts(self.text.finish_ahead):
+            with out.block(f"while j + {(count - 1)*threads} < chunks:"):
+                self.states.tree(out, state, [
+                    self._stored("point", f"j + {k*threads}", f"_{k}")
+                    for k in range(count)])
+                out(f"j += {count*threads}")
+        self.states.across_block(out, state, threads, again=False)
+        with out.block("if thread == 0:"):
+            self._results(state, "point", "last")
 
     def _chunk(self, flat: str) -> None:
         """Split a flat index into the kept point and its chunk of elements."""
-        if self.plan.stage == "partial":
+        if self.plan.stage in ("partial", "last"):
             self.out(f"point = divide({flat}, chunks)",
                      f"begin = ({flat} - point*chunks)*chunk",
                      "end = min(begin + chunk, reduced)")

@@ -23,7 +23,7 @@ COLUMN_LANES = 32
 #: Accesses that a lane starts before it uses the first, at most.
 AHEAD = 8
 #: Bytes that a lane has under way: with fewer the memory idles.
-IN_FLIGHT = 64
+IN_FLIGHT = 128
 
 
 @dataclass(frozen=True)
@@ -42,8 +42,8 @@ class Plan:
     lanes
         *rows*: threads per kept point, at most a warp's or all of a block's.
     stage
-        ``"whole"``, ``"partial"`` (chunks' states are stored) or ``"finish"`` (they are
-        merged).
+        ``"whole"``, ``"partial"`` (chunks' states are stored), ``"finish"`` (they are
+        merged) or ``"last"`` (both: the last of a kept point's blocks merges them).
     ahead
         Accesses of each input that a lane starts before it uses the first.
     """
@@ -110,6 +110,11 @@ class ReduceText:
         """States that a lane loads before it merges the first."""
         most = min(AHEAD, LONGEST // statements_of(self.typed.merge))
         return 1 << max(0, most.bit_length() - 1)
+
+    @staticmethod
+    def counts(ahead: int) -> tuple[int, ...]:
+        """Accesses at once: as many as possible, then fewer for what is left."""
+        return tuple(dict.fromkeys((ahead, max(1, ahead // 4), 1)))
 
     def values(self, plan: Plan, call: Call, states: Sequence[int],
                numbers: Sequence[int]) -> list[Any]:

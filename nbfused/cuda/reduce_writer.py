@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 
 from ..scalar.print_numba import cast, decode, encode
@@ -24,7 +26,7 @@ __all__ = ["Writer"]
 
 #: Blocks that should run on a multiprocessor together: the assembler trades loads that
 #: are under way for registers unless it is told how many it may use.
-AT_LEAST = {"rows": 6, "columns": 4}
+AT_LEAST = {"rows": 4, "columns": 4}
 
 
 class Writer:
@@ -58,6 +60,8 @@ class Writer:
         if self.plan.stage != "whole":
             for name, dtype in zip(self.stored, self.typed.state, strict=True):
                 out.pointer(name, storage(dtype))
+        if self.plan.stage == "last":
+            out.pointer("tickets", "uint32")
         out.integer(*self.kept, *self.reduced, "chunks", "chunk", *self.steps,
                     *(o.stride(k) for o in arrays
                       for k in range(len(self.kept) + len(self.reduced))))
@@ -86,7 +90,7 @@ class Writer:
         raise NotImplementedError
 
     def _stored(self, point: str, chunk: str, suffix: str) -> list[str]:
-        """The state of a chunk, as the kernel before this one left it."""
+        """The state of a chunk, as it was left by the block that had it."""
         names = self.states.names(suffix)
         at = f"{point}*kept_step + ({chunk})*chunk_step"
         self.out(*(f"{n} = {decode(d, f'{w}[{at}]')}" for n, w, d in zip(
@@ -109,13 +113,32 @@ class Writer:
         self.states.assign(self.out, names, function, arguments)
         return names
 
-    def _finish(self, state: list[str], point: str, slot: str, tag: str = "") -> None:
-        """Store the state of a chunk, or the outputs of a kept point."""
+    def _store_state(self, state: list[str], slot: str) -> None:
+        """Leave the state of a chunk for whoever merges them."""
+        self.out(*(f"{w}[{slot}] = {encode(d, n)}" for w, n, d in
+                   zip(self.stored, state, self.typed.state, strict=True)))
+
+    @contextmanager
+    def _last_block(self, group: str) -> Iterator[None]:
+        """Lines for the block of `group` that is the last to have stored its states.
+
+        Whichever it is, it merges them in the same order.
+        """
+        out = self.out
+        out("turn = cuda.shared.array(1, i64)", "cuda.syncthreads()")
+        with out.block("if thread == 0:"):  # its fence is for the whole block's stores
+            out("cuda.threadfence()",
+                f"turn[0] = i64(fetch_add(tickets, {group}, u32(1)))")
+        out("cuda.syncthreads()")
+        with out.block("if turn[0] == chunks - 1:"):
+            out("cuda.threadfence()")
+            yield
+            with out.block("if thread == 0:"):
+                out(f"tickets[{group}] = u32(0)")
+
+    def _results(self, state: list[str], point: str, tag: str = "") -> None:
+        """Store the outputs of a kept point."""
         out, typed = self.out, self.typed
-        if self.plan.stage == "partial":
-            out(*(f"{w}[{slot}] = {encode(d, n)}" for w, n, d in
-                  zip(self.stored, state, typed.state, strict=True)))
-            return
         post, values = typed.post, iter(zip(state, typed.state, strict=True))
         arguments: dict[str, object] = {}
         for param, kind in zip(post.function.params, typed.post_kinds, strict=True):

@@ -44,6 +44,11 @@ def beyond() -> list[str]:
     x = rng.standard_normal((300, 32)).astype(np.float32)
     check("chunks of columns", nf.ops.sum(x, axis=0), x.sum(0))
     check("chunks of rows", nf.ops.sum(x[:9].reshape(1, -1), axis=1), x[:9].sum())
+    check("chunks that the last block merges", nf.ops.sum(x.ravel()[:4100]),
+          x.ravel()[:4100].sum())
+    check("again, in the same memory", nf.ops.max(x[:140].ravel()), x[:140].max())
+    wide = rng.standard_normal((150, 40)).astype(np.float32)
+    check("chunks of ragged columns", nf.ops.var(wide, axis=0), wide.var(0))
     check("columns that are not aligned", nf.ops.max(x[:, 1:], axis=0), x[:, 1:].max(0))
     check("misaligned", nf.ops.swish(x.ravel()[1:500]),
           x.ravel()[1:500]/(1 + np.exp(-x.ravel()[1:500])))

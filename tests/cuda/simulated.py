@@ -19,7 +19,7 @@ import numpy as np
 from numba import cuda
 from scipy import special
 
-from nbfused.cuda import CudaBackend, contract, driver, launch, reduce, row
+from nbfused.cuda import CudaBackend, contract, driver, launch, reduce, row, scratch
 from nbfused.cuda import map as map_
 from nbfused.cuda.contract_text import Tile
 from nbfused.scalar.print_numba import NAMES
@@ -231,6 +231,18 @@ def _launch(self, device, stream, blocks, values, shared=0, block=None):
     with np.errstate(all="ignore"):
         grid = tuple(map(int, np.atleast_1d(blocks)))
         cuda.jit(names[kernel.name])[grid, threads, 0, int(shared)](*arguments)
+    assert not any(memory[:4*scratch.TICKETS].any() for memory in KEPT)
+
+
+KEPT: list[np.ndarray] = []
+
+
+def _grown(self, old, size, stream):
+    """Counters that are 0, and memory that is not initialised."""
+    memory = np.full(4*scratch.TICKETS + size, 0xA5, np.uint8)
+    memory[:4*scratch.TICKETS] = 0
+    KEPT.append(memory)
+    return scratch._Block(memory.ctypes.data, size)
 
 
 class SimulatedBackend(CudaBackend):
@@ -262,6 +274,7 @@ def simulate():
     sys.setswitchinterval(1e-5)  # the simulator polls its threads
     driver._devices[0] = SimulatedDevice()
     launch.Program.launch = _launch
+    scratch.Scratch._grown = _grown
     map_.THREADS = reduce.BLOCK = row.BLOCK = THREADS
     reduce.CHUNK = 64
     row._LANES, row._MOST_LANES = ((4, 8), (16, 32)), THREADS

@@ -89,7 +89,7 @@ SHAPES = [(64, 64), (65, 127), (200, 33), (16, 4000), (1000, 1024)]
 @pytest.mark.parametrize("shape", SHAPES)
 def test_inputs_that_lie_across(shape, dtype):
     x, y = (RNG.integers(-9, 9, s).astype(dtype) for s in (shape, shape[::-1]))
-    function, expected = (ops.not_equal, x.T != y) if dtype == np.bool_ else (
+    function, expected = (ops.not_equal, y != x.T) if dtype == np.bool_ else (
         ops.add, x.T + y)
     whole = put(np.zeros((shape[1] + 2, shape[0]), dtype))
     function(put(x).T, put(y), out=whole[1:-1])
