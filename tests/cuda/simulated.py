@@ -196,6 +196,39 @@ def namespace():
     return names
 
 
+class Allocations(dict):
+    """Shared arrays by line of text: the first thread makes one, for all of them.
+
+    Numba's simulator looks and then sets; a thread that misses holds the others back.
+    """
+
+    def __init__(self):
+        self.lock = threading.Lock()
+
+    def get(self, line):
+        self.lock.acquire()
+        found = super().get(line)
+        if found is not None:
+            self.lock.release()
+        return found
+
+    def __setitem__(self, line, array):
+        super().__setitem__(line, array)
+        self.lock.release()
+
+
+def _without_a_race():
+    from numba.cuda.simulator.kernelapi import FakeCUDAShared
+
+    plain = FakeCUDAShared.__init__
+
+    def init(self, size):
+        plain(self, size)
+        self._allocations = Allocations()
+
+    FakeCUDAShared.__init__ = init
+
+
 class SimulatedDevice:
     """Two multiprocessors, so that small arrays are cut into several chunks."""
 
@@ -272,6 +305,7 @@ class SimulatedBackend(CudaBackend):
 def simulate():
     """Put the simulator into the device's place, in this process, for good."""
     sys.setswitchinterval(1e-5)  # the simulator polls its threads
+    _without_a_race()
     driver._devices[0] = SimulatedDevice()
     launch.Program.launch = _launch
     scratch.Scratch._grown = _grown
