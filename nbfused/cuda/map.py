@@ -12,7 +12,8 @@ from .map_tile import Across, TileText, lying_across
 
 __all__ = ["build_map"]
 
-THREADS = 256
+THREADS = 128
+TILE_THREADS = 256
 
 
 class MapLauncher:
@@ -62,7 +63,8 @@ class MapLauncher:
         if found is None:
             return self._general
         if found not in self._tiles:
-            self._tiles[found] = TileText(*self._of, across=found, threads=THREADS)
+            self._tiles[found] = TileText(*self._of, across=found,
+                                          threads=TILE_THREADS)
         return self._tiles[found]
 
     def _aligned(self, call: Call) -> bool:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from ..backend import Call, Signature
+from ..backend import Signature
 from ..specs import TypedReduce
 from .source import (
     LONGEST,
@@ -115,15 +114,6 @@ class ReduceText:
     def counts(ahead: int) -> tuple[int, ...]:
         """Accesses at once: as many as possible, then fewer for what is left."""
         return tuple(dict.fromkeys((ahead, max(1, ahead // 4), 1)))
-
-    def values(self, plan: Plan, call: Call, states: Sequence[int],
-               numbers: Sequence[int]) -> list[Any]:
-        """The kernel's arguments, in the order in which `kernel` declares them."""
-        pointers = call.pointers
-        chosen = [o.at for o in self.arrays(plan)]
-        return [*(pointers[at] for at in chosen), *states, *call.shape, *numbers,
-                *(s for at in chosen for s in call.strides[at]),
-                *call.scalars, *call.scalars]
 
     def arrays(self, plan: Plan) -> list[Operand]:
         """The operands that a kernel takes."""

@@ -309,7 +309,7 @@ def simulate():
     driver._devices[0] = SimulatedDevice()
     launch.Program.launch = _launch
     scratch.Scratch._grown = _grown
-    map_.THREADS = reduce.BLOCK = row.BLOCK = THREADS
+    map_.THREADS = map_.TILE_THREADS = reduce.BLOCK = row.BLOCK = THREADS
     reduce.CHUNK = 64
     row._LANES, row._MOST_LANES = ((4, 8), (16, 32)), THREADS
     contract.SMALL = Tile(32, 32, 8, 4, 4, 1)
