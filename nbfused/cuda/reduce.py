@@ -1,37 +1,45 @@
 """Reduce on CUDA: how the work is cut up, and what is launched.
 
-Two kernels share everything (`reduce_text`): *rows* gives each kept point to a group of
-lanes that walk the reduced elements together; *columns* gives neighbouring kept points
-to neighbouring lanes.  Where the kept points alone do not fill the device, the reduced
-elements are cut into chunks and a second kernel merges the chunks' states in a fixed
-order: no atomics, so the same input gives the same bits.
+Two kinds of kernels: *rows* gives each kept point to a group of lanes that walk the
+reduced elements together; *columns* gives neighbouring kept points to neighbouring
+lanes.  Where the kept points alone do not fill the device, the reduced elements are cut
+into chunks; the last block of a kept point, or a second kernel, merges the chunks'
+states in a fixed order, so the same input gives the same bits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from math import prod
 
 from ..backend import Call, Launcher, Signature
 from ..specs import Reduce, TypedReduce
 from .driver import Device, device
 from .launch import Program
+from .reduce_columns import Columns
+from .reduce_rows import Rows
 from .reduce_text import BLOCK, COLUMN_LANES, Plan, ReduceText
+from .reduce_writer import Writer
+from .scratch import TICKETS, scratch_of
 from .states import WARP
 
 __all__ = ["ReduceLauncher", "build_reduce"]
 
-#: Blocks per multiprocessor that keep its memory accesses in flight.
-RESIDENT = 8
-#: Threads that fill a device.
-FULL = 1 << 18
-#: Lanes for a kept point with many elements, a block each.
-LONG = (256, 1024)
+#: Blocks for each multiprocessor: several times as many as run at once, so that none
+#: waits for the last.
+RESIDENT = {"rows": 32, "columns": 8}
+#: Reduced elements of a lane from which a kept point gets a block instead of a warp.
+LONG = 16
 #: Reduced elements below which a block's chunk is not worth another block.
 CHUNK = 4096
+#: Shapes and alignments that are remembered.
+MOST_WORKS = 256
 #: Kept points in a row from which neighbouring lanes take neighbouring points.
 WIDE = 16
+
+_WRITERS: dict[str, type[Writer]] = {"rows": Rows, "columns": Columns}
 
 
 @dataclass(frozen=True)
@@ -40,6 +48,47 @@ class Cut:
 
     count: int
     size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One launch but for addresses and numbers: `arrays` says which operands."""
+
+    program: Program
+    blocks: int
+    arrays: tuple[int, ...]
+    integers: tuple[int, ...]
+
+    def launch(self, call: Call, where: Device, states: tuple[int, ...] = ()) -> None:
+        """Start it on the call's stream; `states` are the addresses of a workspace."""
+        pointers = call.pointers
+        self.program.launch(where, call.stream, self.blocks, (
+            *[pointers[at] for at in self.arrays], *states, *self.integers,
+            *call.scalars, *call.scalars))
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """How calls of one shape and alignment are done.
+
+    Attributes
+    ----------
+    plan, cut
+        The kernel that reads the inputs, and how their elements are cut up.
+    kept
+        Number of kept points.
+    starts, total
+        Where each part of the chunks' states begins in a workspace; its bytes.
+    steps
+        Launches by stage, those that were needed so far.
+    """
+
+    plan: Plan
+    cut: Cut
+    kept: int
+    starts: tuple[int, ...]
+    total: int
+    steps: dict[str, Step]
 
 
 class ReduceLauncher:
@@ -57,20 +106,33 @@ class ReduceLauncher:
         self.name, self.typed, self.signature = name, typed, signature
         self.text = ReduceText(name, typed, signature)
         self._programs: dict[Plan, Program] = {}
+        self._works: dict[tuple[object, ...], Work] = {}
         self._kept_loops, self._reduced_loops = signature.ranks
-        self._sizes = [d.itemsize for d in typed.state]
+        self._inputs = len(self.text.inputs)
 
     def __call__(self, call: Call) -> None:
         """Launch on the call's stream."""
         where = device(call.device)
+        ends = tuple([p & 15 for p in call.pointers[:self._inputs]])
+        key = call.shape, call.strides, call.device, ends
+        work = self._works.get(key)
+        if work is None:
+            if len(self._works) >= MOST_WORKS:
+                self._works.clear()
+            work = self._works[key] = self._work(call, where)
+        if work.cut.count == 1:
+            self._step(work, "whole", call).launch(call, where)
+        else:
+            self._in_chunks(work, call, where)
+
+    def _work(self, call: Call, where: Device) -> Work:
         kept = prod(call.shape[:self._kept_loops])
         reduced = prod(call.shape[self._kept_loops:])
         plan = self.plan(call, kept, reduced)
         cut = self.cut(plan, kept, reduced, where)
-        if cut.count == 1:
-            self._launch(plan, call, where, kept, cut)
-        else:
-            self._in_two(plan, call, where, kept, cut)
+        sizes = [-(-kept*cut.count*d.itemsize // 256)*256 for d in self.typed.state]
+        return Work(plan, cut, kept, tuple(accumulate(sizes[:-1], initial=0)),
+                    sum(sizes), {})
 
     def plan(self, call: Call, kept: int, reduced: int) -> Plan:
         """Which kernel: by where neighbouring elements lie."""
@@ -83,15 +145,15 @@ class ReduceLauncher:
             codes = tuple("1" if s == 1 else "0" if s == 0 else "s"
                           for s in (call.strides[o.at][last] for o in inputs))
             vector = self._columns_aligned(call, codes)
-            return Plan("columns", codes if vector else (), BLOCK)
+            codes = codes if vector else ()
+            return Plan("columns", codes, BLOCK, ahead=self.text.ahead(codes))
         codes = tuple(o.code for o in inputs)
         kept_loops = range(self._kept_loops)
         vector = self.text.rows_vector and self._aligned(call, kept_loops, codes)
-        lanes = 1 if reduced <= 4 else 8 if reduced < 64 else WARP
-        for more in LONG:
-            if kept*lanes < FULL and reduced >= 8*more:
-                lanes = more
-        return Plan("rows", codes if vector else (), max(lanes, BLOCK), lanes)
+        codes = codes if vector else ()
+        lanes = 1 if reduced <= 4 else 8 if reduced < 64 else \
+            WARP if reduced < LONG*BLOCK else BLOCK
+        return Plan("rows", codes, BLOCK, lanes, ahead=self.text.ahead(codes))
 
     def _columns_aligned(self, call: Call, codes: tuple[str, ...]) -> bool:
         """Whether whole accesses of neighbouring kept points are possible."""
@@ -110,55 +172,78 @@ class ReduceLauncher:
                 continue
             if call.pointers[o.at] & (min(16, o.dtype.itemsize*width) - 1):
                 return False
-            if any(call.strides[o.at][k] % width for k in loops):
+            if any(call.strides[o.at][k] % width for k in loops if call.shape[k] > 1):
                 return False
         return True
 
     def cut(self, plan: Plan, kept: int, reduced: int, where: Device) -> Cut:
         """Chunks so that the device is full, if there is that much to do."""
         if plan.kind == "columns":
-            blocks = -(-kept // (COLUMN_LANES*self.text.plan_width(plan)))
-            least = 4*plan.depth
+            blocks = self._across(plan, kept)
+            least = 4*plan.depth*plan.ahead
         else:
             blocks = -(-kept*plan.lanes // plan.threads)
             least = CHUNK
-        count = min(RESIDENT*where.processors*BLOCK // plan.threads // max(blocks, 1),
-                    reduced // least)
+        most = RESIDENT[plan.kind]*where.processors*BLOCK // plan.threads
+        count = min(most // max(blocks, 1), reduced // least)
         if count <= 1:
             return Cut(1, reduced)
-        unit = plan.lanes*self.text.step(plan) if plan.kind == "rows" else plan.depth
+        unit = plan.lanes*self.text.step(plan) if plan.kind == "rows" \
+            else plan.depth*plan.ahead
         size = -(-reduced // count)
         size = -(-size // unit)*unit
         return Cut(-(-reduced // size), size)
 
-    def _in_two(self, plan: Plan, call: Call, where: Device, kept: int,
-                cut: Cut) -> None:
-        points = kept*cut.count
-        starts, total = [], 0
-        for size in self._sizes:
-            starts.append(total)
-            total += -(-points*size // 256)*256
-        with where.current(), where.workspace(total, call.stream) as base:
-            states = tuple(base + s for s in starts)
-            partial = Plan(plan.kind, plan.codes, plan.threads, plan.lanes, "partial")
-            self._launch(partial, call, where, kept, cut, states)
-            columns = plan.kind == "columns"
-            lanes = 1 if columns and kept >= BLOCK else 32 if kept > 64 else BLOCK
-            finish = Plan("rows", (), BLOCK, lanes, "finish")
-            steps = (1, kept) if columns else (cut.count, 1)
-            self._launch(finish, call, where, kept, Cut(1, cut.count), states, steps)
+    def _in_chunks(self, work: Work, call: Call, where: Device) -> None:
+        """By one kernel whose last blocks merge the states, or by two."""
+        plan = work.plan
+        groups = work.kept if plan.kind == "rows" else self._across(plan, work.kept)
+        whole_blocks = plan.kind == "columns" or plan.lanes == plan.threads
+        if whole_blocks and groups <= TICKETS:
+            scratch = scratch_of(where)
+            with scratch.lock:
+                found = scratch.find(work.total, call.stream)
+                if found is not None:
+                    tickets, base = found
+                    self._step(work, "last", call).launch(
+                        call, where, (*[base + s for s in work.starts], tickets))
+                    return
+        with where.current(), where.workspace(work.total, call.stream) as base:
+            states = tuple([base + s for s in work.starts])
+            self._step(work, "partial", call).launch(call, where, states)
+            self._step(work, "finish", call).launch(call, where, states)
 
-    def _launch(self, plan: Plan, call: Call, where: Device, kept: int, cut: Cut,
-                states: tuple[int, ...] = (), steps: tuple[int, ...] = ()) -> None:
-        if plan.kind == "columns":
-            blocks = -(-kept // (COLUMN_LANES*self.text.plan_width(plan)))*cut.count
-        else:
-            blocks = -(-kept*cut.count*plan.lanes // plan.threads)
+    def _across(self, plan: Plan, kept: int) -> int:
+        """Blocks of *columns* side by side."""
+        return -(-kept // (COLUMN_LANES*self.text.plan_width(plan)))
+
+    def _step(self, work: Work, stage: str, call: Call) -> Step:
+        """The launch of one stage, made when it is first needed."""
+        found = work.steps.get(stage)
+        if found is not None:
+            return found
+        kept, cut, steps = work.kept, work.cut, tuple[int, ...]()
+        plan = replace(work.plan, stage=stage)
+        if stage == "finish":
+            plan = Plan(plan.kind, (), BLOCK, WARP if kept > 64 else BLOCK, stage,
+                        self.text.finish_ahead)
+            steps = (1, kept) if plan.kind == "columns" else (cut.count, 1)
+            cut = Cut(1, cut.count)
+        blocks = self._across(plan, kept)*cut.count if plan.kind == "columns" \
+            else -(-kept*cut.count*plan.lanes // plan.threads)
+        arrays = tuple([o.at for o in self.text.arrays(plan)])
+        strides = [s for at in arrays for s in call.strides[at]]
+        work.steps[stage] = Step(
+            self._program(plan), blocks, arrays,
+            (*call.shape, cut.count, cut.size, *steps, *strides))
+        return work.steps[stage]
+
+    def _program(self, plan: Plan) -> Program:
         program = self._programs.get(plan)
         if program is None:
-            program = self._programs[plan] = Program(self.text.kernel(plan))
-        values = self.text.values(plan, call, states, (cut.count, cut.size, *steps))
-        program.launch(where, call.stream, blocks, values)
+            writer = _WRITERS[plan.kind](self.text, plan)
+            program = self._programs[plan] = Program(writer.kernel())
+        return program
 
 
 def build_reduce(spec: Reduce, signature: Signature) -> Launcher:

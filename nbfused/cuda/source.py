@@ -22,9 +22,10 @@ from ..scalar.types import Typed
 from .branches import flattened
 from .compile import DESCRIPTOR, Kernel
 
-__all__ = ["CALLS", "INT64", "Operand", "Source", "affordable", "calls_for", "decoded",
-           "encoded", "evaluate", "is_wide", "kernel_name", "number", "offsets",
-           "operand_list", "printed", "storage", "width_of"]
+__all__ = ["ACCESS", "CALLS", "INT64", "LONGEST", "Operand", "Source", "affordable",
+           "calls_for", "decoded", "encoded", "evaluate", "is_wide", "kernel_name",
+           "number", "offsets", "operand_list", "printed", "statements_of", "storage",
+           "width_of"]
 
 INT64 = np.dtype(np.int64)
 #: Bytes that one thread moves in one access.
@@ -109,12 +110,17 @@ def width_of(operands: Iterable[Operand]) -> int:
     return max(1, min(MOST, ACCESS // widest))
 
 
+def statements_of(typed: Typed) -> int:
+    """The length of a function as it is printed."""
+    return sum(1 for _ in walk(expand(flattened(typed), CALLS).function.body))
+
+
 def affordable(typed: Typed, width: int) -> int:
     """At most `width` elements per thread, fewer where the function is long."""
-    found = list(walk(expand(flattened(typed), CALLS).function.body))
+    found = walk(expand(flattened(typed), CALLS).function.body)
     if any(isinstance(s, Let) and s.op == "buffer" for s in found):
         return 1  # local memory is scarce
-    length = len(found)
+    length = statements_of(typed)
     while width > 1 and width*length > LONGEST:
         width //= 2
     return width

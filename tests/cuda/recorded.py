@@ -13,7 +13,7 @@ import subprocess
 import numpy as np
 
 import nbfused as nf
-from nbfused.cuda import CudaBackend, driver, launch, wgmma
+from nbfused.cuda import CudaBackend, driver, launch, scratch, wgmma
 from nbfused.cuda.compile import ptx, target_version
 
 PTXAS = shutil.which("ptxas")
@@ -69,14 +69,17 @@ def recording(monkeypatch, arch=(9, 0)):
     """The kernels launched in the ``with`` block, each once, for a device of `arch`."""
     kernels = {}
 
-    def record(self, device, stream, blocks, values, shared=0):
+    def record(self, device, stream, blocks, values, shared=0, block=None):
         assert len(values) == len(self.kernel.parameters)
-        assert 0 < blocks < 2**31
+        assert 0 < np.prod(blocks) < 2**31
         kernels.setdefault(self.kernel.text, self.kernel)
 
     with monkeypatch.context() as patch, np.errstate(all="ignore"):
         patch.setattr(driver, "_devices", {0: NoDevice(arch)})
         patch.setattr(launch.Program, "launch", record)
+        patch.setattr(scratch, "_SCRATCHES", {})
+        patch.setattr(scratch.Scratch, "_grown",
+                      lambda self, old, size, stream: scratch._Block(1 << 20, size))
         patch.setattr(wgmma, "_tensor_map", lambda *array: bytes(128))
         with nf.use_backend(HostArrays()):
             yield kernels

@@ -44,6 +44,11 @@ def beyond() -> list[str]:
     x = rng.standard_normal((300, 32)).astype(np.float32)
     check("chunks of columns", nf.ops.sum(x, axis=0), x.sum(0))
     check("chunks of rows", nf.ops.sum(x[:9].reshape(1, -1), axis=1), x[:9].sum())
+    check("chunks that the last block merges", nf.ops.sum(x.ravel()[:4100]),
+          x.ravel()[:4100].sum())
+    check("again, in the same memory", nf.ops.max(x[:140].ravel()), x[:140].max())
+    wide = rng.standard_normal((150, 40)).astype(np.float32)
+    check("chunks of ragged columns", nf.ops.var(wide, axis=0), wide.var(0))
     check("columns that are not aligned", nf.ops.max(x[:, 1:], axis=0), x[:, 1:].max(0))
     check("misaligned", nf.ops.swish(x.ravel()[1:500]),
           x.ravel()[1:500]/(1 + np.exp(-x.ravel()[1:500])))
@@ -62,6 +67,18 @@ def beyond() -> list[str]:
     a, b = (rng.standard_normal(s).astype(np.float32) for s in ((65, 40), (40, 70)))
     check("several tiles", nf.ops.matmul(a, b), a @ b)
     check("several tiles, transposed", nf.ops.matmul(b.T, a.T), (a @ b).T)
+    for rows, columns in ((64, 64), (70, 33), (17, 100)):
+        p = rng.standard_normal((rows, columns)).astype(np.float32)
+        q = rng.standard_normal((columns, rows)).astype(np.float32)
+        check("an input that lies across", nf.ops.subtract(p.T, q), p.T - q)
+        result = np.full_like(p, np.nan)
+        nf.ops.subtract(q, p.T, out=result.T)
+        check("results that lie across", result, q.T - p)
+    cube = rng.standard_normal((20, 3, 33)).astype(np.float32)
+    other = rng.standard_normal((3, 33, 20)).astype(np.float32)
+    check("inputs that lie across, of a rank above 2",
+          nf.ops.subtract(cube.transpose(1, 2, 0), other),
+          cube.transpose(1, 2, 0) - other)
     return failures
 
 

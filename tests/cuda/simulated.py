@@ -19,7 +19,7 @@ import numpy as np
 from numba import cuda
 from scipy import special
 
-from nbfused.cuda import CudaBackend, contract, driver, launch, reduce, row
+from nbfused.cuda import CudaBackend, contract, driver, launch, reduce, row, scratch
 from nbfused.cuda import map as map_
 from nbfused.cuda.contract_text import Tile
 from nbfused.scalar.print_numba import NAMES
@@ -196,6 +196,39 @@ def namespace():
     return names
 
 
+class Allocations(dict):
+    """Shared arrays by line of text: the first thread makes one, for all of them.
+
+    Numba's simulator looks and then sets; a thread that misses holds the others back.
+    """
+
+    def __init__(self):
+        self.lock = threading.Lock()
+
+    def get(self, line):
+        self.lock.acquire()
+        found = super().get(line)
+        if found is not None:
+            self.lock.release()
+        return found
+
+    def __setitem__(self, line, array):
+        super().__setitem__(line, array)
+        self.lock.release()
+
+
+def _without_a_race():
+    from numba.cuda.simulator.kernelapi import FakeCUDAShared
+
+    plain = FakeCUDAShared.__init__
+
+    def init(self, size):
+        plain(self, size)
+        self._allocations = Allocations()
+
+    FakeCUDAShared.__init__ = init
+
+
 class SimulatedDevice:
     """Two multiprocessors, so that small arrays are cut into several chunks."""
 
@@ -231,6 +264,18 @@ def _launch(self, device, stream, blocks, values, shared=0, block=None):
     with np.errstate(all="ignore"):
         grid = tuple(map(int, np.atleast_1d(blocks)))
         cuda.jit(names[kernel.name])[grid, threads, 0, int(shared)](*arguments)
+    assert not any(memory[:4*scratch.TICKETS].any() for memory in KEPT)
+
+
+KEPT: list[np.ndarray] = []
+
+
+def _grown(self, old, size, stream):
+    """Counters that are 0, and memory that is not initialised."""
+    memory = np.full(4*scratch.TICKETS + size, 0xA5, np.uint8)
+    memory[:4*scratch.TICKETS] = 0
+    KEPT.append(memory)
+    return scratch._Block(memory.ctypes.data, size)
 
 
 class SimulatedBackend(CudaBackend):
@@ -260,10 +305,12 @@ class SimulatedBackend(CudaBackend):
 def simulate():
     """Put the simulator into the device's place, in this process, for good."""
     sys.setswitchinterval(1e-5)  # the simulator polls its threads
+    _without_a_race()
     driver._devices[0] = SimulatedDevice()
     launch.Program.launch = _launch
-    map_.THREADS = reduce.BLOCK = row.BLOCK = THREADS
-    reduce.LONG, reduce.CHUNK = (THREADS,), 64
+    scratch.Scratch._grown = _grown
+    map_.THREADS = map_.TILE_THREADS = reduce.BLOCK = row.BLOCK = THREADS
+    reduce.CHUNK = 64
     row._LANES, row._MOST_LANES = ((4, 8), (16, 32)), THREADS
     contract.SMALL = Tile(32, 32, 8, 4, 4, 1)
     contract.LARGE = Tile(64, 32, 8, 8, 4, 1)

@@ -1,0 +1,95 @@
+"""What the kernels of Map and Reduce do to memory, read from their PTX; no GPU."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+import nbfused as nf
+from nbfused.arrays import BFLOAT16
+from nbfused.cuda import compile
+from nbfused.errors import CompileError
+from tests.cuda.recorded import PTXAS, assembled, recording, registers
+
+try:
+    compile._numba_cuda()
+except CompileError as missing:
+    pytest.skip(str(missing), allow_module_level=True)
+
+X = np.zeros((64, 4096), np.float32)
+WHOLE = {"load": r"ld\.global(?:\.nc)?\.v4\.[bfu]32",
+         "store": r"st\.global\.v4\.[bfu]32"}
+
+
+def kernels(monkeypatch, call):
+    with recording(monkeypatch) as found:
+        call()
+    return list(found.values())
+
+
+def code(kernel):
+    return compile.ptx(kernel, (9, 0))
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float16, BFLOAT16])
+def test_a_map_moves_16_bytes_at_once(monkeypatch, dtype):
+    (kernel,) = kernels(monkeypatch, lambda: nf.ops.swish(X.astype(dtype)))
+    text = code(kernel)
+    for pattern in WHOLE.values():
+        assert re.search(pattern, text)
+    # Anything less is of the few elements that are left over.
+    narrow = r"ld\.global\.(?!v4\.[bfu]32)"
+    assert len(re.findall(narrow, text)) == 1
+
+
+def test_no_thread_takes_what_others_take(monkeypatch):
+    """Loops are for the last block: elsewhere a thread has its own accesses."""
+    (two,) = kernels(monkeypatch, lambda: nf.ops.subtract(X, X))
+    assert "while" not in two.text
+    (one,) = kernels(monkeypatch, lambda: nf.ops.swish(X))
+    assert re.search(r"\n    else:\n        while v < vectors:", one.text)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, BFLOAT16])
+@pytest.mark.parametrize("call", [
+    lambda x: nf.ops.sum(x), lambda x: nf.ops.sum(x, axis=1),
+    lambda x: nf.ops.sum(x, axis=0)], ids=["all", "rows", "columns"])
+def test_a_reduction_starts_several_accesses_at_once(monkeypatch, dtype, call):
+    first, *_ = kernels(monkeypatch, lambda: call(X.astype(dtype)))
+    lines = [line for line in code(first).splitlines()
+             if re.search(r"^\s+(ld\.global|add\.f32|add\.rn\.f32)", line)]
+    run = "".join("l" if re.search(WHOLE["load"], x) else "a" for x in lines)
+    assert "llll" in run, run
+
+
+def test_results_of_16_bits_divide_without_a_branch(monkeypatch):
+    (half,) = kernels(monkeypatch, lambda: nf.ops.swish(X.astype(BFLOAT16)))
+    assert "div.full.f32" in code(half)
+    (single,) = kernels(monkeypatch, lambda: nf.ops.swish(X))
+    assert "div.full" not in code(single)
+    assert re.search(r"div\.rn\.f32", code(single))
+
+
+def test_an_input_that_lies_across_goes_through_shared_memory(monkeypatch):
+    y = np.zeros((4096, 64), np.float32)
+    (kernel,) = kernels(monkeypatch, lambda: nf.ops.add(X.T, y))
+    assert "tile" in kernel.name
+    assert "st.shared" in code(kernel)
+    used, spilled = registers(assembled(kernel)[1]) if PTXAS else (0, 0)
+    assert spilled == 0
+    assert used <= 64
+    (narrow,) = kernels(monkeypatch, lambda: nf.ops.add(X.T[:, :9], y[:, :9]))
+    assert "tile" not in narrow.name
+
+
+def test_tiles_take_no_more_shared_memory_than_there_is(monkeypatch):
+    @nf.elementwise
+    def five(a, b, c, d, e):
+        return a + b + c + d + e
+
+    z = np.zeros((64, 128), np.complex128)
+    (kernel,) = kernels(monkeypatch, lambda: five(z.T, z.T, z.T, z.T, z.T.copy()))
+    assert len(re.findall(r"shared\.array", kernel.text)) == 2
+    assembled(kernel)
