@@ -28,7 +28,7 @@ __all__ = ["SLAB", "Results"]
 #: Bytes of a slab, 16 rows of 128; each warp has several.
 SLAB = 2048
 #: Statements of the epilogue that are worth printing once for each element.
-UNROLLED = 2*LONGEST
+UNROLLED = 5*LONGEST
 
 
 class Results:
@@ -170,16 +170,22 @@ class Results:
             if self.slabs:
                 self._free_slabs()
             for unit in range(4):
-                own = range(8*unit, 8*unit + 8)
-                values = [self._evaluated(e, f"sums[{first + e}]", letter) for e in own]
-                for r, (o, how) in enumerate(self.stores):
-                    found = [v[r] for v in values]
-                    if how == "each":
-                        self._one_by_one(o, r, unit, found)
-                    else:
-                        self._keep(o, r, unit, found)
+                # Blocks of their own, lest all elements be computed side by side: there
+                # are not the registers for that.
+                with out.block(f"if at_column + {16*unit} < size_n:"):
+                    self._unit(unit, first, letter)
             if self.slabs:
                 self._empty_slabs()
+
+    def _unit(self, unit: int, first: int, letter: str) -> None:
+        values = [self._evaluated(e, f"sums[{first + e}]", letter)
+                  for e in range(8*unit, 8*unit + 8)]
+        for r, (o, how) in enumerate(self.stores):
+            found = [v[r] for v in values]
+            if how == "each":
+                self._one_by_one(o, r, unit, found)
+            else:
+                self._keep(o, r, unit, found)
 
     def _evaluated(self, e: int, total: str, letter: str) -> list[str]:
         """The epilogue of one element: the names of its results."""
