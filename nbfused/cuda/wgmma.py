@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import ctypes
+from contextlib import ExitStack
 from functools import lru_cache
+from math import prod
 
 from ..backend import Call, Signature
 from .contract_text import ContractText
@@ -11,6 +13,7 @@ from .contract_wgmma import DEPTH, Hopper, WgmmaText
 from .driver import Device, check, cu
 from .launch import Program
 from .source import Operand
+from .wgmma_padding import padded
 from .wgmma_plan import plans, tiles
 
 __all__ = ["WgmmaLauncher"]
@@ -21,6 +24,8 @@ _ALIGN = 16
 _EXTENT, _STRIDE = 1 << 32, 1 << 40
 #: Loops of a batch that a tensor map has room for.
 _BATCH = 3
+#: Multiplications that are worth copies of the factors.
+_WORTH = 1 << 24
 
 
 class WgmmaLauncher:
@@ -43,12 +48,13 @@ class WgmmaLauncher:
         self._possible = (
             a.dtype == b.dtype and a.dtype.name in ("float16", "bfloat16")
             and text.typed.prologues == (None, None) and text.kept.name == "float32"
-            and (m, n, k) == (1, 1, 1) and batch <= _BATCH
-            and "1" in a.code and "1" in b.code)
+            and (m, n, k) == (1, 1, 1) and batch <= _BATCH)
 
     def takes(self, call: Call) -> bool:
-        """Whether TMA can bring the operands of this call."""
-        return self._possible and 0 not in call.shape and all(
+        """Whether TMA can bring the operands of this call, or of their copies."""
+        if not self._possible or 0 in call.shape or max(call.shape) >= _EXTENT//2:
+            return False
+        return prod(call.shape) >= _WORTH or all(
             self._reachable(call, which) for which in (0, 1))
 
     def _loops(self, which: int) -> tuple[int, int]:
@@ -63,12 +69,15 @@ class WgmmaLauncher:
             return False
         steps = [strides[outer], *(s for s, n in zip(
             strides[:self._batch], call.shape, strict=False) if n > 1 and s)]
-        return all(s > 0 and 2*s % _ALIGN == 0 and 2*s < _STRIDE for s in steps) and \
-            max(call.shape) < _EXTENT//2
+        return all(s > 0 and 2*s % _ALIGN == 0 and 2*s < _STRIDE for s in steps)
 
     def __call__(self, call: Call, where: Device) -> None:
-        """Launch on the call's stream."""
-        self.run(call, where, plans(self._text, call, where.processors)[0])
+        """Launch on the call's stream, after copies of what TMA cannot reach."""
+        with ExitStack() as stack:
+            for which in (0, 1):
+                if not self._reachable(call, which):
+                    call = padded(call, which, self._batch, where, stack)
+            self.run(call, where, plans(self._text, call, where.processors)[0])
 
     def run(self, call: Call, where: Device, plan: Hopper) -> None:
         """Launch as `plan` says; it is one of `plans`."""
