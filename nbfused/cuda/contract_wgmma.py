@@ -187,16 +187,16 @@ class WgmmaText:
         return out.kernel(self.tiling.threads, 1, feature="a")
 
     def _begin(self) -> None:
-        out, tiling = self.out, self.tiling
+        out, tiling, plan = self.out, self.tiling, self.plan
         for name, extents in zip(("batch", "m", "n", "k"), self.groups, strict=True):
             out(f"size_{name} = {'*'.join(extents) or 'i64(1)'}")
         out("memory = tiles_at()", "thread = i64(cuda.threadIdx.x)",
             "warp = first_lane(thread >> 5)",
-            f"full = memory + {self.plan.barriers_at}",
-            f"empty = full + {8*self.plan.stages}", f"order = empty + {8*self.plan.stages}")
+            f"full = memory + {plan.barriers_at}",
+            f"empty = full + {8*plan.stages}", f"order = empty + {8*plan.stages}")
         readers = 1 if tiling.turns else tiling.groups
         with out.block("if thread == 0:"):
-            for s in range(self.plan.stages):
+            for s in range(plan.stages):
                 out(f"barrier_init(full + {8*s}, 1)",
                     f"barrier_init(empty + {8*s}, {readers})")
             if tiling.turns:
@@ -279,7 +279,7 @@ class WgmmaText:
             f"left = i64({base[0]}) + (((memory + group*{own}) & 0x3FFFF) >> 4)",
             f"right = i64({base[1]}) + (((memory + {tiling.rows*DEPTH*2}) & 0x3FFFF)"
             " >> 4)")
-        results = Results(self, "group*0" if tiling.turns else f"group*{64*tiling.high}")
+        results = Results(self, "0" if tiling.turns else f"group*{64*tiling.high}")
         results.begin()
         if tiling.turns:
             out("tile += group*i64(cuda.gridDim.x)", "count = group*slices",

@@ -66,7 +66,8 @@ class Results:
         plan = self.kernel.plan
         self.out(f"slabs = memory + {plan.slabs_at} + (warp - 4)*{plan.slabs*SLAB}",
                  "slot = i64(0)",
-                 "place16 = slabs + (lane & 15)*128 + (((lane >> 4) ^ (lane & 7)) << 4)",
+                 "place16 = slabs + (lane & 15)*128"
+                 " + (((lane >> 4) ^ (lane & 7)) << 4)",
                  "pairs, eight = lane & 3, lane >> 2",
                  "place32 = slabs + eight*128 + (((pairs >> 1) ^ eight) << 4)"
                  " + (pairs & 1)*8")
@@ -289,7 +290,7 @@ class Results:
         with out.block("while line < min(size_m - at_row, i64(16)):"):
             for k in (0, 1):
                 slab = self.slabs[o.at] + (k if item == 4 else 0)
-                byte = f"(lane*4)" if item == 4 else f"(lane*2 + {64*k})"
+                byte = "(lane*4)" if item == 4 else f"(lane*2 + {64*k})"
                 out(f"to_m, to_n = at_row + line, at_column + lane + {32*k}",
                     f"held = slabs + slot + {slab*SLAB} + line*128 + ({byte} & 15)"
                     f" + ((({byte} >> 4) ^ (line & 7)) << 4)")
