@@ -57,6 +57,8 @@ class Kernel:
         Blocks that should fit on one multiprocessor together; 0: no wish.
     feature
         ``"a"``: instructions that only this very architecture has.
+    cluster
+        Neighbouring blocks that run at the same time and reach one another.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Kernel:
     threads: int
     blocks: int = 0
     feature: str = ""
+    cluster: int = 1
 
     def numbered(self) -> str:
         """The text with line numbers, for error messages."""
@@ -173,7 +176,7 @@ def ptx(kernel: Kernel, arch: Arch) -> str:
             f"Numba does not compile the kernel {kernel.name!r} for sm_"
             f"{arch[0]}{arch[1]}: {error}\n{kernel.numbered()}",
             source=kernel.text, log=str(error)) from error
-    return _by_value(_rename(code, kernel.name), kernel)
+    return _clustered(_by_value(_rename(code, kernel.name), kernel), kernel)
 
 
 def _by_value(code: str, kernel: Kernel) -> str:
@@ -190,6 +193,15 @@ def _by_value(code: str, kernel: Kernel) -> str:
         code = re.sub(rf"ld\.param\.[ub]64\s+(%rd\d+), \[{name}\];",
                       rf"mov.b64 \1, {name};\n\tcvta.param.u64 \1, \1;", code)
     return code
+
+
+def _clustered(code: str, kernel: Kernel) -> str:
+    """With the directive that makes every launch one of clusters."""
+    if kernel.cluster == 1:
+        return code
+    return re.sub(r"(?m)^(\.maxntid .*)$",
+                  rf"\1\n.explicitcluster\n.reqnctapercluster {kernel.cluster}, 1, 1",
+                  code)
 
 
 def _rename(code: str, name: str) -> str:
@@ -231,7 +243,8 @@ def cubin(kernel: Kernel, device: Device) -> bytes:
     """
     target = f"sm_{device.arch[0]}{device.arch[1]}{kernel.feature}"
     key = cache.digest(kernel.text, *kernel.parameters, f"{kernel.threads}",
-                       f"{kernel.blocks}", target, _own_digest())
+                       f"{kernel.blocks}", f"{kernel.cluster}", target,
+                       _own_digest())
     found = cache.get(key)
     if found is not None:
         return found

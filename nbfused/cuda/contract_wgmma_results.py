@@ -83,13 +83,38 @@ class Results:
 
     # --- extras
 
-    def fetch_first(self) -> None:
-        """What depends on the tile, and the first part's extras."""
+    def announce(self) -> None:
+        """Where the tile's operands are; ask for extras to come to the L2 cache."""
         others = [*self.text.extras,
                   *(o for o, how in self.stores if how != "tile")]
         for k, text in self._offsets("batch", 0, others, "b").items():
             self.out(f"base{k} = {text}")
         self.out(f"first = m_first + {self.rows} + (warp & 3)*16")
+        for o, how in self.loads:
+            if how == "pair":
+                self._announce_one(o)
+
+    def _announce_one(self, o: Operand) -> None:
+        """Lines of 128 bytes, each by one lane."""
+        out, step = self.out, 128//o.dtype.itemsize
+        lines, moved = self.tiling.columns//step, o.code[0] != "0"
+        count = lines*16*self.tiling.high if moved else lines
+        for begin in range(0, count, 32):
+            out(f"line = lane + {begin}", f"to_n = n_first + (line % {lines})*{step}",
+                f"to_m = divide(line, i64({lines}))")
+            at = f"base{o.at} + to_n"
+            test = "to_n < size_n"
+            if moved:
+                out("to_m = first + (to_m >> 4)*64 + (to_m & 15)")
+                at += f" + to_m*{o.stride(self.kernel.first[1])}"
+                test += " and to_m < size_m"
+            elif count < 32:
+                test += f" and lane < {count}"
+            with out.block(f"if {test}:"):
+                out(f"ask({o.pointer}, {at})")
+
+    def fetch_first(self) -> None:
+        """The first part's extras."""
         self._fetch("0", "x")
 
     def _offsets(self, index: str, group: int, operands: list[Operand],

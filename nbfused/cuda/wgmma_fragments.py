@@ -176,10 +176,24 @@ def near(typing: Any, pointer: Any, index: Any, room: Any) -> Any:
     return result(pointer, types.int64, types.int64), codegen
 
 
+@intrinsic
+def ask(typing: Any, pointer: Any, index: Any) -> Any:
+    """``prefetch.global.L2``: the line of an element, which will be read soon."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        element = context.get_data_type(pointer.dtype)
+        at = builder.gep(values[0], [values[1]], source_etype=element)
+        asm(builder, ir.VoidType(), "prefetch.global.L2 [$0];", f"l,{_MEMORY}",
+            builder.ptrtoint(at, _I64), effect=True)
+        return context.get_dummy_value()
+
+    return types.void(pointer, types.int64), codegen
+
+
 def fragment_namespace() -> dict[str, Any]:
     """The names for kernel text."""
     return {
-        "near": near, "low_half": _half(False), "high_half": _half(True),
+        "ask": ask, "near": near, "low_half": _half(False), "high_half": _half(True),
         "pack_float16": _pack("f16"), "pack_bfloat16": _pack("bf16"),
         **{f"keep16_{k}": _keep16(k) for k in range(4)},
         **{f"keep32_{k}": _keep32(k) for k in (0, 1)},

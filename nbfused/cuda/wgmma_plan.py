@@ -40,17 +40,19 @@ def plans(text: ContractText, call: Call, processors: int) -> tuple[Hopper, ...]
 
 
 def tiles(call: Call, batch: int, tiling: Tiling) -> int:
-    """Of the result."""
+    """Of the result; those of a cluster's blocks count as one."""
     m, n = call.shape[batch:batch + 2]
-    return prod(call.shape[:batch]) * -(-m // tiling.rows) * -(-n // tiling.columns)
+    high = tiling.rows*tiling.cluster
+    return prod(call.shape[:batch]) * -(-m // high) * -(-n // tiling.columns)
 
 
 def _cycles(text: ContractText, call: Call, tiling: Tiling, processors: int) -> float:
     """A model of the time: waves of tiles, each its products and its way out."""
     batch = text.ranks[0]
-    waves = -(-tiles(call, batch, tiling) // processors)
+    waves = -(-tiles(call, batch, tiling) // (processors//tiling.cluster))
     slices = -(-call.shape[batch + 2] // DEPTH)
-    products = slices*max(tiling.rows*tiling.columns/32, tiling.stage_bytes/_BYTES)
+    brought = (tiling.rows + tiling.columns//tiling.cluster)*DEPTH*2
+    products = slices*max(tiling.rows*tiling.columns/32, brought/_BYTES)
     length = len(list(walk(text.typed.epilogue.function.body)))
     leave = tiling.sums*(_LEAVE + length)
     if tiling.turns:
