@@ -28,7 +28,7 @@ __all__ = ["SLAB", "Results"]
 #: Bytes of a slab, 16 rows of 128; each warp has several.
 SLAB = 2048
 #: Statements of the epilogue that are worth printing once for each element.
-UNROLLED = 5*LONGEST
+UNROLLED = LONGEST
 
 
 class Results:
