@@ -186,7 +186,7 @@ class Results:
                 if how != "each":
                     halves = (0, 1) if o.code[0] != "0" else (0,)
                     out(*(f"x{o.at}_{h} = y{o.at}_{h}" for h in halves))
-            out(f"sums = turned{self.tiling.sums}(sums)", "part += 1")
+            out(f"sums = shifted{self.tiling.sums}(sums)", "part += 1")
 
     def _part(self, part: str, letter: str, first: int) -> None:
         """64 columns: 16 after 16, so that few results are in registers at once."""

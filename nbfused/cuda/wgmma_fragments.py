@@ -40,19 +40,20 @@ def parts_of(builder: Any, packed: Any, count: int) -> list[Any]:
     return [builder.extract_value(packed, k) for k in range(count)]
 
 
-def _turned(count: int) -> Any:
-    """The sums, the first 32 behind the others: a loop over parts needs no index."""
+def _shifted(count: int) -> Any:
+    """The sums without the first 32: a loop over parts needs no index."""
     kind = sums_of(count)
 
     @intrinsic
-    def turned(typing: Any, sums: Any) -> Any:
+    def shifted(typing: Any, sums: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             parts = parts_of(builder, values[0], count)
-            return tuple_of(builder, [*parts[32:], *parts[:32]])
+            nothing = ir.Constant(_F32, ir.Undefined)
+            return tuple_of(builder, [*parts[32:], *[nothing]*32])
 
         return kind(kind), codegen
 
-    return turned
+    return shifted
 
 
 def _pack(kind: str) -> Any:
@@ -199,4 +200,4 @@ def fragment_namespace() -> dict[str, Any]:
         **{f"keep32_{k}": _keep32(k) for k in (0, 1)},
         "kept_uint16": _kept(types.uint16, ir.IntType(16), "h", "u16"),
         "kept_float32": _kept(types.float32, _F32, "f", "f32"),
-        **{f"turned{n}": _turned(n) for n in {t.sums for t in TILINGS}}}
+        **{f"shifted{n}": _shifted(n) for n in {t.sums for t in TILINGS}}}
