@@ -57,8 +57,6 @@ class Kernel:
         Blocks that should fit on one multiprocessor together; 0: no wish.
     feature
         ``"a"``: instructions that only this very architecture has.
-    cluster
-        Neighbouring blocks that run at the same time and reach one another.
     """
 
     name: str
@@ -67,7 +65,6 @@ class Kernel:
     threads: int
     blocks: int = 0
     feature: str = ""
-    cluster: int = 1
 
     def numbered(self) -> str:
         """The text with line numbers, for error messages."""
@@ -176,7 +173,7 @@ def ptx(kernel: Kernel, arch: Arch) -> str:
             f"Numba does not compile the kernel {kernel.name!r} for sm_"
             f"{arch[0]}{arch[1]}: {error}\n{kernel.numbered()}",
             source=kernel.text, log=str(error)) from error
-    return _clustered(_by_value(_rename(code, kernel.name), kernel), kernel)
+    return _by_value(_rename(code, kernel.name), kernel)
 
 
 def _by_value(code: str, kernel: Kernel) -> str:
@@ -193,15 +190,6 @@ def _by_value(code: str, kernel: Kernel) -> str:
         code = re.sub(rf"ld\.param\.[ub]64\s+(%rd\d+), \[{name}\];",
                       rf"mov.b64 \1, {name};\n\tcvta.param.u64 \1, \1;", code)
     return code
-
-
-def _clustered(code: str, kernel: Kernel) -> str:
-    """With the directive that makes every launch one of clusters."""
-    if kernel.cluster == 1:
-        return code
-    return re.sub(r"(?m)^(\.maxntid .*)$",
-                  rf"\1\n.explicitcluster\n.reqnctapercluster {kernel.cluster}, 1, 1",
-                  code)
 
 
 def _rename(code: str, name: str) -> str:
@@ -234,7 +222,11 @@ def target_version(code: str, cuda: tuple[int, int]) -> str:
 
 
 def cubin(kernel: Kernel, device: Device) -> bytes:
-    """Machine code for `device`, from the cache or compiled now.
+    """What the driver loads: machine code, from the cache or compiled now.
+
+    A kernel with a `feature` stays PTX, which the driver assembles when it loads it
+    and keeps in a cache of its own: its linker assembles for code that comes in parts,
+    where ``setmaxnreg`` is ignored and the products of ``wgmma`` wait for one another.
 
     Raises
     ------
@@ -243,14 +235,13 @@ def cubin(kernel: Kernel, device: Device) -> bytes:
     """
     target = f"sm_{device.arch[0]}{device.arch[1]}{kernel.feature}"
     key = cache.digest(kernel.text, *kernel.parameters, f"{kernel.threads}",
-                       f"{kernel.blocks}", f"{kernel.cluster}", target,
-                       _own_digest())
+                       f"{kernel.blocks}", target, _own_digest())
     found = cache.get(key)
     if found is not None:
         return found
     _dump(kernel)
     code = target_version(ptx(kernel, device.arch), driver_version())
-    machine = _link(kernel, code, device)
+    machine = code.encode() + b"\0" if kernel.feature else _link(kernel, code, device)
     cache.put(key, machine)
     _log.debug("compiled %s for sm_%d%d: %d bytes", kernel.name, *device.arch,
                len(machine))

@@ -91,9 +91,7 @@ class WgmmaLauncher:
                       self._text.outputs, plan.stores, strict=True) if how == "tile"),
                   *(call.pointers[at] for at in others), *call.shape,
                   *(s for at in others for s in call.strides[at]), *call.scalars)
-        cluster = plan.tiling.cluster
-        blocks = cluster*min(tiles(call, self._batch, plan.tiling),
-                             where.processors//cluster)
+        blocks = min(tiles(call, self._batch, plan.tiling), where.processors)
         program.launch(where, call.stream, blocks, values, plan.shared)
 
     def _map(self, call: Call, which: int, plan: Hopper) -> bytes:
@@ -102,8 +100,7 @@ class WgmmaLauncher:
         along, strides = plan.along[which], call.strides[which]
         inner, outer = (k, own) if along else (own, k)
         loops = (inner, outer, *reversed(plan.batch[which]))
-        tiling = plan.tiling
-        edge = (tiling.rows, tiling.columns//tiling.cluster)[which]
+        edge = (plan.tiling.rows, plan.tiling.columns)[which]
         box = (DEPTH, edge) if along else (64, DEPTH)
         return _tensor_map(self._text.factors[which].dtype.name, call.pointers[which],
                            tuple(call.shape[x] for x in loops),

@@ -6,20 +6,25 @@ from collections.abc import Sequence
 from math import prod
 
 from ..backend import Call
-from ..scalar.ir import walk
+from ..scalar.formulas import expand
+from ..scalar.ir import Let, walk
+from .branches import cost, flattened
 from .contract_text import ContractText
 from .contract_wgmma import DEPTH, TILINGS, Hopper, Tiling
-from .source import Operand
+from .source import Operand, calls_for
 
 __all__ = ["plans"]
 
 #: Bytes of which TMA wants addresses and strides to be multiples.
 _ALIGN = 16
 _FLOATS = ("float16", "bfloat16", "float32")
-#: What the model counts in clock cycles: one product of 64×8×16 on the tensor cores is
-#: 4; bytes that come in each; a tile's beginning; an element's way out, and each
-#: statement of its epilogue.
-_BYTES, _START, _LEAVE = 56, 1500, 8
+#: What the model counts in clock cycles: bytes that come in each; a launch; the way
+#: out of an element beside its epilogue; of the way out of a tile, what the other
+#: group's products hide although they share the tile; and, of products, what taking
+#: turns costs.
+_BYTES, _START, _LEAVE, _HIDDEN, _TURNS = 66, 1500, 6, 1500, 1.03
+#: Of boxes of 128 bytes, when lines come from memory for this block alone.
+_NARROW = 1.6
 
 
 def plans(text: ContractText, call: Call, processors: int) -> tuple[Hopper, ...]:
@@ -34,30 +39,41 @@ def plans(text: ContractText, call: Call, processors: int) -> tuple[Hopper, ...]
     used = sum(o.dtype.itemsize//2 for o, how in zip(text.outputs, stores, strict=True)
                if how != "each")
     slabs = 2 if used == 1 else used
-    ordered = sorted(TILINGS, key=lambda t: _cycles(text, call, t, processors))
+    epilogue = _instructions(text)
+    ordered = sorted(TILINGS, key=lambda t: _cycles(call, batch, t, processors,
+                                                    epilogue))
     return tuple(Hopper(t, along, (varying[0], varying[1], tuple(several)), loads,
                         stores, slabs) for t in ordered)
 
 
 def tiles(call: Call, batch: int, tiling: Tiling) -> int:
-    """Of the result; those of a cluster's blocks count as one."""
+    """Of the result."""
     m, n = call.shape[batch:batch + 2]
-    high = tiling.rows*tiling.cluster
-    return prod(call.shape[:batch]) * -(-m // high) * -(-n // tiling.columns)
+    return prod(call.shape[:batch]) * -(-m // tiling.rows) * -(-n // tiling.columns)
 
 
-def _cycles(text: ContractText, call: Call, tiling: Tiling, processors: int) -> float:
+def _cycles(call: Call, batch: int, tiling: Tiling, processors: int,
+            epilogue: int) -> float:
     """A model of the time: waves of tiles, each its products and its way out."""
-    batch = text.ranks[0]
-    waves = -(-tiles(call, batch, tiling) // (processors//tiling.cluster))
+    waves = -(-tiles(call, batch, tiling) // processors)
     slices = -(-call.shape[batch + 2] // DEPTH)
-    brought = (tiling.rows + tiling.columns//tiling.cluster)*DEPTH*2
+    brought = float(tiling.stage_bytes)
+    if tiling.columns == 64 and call.strides[1][batch + 2] != 1 and \
+            call.shape[batch] <= tiling.rows:
+        brought *= _NARROW
     products = slices*max(tiling.rows*tiling.columns/32, brought/_BYTES)
-    length = len(list(walk(text.typed.epilogue.function.body)))
-    leave = tiling.sums*(_LEAVE + length)
+    leave = tiling.sums*(_LEAVE + epilogue)
     if tiling.turns:
-        return _START + waves*max(products, leave/2) + leave
-    return _START + waves*(products + leave*tiling.groups)
+        return _START + waves*max(_TURNS*products, leave) + leave
+    together = leave*tiling.groups
+    return _START + waves*(products + max(together - _HIDDEN, together/4))
+
+
+def _instructions(text: ContractText) -> int:
+    """About how many an element's epilogue takes."""
+    typed = expand(flattened(text.typed.epilogue), calls_for(text.outputs))
+    return sum(cost(s, typed) for s in walk(typed.function.body)
+               if isinstance(s, Let))
 
 
 def _load(call: Call, o: Operand, own: tuple[int, int]) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import types
 from functools import cache
 
 import numpy as np
@@ -229,15 +230,19 @@ def test_gradients(taken, hopper):
 # --- without a device
 
 
+def biased_relu(total, bias):
+    return language.relu(total + bias)
+
+
 def biased_gelu(total, bias):
     return language.gelu_erf(total + bias)
 
 
 @cache
-def product_text():
+def product_text(epilogue=biased_gelu):
     """Of a layer of bfloat16, and its loops."""
     x = np.dtype(bfloat16)
-    spec = Contract("mk,kn->mn", parse(biased_gelu), ("element",))
+    spec = Contract("mk,kn->mn", parse(epilogue), ("element",))
     signature = Signature((x, x, x), (x,), (0, 1, 1, 1), ("s1", "s1", "01", "s1"))
     typed = spec.typed(signature.inputs, signature.outputs)
     return ContractText(spec.name, typed, signature), signature
@@ -285,18 +290,31 @@ def test_how_operands_are_reached():
 
 
 def test_large_tiles_for_large_products():
-    text, _ = product_text()
-
-    def first(m, n, k):
+    def first(m, n, k, epilogue=biased_relu):
+        text, _ = product_text(epilogue)
         call = Call((m, n, k), (0, 0, 0, 0),
                     ((k, 0, 1), (0, 1, n), (0, 1, 0), (n, 1, 0)))
         found = plans(text, call, 132)
         assert {p.tiling for p in found} == set(TILINGS)
         return found[0].tiling
 
-    assert first(4096, 4096, 4096).sums == 128
+    assert first(4096, 4096, 4096) == TILINGS[0]
+    assert first(4096, 4096, 4096, biased_gelu).turns  # a long way out
     assert first(16, 8192, 8192).rows == 64
     assert first(512, 512, 512).rows == 64
+
+
+def test_what_is_made_for_one_architecture_is_assembled_when_loaded(monkeypatch):
+    """The driver's linker would ignore setmaxnreg and wait for each wgmma."""
+    text, _ = product_text()
+    plan = Hopper(TILINGS[-1], (True, True), ((), (), ()), ("pair",), ("tile",), 2)
+    kernel = WgmmaText(text, plan).kernel()
+    monkeypatch.setattr(compile, "ptx", lambda kernel, arch: ".version 8.0\n")
+    monkeypatch.setattr(compile, "driver_version", lambda: (13, 0))
+    monkeypatch.setattr(compile.cache, "get", lambda key: None)
+    monkeypatch.setattr(compile.cache, "put", lambda key, data: None)
+    loaded = compile.cubin(kernel, types.SimpleNamespace(arch=(9, 0)))
+    assert loaded == b".version 8.0\n\0"
 
 
 def test_what_tensor_cores_take():
