@@ -6,6 +6,7 @@ import ctypes
 from contextlib import ExitStack
 from functools import lru_cache
 from math import prod
+from typing import Any
 
 from ..backend import Call, Signature
 from .contract_text import ContractText
@@ -26,6 +27,8 @@ _EXTENT, _STRIDE = 1 << 32, 1 << 40
 _BATCH = 3
 #: Multiplications that are worth copies of the factors.
 _WORTH = 1 << 24
+#: Choices that are remembered.
+_KEPT = 1024
 
 
 class WgmmaLauncher:
@@ -42,6 +45,7 @@ class WgmmaLauncher:
     def __init__(self, text: ContractText, signature: Signature) -> None:
         self._text = text
         self._programs: dict[Hopper, Program] = {}
+        self._plans: dict[tuple[Any, ...], Hopper] = {}
         batch, m, n, k = signature.ranks
         a, b = text.factors
         self._batch = batch
@@ -77,7 +81,18 @@ class WgmmaLauncher:
             for which in (0, 1):
                 if not self._reachable(call, which):
                     call = padded(call, which, self._batch, where, stack)
-            self.run(call, where, plans(self._text, call, where.processors)[0])
+            self.run(call, where, self._chosen(call, where.processors))
+
+    def _chosen(self, call: Call, processors: int) -> Hopper:
+        """The first of `plans`; it depends on nothing but what the key holds."""
+        key = (call.shape, call.strides, processors,
+               tuple([p % _ALIGN for p in call.pointers]))
+        found = self._plans.get(key)
+        if found is None:
+            if len(self._plans) >= _KEPT:
+                self._plans.clear()
+            found = self._plans[key] = plans(self._text, call, processors)[0]
+        return found
 
     def run(self, call: Call, where: Device, plan: Hopper) -> None:
         """Launch as `plan` says; it is one of `plans`."""

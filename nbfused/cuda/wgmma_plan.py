@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from math import prod
 
 from ..backend import Call
@@ -20,9 +21,9 @@ _ALIGN = 16
 _FLOATS = ("float16", "bfloat16", "float32")
 #: What the model counts in clock cycles: bytes that come in each; a launch; the way
 #: out of an element beside its epilogue; of the way out of a tile, what the other
-#: group's products hide although they share the tile; and, of products, what taking
-#: turns costs.
-_BYTES, _START, _LEAVE, _HIDDEN, _TURNS = 66, 1500, 6, 1500, 1.03
+#: group's products hide although they share the tile; and, of products, what tiles
+#: that are not the largest cost more.
+_BYTES, _START, _LEAVE, _HIDDEN, _SMALL = 66, 1500, 6, 1500, 1.03
 #: Of boxes of 128 bytes, when lines come from memory for this block alone.
 _NARROW = 1.6
 
@@ -62,13 +63,16 @@ def _cycles(call: Call, batch: int, tiling: Tiling, processors: int,
             call.shape[batch] <= tiling.rows:
         brought *= _NARROW
     products = slices*max(tiling.rows*tiling.columns/32, brought/_BYTES)
+    if tiling.columns < 256:
+        products *= _SMALL
     leave = tiling.sums*(_LEAVE + epilogue)
     if tiling.turns:
-        return _START + waves*max(_TURNS*products, leave) + leave
+        return _START + waves*max(products, leave) + leave
     together = leave*tiling.groups
     return _START + waves*(products + max(together - _HIDDEN, together/4))
 
 
+@lru_cache(maxsize=1024)
 def _instructions(text: ContractText) -> int:
     """About how many an element's epilogue takes."""
     typed = expand(flattened(text.typed.epilogue), calls_for(text.outputs))
