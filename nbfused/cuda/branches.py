@@ -8,7 +8,7 @@ from functools import lru_cache
 from ..scalar.ir import Block, For, If, Let, Statement, While
 from ..scalar.types import Typed
 
-__all__ = ["flattened"]
+__all__ = ["cost", "flattened"]
 
 #: What both sides of a branch may cost together before it is kept as a branch.
 BUDGET = 40
@@ -50,7 +50,7 @@ def _statement(s: Statement, typed: Typed) -> list[Statement]:
         case If():
             then, orelse = _block(s.then, typed), _block(s.orelse, typed)
             sides = (*then.statements, *orelse.statements)
-            if sum(_cost(x, typed) for x in sides) > BUDGET:
+            if sum(cost(x, typed) for x in sides) > BUDGET:
                 return [replace(s, then=then, orelse=orelse)]
             chosen = [Let((r,), "select", (s.condition, a, b)) for r, a, b in
                       zip(s.results, then.yields, orelse.yields, strict=True)]
@@ -64,7 +64,7 @@ def _statement(s: Statement, typed: Typed) -> list[Statement]:
             return [s]
 
 
-def _cost(s: Statement, typed: Typed) -> int:
+def cost(s: Statement, typed: Typed) -> int:
     """About how many instructions; more than the budget for what must not run."""
     if not isinstance(s, Let):
         return BUDGET + 1

@@ -222,7 +222,11 @@ def target_version(code: str, cuda: tuple[int, int]) -> str:
 
 
 def cubin(kernel: Kernel, device: Device) -> bytes:
-    """Machine code for `device`, from the cache or compiled now.
+    """What the driver loads: machine code, from the cache or compiled now.
+
+    A kernel with a `feature` stays PTX, which the driver assembles when it loads it
+    and keeps in a cache of its own: its linker assembles for code that comes in parts,
+    where ``setmaxnreg`` is ignored and the products of ``wgmma`` wait for one another.
 
     Raises
     ------
@@ -237,7 +241,7 @@ def cubin(kernel: Kernel, device: Device) -> bytes:
         return found
     _dump(kernel)
     code = target_version(ptx(kernel, device.arch), driver_version())
-    machine = _link(kernel, code, device)
+    machine = code.encode() + b"\0" if kernel.feature else _link(kernel, code, device)
     cache.put(key, machine)
     _log.debug("compiled %s for sm_%d%d: %d bytes", kernel.name, *device.arch,
                len(machine))
@@ -248,7 +252,8 @@ def cubin(kernel: Kernel, device: Device) -> bytes:
 def _own_digest() -> bytes:
     """Of what shapes the machine code besides the text."""
     files = [Path(__file__).with_name(f"{name}.py") for name in (
-        "compile", "intrinsics", "accesses", "raw_intrinsics", "hopper")]
+        "compile", "intrinsics", "accesses", "raw_intrinsics", "hopper",
+        "wgmma_fragments")]
     return hashlib.sha256(b"".join(f.read_bytes() for f in files)).digest()
 
 

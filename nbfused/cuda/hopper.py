@@ -8,6 +8,7 @@ compares what they do with float64.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import product
 from typing import Any
 
 from llvmlite import ir
@@ -15,7 +16,8 @@ from numba import types
 from numba.cuda.extending import intrinsic
 
 from .accesses import asm
-from .contract_wgmma import COLUMNS, STRIDE
+from .contract_wgmma import TILINGS
+from .wgmma_fragments import fragment_namespace, parts_of, sums_of, tuple_of
 
 __all__ = ["hopper_namespace"]
 
@@ -76,6 +78,18 @@ def first_lane(typing: Any, value: Any) -> Any:
     return types.int64(types.int64), codegen
 
 
+@intrinsic
+def prefetch_map(typing: Any, descriptor: Any) -> Any:
+    """``prefetch.tensormap``: the first tile then waits less."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        asm(builder, ir.VoidType(), "prefetch.tensormap [$0];", f"l,{_MEMORY}",
+            values[0], effect=True)
+        return context.get_dummy_value()
+
+    return types.void(types.uint64), codegen
+
+
 _WAIT = ("{ .reg .pred p; AGAIN: "
          "mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1; "
          "@p bra DONE; bra AGAIN; DONE: }")
@@ -85,12 +99,17 @@ _BARRIERS = {
     "barrier_arrive": ("mbarrier.arrive.release.cta.shared::cta.b64 _, [$0];", 1),
     "barrier_wait": (_WAIT, 2),
     "barrier_fence": ("fence.mbarrier_init.release.cluster; fence.proxy.async;", 0),
+    "stores_commit": ("cp.async.bulk.commit_group;", 0),
+    "stores_read0": ("cp.async.bulk.wait_group.read 0;", 0),
+    "stores_read1": ("cp.async.bulk.wait_group.read 1;", 0),
+    "stores_done": ("cp.async.bulk.wait_group 0;", 0),
+    "stores_fence": ("fence.proxy.async.shared::cta;", 0),
     "fewer_registers": ("setmaxnreg.dec.sync.aligned.u32 40;", 0),
     "more_registers": ("setmaxnreg.inc.sync.aligned.u32 232;", 0),
 }
 
 
-# --- tiles from global to shared memory
+# --- tiles between global and shared memory
 
 
 def _tile_copy(rank: int) -> Any:
@@ -113,53 +132,67 @@ def _tile_copy(rank: int) -> Any:
 
         return types.void(types.int64, types.uint64, *[types.int64]*(rank + 1)), codegen
 
-    return intrinsic(_with_arity(f"tile_copy{rank}", typed, rank + 3))
+    return intrinsic(_with_arity("tile_copy", typed, rank + 3))
+
+
+def _tile_store(rank: int) -> Any:
+    """``cp.async.bulk.tensor``: shared memory to a box; what is outside is left out.
+
+    ``tile_store{rank}(map, source, x0, x1, …)``, innermost coordinate first; done
+    after `stores_commit` and `stores_done`.
+    """
+    coordinates = ", ".join(f"${k + 2}" for k in range(rank))
+    text = (f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group "
+            f"[$0, {{{coordinates}}}], [$1];")
+    constraints = ",".join(["l", "r", *["r"]*rank, _MEMORY])
+
+    def typed() -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            asm(builder, ir.VoidType(), text, constraints, values[0],
+                *(builder.trunc(v, _I32) for v in values[1:]), effect=True)
+            return context.get_dummy_value()
+
+        return types.void(types.uint64, *[types.int64]*(rank + 1)), codegen
+
+    return intrinsic(_with_arity(f"tile_store{rank}", typed, rank + 2))
 
 
 # --- the product
 
 
-def _sums(columns: int) -> Any:
-    return types.UniTuple(types.float32, columns//2)
-
-
-def _tuple(builder: Any, values: list[Any]) -> Any:
-    packed = ir.Constant(ir.ArrayType(_F32, len(values)), ir.Undefined)
-    for k, value in enumerate(values):
-        packed = builder.insert_value(packed, value, k)
-    return packed
-
-
 def _tied(builder: Any, text: str, sums: Any, count: int, letters: str,
           *more: Any) -> Any:
     """Inline PTX that reads and writes the sums in place."""
-    parts = [builder.extract_value(sums, k) for k in range(count)]
     constraints = ",".join([*["=f"]*count, *map(str, range(count)), *letters, _MEMORY])
-    result = asm(builder, ir.LiteralStructType([_F32]*count), text, constraints, *parts,
-                 *more, effect=True)
-    return _tuple(builder, [builder.extract_value(result, k) for k in range(count)])
+    result = asm(builder, ir.LiteralStructType([_F32]*count), text, constraints,
+                 *parts_of(builder, sums, count), *more, effect=True)
+    return tuple_of(builder, parts_of(builder, result, count))
 
 
-def _product(kind: str, columns: int, steps: tuple[int, int]) -> Any:
-    """64 rows by `columns` by 64 along k: four ``wgmma.mma_async``, one group.
+def _product(kind: str, high: int, columns: int, steps: tuple[int, int]) -> Any:
+    """`high` times 64 rows by `columns` by 64 along k: ``wgmma.mma_async``, one group.
 
     ``product(sums, left, right, again)``: the descriptors of the tiles, whether to add
     to the sums.  `steps` from 16 to 16 along k, in 16 bytes: 2 where k is the inner
-    dimension of a tile, 128 where it is the outer one, which is then transposed.
+    dimension of a tile, 128 where it is the outer one, which is then transposed.  The
+    next 64 rows of the left tile are 8192 bytes further.
     """
-    count = columns//2
-    registers = "{" + ",".join(f"${k}" for k in range(count)) + "}"
+    each, count = columns//2, high*columns//2
     left, right, again = (f"${2*count + k}" for k in range(3))
     transposed = ", ".join("1" if s == 128 else "0" for s in steps)
-    lines = ["{ .reg .pred p; .reg .b64 a, b;", f"setp.ne.b32 p, {again}, 0;",
+    lines = ["{ .reg .pred p; .reg .b64 a, b, c;", f"setp.ne.b32 p, {again}, 0;",
              "wgmma.fence.sync.aligned;", f"mov.b64 a, {left}; mov.b64 b, {right};"]
     for k in range(4):
         if k:
             lines.append(f"add.s64 a, a, {steps[0]}; add.s64 b, b, {steps[1]};")
-        lines.append(f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{kind}.{kind} "
-                     f"{registers}, a, b, {'1' if k else 'p'}, 1, 1, {transposed};")
+        for h in range(high):
+            registers = ",".join(f"${h*each + e}" for e in range(each))
+            lines += [f"add.s64 c, a, {512*h};",
+                      f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{kind}.{kind}"
+                      f" {{{registers}}}, c, b, {'1' if k else 'p'}, 1, 1,"
+                      f" {transposed};"]
     text = "\n".join([*lines, "wgmma.commit_group.sync.aligned; }"])
-    kind_of = _sums(columns)
+    kind_of = sums_of(count)
 
     @intrinsic
     def product(typing: Any, sums: Any, left: Any, right: Any, again: Any) -> Any:
@@ -173,107 +206,50 @@ def _product(kind: str, columns: int, steps: tuple[int, int]) -> Any:
     return product
 
 
-def _product_wait(columns: int, pending: int) -> Any:
+def _product_wait(count: int, pending: int) -> Any:
     """``wgmma.wait_group``: until at most `pending` groups are on their way."""
-    kind = _sums(columns)
+    kind = sums_of(count)
 
     @intrinsic
     def wait(typing: Any, sums: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             return _tied(builder, f"wgmma.wait_group.sync.aligned {pending};",
-                         values[0], columns//2, "")
+                         values[0], count, "")
 
         return kind(kind), codegen
 
     return wait
 
 
-def _zeros(columns: int) -> Any:
+def _zeros(count: int) -> Any:
     @intrinsic
     def zeros(typing: Any) -> Any:
         """Sums before the first product."""
 
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            return _tuple(builder, [ir.Constant(_F32, 0.0)]*(columns//2))
+            return tuple_of(builder, [ir.Constant(_F32, 0.0)]*count)
 
-        return _sums(columns)(), codegen
+        return sums_of(count)(), codegen
 
     return zeros
 
 
-# --- from a fragment to rows
-
-
-def _keep(columns: int, part: int) -> Any:
-    """``st.shared``: this lane's sums of `COLUMNS` columns, `STRIDE` floats a row.
-
-    Lane 4·r + c of a warp has, of each 8 columns, 2c and 2c + 1 of rows r and r + 8
-    (figure of ``wgmma`` fragment D).
-    """
-    kind = _sums(columns)
-
-    @intrinsic
-    def keep(typing: Any, sums: Any, address: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            base = builder.trunc(values[1], _I32)
-            first = part*COLUMNS//8
-            for eight in range(COLUMNS//8):
-                for half in (0, 1):
-                    pair = [builder.extract_value(
-                        values[0], 4*(first + eight) + 2*half + k) for k in (0, 1)]
-                    at = builder.add(base, _I32(32*eight + 8*4*STRIDE*half))
-                    asm(builder, ir.VoidType(), "st.shared.v2.f32 [$0], {$1, $2};",
-                        "r,f,f,~{memory}", at, *pair, effect=True)
-            return context.get_dummy_value()
-
-        return types.void(kind, types.int64), codegen
-
-    return keep
-
-
-@intrinsic
-def kept8(typing: Any, address: Any, odd: Any) -> Any:
-    """``ld.shared``: eight neighbouring floats.
-
-    Lanes of `odd` rows read their second half first: so eight lanes, four of each of
-    two rows, meet all banks once.
-    """
-    result = types.UniTuple(types.float32, 8)
-
-    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        base, swapped = builder.trunc(values[0], _I32), values[1]
-        halves = []
-        for first, second in ((0, 16), (16, 0)):
-            at = builder.add(base, builder.select(swapped, _I32(second), _I32(first)))
-            four = asm(builder, ir.LiteralStructType([_F32]*4),
-                       "ld.shared.v4.f32 {$0, $1, $2, $3}, [$4];",
-                       "=f,=f,=f,=f,r,~{memory}", at, effect=True)
-            halves.append([builder.extract_value(four, k) for k in range(4)])
-        low, high = halves
-        return _tuple(builder, [
-            *(builder.select(swapped, h, x) for x, h in zip(low, high, strict=True)),
-            *(builder.select(swapped, x, h) for x, h in zip(low, high, strict=True))])
-
-    return result(types.int64, types.boolean), codegen
-
-
 def hopper_namespace() -> dict[str, Any]:
     """The names that kernel text for sm_90a may use besides the common ones."""
-    found: dict[str, Any] = {"tiles_at": tiles_at, "first_lane": first_lane,
-                             "kept8": kept8}
+    found: dict[str, Any] = {
+        "tiles_at": tiles_at, "first_lane": first_lane, "prefetch_map": prefetch_map,
+        **fragment_namespace()}
     for name, (text, count) in _BARRIERS.items():
         found[name] = _instruction(name, text, count)
     for rank in range(2, 6):
         found[f"tile_copy{rank}"] = _tile_copy(rank)
-    for columns in (128, 256):
-        found[f"zeros{columns}"] = _zeros(columns)
+        found[f"tile_store{rank}"] = _tile_store(rank)
+    for count in {t.sums for t in TILINGS}:
+        found[f"zeros{count}"] = _zeros(count)
         for pending in (0, 1):
-            found[f"product_wait{columns}_{pending}"] = _product_wait(columns, pending)
-        for part in range(columns//COLUMNS):
-            found[f"keep{columns}_{part}"] = _keep(columns, part)
-        for kind in ("f16", "bf16"):
-            for a in (2, 128):
-                for b in (2, 128):
-                    found[f"product_{kind}_{columns}_{a}_{b}"] = _product(
-                        kind, columns, (a, b))
+            found[f"product_wait{count}_{pending}"] = _product_wait(count, pending)
+    for high, columns in {(t.high, t.columns) for t in TILINGS}:
+        for kind, a, b in product(("f16", "bf16"), (2, 128), (2, 128)):
+            found[f"product_{kind}_{high}x{columns}_{a}_{b}"] = _product(
+                kind, high, columns, (a, b))
     return found

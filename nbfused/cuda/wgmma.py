@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ctypes
+from contextlib import ExitStack
 from functools import lru_cache
 from math import prod
+from typing import Any
 
 from ..backend import Call, Signature
 from .contract_text import ContractText
-from .contract_wgmma import DEPTH, ROWS, WIDTH, Hopper, WgmmaText
+from .contract_wgmma import DEPTH, Hopper, WgmmaText
 from .driver import Device, check, cu
 from .launch import Program
 from .source import Operand
+from .wgmma_padding import padded
+from .wgmma_plan import plans, tiles
 
 __all__ = ["WgmmaLauncher"]
 
@@ -21,6 +25,10 @@ _ALIGN = 16
 _EXTENT, _STRIDE = 1 << 32, 1 << 40
 #: Loops of a batch that a tensor map has room for.
 _BATCH = 3
+#: Multiplications that are worth copies of the factors.
+_WORTH = 1 << 24
+#: Choices that are remembered.
+_KEPT = 1024
 
 
 class WgmmaLauncher:
@@ -37,91 +45,93 @@ class WgmmaLauncher:
     def __init__(self, text: ContractText, signature: Signature) -> None:
         self._text = text
         self._programs: dict[Hopper, Program] = {}
+        self._plans: dict[tuple[Any, ...], Hopper] = {}
         batch, m, n, k = signature.ranks
         a, b = text.factors
         self._batch = batch
         self._possible = (
             a.dtype == b.dtype and a.dtype.name in ("float16", "bfloat16")
             and text.typed.prologues == (None, None) and text.kept.name == "float32"
-            and (m, n, k) == (1, 1, 1) and batch <= _BATCH
-            and "1" in a.code and "1" in b.code)
+            and (m, n, k) == (1, 1, 1) and batch <= _BATCH)
 
     def takes(self, call: Call) -> bool:
-        """Whether TMA can bring the operands of this call."""
-        return self._possible and 0 not in call.shape and all(
-            self._reachable(call, o.at, along) for o, along in zip(
-                self._text.factors, self._along(call), strict=True))
+        """Whether TMA can bring the operands of this call, or of their copies."""
+        if not self._possible or 0 in call.shape or max(call.shape) >= _EXTENT//2:
+            return False
+        return prod(call.shape) >= _WORTH or all(
+            self._reachable(call, which) for which in (0, 1))
 
     def _loops(self, which: int) -> tuple[int, int]:
         """The numbers of the loops over the operand's own dimension, and over k."""
         return self._batch + which, self._batch + 2
 
-    def _along(self, call: Call) -> tuple[bool, bool]:
-        """Whether k is the dimension with stride 1, for A and B."""
-        a, b = (call.strides[w][self._loops(w)[1]] == 1 for w in (0, 1))
-        return a, b
-
-    def _reachable(self, call: Call, which: int, along: bool) -> bool:
+    def _reachable(self, call: Call, which: int) -> bool:
         own, k = self._loops(which)
-        inner, outer = (k, own) if along else (own, k)
         strides = call.strides[which]
+        inner, outer = (k, own) if strides[k] == 1 else (own, k)
         if strides[inner] != 1 or call.pointers[which] % _ALIGN:
             return False
         steps = [strides[outer], *(s for s, n in zip(
             strides[:self._batch], call.shape, strict=False) if n > 1 and s)]
-        return all(s > 0 and 2*s % _ALIGN == 0 and 2*s < _STRIDE for s in steps) and \
-            max(call.shape) < _EXTENT//2
+        return all(s > 0 and 2*s % _ALIGN == 0 and 2*s < _STRIDE for s in steps)
 
     def __call__(self, call: Call, where: Device) -> None:
-        """Launch on the call's stream."""
-        plan = self._plan(call, where)
+        """Launch on the call's stream, after copies of what TMA cannot reach."""
+        with ExitStack() as stack:
+            for which in (0, 1):
+                if not self._reachable(call, which):
+                    call = padded(call, which, self._batch, where, stack)
+            self.run(call, where, self._chosen(call, where.processors))
+
+    def _chosen(self, call: Call, processors: int) -> Hopper:
+        """The first of `plans`; it depends on nothing but what the key holds."""
+        key = (call.shape, call.strides, processors,
+               tuple([p % _ALIGN for p in call.pointers]))
+        found = self._plans.get(key)
+        if found is None:
+            if len(self._plans) >= _KEPT:
+                self._plans.clear()
+            found = self._plans[key] = plans(self._text, call, processors)[0]
+        return found
+
+    def run(self, call: Call, where: Device, plan: Hopper) -> None:
+        """Launch as `plan` says; it is one of `plans`."""
         program = self._programs.get(plan)
         if program is None:
             program = self._programs[plan] = Program(
                 WgmmaText(self._text, plan).kernel())
         others = [o.at for o in (*self._text.extras, *self._text.outputs)]
         values = (self._map(call, 0, plan), self._map(call, 1, plan),
+                  *(self._target(call, o, plan) for o, how in zip(
+                      self._text.outputs, plan.stores, strict=True) if how == "tile"),
                   *(call.pointers[at] for at in others), *call.shape,
                   *(s for at in others for s in call.strides[at]), *call.scalars)
-        blocks = min(self._tiles(call, plan.columns), where.processors)
+        blocks = min(tiles(call, self._batch, plan.tiling), where.processors)
         program.launch(where, call.stream, blocks, values, plan.shared)
 
-    def _tiles(self, call: Call, columns: int) -> int:
-        m, n = call.shape[self._batch:self._batch + 2]
-        return prod(call.shape[:self._batch]) * -(-m // ROWS) * -(-n // columns)
-
-    def _plan(self, call: Call, where: Device) -> Hopper:
-        columns = 256 if self._tiles(call, 256) >= where.processors else 128
-        varying = [tuple(k for k in range(self._batch)
-                         if call.strides[w][k] and call.shape[k] > 1) for w in (0, 1)]
-        return Hopper(columns, self._along(call), (varying[0], varying[1]),
-                      self._vector(call))
-
-    def _vector(self, call: Call) -> bool:
-        """Whether the epilogue can move eight neighbours at once."""
-        n = self._batch + 1
-        return call.shape[n] % WIDTH == 0 and all(
-            self._aligned(call, o, n) for o in self._text.outputs) and all(
-            o.code[1] == "0" or self._aligned(call, o, n) for o in self._text.extras)
-
-    @staticmethod
-    def _aligned(call: Call, o: Operand, n: int) -> bool:
-        strides = call.strides[o.at]
-        others = (*strides[:n], *strides[n + 1:])
-        return strides[n] == 1 and call.pointers[o.at] % _ALIGN == 0 and all(
-            s*o.dtype.itemsize % _ALIGN == 0 for s in others)
-
     def _map(self, call: Call, which: int, plan: Hopper) -> bytes:
+        """Of a factor: boxes of 64 along its inner dimension."""
         own, k = self._loops(which)
         along, strides = plan.along[which], call.strides[which]
         inner, outer = (k, own) if along else (own, k)
         loops = (inner, outer, *reversed(plan.batch[which]))
-        edge = (ROWS, plan.columns)[which]
+        edge = (plan.tiling.rows, plan.tiling.columns)[which]
         box = (DEPTH, edge) if along else (64, DEPTH)
         return _tensor_map(self._text.factors[which].dtype.name, call.pointers[which],
                            tuple(call.shape[x] for x in loops),
                            tuple(2*strides[x] for x in loops[1:]),
                            (*box, *(1,)*len(plan.batch[which])))
+
+    def _target(self, call: Call, o: Operand, plan: Hopper) -> bytes:
+        """Of an output: boxes as large as a slab."""
+        m, n = self._batch, self._batch + 1
+        item, strides = o.dtype.itemsize, call.strides[o.at]
+        down = strides[m] if call.shape[m] > 1 else _ALIGN*call.shape[n]
+        loops = tuple(reversed(plan.batch[2]))
+        return _tensor_map(o.dtype.name, call.pointers[o.at],
+                           tuple(call.shape[x] for x in (n, m, *loops)),
+                           (item*down, *(item*strides[x] for x in loops)),
+                           (128//item, 16, *(1,)*len(loops)))
 
 
 @lru_cache(maxsize=1024)
@@ -133,8 +143,7 @@ def _tensor_map(dtype: str, pointer: int, extents: tuple[int, ...],
     """
     driver, rank = cu(), len(extents)
     kinds = driver.CUtensorMapDataType
-    kind = kinds.CU_TENSOR_MAP_DATA_TYPE_FLOAT16 if dtype == "float16" \
-        else kinds.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16
+    kind = getattr(kinds, f"CU_TENSOR_MAP_DATA_TYPE_{dtype.upper()}")
     found = check(driver.cuTensorMapEncodeTiled(
         kind, rank, pointer, [driver.cuuint64_t(n) for n in extents],
         [driver.cuuint64_t(s) for s in strides], [driver.cuuint32_t(n) for n in box],

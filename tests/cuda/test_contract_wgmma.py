@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import types
 from functools import cache
 
 import numpy as np
@@ -12,10 +13,11 @@ from ml_dtypes import bfloat16
 import nbfused as nf
 from nbfused import ops
 from nbfused.backend import Call, Signature
-from nbfused.cuda import compile
+from nbfused.cuda import compile, wgmma
 from nbfused.cuda.contract_text import ContractText
-from nbfused.cuda.contract_wgmma import Hopper, WgmmaText
+from nbfused.cuda.contract_wgmma import TILINGS, Hopper, WgmmaText
 from nbfused.cuda.wgmma import WgmmaLauncher
+from nbfused.cuda.wgmma_plan import plans
 from nbfused.errors import CompileError
 from nbfused.scalar import language
 from nbfused.scalar.parse import parse
@@ -49,6 +51,18 @@ def hopper():
         pytest.skip("no Hopper GPU")
 
 
+@pytest.fixture(params=range(len(TILINGS)), ids=lambda k: str(TILINGS[k]))
+def tiling(request, monkeypatch):
+    """Calls are tiled so, whatever the model of their time says."""
+    chosen = TILINGS[request.param]
+
+    def only(*call):
+        return [p for p in plans(*call) if p.tiling == chosen]
+
+    monkeypatch.setattr(wgmma, "plans", only)
+    return chosen
+
+
 def integers(seed, *shape):
     """Small enough for every sum here to be exact in float32."""
     return np.random.default_rng(seed).integers(-3, 4, shape).astype(np.float64)
@@ -68,6 +82,47 @@ def test_a_layer(shape, dtype, taken, hopper):
                      activation=ops.relu)
     want = np.maximum(np.einsum("mk,kn->mn", a, b) + c, 0).astype(dtype)
     np.testing.assert_array_equal(nf.to_numpy(got), want)
+    assert len(taken) == 1
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("shape", [(512, 512, 512), (77, 1000, 200), (3000, 520, 640),
+                                   (200, 333, 72)], ids=str)
+def test_every_tiling(shape, tiling, taken, hopper):
+    m, n, k = shape
+    a, b, c = integers(0, m, k), integers(1, n, k), integers(2, n)
+    got = ops.linear(placed(a, bfloat16), ops.transpose(placed(b, bfloat16)),
+                     placed(c, bfloat16), activation=ops.relu)
+    want = np.maximum(a @ b.T + c, 0).astype(bfloat16)
+    np.testing.assert_array_equal(nf.to_numpy(got), want)
+    assert len(taken) == 1
+
+
+@pytest.mark.cuda
+def test_every_tiling_stores_batches(tiling, taken, hopper):
+    a, b, s = (integers(k, *t) for k, t in enumerate(
+        ((5, 300, 136), (5, 136, 264), (5, 300, 264))))
+    got = ops.batched_matmul(*(placed(x, "float16") for x in (a, b)),
+                             epilogue=lambda acc, s: acc + s,
+                             extras=(placed(s, "float16"),), permute=(1, 0, 2))
+    want = np.transpose(np.einsum("bmk,bkn->bmn", a, b) + s, (1, 0, 2))
+    np.testing.assert_array_equal(nf.to_numpy(got), want.astype("float16"))
+    assert len(taken) == 1
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int8", bfloat16])
+@pytest.mark.parametrize("shape", [(136, 200), (136, 1), (1, 200), (1, 1), (2, 1, 200)],
+                         ids=str)
+def test_extras_of_every_kind(dtype, shape, taken, hopper):
+    """float32 and float64 make the result so."""
+    a, b, s = integers(0, 2, 136, 64), integers(1, 2, 64, 200), integers(2, *shape)
+    got = ops.batched_matmul(placed(a, "float16"), placed(b, "float16"),
+                             epilogue=lambda acc, s: acc*s,
+                             extras=(placed(s, dtype),))
+    want = a @ b * s
+    assert got.dtype in (dtype, "float16", "float32")
+    np.testing.assert_array_equal(nf.to_numpy(got), want.astype(got.dtype))
     assert len(taken) == 1
 
 
@@ -117,6 +172,30 @@ def test_columns_that_are_no_whole_accesses(edge, taken, hopper):
 
 
 @pytest.mark.cuda
+@pytest.mark.parametrize("shape", [(301, 257, 259), (300, 257, 264), (264, 256, 257)],
+                         ids=str)
+def test_factors_out_of_reach_are_copied(shape, taken, hopper):
+    m, n, k = shape
+    a, b, c = integers(0, m, k), integers(1, k, n), integers(2, n)
+    got = ops.linear(placed(a, bfloat16), placed(b, bfloat16), placed(c, bfloat16),
+                     activation=ops.relu)
+    np.testing.assert_array_equal(nf.to_numpy(got),
+                                  np.maximum(a @ b + c, 0).astype(bfloat16))
+    assert len(taken) == 1
+
+
+@pytest.mark.cuda
+def test_strided_and_reversed_factors(taken, hopper):
+    a, b = integers(0, 3, 300, 512), integers(1, 512, 264)
+    x = placed(a, "float16")[:, ::-1, ::2]
+    y = placed(b, "float16")[::2]
+    got = ops.matmul(x, y)
+    np.testing.assert_array_equal(nf.to_numpy(got),
+                                  (a[:, ::-1, ::2] @ b[::2]).astype("float16"))
+    assert len(taken) == 1
+
+
+@pytest.mark.cuda
 def test_nan_and_inf_outside_a_tile_do_no_harm(taken, hopper):
     """What lies beyond the operands in memory is not read as part of them."""
     whole = np.full((256, 256), np.nan)
@@ -151,38 +230,91 @@ def test_gradients(taken, hopper):
 # --- without a device
 
 
+def biased_relu(total, bias):
+    return language.relu(total + bias)
+
+
 def biased_gelu(total, bias):
     return language.gelu_erf(total + bias)
 
 
 @cache
-def product_text():
+def product_text(epilogue=biased_gelu):
     """Of a layer of bfloat16, and its loops."""
     x = np.dtype(bfloat16)
-    spec = Contract("mk,kn->mn", parse(biased_gelu), ("element",))
+    spec = Contract("mk,kn->mn", parse(epilogue), ("element",))
     signature = Signature((x, x, x), (x,), (0, 1, 1, 1), ("s1", "s1", "01", "s1"))
     typed = spec.typed(signature.inputs, signature.outputs)
     return ContractText(spec.name, typed, signature), signature
 
 
-@pytest.mark.parametrize("columns", [128, 256])
-@pytest.mark.parametrize("along", [(True, False), (True, True), (False, False)])
-def test_the_text_compiles_without_spills(columns, along):
+@pytest.mark.parametrize("tiling", TILINGS, ids=str)
+@pytest.mark.parametrize("along", [(True, False), (False, True)])
+def test_the_text_compiles_without_spills(tiling, along):
     text, _ = product_text()
-    kernel = WgmmaText(text, Hopper(columns, along, ((), ()), vector=True)).kernel()
+    plan = Hopper(tiling, along, ((), (), ()), ("pair",), ("tile",), 2)
+    kernel = WgmmaText(text, plan).kernel()
     try:
         compile._numba_cuda()
     except CompileError as missing:
         pytest.skip(str(missing))
     code, said = assembled(kernel, (9, 0))
-    assert code.count("wgmma.mma_async") == 4
-    assert code.count(".b8 " + kernel.name + "_param_") == 2
-    assert not re.search(rf"ld\.param\.[ub]64\s+%rd\d+, \[{kernel.name}_param_[01]\]",
-                         code)
+    count = code.count("wgmma.mma_async")  # a short loop is unrolled
+    assert count >= 4*tiling.high
+    assert count % (4*tiling.high) == 0
+    assert code.count(".b8 " + kernel.name + "_param_") == 3
+    assert not re.search(
+        rf"ld\.param\.[ub]64\s+%rd\d+, \[{kernel.name}_param_[012]\]", code)
+    assert plan.shared <= 232448
     if said is not None:
         used, spilled = registers(said)
         assert spilled == 0
-        assert used <= 168  # of 384 threads
+        assert used <= 65536//tiling.threads
+
+
+def test_how_operands_are_reached():
+    """By pairs and TMA where addresses allow it."""
+    text, _ = product_text()
+
+    def plan(pointers=(0, 0, 0, 0), shape=(64, 40, 24), out=(40, 1, 0)):
+        call = Call(shape, pointers, ((24, 0, 1), (0, 1, 40), (0, 1, 0), out))
+        first = plans(text, call, 132)[0]
+        return first.loads + first.stores
+
+    assert plan() == ("pair", "tile")
+    assert plan(pointers=(0, 0, 2, 0)) == ("each", "tile")
+    assert plan(pointers=(0, 0, 0, 8)) == ("pair", "lanes")
+    assert plan(out=(44, 1, 0)) == ("pair", "lanes")
+    assert plan(shape=(64, 39, 24), out=(39, 1, 0)) == ("each", "lanes")
+    assert plan(out=(1, 64, 0)) == ("pair", "lanes")
+
+
+def test_large_tiles_for_large_products():
+    def first(m, n, k, epilogue=biased_relu):
+        text, _ = product_text(epilogue)
+        call = Call((m, n, k), (0, 0, 0, 0),
+                    ((k, 0, 1), (0, 1, n), (0, 1, 0), (n, 1, 0)))
+        found = plans(text, call, 132)
+        assert {p.tiling for p in found} == set(TILINGS)
+        return found[0].tiling
+
+    assert first(4096, 4096, 4096) == TILINGS[0]
+    assert first(4096, 4096, 4096, biased_gelu).turns  # a long way out
+    assert first(16, 8192, 8192).rows == 64
+    assert first(512, 512, 512).rows == 64
+
+
+def test_what_is_made_for_one_architecture_is_assembled_when_loaded(monkeypatch):
+    """The driver's linker would ignore setmaxnreg and wait for each wgmma."""
+    text, _ = product_text()
+    plan = Hopper(TILINGS[-1], (True, True), ((), (), ()), ("pair",), ("tile",), 2)
+    kernel = WgmmaText(text, plan).kernel()
+    monkeypatch.setattr(compile, "ptx", lambda kernel, arch: ".version 8.0\n")
+    monkeypatch.setattr(compile, "driver_version", lambda: (13, 0))
+    monkeypatch.setattr(compile.cache, "get", lambda key: None)
+    monkeypatch.setattr(compile.cache, "put", lambda key, data: None)
+    loaded = compile.cubin(kernel, types.SimpleNamespace(arch=(9, 0)))
+    assert loaded == b".version 8.0\n\0"
 
 
 def test_what_tensor_cores_take():
@@ -199,3 +331,6 @@ def test_what_tensor_cores_take():
     assert not launcher.takes(call(left=(48, 0, 2)))
     assert not launcher.takes(call(left=(-24, 0, 1)))
     assert not launcher.takes(call(shape=(64, 40, 0)))
+    large = (1000, 1000, 25)
+    assert launcher.takes(call(shape=large, left=(25, 0, 1)))  # worth a copy
+    assert not launcher.takes(call(shape=(1 << 32, 8, 8)))

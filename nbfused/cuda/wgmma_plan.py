@@ -1,0 +1,105 @@
+"""Contract on Hopper's tensor cores: tilings for a call, the likely fastest first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import prod
+
+from ..backend import Call
+from ..scalar.formulas import expand
+from ..scalar.ir import Let, walk
+from .branches import cost, flattened
+from .contract_text import ContractText
+from .contract_wgmma import DEPTH, TILINGS, Hopper, Tiling
+from .source import Operand, calls_for
+
+__all__ = ["plans"]
+
+#: Bytes of which TMA wants addresses and strides to be multiples.
+_ALIGN = 16
+_FLOATS = ("float16", "bfloat16", "float32")
+#: What the model counts in clock cycles: bytes that come in each; a launch; the way
+#: out of an element beside its epilogue; of the way out of a tile, what the other
+#: group's products hide although they share the tile; and, of products, what tiles
+#: that are not the largest cost more.
+_BYTES, _START, _LEAVE, _HIDDEN, _SMALL = 66, 1500, 6, 1500, 1.03
+#: Of boxes of 128 bytes, when lines come from memory for this block alone.
+_NARROW = 1.6
+
+
+def plans(text: ContractText, call: Call, processors: int) -> tuple[Hopper, ...]:
+    """How this call can be done, the first is what the model of its time likes best."""
+    batch = text.ranks[0]
+    own, k = (batch, batch + 1), batch + 2
+    along = (call.strides[0][k] == 1, call.strides[1][k] == 1)
+    several = [x for x in range(batch) if call.shape[x] > 1]
+    varying = [tuple(x for x in several if call.strides[w][x]) for w in (0, 1)]
+    loads = tuple(_load(call, o, own) for o in text.extras)
+    stores = tuple(_store(call, o, own) for o in text.outputs)
+    used = sum(o.dtype.itemsize//2 for o, how in zip(text.outputs, stores, strict=True)
+               if how != "each")
+    slabs = 2 if used == 1 else used
+    epilogue = _instructions(text)
+    ordered = sorted(TILINGS, key=lambda t: _cycles(call, batch, t, processors,
+                                                    epilogue))
+    return tuple(Hopper(t, along, (varying[0], varying[1], tuple(several)), loads,
+                        stores, slabs) for t in ordered)
+
+
+def tiles(call: Call, batch: int, tiling: Tiling) -> int:
+    """Of the result."""
+    m, n = call.shape[batch:batch + 2]
+    return prod(call.shape[:batch]) * -(-m // tiling.rows) * -(-n // tiling.columns)
+
+
+def _cycles(call: Call, batch: int, tiling: Tiling, processors: int,
+            epilogue: int) -> float:
+    """A model of the time: waves of tiles, each its products and its way out."""
+    waves = -(-tiles(call, batch, tiling) // processors)
+    slices = -(-call.shape[batch + 2] // DEPTH)
+    brought = float(tiling.stage_bytes)
+    if tiling.columns == 64 and call.strides[1][batch + 2] != 1 and \
+            call.shape[batch] <= tiling.rows:
+        brought *= _NARROW
+    products = slices*max(tiling.rows*tiling.columns/32, brought/_BYTES)
+    if tiling.columns < 256:
+        products *= _SMALL
+    leave = tiling.sums*(_LEAVE + epilogue)
+    if tiling.turns:
+        return _START + waves*max(products, leave) + leave
+    together = leave*tiling.groups
+    return _START + waves*(products + max(together - _HIDDEN, together/4))
+
+
+@lru_cache(maxsize=1024)
+def _instructions(text: ContractText) -> int:
+    """About how many an element's epilogue takes."""
+    typed = expand(flattened(text.typed.epilogue), calls_for(text.outputs))
+    return sum(cost(s, typed) for s in walk(typed.function.body)
+               if isinstance(s, Let))
+
+
+def _load(call: Call, o: Operand, own: tuple[int, int]) -> str:
+    if o.code[1] == "0":
+        return "row"
+    pairs = o.code[1] == "1" and o.dtype.name in _FLOATS and \
+        call.shape[own[1]] % 2 == 0 and \
+        call.pointers[o.at] % (2*o.dtype.itemsize) == 0 and \
+        all(s % 2 == 0 for s in _steps(call, o, own[1]))
+    return "pair" if pairs else "each"
+
+
+def _store(call: Call, o: Operand, own: tuple[int, int]) -> str:
+    if o.dtype.name not in _FLOATS:
+        return "each"
+    reachable = call.strides[o.at][own[1]] == 1 and \
+        call.pointers[o.at] % _ALIGN == 0 and \
+        all(s > 0 and s*o.dtype.itemsize % _ALIGN == 0
+            for s in _steps(call, o, own[1]))
+    return "tile" if reachable else "lanes"
+
+
+def _steps(call: Call, o: Operand, n: int) -> Sequence[int]:
+    """Strides of the loops over batch and rows that take more than one step."""
+    return [s for x, s in enumerate(call.strides[o.at]) if x < n and call.shape[x] > 1]
