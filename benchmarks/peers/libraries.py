@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Protocol
 
 import numpy as np
-from ml_dtypes import bfloat16
 
-from .workloads import Workload, cotangent_of
+from .inputs import copies, cotangent_of
+from .workload import Workload
 
 __all__ = ["LIBRARIES", "Library", "available"]
 
@@ -21,121 +22,132 @@ class Library(Protocol):
     """One column of the table."""
 
     name: str
+    #: Its kernels run on streams of its own, where no events of ours can be.
+    own_streams: bool
+    #: Its kernels are compiled on first use and kept on disk.
+    compiles: bool
 
-    def prepare(self, work: Workload, arrays: Sequence[np.ndarray],
-                device: str) -> Call | None:
-        """A call that does `work` on its own copies; None if it cannot."""
-
-    def results(self, outcome: Any) -> list[np.ndarray]:
-        """What a call returned, on the host, as float64."""
+    def prepare(self, work: Workload, arrays: Sequence[Any], device: str,
+                ) -> Call | None:
+        """A call that does `work` on `arrays`; None if it cannot."""
 
 
 class Nbfused:
     """Ours: on PyTorch's tensors on a GPU, on NumPy's arrays on the cpu."""
 
     name = "nbfused"
+    own_streams = False
+    compiles = True
 
-    def prepare(self, work: Workload, arrays: Sequence[np.ndarray],
-                device: str) -> Call | None:
+    def prepare(self, work: Workload, arrays: Sequence[Any], device: str,
+                ) -> Call | None:
         """See `Library`."""
         import nbfused as nf
 
         from . import of_nbfused
 
-        function = partial(of_nbfused.FAMILIES[work.family], **work.options)
-        given = _placed(arrays, work.dtype, device)
+        function = partial(of_nbfused.FAMILIES[work.family],
+                           **of_nbfused.options(work))
         if not work.both:
-            return partial(function, *given)
-        (cotangent,) = _placed([cotangent_of(function(*given).shape)], work.dtype,
-                               device)
+            return partial(function, *arrays)
+        cotangent = cotangent_of(function(*arrays).shape, work.storage, device)
 
         def both() -> list[Any]:
-            variables = [nf.Variable(a, requires_grad=_floating(a)) for a in given]
+            variables = [nf.Variable(a, requires_grad=_floating(a)) for a in arrays]
             result = function(*variables)
             result.backward(cotangent) if result.shape else result.backward()
             return [v.grad for v in variables if v.requires_grad]
 
         return both
 
-    def results(self, outcome: Any) -> list[np.ndarray]:
-        """See `Library`."""
-        return [_host(x) for x in _several(outcome)]
-
 
 class Torch:
     """PyTorch: eager, or compiled whole."""
 
-    def __init__(self, name: str, compiled: bool) -> None:
-        self.name, self.compiled = name, compiled
+    own_streams = False
 
-    def prepare(self, work: Workload, arrays: Sequence[np.ndarray],
-                device: str) -> Call | None:
+    def __init__(self, name: str, compiled: bool) -> None:
+        self.name, self.compiles = name, compiled
+
+    def prepare(self, work: Workload, arrays: Sequence[Any], device: str,
+                ) -> Call | None:
         """See `Library`."""
         import torch
 
         from . import of_torch
 
-        function: Any = partial(of_torch.FAMILIES[work.family], **work.options)
-        if self.compiled:
+        families = of_torch.COMPILED if self.compiles else of_torch.FAMILIES
+        function: Any = partial(families[work.family], **work.options)
+        if self.compiles:
             torch._dynamo.reset()
-            function = torch.compile(function)
-        given = of_torch.tensors(arrays, work.dtype, device)
-        if not work.both:
-            return torch.no_grad()(partial(function, *given))
-        return of_torch.both(function, given)
+            function = torch.compile(function, dynamic=False)
+        return of_torch.called(function, work, of_torch.tensors(arrays))
 
-    def results(self, outcome: Any) -> list[np.ndarray]:
+
+class OfTensors:
+    """Kernels for PyTorch's tensors on a GPU: Triton's, liger's, quack's, nvmath's.
+
+    The module ``of_<name>`` has the functions by family; one returns None, or is not
+    there, where the library has nothing for the workload.
+    """
+
+    own_streams = False
+
+    def __init__(self, name: str, compiles: bool = True) -> None:
+        self.name, self.compiles = name, compiles
+
+    def prepare(self, work: Workload, arrays: Sequence[Any], device: str,
+                ) -> Call | None:
         """See `Library`."""
-        return [_host(x) for x in _several(outcome)]
+        if not device.startswith("cuda"):
+            return None
+        from . import of_torch
+
+        module: Any = import_module(f"{__package__}.of_{self.name}")
+        make = module.FAMILIES.get(work.family)
+        function = make(work, arrays) if make else None
+        if work.family in getattr(module, "OVERWRITES", ()):
+            arrays = copies(arrays)
+        return function and of_torch.called(function, work, arrays)
 
 
 class Arrays:
     """A library of arrays without gradients: NumPy, numexpr, CuPy."""
 
+    own_streams = False
+    compiles = False
+
     def __init__(self, name: str, devices: str) -> None:
         self.name, self.devices = name, devices
 
-    def prepare(self, work: Workload, arrays: Sequence[np.ndarray],
-                device: str) -> Call | None:
+    def prepare(self, work: Workload, arrays: Sequence[Any], device: str,
+                ) -> Call | None:
         """See `Library`."""
         from . import of_arrays
 
-        families = of_arrays.families(self.name)
-        unable = work.both or work.family not in families or work.dtype == "bfloat16"
+        unable = work.both or work.dtype in ("bfloat16", "tfloat32")
         if unable or not device.startswith(self.devices):
             return None
-        given = of_arrays.put(self.name, arrays, work.dtype)
+        families = of_arrays.families(self.name)
+        if work.family not in families:
+            return None
+        given = of_arrays.views(self.name, arrays)
         return partial(families[work.family], *given, **work.options)
-
-    def results(self, outcome: Any) -> list[np.ndarray]:
-        """See `Library`."""
-        return [_host(x) for x in _several(outcome)]
 
 
 class Jax:
-    """JAX, jitted; on the cpu only: its streams are not ours to time."""
+    """JAX, jitted."""
 
     name = "jax"
+    own_streams = True
+    compiles = True
 
-    def prepare(self, work: Workload, arrays: Sequence[np.ndarray],
-                device: str) -> Call | None:
+    def prepare(self, work: Workload, arrays: Sequence[Any], device: str,
+                ) -> Call | None:
         """See `Library`."""
         from . import of_jax
 
-        return of_jax.prepare(work, arrays) if device == "cpu" else None
-
-    def results(self, outcome: Any) -> list[np.ndarray]:
-        """See `Library`."""
-        return [np.asarray(x, np.float64) for x in _several(outcome)]
-
-
-def _placed(arrays: Sequence[np.ndarray], dtype: str, device: str) -> list[Any]:
-    if device == "cpu":
-        kind = bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
-        return [a.astype(kind) if a.dtype.kind == "f" else a for a in arrays]
-    from .of_torch import tensors
-
-    return tensors(arrays, dtype, device)
+        return of_jax.prepare(work, arrays, device)
 
 
 def _floating(x: Any) -> bool:
@@ -143,21 +155,12 @@ def _floating(x: Any) -> bool:
         else x.is_floating_point()
 
 
-def _several(outcome: Any) -> Sequence[Any]:
-    return outcome if isinstance(outcome, (list, tuple)) else [outcome]
-
-
-def _host(x: Any) -> np.ndarray:
-    if hasattr(x, "detach"):
-        return np.asarray(x.detach().double().cpu().numpy())
-    if hasattr(x, "get"):
-        x = x.get()
-    return np.asarray(x, np.float64)
-
-
+#: The package that each needs, ours first.
 LIBRARIES: tuple[tuple[str, Library], ...] = (
     ("nbfused", Nbfused()), ("torch", Torch("torch", False)),
-    ("torch", Torch("torch.compile", True)), ("jax", Jax()),
+    ("torch", Torch("torch.compile", True)), ("triton", OfTensors("triton")),
+    ("liger_kernel", OfTensors("liger")), ("quack", OfTensors("quack")),
+    ("nvmath", OfTensors("nvmath", compiles=False)), ("jax", Jax()),
     ("numpy", Arrays("numpy", "cpu")), ("numexpr", Arrays("numexpr", "cpu")),
     ("cupy", Arrays("cupy", "cuda")),
 )

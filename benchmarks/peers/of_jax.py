@@ -2,27 +2,39 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
+
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # the GPU is shared
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .workloads import Workload, cotangent_of
+from .inputs import cotangent_of
+from .workload import Workload
 
 __all__ = ["prepare"]
 
 
 def _layer_norm(x: Any, weight: Any, bias: Any) -> Any:
-    centred = x - x.mean(-1, keepdims=True)
+    wide = x.astype(jnp.float32)
+    centred = wide - wide.mean(-1, keepdims=True)
     scale = jax.lax.rsqrt(jnp.square(centred).mean(-1, keepdims=True) + 1e-5)
-    return centred*scale*weight + bias
+    return (centred*scale*weight + bias).astype(x.dtype)
 
 
 def _rms_norm(x: Any, weight: Any) -> Any:
-    return x*jax.lax.rsqrt(jnp.square(x).mean(-1, keepdims=True) + 1e-6)*weight
+    wide = x.astype(jnp.float32)
+    scale = jax.lax.rsqrt(jnp.square(wide).mean(-1, keepdims=True) + 1e-6)
+    return (wide*scale*weight).astype(x.dtype)
+
+
+def _cross_entropy(x: Any, labels: Any) -> Any:
+    logged = jax.nn.log_softmax(x.astype(jnp.float32))
+    return -jnp.take_along_axis(logged, labels[:, None], 1).mean()
 
 
 _ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
@@ -50,22 +62,49 @@ _FAMILIES: dict[str, Callable[..., Any]] = {
     "log_softmax": jax.nn.log_softmax,
     "add_rms_norm": lambda x, r, w: _rms_norm(x + r, w),
     "swiglu": lambda x, gate: x*jax.nn.silu(gate),
+    "cross_entropy": _cross_entropy,
     "linear": lambda x, w, b, activation: _ACTIVATIONS[activation](x @ w + b),
     "matmul": jnp.matmul,
+    "batched_permuted": lambda a, b, bias, scale: jnp.transpose(
+        (a @ b + bias)*scale, (1, 0, 2)),
     "adam_step": _adam,
 }
 
 
-def prepare(work: Workload, arrays: Sequence[np.ndarray]) -> Callable[[], Any] | None:
-    """A call that waits for its results; None if the family is not there."""
-    if work.family not in _FAMILIES:
-        return None
-    function = partial(_FAMILIES[work.family], **work.options)
-    given = [jnp.asarray(a, work.dtype) for a in arrays]
+def prepare(work: Workload, arrays: Sequence[Any], device: str) -> Callable[[], Any]:
+    """A call that waits for its results."""
+    turned = [given.transposed for given in work.inputs]
+
+    def function(*xs: Any) -> Any:
+        xs = tuple(x.mT if t else x for x, t in zip(xs, turned, strict=True))
+        return _FAMILIES[work.family](*xs, **work.options)
+
+    given = [_array(a.mT if t else a) for a, t in zip(arrays, turned, strict=True)]
     if work.both:
         result = jax.eval_shape(function, *given)
-        cotangent = jnp.asarray(cotangent_of(result.shape), result.dtype)
-        run = jax.jit(lambda *xs: jax.vjp(function, *xs)[1](cotangent))
-    else:
-        run = jax.jit(function)
+        cotangent = _array(cotangent_of(result.shape, work.storage, device))
+        given.append(cotangent.astype(result.dtype))
+        function = _gradients(function, work)
+    precision = "tensorfloat32" if work.dtype == "tfloat32" else "float32"
+    with jax.default_matmul_precision(precision):
+        run = jax.jit(function).lower(*given).compile()
     return lambda: jax.block_until_ready(run(*given))
+
+
+def _gradients(function: Callable[..., Any], work: Workload) -> Callable[..., Any]:
+    """The derivative in all arguments but labels, which are the last."""
+    floating = sum(not given.classes for given in work.inputs)
+
+    def run(*xs: Any) -> Any:
+        *xs, cotangent = xs
+        _, pull = jax.vjp(lambda *fs: function(*fs, *xs[floating:]), *xs[:floating])
+        return pull(cotangent)
+
+    return run
+
+
+def _array(x: Any) -> Any:
+    """On the device where `x` is; JAX has no integers of 64 bits."""
+    if isinstance(x, np.ndarray):
+        return jnp.asarray(x)
+    return jax.dlpack.from_dlpack(x if x.is_floating_point() else x.int())

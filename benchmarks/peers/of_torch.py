@@ -10,28 +10,39 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from .workloads import cotangent_of
+from .inputs import cotangent_of
+from .workload import Workload
 
-__all__ = ["FAMILIES", "both", "reference", "tensors"]
-
-
-def tensors(arrays: Sequence[np.ndarray], dtype: str, device: str) -> list[Any]:
-    """Copies on the device; floats in `dtype`."""
-    found = [torch.from_numpy(a) for a in arrays]
-    return [t.to(device, getattr(torch, dtype)) if t.is_floating_point()
-            else t.to(device) for t in found]
+__all__ = ["COMPILED", "FAMILIES", "called", "reference", "tensors"]
 
 
-def both(function: Callable[..., Any], given: Sequence[Any]) -> Callable[[], Any]:
-    """A call that gives the gradients."""
-    leaves = [t.requires_grad_() if t.is_floating_point() else t for t in given]
-    result = function(*leaves).detach()
-    cotangent = torch.from_numpy(cotangent_of(tuple(result.shape))).to(result)
+def tensors(arrays: Sequence[Any]) -> list[torch.Tensor]:
+    """The arrays as tensors, sharing memory where NumPy has the dtype."""
+    return [a if isinstance(a, torch.Tensor) else _tensor(a) for a in arrays]
 
-    def call() -> list[Any]:
+
+def _tensor(a: np.ndarray) -> torch.Tensor:
+    if a.dtype.name != "bfloat16":
+        return torch.from_numpy(a)
+    return torch.from_numpy(a.astype(np.float32)).bfloat16()
+
+
+def called(function: Callable[..., Any], work: Workload, given: Sequence[torch.Tensor],
+           ) -> Callable[[], Any]:
+    """A call of `function`, or of its derivative, that gives tensors."""
+    torch.backends.cuda.matmul.allow_tf32 = work.dtype == "tfloat32"
+    if not work.both:
+        return torch.no_grad()(partial(function, *given))
+    leaves = [t.detach().requires_grad_(t.is_floating_point()) for t in given]
+    wanted = [t for t in leaves if t.requires_grad]
+    cotangents: list[torch.Tensor] = []
+
+    def call() -> list[torch.Tensor]:
         result = function(*leaves)
-        wanted = [t for t in leaves if t.requires_grad]
-        return list(torch.autograd.grad(result, wanted, cotangent))
+        if not cotangents:
+            made = cotangent_of(tuple(result.shape), work.storage, str(result.device))
+            cotangents.append(tensors([made])[0].to(result))
+        return list(torch.autograd.grad(result, wanted, cotangents[0]))
 
     return call
 
@@ -43,8 +54,9 @@ def swish(x: Any, into: bool = False) -> Any:
     """`into`: a tensor that is kept; PyTorch has no ``out=`` but its operator has."""
     if not into or x.dtype == torch.float64:
         return F.silu(x)
-    out = _KEPT.setdefault(x.shape, torch.empty_like(x))
-    return torch.ops.aten.silu.out(x, out=out)
+    if x.shape not in _KEPT:
+        _KEPT[x.shape] = torch.empty_like(x)
+    return torch.ops.aten.silu.out(x, out=_KEPT[x.shape])
 
 
 _ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
@@ -55,6 +67,11 @@ _ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
 
 def linear(x: Any, weight: Any, bias: Any, activation: str) -> Any:
     """With the epilogue of cuBLASLt where PyTorch offers it."""
+    if weight.ndim > 2:
+        return _ACTIVATIONS[activation](torch.baddbmm(bias, x, weight))
+    if x.ndim > 2:
+        y = linear(x.flatten(0, -2), weight, bias, activation)
+        return y.unflatten(0, x.shape[:-1])
     fused = activation in ("relu", "gelu_tanh") and x.is_cuda \
         and x.dtype in (torch.float16, torch.bfloat16) and not x.requires_grad
     if fused:
@@ -68,11 +85,20 @@ def add_rms_norm(x: Any, residual: Any, weight: Any) -> Any:
     return F.rms_norm(x + residual, weight.shape, weight, 1e-6)
 
 
-def adam_step(p: Any, g: Any, m: Any, v: Any) -> None:
-    """PyTorch's fused optimizer kernel."""
-    step = torch.tensor(9.0)
+def adam_step(p: Any, g: Any, m: Any, v: Any) -> Any:
+    """PyTorch's fused optimizer kernel, in place."""
+    step = torch.tensor(9.0, device=p.device)
     torch._fused_adam_([p], [g], [m], [v], [], [step], lr=1e-3, beta1=0.9, beta2=0.999,
                        weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False)
+    return p, m, v
+
+
+def _adam_plain(p: Any, g: Any, m: Any, v: Any) -> Any:
+    """The same step written out: what is compiled, and the reference."""
+    m.lerp_(g, 0.1)
+    v.mul_(0.999).addcmul_(g, g, value=0.001)
+    p.addcdiv_(m, (v/(1 - 0.999**10)).sqrt() + 1e-8, value=-1e-3/(1 - 0.9**10))
+    return p, m, v
 
 
 FAMILIES: dict[str, Callable[..., Any]] = {
@@ -95,15 +121,13 @@ FAMILIES: dict[str, Callable[..., Any]] = {
         (torch.matmul(a, b) + bias)*scale).permute(1, 0, 2).contiguous(),
     "adam_step": adam_step,
 }
+#: The families as they are compiled.
+COMPILED = {**FAMILIES, "adam_step": _adam_plain}
 
 
-def reference(family: str, options: dict[str, Any], arrays: Sequence[np.ndarray],
-              dtype: str, device: str, gradients: bool) -> list[np.ndarray]:
-    """The results in float64 on inputs rounded to `dtype`."""
-    rounded = [t.double() if t.is_floating_point() else t
-               for t in tensors(arrays, dtype, device)]
-    function = partial(FAMILIES[family], **options)
-    if gradients:
-        return [t.cpu().numpy() for t in both(function, rounded)()]
-    with torch.no_grad():
-        return [function(*rounded).cpu().numpy()]
+def reference(work: Workload, arrays: Sequence[Any]) -> list[torch.Tensor]:
+    """The results in float64, where the arrays are."""
+    doubles = [t.double() if t.is_floating_point() else t for t in tensors(arrays)]
+    function = partial(COMPILED[work.family], **work.options)
+    found = called(function, work, doubles)()
+    return list(found) if isinstance(found, (list, tuple)) else [found]

@@ -1,0 +1,73 @@
+"""Kernels compiled before anything is timed, by many processes at once.
+
+What they leave is in the libraries' own caches on disk.  Nothing that is chosen by
+timing is kept: these processes disturb one another.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from multiprocessing import get_context
+
+from .inputs import inputs_of
+from .libraries import Library, available
+from .measure import prepared
+from .workload import Workload
+
+__all__ = ["build"]
+
+_log = logging.getLogger(__name__)
+
+#: Rows below which starting processes takes longer than compiling in this one.
+WORTH = 10
+#: Settings of the processes: each compiles by itself, and kernels of ours are chosen by
+#: rules.
+ALONE = {"NBFUSED_DETERMINISTIC": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+
+
+def build(works: Sequence[Workload], libraries: Sequence[Library], device: str,
+          jobs: int | None = None) -> None:
+    """Call every library that compiles once on each workload; failures wait for later.
+
+    `jobs` processes; as many as there are cores for many workloads on a GPU by default.
+    """
+    if jobs is None:
+        jobs = 0 if device == "cpu" or len(works) < WORTH else (os.cpu_count() or 2) - 1
+    names = [x.name for x in libraries if x.compiles and x.name != "jax"]
+    if not jobs or not names:
+        return
+    with ProcessPoolExecutor(jobs, get_context("spawn"), _start) as pool:
+        pending = [pool.submit(_compile, work, names, device) for work in works]
+        for done in as_completed(pending):
+            try:
+                done.result()
+            except BrokenProcessPool:
+                _log.warning("a compiling process died; the rest is compiled later")
+                break
+            except Exception as error:  # measured later, where it counts
+                _log.info("%s", error)
+
+
+def _start() -> None:
+    os.environ.update(ALONE)
+
+
+def _compile(work: Workload, names: Sequence[str], device: str) -> None:
+    """In a process of the pool."""
+    import torch
+
+    torch._inductor.config.autotune_local_cache = False
+    arrays = inputs_of(work, device)
+    for library in available(names):
+        if library.name in names:
+            with suppress(Exception):
+                call = prepared(library, work, arrays, device)
+                call and call()
+    if device != "cpu":
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
