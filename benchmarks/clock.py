@@ -52,7 +52,7 @@ class CudaClock:
         for _ in range(3):
             call()
         calls = max(1, round(CALLS*share))
-        return self._profiled(call, calls) if own_streams else self._between(call, calls)
+        return (self._profiled if own_streams else self._between)(call, calls)
 
     def seconds(self, call: Call) -> float:
         """See `Clock`."""

@@ -60,8 +60,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--peers", nargs="*", default=(), help="torch numpy …; all")
     parser.add_argument("--json", type=Path, help="file to write the figures to")
     parser.add_argument("--quick", action="store_true", help="small sizes")
-    parser.add_argument("--jobs", type=int, help="processes that compile kernels before "
-                        "anything is timed; default: by cores and rows, 0 on the cpu")
+    parser.add_argument("--jobs", type=int, help="processes that compile kernels "
+                        "before anything is timed; default: by cores and rows")
     return parser
 
 

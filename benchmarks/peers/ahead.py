@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
+import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from concurrent.futures.process import BrokenProcessPool
@@ -41,6 +42,7 @@ def build(works: Sequence[Workload], libraries: Sequence[Library], device: str,
     names = [x.name for x in libraries if x.compiles and x.name != "jax"]
     if not jobs or not names:
         return
+    begin = time.perf_counter()
     with ProcessPoolExecutor(jobs, get_context("spawn"), _start) as pool:
         pending = [pool.submit(_compile, work, names, device) for work in works]
         for done in as_completed(pending):
@@ -51,6 +53,7 @@ def build(works: Sequence[Workload], libraries: Sequence[Library], device: str,
                 break
             except Exception as error:  # measured later, where it counts
                 _log.info("%s", error)
+    _log.warning("compiled ahead in %.0f s", time.perf_counter() - begin)
 
 
 def _start() -> None:

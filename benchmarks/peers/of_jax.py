@@ -95,8 +95,8 @@ def _gradients(function: Callable[..., Any], work: Workload) -> Callable[..., An
     """The derivative in all arguments but labels, which are the last."""
     floating = sum(not given.classes for given in work.inputs)
 
-    def run(*xs: Any) -> Any:
-        *xs, cotangent = xs
+    def run(*given: Any) -> Any:
+        *xs, cotangent = given
         _, pull = jax.vjp(lambda *fs: function(*fs, *xs[floating:]), *xs[:floating])
         return pull(cotangent)
 

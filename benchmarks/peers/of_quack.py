@@ -27,7 +27,7 @@ class _LayerNorm(torch.autograd.Function):
         return y
 
     @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, g: Any) -> Any:
         x, weight, rstd, mean = ctx.saved_tensors
         dx, dw, db = layernorm_bwd(x, weight, g, rstd, mean)
         return dx, dw.to(ctx.dtype), db.to(ctx.dtype), None

@@ -37,7 +37,7 @@ class _SwishSum(torch.autograd.Function):
         return total(swish(x))
 
     @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, g: Any) -> Any:
         (x,) = ctx.saved_tensors
         dx = torch.empty_like(x)
         grid = (triton.cdiv(x.numel(), BLOCK),)
@@ -97,7 +97,7 @@ class _Norm(torch.autograd.Function):
         return y
 
     @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, g: Any) -> Any:
         x, weight, mean, scale = ctx.saved_tensors
         rows, columns = x.shape
         dx = torch.empty_like(x)
@@ -123,7 +123,7 @@ class _Softmax(torch.autograd.Function):
         return y
 
     @staticmethod
-    def backward(ctx: Any, g: Any) -> Any:  # type: ignore[override]
+    def backward(ctx: Any, g: Any) -> Any:
         (y,) = ctx.saved_tensors
         dx = torch.empty_like(y)
         kernels.softmax_gradient[(y.shape[0],)](y, g, dx, y.shape[1], ctx.logged,

@@ -102,10 +102,10 @@ def _square_linear(sizes: tuple[tuple[int, int, int], ...], dtypes: tuple[str, .
 def _laid_out(edge: int, batch: int, rows: int, deep: int) -> Iterator[Workload]:
     """Transposed, batched and broadcast operands."""
     flat, turned = Input((edge, edge)), Input((edge, edge), transposed=True)
-    cases = (
+    cases: tuple[tuple[str, Input, Input], ...] = (
         (f"{edge}^3, A transposed", turned, flat),
         (f"{edge}^3, B transposed", flat, turned),
-        (f"{batch} x {rows}^3", *[Input((batch, rows, rows))]*2),
+        (f"{batch} x {rows}^3", Input((batch, rows, rows)), Input((batch, rows, rows))),
         (f"({batch//2}, {rows//2}, {deep}) @ ({deep}, {deep})",
          Input((batch//2, rows//2, deep)), Input((deep, deep))),
     )
