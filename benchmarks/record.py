@@ -57,7 +57,8 @@ def _asv(machine: str, about: str, bench: str, commit: str) -> int:
              "-E", f"existing:{sys.executable}", "--set-commit-hash", commit,
              "--machine", machine, "--bench", bench, "--launch-method", "spawn",
              "--show-stderr"],
-            env={**os.environ, "HOME": home}).returncode
+            env={**os.environ, "HOME": home, "ASV_PYTHONPATH": str(HERE.parent)},
+        ).returncode
 
 
 def _clean(path: Path, commit: str) -> None:

@@ -8,7 +8,7 @@ import pytest
 from benchmarks.__main__ import classes, main, runs
 from benchmarks.bench_rocm import missing
 from benchmarks.peers import __main__ as peers
-from benchmarks.peers import of_nbfused
+from benchmarks.peers.words import of_nbfused
 from benchmarks.peers.workloads import workloads
 from nbfused.config import config
 

@@ -1,4 +1,8 @@
-"""The libraries that are compared: each knows the families in its own words."""
+"""The libraries that are compared: each knows the families in its own words.
+
+``words`` is a folder without ``__init__.py``: asv imports every module that it finds, and
+these need packages that may not be there.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +48,7 @@ class Nbfused:
         """See `Library`."""
         import nbfused as nf
 
-        from . import of_nbfused
+        from .words import of_nbfused
 
         function = partial(of_nbfused.FAMILIES[work.family],
                            **of_nbfused.options(work))
@@ -74,7 +78,7 @@ class Torch:
         """See `Library`."""
         import torch
 
-        from . import of_torch
+        from .words import of_torch
 
         families = of_torch.COMPILED if self.compiles else of_torch.FAMILIES
         function: Any = partial(families[work.family], **work.options)
@@ -101,9 +105,9 @@ class OfTensors:
         """See `Library`."""
         if not device.startswith("cuda"):
             return None
-        from . import of_torch
+        from .words import of_torch
 
-        module: Any = import_module(f"{__package__}.of_{self.name}")
+        module: Any = import_module(f"{__package__}.words.of_{self.name}")
         make = module.FAMILIES.get(work.family)
         function = make(work, arrays) if make else None
         if work.family in getattr(module, "OVERWRITES", ()):
@@ -123,7 +127,7 @@ class Arrays:
     def prepare(self, work: Workload, arrays: Sequence[Any], device: str,
                 ) -> Call | None:
         """See `Library`."""
-        from . import of_arrays
+        from .words import of_arrays
 
         unable = work.both or work.dtype in ("bfloat16", "tfloat32")
         if unable or not device.startswith(self.devices):
@@ -145,7 +149,7 @@ class Jax:
     def prepare(self, work: Workload, arrays: Sequence[Any], device: str,
                 ) -> Call | None:
         """See `Library`."""
-        from . import of_jax
+        from .words import of_jax
 
         return of_jax.prepare(work, arrays, device)
 

@@ -43,14 +43,14 @@ class Reference:
 
 
 def _by_torch(work: Workload, arrays: Sequence[Any]) -> list[Any]:
-    from .of_torch import reference
+    from .words.of_torch import reference
 
     found = reference(work, arrays)
     return found if found[0].is_cuda else [t.numpy() for t in found]
 
 
 def _by_numpy(work: Workload, arrays: Sequence[Any]) -> list[Any]:
-    from .of_arrays import families
+    from .words.of_arrays import families
 
     if work.both or work.dtype == "bfloat16" or work.family not in families("numpy"):
         raise NotImplementedError("nothing to check it with")

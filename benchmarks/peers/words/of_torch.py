@@ -10,8 +10,8 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
-from .inputs import cotangent_of
-from .workload import Workload
+from ..inputs import cotangent_of
+from ..workload import Workload
 
 __all__ = ["COMPILED", "FAMILIES", "called", "reference", "tensors"]
 

@@ -14,7 +14,7 @@ from liger_kernel.transformers.functional import (
     liger_swiglu,
 )
 
-from .workload import Workload
+from ..workload import Workload
 
 __all__ = ["FAMILIES", "OVERWRITES"]
 

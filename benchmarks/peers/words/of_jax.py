@@ -13,8 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .inputs import cotangent_of
-from .workload import Workload
+from ..inputs import cotangent_of
+from ..workload import Workload
 
 __all__ = ["prepare"]
 

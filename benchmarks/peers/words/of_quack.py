@@ -9,7 +9,7 @@ import torch
 from quack import cross_entropy, rmsnorm, softmax
 from quack.rmsnorm import layernorm_bwd, layernorm_fwd
 
-from .workload import Workload
+from ..workload import Workload
 
 __all__ = ["FAMILIES"]
 

@@ -11,7 +11,7 @@ import nbfused as nf
 from nbfused import ops
 from nbfused.ops import activations
 
-from .workload import Workload
+from ..workload import Workload
 
 __all__ = ["FAMILIES", "options"]
 

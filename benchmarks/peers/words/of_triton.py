@@ -8,8 +8,8 @@ from typing import Any
 import torch
 import triton
 
+from ..workload import Workload
 from . import triton_kernels as kernels
-from .workload import Workload
 
 __all__ = ["FAMILIES"]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from nvmath.linalg.advanced import Matmul, MatmulComputeType, MatmulEpilog
 
-from .workload import Workload
+from ..workload import Workload
 
 __all__ = ["FAMILIES"]
 
