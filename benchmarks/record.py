@@ -55,8 +55,7 @@ def _asv(machine: str, about: str, bench: str, commit: str) -> int:
         return subprocess.run(
             [sys.executable, "-m", "asv", "--config", HERE/"asv.conf.json", "run",
              "-E", f"existing:{sys.executable}", "--set-commit-hash", commit,
-             "--machine", machine, "--bench", bench, "--launch-method", "spawn",
-             "--show-stderr"],
+             "--machine", machine, "--bench", bench, "--launch-method", "forkserver"],
             env={**os.environ, "HOME": home, "ASV_PYTHONPATH": str(HERE.parent)},
         ).returncode
 
