@@ -32,7 +32,8 @@ ALL, QUICK = _named(False), _named(True)
 
 
 #: What the tests run: the table of peers has the rest.
-FEW = tuple(name for name in QUICK if re.search("sum of|adam|matmul 24.* float32", name))
+FEW = tuple(name for name in QUICK
+            if re.search("sum of|adam|matmul 24.* float32", name))
 
 
 def _of(unit: str) -> tuple[tuple[str, ...], tuple[str, ...]]:

@@ -1,7 +1,7 @@
 """The libraries that are compared: each knows the families in its own words.
 
-``words`` is a folder without ``__init__.py``: asv imports every module that it finds, and
-these need packages that may not be there.
+``words`` is a folder without ``__init__.py``: asv imports every module that it finds,
+and these need packages that may not be there.
 """
 
 from __future__ import annotations
