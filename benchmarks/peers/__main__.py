@@ -28,6 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Print the table, and write it where ``--json`` says."""
     given = _parser().parse_args(argv)
     logging.basicConfig(format="%(message)s")
+    logging.getLogger(__package__).setLevel(logging.INFO)
     rows: list[Row] = []
     try:
         for row in _rows(given):
@@ -44,7 +45,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 def _rows(given: argparse.Namespace) -> Iterator[Row]:
     works = [w for w in workloads(given.device, given.quick)
              if re.search(given.only, f"{w.name} {w.dtype}")]
-    libraries = available(given.peers)
+    libraries = available(given.device, given.peers)
     wanted = [h for h in host.measures(given.device) if re.search(given.only, h.name)]
     yield from host.rows(wanted, [x.name for x in libraries])
     if works:

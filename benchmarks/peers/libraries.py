@@ -6,6 +6,7 @@ and these need packages that may not be there.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
 from importlib import import_module
@@ -18,6 +19,8 @@ from .inputs import copies, cotangent_of
 from .workload import Workload
 
 __all__ = ["LIBRARIES", "Library", "available"]
+
+_log = logging.getLogger(__name__)
 
 Call = Callable[[], Any]
 
@@ -103,16 +106,18 @@ class OfTensors:
     def prepare(self, work: Workload, arrays: Sequence[Any], device: str,
                 ) -> Call | None:
         """See `Library`."""
-        if not device.startswith("cuda"):
-            return None
         from .words import of_torch
 
-        module: Any = import_module(f"{__package__}.words.of_{self.name}")
-        make = module.FAMILIES.get(work.family)
+        words = self.words()
+        make = words.FAMILIES.get(work.family)
         function = make(work, arrays) if make else None
-        if work.family in getattr(module, "OVERWRITES", ()):
+        if work.family in getattr(words, "OVERWRITES", ()):
             arrays = copies(arrays)
         return function and of_torch.called(function, work, arrays)
+
+    def words(self) -> Any:
+        """The module of its functions."""
+        return import_module(f"{__package__}.words.of_{self.name}")
 
 
 class Arrays:
@@ -129,8 +134,7 @@ class Arrays:
         """See `Library`."""
         from .words import of_arrays
 
-        unable = work.both or work.dtype in ("bfloat16", "tfloat32")
-        if unable or not device.startswith(self.devices):
+        if work.both or work.dtype in ("bfloat16", "tfloat32"):
             return None
         families = of_arrays.families(self.name)
         if work.family not in families:
@@ -170,7 +174,20 @@ LIBRARIES: tuple[tuple[str, Library], ...] = (
 )
 
 
-def available(wanted: Sequence[str] = ()) -> list[Library]:
-    """Those that are installed; ours is always the first."""
+def available(device: str, wanted: Sequence[str] = ()) -> list[Library]:
+    """Those that are installed and know the device; ours is always the first."""
     return [library for package, library in LIBRARIES if find_spec(package) is not None
-            and (not wanted or library.name in ("nbfused", *wanted))]
+            and (not wanted or library.name in ("nbfused", *wanted))
+            and _usable(library, device)]
+
+
+def _usable(library: Library, device: str) -> bool:
+    if isinstance(library, Arrays):
+        return device.startswith(library.devices)
+    if not isinstance(library, OfTensors):
+        return True
+    try:
+        return device.startswith("cuda") and bool(library.words())
+    except Exception as error:  # installed, but not whole
+        _log.warning("%s is left out: %s", library.name, error)
+        return False

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import statistics
+import time
+from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
@@ -36,6 +38,7 @@ def measure(works: Sequence[Workload], libraries: Sequence[Library], clock: Cloc
         The GPU is not usable any more.
     """
     rates = ceilings(clock, device, {w.dtype for w in works if w.unit == "FLOP"})
+    spent: defaultdict[str, float] = defaultdict(float)
     for work in works:
         arrays = inputs_of(work, device)
         try:
@@ -45,14 +48,19 @@ def measure(works: Sequence[Workload], libraries: Sequence[Library], clock: Cloc
             continue
         calls = {}
         for library in libraries:
+            begin = time.perf_counter()
             call = _checked(library, work, arrays, reference, device)
             if call is not None:
                 calls[library] = call
+            spent[library.name] += time.perf_counter() - begin
         del reference
+        begin = time.perf_counter()
         found = _timed(calls, clock)
+        spent["the clock"] += time.perf_counter() - begin
         yield Row(work.name, work.dtype, {x.name: found.get(x.name) for x in libraries},
                   work.bar, work.work, work.unit,
                   rates["B" if work.unit == "B" else work.dtype], work.against)
+    _log.info("seconds: %s", ", ".join(f"{k} {s:.0f}" for k, s in spent.items()))
 
 
 def prepared(library: Library, work: Workload, arrays: Sequence[Any], device: str,

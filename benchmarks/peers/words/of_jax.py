@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -17,6 +18,12 @@ from ..inputs import cotangent_of
 from ..workload import Workload
 
 __all__ = ["prepare"]
+
+if not jax.config.jax_compilation_cache_dir:  # for what is compiled ahead
+    jax.config.update("jax_compilation_cache_dir",
+                      os.path.join(tempfile.gettempdir(), f"jax-{os.getuid()}"))
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
 def _layer_norm(x: Any, weight: Any, bias: Any) -> Any:
@@ -88,17 +95,24 @@ def prepare(work: Workload, arrays: Sequence[Any], device: str) -> Callable[[], 
     precision = "tensorfloat32" if work.dtype == "tfloat32" else "float32"
     with jax.default_matmul_precision(precision):
         run = jax.jit(function).lower(*given).compile()
-    return lambda: jax.block_until_ready(run(*given))
+    return partial(_waited, run, given, work.both)
+
+
+def _waited(run: Callable[..., Any], given: list[Any], both: bool) -> Any:
+    """The results, or the gradients that come after the result."""
+    found = jax.block_until_ready(run(*given))
+    return found[1] if both else found
 
 
 def _gradients(function: Callable[..., Any], work: Workload) -> Callable[..., Any]:
-    """The derivative in all arguments but labels, which are the last."""
+    """The result, and the derivative in all arguments but labels, the last ones."""
     floating = sum(not given.classes for given in work.inputs)
 
     def run(*given: Any) -> Any:
         *xs, cotangent = given
-        _, pull = jax.vjp(lambda *fs: function(*fs, *xs[floating:]), *xs[:floating])
-        return pull(cotangent)
+        result, pull = jax.vjp(lambda *fs: function(*fs, *xs[floating:]),
+                               *xs[:floating])
+        return result, pull(cotangent)
 
     return run
 

@@ -18,9 +18,8 @@ __all__ = ["FAMILIES", "options"]
 
 def options(work: Workload) -> dict[str, Any]:
     """Keywords of the family's function."""
-    if work.dtype == "tfloat32":
-        raise NotImplementedError("no products in TensorFloat32")
-    return work.options
+    tf32 = {"precision": "tf32"} if work.dtype == "tfloat32" else {}
+    return {**work.options, **tf32}
 
 
 @nf.elementwise
