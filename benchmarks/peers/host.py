@@ -58,7 +58,7 @@ def _import() -> float:
     return _process("import numpy, nbfused") - _process("import numpy")
 
 
-def _process(code: str, repeat: int = 5) -> float:
+def _process(code: str, repeat: int = 3) -> float:
     """Seconds of a new Python that runs `code`, which has run before."""
     times = []
     for _ in range(repeat + 1):

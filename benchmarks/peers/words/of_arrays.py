@@ -68,8 +68,10 @@ def _numexpr() -> dict[str, Callable[..., Any]]:
     kept: dict[Any, np.ndarray] = {}
 
     def swish(x: Any, into: bool = False) -> Any:
-        out = kept.setdefault(x.shape, np.empty_like(x)) if into else None
-        return evaluate("x/(1 + exp(-x))", {"x": x}, out=out)
+        if into and x.shape not in kept:
+            kept[x.shape] = np.empty_like(x)
+        return evaluate("x/(1 + exp(-x))", {"x": x},
+                        out=kept[x.shape] if into else None)
 
     return {"swish": swish,
             "squared_diff": lambda x, y: evaluate("(x - y)**2", {"x": x, "y": y})}

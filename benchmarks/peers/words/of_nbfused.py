@@ -39,8 +39,9 @@ def swish(x: Any, into: bool = False) -> Any:
     """`into`: an array that is kept."""
     if not into:
         return ops.swish(x)
-    out = _KEPT.setdefault(x.shape, np.empty_like(x))
-    return ops.swish(x, out=out)
+    if x.shape not in _KEPT:
+        _KEPT[x.shape] = np.empty_like(x)
+    return ops.swish(x, out=_KEPT[x.shape])
 
 
 _ACTIVATIONS: dict[str, Any] = {
