@@ -6,6 +6,7 @@ import re
 import tracemalloc
 from collections.abc import Callable, Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from typing import Any
 
 import nbfused as nf
@@ -52,6 +53,8 @@ def call_of(name: str) -> tuple[str, Workload, Callable[[], Any]]:
     """
     device, work = {**ALL, **QUICK}[name]
     enabled(device)
+    if device == "cuda" and find_spec("torch") is None:
+        raise NotImplementedError("the arrays are PyTorch's")
     call = prepared(Nbfused(), work, inputs_of(work, device), device)
     if call is None:
         raise NotImplementedError(f"nbfused has no {work.family}")

@@ -27,9 +27,8 @@ _log = logging.getLogger(__name__)
 
 #: Rows below which starting processes takes longer than compiling in this one.
 WORTH = 10
-#: Settings of the processes: each compiles by itself, and kernels of ours are chosen by
-#: rules.
-ALONE = {"NBFUSED_DETERMINISTIC": "1", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+#: Settings of the processes: each compiles by itself, and nothing is tuned.
+ALONE = {"NBFUSED_AUTOTUNE": "readonly", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
 
 
 def build(works: Sequence[Workload], libraries: Sequence[Library], device: str,
