@@ -39,6 +39,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Lost as why:
         print(why, file=sys.stderr)
         return 1
+    print(f"{len(rows)} rows, {sum(r.below for r in rows)} below their bars")
     return 0
 
 

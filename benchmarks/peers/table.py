@@ -45,6 +45,11 @@ class Row:
             return self.share
         return self.best[1]/ours if self.best and ours else None
 
+    @property
+    def below(self) -> bool:
+        """Is the bar missed; a row without ours or without peers misses it not."""
+        return self.ratio is not None and self.ratio < self.bar
+
     def record(self) -> dict[str, Any]:
         """For ``--json``: NaN is None there."""
         known = {k: None if v != v else v for k, v in asdict(self).items()}
@@ -61,7 +66,7 @@ def text(rows: Sequence[Row], head: bool = True) -> str:
             f"{r.name:44} {r.dtype:9} {_micro(r.seconds.get('nbfused'))} "
             f"{_micro(best[1] if best else None)} {best[0] if best else '-':14} "
             f"{_number(r.ratio, 6)} {r.bar:5.2f} {_number(r.share, 7)}"
-            f"{'' if r.ratio is None or r.ratio >= r.bar else '  below'}")
+            f"{'  below' if r.below else ''}")
     return "\n".join(lines)
 
 
