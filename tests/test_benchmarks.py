@@ -30,7 +30,9 @@ def test_every_benchmark_runs_and_measures_something(capsys):
     lines = capsys.readouterr().out.splitlines()
     names = {line.partition(".")[0] for line in lines}
     assert names == {case.__name__ for case in classes()} - {"HipAgainstNumba"}
-    assert all(float(line.split()[-2]) > 0 for line in lines)
+    # A difference of two times may be anything on a busy machine.
+    assert all(float(line.split()[-2]) > 0 for line in lines
+               if "gradient_over_function" not in line)
 
 
 @pytest.mark.cuda
