@@ -67,17 +67,21 @@ _ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
 
 def linear(x: Any, weight: Any, bias: Any, activation: str) -> Any:
     """With the epilogue of cuBLASLt where PyTorch offers it."""
+    fused = activation in ("relu", "gelu_tanh") and x.is_cuda and weight.ndim == 2 \
+        and x.dtype in (torch.float16, torch.bfloat16) and not x.requires_grad
+    if not fused:
+        return _linear_plain(x, weight, bias, activation)
+    y = torch._addmm_activation(bias, x.flatten(0, -2), weight,
+                                use_gelu=activation == "gelu_tanh")
+    return y.unflatten(0, x.shape[:-1])
+
+
+def _linear_plain(x: Any, weight: Any, bias: Any, activation: str) -> Any:
+    """What the compiler may fuse as it likes, and the reference."""
     if weight.ndim > 2:
         return _ACTIVATIONS[activation](torch.baddbmm(bias, x, weight))
-    if x.ndim > 2:
-        y = linear(x.flatten(0, -2), weight, bias, activation)
-        return y.unflatten(0, x.shape[:-1])
-    fused = activation in ("relu", "gelu_tanh") and x.is_cuda \
-        and x.dtype in (torch.float16, torch.bfloat16) and not x.requires_grad
-    if fused:
-        return torch._addmm_activation(bias, x, weight,
-                                       use_gelu=activation == "gelu_tanh")
-    return _ACTIVATIONS[activation](torch.addmm(bias, x, weight))
+    y = torch.addmm(bias, x.flatten(0, -2), weight)
+    return _ACTIVATIONS[activation](y).unflatten(0, x.shape[:-1])
 
 
 def add_rms_norm(x: Any, residual: Any, weight: Any) -> Any:
@@ -122,7 +126,7 @@ FAMILIES: dict[str, Callable[..., Any]] = {
     "adam_step": adam_step,
 }
 #: The families as they are compiled.
-COMPILED = {**FAMILIES, "adam_step": _adam_plain}
+COMPILED = {**FAMILIES, "adam_step": _adam_plain, "linear": _linear_plain}
 
 
 def reference(work: Workload, arrays: Sequence[Any]) -> list[torch.Tensor]:
