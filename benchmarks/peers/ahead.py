@@ -27,21 +27,24 @@ _log = logging.getLogger(__name__)
 
 #: Rows below which starting processes takes longer than compiling in this one.
 WORTH = 10
-#: Settings of the processes: each compiles by itself, and nothing is tuned.
-ALONE = {"NBFUSED_AUTOTUNE": "readonly", "TORCHINDUCTOR_COMPILE_THREADS": "1"}
+#: PyTorch's compiler starts no processes of its own, here or there.
+ALONE = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
+#: Nothing of ours is tuned in processes that disturb one another.
+UNTUNED = {"NBFUSED_AUTOTUNE": "readonly"}
 
 
 def build(works: Sequence[Workload], libraries: Sequence[Library], device: str,
           jobs: int | None = None) -> None:
-    """Call every library that compiles once on each workload; failures wait for later.
+    """Call every library that is slow once on each workload; failures wait for later.
 
     `jobs` processes; as many as there are cores for many workloads on a GPU by default.
     """
     if jobs is None:
         jobs = 0 if device == "cpu" or len(works) < WORTH else (os.cpu_count() or 2) - 1
-    names = [x.name for x in libraries if x.compiles]
+    names = [x.name for x in libraries if x.slow]
     if not jobs or not names:
         return
+    os.environ.update(ALONE)
     begin = time.perf_counter()
     spent: defaultdict[str, float] = defaultdict(float)
     with ProcessPoolExecutor(jobs, get_context("spawn"), _start) as pool:
@@ -59,7 +62,7 @@ def build(works: Sequence[Workload], libraries: Sequence[Library], device: str,
 
 
 def _start() -> None:
-    os.environ.update(ALONE)
+    os.environ.update(UNTUNED)
 
 
 def _compile(work: Workload, names: Sequence[str], device: str) -> dict[str, float]:
@@ -70,8 +73,6 @@ def _compile(work: Workload, names: Sequence[str], device: str) -> dict[str, flo
     spent = {}
     arrays = inputs_of(work, device)
     for library in available(device, names):
-        if library.name == "jax" and work.unit == "FLOP":
-            continue  # its products are chosen by timing
         begin = time.perf_counter()
         with suppress(Exception):
             call = prepared(library, work, arrays, device)

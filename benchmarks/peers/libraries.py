@@ -31,8 +31,8 @@ class Library(Protocol):
     name: str
     #: Its kernels run on streams of its own, where no events of ours can be.
     own_streams: bool
-    #: Its kernels are compiled on first use and kept on disk.
-    compiles: bool
+    #: Its kernels take long to compile, and are kept on disk: see `ahead`.
+    slow: bool
 
     def prepare(self, work: Workload, arrays: Sequence[Any], device: str,
                 ) -> Call | None:
@@ -44,7 +44,7 @@ class Nbfused:
 
     name = "nbfused"
     own_streams = False
-    compiles = True
+    slow = True
 
     def prepare(self, work: Workload, arrays: Sequence[Any], device: str,
                 ) -> Call | None:
@@ -74,7 +74,7 @@ class Torch:
     own_streams = False
 
     def __init__(self, name: str, compiled: bool) -> None:
-        self.name, self.compiles = name, compiled
+        self.name, self.slow = name, compiled
 
     def prepare(self, work: Workload, arrays: Sequence[Any], device: str,
                 ) -> Call | None:
@@ -83,9 +83,9 @@ class Torch:
 
         from .words import of_torch
 
-        families = of_torch.COMPILED if self.compiles else of_torch.FAMILIES
+        families = of_torch.COMPILED if self.slow else of_torch.FAMILIES
         function: Any = partial(families[work.family], **work.options)
-        if self.compiles:
+        if self.slow:
             torch._dynamo.reset()
             function = torch.compile(function, dynamic=False)
         return of_torch.called(function, work, of_torch.tensors(arrays))
@@ -99,9 +99,10 @@ class OfTensors:
     """
 
     own_streams = False
+    slow = False
 
-    def __init__(self, name: str, compiles: bool = True) -> None:
-        self.name, self.compiles = name, compiles
+    def __init__(self, name: str) -> None:
+        self.name = name
 
     def prepare(self, work: Workload, arrays: Sequence[Any], device: str,
                 ) -> Call | None:
@@ -124,7 +125,7 @@ class Arrays:
     """A library of arrays without gradients: NumPy, numexpr, CuPy."""
 
     own_streams = False
-    compiles = False
+    slow = False
 
     def __init__(self, name: str, devices: str) -> None:
         self.name, self.devices = name, devices
@@ -148,7 +149,7 @@ class Jax:
 
     name = "jax"
     own_streams = True
-    compiles = True
+    slow = False
 
     def prepare(self, work: Workload, arrays: Sequence[Any], device: str,
                 ) -> Call | None:
@@ -168,7 +169,7 @@ LIBRARIES: tuple[tuple[str, Library], ...] = (
     ("nbfused", Nbfused()), ("torch", Torch("torch", False)),
     ("torch", Torch("torch.compile", True)), ("triton", OfTensors("triton")),
     ("liger_kernel", OfTensors("liger")), ("quack", OfTensors("quack")),
-    ("nvmath", OfTensors("nvmath", compiles=False)), ("jax", Jax()),
+    ("nvmath", OfTensors("nvmath")), ("jax", Jax()),
     ("numpy", Arrays("numpy", "cpu")), ("numexpr", Arrays("numexpr", "cpu")),
     ("cupy", Arrays("cupy", "cuda")),
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
@@ -18,12 +17,6 @@ from ..inputs import cotangent_of
 from ..workload import Workload
 
 __all__ = ["prepare"]
-
-if not jax.config.jax_compilation_cache_dir:  # for what is compiled ahead
-    jax.config.update("jax_compilation_cache_dir",
-                      os.path.join(tempfile.gettempdir(), f"jax-{os.getuid()}"))
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 
 def _layer_norm(x: Any, weight: Any, bias: Any) -> Any:
