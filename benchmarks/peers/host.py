@@ -2,30 +2,34 @@
 
 from __future__ import annotations
 
-import statistics
-import subprocess
-import sys
-import time
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from typing import Any
 
+from ..bench_cold import STARTS, start
+from ..bench_launch import Launch, array_of, microseconds, theirs
 from .table import Row
 
 __all__ = ["Measure", "measures", "rows"]
 
-#: Elements of the arrays: their kernels take less than a launch.
-SMALL = 1024
+#: The column of a time that must not be exceeded, whatever others take.
+LIMIT = "limit"
+#: Processes that fill the caches, and processes that are timed.
+FILLING, TIMED = 2, 3
+
+Seconds = Callable[[], float]
 
 
 @dataclass(frozen=True)
 class Measure:
-    """Seconds by library; `needs` names the packages of each."""
+    """How to get the seconds of each library."""
 
     name: str
     bar: float
-    seconds: dict[str, Callable[[], float]]
+    seconds: dict[str, Seconds]
 
 
 def rows(wanted: Sequence[Measure], names: Sequence[str]) -> Iterator[Row]:
@@ -36,146 +40,79 @@ def rows(wanted: Sequence[Measure], names: Sequence[str]) -> Iterator[Row]:
         yield Row(measure.name, "float32", dict(found), measure.bar)
 
 
-#: The column of a time that must not be exceeded whatever others take.
-LIMIT = "limit"
-
-
 def measures(device: str) -> list[Measure]:
     """Those of ``"cuda"`` or ``"cpu"`` that can be taken here."""
-    start = [Measure("import nbfused, beyond NumPy", 1.0,
-                     {"nbfused": _import, LIMIT: lambda: 0.2})]
+    found = [_limited("import nbfused, beyond NumPy", "import", device, 0.2)]
     if device == "cpu":
-        return [*start, Measure("cold start, warm cache", 1.0, {
-            "nbfused": lambda: _process(_OURS_CPU), LIMIT: lambda: 0.6})]
+        return [*found, _limited("cold start, warm cache", "nf.array", device, 0.6)]
     if find_spec("cupy") is not None:
-        start += _cupy()
+        found += _cupy(f"{device}:0")
     if find_spec("torch") is not None:
-        start += _torch()
-    return start
+        found += _torch(f"torch {device}:0")
+    return found
 
 
-def _import() -> float:
-    return _process("import numpy, nbfused") - _process("import numpy")
+def _limited(name: str, how: str, where: str, most: float) -> Measure:
+    return Measure(name, 1.0, {"nbfused": partial(_cold, how, where),
+                               LIMIT: lambda: most})
 
 
-def _process(code: str, repeat: int = 3) -> float:
-    """Seconds of a new Python that runs `code`, which has run before."""
-    times = []
-    for _ in range(repeat + 1):
-        begin = time.perf_counter()
-        done = subprocess.run([sys.executable, "-c", code], check=True, text=True,
-                              capture_output=True)
-        took = time.perf_counter() - begin
-        times.append(float(done.stdout) if done.stdout else took)
-    return statistics.median(times[1:])
+def _cold(how: str, where: str) -> float:
+    """Of a new process: the best of some, after some that fill the caches."""
+    first, program = STARTS[how]
+    with tempfile.TemporaryDirectory() as folder:
+        times = [start(first, program.format(where=where), folder)[0]
+                 for _ in range(FILLING + TIMED)]
+    return min(times[FILLING:])
 
 
-_OURS_CPU = f"""
-import numpy as np
-import nbfused as nf
-nf.ops.swish(np.ones({SMALL}, np.float32))
-"""
-_OURS = f"""
-import numpy as np
-import nbfused as nf
-x = nf.array(np.ones({SMALL}, np.float32), device="cuda")
-nf.to_numpy(nf.ops.swish(x))
-"""
-_CUPY = f"""
-import cupy
-x = cupy.ones({SMALL}, cupy.float32)
-cupy.ElementwiseKernel("T x", "T y", "y = x/(1 + exp(-x))", "swish")(x).get()
-"""
-#: The same after CuPy's own import, which both need: the program prints the seconds.
-_AFTER = f"""
-import cupy, time
-begin = time.perf_counter()
-x = cupy.ones({SMALL}, cupy.float32)
-%s
-print(time.perf_counter() - begin)
-"""
-_OURS_AFTER = _AFTER % "import nbfused as nf; nf.ops.swish(x).get()"
-_CUPY_AFTER = _AFTER % ('cupy.ElementwiseKernel("T x", "T y", "y = x/(1 + exp(-x))", '
-                        '"swish")(x).get()')
+def _cupy(where: str) -> list[Measure]:
+    def starts(name: str, ours: str, peer: str) -> Measure:
+        return Measure(name, 1.0, {"nbfused": partial(_cold, ours, where),
+                                   "cupy": partial(_cold, peer, where)})
 
-
-def _cupy() -> list[Measure]:
+    arrays = f"cupy {where}"
     return [
-        Measure("cold start, warm cache", 1.0, {
-            "nbfused": lambda: _process(_OURS), "cupy": lambda: _process(_CUPY)}),
-        Measure("cold start, CuPy imported", 1.0, {
-            "nbfused": lambda: _process(_OURS_AFTER),
-            "cupy": lambda: _process(_CUPY_AFTER)}),
+        starts("cold start, warm cache", "nf.array", "CuPy alone"),
+        starts("cold start, CuPy imported", "after CuPy", "CuPy after CuPy"),
         Measure("launch, CuPy arrays, out=", 1.0, {
-            "nbfused": lambda: _with_cupy(True, True),
-            "cupy": lambda: _with_cupy(False, True)}),
+            "nbfused": partial(_ours, arrays, "track_out"),
+            "cupy": partial(_theirs, arrays, 0)}),
         Measure("launch, CuPy arrays, allocating", 1.0, {
-            "nbfused": lambda: _with_cupy(True, False),
-            "cupy": lambda: _with_cupy(False, False)}),
+            "nbfused": partial(_ours, arrays, "track_new"),
+            "cupy": partial(_theirs, arrays, 1)}),
     ]
 
 
-def _with_cupy(ours: bool, into: bool) -> float:
-    import cupy
-
-    from nbfused import ops
-
-    x = cupy.ones(SMALL, cupy.float32)
-    y = cupy.empty_like(x)
-    kernel = cupy.ElementwiseKernel("T x", "T y", "y = x/(1 + exp(-x))", "swish")
-    calls: dict[tuple[bool, bool], Callable[[], Any]] = {
-        (True, True): lambda: ops.swish(x, out=y),
-        (True, False): lambda: ops.swish(x),
-        (False, True): lambda: kernel(x, y),
-        (False, False): lambda: kernel(x),
-    }
-    return per_call(calls[ours, into], cupy.cuda.Device().synchronize)
-
-
-def _torch() -> list[Measure]:
+def _torch(arrays: str) -> list[Measure]:
     return [
-        Measure("launch, torch tensors", 1/1.6, {
-            "nbfused": lambda: _with_torch(True, False),
-            "torch": lambda: _with_torch(False, False)}),
+        Measure("launch, torch tensors, allocating", 1/1.6, {
+            "nbfused": partial(_ours, arrays, "track_new"),
+            "torch": partial(_theirs, arrays, 1)}),
         Measure("launch, swish sum, both ways", 1.0, {
-            "nbfused": lambda: _with_torch(True, True),
-            "torch": lambda: _with_torch(False, True)}),
+            "nbfused": partial(_ours, arrays, "track_forward_backward"),
+            "torch": partial(_both, arrays)}),
     ]
 
 
-def _with_torch(ours: bool, both: bool) -> float:
+def _ours(arrays: str, method: str) -> float:
+    launch = Launch()
+    launch.setup(arrays)
+    return float(getattr(launch, method)(arrays))/1e6
+
+
+def _theirs(arrays: str, which: int) -> float:
+    library, where = arrays.split()
+    return microseconds(theirs(library, array_of(library, where))[which])/1e6
+
+
+def _both(arrays: str) -> float:
     import torch
 
-    import nbfused as nf
+    leaf: Any = array_of(*arrays.split()).requires_grad_()
 
-    x = torch.ones(SMALL, device="cuda")
-    leaf = x.clone().requires_grad_()
-
-    def ours_both() -> None:
-        nf.ops.swish(nf.Variable(x, requires_grad=True)).sum().backward()
-
-    def theirs_both() -> None:
+    def call() -> None:
         leaf.grad = None
         torch.nn.functional.silu(leaf).sum().backward()
 
-    calls: dict[tuple[bool, bool], Callable[[], Any]] = {
-        (True, False): lambda: nf.ops.swish(x), (True, True): ours_both,
-        (False, False): lambda: torch.nn.functional.silu(x), (False, True): theirs_both,
-    }
-    return per_call(calls[ours, both], torch.cuda.synchronize)
-
-
-def per_call(call: Callable[[], Any], wait: Callable[[], Any], calls: int = 300,
-             ) -> float:
-    """Seconds of the host for a call: the median of several series."""
-    for _ in range(20):
-        call()
-    series = []
-    for _ in range(9):
-        wait()
-        begin = time.perf_counter()
-        for _ in range(calls):
-            call()
-        series.append((time.perf_counter() - begin)/calls)
-    wait()
-    return statistics.median(series)
+    return microseconds(call, 200)/1e6
