@@ -56,8 +56,11 @@ ARCHS ?= gfx906,gfx908,gfx90a,gfx1030
 rocm-build: $(dev_stamp)
 	NBFUSED_ROCM_EMULATE=0 $(RUN) -m nbfused rocm build --arch $(ARCHS) --check
 
+# The table of nbfused and its peers: DEVICE=cuda, BENCHMARK="--only layer_norm".
+DEVICE ?= cpu
+
 benchmark: $(dev_stamp)
-	$(RUN) -m benchmarks
+	$(RUN) -m benchmarks.peers --device $(DEVICE) $(BENCHMARK)
 
 clean:
 	rm -rf $(VENV) build dist .asv .mypy_cache .pytest_cache .ruff_cache

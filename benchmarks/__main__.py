@@ -24,8 +24,8 @@ def classes() -> Iterator[type]:
     for found in pkgutil.iter_modules(package.__path__):
         if found.name.startswith("bench_"):
             module = importlib.import_module(f"{__package__}.{found.name}")
-            for _, value in inspect.getmembers(module, inspect.isclass):
-                if value.__module__ == module.__name__:
+            for name, value in inspect.getmembers(module, inspect.isclass):
+                if value.__module__ == module.__name__ and not name.startswith("_"):
                     yield value
 
 
@@ -34,6 +34,8 @@ def measure(
 ) -> Iterator[tuple[str, float, str]]:
     """Name, value and unit of each measurement of `case` with `params`."""
     instance: Any = case()
+    if hasattr(case, "setup_cache"):
+        params = (instance.setup_cache(params), *params)
     instance.setup(*params)
     for name, method in inspect.getmembers(instance, inspect.ismethod):
         kind = name.partition("_")[0]

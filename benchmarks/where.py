@@ -10,15 +10,19 @@ import numpy as np
 
 import nbfused as nf
 
-__all__ = ["WHERE", "copy_bandwidth", "gradients", "normal", "place", "rate"]
+__all__ = ["WHERE", "enabled", "gradients", "normal", "place", "rate"]
 
 
-def devices() -> list[str]:
-    """The first device of every enabled backend."""
-    return [i.devices[0] for i in nf.backends().values() if i.enabled and i.devices]
+#: Static, so that results of all machines have the same parameters.
+WHERE = ("numpy", "cpu", "cuda:0", "rocm:0")
 
 
-WHERE = ("numpy", *devices())
+def enabled(where: str) -> None:
+    """Raise NotImplementedError, for which asv skips, unless `where` is there."""
+    kind = where.partition(":")[0]
+    found = nf.backends().get(kind)
+    if where != "numpy" and not (found and found.enabled and found.devices):
+        raise NotImplementedError(f"{where}: {(found and found.why) or 'not enabled'}")
 
 
 def normal(*shape: int) -> np.ndarray:
@@ -27,7 +31,8 @@ def normal(*shape: int) -> np.ndarray:
 
 
 def place(where: str, *arrays: np.ndarray) -> list[Any]:
-    """Copies of `arrays` where the benchmark runs."""
+    """Copies of `arrays` where the benchmark runs; skipped where that is not."""
+    enabled(where)
     if where == "numpy":
         return [np.copy(array) for array in arrays]
     return [nf.array(array, device=where) for array in arrays]
@@ -59,20 +64,3 @@ def rate(call: Callable[[], Any], work: int, calls: int = 10) -> float:
         nf.synchronize()
         best = min(best, time.perf_counter() - begin)
     return work * calls / best / 1e9
-
-
-def copy_bandwidth(where: str, elements: int) -> float:
-    """GB/s of a plain copy of float32 `elements`, read and written; NaN if unknown."""
-    source, target = place(where, *(np.zeros(elements, np.float32),) * 2)
-    if isinstance(source, np.ndarray):
-        return rate(lambda: np.copyto(target, source), 8 * elements)
-    if not where.startswith("cuda"):
-        return float("nan")
-    from cuda.bindings import driver
-
-    to, origin = (a.__cuda_array_interface__["data"][0] for a in (target, source))
-
-    def copy() -> None:
-        driver.cuMemcpyDtoDAsync(to, origin, 4 * elements, 0)
-
-    return rate(copy, 8 * elements)

@@ -8,13 +8,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import logging
 import re
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ..clock import clock
+from . import ahead, host
 from .libraries import available
-from .table import Row, measure, text
+from .measure import Lost, measure
+from .table import Row, text
 from .workloads import workloads
 
 __all__ = ["main"]
@@ -22,6 +26,35 @@ __all__ = ["main"]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the table, and write it where ``--json`` says."""
+    given = _parser().parse_args(argv)
+    logging.basicConfig(format="%(message)s")
+    logging.getLogger(__package__).setLevel(logging.INFO)
+    rows: list[Row] = []
+    try:
+        for row in _rows(given):
+            rows.append(row)
+            print(text([row], head=len(rows) == 1), flush=True)
+            if given.json:
+                given.json.write_text(json.dumps([r.record() for r in rows], indent=1))
+    except Lost as why:
+        print(why, file=sys.stderr)
+        return 1
+    print(f"{len(rows)} rows, {sum(r.below for r in rows)} below their bars")
+    return 0
+
+
+def _rows(given: argparse.Namespace) -> Iterator[Row]:
+    works = [w for w in workloads(given.device, given.quick)
+             if re.search(given.only, f"{w.name} {w.dtype}")]
+    libraries = available(given.device, given.peers)
+    wanted = [h for h in host.measures(given.device) if re.search(given.only, h.name)]
+    yield from host.rows(wanted, [x.name for x in libraries])
+    if works:
+        ahead.build(works, libraries, given.device, given.jobs)
+        yield from measure(works, libraries, clock(given.device), given.device)
+
+
+def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers",
                                      description=__doc__)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cpu")
@@ -29,18 +62,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--peers", nargs="*", default=(), help="torch numpy …; all")
     parser.add_argument("--json", type=Path, help="file to write the figures to")
     parser.add_argument("--quick", action="store_true", help="small sizes")
-    given = parser.parse_args(argv)
-    works = [w for w in workloads(given.device, given.quick)
-             if re.search(given.only, f"{w.name} {w.dtype}")]
-    rows: list[Row] = []
-    for row in measure(works, available(given.peers), clock(given.device),
-                       given.device):
-        rows.append(row)
-        print(text([row]) if len(rows) == 1 else text([row]).partition("\n")[2],
-              flush=True)
-        if given.json:
-            given.json.write_text(json.dumps([r.record() for r in rows], indent=1))
-    return 0
+    parser.add_argument("--jobs", type=int, help="processes that compile kernels "
+                        "before anything is timed; default: by cores and rows")
+    return parser
 
 
 if __name__ == "__main__":

@@ -1,18 +1,26 @@
-"""The libraries that are compared: each knows the families in its own words."""
+"""The libraries that are compared: each knows the families in its own words.
+
+``words`` is a folder without ``__init__.py``: asv imports every module that it finds,
+and these need packages that may not be there.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Sequence
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any, Protocol
 
 import numpy as np
-from ml_dtypes import bfloat16
 
-from .workloads import Workload, cotangent_of
+from .inputs import copies, cotangent_of
+from .workload import Workload
 
 __all__ = ["LIBRARIES", "Library", "available"]
+
+_log = logging.getLogger(__name__)
 
 Call = Callable[[], Any]
 
@@ -21,121 +29,134 @@ class Library(Protocol):
     """One column of the table."""
 
     name: str
+    #: Its kernels run on streams of its own, where no events of ours can be.
+    own_streams: bool
+    #: Its kernels take long to compile, and are kept on disk: see `ahead`.
+    slow: bool
 
-    def prepare(self, work: Workload, arrays: Sequence[np.ndarray],
-                device: str) -> Call | None:
-        """A call that does `work` on its own copies; None if it cannot."""
-
-    def results(self, outcome: Any) -> list[np.ndarray]:
-        """What a call returned, on the host, as float64."""
+    def prepare(self, work: Workload, arrays: Sequence[Any], device: str,
+                ) -> Call | None:
+        """A call that does `work` on `arrays`; None if it cannot."""
 
 
 class Nbfused:
     """Ours: on PyTorch's tensors on a GPU, on NumPy's arrays on the cpu."""
 
     name = "nbfused"
+    own_streams = False
+    slow = True
 
-    def prepare(self, work: Workload, arrays: Sequence[np.ndarray],
-                device: str) -> Call | None:
+    def prepare(self, work: Workload, arrays: Sequence[Any], device: str,
+                ) -> Call | None:
         """See `Library`."""
         import nbfused as nf
 
-        from . import of_nbfused
+        from .words import of_nbfused
 
-        function = partial(of_nbfused.FAMILIES[work.family], **work.options)
-        given = _placed(arrays, work.dtype, device)
+        function = partial(of_nbfused.FAMILIES[work.family],
+                           **of_nbfused.options(work))
         if not work.both:
-            return partial(function, *given)
-        (cotangent,) = _placed([cotangent_of(function(*given).shape)], work.dtype,
-                               device)
+            return partial(function, *arrays)
+        cotangent = cotangent_of(function(*arrays).shape, work.storage, device)
 
         def both() -> list[Any]:
-            variables = [nf.Variable(a, requires_grad=_floating(a)) for a in given]
+            variables = [nf.Variable(a, requires_grad=_floating(a)) for a in arrays]
             result = function(*variables)
             result.backward(cotangent) if result.shape else result.backward()
             return [v.grad for v in variables if v.requires_grad]
 
         return both
 
-    def results(self, outcome: Any) -> list[np.ndarray]:
-        """See `Library`."""
-        return [_host(x) for x in _several(outcome)]
-
 
 class Torch:
     """PyTorch: eager, or compiled whole."""
 
-    def __init__(self, name: str, compiled: bool) -> None:
-        self.name, self.compiled = name, compiled
+    own_streams = False
 
-    def prepare(self, work: Workload, arrays: Sequence[np.ndarray],
-                device: str) -> Call | None:
+    def __init__(self, name: str, compiled: bool) -> None:
+        self.name, self.slow = name, compiled
+
+    def prepare(self, work: Workload, arrays: Sequence[Any], device: str,
+                ) -> Call | None:
         """See `Library`."""
         import torch
 
-        from . import of_torch
+        from .words import of_torch
 
-        function: Any = partial(of_torch.FAMILIES[work.family], **work.options)
-        if self.compiled:
+        families = of_torch.COMPILED if self.slow else of_torch.FAMILIES
+        function: Any = partial(families[work.family], **work.options)
+        if self.slow:
             torch._dynamo.reset()
-            function = torch.compile(function)
-        given = of_torch.tensors(arrays, work.dtype, device)
-        if not work.both:
-            return torch.no_grad()(partial(function, *given))
-        return of_torch.both(function, given)
+            function = torch.compile(function, dynamic=False)
+        return of_torch.called(function, work, of_torch.tensors(arrays))
 
-    def results(self, outcome: Any) -> list[np.ndarray]:
+
+class OfTensors:
+    """Kernels for PyTorch's tensors on a GPU: Triton's, liger's, quack's, nvmath's.
+
+    The module ``of_<name>`` has the functions by family; one returns None, or is not
+    there, where the library has nothing for the workload.
+    """
+
+    own_streams = False
+    slow = False
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def prepare(self, work: Workload, arrays: Sequence[Any], device: str,
+                ) -> Call | None:
         """See `Library`."""
-        return [_host(x) for x in _several(outcome)]
+        from .words import of_torch
+
+        words = self.words()
+        make = words.FAMILIES.get(work.family)
+        function = make(work, arrays) if make else None
+        if work.family in getattr(words, "OVERWRITES", ()):
+            arrays = copies(arrays)
+        return function and of_torch.called(function, work, arrays)
+
+    def words(self) -> Any:
+        """The module of its functions."""
+        return import_module(f"{__package__}.words.of_{self.name}")
 
 
 class Arrays:
     """A library of arrays without gradients: NumPy, numexpr, CuPy."""
 
+    own_streams = False
+    slow = False
+
     def __init__(self, name: str, devices: str) -> None:
         self.name, self.devices = name, devices
 
-    def prepare(self, work: Workload, arrays: Sequence[np.ndarray],
-                device: str) -> Call | None:
+    def prepare(self, work: Workload, arrays: Sequence[Any], device: str,
+                ) -> Call | None:
         """See `Library`."""
-        from . import of_arrays
+        from .words import of_arrays
 
-        families = of_arrays.families(self.name)
-        unable = work.both or work.family not in families or work.dtype == "bfloat16"
-        if unable or not device.startswith(self.devices):
+        if work.both or work.dtype in ("bfloat16", "tfloat32"):
             return None
-        given = of_arrays.put(self.name, arrays, work.dtype)
+        families = of_arrays.families(self.name)
+        if work.family not in families:
+            return None
+        given = of_arrays.views(self.name, arrays)
         return partial(families[work.family], *given, **work.options)
-
-    def results(self, outcome: Any) -> list[np.ndarray]:
-        """See `Library`."""
-        return [_host(x) for x in _several(outcome)]
 
 
 class Jax:
-    """JAX, jitted; on the cpu only: its streams are not ours to time."""
+    """JAX, jitted."""
 
     name = "jax"
+    own_streams = True
+    slow = False
 
-    def prepare(self, work: Workload, arrays: Sequence[np.ndarray],
-                device: str) -> Call | None:
+    def prepare(self, work: Workload, arrays: Sequence[Any], device: str,
+                ) -> Call | None:
         """See `Library`."""
-        from . import of_jax
+        from .words import of_jax
 
-        return of_jax.prepare(work, arrays) if device == "cpu" else None
-
-    def results(self, outcome: Any) -> list[np.ndarray]:
-        """See `Library`."""
-        return [np.asarray(x, np.float64) for x in _several(outcome)]
-
-
-def _placed(arrays: Sequence[np.ndarray], dtype: str, device: str) -> list[Any]:
-    if device == "cpu":
-        kind = bfloat16 if dtype == "bfloat16" else np.dtype(dtype)
-        return [a.astype(kind) if a.dtype.kind == "f" else a for a in arrays]
-    from .of_torch import tensors
-
-    return tensors(arrays, dtype, device)
+        return of_jax.prepare(work, arrays, device)
 
 
 def _floating(x: Any) -> bool:
@@ -143,27 +164,31 @@ def _floating(x: Any) -> bool:
         else x.is_floating_point()
 
 
-def _several(outcome: Any) -> Sequence[Any]:
-    return outcome if isinstance(outcome, (list, tuple)) else [outcome]
-
-
-def _host(x: Any) -> np.ndarray:
-    if hasattr(x, "detach"):
-        return np.asarray(x.detach().double().cpu().numpy())
-    if hasattr(x, "get"):
-        x = x.get()
-    return np.asarray(x, np.float64)
-
-
+#: The package that each needs, ours first.
 LIBRARIES: tuple[tuple[str, Library], ...] = (
     ("nbfused", Nbfused()), ("torch", Torch("torch", False)),
-    ("torch", Torch("torch.compile", True)), ("jax", Jax()),
+    ("torch", Torch("torch.compile", True)), ("triton", OfTensors("triton")),
+    ("liger_kernel", OfTensors("liger")), ("quack", OfTensors("quack")),
+    ("nvmath", OfTensors("nvmath")), ("jax", Jax()),
     ("numpy", Arrays("numpy", "cpu")), ("numexpr", Arrays("numexpr", "cpu")),
     ("cupy", Arrays("cupy", "cuda")),
 )
 
 
-def available(wanted: Sequence[str] = ()) -> list[Library]:
-    """Those that are installed; ours is always the first."""
+def available(device: str, wanted: Sequence[str] = ()) -> list[Library]:
+    """Those that are installed and know the device; ours is always the first."""
     return [library for package, library in LIBRARIES if find_spec(package) is not None
-            and (not wanted or library.name in ("nbfused", *wanted))]
+            and (not wanted or library.name in ("nbfused", *wanted))
+            and _usable(library, device)]
+
+
+def _usable(library: Library, device: str) -> bool:
+    if isinstance(library, Arrays):
+        return device.startswith(library.devices)
+    if not isinstance(library, OfTensors):
+        return True
+    try:
+        return device.startswith("cuda") and bool(library.words())
+    except Exception as error:  # installed, but not whole
+        _log.warning("%s is left out: %s", library.name, error)
+        return False

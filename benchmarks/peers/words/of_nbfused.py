@@ -11,7 +11,15 @@ import nbfused as nf
 from nbfused import ops
 from nbfused.ops import activations
 
-__all__ = ["FAMILIES"]
+from ..workload import Workload
+
+__all__ = ["FAMILIES", "options"]
+
+
+def options(work: Workload) -> dict[str, Any]:
+    """Keywords of the family's function."""
+    tf32 = {"precision": "tf32"} if work.dtype == "tfloat32" else {}
+    return {**work.options, **tf32}
 
 
 @nf.elementwise
@@ -31,8 +39,9 @@ def swish(x: Any, into: bool = False) -> Any:
     """`into`: an array that is kept."""
     if not into:
         return ops.swish(x)
-    out = _KEPT.setdefault(x.shape, np.empty_like(x))
-    return ops.swish(x, out=out)
+    if x.shape not in _KEPT:
+        _KEPT[x.shape] = np.empty_like(x)
+    return ops.swish(x, out=_KEPT[x.shape])
 
 
 _ACTIVATIONS: dict[str, Any] = {
@@ -43,7 +52,9 @@ _ACTIVATIONS: dict[str, Any] = {
 
 def linear(x: Any, weight: Any, bias: Any, activation: str) -> Any:
     """``activation(x @ weight + bias)``."""
-    return ops.linear(x, weight, bias, activation=_ACTIVATIONS[activation])
+    if weight.ndim == 2:
+        return ops.linear(x, weight, bias, activation=_ACTIVATIONS[activation])
+    return ops.matmul(x, weight, bias=bias, epilogue=_ACTIVATIONS[activation])
 
 
 def batched_permuted(a: Any, b: Any, bias: Any, scale: Any) -> Any:
@@ -54,7 +65,8 @@ def batched_permuted(a: Any, b: Any, bias: Any, scale: Any) -> Any:
 
 def adam_step(p: Any, g: Any, m: Any, v: Any) -> Any:
     """In place: as in training."""
-    return ops.adam_step(p, g, m, v, lr=1e-3, beta1=0.9, beta2=0.999, eps=1e-8, step=10)
+    ops.adam_step(p, g, m, v, lr=1e-3, beta1=0.9, beta2=0.999, eps=1e-8, step=10)
+    return p, m, v
 
 
 FAMILIES: dict[str, Callable[..., Any]] = {

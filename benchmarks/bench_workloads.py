@@ -1,0 +1,156 @@
+"""The workloads of `benchmarks.peers`, nbfused alone: rates, times, memory."""
+
+from __future__ import annotations
+
+import re
+import tracemalloc
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from importlib.util import find_spec
+from typing import Any
+
+import nbfused as nf
+
+from .clock import clock
+from .peers.inputs import inputs_of
+from .peers.libraries import Nbfused
+from .peers.measure import prepared
+from .peers.workload import Workload
+from .peers.workloads import workloads
+from .where import enabled
+
+DEVICES = ("cpu", "cuda")
+
+
+def _named(quick: bool) -> dict[str, tuple[str, Workload]]:
+    """Each with its device, by device, name and dtype."""
+    size = "small " if quick else ""
+    return {f"{device}: {size}{w.name}, {w.dtype}": (device, w)
+            for device in DEVICES for w in workloads(device, quick)}
+
+
+ALL, QUICK = _named(False), _named(True)
+
+
+#: What the tests run: the table of peers has the rest.
+FEW = tuple(name for name in QUICK
+            if re.search("sum of|adam|matmul 24.* float32", name))
+
+
+def _of(unit: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of all and of the few in `unit`."""
+    return (tuple(name for name, (_, w) in ALL.items() if w.unit == unit),
+            tuple(name for name in FEW if QUICK[name][1].unit == unit))
+
+
+def call_of(name: str) -> tuple[str, Workload, Callable[[], Any]]:
+    """Device, workload and a call that has been made.
+
+    Raises
+    ------
+    NotImplementedError
+        It cannot run here.
+    """
+    device, work = {**ALL, **QUICK}[name]
+    enabled(device)
+    if device == "cuda" and find_spec("torch") is None:
+        raise NotImplementedError("the arrays are PyTorch's")
+    call = prepared(Nbfused(), work, inputs_of(work, device), device)
+    if call is None:
+        raise NotImplementedError(f"nbfused has no {work.family}")
+    call()
+    nf.synchronize()
+    return device, work, call
+
+
+def _measured(names: Sequence[str]) -> dict[str, tuple[float, float]]:
+    """A billion bytes or FLOP a second, and the MB that a call takes, of what runs."""
+    found = {}
+    for name in names:
+        with suppress(NotImplementedError):
+            device, work, call = call_of(name)
+            rate = work.work/clock(device).seconds(call)/1e9
+            found[name] = rate, _allocated(call, device)/1e6
+    return found
+
+
+def _allocated(call: Callable[[], Any], device: str) -> int:
+    """Bytes, at most at once, of results and workspaces in the arrays' own library."""
+    if device == "cpu":
+        tracemalloc.start()
+        call()
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        return peak
+    import torch
+
+    before = torch.cuda.memory_allocated()
+    torch.cuda.reset_peak_memory_stats()
+    call()
+    return torch.cuda.max_memory_allocated() - before
+
+
+class _Measured:
+    """All are measured in one process, one after the other."""
+
+    param_names = ("workload",)
+    params: tuple[tuple[str, ...]]
+    timeout = 900
+
+    def setup_cache(self, names: Sequence[str] | None = None,
+                    ) -> dict[str, tuple[float, float]]:
+        """Of all: asv asks once for the classes that inherit this."""
+        return _measured(tuple(ALL) if names is None else names)
+
+    def setup(self, measured: dict[str, tuple[float, float]], name: str) -> None:
+        if name not in measured:
+            raise NotImplementedError("not here")
+
+    def track_allocated(self, measured: dict[str, tuple[float, float]], name: str,
+                        ) -> float:
+        return measured[name][1]
+
+    track_allocated.unit = "MB"  # type: ignore[attr-defined]
+
+
+class Bytes(_Measured):
+    """Workloads that are bound by memory: least bytes over time."""
+
+    params, quick = ((names,) for names in _of("B"))
+
+    def track_bandwidth(self, measured: dict[str, tuple[float, float]], name: str,
+                        ) -> float:
+        return measured[name][0]
+
+    track_bandwidth.unit = "GB/s"  # type: ignore[attr-defined]
+
+
+class Products(_Measured):
+    """Workloads that are bound by arithmetic."""
+
+    params, quick = ((names,) for names in _of("FLOP"))
+
+    def track_tflops(self, measured: dict[str, tuple[float, float]], name: str,
+                     ) -> float:
+        return measured[name][0]/1e3
+
+    track_tflops.unit = "TFLOP/s"  # type: ignore[attr-defined]
+
+
+class Calls:
+    """A call and waiting for it, with what the host does; memory of the host."""
+
+    param_names = ("workload",)
+    params = (tuple(ALL),)
+    quick = (FEW,)
+
+    def setup(self, name: str) -> None:
+        _, _, self.call = call_of(name)
+
+    def time_call(self, name: str) -> None:
+        self.call()
+        nf.synchronize()
+
+    def peakmem_call(self, name: str) -> None:
+        self.call()
+        nf.synchronize()

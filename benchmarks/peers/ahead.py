@@ -1,0 +1,84 @@
+"""Kernels compiled before anything is timed, by many processes at once.
+
+What they leave is in the libraries' own caches on disk.  Nothing that is chosen by
+timing is kept: these processes disturb one another.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from collections import defaultdict
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
+from multiprocessing import get_context
+
+from .inputs import inputs_of
+from .libraries import Library, available
+from .measure import prepared
+from .workload import Workload
+
+__all__ = ["build"]
+
+_log = logging.getLogger(__name__)
+
+#: Rows below which starting processes takes longer than compiling in this one.
+WORTH = 10
+#: PyTorch's compiler starts no processes of its own, here or there.
+ALONE = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
+#: Nothing of ours is tuned in processes that disturb one another.
+UNTUNED = {"NBFUSED_AUTOTUNE": "readonly"}
+
+
+def build(works: Sequence[Workload], libraries: Sequence[Library], device: str,
+          jobs: int | None = None) -> None:
+    """Call every library that is slow once on each workload; failures wait for later.
+
+    `jobs` processes; as many as there are cores for many workloads on a GPU by default.
+    """
+    if jobs is None:
+        jobs = 0 if device == "cpu" or len(works) < WORTH else (os.cpu_count() or 2) - 1
+    names = [x.name for x in libraries if x.slow]
+    if not jobs or not names:
+        return
+    os.environ.update(ALONE)
+    begin = time.perf_counter()
+    spent: defaultdict[str, float] = defaultdict(float)
+    with ProcessPoolExecutor(jobs, get_context("spawn"), _start) as pool:
+        pending = [pool.submit(_compile, work, names, device) for work in works]
+        for done in as_completed(pending):
+            try:
+                for name, seconds in done.result().items():
+                    spent[name] += seconds
+            except BrokenProcessPool:
+                _log.warning("a compiling process died; the rest is compiled later")
+                break
+    _log.info("compiled ahead in %.0f s; of all processes %s",
+              time.perf_counter() - begin,
+              ", ".join(f"{name} {s:.0f} s" for name, s in spent.items()))
+
+
+def _start() -> None:
+    os.environ.update(UNTUNED)
+
+
+def _compile(work: Workload, names: Sequence[str], device: str) -> dict[str, float]:
+    """In a process of the pool: seconds that each library took."""
+    import torch
+
+    torch._inductor.config.autotune_local_cache = False
+    spent = {}
+    arrays = inputs_of(work, device)
+    for library in available(device, names):
+        begin = time.perf_counter()
+        with suppress(Exception):
+            call = prepared(library, work, arrays, device)
+            call and call()
+        spent[library.name] = time.perf_counter() - begin
+    if device != "cpu":
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+    return spent

@@ -1,0 +1,74 @@
+"""The arrays that all libraries compute from: made where they are used."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from ml_dtypes import bfloat16
+
+from .workload import Input, Workload
+
+__all__ = ["copies", "cotangent_of", "inputs_of"]
+
+
+def inputs_of(work: Workload, device: str) -> list[Any]:
+    """PyTorch's tensors on a GPU, NumPy's arrays on the cpu; the same in each run."""
+    if device == "cpu":
+        rng = np.random.default_rng(0)
+        return [_array(given, work.storage, rng) for given in work.inputs]
+    import torch
+
+    generator = torch.Generator(device).manual_seed(0)
+    return [_tensor(given, work.storage, generator) for given in work.inputs]
+
+
+def cotangent_of(shape: tuple[int, ...], storage: str, device: str) -> Any:
+    """What all libraries begin the backward pass with; 1 for a scalar."""
+    if device == "cpu":
+        drawn = np.random.default_rng(1).standard_normal(shape, np.float32) if shape \
+            else np.ones((), np.float32)
+        return drawn.astype(_dtype(storage))
+    import torch
+
+    generator = torch.Generator(device).manual_seed(1)
+    dtype = getattr(torch, storage)
+    return torch.randn(shape, generator=generator, device=device).to(dtype) if shape \
+        else torch.ones((), device=device, dtype=dtype)
+
+
+def copies(arrays: Sequence[Any]) -> list[Any]:
+    """Other arrays of the same values."""
+    return [a.copy() if isinstance(a, np.ndarray) else a.clone() for a in arrays]
+
+
+def _dtype(storage: str) -> Any:
+    return bfloat16 if storage == "bfloat16" else np.dtype(storage)
+
+
+def _stored(given: Input) -> tuple[int, ...]:
+    *batch, rows, columns = given.shape if given.transposed else (0, 0)
+    return (*batch, columns, rows) if given.transposed else given.shape
+
+
+def _array(given: Input, storage: str, rng: np.random.Generator) -> np.ndarray:
+    if given.classes:
+        return rng.integers(0, given.classes, given.shape)
+    drawn = rng.standard_normal(_stored(given), dtype=np.float32)
+    drawn = np.square(drawn) if given.squared else drawn
+    stored = drawn.astype(_dtype(storage))
+    return np.swapaxes(stored, -1, -2) if given.transposed else stored
+
+
+def _tensor(given: Input, storage: str, generator: Any) -> Any:
+    import torch
+
+    device = generator.device
+    if given.classes:
+        return torch.randint(given.classes, given.shape, generator=generator,
+                             device=device)
+    drawn = torch.randn(_stored(given), generator=generator, device=device)
+    drawn = drawn.square() if given.squared else drawn
+    stored = drawn.to(getattr(torch, storage))
+    return stored.mT if given.transposed else stored

@@ -1,0 +1,83 @@
+"""Is an answer right: compared with float64, where the arrays are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from importlib.util import find_spec
+from typing import Any
+
+import numpy as np
+
+from .workload import Workload
+
+__all__ = ["TOLERANCE", "Reference"]
+
+#: Relative error, in the 2-norm, that an answer may have.
+TOLERANCE = {"float32": 2e-5, "tfloat32": 2e-3, "float16": 4e-3, "bfloat16": 3e-2}
+
+
+class Reference:
+    """The results of a workload in float64, by PyTorch or by NumPy.
+
+    Raises
+    ------
+    NotImplementedError
+        Neither can.
+    """
+
+    def __init__(self, work: Workload, arrays: Sequence[Any]) -> None:
+        self.tolerance = TOLERANCE[work.dtype]
+        self.wanted: list[Any] = _by_torch(work, arrays) if find_spec("torch") \
+            else _by_numpy(work, arrays)
+
+    def fault(self, outcome: Any) -> str | None:
+        """What is wrong with what a library returned."""
+        found = outcome if isinstance(outcome, (list, tuple)) else [outcome]
+        if len(found) != len(self.wanted):
+            return f"{len(found)} results, not {len(self.wanted)}"
+        for k, (got, want) in enumerate(zip(found, self.wanted, strict=True)):
+            off = _error(_double(got, want), want)
+            if not off <= self.tolerance:
+                return f"result {k} is off by {off:.1e}"
+        return None
+
+
+def _by_torch(work: Workload, arrays: Sequence[Any]) -> list[Any]:
+    from .words.of_torch import reference
+
+    found = reference(work, arrays)
+    return found if found[0].is_cuda else [t.numpy() for t in found]
+
+
+def _by_numpy(work: Workload, arrays: Sequence[Any]) -> list[Any]:
+    from .words.of_arrays import families
+
+    if work.both or work.dtype == "bfloat16" or work.family not in families("numpy"):
+        raise NotImplementedError("nothing to check it with")
+    doubles = [a.astype(np.float64) for a in arrays]
+    found = families("numpy")[work.family](*doubles, **work.options)
+    return list(found) if isinstance(found, tuple) else [np.asarray(found)]
+
+
+def _double(x: Any, like: Any) -> Any:
+    """`x` in float64, in the library and at the place of `like`."""
+    if isinstance(like, np.ndarray):
+        x = x.detach().double().numpy() if hasattr(x, "detach") else x
+        return np.asarray(x, np.float64)
+    import torch
+
+    tensor = x if isinstance(x, torch.Tensor) else torch.from_dlpack(x)
+    return tensor.detach().to(like)
+
+
+def _error(got: Any, want: Any) -> float:
+    """Relative, in the 2-norm."""
+    if tuple(got.shape) != tuple(want.shape):
+        return float("inf")
+    norm = np.linalg.norm if isinstance(want, np.ndarray) else _norm
+    scale = float(norm(want.reshape(-1))) or 1.0
+    return float(norm((got - want).reshape(-1)))/scale
+
+
+def _norm(x: Any) -> Any:
+    return x.norm()

@@ -1,0 +1,81 @@
+"""One row of the table: what is computed, from what, and what is aimed at."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["SIZE", "Input", "Workload", "labels", "normal", "squares"]
+
+#: Bytes of an element; TensorFloat32 is stored as float32.
+SIZE = {"float32": 4, "tfloat32": 4, "bfloat16": 2, "float16": 2}
+
+
+@dataclass(frozen=True)
+class Input:
+    """An array of normal numbers, of their squares or of labels below `classes`.
+
+    A `transposed` one is laid out with its last two axes swapped.
+    """
+
+    shape: tuple[int, ...]
+    squared: bool = False
+    classes: int = 0
+    transposed: bool = False
+
+
+def normal(*shapes: tuple[int, ...]) -> tuple[Input, ...]:
+    """Standard normal numbers."""
+    return tuple(map(Input, shapes))
+
+
+def squares(*shape: int) -> Input:
+    """What second moments look like."""
+    return Input(shape, squared=True)
+
+
+def labels(rows: int, classes: int) -> Input:
+    """Integers."""
+    return Input((rows,), classes=classes)
+
+
+@dataclass(frozen=True)
+class Workload:
+    """One row of the table.
+
+    Attributes
+    ----------
+    family
+        What is computed, a function that each library knows in its own words; with
+        `both`, its derivative too.
+    inputs
+        Its arguments; floats are stored as `dtype`.
+    work
+        Bytes that must be moved, or FLOP, of one call.
+    bar
+        The least ratio: the best peer's time over ours, or, where `against` is
+        ``"ceiling"``, the share of the copy's or the product's rate.
+    options
+        Keywords of the family's function.
+    """
+
+    name: str
+    family: str
+    inputs: tuple[Input, ...]
+    dtype: str
+    work: float
+    unit: str = "B"
+    bar: float = 1.0
+    against: str = "peer"
+    both: bool = False
+    options: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def storage(self) -> str:
+        """The dtype of the arrays."""
+        return "float32" if self.dtype == "tfloat32" else self.dtype
+
+    @property
+    def in_place(self) -> bool:
+        """It changes its arguments: each library needs its own."""
+        return self.family == "adam_step"
