@@ -32,6 +32,7 @@ MAY_IMPORT = {
     "config": "",
     "layout": "",
     "words": "",
+    "atomics": "",
     "scalar": "",
     "specs": "scalar",
     "backend": "scalar specs",
@@ -44,8 +45,8 @@ MAY_IMPORT = {
     "autograd": "arrays config dispatch scalar specs table",
     "op": "arrays autograd dispatch scalar specs table",
     "ops": "arrays autograd config op scalar specs",
-    "cpu": "arrays backend cache config layout scalar specs",
-    "cuda": "arrays backend cache config layout scalar specs words",
+    "cpu": "arrays atomics backend cache config layout scalar specs",
+    "cuda": "arrays atomics backend cache config layout scalar specs words",
     "rocm": "arrays backend cache config layout scalar specs words",
     "kernels": "arrays autograd backend cache config dispatch op ops registry scalar "
                "specs table",
@@ -53,11 +54,13 @@ MAY_IMPORT = {
 
 #: What is imported together with each part; everything else when it is needed.
 AT_ONCE = {"numpy", "ml_dtypes"}
-COMPILERS = {"cpu": {"numba", "llvmlite"}, "cuda": {"numba", "llvmlite", "cuda"}}
+COMPILERS = {"atomics": {"numba", "llvmlite"}, "cpu": {"numba", "llvmlite"},
+             "cuda": {"numba", "llvmlite", "cuda"}}
 #: Where other libraries are named at all.
 FOREIGN = {
     "torch": {"autograd"}, "cupy": {"arrays"}, "cuda": {"arrays", "cuda"},
-    "numba": {"cpu", "cuda"}, "llvmlite": {"cpu", "cuda"}, "platformdirs": {"cache"},
+    "numba": {"atomics", "cpu", "cuda"}, "llvmlite": {"atomics", "cpu", "cuda"},
+    "platformdirs": {"cache"},
 }
 
 

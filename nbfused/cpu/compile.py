@@ -28,13 +28,13 @@ if hasattr(os, "register_at_fork"):  # another thread may be compiling during a 
                         after_in_child=_lock.release)
 
 #: Files whose functions generated text calls: a change makes old kernels stale.
-_LINKED = ("intrinsics.py", "halves.py", "number.py", "math.py", "raw_atomics.py",
-           "compile.py")
+_LINKED = ("cpu/intrinsics.py", "cpu/halves.py", "cpu/number.py", "cpu/math.py",
+           "cpu/raw_atomics.py", "cpu/compile.py", "atomics.py")
 
 
 @cache
 def _revision() -> str:
-    folder = Path(__file__).parent
+    folder = Path(__file__).parents[1]
     return "".join((folder / name).read_text() for name in _LINKED)
 
 
