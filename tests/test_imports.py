@@ -36,6 +36,7 @@ MAY_IMPORT = {
     "scalar": "",
     "specs": "scalar",
     "backend": "scalar specs",
+    "raw_layout": "backend specs",
     "plugins": "backend config",
     "backend_info": "backend",
     "registry": "backend backend_info plugins",
@@ -46,8 +47,9 @@ MAY_IMPORT = {
     "op": "arrays autograd dispatch scalar specs table",
     "ops": "arrays autograd config op scalar specs",
     "cpu": "arrays atomics backend cache config layout scalar specs",
-    "cuda": "arrays atomics backend cache config layout scalar specs words",
-    "rocm": "arrays backend cache config layout scalar specs words",
+    "cuda": "arrays atomics backend cache config layout raw_layout scalar specs "
+            "words",
+    "rocm": "arrays backend cache config layout raw_layout scalar specs words",
     "kernels": "arrays autograd backend cache config dispatch op ops registry scalar "
                "specs table",
 }

@@ -145,8 +145,8 @@ def test_strides_only_where_they_are_needed():
         i, j = nf.grid(2)
         y[i, j] = x[i, j]
 
-    assert len(text_of(copy, x, x).picks) == 2
-    assert len(text_of(copy, x, x, code="r").picks) == 4
+    assert len(text_of(copy, x, x).layout.picks) == 2
+    assert len(text_of(copy, x, x, code="r").layout.picks) == 4
 
 
 class Device:

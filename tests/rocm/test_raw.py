@@ -60,14 +60,14 @@ def test_strides_only_where_they_are_needed():
         y[i, j] = x[i, j]
 
     x = np.zeros((4, 4), np.float32)
-    assert len(text_of(copy, x, x).picks) == 2
-    assert len(text_of(copy, x, x, code="r").picks) == 4
+    assert len(text_of(copy, x, x).layout.picks) == 2
+    assert len(text_of(copy, x, x, code="r").layout.picks) == 4
 
 
 def test_shared_arrays_begin_at_multiples_of_16_bytes():
     x = np.zeros(4, np.float32)
     text = text_of(blocks, x, x)
-    assert text.shared == 512 + 16
+    assert text.layout.shared == 512 + 16
     assert "nbf::shared_array<uint8_t>(512)" in text.kernel(256).text
 
 
