@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import multiprocessing
 import threading
+import time
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -51,9 +52,12 @@ class Kernels:
 
     def __init__(self, plans=PLANS, broken=()):
         self.plans, self.broken = plans, broken
-        self.compiled, self.launched = [], []
-        self.tuner = Tuner("kernel", lambda call, device: self.plans, self.program,
-                           self.launch)
+        self.asked, self.compiled, self.launched = 0, [], []
+        self.tuner = Tuner("kernel", self.candidates, self.program, self.launch)
+
+    def candidates(self, call, device):
+        self.asked += 1
+        return self.plans
 
     def program(self, plan, device):
         if plan in self.broken:
@@ -105,7 +109,10 @@ def test_the_fastest_is_measured_once(device, times):
     assert set(kernels.compiled) == set(PLANS)
     count = times.count
     assert kernels(device) == PLANS[1]
-    assert times.count == count
+    assert (times.count, kernels.asked) == (count, 1)
+    with config.override(autotune="readonly"):
+        assert kernels(device) == PLANS[1]
+    assert kernels.asked == 1
     assert all(call is CALL for _, call in kernels.launched)
 
 
@@ -127,6 +134,15 @@ def test_each_key_is_its_own(device, times):
     assert kernels(device) == PLANS[1]
     times.planted[PLANS[2]] = 1.0
     assert kernels(device, key=((7,), "float32")) == PLANS[2]
+    assert kernels(device) == PLANS[1]
+
+
+def test_each_device_is_its_own(device, times):
+    kernels = Kernels()
+    assert kernels(device) == PLANS[1]
+    other = SimpleNamespace(**{**vars(device), "ordinal": 1, "name": "NVIDIA Other"})
+    times.planted[PLANS[2]] = 1.0
+    assert kernels(other) == PLANS[2]
     assert kernels(device) == PLANS[1]
 
 
@@ -346,6 +362,13 @@ def test_the_command(device, times, monkeypatch, capsys, folder):
 
 def test_threads_measure_once(device, times):
     kernels, found = Kernels(), []
+    measure = times.microseconds
+
+    def slowly(*arguments):
+        time.sleep(1e-3)
+        return measure(*arguments)
+
+    times.microseconds = slowly
     threads = [threading.Thread(target=lambda: found.append(kernels(device)))
                for _ in range(8)]
     for thread in threads:
