@@ -31,7 +31,7 @@ from . import choices
 from .driver import Device
 from .timer import is_capturing, timing
 
-__all__ = ["Tuner", "kernel_text"]
+__all__ = ["Tuner", "kernel_text", "layout_of"]
 
 _log = logging.getLogger("nbfused.autotune")
 #: Measurements would disturb one another.
@@ -45,6 +45,8 @@ SLOW = 1.25
 #: The rule's candidate stays unless another takes less than this share of its time:
 #: below that, two measurements of the same kernel differ.
 BETTER = 0.98
+#: Bytes that no access exceeds.
+ALIGN = 16
 #: Keys that a launcher remembers.
 _MOST = 4096
 
@@ -56,6 +58,11 @@ def kernel_text(kind: str, name: str, signature: Signature) -> str:
     types = (" ".join(map(str, group)) for group in (signature.inputs,
                                                      signature.outputs))
     return f"{kind} {name} {' -> '.join(types)}"
+
+
+def layout_of(call: Call) -> Hashable:
+    """A key for kernels that depend on all but addresses: these by alignment."""
+    return call.shape, call.strides, tuple([p % ALIGN for p in call.pointers])
 
 
 class Tuner(Generic[C]):

@@ -12,7 +12,6 @@ from .contract_wgmma import DEPTH, ROWS, WIDTH, Hopper, WgmmaText
 from .driver import Device, check, cu
 from .launch import Program
 from .source import Operand
-from .tune import Tuner, kernel_text
 
 __all__ = ["WgmmaLauncher"]
 
@@ -38,8 +37,6 @@ class WgmmaLauncher:
     def __init__(self, text: ContractText, signature: Signature) -> None:
         self._text = text
         self._programs: dict[Hopper, Program] = {}
-        self._tuner = Tuner(kernel_text("wgmma", text.name, signature),
-                            self._plans, self._load, self._launch)
         batch, m, n, k = signature.ranks
         a, b = text.factors
         self._batch = batch
@@ -77,45 +74,28 @@ class WgmmaLauncher:
 
     def __call__(self, call: Call, where: Device) -> None:
         """Launch on the call's stream."""
-        key = (call.shape, *self._layout(call))
-        plan = self._tuner(key, call, where, len(self._text.outputs))
-        self._launch(plan, call, where)
-
-    def _program(self, plan: Hopper) -> Program:
+        plan = self._plan(call, where)
         program = self._programs.get(plan)
         if program is None:
             program = self._programs[plan] = Program(
                 WgmmaText(self._text, plan).kernel())
-        return program
-
-    def _load(self, plan: Hopper, where: Device) -> None:
-        self._program(plan).function(where)
-
-    def _launch(self, plan: Hopper, call: Call, where: Device) -> None:
         others = [o.at for o in (*self._text.extras, *self._text.outputs)]
         values = (self._map(call, 0, plan), self._map(call, 1, plan),
                   *(call.pointers[at] for at in others), *call.shape,
                   *(s for at in others for s in call.strides[at]), *call.scalars)
         blocks = min(self._tiles(call, plan.columns), where.processors)
-        self._program(plan).launch(where, call.stream, blocks, values, plan.shared)
+        program.launch(where, call.stream, blocks, values, plan.shared)
 
     def _tiles(self, call: Call, columns: int) -> int:
         m, n = call.shape[self._batch:self._batch + 2]
         return prod(call.shape[:self._batch]) * -(-m // ROWS) * -(-n // columns)
 
-    def _plans(self, call: Call, where: Device) -> list[Hopper]:
-        """The rule's plan first."""
-        wide = self._tiles(call, 256) >= where.processors
-        return [Hopper(columns, *self._layout(call))
-                for columns in ((256, 128) if wide else (128, 256))]
-
-    def _layout(self, call: Call) -> tuple[tuple[bool, bool],
-                                           tuple[tuple[int, ...], tuple[int, ...]],
-                                           bool]:
-        """What a plan has from the call's strides and pointers."""
-        a, b = (tuple(k for k in range(self._batch)
-                      if call.strides[w][k] and call.shape[k] > 1) for w in (0, 1))
-        return self._along(call), (a, b), self._vector(call)
+    def _plan(self, call: Call, where: Device) -> Hopper:
+        columns = 256 if self._tiles(call, 256) >= where.processors else 128
+        varying = [tuple(k for k in range(self._batch)
+                         if call.strides[w][k] and call.shape[k] > 1) for w in (0, 1)]
+        return Hopper(columns, self._along(call), (varying[0], varying[1]),
+                      self._vector(call))
 
     def _vector(self, call: Call) -> bool:
         """Whether the epilogue can move eight neighbours at once."""

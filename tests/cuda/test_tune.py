@@ -17,7 +17,7 @@ from nbfused.backend import Call
 from nbfused.config import config
 from nbfused.cuda import choices, tune
 from nbfused.cuda.choices import Choice, Table
-from nbfused.cuda.tune import Tuner
+from nbfused.cuda.tune import Tuner, layout_of
 from nbfused.errors import CompileError, SettingError
 from tests.refusal import refused
 
@@ -230,6 +230,16 @@ def test_a_wrong_setting(device, times):
     with config.override(autotune="often"), refused(SettingError, "'often'",
                                                     "readonly"):
         Kernels()(device)
+
+
+def test_a_layout_is_all_but_addresses():
+    call = Call((5, 3), (256, 520), ((3, 1), (0, 1)), stream=3)
+    moved = Call((5, 3), (4096, 8), ((3, 1), (0, 1)), stream=4)
+    assert layout_of(call) == layout_of(moved)
+    for other in (Call((5, 4), (256, 520), ((3, 1), (0, 1))),
+                  Call((5, 3), (256, 520), ((3, 1), (1, 0))),
+                  Call((5, 3), (256, 524), ((3, 1), (0, 1)))):
+        assert layout_of(call) != layout_of(other)
 
 
 # --- on disk

@@ -10,13 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from ml_dtypes import bfloat16
 
 import nbfused as nf
-from nbfused import ops
 from nbfused.backend import Call
 from nbfused.config import config
-from nbfused.cuda import CudaBackend, choices, wgmma
+from nbfused.cuda import CudaBackend, choices
 from nbfused.cuda.compile import Kernel
 from nbfused.cuda.launch import Program
 from nbfused.cuda.tune import Tuner
@@ -91,83 +89,11 @@ def test_the_fastest_of_planted_kernels(order):
     np.testing.assert_array_equal(nf.to_numpy(y), np.ones(SIZE))
 
 
-# --- products
-
-
-@pytest.fixture
-def hopper():
-    from nbfused.cuda.driver import device
-
-    if device(0).arch[0] != 9:
-        pytest.skip("no Hopper GPU")
-
-
-@pytest.fixture
-def launched(monkeypatch):
-    """The plans that were launched."""
-    found = []
-    launch = wgmma.WgmmaLauncher._launch
-
-    def noted(self, plan, call, where):
-        found.append(plan)
-        launch(self, plan, call, where)
-
-    monkeypatch.setattr(wgmma.WgmmaLauncher, "_launch", noted)
-    return found
-
-
-def layer(m, n, k, seed=0):
-    random = np.random.default_rng(seed)
-    a, b, c = (random.integers(-3, 4, s).astype(np.float64)
-               for s in ((m, k), (k, n), (n,)))
-    want = np.maximum(a @ b + c, 0).astype(bfloat16)
-    return [nf.array(x.astype(bfloat16), device="cuda:0") for x in (a, b, c)], want
-
-
-@pytest.mark.parametrize("shape", [(512, 512, 512), (77, 1000, 200), (1000, 72, 1032)],
-                         ids=str)
-def test_every_variant_is_right_and_the_fastest_stays(shape, hopper, launched):
-    arrays, want = layer(*shape)
-    for _ in range(2):
-        got = ops.linear(*arrays, activation=ops.relu)
-        np.testing.assert_array_equal(nf.to_numpy(got), want)
-    variants = set(launched)
-    assert len(variants) > 1
-    (path,) = choices.kept_files()
-    assert len(choices.read(path).choices) == 1
-    before = len(launched)
-    ops.linear(*arrays, activation=ops.relu)
-    assert len(launched) == before + 1
-    for plan in variants:  # each of them alone
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Tuner, "__call__", lambda *_, plan=plan: plan)
-            got = ops.linear(*arrays, activation=ops.relu)
-            np.testing.assert_array_equal(nf.to_numpy(got), want)
-            assert launched[-1] == plan
-
-
-def test_a_graph_records_one_kernel(hopper, launched):
-    torch = pytest.importorskip("torch")
-    a, b = (torch.ones((256, 256), device="cuda", dtype=torch.bfloat16)
-            for _ in range(2))
-    with config.override(autotune="0"):
-        ops.matmul(a, b)  # loaded, as recording demands
-    launched.clear()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        c = ops.matmul(a, b)
-    assert len(launched) == 1
-    a.fill_(2)
-    graph.replay()
-    assert (c == 512).all()
-
-
 # --- the same bits
 
 
 BITS = """
 import hashlib, numpy as np, nbfused as nf
-from nbfused import ops
 random = np.random.default_rng(0)
 def put(*shape, dtype=np.float32):
     return nf.array(random.standard_normal(shape).astype(dtype), device="cuda:0")
