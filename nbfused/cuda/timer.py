@@ -16,11 +16,15 @@ __all__ = ["Timer", "is_capturing", "timing"]
 FLUSH = 4
 
 
-def is_capturing(stream: int) -> bool:
+#: The driver's answer for the default stream while another one is recorded.
+_IMPLICIT = 906
+
+
+def is_capturing(device: Device, stream: int) -> bool:
     """Whether what goes to `stream` is recorded, or may not go there now, not run."""
-    status, *found = cu().cuStreamIsCapturing(stream)
-    # The default stream answers with an error while any other one is recorded.
-    return int(status) != 0 or int(found[0]) != 0
+    with device.current():
+        answer = cu().cuStreamIsCapturing(stream)
+    return int(answer[0]) == _IMPLICIT or int(check(answer)) != 0
 
 
 class Timer:

@@ -118,7 +118,7 @@ class Tuner(Generic[C]):
         if mode == "0" or len(candidates) == 1:
             return self._remember(candidates[0], device, key, mode)
         found = self._known(candidates, key, device)
-        if found is None and mode == "1" and _measurable(call, outputs):
+        if found is None and mode == "1" and _measurable(call, device, outputs):
             found = self._measured(candidates, key, call, device)
         if found is not None:
             return self._remember(found, device, key, "1", "readonly")
@@ -199,11 +199,11 @@ def _table(device: Device) -> choices.Table:
     return choices.table(device.name, device.cuda[0])
 
 
-def _measurable(call: Call, outputs: int) -> bool:
+def _measurable(call: Call, device: Device, outputs: int) -> bool:
     """Whether launching a call again gives the same, and may be done now."""
     inputs = len(call.pointers) - outputs
     return set(call.pointers[:inputs]).isdisjoint(call.pointers[inputs:]) \
-        and not is_capturing(call.stream)
+        and not is_capturing(device, call.stream)
 
 
 def _worked(error: BaseException | None, kernel: str, plan: object) -> bool:

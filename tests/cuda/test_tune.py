@@ -15,10 +15,12 @@ import pytest
 from nbfused.__main__ import main
 from nbfused.backend import Call
 from nbfused.config import config
-from nbfused.cuda import choices, tune
+from nbfused.cuda import choices, timer, tune
+from nbfused.cuda import driver as driver_module
 from nbfused.cuda.choices import Choice, Table
+from nbfused.cuda.driver import DriverError
 from nbfused.cuda.tune import Tuner, layout_of
-from nbfused.errors import CompileError, SettingError
+from nbfused.errors import AllocationError, CompileError, SettingError
 from tests.refusal import refused
 
 MODEL = "NVIDIA Test 1g.10gb"
@@ -90,7 +92,7 @@ def device():
 def times(monkeypatch):
     planted = Times({PLANS[0]: 10.0, PLANS[1]: 7.0, PLANS[2]: 30.0})
     monkeypatch.setattr(tune, "timing", lambda device, stream: nullcontext(planted))
-    monkeypatch.setattr(tune, "is_capturing", lambda stream: stream == 99)
+    monkeypatch.setattr(tune, "is_capturing", lambda device, stream: stream == 99)
     return planted
 
 
@@ -428,6 +430,11 @@ class Driver:
     def __init__(self):
         self.now, self.at, self.freed, self.status = 0.0, {}, [], (0, 0)
 
+    CUresult = staticmethod(lambda code: SimpleNamespace(name="INVALID"))
+
+    def cuGetErrorString(self, result):
+        return 0, b"a reason"
+
     def cuStreamIsCapturing(self, stream):
         return self.status
 
@@ -456,8 +463,6 @@ class Driver:
 
 @pytest.fixture
 def driver(monkeypatch):
-    from nbfused.cuda import timer
-
     made = Driver()
     monkeypatch.setattr(timer, "cu", lambda: made)
     return made
@@ -465,9 +470,6 @@ def driver(monkeypatch):
 
 @contextmanager
 def timer_of(driver, room=1 << 30):
-    from nbfused.cuda.timer import timing
-    from nbfused.errors import AllocationError
-
     def allocate(size, stream):
         if size > room:
             raise AllocationError("full")
@@ -477,8 +479,8 @@ def timer_of(driver, room=1 << 30):
         driver.freed.append(address)
 
     where = SimpleNamespace(cache_size=1000, allocate=allocate, free=free)
-    with timing(where, 5) as timer:
-        yield timer
+    with timer.timing(where, 5) as found:
+        yield found
 
 
 @pytest.mark.parametrize("room", [1 << 30, 0])
@@ -486,17 +488,37 @@ def test_the_timer_counts_what_is_launched_only(driver, room):
     def launch(milliseconds):
         driver.now += milliseconds
 
-    with timer_of(driver, room) as timer:
-        assert timer.microseconds(launch, 0.25) == 250.0
-        assert timer.microseconds(launch, 3) == 3000.0
+    with timer_of(driver, room) as found:
+        assert found.microseconds(launch, 0.25) == 250.0
+        assert found.microseconds(launch, 3) == 3000.0
     assert driver.freed == [0, 1, 4096 if room else 0]
     assert driver.now == pytest.approx(3.25 + (8000 if room else 0))
 
 
 @pytest.mark.parametrize(("status", "capturing"), [
     ((0, 0), False), ((0, 1), True), ((0, 2), True), ((906, None), True)])
-def test_whether_a_graph_records(driver, status, capturing):
-    from nbfused.cuda.timer import is_capturing
-
+def test_whether_a_graph_records(driver, device, status, capturing):
     driver.status = status
-    assert is_capturing(0) is capturing
+    assert timer.is_capturing(device, 0) is capturing
+
+
+def test_that_question_needs_the_context(driver, device, monkeypatch):
+    inside = []
+
+    @contextmanager
+    def current():
+        inside.append("in")
+        yield
+        inside.append("out")
+
+    device.current = current
+    monkeypatch.setattr(Driver, "cuStreamIsCapturing",
+                        lambda self, stream: (0, len(inside) % 2 - 1))
+    assert not timer.is_capturing(device, 0)
+
+
+def test_another_error_is_not_taken_for_a_recording(driver, device, monkeypatch):
+    monkeypatch.setattr(driver_module, "cu", lambda: driver)
+    driver.status = (201, None)
+    with pytest.raises(DriverError, match="INVALID"):
+        timer.is_capturing(device, 0)
