@@ -13,11 +13,34 @@ import subprocess
 import numpy as np
 
 import nbfused as nf
-from nbfused.cuda import driver, launch, wgmma
+from nbfused.cuda import CudaBackend, driver, launch, wgmma
 from nbfused.cuda.compile import ptx, target_version
-from tests.cuda.host_arrays import HostArrays
 
 PTXAS = shutil.which("ptxas")
+
+
+class HostArrays(CudaBackend):
+    """Takes NumPy arrays for device arrays."""
+
+    name = "host-arrays"
+
+    def available(self):
+        return None
+
+    def devices(self):
+        return ("cpu",)
+
+    def owns(self, device):
+        return device == "cpu"
+
+    def empty(self, shape, dtype, device):
+        return np.empty(shape, dtype)
+
+    def from_host(self, array, device):
+        return np.array(array)
+
+    def to_host(self, array):
+        return np.array(array)
 
 
 class NoDevice:

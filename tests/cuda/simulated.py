@@ -19,11 +19,10 @@ import numpy as np
 from numba import cuda
 from scipy import special
 
-from nbfused.cuda import contract, driver, launch, reduce, row
+from nbfused.cuda import CudaBackend, contract, driver, launch, reduce, row
 from nbfused.cuda import map as map_
 from nbfused.cuda.contract_text import Tile
 from nbfused.scalar.print_numba import NAMES
-from tests.cuda.host_arrays import HostArrays
 
 THREADS = 64
 #: Thread-local memory of each computing dtype, in NumPy's letters; a bool is a byte.
@@ -235,10 +234,28 @@ def _launch(self, device, stream, blocks, values, shared=0, block=None):
         cuda.jit(names[kernel.name])[grid, threads, 0, int(shared)](*arguments)
 
 
-class SimulatedBackend(HostArrays):
-    """Runs what it launches."""
+class SimulatedBackend(CudaBackend):
+    """Takes NumPy arrays for device arrays."""
 
     name = "simulated"
+
+    def available(self):
+        return None
+
+    def devices(self):
+        return ("cpu",)
+
+    def owns(self, device):
+        return device == "cpu"
+
+    def empty(self, shape, dtype, device):
+        return np.empty(shape, dtype)
+
+    def from_host(self, array, device):
+        return np.array(array)
+
+    def to_host(self, array):
+        return np.array(array)
 
 
 def simulate():
