@@ -31,11 +31,11 @@ from . import choices
 from .driver import Device
 from .timer import is_capturing, timing
 
-__all__ = ["Tuner", "kernel_text", "layout_of"]
+__all__ = ["Tuner", "kernel_text", "layout_of", "measuring"]
 
 _log = logging.getLogger("nbfused.autotune")
 #: Measurements would disturb one another.
-_measuring = threading.RLock()
+_alone = threading.RLock()
 
 #: Seconds for compiling the candidates of a call, and for launching them.
 COMPILING, LAUNCHING = 60.0, 1.0
@@ -63,6 +63,11 @@ def kernel_text(kind: str, name: str, signature: Signature) -> str:
 def layout_of(call: Call) -> Hashable:
     """A key for kernels that depend on all but addresses: these by alignment."""
     return call.shape, call.strides, tuple([p % ALIGN for p in call.pointers])
+
+
+def measuring() -> bool:
+    """Whether a call that has no choice yet is measured."""
+    return config.autotune == "1" and not config.deterministic
 
 
 class Tuner(Generic[C]):
@@ -141,7 +146,7 @@ class Tuner(Generic[C]):
 
     def _measured(self, candidates: Sequence[C], key: Hashable, call: Call,
                   device: Device) -> C | None:
-        with _measuring, device.current():
+        with _alone, device.current():
             _table(device).refresh()
             found = self._known(candidates, key, device)
             if found is not None:  # another thread or process has, meanwhile

@@ -222,6 +222,13 @@ def test_not_where_a_second_launch_would_read_the_first_ones_result(device, time
     assert kernels(device, in_place) == PLANS[1]
 
 
+@pytest.mark.parametrize(("autotune", "deterministic", "expected"), [
+    ("1", False, True), ("1", True, False), ("readonly", False, False)])
+def test_whether_calls_are_measured(autotune, deterministic, expected):
+    with config.override(autotune=autotune, deterministic=deterministic):
+        assert tune.measuring() is expected
+
+
 def test_one_candidate_is_no_choice(device, times):
     kernels = Kernels(PLANS[2:])
     assert kernels(device) == PLANS[2]
