@@ -12,9 +12,7 @@ over and logged.
 
 from __future__ import annotations
 
-import fcntl
 import hashlib
-import json
 import logging
 import os
 import re
@@ -161,7 +159,10 @@ def _kernels() -> str:
 def read(path: Path) -> Measured | None:
     """What a file holds; None if it is absent, or damaged, which is logged."""
     try:
-        content = json.loads(path.read_text())
+        text = path.read_text()
+        import json  # only now: importing it takes time, and mostly there is no file
+
+        content = json.loads(text)
         if content["format"] != FORMAT:
             raise ValueError(f"format {content['format']!r}, not {FORMAT}")
         return Measured(str(content["gpu"]), {
@@ -195,6 +196,8 @@ def _choices_of(path: Path, model: str) -> Choices:
 
 def _write(path: Path, measured: Measured) -> None:
     """Replace a file, at once for whoever reads it."""
+    import json
+
     nested: dict[str, dict[str, Any]] = {}
     for (kernel, key), found in sorted(measured.choices.items()):
         nested.setdefault(kernel, {})[key] = {
@@ -217,6 +220,8 @@ def _write(path: Path, measured: Measured) -> None:
 @contextmanager
 def _alone(path: Path) -> Iterator[None]:
     """Other processes that want to change the file wait."""
+    import fcntl
+
     with path.with_suffix(".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
@@ -229,15 +234,25 @@ class Table:
     ----------
     model
         The device's name.
-    path
-        Of the file for what is measured; None: nothing is kept.
+    cuda
+        Major version of CUDA that the driver speaks.
+    where
+        Folder for what is measured; None: nothing is kept.
     """
 
-    def __init__(self, model: str, path: Path | None) -> None:
-        self._model, self._path = model, path
+    def __init__(self, model: str, cuda: int, where: Path | None) -> None:
+        self._model, self._where = model, where
+        self._begin = f"{_file_name(model)}.cuda{cuda}."
         self._shipped = _choices_of(SHIPPED / f"{_file_name(model)}.json", model)
         self._kept: Choices = {}
         self.refresh()
+
+    @property
+    def _path(self) -> Path | None:
+        """The file of what is measured."""
+        if self._where is None:
+            return None
+        return self._where / f"{self._begin}{_kernels()}.json"
 
     def find(self, kernel: str, key: str) -> str | None:
         """The text of the choice, if there is one."""
@@ -246,33 +261,34 @@ class Table:
 
     def refresh(self) -> None:
         """Read what other processes have kept since."""
-        if self._path is not None:
+        # Most users have measured nothing: then the kernels' sources need no digest.
+        if self._where and any(self._where.glob(f"{self._begin}*.json")) and self._path:
             self._kept = {**self._kept, **_choices_of(self._path, self._model)}
 
     def keep(self, kernel: str, key: str, choice: Choice) -> None:
         """Remember, here and on disk; a folder that refuses is logged, no more."""
         self._kept = {**self._kept, (kernel, key): choice}
-        if self._path is None:
+        path = self._path
+        if path is None:
             return
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with _alone(self._path):
-                found = _choices_of(self._path, self._model)
+            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with _alone(path):
+                found = _choices_of(path, self._model)
                 self._kept = {**self._kept, **found, (kernel, key): choice}
-                _write(self._path, Measured(self._model, self._kept))
+                _write(path, Measured(self._model, self._kept))
         except OSError as error:
-            _log.warning("cannot keep choices in %s: %s", self._path, error)
+            _log.warning("cannot keep choices in %s: %s", path, error)
 
 
-_tables: dict[tuple[str, Path | None], Table] = {}
+_tables: dict[tuple[str, int, Path | None], Table] = {}
 
 
 def table(model: str, cuda: int) -> Table:
     """The choices for a model under a driver of this CUDA version."""
-    path = None if config.cache_disable else \
-        folder() / f"{_file_name(model)}.cuda{cuda}.{_kernels()}.json"
+    where = None if config.cache_disable else folder()
     with _lock:
-        found = _tables.get((model, path))
+        found = _tables.get((model, cuda, where))
         if found is None:
-            found = _tables[model, path] = Table(model, path)
+            found = _tables[model, cuda, where] = Table(model, cuda, where)
         return found

@@ -20,8 +20,6 @@ import os
 import threading
 import time
 from collections.abc import Callable, Hashable, Sequence
-from concurrent.futures import ThreadPoolExecutor, wait
-from statistics import median
 from typing import Any, Generic, TypeVar
 
 from ..backend import Call, Signature
@@ -165,6 +163,8 @@ class Tuner(Generic[C]):
 
     def _ready(self, candidates: Sequence[C], device: Device) -> list[C]:
         """Those that compile, in time; Numba works alone, assemblers side by side."""
+        from concurrent.futures import ThreadPoolExecutor, wait  # takes time
+
         def compiled(plan: C) -> None:
             with device.current():
                 self._program(plan, device)
@@ -197,7 +197,7 @@ class Tuner(Generic[C]):
                     running = _qualified(times)
                 if time.monotonic() > end:
                     break
-        return {plan: median(found) for plan, found in times.items()}
+        return {plan: _median(found) for plan, found in times.items()}
 
 
 def _table(device: Device) -> choices.Table:
@@ -222,5 +222,10 @@ def _worked(error: BaseException | None, kernel: str, plan: object) -> bool:
 
 
 def _qualified(times: dict[Any, list[float]]) -> list[Any]:
-    limit = SLOW*min(map(median, times.values()))
-    return [plan for plan, found in times.items() if median(found) <= limit]
+    limit = SLOW*min(map(_median, times.values()))
+    return [plan for plan, found in times.items() if _median(found) <= limit]
+
+
+def _median(times: Sequence[float]) -> float:
+    """The middle one; of two, the lower."""
+    return sorted(times)[(len(times) - 1)//2]

@@ -292,8 +292,8 @@ def test_shipped_choices_are_used_and_what_is_measured_here_wins(device, times,
     assert choices.clear() == 1
     assert later(monkeypatch)(device) == PLANS[1]
     assert choices.kept_files() == []
-    Table(MODEL, choices.folder() / f"NVIDIA_Test_1g_10gb.cuda13.{choices._kernels()}"
-          ".json").keep("kernel", str(KEY), Choice(str(PLANS[2]), {str(PLANS[2]): 1.0}))
+    Table(MODEL, 13, choices.folder()).keep(
+        "kernel", str(KEY), Choice(str(PLANS[2]), {str(PLANS[2]): 1.0}))
     assert later(monkeypatch)(device) == PLANS[2]
     device.name = "NVIDIA Other"
     with config.override(autotune="readonly"):
@@ -310,6 +310,12 @@ def test_export_adds_to_what_is_there(device, times, monkeypatch):
                                                ("kernel", "another")}
     monkeypatch.setattr(choices, "_kernels", lambda: "0123456789ab")
     assert choices.export(choices.SHIPPED) == []  # older kernels were measured
+
+
+def test_where_nothing_was_measured_nothing_is_read(device, times, monkeypatch):
+    monkeypatch.setattr(choices, "_kernels", lambda: 1/0)
+    with config.override(autotune="readonly"):
+        assert Kernels()(device) == PLANS[0]
 
 
 def test_a_choice_that_is_no_candidate_any_more(device, times, monkeypatch):
@@ -398,21 +404,21 @@ def test_threads_measure_once(device, times):
     assert kernels.compiled.count(PLANS[0]) == 1
 
 
-def keep(path, first):
-    table = Table(MODEL, path)
+def keep(folder, first):
+    table = Table(MODEL, 13, folder)
     for k in range(first, first + 20):
         table.keep("kernel", str(k), Choice("plan", {"plan": float(k)}))
 
 
 def test_processes_lose_nothing(folder):
-    path = folder / "choices.json"
     context = multiprocessing.get_context("spawn")
-    processes = [context.Process(target=keep, args=(path, 100*k)) for k in range(4)]
+    processes = [context.Process(target=keep, args=(folder, 100*k)) for k in range(4)]
     for process in processes:
         process.start()
     for process in processes:
         process.join(60)
         assert process.exitcode == 0
+    (path,) = folder.glob("*.json")
     found = choices.read(path).choices
     assert {key for _, key in found} == {str(100*k + i) for k in range(4)
                                          for i in range(20)}
