@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "config": "",
     "layout": "",
     "words": "",
-    "atomics": "",
+    "llvm_atomics": "",
     "scalar": "",
     "specs": "scalar",
     "backend": "scalar specs",
@@ -46,8 +46,8 @@ MAY_IMPORT = {
     "autograd": "arrays config dispatch scalar specs table",
     "op": "arrays autograd dispatch scalar specs table",
     "ops": "arrays autograd config op scalar specs",
-    "cpu": "arrays atomics backend cache config layout scalar specs",
-    "cuda": "arrays atomics backend cache config layout raw_layout scalar specs "
+    "cpu": "arrays backend cache config layout llvm_atomics scalar specs",
+    "cuda": "arrays backend cache config layout llvm_atomics raw_layout scalar specs "
             "words",
     "rocm": "arrays backend cache config layout raw_layout scalar specs words",
     "kernels": "arrays autograd backend cache config dispatch op ops registry scalar "
@@ -56,13 +56,13 @@ MAY_IMPORT = {
 
 #: What is imported together with each part; everything else when it is needed.
 AT_ONCE = {"numpy", "ml_dtypes"}
-COMPILERS = {"atomics": {"numba", "llvmlite"}, "cpu": {"numba", "llvmlite"},
+COMPILERS = {"llvm_atomics": {"numba", "llvmlite"}, "cpu": {"numba", "llvmlite"},
              "cuda": {"numba", "llvmlite", "cuda"}}
 #: Where other libraries are named at all.
 FOREIGN = {
     "torch": {"autograd"}, "cupy": {"arrays"}, "cuda": {"arrays", "cuda"},
-    "numba": {"atomics", "cpu", "cuda"}, "llvmlite": {"atomics", "cpu", "cuda"},
-    "platformdirs": {"cache"},
+    "numba": {"llvm_atomics", "cpu", "cuda"}, "platformdirs": {"cache"},
+    "llvmlite": {"llvm_atomics", "cpu", "cuda"},
 }
 
 

@@ -29,7 +29,7 @@ if hasattr(os, "register_at_fork"):  # another thread may be compiling during a 
 
 #: Files whose functions generated text calls: a change makes old kernels stale.
 _LINKED = ("cpu/intrinsics.py", "cpu/halves.py", "cpu/number.py", "cpu/math.py",
-           "cpu/raw_atomics.py", "cpu/compile.py", "atomics.py")
+           "cpu/raw_atomics.py", "cpu/compile.py", "llvm_atomics.py")
 
 
 @cache

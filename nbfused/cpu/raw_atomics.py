@@ -12,7 +12,7 @@ from typing import Any
 from numba import types
 from numba.extending import intrinsic
 
-from ..atomics import INSTRUCTIONS, UPDATES, Target, namespace, updated
+from ..llvm_atomics import INSTRUCTIONS, UPDATES, Target, namespace, updated
 from .halves import HALVES
 
 __all__ = ["ATOMICS"]

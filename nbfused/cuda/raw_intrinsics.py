@@ -12,7 +12,7 @@ from llvmlite import ir
 from numba import types
 from numba.cuda.extending import intrinsic
 
-from ..atomics import (
+from ..llvm_atomics import (
     INSTRUCTIONS,
     UPDATES,
     Target,
