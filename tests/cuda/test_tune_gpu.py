@@ -94,6 +94,7 @@ def test_the_fastest_of_planted_kernels(order):
 
 BITS = """
 import hashlib, numpy as np, nbfused as nf
+from nbfused import ops
 random = np.random.default_rng(0)
 def put(*shape, dtype=np.float32):
     return nf.array(random.standard_normal(shape).astype(dtype), device="cuda:0")
