@@ -8,6 +8,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from . import cache
@@ -67,6 +68,20 @@ def _run_rocm_report(arguments: argparse.Namespace) -> int:
     return report(arguments.libraries, arguments.check)
 
 
+def _run_autotune(arguments: argparse.Namespace) -> int:
+    from .cuda import choices
+
+    if arguments.action == "clear":
+        print(f"removed {choices.clear()} choices from {choices.folder()}")
+    elif arguments.action == "export":
+        written = choices.export(arguments.to or choices.SHIPPED)
+        print("\n".join(map(str, written)) or "nothing was measured with these kernels")
+    else:
+        for path in (*choices.shipped_files(), *choices.kept_files()):
+            print(path, *choices.as_text(path), sep="\n  ")
+    return 0
+
+
 def _words(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
@@ -99,6 +114,19 @@ def _add_rocm(commands: Any) -> None:
     report.set_defaults(run=_run_rocm_report)
 
 
+def _add_autotune(commands: Any) -> None:
+    tuned = commands.add_parser("autotune", help="choices among kernels, as measured "
+                                "under NBFUSED_AUTOTUNE=1")
+    actions = tuned.add_subparsers(dest="action", required=True)
+    actions.add_parser("list", help="those that came with nbfused, then those kept")
+    actions.add_parser("clear", help="forget those kept")
+    export = actions.add_parser("export", help="write those kept as they are shipped")
+    export.add_argument("to", nargs="?", type=Path, help="folder; by default where "
+                        "nbfused looks for those that came with it")
+    for parser in actions.choices.values():
+        parser.set_defaults(run=_run_autotune)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m nbfused", description=__doc__)
     commands = parser.add_subparsers(dest="command")
@@ -111,6 +139,7 @@ def _parser() -> argparse.ArgumentParser:
     stored = commands.add_parser("cache", help="the compiled kernels on disk")
     stored.add_argument("action", choices=("stats", "clear"))
     stored.set_defaults(run=_run_cache)
+    _add_autotune(commands)
     _add_rocm(commands)
     commands.add_parser("demo", help="train a network on handwritten digits",
                         add_help=False)

@@ -3,6 +3,9 @@
 ========================== ============ ================================================
 variable                   default      meaning
 ========================== ============ ================================================
+AUTOTUNE                   ``readonly`` choices among kernels: ``readonly`` uses those
+                                        kept on disk and shipped, ``1`` also measures
+                                        and keeps what has none, ``0`` uses rules only
 BACKEND                    ``auto``     backends to enable: ``auto``, a name, or a list
                                         such as ``cuda,cpu`` in order of priority
 CACHE_DIR                  per user     folder of the compiled kernels
@@ -13,6 +16,8 @@ CHECK_GRADS                0            1: each backward() compares the rules th
 CUDA_ARRAY_INTERFACE_SYNC  1            0: ignore the stream that a foreign array names
 DEBUG                      0            1: checks that cost time (indices, labels, saved
                                         arrays, repeated elements)
+DETERMINISTIC              0            1: kernels are chosen by rules only, whatever
+                                        was measured: the same bits in every run
 DISABLE_PLUGINS            0            1: do not look for backends in entry points
 DUMP_SOURCE                none         folder that generated source is written to
 HIPCC                      on the path  the compiler of the ``rocm`` backend
@@ -82,6 +87,12 @@ def _archs(text: str) -> str:
     return text
 
 
+def _autotune(text: str) -> str:
+    if text not in ("0", "1", "readonly"):
+        raise ValueError("0, 1 or readonly")
+    return text
+
+
 def _emulation(text: str) -> str:
     if text not in ("0", "1", "nvidia"):
         raise ValueError("0, 1 or nvidia")
@@ -89,12 +100,12 @@ def _emulation(text: str) -> str:
 
 
 _PARSERS: dict[str, Callable[[str], Any]] = {
-    "backend": str, "cache_dir": str, "cache_disable": _boolean,
+    "autotune": _autotune, "backend": str, "cache_dir": str, "cache_disable": _boolean,
     "cache_size": _size, "check_grads": _boolean,
     "cuda_array_interface_sync": _boolean, "debug": _boolean,
-    "disable_plugins": _boolean, "dump_source": str, "hipcc": str, "log_level": _level,
-    "num_threads": _count, "rocm_arch": _archs, "rocm_emulate": _emulation,
-    "rocm_matrix": _boolean,
+    "deterministic": _boolean, "disable_plugins": _boolean, "dump_source": str,
+    "hipcc": str, "log_level": _level, "num_threads": _count, "rocm_arch": _archs,
+    "rocm_emulate": _emulation, "rocm_matrix": _boolean,
 }
 
 
@@ -110,6 +121,7 @@ class Config:
     True
     """
 
+    autotune: str = "readonly"
     backend: str = "auto"
     cache_dir: str | None = None
     cache_disable: bool = False
@@ -117,6 +129,7 @@ class Config:
     check_grads: bool = False
     cuda_array_interface_sync: bool = True
     debug: bool = False
+    deterministic: bool = False
     disable_plugins: bool = False
     dump_source: str | None = None
     hipcc: str | None = None

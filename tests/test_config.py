@@ -21,17 +21,18 @@ def test_defaults():
 
 def test_every_variable_is_read():
     found = Config.read({
+        "NBFUSED_AUTOTUNE": "1",
         "NBFUSED_BACKEND": "cuda,cpu", "NBFUSED_CACHE_DIR": "/tmp/x",
         "NBFUSED_CACHE_DISABLE": "1", "NBFUSED_CACHE_SIZE": "3M",
         "NBFUSED_CHECK_GRADS": "1", "NBFUSED_CUDA_ARRAY_INTERFACE_SYNC": "0",
-        "NBFUSED_DEBUG": "1",
+        "NBFUSED_DEBUG": "1", "NBFUSED_DETERMINISTIC": "1",
         "NBFUSED_DISABLE_PLUGINS": "1", "NBFUSED_DUMP_SOURCE": "dump",
         "NBFUSED_HIPCC": "/opt/hipcc", "NBFUSED_LOG_LEVEL": "debug",
         "NBFUSED_NUM_THREADS": "3", "NBFUSED_ROCM_ARCH": "gfx90a, gfx1030",
         "NBFUSED_ROCM_EMULATE": "nvidia", "NBFUSED_ROCM_MATRIX": "1"})
     assert found == Config(
-        "cuda,cpu", "/tmp/x", True, 3 << 20, True, False, True, True, "dump",
-        "/opt/hipcc", "DEBUG", 3, "gfx90a, gfx1030", "nvidia", True)
+        "1", "cuda,cpu", "/tmp/x", True, 3 << 20, True, False, True, True, True,
+        "dump", "/opt/hipcc", "DEBUG", 3, "gfx90a, gfx1030", "nvidia", True)
     assert Config.read({"NBFUSED_CACHE_SIZE": "1000"}).cache_size == 1000
 
 
@@ -39,7 +40,8 @@ def test_every_variable_is_read():
     ("DEBUG", "yes", "0 or 1"), ("NUM_THREADS", "0", "positive"),
     ("NUM_THREADS", "many", "positive"), ("CACHE_SIZE", "big", "bytes"),
     ("CACHE_SIZE", "G", "bytes"), ("LOG_LEVEL", "loud", "WARNING"),
-    ("ROCM_ARCH", "gfx90a;gfx1030", "commas"), ("ROCM_EMULATE", "amd", "nvidia")])
+    ("ROCM_ARCH", "gfx90a;gfx1030", "commas"), ("ROCM_EMULATE", "amd", "nvidia"),
+    ("AUTOTUNE", "always", "readonly"), ("DETERMINISTIC", "yes", "0 or 1")])
 def test_wrong_values_are_refused_by_name(name, value, expected):
     with refused(SettingError, f"NBFUSED_{name}={value!r}", expected, "unset it"):
         Config.read({f"NBFUSED_{name}": value})

@@ -32,9 +32,11 @@ MAY_IMPORT = {
     "config": "",
     "layout": "",
     "words": "",
+    "llvm_atomics": "",
     "scalar": "",
     "specs": "scalar",
     "backend": "scalar specs",
+    "raw_layout": "backend specs",
     "plugins": "backend config",
     "backend_info": "backend",
     "registry": "backend backend_info plugins",
@@ -44,20 +46,23 @@ MAY_IMPORT = {
     "autograd": "arrays config dispatch scalar specs table",
     "op": "arrays autograd dispatch scalar specs table",
     "ops": "arrays autograd config op scalar specs",
-    "cpu": "arrays backend cache config layout scalar specs",
-    "cuda": "arrays backend cache config layout scalar specs words",
-    "rocm": "arrays backend cache config layout scalar specs words",
+    "cpu": "arrays backend cache config layout llvm_atomics scalar specs",
+    "cuda": "arrays backend cache config layout llvm_atomics raw_layout scalar specs "
+            "words",
+    "rocm": "arrays backend cache config layout raw_layout scalar specs words",
     "kernels": "arrays autograd backend cache config dispatch op ops registry scalar "
                "specs table",
 }
 
 #: What is imported together with each part; everything else when it is needed.
 AT_ONCE = {"numpy", "ml_dtypes"}
-COMPILERS = {"cpu": {"numba", "llvmlite"}, "cuda": {"numba", "llvmlite", "cuda"}}
+COMPILERS = {"llvm_atomics": {"numba", "llvmlite"}, "cpu": {"numba", "llvmlite"},
+             "cuda": {"numba", "llvmlite", "cuda"}}
 #: Where other libraries are named at all.
 FOREIGN = {
     "torch": {"autograd"}, "cupy": {"arrays"}, "cuda": {"arrays", "cuda"},
-    "numba": {"cpu", "cuda"}, "llvmlite": {"cpu", "cuda"}, "platformdirs": {"cache"},
+    "numba": {"llvm_atomics", "cpu", "cuda"}, "platformdirs": {"cache"},
+    "llvmlite": {"llvm_atomics", "cpu", "cuda"},
 }
 
 

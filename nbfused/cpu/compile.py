@@ -28,14 +28,16 @@ if hasattr(os, "register_at_fork"):  # another thread may be compiling during a 
                         after_in_child=_lock.release)
 
 #: Files whose functions generated text calls: a change makes old kernels stale.
-_LINKED = ("intrinsics.py", "halves.py", "number.py", "math.py", "formats.py",
-           "exponentials.py", "logarithms.py", "error_functions.py", "raw_atomics.py",
-           "tile.py", "tile_code.py", "transpose_code.py", "compile.py")
+_LINKED = ("cpu/intrinsics.py", "cpu/halves.py", "cpu/number.py", "cpu/math.py",
+           "cpu/formats.py", "cpu/exponentials.py", "cpu/logarithms.py",
+           "cpu/error_functions.py", "cpu/raw_atomics.py", "cpu/tile.py",
+           "cpu/tile_code.py", "cpu/transpose_code.py", "cpu/compile.py",
+           "llvm_atomics.py")
 
 
 @cache
 def _revision() -> str:
-    folder = Path(__file__).parent
+    folder = Path(__file__).parents[1]
     return "".join((folder / name).read_text() for name in _LINKED)
 
 

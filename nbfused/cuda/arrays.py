@@ -7,17 +7,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from ..arrays.allocation import STREAM, allocated, gathered
+from ..arrays.devices import ordinal
 from .driver import check, cu, device
 
 if TYPE_CHECKING:
     from ..arrays import DeviceArray
 
-__all__ = ["empty", "from_host", "ordinal_of", "to_host"]
-
-
-def ordinal_of(name: str) -> int:
-    """The number in ``"cuda:1"``."""
-    return int(name.partition(":")[2] or 0)
+__all__ = ["empty", "from_host", "to_host"]
 
 
 def empty(shape: tuple[int, ...], dtype: np.dtype, name: str) -> DeviceArray:
@@ -30,7 +26,7 @@ def empty(shape: tuple[int, ...], dtype: np.dtype, name: str) -> DeviceArray:
     DeviceError
         No such device.
     """
-    number = ordinal_of(name)
+    number = ordinal(name)
     return allocated(device(number), shape, dtype, f"cuda:{number}")
 
 
@@ -39,14 +35,14 @@ def from_host(array: np.ndarray, name: str) -> DeviceArray:
     result = empty(array.shape, array.dtype, name)
     packed = np.ascontiguousarray(array)
     if packed.nbytes:
-        with device(ordinal_of(name)).current():
+        with device(ordinal(name)).current():
             check(cu().cuMemcpyHtoD(result.pointer, packed.ctypes.data, packed.nbytes))
     return result
 
 
 def to_host(array: DeviceArray) -> np.ndarray:
     """A copy on the host, once the array's stream has come so far."""
-    with device(ordinal_of(array.device)).current():
+    with device(ordinal(array.device)).current():
         if array.stream not in (None, STREAM):
             check(cu().cuCtxSynchronize())
         return gathered(array, lambda to, source, size: check(

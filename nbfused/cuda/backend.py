@@ -120,11 +120,11 @@ class CudaBackend:
 
     def native(self, code: Native, device: str) -> NativeModule:
         """CUDA C++ through NVRTC, PTX or a cubin, loaded."""
-        from .arrays import ordinal_of
+        from ..arrays.devices import ordinal
         from .driver import device as found
         from .native import load
 
-        return load(code, found(ordinal_of(device)))
+        return load(code, found(ordinal(device)))
 
 
 @lru_cache(maxsize=1)

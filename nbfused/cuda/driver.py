@@ -107,6 +107,10 @@ class Device:
     ----------
     ordinal : int
         As the driver numbers devices.
+    name : str
+        Of the model, ``"NVIDIA H200"``.
+    cuda : tuple of int
+        The newest CUDA version that the driver supports.
     arch : tuple of int
         Compute capability, ``(9, 0)``.
     processors : int
@@ -115,12 +119,15 @@ class Device:
         Of the context.
     shared_limit : int
         Bytes of shared memory that one block may ask for.
+    cache_size : int
+        Bytes of the L2 cache.
     """
 
     def __init__(self, ordinal: int) -> None:
         driver = cu()
         handle = check(driver.cuDeviceGet(ordinal))
         self.ordinal = ordinal
+        self.name, self.cuda = _name(driver, handle), driver_version()
         self.context = check(driver.cuDevicePrimaryCtxRetain(handle))
         self.address = int(self.context)
         attribute = driver.CUdevice_attribute
@@ -133,6 +140,7 @@ class Device:
                      value("COMPUTE_CAPABILITY_MINOR"))
         self.processors = value("MULTIPROCESSOR_COUNT")
         self.shared_limit = value("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN")
+        self.cache_size = value("L2_CACHE_SIZE")
         self.shared_total = value("MAX_SHARED_MEMORY_PER_MULTIPROCESSOR")
         with self.current():
             pools = value("MEMORY_POOLS_SUPPORTED")
@@ -218,6 +226,11 @@ class Device:
         """Wait for everything launched on this device."""
         with self.current():
             check(cu().cuCtxSynchronize())
+
+
+def _name(driver: Any, handle: Any) -> str:
+    """Of the model; the driver fills the rest of the text with zeros."""
+    return check(driver.cuDeviceGetName(128, handle)).partition(b"\0")[0].decode()
 
 
 def _make_pool(ordinal: int) -> Any:

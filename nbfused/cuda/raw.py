@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from math import prod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..backend import Call, Launcher, Signature
-from ..errors import RangeError
+from ..raw_layout import BOUNDS, RawLayout, bound_of
 from ..scalar.print_numba import Raw, cast
-from ..specs.raw import Shared, TypedRaw
+from ..specs.raw import TypedRaw
 from .attributes import attributes
 from .compile import Kernel, ptx
 from .driver import Device, device
@@ -20,42 +19,23 @@ from .source import INT64, Operand, Source, kernel_name, printed, storage
 
 __all__ = ["RawText", "build_raw"]
 
-#: Threads that a kernel is compiled for: fewer of them may have more registers.
-BOUNDS = (256, 512, 1024)
-#: Shared arrays begin at multiples of this many bytes.
-_ALIGN = 16
-
 
 class RawText:
     """Writes the kernel of a Raw.
 
     Attributes
     ----------
+    layout
+        What it takes.
     operands
         The arrays.
-    axes
-        Which extents the kernel takes: (array, axis).
-    shared
-        Bytes of shared memory.
     """
 
     def __init__(self, typed: TypedRaw, signature: Signature) -> None:
-        self.typed, self.signature = typed, signature
-        dtypes = [t for t, k in zip(signature.inputs, typed.kinds, strict=True)
-                  if k == "array"]
-        self.operands = [Operand(k, np.dtype(d), c)  # type: ignore[arg-type]  # arrays
-                         for k, (d, c) in enumerate(zip(dtypes, signature.inner,
-                                                        strict=True))]
-        params = [p for p, k in zip(typed.function.function.params, typed.kinds,
-                                    strict=False) if k == "array"]
-        self.axes = [(params.index(e.array), e.axis) for e in typed.extents]
-        self.shared = sum(map(_size, typed.shared))
-
-    @property
-    def picks(self) -> list[tuple[int, int]]:
-        """Which strides the kernel takes: (array, axis)."""
-        return [(o.at, k) for o in self.operands
-                for k in range(int(o.code[1:]) - (o.code[0] == "c"))]
+        self.typed = typed
+        self.layout = RawLayout(typed, signature)
+        self.operands = [Operand(k, dtype, code)
+                         for k, (dtype, code) in enumerate(self.layout.arrays)]
 
     def kernel(self, threads: int) -> Kernel:
         """The text for blocks of at most `threads`."""
@@ -63,8 +43,8 @@ class RawText:
         out = Source(kernel_name(typed.function.name))
         for o in self.operands:
             out.pointer(o.pointer, storage(o.dtype))
-        out.integer(*(f"n{k}" for k in range(len(self.axes))),
-                    *(f"s{o}_{k}" for o, k in self.picks))
+        out.integer(*(f"n{k}" for k in range(len(self.layout.axes))),
+                    *(f"s{o}_{k}" for o, k in self.layout.picks))
         arguments = self._parameters(out)
         arguments |= self._launch_values(typed.dtypes)
         arguments |= self._shared(out)
@@ -96,11 +76,10 @@ class RawText:
     def _shared(self, out: Source) -> dict[str, object]:
         """One array after the other."""
         found: dict[str, object] = {}
-        offset = 0
-        for k, shared in enumerate(self.typed.shared):
+        for k, (shared, offset) in enumerate(zip(
+                self.typed.shared, self.layout.offsets, strict=True)):
             out(f"m{k} = shared_{storage(shared.dtype)}({offset})")
             found[shared.name] = Raw(f"m{k}", shared.strides, shared.dtype)
-            offset += _size(shared)
         return found
 
 
@@ -110,10 +89,6 @@ def _array(operand: Operand) -> Raw:
     if operand.code[0] == "c":
         strides[-1] = "1"
     return Raw(operand.pointer, tuple(strides), operand.dtype)
-
-
-def _size(shared: Shared) -> int:
-    return -(-shared.size*shared.dtype.itemsize // _ALIGN)*_ALIGN
 
 
 class RawLauncher:
@@ -126,19 +101,12 @@ class RawLauncher:
 
     def __call__(self, call: Call) -> None:
         """Launch on the call's stream."""
-        text, where = self._text, device(call.device)
-        shared = text.shared + call.shared
-        if shared > where.shared_limit:
-            raise RangeError(
-                f"{self._name}: {text.shared} bytes of shared arrays and {call.shared} "
-                f"of dynamic shared memory; a block on cuda:{where.ordinal} has at "
-                f"most {where.shared_limit}; use smaller arrays")
-        threads = prod(call.block)
-        program = self._program(next(b for b in BOUNDS if threads <= b))
-        values: Sequence[Any] = (
-            *call.pointers, *(call.extents[k][a] for k, a in text.axes),
-            *(call.strides[k][a] for k, a in text.picks), *call.scalars)
-        program.launch(where, call.stream, call.grid, values, shared, call.block)
+        where, layout = device(call.device), self._text.layout
+        shared = layout.shared_of(call, self._name, f"cuda:{where.ordinal}",
+                                  where.shared_limit)
+        program = self._program(bound_of(call.block))
+        program.launch(where, call.stream, call.grid, layout.values(call), shared,
+                       call.block)
         self._last = program, where
 
     def _program(self, bound: int) -> Program:
@@ -160,7 +128,7 @@ class RawLauncher:
         with where.current():
             found = attributes(program.function(where))
         return {**found, "shared_size_bytes":
-                found["shared_size_bytes"] + self._text.shared}
+                found["shared_size_bytes"] + self._text.layout.shared}
 
 
 def build_raw(spec: Any, signature: Signature) -> Launcher:

@@ -12,36 +12,24 @@ from llvmlite import ir
 from numba import types
 from numba.cuda.extending import intrinsic
 
+from ..llvm_atomics import (
+    INSTRUCTIONS,
+    UPDATES,
+    Target,
+    Update,
+    exchange,
+    namespace,
+    updated,
+)
 from .accesses import asm
 
 __all__ = ["raw_namespace"]
 
 _I8, _I16, _I32, _I64 = (ir.IntType(n) for n in (8, 16, 32, 64))
-_F32, _F64 = ir.FloatType(), ir.DoubleType()
-_INSTRUCTIONS = {"add": "add", "and": "and", "or": "or", "xor": "xor", "exch": "xchg"}
+_F32 = ir.FloatType()
 
-#: What a value becomes: (builder, old, operand) → new.
-Update = Callable[[Any, Any, Any], Any]
+#: A 16-bit float from its bits, or to them.
 Convert = Callable[[Any, Any], Any]
-#: What bits become, where the builder is known.
-Bits = Callable[[Any], Any]
-
-
-def _extremum(order: str) -> Update:
-    """NaN if either is, as NumPy has it."""
-
-    def update(builder: Any, old: Any, x: Any) -> Any:
-        keep = builder.or_(builder.fcmp_ordered(order, old, x),
-                           builder.fcmp_unordered("uno", old, old))
-        return builder.select(keep, old, x)
-
-    return update
-
-
-_FLOATING: dict[str, Update] = {
-    "add": lambda builder, old, x: builder.fadd(old, x), "min": _extremum("<"),
-    "max": _extremum(">"), "exch": lambda builder, old, x: x,
-}
 
 
 def _narrow(op: str, signed: bool) -> Update:
@@ -59,39 +47,23 @@ def _narrow(op: str, signed: bool) -> Update:
     return update
 
 
-# --- compare and exchange
-
-
 def _swap(builder: Any, address: Any, seen: Any, new: Any) -> tuple[Any, Any]:
     """What was there, and whether it was `seen` and is `new` now."""
+    if seen.type.width >= 32:
+        answer = builder.cmpxchg(address, seen, new, "monotonic", "monotonic")
+        return builder.extract_value(answer, 0), builder.extract_value(answer, 1)
     if seen.type.width == 16:
         old = asm(builder, _I16, "atom.cas.b16 $0, [$1], $2, $3;",
                   "=h,l,h,h,~{memory}", builder.ptrtoint(address, _I64), seen, new,
                   effect=True)
-        return old, builder.icmp_signed("==", old, seen)
-    answer = builder.cmpxchg(address, seen, new, "monotonic", "monotonic")
-    return builder.extract_value(answer, 0), builder.extract_value(answer, 1)
+    else:
+        old = _byte(builder, address, lambda old: builder.select(
+            builder.icmp_signed("==", old, seen), new, old))
+    return old, builder.icmp_signed("==", old, seen)
 
 
-def _loop(builder: Any, address: Any, bits: Any, update: Bits) -> Any:
-    """Update the bits at an address until nobody came between; the old ones."""
-    word = builder.bitcast(address, bits.as_pointer())
-    first, entry = builder.load(word), builder.block
-    again = builder.append_basic_block("atomic")
-    done = builder.append_basic_block("atomic.end")
-    builder.branch(again)
-    builder.position_at_end(again)
-    seen = builder.phi(bits)
-    seen.add_incoming(first, entry)
-    old, stored = _swap(builder, word, seen, update(seen))
-    seen.add_incoming(old, builder.block)
-    builder.cbranch(stored, done, again)
-    builder.position_at_end(done)
-    return seen
-
-
-def _byte(builder: Any, address: Any, update: Bits) -> Any:
-    """`_loop` on the 32-bit word around a byte; the old byte."""
+def _byte(builder: Any, address: Any, update: Callable[[Any], Any]) -> Any:
+    """Update a byte by the 32-bit word around it; the old byte."""
     place = builder.ptrtoint(address, _I64)
     word = builder.inttoptr(builder.and_(place, _I64(-4)), _I32.as_pointer())
     shift = builder.trunc(builder.shl(builder.and_(place, _I64(3)), _I64(3)), _I32)
@@ -104,125 +76,30 @@ def _byte(builder: Any, address: Any, update: Bits) -> Any:
         new = builder.shl(builder.zext(update(part(whole)), _I32), shift)
         return builder.or_(builder.and_(whole, others), new)
 
-    return part(_loop(builder, word, _I32, replaced))
+    return part(exchange(builder, word, _I32, replaced, _swap))
 
 
-def _bits(kind: Any) -> Any:
-    if isinstance(kind, ir.IntType):
-        return kind
-    return _I32 if isinstance(kind, ir.FloatType) else _I64
-
-
-def _updated(builder: Any, address: Any, x: Any, update: Update) -> Any:
-    """Update an element of the type of `x`; the old one."""
-    bits, kind = _bits(x.type), x.type
-    if bits.width == 8:
+def _integer(builder: Any, address: Any, x: Any, op: str, signed: bool) -> Any:
+    if x.type.width >= 32:
+        name = INSTRUCTIONS.get(op) or ("" if signed else "u") + op
+        return builder.atomic_rmw(name, address, x, "monotonic")
+    update = _narrow(op, signed)
+    if x.type.width == 8:
         return _byte(builder, address, lambda old: update(builder, old, x))
-    old = _loop(builder, address, bits, lambda seen: builder.bitcast(
-        update(builder, builder.bitcast(seen, kind), x), bits))
-    return builder.bitcast(old, kind)
+    return updated(builder, address, x, update, _swap)
 
 
-def _float(builder: Any, address: Any, x: Any, op: str) -> Any:
+def _floating(builder: Any, address: Any, x: Any, op: str) -> Any:
     if op != "add":
-        return _updated(builder, address, x, _FLOATING[op])
+        return updated(builder, address, x, UPDATES[op], _swap)
     code, letter = ("f32", "f") if x.type == _F32 else ("f64", "d")
     return asm(builder, x.type, f"atom.add.{code} $0, [$1], $2;",
                f"={letter},l,{letter},~{{memory}}", builder.ptrtoint(address, _I64), x,
                effect=True)
 
 
-def _complex(builder: Any, address: Any, x: Any, op: str) -> Any:
-    """Part by part: each is atomic, the pair is not."""
-    found, part = x, builder.extract_value(x, 0).type
-    base = builder.bitcast(address, part.as_pointer())
-    for k in (0, 1):
-        at = builder.gep(base, [_I64(k)], source_etype=part)
-        found = builder.insert_value(
-            found, _float(builder, at, builder.extract_value(x, k), op), k)
-    return found
-
-
-def _address(context: Any, builder: Any, kind: Any, pointer: Any, offset: Any) -> Any:
-    return builder.gep(pointer, [offset], source_etype=context.get_data_type(kind))
-
-
-def _fetch(op: str) -> Any:
-    @intrinsic
-    def fetch(typing: Any, pointer: Any, offset: Any, value: Any) -> Any:
-        """Update ``pointer[offset]``; the old value."""
-        kind = pointer.dtype
-
-        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            address = _address(context, builder, kind, *values[:2])
-            x = context.cast(builder, values[2], value, kind)
-            if isinstance(kind, types.Complex):
-                return _complex(builder, address, x, op)
-            if isinstance(kind, types.Float):
-                return _float(builder, address, x, op)
-            if kind.bitwidth < 32:
-                return _updated(builder, address, x, _narrow(op, kind.signed))
-            name = _INSTRUCTIONS.get(op) or ("" if kind.signed else "u") + op
-            return builder.atomic_rmw(name, address, x, "monotonic")
-
-        return kind(pointer, types.int64, value), codegen
-
-    return fetch
-
-
-@intrinsic
-def fetch_cas(typing: Any, pointer: Any, offset: Any, compare: Any, value: Any) -> Any:
-    """Store where the element has the bits of `compare`; the old value."""
-    kind = pointer.dtype
-
-    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        address = _address(context, builder, kind, *values[:2])
-        wanted = context.cast(builder, values[2], compare, kind)
-        x = context.cast(builder, values[3], value, kind)
-        bits = _bits(wanted.type)
-        if bits.width == 8:
-            return _byte(builder, address, lambda old: builder.select(
-                builder.icmp_signed("==", old, wanted), x, old))
-        old, _ = _swap(builder, builder.bitcast(address, bits.as_pointer()),
-                       builder.bitcast(wanted, bits), builder.bitcast(x, bits))
-        return builder.bitcast(old, wanted.type)
-
-    return kind(pointer, types.int64, compare, value), codegen
-
-
-def _fetch_half(op: str, decode: Convert, encode: Convert) -> Any:
-    @intrinsic
-    def fetch(typing: Any, pointer: Any, offset: Any, value: Any) -> Any:
-        """`_fetch` of a 16-bit float, which is stored as its bits."""
-        f32 = types.float32
-
-        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            address = _address(context, builder, types.uint16, *values[:2])
-            x = context.cast(builder, values[2], value, f32)
-            old = _loop(builder, address, _I16, lambda seen: encode(
-                builder, _FLOATING[op](builder, decode(builder, seen), x)))
-            return decode(builder, old)
-
-        return f32(pointer, types.int64, value), codegen
-
-    return fetch
-
-
-def _cas_half(decode: Convert, encode: Convert) -> Any:
-    @intrinsic
-    def fetch(typing: Any, pointer: Any, offset: Any, compare: Any, value: Any) -> Any:
-        """`fetch_cas` of a 16-bit float."""
-        f32 = types.float32
-
-        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            address = _address(context, builder, types.uint16, *values[:2])
-            seen, new = (encode(builder, context.cast(builder, v, t, f32))
-                         for v, t in zip(values[2:], (compare, value), strict=True))
-            return decode(builder, _swap(builder, address, seen, new)[0])
-
-        return f32(pointer, types.int64, compare, value), codegen
-
-    return fetch
+def _in_context(convert: Convert) -> Callable[[Any, Any, Any], Any]:
+    return lambda context, builder, value: convert(builder, value)
 
 
 # --- between the threads of a warp
@@ -269,13 +146,11 @@ def raw_namespace(words: Any, number: Any,
     halves
         For each 16-bit float how its bits are read and made.
     """
+    target = Target(intrinsic, _integer, _floating, _swap, {
+        name: (_in_context(decode), _in_context(encode))
+        for name, (decode, encode) in halves.items()})
     return {
-        **{f"fetch_{op}": _fetch(op) for op in (*_INSTRUCTIONS, "min", "max")},
-        **{f"fetch_{op}_{name}": _fetch_half(op, *convert)
-           for op in _FLOATING for name, convert in halves.items()},
-        "fetch_cas": fetch_cas,
-        **{f"fetch_cas_{name}": _cas_half(*convert)
-           for name, convert in halves.items()},
+        **namespace(target),
         **{f"shuffle_{mode}": _shuffle(mode, words, number)
            for mode in ("idx", "up", "down", "xor")},
     }

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from math import prod
-from typing import Any
+from collections.abc import Callable
 
 import numpy as np
 
 from ..backend import Call, Launcher, Signature
-from ..errors import RangeError
+from ..raw_layout import BOUNDS, RawLayout, bound_of
 from ..scalar.print_hip import Raw, cast, statements, storage_type
 from ..specs import Raw as Spec
-from ..specs.raw import Shared, TypedRaw
+from ..specs.raw import TypedRaw
 from .kernel import Kernel
 from .launch import Program
 from .leaving import leaving
@@ -21,40 +19,23 @@ from .source import INT64, Operand, Source, kernel_name
 
 __all__ = ["RawText", "build_raw"]
 
-#: Threads that a kernel is compiled for: fewer of them may have more registers.
-BOUNDS = (256, 512, 1024)
-#: Shared arrays begin at multiples of this many bytes.
-_ALIGN = 16
-
 
 class RawText:
     """Writes the kernel of a Raw.
 
     Attributes
     ----------
+    layout
+        What it takes.
     operands
         The arrays.
-    axes
-        Which extents the kernel takes: (array, axis).
-    picks
-        Which strides the kernel takes: (array, axis).
-    shared
-        Bytes of shared memory.
     """
 
     def __init__(self, typed: TypedRaw, signature: Signature) -> None:
         self.typed = typed
-        dtypes = [t for t, k in zip(signature.inputs, typed.kinds, strict=True)
-                  if k == "array"]
-        self.operands = [Operand(k, np.dtype(d), c)  # type: ignore[arg-type]  # arrays
-                         for k, (d, c) in enumerate(zip(dtypes, signature.inner,
-                                                        strict=True))]
-        params = [p for p, k in zip(typed.function.function.params, typed.kinds,
-                                    strict=False) if k == "array"]
-        self.axes = [(params.index(e.array), e.axis) for e in typed.extents]
-        self.picks = [(o.at, k) for o in self.operands
-                      for k in range(int(o.code[1:]) - (o.code[0] == "c"))]
-        self.shared = sum(map(_size, typed.shared))
+        self.layout = RawLayout(typed, signature)
+        self.operands = [Operand(k, dtype, code)
+                         for k, (dtype, code) in enumerate(self.layout.arrays)]
 
     def kernel(self, threads: int) -> Kernel:
         """The text for blocks of at most `threads`."""
@@ -62,7 +43,7 @@ class RawText:
         out = Source(kernel_name(typed.function.name), "raw")
         for o in self.operands:
             out.pointer(o.dtype)
-        out.integers(len(self.axes) + len(self.picks))
+        out.integers(len(self.layout.axes) + len(self.layout.picks))
         with out.block("template <class W> NBF_DEVICE void thread(const W &w)"):
             out("static_cast<void>(w);")
             arguments = (self._parameters(out) | self._launch_values(typed.dtypes)
@@ -83,9 +64,9 @@ class RawText:
 
     def _array(self, out: Source, o: Operand) -> Raw:
         out(f"{o.type} *const {o.pointer} = w.template pointer<{o.type}>({o.at});")
-        first = len(self.operands) + len(self.axes)
-        strides = [f"w.integer({first + k})" for k, (at, _) in enumerate(self.picks)
-                   if at == o.at]
+        first = len(self.operands) + len(self.layout.axes)
+        strides = [f"w.integer({first + k})"
+                   for k, (at, _) in enumerate(self.layout.picks) if at == o.at]
         return Raw(o.pointer, (*strides, "1") if o.code[0] == "c" else tuple(strides),
                    o.dtype)
 
@@ -102,21 +83,16 @@ class RawText:
     def _shared(self, out: Source) -> dict[str, Raw | str]:
         """One array after the other."""
         found: dict[str, Raw | str] = {}
-        offset = 0
-        for k, shared in enumerate(self.typed.shared):
+        for k, (shared, offset) in enumerate(zip(
+                self.typed.shared, self.layout.offsets, strict=True)):
             kind = storage_type(shared.dtype)
             out(f"{kind} *const m{k} = nbf::shared_array<{kind}>({offset});")
             found[shared.name] = Raw(f"m{k}", shared.strides, shared.dtype)
-            offset += _size(shared)
         return found
 
 
 #: What is not called as in C++.
 _WORDS = {"warpsize": "int64_t(32)", "laneid": "nbf::lane()"}
-
-
-def _size(shared: Shared) -> int:
-    return -(-shared.size*shared.dtype.itemsize // _ALIGN)*_ALIGN
 
 
 class RawLauncher:
@@ -129,23 +105,13 @@ class RawLauncher:
 
     def __call__(self, call: Call) -> None:
         """Launch on the call's stream."""
-        text, where = self._text, device(call.device)
-        shared = text.shared + call.shared
-        self._check(call, where)
-        program = self._program(next(b for b in BOUNDS if prod(call.block) <= b))
-        values: Sequence[Any] = (
-            *call.pointers, *(call.extents[k][a] for k, a in text.axes),
-            *(call.strides[k][a] for k, a in text.picks), *call.scalars)
-        program.launch(where, call.stream, call.grid, values, shared, call.block)
+        where, layout = device(call.device), self._text.layout
+        shared = layout.shared_of(call, self._name, f"rocm:{where.ordinal}",
+                                  where.shared_limit)
+        program = self._program(bound_of(call.block))
+        program.launch(where, call.stream, call.grid, layout.values(call), shared,
+                       call.block)
         self._last = program, where
-
-    def _check(self, call: Call, where: Device) -> None:
-        own = self._text.shared
-        if own + call.shared > where.shared_limit:
-            raise RangeError(
-                f"{self._name}: {own} bytes of shared arrays and {call.shared} of "
-                f"dynamic shared memory; a block on rocm:{where.ordinal} has at most "
-                f"{where.shared_limit}; use smaller arrays")
 
     def _program(self, bound: int) -> Program:
         if bound not in self._programs:
@@ -164,7 +130,7 @@ class RawLauncher:
         program, where = self._last
         found = program.attributes(where)
         return {**found, "shared_size_bytes":
-                found["shared_size_bytes"] + self._text.shared}
+                found["shared_size_bytes"] + self._text.layout.shared}
 
 
 def build_raw(spec: Spec, signature: Signature) -> Launcher:

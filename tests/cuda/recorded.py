@@ -47,6 +47,7 @@ class NoDevice:
     """A device like an H200 as the launchers see it; its memory is the host's."""
 
     ordinal, address, processors = 0, 0, 132
+    name, cuda = "no device", (13, 0)
     shared_limit, shared_total = 232448, 233472
 
     def __init__(self, arch):

@@ -233,6 +233,7 @@ class SimulatedDevice:
     """Two multiprocessors, so that small arrays are cut into several chunks."""
 
     ordinal, address, processors, arch = 0, 0, 2, (9, 0)
+    name, cuda = "simulated", (13, 0)
     shared_limit, shared_total = 8192, 16384
 
     @contextmanager

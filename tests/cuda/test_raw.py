@@ -11,8 +11,8 @@ from nbfused.cuda import compile, raw
 from nbfused.dispatch.bounds import NOTE, bounded_raw
 from nbfused.errors import CompileError, RangeError
 from nbfused.scalar.promotion import DTYPES
-from nbfused.scalar.types import Weak
 from tests.cuda.recorded import assembled
+from tests.raw_specs import spec_of
 
 try:
     compile._numba_cuda()
@@ -26,16 +26,6 @@ def text_of(kernel, *args, code="c"):
     """What would be compiled for arguments of these types."""
     spec, signature = spec_of(kernel, *args, code=code)
     return raw.RawText(spec.typed(signature.inputs), signature)
-
-
-def spec_of(kernel, *args, code="c"):
-    """The spec and the signature for arguments of these types."""
-    taken = kernel.take(kernel.arguments(args, {}))
-    spec = kernel.spec(taken)
-    types = tuple(v.dtype if k == "array" else Weak(type(v).__name__)
-                  for k, v in zip(taken.kinds, taken.values, strict=True))
-    arrays = [v for k, v in zip(taken.kinds, taken.values, strict=True) if k == "array"]
-    return spec, Signature(types, (), (), tuple(f"{code}{a.ndim}" for a in arrays))
 
 
 @nf.rawkernel
@@ -135,18 +125,6 @@ def test_derivatives_assemble():
         signature = Signature(types, (), (), codes)
         code, _ = assembled(raw.RawText(spec.typed(types), signature).kernel(256))
         assert ("red." in code or "atom." in code) == (derivative is gather.bwd)
-
-
-def test_strides_only_where_they_are_needed():
-    x = np.zeros((4, 4), np.float32)
-
-    @nf.rawkernel
-    def copy(x, y):
-        i, j = nf.grid(2)
-        y[i, j] = x[i, j]
-
-    assert len(text_of(copy, x, x).picks) == 2
-    assert len(text_of(copy, x, x, code="r").picks) == 4
 
 
 class Device:

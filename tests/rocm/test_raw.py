@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.backend import Call, Signature
+from nbfused.backend import Call
 from nbfused.errors import BarrierError, RangeError
 from nbfused.rocm import raw
 from nbfused.scalar.promotion import DTYPES
-from nbfused.scalar.types import Weak
+from tests.raw_specs import spec_of
 
 DEVICE = "rocm:0"
 ALL = 0xffffffff
@@ -22,13 +22,8 @@ def put(x):
 
 def text_of(kernel, *args, code="c"):
     """What would be compiled for arguments of these types."""
-    taken = kernel.take(kernel.arguments(args, {}))
-    spec = kernel.spec(taken)
-    types = tuple(v.dtype if k == "array" else Weak(type(v).__name__)
-                  for k, v in zip(taken.kinds, taken.values, strict=True))
-    arrays = [v for k, v in zip(taken.kinds, taken.values, strict=True) if k == "array"]
-    signature = Signature(types, (), (), tuple(f"{code}{a.ndim}" for a in arrays))
-    return raw.RawText(spec.typed(types), signature)
+    spec, signature = spec_of(kernel, *args, code=code)
+    return raw.RawText(spec.typed(signature.inputs), signature)
 
 
 @nf.rawkernel
@@ -53,21 +48,10 @@ def blocks(x, y):
 # --- texts and launches
 
 
-def test_strides_only_where_they_are_needed():
-    @nf.rawkernel
-    def copy(x, y):
-        i, j = nf.grid(2)
-        y[i, j] = x[i, j]
-
-    x = np.zeros((4, 4), np.float32)
-    assert len(text_of(copy, x, x).picks) == 2
-    assert len(text_of(copy, x, x, code="r").picks) == 4
-
-
 def test_shared_arrays_begin_at_multiples_of_16_bytes():
     x = np.zeros(4, np.float32)
     text = text_of(blocks, x, x)
-    assert text.shared == 512 + 16
+    assert text.layout.shared == 512 + 16
     assert "nbf::shared_array<uint8_t>(512)" in text.kernel(256).text
 
 
