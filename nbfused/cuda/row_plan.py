@@ -6,7 +6,14 @@ from dataclasses import dataclass
 
 from .states import WARP
 
-__all__ = ["RowPlan"]
+__all__ = ["RowPlan", "kept_plan"]
+
+#: Registers of a thread for what it keeps from one stage to the next.
+BUDGET = 64
+#: Lanes for a row, blocks that share it, accesses of a lane at most: the first that
+#: suffices.
+_SHARES = ((8, 1, 2), (32, 1, 8), (128, 1, 4), (256, 1, 4), (512, 1, 4), (256, 4, 4),
+           (256, 4, 8), (256, 8, 8), (512, 8, 8))
 
 
 @dataclass(frozen=True)
@@ -16,21 +23,29 @@ class RowPlan:
     Attributes
     ----------
     lanes
-        Threads per row: at most a warp's, with several rows in a block, or a block's.
+        Threads per row and block: at most a warp's, with several rows in a block, or a
+        block's.
     vector
         Neighbouring elements in one access.
-    cached
-        A row's elements are copied to shared memory once and read there.
+    kept
+        Accesses of a lane whose elements stay in registers from stage to stage; 0: each
+        stage reads them again.
+    even
+        The lanes' accesses are exactly the row.
+    cluster
+        Blocks that share a row.
     sums
-        Where sums over rows are kept: ``""`` (no such output), ``"none"`` (in registers
-        only), ``"shared"`` or ``"global"``.
+        Where sums over rows are kept: ``""`` (no such output), ``"registers"``,
+        ``"shared"`` or ``"global"``.
     block
         Threads of a block where several rows share it.
     """
 
     lanes: int
-    vector: bool
-    cached: bool
+    vector: bool = False
+    kept: int = 0
+    even: bool = False
+    cluster: int = 1
     sums: str = ""
     block: int = 256
 
@@ -43,3 +58,24 @@ class RowPlan:
     def groups(self) -> int:
         """Rows that a block works on at a time."""
         return self.threads // self.lanes
+
+
+def kept_plan(accesses: int, registers: int, clusters: bool, sums: str,
+              block: int) -> RowPlan | None:
+    """How many lanes keep a row in registers; None if no number does.
+
+    Parameters
+    ----------
+    accesses
+        That a row takes.
+    registers
+        That one access of each lane costs.
+    clusters
+        Whether blocks may share a row.
+    """
+    for lanes, cluster, most in _SHARES:
+        kept = -(-accesses // (lanes*cluster))
+        if kept <= min(most, BUDGET // registers) and (clusters or cluster == 1):
+            even = kept*lanes*cluster == accesses
+            return RowPlan(lanes, True, kept, even, cluster, sums, block)
+    return None

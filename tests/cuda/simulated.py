@@ -19,7 +19,8 @@ import numpy as np
 from numba import cuda
 from scipy import special
 
-from nbfused.cuda import CudaBackend, contract, driver, launch, reduce, row
+from nbfused.cuda import CudaBackend, contract, driver, launch, reduce, row, row_plan
+from nbfused.cuda import row_total
 from nbfused.cuda import map as map_
 from nbfused.cuda.contract_text import Tile
 from nbfused.scalar.print_numba import NAMES
@@ -88,6 +89,13 @@ def _copy(width):
     def copy(target, at, source, index):
         _store(width)(target, at, _load(width)(source, index))
     return copy
+
+
+def _stream(width):
+    def stream(pointer, index, wanted):
+        return _load(width)(pointer, index) if wanted else \
+            (np.zeros(1, pointer.dtype)[0],)*width
+    return stream
 
 
 _ATOMIC = threading.Lock()  # simulated threads are threads
@@ -180,10 +188,11 @@ def namespace():
         **{f"load{n}": _load(n) for n in (1, 2, 4, 8, 16)},
         **{f"store{n}": _store(n) for n in (1, 2, 4, 8, 16)},
         **{f"copy_async{n}": _copy(n) for n in (1, 2, 4, 8, 16)},
+        **{f"stream{n}": _stream(n) for n in (1, 2, 4, 8, 16)},
         **{f"shared_{np.dtype(k).name}": shared(k) for k in "bhilBHILfdFD"},
         "copy_wait": lambda: None, **shuffles, **fetches(), "atomic_add": _add,
         "atomic_add_f16": _add_half(np.float16), "atomic_add_bf16": _add_half(bfloat16),
-        "divide_rough": np.divide, "exp_rough": np.exp,
+        "divide_rough": np.divide, "divide_near": np.divide, "exp_rough": np.exp,
         "select": lambda c, a, b: a if c else b, "maximum": np.maximum,
         "minimum": np.minimum, "divide": lambda a, b: np.int64(a) // np.int64(b),
         **{f"{name}_local": partial(np.empty, dtype=dtype)
@@ -265,6 +274,8 @@ def simulate():
     map_.THREADS = reduce.BLOCK = row.BLOCK = THREADS
     reduce.LONG, reduce.CHUNK = (THREADS,), 64
     row._LANES, row._MOST_LANES = ((4, 8), (16, 32)), THREADS
+    row_plan._SHARES = ((8, 1, 1), (32, 1, 1), (THREADS, 1, 4))
+    row_total.DEPTH = THREADS // row_total.LANES
     contract.SMALL = Tile(32, 32, 8, 4, 4, 1)
     contract.LARGE = Tile(64, 32, 8, 8, 4, 1)
     return SimulatedBackend()

@@ -1,0 +1,226 @@
+"""What Row's kernels need besides: loads past the first cache, clusters of blocks.
+
+A cluster is 2 to 8 blocks on neighbouring multiprocessors (compute capability 9.0 and
+newer) that can store to one another's shared memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.cuda.extending import intrinsic
+
+from .accesses import WIDTHS, asm
+
+__all__ = ["row_namespace"]
+
+_I32, _I64, _F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
+
+
+def _stream(width: int) -> Any:
+    """``ld.global.L1::no_allocate``: elements that are read once.
+
+    What is read for every row, such as a weight, stays in the first cache.
+    """
+
+    @intrinsic
+    def stream(typing: Any, pointer: Any, index: Any, wanted: Any) -> Any:
+        """``width`` elements from `index` on if `wanted`, else zeros; aligned."""
+        kind = pointer.dtype
+        count = kind.bitwidth//8*width//4
+        if not 1 <= count <= 4:
+            raise TypeError(f"{width} elements of {kind} are no access of 4, 8 or 16 "
+                            "bytes")
+
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            element = context.get_data_type(kind)
+            place = builder.gep(values[0], [values[1]], source_etype=element)
+            words = _load_words(builder, count, builder.ptrtoint(place, _I64),
+                                builder.zext(values[2], _I32))
+            vector = builder.bitcast(words, ir.VectorType(element, width))
+            packed = ir.Constant(ir.ArrayType(element, width), ir.Undefined)
+            for k in range(width):
+                packed = builder.insert_value(
+                    packed, builder.extract_element(vector, _I32(k)), k)
+            return packed
+
+        return types.UniTuple(kind, width)(pointer, types.int64, types.boolean), codegen
+
+    return stream
+
+
+def _load_words(builder: Any, count: int, address: Any, wanted: Any) -> Any:
+    """A vector of 32-bit words, zeros unless `wanted`."""
+    names = [f"${k}" for k in range(count)]
+    vector, braces = (f".v{count}", "{{{}}}") if count > 1 else ("", "{}")
+    zeros = " ".join(f"mov.b32 {n}, 0;" for n in names)
+    text = (f"{{ .reg .pred p; setp.ne.b32 p, ${count + 1}, 0; {zeros} "
+            f"@p ld.global.L1::no_allocate{vector}.b32 "
+            f"{braces.format(', '.join(names))}, [${count}]; }}")
+    constraints = ",".join([*["=&r"]*count, "l", "r"])
+    result = _I32 if count == 1 else ir.LiteralStructType([_I32]*count)
+    loaded = asm(builder, result, text, constraints, address, wanted, effect=True)
+    words = ir.Constant(ir.VectorType(_I32, count), ir.Undefined)
+    for k in range(count):
+        word = loaded if count == 1 else builder.extract_value(loaded, k)
+        words = builder.insert_element(words, word, _I32(k))
+    return words
+
+
+# --- a division whose costly half is the same for the whole row
+
+
+@intrinsic
+def divide_near(typing: Any, a: Any, b: Any) -> Any:
+    """``a / b`` in float32, the nearest number but for a few last places; no branch.
+
+    ``rcp.approx`` and a step of Newton's, then one correction of the quotient.  What
+    concerns only `b` is computed once where `b` is the same for all elements.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        x, y = values
+        scale = _scale(builder, y)
+        divisor = builder.fmul(y, scale)
+        minus = builder.fsub(_F32(-0.0), divisor)
+        rough = asm(builder, _F32, "rcp.approx.f32 $0, $1;", "=f,f", divisor)
+        inverse = _unless_nan(builder, builder.fma(
+            rough, builder.fma(minus, rough, _F32(1.0)), rough), rough)
+        quotient = builder.fmul(x, inverse)
+        rest = builder.fma(minus, quotient, x)
+        better = _unless_nan(builder, builder.fma(rest, inverse, quotient), quotient)
+        return builder.fmul(better, scale)
+
+    return types.float32(types.float32, types.float32), codegen
+
+
+def _scale(builder: Any, y: Any) -> Any:
+    """A power of two that keeps the inverse of `y` a normal number."""
+    size = builder.bitcast(builder.and_(builder.bitcast(y, _I32), _I32(0x7FFFFFFF)),
+                           _F32)
+    return builder.select(
+        builder.fcmp_ordered("<", size, _F32(2.0**-100)), _F32(2.0**64),
+        builder.select(builder.fcmp_ordered(">", size, _F32(2.0**100)),
+                       _F32(2.0**-64), _F32(1.0)))
+
+
+def _unless_nan(builder: Any, x: Any, otherwise: Any) -> Any:
+    """`x`; where infinities have made it NaN, `otherwise`."""
+    return builder.select(builder.fcmp_ordered("==", x, x), x, otherwise)
+
+
+# --- clusters
+
+
+@intrinsic
+def cluster_rank(typing: Any) -> Any:
+    """``%cluster_ctarank``: which of its cluster's blocks this is."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        rank = asm(builder, _I32, "mov.u32 $0, %cluster_ctarank;", "=r")
+        return builder.zext(rank, _I64)
+
+    return types.int64(), codegen
+
+
+@intrinsic
+def cluster_sync(typing: Any) -> Any:
+    """``barrier.cluster``: all threads of the cluster, and what they have stored."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        asm(builder, ir.VoidType(),
+            "barrier.cluster.arrive.release.aligned; "
+            "barrier.cluster.wait.acquire.aligned;", "~{memory}", effect=True)
+        return context.get_dummy_value()
+
+    return types.void(), codegen
+
+
+def _near(context: Any, builder: Any, kind: Any, pointer: Any, index: Any) -> Any:
+    """The address in this block's shared memory, as instructions take it."""
+    element = context.get_data_type(kind)
+    place = builder.gep(pointer, [index], source_etype=element)
+    return builder.ptrtoint(builder.addrspacecast(place, element.as_pointer(3)), _I32)
+
+
+@intrinsic
+def cluster_store(typing: Any, pointer: Any, index: Any, value: Any, rank: Any,
+                  barriers: Any, which: Any) -> Any:
+    """``st.async``: to the shared memory of the block `rank`, told to a barrier there.
+
+    `pointer` and `barriers` are those of the same places in this block's; elements of
+    4 or 8 bytes.
+    """
+    kind = pointer.dtype
+    size = kind.bitwidth
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        number = context.cast(builder, values[2], value, kind)
+        if isinstance(kind, types.Float):
+            number = builder.bitcast(number, ir.IntType(size))
+        asm(builder, ir.VoidType(),
+            "{ .reg .b32 far, told; mapa.shared::cluster.u32 far, $0, $3; "
+            "mapa.shared::cluster.u32 told, $1, $3; "
+            "st.async.shared::cluster.mbarrier::complete_tx::bytes"
+            f".b{size} [far], $2, [told]; }}",
+            f"r,r,{'l' if size == 64 else 'r'},r,~{{memory}}",
+            _near(context, builder, kind, values[0], values[1]),
+            _near(context, builder, types.uint64, values[4], values[5]),
+            number, builder.trunc(values[3], _I32), effect=True)
+        return context.get_dummy_value()
+
+    return types.void(pointer, types.int64, value, types.int64, barriers,
+                      types.int64), codegen
+
+
+@intrinsic
+def barrier_start(typing: Any, barriers: Any, which: Any) -> Any:
+    """``mbarrier.init`` for one arrival; others see it after `cluster_sync`."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        asm(builder, ir.VoidType(), "mbarrier.init.shared::cta.b64 [$0], 1; "
+            "fence.mbarrier_init.release.cluster;", "r,~{memory}",
+            _near(context, builder, types.uint64, *values), effect=True)
+        return context.get_dummy_value()
+
+    return types.void(barriers, types.int64), codegen
+
+
+@intrinsic
+def barrier_bytes(typing: Any, barriers: Any, which: Any, size: Any) -> Any:
+    """``mbarrier.arrive.expect_tx``: the phase ends when `size` bytes have come."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        asm(builder, ir.VoidType(),
+            "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}",
+            _near(context, builder, types.uint64, *values[:2]),
+            builder.trunc(values[2], _I32), effect=True)
+        return context.get_dummy_value()
+
+    return types.void(barriers, types.int64, types.int64), codegen
+
+
+@intrinsic
+def barrier_until(typing: Any, barriers: Any, which: Any, phase: Any) -> Any:
+    """``mbarrier.try_wait.parity``: until the phase of this parity has ended."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        asm(builder, ir.VoidType(),
+            "{ .reg .pred p; AGAIN: "
+            "mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1; "
+            "@p bra DONE; bra AGAIN; DONE: }", "r,r,~{memory}",
+            _near(context, builder, types.uint64, *values[:2]),
+            builder.trunc(values[2], _I32), effect=True)
+        return context.get_dummy_value()
+
+    return types.void(barriers, types.int64, types.int64), codegen
+
+
+def row_namespace() -> dict[str, Any]:
+    """The names that kernel text may use besides the common ones."""
+    return {**{f"stream{n}": _stream(n) for n in WIDTHS},
+            "divide_near": divide_near, "cluster_rank": cluster_rank, "cluster_sync": cluster_sync,
+            "cluster_store": cluster_store, "barrier_start": barrier_start,
+            "barrier_bytes": barrier_bytes, "barrier_until": barrier_until}
