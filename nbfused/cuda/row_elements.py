@@ -89,6 +89,10 @@ class Elements:
 class Again(Elements):
     """Each stage reads the elements from memory."""
 
+    def prepare(self) -> None:
+        """Where each group's sums lie in shared memory."""
+        self.writer.sums.place_groups()
+
     def each(self, functions: Sequence[Typed], body: Body) -> None:
         """See `Elements`."""
         names = self._names(functions)

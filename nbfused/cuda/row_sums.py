@@ -74,11 +74,17 @@ class RowSums:
         for k, dtype in self.accumulators.items():
             self.out.pointer(f"w{k}", dtype.name)
 
-    def shared(self) -> list[tuple[str, str, int]]:
-        """What each group keeps in shared memory: name, dtype, bytes per column."""
+    def place_groups(self) -> None:
+        """Where each group's sums lie in shared memory, if they do."""
         if self.plan.sums != "shared":
-            return []
-        return [(f"sum{k}", d.name, d.itemsize) for k, d in self.columns.items()]
+            return
+        out = self.out
+        sizes = [f"((columns*{d.itemsize} + 15) & -16)" for d in self.columns.values()]
+        out(f"room = {' + '.join(sizes)}", "place = i64(0)")
+        for (k, dtype), size in zip(self.columns.items(), sizes, strict=True):
+            out(f"sum{k}_at = place",
+                f"sum{k} = shared_{dtype.name}(group*room + sum{k}_at)",
+                f"place += {size}")
 
     def _zero(self, k: int) -> str:
         return f"{storage_name(self.accumulators[k])}(0)"
