@@ -29,16 +29,23 @@ def asm(builder: Any, result: Any, text: str, constraints: str, *values: Any,
 
 
 class _Access:
-    """`width` neighbouring elements as LLVM's vector; a complex number is two."""
+    """`width` neighbouring elements as LLVM's vector; a complex number is two.
+
+    Elements of 8 and 16 bits are moved in words of 32 bits: a vector of more than four
+    parts would become several accesses.
+    """
 
     def __init__(self, context: Any, kind: Any, width: int) -> None:
         self.context, self.kind, self.width = context, kind, width
         self.parts = 2 if isinstance(kind, types.Complex) else 1
         self.scalar = context.get_data_type(
             kind.underlying_float if self.parts == 2 else kind)
-        count = width*self.parts
-        self.vector = self.scalar if count == 1 else ir.VectorType(self.scalar, count)
-        self.align = min(kind.bitwidth // 8*width, 16)
+        bits = kind.bitwidth*width
+        self.packed = 32 // kind.bitwidth if kind.bitwidth < 32 <= bits else 1
+        count = width*self.parts // self.packed
+        moved = self.scalar if self.packed == 1 else _I32
+        self.vector = moved if count == 1 else ir.VectorType(moved, count)
+        self.align = min(bits // 8, 16)
 
     def address(self, builder: Any, pointer: Any, index: Any) -> Any:
         """A pointer to the vector that begins at an index."""
@@ -49,10 +56,13 @@ class _Access:
     def load(self, builder: Any, pointer: Any, index: Any) -> list[Any]:
         """The elements."""
         loaded = builder.load(self.address(builder, pointer, index), align=self.align)
-        if self.width*self.parts == 1:
-            return [loaded]
-        parts = [builder.extract_element(loaded, _I32(k))
-                 for k in range(self.width*self.parts)]
+        parts = [loaded]
+        if isinstance(self.vector, ir.VectorType):
+            parts = [builder.extract_element(loaded, _I32(k))
+                     for k in range(self.vector.count)]
+        if self.packed > 1:
+            return [self._unpack(builder, word, k) for word in parts
+                    for k in range(self.packed)]
         if self.parts == 1:
             return parts
         empty = ir.Constant(self.context.get_value_type(self.kind), ir.Undefined)
@@ -63,12 +73,27 @@ class _Access:
         """Write the elements."""
         parts = values if self.parts == 1 else [
             builder.extract_value(v, k) for v in values for k in (0, 1)]
-        packed = parts[0]
+        if self.packed > 1:
+            parts = [self._pack(builder, parts[k:k + self.packed])
+                     for k in range(0, self.width, self.packed)]
+        whole = parts[0]
         if len(parts) > 1:
-            packed = ir.Constant(self.vector, ir.Undefined)
+            whole = ir.Constant(self.vector, ir.Undefined)
             for k, part in enumerate(parts):
-                packed = builder.insert_element(packed, part, _I32(k))
-        builder.store(packed, self.address(builder, pointer, index), align=self.align)
+                whole = builder.insert_element(whole, part, _I32(k))
+        builder.store(whole, self.address(builder, pointer, index), align=self.align)
+
+    def _unpack(self, builder: Any, word: Any, k: int) -> Any:
+        shifted = builder.lshr(word, _I32(k*self.kind.bitwidth))
+        return builder.trunc(shifted, self.scalar)
+
+    def _pack(self, builder: Any, values: list[Any]) -> Any:
+        word = builder.zext(values[0], _I32)
+        for k, value in enumerate(values[1:], 1):
+            shifted = builder.shl(builder.zext(value, _I32),
+                                  _I32(k*self.kind.bitwidth))
+            word = builder.or_(word, shifted)
+        return word
 
 
 def _load(width: int) -> Any:

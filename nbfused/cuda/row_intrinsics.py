@@ -96,6 +96,20 @@ def divide_near(typing: Any, a: Any, b: Any) -> Any:
     return types.float32(types.float32, types.float32), codegen
 
 
+@intrinsic
+def divide_nearly(typing: Any, a: Any, b: Any) -> Any:
+    """``a / b`` within 2 units in the last place: `divide_near` without correction."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        x, y = values
+        scale = _scale(builder, y)
+        inverse = asm(builder, _F32, "rcp.approx.f32 $0, $1;", "=f,f",
+                      builder.fmul(y, scale))
+        return builder.fmul(builder.fmul(x, inverse), scale)
+
+    return types.float32(types.float32, types.float32), codegen
+
+
 def _scale(builder: Any, y: Any) -> Any:
     """A power of two that keeps the inverse of `y` a normal number."""
     size = builder.bitcast(builder.and_(builder.bitcast(y, _I32), _I32(0x7FFFFFFF)),
@@ -221,6 +235,7 @@ def barrier_until(typing: Any, barriers: Any, which: Any, phase: Any) -> Any:
 def row_namespace() -> dict[str, Any]:
     """The names that kernel text may use besides the common ones."""
     return {**{f"stream{n}": _stream(n) for n in WIDTHS},
-            "divide_near": divide_near, "cluster_rank": cluster_rank, "cluster_sync": cluster_sync,
+            "divide_near": divide_near, "divide_nearly": divide_nearly,
+            "cluster_rank": cluster_rank, "cluster_sync": cluster_sync,
             "cluster_store": cluster_store, "barrier_start": barrier_start,
             "barrier_bytes": barrier_bytes, "barrier_until": barrier_until}

@@ -15,6 +15,7 @@ from .row_sums import RowSums
 from .row_text import RowText, read
 from .source import (
     INT64,
+    ROUGH,
     Operand,
     Source,
     calls_for,
@@ -49,7 +50,9 @@ class RowWriter:
         self.extents = [f"n{k}" for k in range(text.loops)]
         self.values: dict[str, str] = {"size": "columns"}
         self.base: dict[int, str] = {}
-        self.calls = {("div", "float32"): "divide_near"} | calls_for(text.outputs)
+        calls = calls_for(text.outputs)
+        self.calls = {**calls, ("div", "float32"): "divide_nearly"
+                      if calls is ROUGH else "divide_near"}
         self.sums = RowSums(self.out, text, plan)
         self.looped = bool(text.sums)
         self.levels = text.levels()

@@ -192,7 +192,8 @@ def namespace():
         **{f"shared_{np.dtype(k).name}": shared(k) for k in "bhilBHILfdFD"},
         "copy_wait": lambda: None, **shuffles, **fetches(), "atomic_add": _add,
         "atomic_add_f16": _add_half(np.float16), "atomic_add_bf16": _add_half(bfloat16),
-        "divide_rough": np.divide, "divide_near": np.divide, "exp_rough": np.exp,
+        "divide_rough": np.divide, "divide_near": np.divide,
+        "divide_nearly": np.divide, "exp_rough": np.exp,
         "select": lambda c, a, b: a if c else b, "maximum": np.maximum,
         "minimum": np.minimum, "divide": lambda a, b: np.int64(a) // np.int64(b),
         **{f"{name}_local": partial(np.empty, dtype=dtype)
