@@ -1,4 +1,5 @@
-"""What Row's kernels need besides: loads past the first cache, clusters of blocks.
+"""What Row's kernels need besides: loads past the first cache, clusters of blocks, and
+arithmetic that is cheap where all elements of a row share an operand.
 
 A cluster is 2 to 8 blocks on neighbouring multiprocessors (compute capability 9.0 and
 newer) that can store to one another's shared memory.
@@ -69,7 +70,7 @@ def _load_words(builder: Any, count: int, address: Any, wanted: Any) -> Any:
     return words
 
 
-# --- a division whose costly half is the same for the whole row
+# --- arithmetic with what a row has one of
 
 
 @intrinsic
@@ -123,6 +124,18 @@ def _scale(builder: Any, y: Any) -> Any:
 def _unless_nan(builder: Any, x: Any, otherwise: Any) -> Any:
     """`x`; where infinities have made it NaN, `otherwise`."""
     return builder.select(builder.fcmp_ordered("==", x, x), x, otherwise)
+
+
+@intrinsic
+def column_is(typing: Any, column: Any, number: Any) -> Any:
+    """``column == number`` for a column below ``2**32``."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        low = builder.icmp_unsigned("==", *(builder.trunc(v, _I32) for v in values))
+        high = builder.trunc(builder.lshr(values[1], _I64(32)), _I32)
+        return builder.and_(low, builder.icmp_unsigned("==", high, _I32(0)))
+
+    return types.boolean(types.int64, types.int64), codegen
 
 
 # --- clusters
@@ -235,7 +248,7 @@ def barrier_until(typing: Any, barriers: Any, which: Any, phase: Any) -> Any:
 def row_namespace() -> dict[str, Any]:
     """The names that kernel text may use besides the common ones."""
     return {**{f"stream{n}": _stream(n) for n in WIDTHS},
-            "divide_near": divide_near, "divide_nearly": divide_nearly,
+            "column_is": column_is, "divide_near": divide_near, "divide_nearly": divide_nearly,
             "cluster_rank": cluster_rank, "cluster_sync": cluster_sync,
             "cluster_store": cluster_store, "barrier_start": barrier_start,
             "barrier_bytes": barrier_bytes, "barrier_until": barrier_until}

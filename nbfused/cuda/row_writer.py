@@ -10,6 +10,8 @@ from ..scalar.types import Typed
 from .compile import Kernel
 from .row_cluster import ClusterSlots
 from .row_elements import Again, Elements, Kept
+from .row_index import CALLS as COLUMN_CALLS
+from .row_index import compared_short
 from .row_plan import RowPlan
 from .row_sums import RowSums
 from .row_text import RowText, read
@@ -33,6 +35,8 @@ __all__ = ["RESIDENT", "RowWriter"]
 
 #: Threads per multiprocessor that sums over rows are cut up for.
 RESIDENT = 512
+#: Threads per multiprocessor that there should be where a lane keeps so many registers.
+BUSY, FEW = 768, 32
 
 
 class RowWriter:
@@ -46,12 +50,19 @@ class RowWriter:
 
     def __init__(self, text: RowText, plan: RowPlan) -> None:
         self.text, self.plan, self.typed = text, plan, text.typed
+        if plan.kept:  # so its columns are few
+            self.typed = replace(
+                text.typed,
+                stages=tuple(replace(s, element=compared_short(s.element))
+                             for s in text.typed.stages),
+                outs=tuple(replace(o, function=compared_short(o.function))
+                           for o in text.typed.outs))
         self.out = Source(kernel_name(text.name, "row"))
         self.extents = [f"n{k}" for k in range(text.loops)]
         self.values: dict[str, str] = {"size": "columns"}
         self.base: dict[int, str] = {}
         calls = calls_for(text.outputs)
-        self.calls = {**calls, ("div", "float32"): "divide_nearly"
+        self.calls = {**calls, **COLUMN_CALLS, ("div", "float32"): "divide_nearly"
                       if calls is ROUGH else "divide_near"}
         self.sums = RowSums(self.out, text, plan)
         self.looped = bool(text.sums)
@@ -100,7 +111,10 @@ class RowWriter:
         states = [d for s in self.typed.stages for d in s.state]
         if is_wide((*states, *self.typed.dtypes.values())):
             return max(1, 512 // self.plan.threads)
-        return max(1, RESIDENT // self.plan.threads) if self.looped else 0
+        if self.looped:
+            return max(1, RESIDENT // self.plan.threads)
+        few = 0 < self.plan.kept*self.text.registers() <= FEW
+        return BUSY // self.plan.threads if few else 0
 
     # --- one row
 

@@ -193,7 +193,8 @@ def namespace():
         "copy_wait": lambda: None, **shuffles, **fetches(), "atomic_add": _add,
         "atomic_add_f16": _add_half(np.float16), "atomic_add_bf16": _add_half(bfloat16),
         "divide_rough": np.divide, "divide_near": np.divide,
-        "divide_nearly": np.divide, "exp_rough": np.exp,
+        "divide_nearly": np.divide, "column_is": lambda a, b: bool(a == b),
+        "exp_rough": np.exp,
         "select": lambda c, a, b: a if c else b, "maximum": np.maximum,
         "minimum": np.minimum, "divide": lambda a, b: np.int64(a) // np.int64(b),
         **{f"{name}_local": partial(np.empty, dtype=dtype)
