@@ -36,7 +36,7 @@ __all__ = ["RESIDENT", "RowWriter"]
 #: Threads per multiprocessor that sums over rows are cut up for.
 RESIDENT = 512
 #: Threads per multiprocessor that there should be where a lane keeps so many registers.
-BUSY, FEW = 768, 32
+BUSY, FEW = 512, 32
 
 
 class RowWriter:
