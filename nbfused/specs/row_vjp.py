@@ -18,6 +18,7 @@ from ..scalar.differentiate import vjp
 from ..scalar.ir import Block, Function, Value, drop_params, used_params
 from .base import Pullback, Ref, Step
 from .combine import sum_combine
+from .factors import factored
 from .functions import compose, is_zero, total
 from .row import Out, Row, Stage
 
@@ -39,6 +40,7 @@ class _Backward:
         default_factory=lambda: defaultdict(list))
     row: dict[str, list[Term]] = field(default_factory=lambda: defaultdict(list))
     taken: set[str] = field(default_factory=set)
+    given: dict[str, str] = field(default_factory=dict)  # cotangents and their kinds
 
     def __post_init__(self) -> None:
         self.taken.update(self.spec.inputs, *(s.names for s in self.spec.stages))
@@ -89,8 +91,9 @@ class _Backward:
         """A stage for the cotangents of `touched` and of the state."""
         stage = self.summed(touched, tuple(bars.values()))
         post = _post_vjp(s, bars, states, states)
-        sums = stage.post.params[:len(touched)]
-        rest = tuple(dict.fromkeys((*stage.post.params[len(touched):],
+        count = len(stage.combine.identity)
+        sums = stage.post.params[:count]
+        rest = tuple(dict.fromkeys((*stage.post.params[count:],
                                     *post.params[:-len(touched)])))
 
         def build(b: Builder) -> tuple[Value, ...]:
@@ -99,22 +102,52 @@ class _Backward:
             return (*totals, *b.call(post, *(names.get(p, p) for p in post.params)))
 
         full = compose("bar", (*sums, *rest), build)
-        trimmed = _trim_after(full, len(touched))
+        trimmed = _trim_after(full, count)
         self.stages.append(replace(stage, names=(*bars.values(), *gs), post=trimmed))
 
     def summed(self, touched: list[str], names: tuple[str, ...]) -> Stage:
         """A stage whose values are the cotangents of `touched`."""
-        maps = [total(f"d{n}", self.element[n]) for n in touched]
+        parts = [self._parts(n) for n in touched]
         rows = [total(f"d{n}", self.row[n]) for n in touched]
+        maps = [f for found in parts for _, f in found]
         params = tuple(dict.fromkeys(p for f in maps for p in f.params))
         map_ = compose("_".join(names), params, lambda b: tuple(
             b.call(f, *f.params)[0] for f in maps))
-        sums = tuple(self.fresh(f"sum{k}") for k in range(len(touched)))
-        wired = tuple(dict.fromkeys(p for f in rows for p in f.params))
-        post = compose("bar", (*sums, *wired), lambda b: tuple(
-            b.add(x, b.call(f, *f.params)[0])
-            for x, f in zip(sums, rows, strict=True)))
-        return Stage(names, map_, sum_combine(len(touched)), post)
+        sums = tuple(self.fresh(f"sum{k}") for k in range(len(maps)))
+        factors = [f for found in parts for f, _ in found if f is not None]
+        wired = tuple(dict.fromkeys(p for f in (*factors, *rows) for p in f.params))
+
+        def build(b: Builder) -> tuple[Value, ...]:
+            given, results = iter(sums), []
+            for found, row in zip(parts, rows, strict=True):
+                result: Value = b.call(row, *row.params)[0]
+                for factor, _ in found:
+                    value: Value = next(given)
+                    if factor is not None:
+                        value = b.let("mul", value, b.call(factor, *factor.params)[0])
+                    result = b.add(value, result)
+                results.append(result)
+            return tuple(results)
+
+        post = compose("bar", (*sums, *wired), build)
+        return Stage(names, map_, sum_combine(len(maps)), post)
+
+    def _parts(self, name: str) -> list[tuple[Function | None, Function]]:
+        """What is summed for a name's cotangent, and the factor of each sum."""
+        kinds = dict(zip(self.spec.inputs, self.spec.kinds, strict=True)) | self.given
+        alike = {n for n in (*self.taken, "size")
+                 if kinds.get(n) not in ("element", "column")}
+        plain: list[Term] = []
+        found: list[tuple[Function | None, Function]] = []
+        for function, k in self.element[name]:
+            split = factored(function, k, alike)
+            if split is None:
+                plain.append((function, k))
+            else:
+                found.append(split)
+        if plain or not found:
+            found.insert(0, (None, total(f"d{name}", plain)))
+        return found
 
     def _through_post(self, s: Stage, bars: dict[str, str],
                       states: tuple[str, ...]) -> None:
@@ -186,6 +219,7 @@ def row_vjp(spec: Row, needs: tuple[bool, ...], present: tuple[bool, ...]) -> Pu
         if here:
             name = work.fresh(f"out{k}_bar")
             cotangents.append((name, out.kind, Ref("cotangent", k)))
+            work.given[name] = out.kind
             work.through(out.function, name,
                          work.row if out.kind == "row" else work.element)
     for position in reversed(range(len(spec.stages))):
