@@ -7,6 +7,7 @@ are sums over rows, blocks stay and go through many rows, the next one on its wa
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import prod
 
 from ..backend import Call, Launcher, Signature
@@ -16,7 +17,6 @@ from .launch import Program
 from .row_plan import RowPlan
 from .row_text import RowText
 from .row_total import RowTotal
-from .row_writer import RESIDENT
 from .states import WARP
 
 __all__ = ["RowLauncher", "build_row"]
@@ -28,6 +28,8 @@ _LANES = ((16, 8), (128, 32), (512, 128), (1024, 256))
 _MOST_LANES = 512
 #: Static shared memory of the stages' reductions, at most.
 _STATIC = 2048
+#: Threads of a multiprocessor that sums over rows are cut up for.
+_RESIDENT = 512
 #: Every cluster fits into some group of so many multiprocessors, which share a crossbar.
 _NEIGHBOURS = 16
 
@@ -55,31 +57,34 @@ class RowLauncher:
         plan = self.plan(call, where)
         shared = self.text.shared_bytes(call.shape[-1], plan)
         blocks = -(-prod(call.shape[:-1]) // plan.groups)*plan.cluster
+        if plan.resident:
+            blocks = min(blocks, _resident(plan, where))
         if self._total is None:
             self._launch(plan, call, where, blocks, shared, ())
         else:
-            self._with_sums(plan, call, where, min(blocks, _resident(plan, where)),
-                            shared)
+            self._with_sums(plan, call, where, blocks, shared)
 
     def plan(self, call: Call, where: Device) -> RowPlan:
         """Which kernel, and with how many lanes to a row."""
         columns, vector = call.shape[-1], self._vector(call)
         accesses = columns // (self.text.width if vector else 1)
-        if vector:
+        if vector and columns < 1 << 32:  # see `compared_short`
             kept = self.text.plan(accesses, where.arch >= (9, 0), BLOCK)
             if kept is not None and self._fits(kept, columns, where):
                 return kept
         lanes = next((n for most, n in _LANES if accesses <= most), _MOST_LANES)
         sums = "shared" if self.text.columns else ""
-        plan = RowPlan(lanes, vector, sums=sums, block=BLOCK)
+        resident = _RESIDENT if self.text.sums else 0
+        plan = RowPlan(lanes, vector, sums=sums, resident=resident, block=BLOCK)
         if self._fits(plan, columns, where):
             return plan
-        return RowPlan(max(lanes, 2*WARP), vector, sums="global", block=BLOCK)
+        return replace(plan, lanes=max(lanes, 2*WARP), sums="global")
 
     def _fits(self, plan: RowPlan, columns: int, where: Device) -> bool:
-        """Two blocks must fit on a multiprocessor, or they could not take turns."""
+        """Whether as many blocks as should take turns have room for what they share."""
         size = self.text.shared_bytes(columns, plan) + _STATIC
-        return size <= min(where.shared_limit, where.shared_total // 2)
+        turns = max(1, plan.resident // plan.threads)
+        return size <= min(where.shared_limit, where.shared_total // turns)
 
     def _vector(self, call: Call) -> bool:
         text = self.text
@@ -118,7 +123,7 @@ class RowLauncher:
 
 def _resident(plan: RowPlan, where: Device) -> int:
     """Blocks that run at the same time, whole clusters of them."""
-    each = max(1, RESIDENT // plan.threads)
+    each = max(1, plan.resident // plan.threads)
     if plan.cluster == 1:
         return where.processors*each
     groups = max(1, where.processors // _NEIGHBOURS)

@@ -62,8 +62,8 @@ class RowText:
             o.dtype.itemsize*self.width >= LEAST for o in self.kept)
         self.could_share = all(
             d.kind in "iuf" and d.itemsize in (4, 8)
-            for s in typed.stages for d in s.state) \
-            and not any(typed.outs[k].kind == "scalar" for k in self.sums)
+            for s in typed.stages for d in s.state) and len(self.columns) == len(
+                self.sums)
 
     def _reads(self) -> set[str]:
         """Names that a stage or an output reads."""
@@ -95,13 +95,14 @@ class RowText:
         if not self.could_keep:
             return None
         return kept_plan(accesses, self.registers(), clusters and self.could_share,
-                         "registers" if self.sums else "", block)
+                         "registers" if self.sums else "", block,
+                         not self.typed.stages and not self.sums)
 
     def shared_bytes(self, columns: int, plan: RowPlan) -> int:
         """Bytes of dynamic shared memory of a block."""
         if plan.kept:
             ahead = [plan.kept*plan.threads*self.width*o.dtype.itemsize
-                     for o in self.kept] if self.sums else []
+                     for o in self.kept] if plan.resident else []
             groups = [plan.groups*columns*self.accumulators[k].itemsize
                       for k in self.columns] if plan.groups > 1 else []
             return self.slots(plan) + max(sum(ahead), *groups, 0, 0)

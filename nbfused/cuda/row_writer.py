@@ -31,10 +31,8 @@ from .source import (
 )
 from .states import States, across_threads
 
-__all__ = ["RESIDENT", "RowWriter"]
+__all__ = ["RowWriter"]
 
-#: Threads per multiprocessor that sums over rows are cut up for.
-RESIDENT = 512
 #: Threads per multiprocessor that there should be where a lane keeps so many registers.
 BUSY, FEW = 512, 32
 
@@ -65,7 +63,7 @@ class RowWriter:
         self.calls = {**calls, **COLUMN_CALLS, ("div", "float32"): "divide_nearly"
                       if calls is ROUGH else "divide_near"}
         self.sums = RowSums(self.out, text, plan)
-        self.looped = bool(text.sums)
+        self.looped = plan.resident > 0
         self.levels = text.levels()
         self.cluster = ClusterSlots(plan.threads, plan.cluster, len(self.levels))
         self.elements: Elements = Kept(self) if plan.kept else Again(self)
@@ -90,8 +88,10 @@ class RowWriter:
             f"group = divide(thread, i64({plan.lanes}))", "turn = i64(0)",
             f"base = divide(block, i64({plan.cluster}))*{plan.groups}",
             f"step = divide(i64(cuda.gridDim.x), i64({plan.cluster}))*{plan.groups}")
-        if plan.cluster > 1:
+        if plan.cluster > 1 and self.levels:
             self.cluster.prepare(out)
+        elif plan.cluster > 1:  # nobody waits for the others
+            out(f"rank = block - base*{plan.cluster}")
         self.elements.prepare()
         self.sums.start()
         if self.looped:
@@ -99,12 +99,12 @@ class RowWriter:
             with out.block("while base < rows:"):
                 self._row()
                 out("base += step")
-                if plan.cluster > 1:
+                if plan.cluster > 1 and self.levels:
                     self.cluster.turn(out)
             self.sums.finish(self.elements.starts, self.elements.last)
         else:
             self._row()
-        return out.kernel(plan.threads, self._blocks(), cluster=plan.cluster)
+        return out.kernel(plan.threads, self._blocks(), cluster=plan.cluster if self.levels else 1)
 
     def _blocks(self) -> int:
         """How many blocks the registers should suffice for."""
@@ -112,7 +112,7 @@ class RowWriter:
         if is_wide((*states, *self.typed.dtypes.values())):
             return max(1, 512 // self.plan.threads)
         if self.looped:
-            return max(1, RESIDENT // self.plan.threads)
+            return max(1, self.plan.resident // self.plan.threads)
         few = 0 < self.plan.kept*self.text.registers() <= FEW
         return BUSY // self.plan.threads if few else 0
 

@@ -1,9 +1,10 @@
 """The derivative of a Row, which is a Row.
 
-The backward row runs the forward stages again (its inputs are in registers or cache
-anyway), then one stage for each forward stage, last first, that sums the stage's
+What the forward stages give each row is saved as further outputs of the forward row.
+The backward row has one stage for each forward stage, last first, that sums the stage's
 cotangent over the row.  What a name receives from the elements of a row is kept in
-`element`, what it receives once for each row in `row`.
+`element`, what it receives once for each row in `row`.  A forward stage that was not
+saved, in the derivative of a row that saves others, is run again.
 """
 
 from __future__ import annotations
@@ -75,7 +76,7 @@ class _Backward:
         if s.detach or not touched or not self._reads_active(s):
             return
         first, parts = s.names[0], range(len(_saved(s)))
-        states = tuple(self.fresh(f"{first}_state{k}") for k in parts)
+        states = _states(s) or tuple(self.fresh(f"{first}_state{k}") for k in parts)
         bars = {n: self.fresh(f"{n}_bar") for n in touched}
         gs = tuple(self.fresh(f"{first}_gstate{k}") for k in parts)
         self.stages[position] = _exposed(s, states)
@@ -183,22 +184,31 @@ def _saved(s: Stage) -> tuple[str, ...]:
     return (s.combine.saving or s.combine).identity
 
 
+def _states(s: Stage) -> tuple[str, ...]:
+    """The names of the state, if it has some."""
+    return s.names[len(s.names) - s.saves:]
+
+
 def _exposed(s: Stage, states: tuple[str, ...]) -> Stage:
     """The stage with its state as further values."""
+    if s.saves:
+        return s
     plain = len(s.combine.identity)
 
     def build(b: Builder) -> tuple[Value, ...]:
         return (*b.call(s.post, *states[:plain], *s.wired), *states)
 
     post = compose(s.post.name, (*states, *s.wired), build)
-    return Stage((*s.names, *states), s.map, s.combine.saving or s.combine, post)
+    return Stage((*s.names, *states), s.map, s.combine.saving or s.combine, post,
+                 s.detach, len(states))
 
 
 def _post_vjp(s: Stage, bars: dict[str, str], states: tuple[str, ...],
               wanted: tuple[str, ...]) -> Function:
     """Cotangents of the parameters `wanted` of post from `bars`, those of the names."""
-    post = _exposed(s, states).post
-    present = tuple(n in bars for n in s.names) + (False,) * len(states)
+    exposed = _exposed(s, states)
+    post = exposed.post
+    present = tuple(n in bars for n in exposed.names)
     d = vjp(post, tuple(p in wanted for p in post.params), present)
     params = (*post.params, *(bars[n] for n in s.names if n in bars))
     return compose("d" + post.name, params, lambda b: b.call(d, *params))
@@ -233,9 +243,39 @@ def row_vjp(spec: Row, needs: tuple[bool, ...], present: tuple[bool, ...]) -> Pu
         if bar:
             outs.append(bar)
             like.append(Ref("input", k))
-    row, refs = _pruned(work, outs, cotangents)
+    forward, kept = _saving(work, _wanted(work, outs))
+    row, refs = _pruned(work, outs, [*cotangents, *kept])
     steps = (Step(row, refs, tuple(like)),) if outs else ()
-    return Pullback(spec, steps, tuple(results))
+    return Pullback(forward, steps, tuple(results))
+
+
+def _wanted(work: _Backward, outs: list[Out]) -> set[str]:
+    """All names that the outputs depend on through the backward stages."""
+    wanted = {p for o in outs for p in o.function.params}
+    for s in reversed(work.stages[len(work.spec.stages):]):
+        if wanted & set(s.names):
+            wanted |= {*s.map.params, *s.wired}
+    return wanted
+
+
+def _saving(work: _Backward, wanted: set[str]) -> tuple[Row, list[Wire]]:
+    """The row to run forward, and what the backward row reads of its outputs.
+
+    A row that saves already is its own; what it does not save has to be run again.
+    """
+    spec = work.spec
+    if not any(o.saved for o in spec.outs):
+        stages, outs = list(spec.stages), list(spec.outs)
+        for k, s in enumerate(work.stages[:len(stages)]):
+            names = [n for n in s.names if n in wanted]
+            if names:
+                stages[k] = s if set(names) & set(_states(s)) else stages[k]
+                outs += [Out("row", Function(n, (n,), Block((), (n,))), saved=True)
+                         for n in names]
+        spec = replace(spec, stages=tuple(stages), outs=tuple(outs))
+    places = {o.function.params[0]: k for k, o in enumerate(spec.outs) if o.saved}
+    return spec, [(n, "row", Ref("output", k)) for n, k in places.items()
+                  if n in wanted]
 
 
 def _active(spec: Row, needs: tuple[bool, ...]) -> set[str]:
@@ -258,20 +298,22 @@ def _input_out(work: _Backward, name: str, kind: str) -> Out | None:
 
 
 def _pruned(work: _Backward, outs: list[Out],
-            cotangents: list[Wire]) -> tuple[Row, tuple[Ref, ...]]:
+            wires: list[Wire]) -> tuple[Row, tuple[Ref, ...]]:
     """The backward row with the stages and inputs that its outputs need."""
     wanted = {p for o in outs for p in o.function.params}
+    given = {n for n, _, ref in wires if ref.source == "output"}
     stages: list[Stage] = []
     for k, s in reversed(list(enumerate(work.stages))):
+        here = wanted & set(s.names) - given
         if k < len(work.spec.stages):  # its state only if somebody reads it
             plain = work.spec.stages[k]
-            s = s if wanted & set(s.names) - set(plain.names) else plain
-        if wanted & set(s.names):
+            s = s if here & set(s.names) - set(plain.names) else plain
+        if here:
             wanted |= {*s.map.params, *s.wired}
             stages.insert(0, s)
-    given = [(n, k, Ref("input", i)) for i, (n, k) in enumerate(
+    inputs = [(n, k, Ref("input", i)) for i, (n, k) in enumerate(
         zip(work.spec.inputs, work.spec.kinds, strict=True))]
-    kept = [item for item in (*given, *cotangents)
+    kept = [item for item in (*inputs, *wires)
             if item[0] in wanted or item[1] == "element"]
     kept = _one_element(kept, wanted)
     row = Row(f"{work.spec.title}_vjp", tuple(n for n, _, _ in kept),

@@ -276,7 +276,9 @@ def simulate():
     map_.THREADS = reduce.BLOCK = row.BLOCK = THREADS
     reduce.LONG, reduce.CHUNK = (THREADS,), 64
     row._LANES, row._MOST_LANES = ((4, 8), (16, 32)), THREADS
-    row_plan._SHARES = ((8, 1, 1), (32, 1, 1), (THREADS, 1, 4))
+    row_plan._SHARES = ((8, 1, 1, 0), (32, 1, 1, 0), (THREADS, 1, 2, 0),
+                        (THREADS, 1, 4, THREADS))
+    row_plan._SUMMED = ((8, 1, 1, THREADS), (32, 1, 1, THREADS), (THREADS, 1, 4, 512))
     row_total.DEPTH = THREADS // row_total.LANES
     contract.SMALL = Tile(32, 32, 8, 4, 4, 1)
     contract.LARGE = Tile(64, 32, 8, 8, 4, 1)
