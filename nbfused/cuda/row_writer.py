@@ -59,7 +59,8 @@ class RowWriter:
         self.extents = [f"n{k}" for k in range(text.loops)]
         self.values: dict[str, str] = {"size": "columns"}
         self.base: dict[int, str] = {}
-        calls = calls_for(text.outputs)
+        calls = calls_for(o for o, t in zip(text.outputs, text.typed.outs, strict=True)
+                          if not t.saved)
         self.calls = {**calls, **COLUMN_CALLS, ("div", "float32"): "divide_nearly"
                       if calls is ROUGH else "divide_near"}
         self.sums = RowSums(self.out, text, plan)

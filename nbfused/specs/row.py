@@ -104,7 +104,7 @@ class Row(Hashed):
         stages = tuple(
             TypedStage(s.names, t.element, t.merge, p, t.identity, t.dtypes)
             for s, t, p in zip(self.stages, states, posts, strict=True))
-        typed_outs = tuple(TypedOut(o.kind, f, compute_dtype(f.results[0]))
+        typed_outs = tuple(TypedOut(o.kind, f, compute_dtype(f.results[0]), o.saved)
                            for o, f in zip(self.outs, outs, strict=True))
         return TypedRow(self.inputs, self.kinds, stages, typed_outs, dtypes)
 
@@ -167,6 +167,7 @@ class TypedOut:
     kind: str
     function: Typed
     accumulator: np.dtype
+    saved: bool = False
 
 
 @dataclass(frozen=True)
