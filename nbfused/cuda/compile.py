@@ -180,8 +180,7 @@ def ptx(kernel: Kernel, arch: Arch) -> str:
 
 
 def _clustered(code: str, kernel: Kernel) -> str:
-    """With the size of the clusters after that of the blocks; Numba has no word for it.
-    """
+    """With the size of the clusters, for which Numba has no word."""
     if kernel.cluster == 1:
         return code
     return code.replace("\n.maxntid", "\n.explicitcluster\n.reqnctapercluster "

@@ -1,8 +1,9 @@
 """Row on CUDA: a group of lanes for each row; elements are read from memory once.
 
-Lanes keep their elements in registers from stage to stage, all loads in flight together.
-A row may have a few lanes of a warp, a block, or the blocks of a cluster.  Where there
-are sums over rows, blocks stay and go through many rows, the next one on its way.
+Lanes keep their elements in registers from stage to stage, all loads in flight
+together.  A row may have a few lanes of a warp, a block, or the blocks of a cluster.
+Where there are sums over rows, blocks stay and go through many rows, the next one on
+its way.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _MOST_LANES = 512
 _STATIC = 2048
 #: Threads of a multiprocessor that sums over rows are cut up for.
 _RESIDENT = 512
-#: Every cluster fits into some group of so many multiprocessors, which share a crossbar.
+#: Multiprocessors that are neighbours: clusters of blocks fit into such a group.
 _NEIGHBOURS = 16
 
 

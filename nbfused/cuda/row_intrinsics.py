@@ -1,5 +1,6 @@
-"""What Row's kernels need besides: loads past the first cache, clusters of blocks, and
-arithmetic that is cheap where all elements of a row share an operand.
+"""What Row's kernels need besides: clusters, cheaper loads and arithmetic.
+
+Loads pass the first cache; arithmetic is cheap where a row's elements share an operand.
 
 A cluster is 2 to 8 blocks on neighbouring multiprocessors (compute capability 9.0 and
 newer) that can store to one another's shared memory.
@@ -245,10 +246,11 @@ def barrier_until(typing: Any, barriers: Any, which: Any, phase: Any) -> Any:
     return types.void(barriers, types.int64, types.int64), codegen
 
 
+_FUNCTIONS = (column_is, divide_near, divide_nearly, cluster_rank, cluster_sync,
+              cluster_store, barrier_start, barrier_bytes, barrier_until)
+
+
 def row_namespace() -> dict[str, Any]:
     """The names that kernel text may use besides the common ones."""
     return {**{f"stream{n}": _stream(n) for n in WIDTHS},
-            "column_is": column_is, "divide_near": divide_near, "divide_nearly": divide_nearly,
-            "cluster_rank": cluster_rank, "cluster_sync": cluster_sync,
-            "cluster_store": cluster_store, "barrier_start": barrier_start,
-            "barrier_bytes": barrier_bytes, "barrier_until": barrier_until}
+            **{f.__name__: f for f in _FUNCTIONS}}

@@ -66,6 +66,8 @@ class RowWriter:
         self.sums = RowSums(self.out, text, plan)
         self.looped = plan.resident > 0
         self.levels = text.levels()
+        #: Blocks that wait for one another.
+        self.linked = plan.cluster if self.levels else 1
         self.cluster = ClusterSlots(plan.threads, plan.cluster, len(self.levels))
         self.elements: Elements = Kept(self) if plan.kept else Again(self)
         self._declare()
@@ -89,9 +91,9 @@ class RowWriter:
             f"group = divide(thread, i64({plan.lanes}))", "turn = i64(0)",
             f"base = divide(block, i64({plan.cluster}))*{plan.groups}",
             f"step = divide(i64(cuda.gridDim.x), i64({plan.cluster}))*{plan.groups}")
-        if plan.cluster > 1 and self.levels:
+        if self.linked > 1:
             self.cluster.prepare(out)
-        elif plan.cluster > 1:  # nobody waits for the others
+        elif plan.cluster > 1:
             out(f"rank = block - base*{plan.cluster}")
         self.elements.prepare()
         self.sums.start()
@@ -100,12 +102,12 @@ class RowWriter:
             with out.block("while base < rows:"):
                 self._row()
                 out("base += step")
-                if plan.cluster > 1 and self.levels:
+                if self.linked > 1:
                     self.cluster.turn(out)
             self.sums.finish(self.elements.starts, self.elements.last)
         else:
             self._row()
-        return out.kernel(plan.threads, self._blocks(), cluster=plan.cluster if self.levels else 1)
+        return out.kernel(plan.threads, self._blocks(), cluster=self.linked)
 
     def _blocks(self) -> int:
         """How many blocks the registers should suffice for."""

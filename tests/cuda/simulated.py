@@ -19,8 +19,16 @@ import numpy as np
 from numba import cuda
 from scipy import special
 
-from nbfused.cuda import CudaBackend, contract, driver, launch, reduce, row, row_plan
-from nbfused.cuda import row_total
+from nbfused.cuda import (
+    CudaBackend,
+    contract,
+    driver,
+    launch,
+    reduce,
+    row,
+    row_plan,
+    row_total,
+)
 from nbfused.cuda import map as map_
 from nbfused.cuda.contract_text import Tile
 from nbfused.scalar.print_numba import NAMES
