@@ -72,8 +72,12 @@ class Elements:
         for name in names:
             o = self.text.inputs[name]
             for values, part in zip(found, self._vector(o, column), strict=True):
-                values[name] = decoded(o.dtype, part)
+                values[name] = self._decoded(o, part)
         return found
+
+    def _decoded(self, o: Operand, part: str) -> str:
+        """The value of a loaded element."""
+        return decoded(o.dtype, part)
 
     def _vector(self, o: Operand, column: str) -> list[str]:
         """Names of an access's elements, loaded."""
@@ -193,6 +197,10 @@ class Kept(Elements):
     def _vector(self, o: Operand, column: str) -> list[str]:
         return self._kept(o, self.access) if o in self.text.kept else \
             super()._vector(o, column)
+
+    def _decoded(self, o: Operand, part: str) -> str:
+        text = super()._decoded(o, part)
+        return text.replace("16_to_f32", "16_again") if o in self.text.kept else text
 
     def _kept(self, o: Operand, access: int) -> list[str]:
         return [f"x{o.at}_{access}_{e}" for e in range(self.width)]

@@ -71,6 +71,29 @@ def _load_words(builder: Any, count: int, address: Any, wanted: Any) -> Any:
     return words
 
 
+# --- conversions that are not kept
+
+
+def _again(text: str) -> Any:
+    @intrinsic
+    def again(typing: Any, bits: Any) -> Any:
+        """A 16-bit float as float32, converted anew wherever it is used.
+
+        What is kept from stage to stage is then 16 bits wide.
+        """
+
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            return asm(builder, _F32, text, "=f,h", values[0], effect=True)
+
+        return types.float32(types.uint16), codegen
+
+    return again
+
+
+bf16_again = _again("{ .reg .b16 low; mov.b16 low, 0; mov.b32 $0, {low, $1}; }")
+f16_again = _again("cvt.f32.f16 $0, $1;")
+
+
 # --- arithmetic with what a row has one of
 
 
@@ -253,4 +276,5 @@ _FUNCTIONS = (column_is, divide_near, divide_nearly, cluster_rank, cluster_sync,
 def row_namespace() -> dict[str, Any]:
     """The names that kernel text may use besides the common ones."""
     return {**{f"stream{n}": _stream(n) for n in WIDTHS},
+            "bf16_again": bf16_again, "f16_again": f16_again,
             **{f.__name__: f for f in _FUNCTIONS}}

@@ -34,7 +34,7 @@ from .states import States, across_threads
 __all__ = ["RowWriter"]
 
 #: Threads per multiprocessor that there should be where a lane keeps so many registers.
-BUSY, FEW = 512, 32
+BUSY, FEW = 1024, 32
 
 
 class RowWriter:

@@ -208,6 +208,8 @@ def namespace():
         **{f"{name}_local": partial(np.empty, dtype=dtype)
            for name, dtype in LOCALS.items()},
         "f16_to_f32": lambda x: value(np.float16, x),
+        "f16_again": lambda x: value(np.float16, x),
+        "bf16_again": lambda x: value(bfloat16, x),
         "f32_to_f16": lambda x: bits(np.float16, x),
         "bf16_to_f32": lambda x: value(bfloat16, x),
         "f32_to_bf16": lambda x: bits(bfloat16, x),
