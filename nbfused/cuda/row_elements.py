@@ -180,7 +180,7 @@ class Kept(Elements):
         out("copy_wait()")
         for k in range(self.plan.kept):
             out(*(f"{', '.join(self._kept(o, k))}, = "
-                  f"load{self.width}(ahead{o.at}, {self._slot(k)})"
+                  f"near{self.width}(ahead{o.at}, {self._slot(k)})"
                   for o in self.text.kept))
         self.fetch("base + step")
 

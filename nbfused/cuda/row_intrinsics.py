@@ -30,45 +30,83 @@ def _stream(width: int) -> Any:
     @intrinsic
     def stream(typing: Any, pointer: Any, index: Any, wanted: Any) -> Any:
         """``width`` elements from `index` on if `wanted`, else zeros; aligned."""
-        kind = pointer.dtype
-        count = kind.bitwidth//8*width//4
-        if not 1 <= count <= 4:
-            raise TypeError(f"{width} elements of {kind} are no access of 4, 8 or 16 "
-                            "bytes")
+        kind, count = pointer.dtype, _words(pointer.dtype, width)
+        names = [f"${k}" for k in range(count)]
+        zeros = " ".join(f"mov.b32 {n}, 0;" for n in names)
+        text = (f"{{ .reg .pred p; setp.ne.b32 p, ${count + 1}, 0; {zeros} @p "
+                f"ld.global.L1::no_allocate{_listed(names)}, [${count}]; }}")
 
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             element = context.get_data_type(kind)
             place = builder.gep(values[0], [values[1]], source_etype=element)
-            words = _load_words(builder, count, builder.ptrtoint(place, _I64),
-                                builder.zext(values[2], _I32))
-            vector = builder.bitcast(words, ir.VectorType(element, width))
-            packed = ir.Constant(ir.ArrayType(element, width), ir.Undefined)
-            for k in range(width):
-                packed = builder.insert_value(
-                    packed, builder.extract_element(vector, _I32(k)), k)
-            return packed
+            loaded = asm(builder, _struct(count), text,
+                         ",".join([*["=&r"]*count, "l", "r"]),
+                         builder.ptrtoint(place, _I64), builder.zext(values[2], _I32),
+                         effect=True)
+            return _elements(builder, loaded, count, element, width)
 
         return types.UniTuple(kind, width)(pointer, types.int64, types.boolean), codegen
 
     return stream
 
 
-def _load_words(builder: Any, count: int, address: Any, wanted: Any) -> Any:
-    """A vector of 32-bit words, zeros unless `wanted`."""
-    names = [f"${k}" for k in range(count)]
-    vector, braces = (f".v{count}", "{{{}}}") if count > 1 else ("", "{}")
-    zeros = " ".join(f"mov.b32 {n}, 0;" for n in names)
-    text = (f"{{ .reg .pred p; setp.ne.b32 p, ${count + 1}, 0; {zeros} "
-            f"@p ld.global.L1::no_allocate{vector}.b32 "
-            f"{braces.format(', '.join(names))}, [${count}]; }}")
-    constraints = ",".join([*["=&r"]*count, "l", "r"])
-    result = _I32 if count == 1 else ir.LiteralStructType([_I32]*count)
-    loaded = asm(builder, result, text, constraints, address, wanted, effect=True)
+def _near(width: int) -> Any:
+    """``ld.shared``: elements that an earlier `copy_async` has brought."""
+
+    @intrinsic
+    def near(typing: Any, pointer: Any, index: Any) -> Any:
+        """``width`` elements from `index` on; aligned."""
+        kind, count = pointer.dtype, _words(pointer.dtype, width)
+        text = f"ld.shared{_listed([f'${k}' for k in range(count)])}, [${count}];"
+
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            loaded = asm(builder, _struct(count), text,
+                         ",".join([*["=r"]*count, "r", "~{memory}"]),
+                         _shared(context, builder, kind, *values), effect=True)
+            return _elements(builder, loaded, count, context.get_data_type(kind), width)
+
+        return types.UniTuple(kind, width)(pointer, types.int64), codegen
+
+    return near
+
+
+def _words(kind: Any, width: int) -> int:
+    """How many words of 32 bits an access moves."""
+    count = kind.bitwidth//8*width//4
+    if not 1 <= count <= 4:
+        raise TypeError(f"{width} elements of {kind} are no access of 4, 8 or 16 bytes")
+    return int(count)
+
+
+def _listed(names: list[str]) -> str:
+    """Type and registers of a load."""
+    return f".v{len(names)}.b32 {{{', '.join(names)}}}" if len(names) > 1 \
+        else f".b32 {names[0]}"
+
+
+def _struct(count: int) -> Any:
+    return _I32 if count == 1 else ir.LiteralStructType([_I32]*count)
+
+
+def _elements(builder: Any, loaded: Any, count: int, element: Any, width: int) -> Any:
+    """Loaded words as a tuple of elements."""
     words = ir.Constant(ir.VectorType(_I32, count), ir.Undefined)
     for k in range(count):
         word = loaded if count == 1 else builder.extract_value(loaded, k)
         words = builder.insert_element(words, word, _I32(k))
-    return words
+    vector = builder.bitcast(words, ir.VectorType(element, width))
+    packed = ir.Constant(ir.ArrayType(element, width), ir.Undefined)
+    for k in range(width):
+        packed = builder.insert_value(
+            packed, builder.extract_element(vector, _I32(k)), k)
+    return packed
+
+
+def _shared(context: Any, builder: Any, kind: Any, pointer: Any, index: Any) -> Any:
+    """The address in this block's shared memory, as instructions take it."""
+    element = context.get_data_type(kind)
+    place = builder.gep(pointer, [index], source_etype=element)
+    return builder.ptrtoint(builder.addrspacecast(place, element.as_pointer(3)), _I32)
 
 
 # --- conversions that are not kept
@@ -189,13 +227,6 @@ def cluster_sync(typing: Any) -> Any:
     return types.void(), codegen
 
 
-def _near(context: Any, builder: Any, kind: Any, pointer: Any, index: Any) -> Any:
-    """The address in this block's shared memory, as instructions take it."""
-    element = context.get_data_type(kind)
-    place = builder.gep(pointer, [index], source_etype=element)
-    return builder.ptrtoint(builder.addrspacecast(place, element.as_pointer(3)), _I32)
-
-
 @intrinsic
 def cluster_store(typing: Any, pointer: Any, index: Any, value: Any, rank: Any,
                   barriers: Any, which: Any) -> Any:
@@ -217,8 +248,8 @@ def cluster_store(typing: Any, pointer: Any, index: Any, value: Any, rank: Any,
             "st.async.shared::cluster.mbarrier::complete_tx::bytes"
             f".b{size} [far], $2, [told]; }}",
             f"r,r,{'l' if size == 64 else 'r'},r,~{{memory}}",
-            _near(context, builder, kind, values[0], values[1]),
-            _near(context, builder, types.uint64, values[4], values[5]),
+            _shared(context, builder, kind, values[0], values[1]),
+            _shared(context, builder, types.uint64, values[4], values[5]),
             number, builder.trunc(values[3], _I32), effect=True)
         return context.get_dummy_value()
 
@@ -233,7 +264,7 @@ def barrier_start(typing: Any, barriers: Any, which: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         asm(builder, ir.VoidType(), "mbarrier.init.shared::cta.b64 [$0], 1; "
             "fence.mbarrier_init.release.cluster;", "r,~{memory}",
-            _near(context, builder, types.uint64, *values), effect=True)
+            _shared(context, builder, types.uint64, *values), effect=True)
         return context.get_dummy_value()
 
     return types.void(barriers, types.int64), codegen
@@ -246,7 +277,7 @@ def barrier_bytes(typing: Any, barriers: Any, which: Any, size: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         asm(builder, ir.VoidType(),
             "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}",
-            _near(context, builder, types.uint64, *values[:2]),
+            _shared(context, builder, types.uint64, *values[:2]),
             builder.trunc(values[2], _I32), effect=True)
         return context.get_dummy_value()
 
@@ -262,7 +293,7 @@ def barrier_until(typing: Any, barriers: Any, which: Any, phase: Any) -> Any:
             "{ .reg .pred p; AGAIN: "
             "mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1; "
             "@p bra DONE; bra AGAIN; DONE: }", "r,r,~{memory}",
-            _near(context, builder, types.uint64, *values[:2]),
+            _shared(context, builder, types.uint64, *values[:2]),
             builder.trunc(values[2], _I32), effect=True)
         return context.get_dummy_value()
 
@@ -276,5 +307,6 @@ _FUNCTIONS = (column_is, divide_near, divide_nearly, cluster_rank, cluster_sync,
 def row_namespace() -> dict[str, Any]:
     """The names that kernel text may use besides the common ones."""
     return {**{f"stream{n}": _stream(n) for n in WIDTHS},
+            **{f"near{n}": _near(n) for n in WIDTHS},
             "bf16_again": bf16_again, "f16_again": f16_again,
             **{f.__name__: f for f in _FUNCTIONS}}

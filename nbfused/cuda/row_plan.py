@@ -13,7 +13,7 @@ BUDGET = 64
 #: Lanes for a row, blocks that share it, accesses of a lane at most: the first that
 #: suffices.  Then, if blocks stay for many rows, the threads of a multiprocessor.
 _SHARES = ((8, 1, 2, 0), (32, 1, 4, 0), (64, 1, 4, 0), (128, 1, 4, 0), (256, 1, 4, 0),
-           (512, 1, 8, 0), (1024, 1, 8, 0), (256, 8, 8, 1024), (512, 8, 8, 512))
+           (512, 1, 8, 0), (1024, 1, 8, 0), (256, 8, 8, 768), (512, 8, 8, 512))
 #: The same for rows with sums over rows.
 _SUMMED = ((8, 1, 2, 512), (32, 1, 8, 512), (128, 1, 4, 512), (256, 1, 4, 512),
            (512, 1, 4, 512), (256, 4, 4, 512), (256, 8, 8, 512), (512, 8, 8, 512))

@@ -196,6 +196,7 @@ def namespace():
         **{f"load{n}": _load(n) for n in (1, 2, 4, 8, 16)},
         **{f"store{n}": _store(n) for n in (1, 2, 4, 8, 16)},
         **{f"copy_async{n}": _copy(n) for n in (1, 2, 4, 8, 16)},
+        **{f"near{n}": _load(n) for n in (1, 2, 4, 8, 16)},
         **{f"stream{n}": _stream(n) for n in (1, 2, 4, 8, 16)},
         **{f"shared_{np.dtype(k).name}": shared(k) for k in "bhilBHILfdFD"},
         "copy_wait": lambda: None, **shuffles, **fetches(), "atomic_add": _add,
