@@ -154,7 +154,7 @@ class RowSums:
             out("cuda.syncthreads()")
             for k, dtype in self.columns.items():
                 self._over_groups(k, [
-                    f"shared_{dtype.name}({g}*room + sum{k}_at)[j]"
+                    f"shared_{dtype.name}({g}*room + sum{k}_at)[at]"
                     for g in range(self.plan.groups)])
 
     def _from_registers(self, accesses: Sequence[str], last: str) -> None:
@@ -172,14 +172,14 @@ class RowSums:
                     out(f"store{self.width}({target}, {first} + {column}, ({values},))")
             if plan.groups > 1:
                 out("cuda.syncthreads()")
-                self._over_groups(k, [f"{target}[{g}*columns + j]"
+                self._over_groups(k, [f"{target}[{g}*columns + at]"
                                       for g in range(plan.groups)])
 
     def _over_groups(self, k: int, groups: Sequence[str]) -> None:
         """The sums that the groups of a block have, added in order."""
         out = self.out
-        out("j = thread")
-        with out.block("while j < columns:"):
+        out("at = thread")
+        with out.block("while at < columns:"):
             out(f"part{k} = {groups[0]}")
             out(*(f"part{k} += {other}" for other in groups[1:]),
-                f"w{k}[block*columns + j] = part{k}", f"j += {self.plan.threads}")
+                f"w{k}[block*columns + at] = part{k}", f"at += {self.plan.threads}")

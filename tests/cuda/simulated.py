@@ -79,15 +79,20 @@ class Functions:
 
 def _load(width):
     def load(pointer, index):
-        assert (pointer.address + int(index)*pointer.dtype.itemsize) % min(
-            16, width*pointer.dtype.itemsize) == 0, "an access is not aligned"
+        assert _aligned(pointer, index, width), "an access is not aligned"
         return tuple(pointer[index + k] for k in range(width))
     return load
+
+
+def _aligned(pointer, index, width):
+    at = pointer.address + int(index)*pointer.dtype.itemsize
+    return at % min(16, width*pointer.dtype.itemsize) == 0
 
 
 def _store(width):
     def store(pointer, index, values):
         assert len(values) == width
+        assert _aligned(pointer, index, width), "an access is not aligned"
         for k, value in enumerate(values):
             pointer[index + k] = value
     return store
@@ -289,7 +294,7 @@ def simulate():
     row._LANES, row._MOST_LANES = ((4, 8), (16, 32)), THREADS
     row_plan._SHARES = ((8, 1, 1, 0), (32, 1, 1, 0), (THREADS, 1, 2, 0),
                         (THREADS, 1, 4, THREADS))
-    row_plan._SUMMED = ((8, 1, 1, THREADS), (32, 1, 1, THREADS), (THREADS, 1, 4, 512))
+    row_plan._SUMMED = ((8, 1, 2, THREADS), (32, 1, 1, THREADS), (THREADS, 1, 4, 512))
     row_total.DEPTH = THREADS // row_total.LANES
     contract.SMALL = Tile(32, 32, 8, 4, 4, 1)
     contract.LARGE = Tile(64, 32, 8, 8, 4, 1)

@@ -9,7 +9,7 @@ import nbfused as nf
 from nbfused import ops
 from nbfused.backend import Signature
 from nbfused.cuda import compile
-from nbfused.cuda.row_plan import RowPlan, kept_plan
+from nbfused.cuda.row_plan import BUDGET, RowPlan, kept_plan
 from nbfused.cuda.row_text import RowText
 from nbfused.errors import CompileError
 from nbfused.ops.losses import _cross_entropy
@@ -20,27 +20,41 @@ BFLOAT16 = nf.arrays.BFLOAT16
 DTYPES = [np.dtype(np.float32), BFLOAT16]
 
 
-def plan(accesses, registers=4, clusters=True):
-    return kept_plan(accesses, registers, clusters, "", 256)
+def plan(accesses, registers=4, clusters=True, sums="", alone=False):
+    return kept_plan(accesses, registers, clusters, sums, 256, alone)
 
 
 def test_short_rows_share_a_block_and_long_ones_take_a_cluster():
     assert plan(16) == RowPlan(8, True, 2, True)
     assert plan(17) == RowPlan(32, True, 1, False)
-    assert plan(256) == RowPlan(32, True, 8, True)
-    assert plan(1024) == RowPlan(256, True, 4, True)
-    assert plan(8192) == RowPlan(256, True, 8, True, 4)
+    assert plan(256).even
+    assert plan(1024).cluster == 1
     assert plan(16032).cluster == 8
     assert plan(16).groups == 32
     assert plan(8192).groups == 1
 
 
-def test_a_row_is_kept_where_its_registers_suffice():
-    assert plan(1024, registers=16).kept == 4
-    assert plan(1024, registers=24).kept == 2
+@pytest.mark.parametrize("sums", ["", "registers"])
+@pytest.mark.parametrize("accesses", [1, 15, 33, 130, 500, 1025, 4096, 8190, 16384])
+def test_the_lanes_of_a_plan_suffice_and_keep_what_they_may(sums, accesses):
+    found = plan(accesses, 4, sums=sums)
+    lanes = found.lanes*found.cluster
+    assert lanes*(found.kept - 1) < accesses <= lanes*found.kept
+    assert found.even == (accesses == lanes*found.kept)
+    assert found.kept*4 <= BUDGET
+    assert found.resident > 0 or not sums
+
+
+def test_a_row_is_not_kept_where_its_registers_do_not_suffice():
     assert plan(1 << 20) is None
-    assert plan(8192, clusters=False) is None
+    assert plan(16384, clusters=False) is None
     assert plan(64, registers=100) is None
+
+
+def test_blocks_that_sum_nothing_share_a_row_of_any_length():
+    found = plan(1 << 20, clusters=False, alone=True)
+    assert found.even
+    assert found.lanes*found.cluster*found.kept == 1 << 20
 
 
 def test_stages_that_do_not_need_each_other_share_a_pass():
@@ -84,23 +98,23 @@ def test_sums_over_rows_are_one_kernel_and_one_total(monkeypatch):
 def test_clusters(monkeypatch, columns, dtype):
     needs_numba()
     x = np.zeros((4, columns), dtype)
-    for kernel in kernels(monkeypatch, lambda: both(ops.rms_norm, x, x[0]))[:2]:
-        code, said = assembled(kernel)
-        assert kernel.cluster in (4, 8)
-        assert f".reqnctapercluster {kernel.cluster}, 1, 1" in code
-        assert "st.async.shared::cluster" in code
-        assert "st.global.v4" in code
-        if said is not None:
-            assert registers(said)[1] == 0
+    kernel = kernels(monkeypatch, lambda: both(ops.rms_norm, x, x[0]))[1]
+    code, said = assembled(kernel)
+    assert kernel.cluster in (4, 8)
+    assert f".reqnctapercluster {kernel.cluster}, 1, 1" in code
+    assert "st.async.shared::cluster" in code
+    assert "st.global.v4" in code
+    if said is not None:
+        assert registers(said)[1] == 0
 
 
 def test_no_cluster_before_hopper(monkeypatch):
     needs_numba()
     with recording(monkeypatch, (8, 0)) as found:
-        ops.softmax(np.zeros((4, 32768), np.float32))
-    (kernel,) = found.values()
-    assert kernel.cluster == 1
-    assembled(kernel, (8, 0))
+        both(ops.softmax, np.zeros((4, 32768), np.float32))
+    for kernel in found.values():
+        assert kernel.cluster == 1
+        assembled(kernel, (8, 0))
 
 
 def test_elements_pass_the_first_cache(monkeypatch):
