@@ -14,19 +14,25 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from ..errors import NotDifferentiableError
-from ..scalar.build import ZERO, Builder
+from ..scalar.build import Builder
 from ..scalar.differentiate import vjp
-from ..scalar.ir import Block, Function, Value, drop_params, used_params
+from ..scalar.ir import Block, Function, Value
 from .base import Pullback, Ref, Step
 from .combine import sum_combine
 from .factors import factored
 from .functions import compose, is_zero, total
 from .row import Out, Row, Stage
+from .row_stages import (
+    Term,
+    exposed,
+    inlined,
+    post_vjp,
+    saved,
+    states_of,
+    trim_after,
+)
 
 __all__ = ["row_vjp"]
-
-#: A result of a function whose parameters are wired by name.
-Term = tuple[Function, int]
 
 #: An input of the backward row: its name, its kind, the array behind it.
 Wire = tuple[str, str, Ref]
@@ -75,11 +81,11 @@ class _Backward:
         touched = [n for n in s.names if self.element[n] or self.row[n]]
         if s.detach or not touched or not self._reads_active(s):
             return
-        first, parts = s.names[0], range(len(_saved(s)))
-        states = _states(s) or tuple(self.fresh(f"{first}_state{k}") for k in parts)
+        first, parts = s.names[0], range(len(saved(s)))
+        states = states_of(s) or tuple(self.fresh(f"{first}_state{k}") for k in parts)
         bars = {n: self.fresh(f"{n}_bar") for n in touched}
         gs = tuple(self.fresh(f"{first}_gstate{k}") for k in parts)
-        self.stages[position] = _exposed(s, states)
+        self.stages[position] = exposed(s, states)
         self._sum_stage(s, touched, bars, states, gs)
         self._through_post(s, bars, states)
         self._through_map(s, states, gs)
@@ -91,7 +97,7 @@ class _Backward:
                    states: tuple[str, ...], gs: tuple[str, ...]) -> None:
         """A stage for the cotangents of `touched` and of the state."""
         stage = self.summed(touched, tuple(bars.values()))
-        post = _post_vjp(s, bars, states, states)
+        post = post_vjp(s, bars, states, states)
         count = len(stage.combine.identity)
         sums = stage.post.params[:count]
         rest = tuple(dict.fromkeys((*stage.post.params[count:],
@@ -103,7 +109,7 @@ class _Backward:
             return (*totals, *b.call(post, *(names.get(p, p) for p in post.params)))
 
         full = compose("bar", (*sums, *rest), build)
-        trimmed = _trim_after(full, count)
+        trimmed = trim_after(full, count)
         self.stages.append(replace(stage, names=(*bars.values(), *gs), post=trimmed))
 
     def summed(self, touched: list[str], names: tuple[str, ...]) -> Stage:
@@ -155,7 +161,7 @@ class _Backward:
         """The names that the stage's post reads get their share once per row."""
         wired = tuple(p for p in s.wired if p in self.active)
         if wired:
-            self.collect(_post_vjp(s, bars, states, wired), wired, self.row)
+            self.collect(post_vjp(s, bars, states, wired), wired, self.row)
 
     def _through_map(self, s: Stage, states: tuple[str, ...],
                      gs: tuple[str, ...]) -> None:
@@ -178,46 +184,6 @@ class _Backward:
 
         params = tuple(dict.fromkeys((*s.map.params, *states, *gs)))
         self.collect(compose("d" + s.map.name, params, build), wired, self.element)
-
-
-def _saved(s: Stage) -> tuple[str, ...]:
-    return (s.combine.saving or s.combine).identity
-
-
-def _states(s: Stage) -> tuple[str, ...]:
-    """The names of the state, if it has some."""
-    return s.names[len(s.names) - s.saves:]
-
-
-def _exposed(s: Stage, states: tuple[str, ...]) -> Stage:
-    """The stage with its state as further values."""
-    if s.saves:
-        return s
-    plain = len(s.combine.identity)
-
-    def build(b: Builder) -> tuple[Value, ...]:
-        return (*b.call(s.post, *states[:plain], *s.wired), *states)
-
-    post = compose(s.post.name, (*states, *s.wired), build)
-    return Stage((*s.names, *states), s.map, s.combine.saving or s.combine, post,
-                 s.detach, len(states))
-
-
-def _post_vjp(s: Stage, bars: dict[str, str], states: tuple[str, ...],
-              wanted: tuple[str, ...]) -> Function:
-    """Cotangents of the parameters `wanted` of post from `bars`, those of the names."""
-    exposed = _exposed(s, states)
-    post = exposed.post
-    present = tuple(n in bars for n in exposed.names)
-    d = vjp(post, tuple(p in wanted for p in post.params), present)
-    params = (*post.params, *(bars[n] for n in s.names if n in bars))
-    return compose("d" + post.name, params, lambda b: b.call(d, *params))
-
-
-def _trim_after(function: Function, keep: int) -> Function:
-    """Drop unused parameters after the first `keep`."""
-    used = used_params(function)
-    return drop_params(function, tuple(k < keep or u for k, u in enumerate(used)))
 
 
 @lru_cache(maxsize=4096)
@@ -269,7 +235,7 @@ def _saving(work: _Backward, wanted: set[str]) -> tuple[Row, list[Wire]]:
         for k, s in enumerate(work.stages[:len(stages)]):
             names = [n for n in s.names if n in wanted]
             if names:
-                stages[k] = s if set(names) & set(_states(s)) else stages[k]
+                stages[k] = s if set(names) & set(states_of(s)) else stages[k]
                 outs += [Out("row", Function(n, (n,), Block((), (n,))), saved=True)
                          for n in names]
         spec = replace(spec, stages=tuple(stages), outs=tuple(outs))
@@ -317,7 +283,7 @@ def _pruned(work: _Backward, outs: list[Out],
             if item[0] in wanted or item[1] == "element"]
     kept = _one_element(kept, wanted)
     row = Row(f"{work.spec.title}_vjp", tuple(n for n, _, _ in kept),
-              tuple(k for _, k, _ in kept), *_inlined(stages, outs), work.spec.axis)
+              tuple(k for _, k, _ in kept), *inlined(stages, outs), work.spec.axis)
     return row, tuple(r for _, _, r in kept)
 
 
@@ -328,42 +294,3 @@ def _one_element(kept: list[Wire], wanted: set[str]) -> list[Wire]:
         return used
     spare = next(item for item in kept if item[1] == "element")
     return [*used, spare]
-
-
-def _inlined(stages: list[Stage],
-             outs: list[Out]) -> tuple[tuple[Stage, ...], tuple[Out, ...]]:
-    """Stages that sum nothing but zeros become functions of names: no pass needed."""
-    known: dict[str, Term] = {}
-    kept: list[Stage] = []
-    for s in stages:
-        plain = len(s.combine.identity)
-        s = replace(s, map=_insert(known, s.map, 0), post=_insert(known, s.post, plain))
-        if all(is_zero(r) for r in s.map.results):
-            known |= {n: (_at_zero(s), k) for k, n in enumerate(s.names)}
-        else:
-            kept.append(s)
-    return tuple(kept), tuple(
-        Out(o.kind, _insert(known, o.function, 0)) for o in outs)
-
-
-def _at_zero(s: Stage) -> Function:
-    """A stage's values where its state is zero."""
-    zeros = (ZERO,) * len(s.combine.identity)
-    return compose(s.post.name, s.wired,
-                   lambda b: b.call(s.post, *zeros, *s.wired))
-
-
-def _insert(known: dict[str, Term], function: Function, fixed: int) -> Function:
-    """Compute the parameters that are `known` inside `function`."""
-    if not known.keys() & set(function.params):
-        return function
-    params = tuple(dict.fromkeys(
-        q for p in function.params
-        for q in (known[p][0].params if p in known else (p,))))
-
-    def build(b: Builder) -> tuple[Value, ...]:
-        return b.call(function, *(
-            b.call(known[p][0], *known[p][0].params)[known[p][1]] if p in known else p
-            for p in function.params))
-
-    return _trim_after(compose(function.name, params, build), fixed)
