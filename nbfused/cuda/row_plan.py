@@ -6,19 +6,44 @@ from dataclasses import dataclass
 
 from .states import WARP
 
-__all__ = ["RowPlan", "kept_plan"]
+__all__ = ["RowPlan", "Share", "kept_plan"]
 
-#: Registers of a thread for what it keeps from one stage to the next.
-BUDGET = 64
-#: Lanes for a row, blocks that share it, accesses of a lane at most: the first that
-#: suffices.  Then, if blocks stay for many rows, the threads of a multiprocessor.
-_SHARES = ((8, 1, 2, 0), (32, 1, 4, 0), (64, 1, 4, 0), (128, 1, 4, 0), (256, 1, 4, 0),
-           (512, 1, 8, 0), (1024, 1, 8, 0), (256, 8, 8, 768), (512, 8, 8, 512))
-#: The same for rows with sums over rows.
-_SUMMED = ((8, 1, 2, 512), (32, 1, 8, 512), (128, 1, 4, 512), (256, 1, 4, 512),
-           (512, 1, 4, 512), (256, 4, 4, 512), (256, 8, 8, 512), (512, 8, 8, 512))
-#: Lanes and accesses where nothing is summed and the row is longer.
-_ALONE = (256, 4)
+@dataclass(frozen=True)
+class Share:
+    """A way to share a row.
+
+    Attributes
+    ----------
+    lanes, cluster
+        Threads of a block, and blocks, for a row.
+    most
+        Accesses of a lane.
+    registers
+        That a lane may keep from one stage to the next.
+    resident
+        See `RowPlan`.
+    """
+
+    lanes: int
+    cluster: int
+    most: int
+    registers: int = 64
+    resident: int = 0
+
+
+#: The first that suffices is taken.  Blocks of a cluster are slow to start, so they
+#: stay for many rows; others are quicker where every row has its own.
+_SHARES = (Share(8, 1, 2), Share(32, 1, 4), Share(64, 1, 4), Share(128, 1, 4),
+           Share(256, 1, 4), Share(512, 1, 8, 32), Share(256, 8, 2, 16, 1024),
+           Share(1024, 1, 8, 32), Share(256, 8, 8, 64, 512),
+           Share(512, 8, 8, 64, 512))
+#: The same for rows with sums over rows, for which every block needs room.
+_SUMMED = (Share(8, 1, 2, 64, 512), Share(32, 1, 4, 64, 512), Share(64, 1, 4, 64, 384),
+           Share(128, 1, 4, 64, 512), Share(256, 1, 4, 64, 512),
+           Share(512, 1, 4, 64, 512), Share(256, 4, 4, 64, 512),
+           Share(256, 8, 8, 64, 512), Share(512, 8, 8, 64, 512))
+#: Where nothing is summed and the row is longer.
+_ALONE = Share(256, 1, 4)
 
 
 @dataclass(frozen=True)
@@ -84,13 +109,15 @@ def kept_plan(accesses: int, registers: int, clusters: bool, sums: str,
     alone
         Nothing is summed: any number of blocks may.
     """
-    lanes, most = _ALONE
-    if alone and accesses > lanes*most:
-        blocks = -(-accesses // (lanes*most))
-        return RowPlan(lanes, True, most, accesses == blocks*lanes*most, blocks)
-    for lanes, cluster, most, resident in _SUMMED if sums else _SHARES:
-        kept = -(-accesses // (lanes*cluster))
-        if kept <= min(most, BUDGET // registers) and (clusters or cluster == 1):
-            even = kept*lanes*cluster == accesses
-            return RowPlan(lanes, True, kept, even, cluster, sums, resident, block)
+    each = _ALONE.lanes*_ALONE.most
+    if alone and accesses > each:
+        blocks = -(-accesses // each)
+        return RowPlan(_ALONE.lanes, True, _ALONE.most, accesses == blocks*each, blocks)
+    for share in _SUMMED if sums else _SHARES:
+        together = share.lanes*share.cluster
+        kept = -(-accesses // together)
+        if kept <= min(share.most, share.registers // registers) and (
+                clusters or share.cluster == 1):
+            return RowPlan(share.lanes, True, kept, kept*together == accesses,
+                           share.cluster, sums, share.resident, block)
     return None

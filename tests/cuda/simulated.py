@@ -292,9 +292,11 @@ def simulate():
     map_.THREADS = reduce.BLOCK = row.BLOCK = THREADS
     reduce.LONG, reduce.CHUNK = (THREADS,), 64
     row._LANES, row._MOST_LANES = ((4, 8), (16, 32)), THREADS
-    row_plan._SHARES = ((8, 1, 1, 0), (32, 1, 1, 0), (THREADS, 1, 2, 0),
-                        (THREADS, 1, 4, THREADS))
-    row_plan._SUMMED = ((8, 1, 2, THREADS), (32, 1, 1, THREADS), (THREADS, 1, 4, 512))
+    Share = row_plan.Share
+    row_plan._SHARES = (Share(8, 1, 1), Share(32, 1, 1), Share(THREADS, 1, 2),
+                        Share(THREADS, 1, 4, 64, THREADS))
+    row_plan._SUMMED = (Share(8, 1, 2, 64, THREADS), Share(32, 1, 1, 64, THREADS),
+                        Share(THREADS, 1, 4, 64, 512))
     row_total.DEPTH = THREADS // row_total.LANES
     contract.SMALL = Tile(32, 32, 8, 4, 4, 1)
     contract.LARGE = Tile(64, 32, 8, 8, 4, 1)
