@@ -8,6 +8,7 @@ from .states import WARP
 
 __all__ = ["RowPlan", "Share", "kept_plan"]
 
+
 @dataclass(frozen=True)
 class Share:
     """A way to share a row.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..backend import Signature
-from ..scalar.ir import used_params
+from ..scalar.ir import used_params, walk
 from ..scalar.types import Typed
 from ..specs import TypedRow
 from .compile import Kernel
@@ -16,6 +16,8 @@ __all__ = ["RowText", "read"]
 
 #: Accesses of fewer bytes are not kept in registers, nor copied asynchronously.
 LEAST = 4
+#: Statements that are worth the time to compile them.
+LONGEST = 4000
 
 
 class RowText:
@@ -94,9 +96,18 @@ class RowText:
         """The kernel that keeps rows of so many accesses in registers, if any."""
         if not self.could_keep:
             return None
-        return kept_plan(accesses, self.registers(), clusters and self.could_share,
-                         "registers" if self.sums else "", block,
-                         not self.typed.stages and not self.sums)
+        found = kept_plan(accesses, self.registers(), clusters and self.could_share,
+                          "registers" if self.sums else "", block,
+                          not self.typed.stages and not self.sums)
+        if found is not None and found.kept*self.width*self._length() > LONGEST:
+            return None
+        return found
+
+    def _length(self) -> int:
+        """Statements that are printed for each element."""
+        functions = [*(s.element for s in self.typed.stages),
+                     *(o.function for o in self.typed.outs if o.kind != "row")]
+        return sum(1 for f in functions for _ in walk(f.function.body))
 
     def shared_bytes(self, columns: int, plan: RowPlan) -> int:
         """Bytes of dynamic shared memory of a block."""
