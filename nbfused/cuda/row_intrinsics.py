@@ -137,7 +137,7 @@ f16_again = _again("cvt.f32.f16 $0, $1;")
 
 @intrinsic
 def divide_near(typing: Any, a: Any, b: Any) -> Any:
-    """``a / b`` in float32, the nearest number but for a few last places; no branch.
+    """``a / b`` in float32 within 0.51 units in the last place; no branch.
 
     ``rcp.approx`` and a step of Newton's, then one correction of the quotient.  What
     concerns only `b` is computed once where `b` is the same for all elements.

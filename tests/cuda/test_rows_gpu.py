@@ -8,6 +8,7 @@ import pytest
 import nbfused as nf
 from nbfused import ops
 from nbfused.arrays import BFLOAT16
+from nbfused.op import row, stage
 
 pytestmark = pytest.mark.cuda
 
@@ -100,6 +101,32 @@ def test_the_same_bits_every_time(columns):
     seen = {b"".join(nf.to_numpy(a).tobytes() for a in pulled(
         ops.layer_norm, [x, x[0], x[1]], x)) for _ in range(4)}
     assert len(seen) == 1
+
+
+@row
+def shares(x):
+    @stage("sum")
+    def total(x):
+        return x
+
+    return x/total
+
+
+@pytest.mark.parametrize("columns", [64, 4096])
+def test_a_division_by_what_a_row_has_one_of_is_exact_to_the_last_place(columns):
+    x = RNG.integers(-50, 100, (500, columns)).astype(np.float32)  # exact sums
+    expected = x.astype("f8")/x.sum(1, keepdims=True)
+    found = nf.to_numpy(shares(put(x)))
+    last = np.spacing(np.abs(expected).astype(np.float32))
+    assert (np.abs(found - expected) <= 0.51*last).all()
+
+
+def test_dividing_by_zero_and_by_infinity():
+    x = np.array([[1, -1, 0, 0], [np.inf, 1, 2, 0]], np.float32).repeat(16, 1)
+    found = nf.to_numpy(shares(put(x)))
+    with np.errstate(all="ignore"):
+        expected = x/x.sum(1, keepdims=True)
+    np.testing.assert_array_equal(found, expected)
 
 
 def test_infinities_and_nan():
