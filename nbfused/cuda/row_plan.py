@@ -36,8 +36,8 @@ class Share:
 #: stay for many rows; others are quicker where every row has its own.
 _SHARES = (Share(8, 1, 2), Share(32, 1, 4), Share(64, 1, 4), Share(128, 1, 4),
            Share(256, 1, 4), Share(512, 1, 8, 32), Share(256, 8, 2, 16, 1024),
-           Share(1024, 1, 8, 32), Share(256, 8, 8, 64, 512),
-           Share(512, 8, 8, 64, 512))
+           Share(1024, 1, 8, 32), Share(256, 8, 8, 32, 1024),
+           Share(256, 8, 8, 64, 512), Share(512, 8, 8, 64, 512))
 #: The same for rows with sums over rows, for which every block needs room.
 _SUMMED = (Share(8, 1, 2, 64, 512), Share(32, 1, 4, 64, 512), Share(64, 1, 4, 64, 384),
            Share(128, 1, 4, 64, 512), Share(256, 1, 4, 64, 512),
