@@ -57,6 +57,8 @@ class Kernel:
         Blocks that should fit on one multiprocessor together; 0: no wish.
     feature
         ``"a"``: instructions that only this very architecture has.
+    cluster
+        Blocks that make a cluster, if more than 1.
     """
 
     name: str
@@ -65,6 +67,7 @@ class Kernel:
     threads: int
     blocks: int = 0
     feature: str = ""
+    cluster: int = 1
 
     def numbered(self) -> str:
         """The text with line numbers, for error messages."""
@@ -173,7 +176,15 @@ def ptx(kernel: Kernel, arch: Arch) -> str:
             f"Numba does not compile the kernel {kernel.name!r} for sm_"
             f"{arch[0]}{arch[1]}: {error}\n{kernel.numbered()}",
             source=kernel.text, log=str(error)) from error
-    return _by_value(_rename(code, kernel.name), kernel)
+    return _clustered(_by_value(_rename(code, kernel.name), kernel), kernel)
+
+
+def _clustered(code: str, kernel: Kernel) -> str:
+    """With the size of the clusters, for which Numba has no word."""
+    if kernel.cluster == 1:
+        return code
+    return code.replace("\n.maxntid", "\n.explicitcluster\n.reqnctapercluster "
+                        f"{kernel.cluster}, 1, 1\n.maxntid", 1)
 
 
 def _by_value(code: str, kernel: Kernel) -> str:
@@ -235,7 +246,7 @@ def cubin(kernel: Kernel, device: Device) -> bytes:
     """
     target = f"sm_{device.arch[0]}{device.arch[1]}{kernel.feature}"
     key = cache.digest(kernel.text, *kernel.parameters, f"{kernel.threads}",
-                       f"{kernel.blocks}", target, _own_digest())
+                       f"{kernel.blocks}", f"{kernel.cluster}", target, _own_digest())
     found = cache.get(key)
     if found is not None:
         return found
@@ -252,8 +263,8 @@ def cubin(kernel: Kernel, device: Device) -> bytes:
 def _own_digest() -> bytes:
     """Of what shapes the machine code besides the text."""
     files = [Path(__file__).with_name(f"{name}.py") for name in (
-        "compile", "intrinsics", "accesses", "raw_intrinsics", "hopper",
-        "wgmma_fragments")]
+        "compile", "intrinsics", "accesses", "raw_intrinsics", "row_intrinsics",
+        "hopper", "wgmma_fragments")]
     files.append(Path(__file__).parents[1] / "llvm_atomics.py")
     return hashlib.sha256(b"".join(f.read_bytes() for f in files)).digest()
 

@@ -19,6 +19,7 @@ from ..scalar import print_numba
 from .accesses import accesses, asm
 from .hopper import hopper_namespace
 from .raw_intrinsics import raw_namespace
+from .row_intrinsics import row_namespace
 
 __all__ = ["namespace"]
 
@@ -78,11 +79,14 @@ def divide_rough(typing: Any, a: Any, b: Any) -> Any:
 
 @intrinsic
 def exp_rough(typing: Any, a: Any) -> Any:
-    """``exp(a)`` by ``ex2.approx``: a relative error of 2**-17 at most."""
+    """``exp(a)`` by ``ex2.approx.ftz``: a relative error of 2**-17 at most.
+
+    Below ``2**-126`` it is 0.
+    """
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         scaled = builder.fmul(values[0], _F32(1.4426950408889634))
-        return asm(builder, _F32, "ex2.approx.f32 $0, $1;", "=f,f", scaled)
+        return asm(builder, _F32, "ex2.approx.ftz.f32 $0, $1;", "=f,f", scaled)
 
     return types.float32(types.float32), codegen
 
@@ -294,6 +298,7 @@ def namespace(arch: tuple[int, int]) -> dict[str, Any]:
     return {
         **print_numba.NAMES, "cuda": cuda, "libdevice": libdevice,
         **accesses(arch),
+        **row_namespace(),
         **raw_namespace(_words, _number, {"f16": (_from_f16, _to_f16),
                                           "bf16": (_from_bf16, _to_bf16(arch))}),
         "select": select, "maximum": _extremum("max", arch),

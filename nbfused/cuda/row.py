@@ -1,8 +1,9 @@
 """Row on CUDA: a group of lanes for each row; elements are read from memory once.
 
-Where all stages of a row need its elements, they are copied to shared memory by
-asynchronous 16-byte copies, all in flight together; every lane then reads only what it
-copied itself, so that nothing but the reductions has to synchronise.
+Lanes keep their elements in registers from stage to stage, all loads in flight
+together.  A row may have a few lanes of a warp, a block, or the blocks of a cluster.
+Where there are sums over rows, blocks stay and go through many rows, the next one on
+its way.
 """
 
 from __future__ import annotations
@@ -14,21 +15,24 @@ from ..backend import Call, Launcher, Signature
 from ..specs import Row, TypedRow
 from .driver import Device, device
 from .launch import Program
-from .reduce import ReduceLauncher
 from .row_plan import RowPlan
-from .row_sums import sum_of
-from .row_text import RESIDENT, RowText
+from .row_text import RowText
+from .row_total import RowTotal
 from .states import WARP
 
 __all__ = ["RowLauncher", "build_row"]
 
 #: Threads of a block where several rows share it.
 BLOCK = 256
-#: Lanes for a row by the number of accesses that it takes.
+#: Lanes for a row that is not kept, by its number of accesses.
 _LANES = ((16, 8), (128, 32), (512, 128), (1024, 256))
 _MOST_LANES = 512
 #: Static shared memory of the stages' reductions, at most.
 _STATIC = 2048
+#: Threads of a multiprocessor that sums over rows are cut up for.
+_RESIDENT = 512
+#: Multiprocessors that are neighbours: clusters of blocks fit into such a group.
+_NEIGHBOURS = 16
 
 
 class RowLauncher:
@@ -43,44 +47,45 @@ class RowLauncher:
     """
 
     def __init__(self, name: str, typed: TypedRow, signature: Signature) -> None:
-        self.text = RowText(name, typed, signature)
-        self._loops = signature.ranks[0]
-        self._cacheable = self.text.passes() > 1 and all(
-            o.code == "1" for o in self.text.elements)
+        self.text = text = RowText(name, typed, signature)
         self._programs: dict[RowPlan, Program] = {}
-        self._totals = {k: ReduceLauncher("row_total", sum_of(d), Signature(
-            (d,), (self.text.outputs[k].dtype,), (1, 1), ("s", "0")))
-            for k, d in self.text.accumulators.items()}
+        self._total = RowTotal(name, {k: text.outputs[k] for k in text.sums},
+                               text.accumulators, text.columns) if text.sums else None
 
     def __call__(self, call: Call) -> None:
         """Launch on the call's stream."""
         where = device(call.device)
         plan = self.plan(call, where)
-        rows, columns = prod(call.shape[:-1]), call.shape[-1]
-        shared = plan.groups*self.text.row_bytes(columns, plan)
-        blocks = -(-rows // plan.groups)
-        if not self._totals:
+        shared = self.text.shared_bytes(call.shape[-1], plan)
+        blocks = -(-prod(call.shape[:-1]) // plan.groups)*plan.cluster
+        if plan.resident:
+            blocks = min(blocks, _resident(plan, where))
+        if self._total is None:
             self._launch(plan, call, where, blocks, shared, ())
-            return
-        blocks = min(blocks, where.processors*max(1, RESIDENT // plan.threads))
-        self._with_sums(plan, call, where, blocks, shared)
+        else:
+            self._with_sums(plan, call, where, blocks, shared)
 
     def plan(self, call: Call, where: Device) -> RowPlan:
         """Which kernel, and with how many lanes to a row."""
         columns, vector = call.shape[-1], self._vector(call)
         accesses = columns // (self.text.width if vector else 1)
+        if vector and columns < 1 << 32:  # see `compared_short`
+            kept = self.text.plan(accesses, where.arch >= (9, 0), BLOCK)
+            if kept is not None and self._fits(kept, columns, where):
+                return kept
         lanes = next((n for most, n in _LANES if accesses <= most), _MOST_LANES)
-        sums = "shared" if self.text.columns else "none" if self._totals else ""
-        plan = RowPlan(lanes, vector, vector and self._cacheable, sums, BLOCK)
-        for option in (plan, replace(plan, cached=False)):
-            if self._fits(option, columns, where):
-                return option
-        return replace(plan, lanes=max(lanes, 2*WARP), cached=False, sums="global")
+        sums = "shared" if self.text.columns else ""
+        resident = _RESIDENT if self.text.sums else 0
+        plan = RowPlan(lanes, vector, sums=sums, resident=resident, block=BLOCK)
+        if self._fits(plan, columns, where):
+            return plan
+        return replace(plan, lanes=max(lanes, 2*WARP), sums="global")
 
     def _fits(self, plan: RowPlan, columns: int, where: Device) -> bool:
-        """Two blocks must fit on a multiprocessor, or they could not take turns."""
-        size = plan.groups*self.text.row_bytes(columns, plan) + _STATIC
-        return size <= min(where.shared_limit, where.shared_total // 2)
+        """Whether as many blocks as should take turns have room for what they share."""
+        size = self.text.shared_bytes(columns, plan) + _STATIC
+        turns = max(1, plan.resident // plan.threads)
+        return size <= min(where.shared_limit, where.shared_total // turns)
 
     def _vector(self, call: Call) -> bool:
         text = self.text
@@ -96,6 +101,7 @@ class RowLauncher:
     def _with_sums(self, plan: RowPlan, call: Call, where: Device, blocks: int,
                    shared: int) -> None:
         """Every block's sums to a workspace, then their total."""
+        assert self._total is not None
         columns, starts, total = call.shape[-1], {}, 0
         for k, dtype in self.text.accumulators.items():
             starts[k] = total
@@ -104,18 +110,7 @@ class RowLauncher:
         with where.current(), where.workspace(total, call.stream) as base:
             parts = {k: base + start for k, start in starts.items()}
             self._launch(plan, call, where, blocks, shared, tuple(parts.values()))
-            for k, address in parts.items():
-                self._total(k, call, address, blocks)
-
-    def _total(self, k: int, call: Call, address: int, blocks: int) -> None:
-        out = self.text.outputs[k]
-        column = k in self.text.columns
-        count, step = (call.shape[-1], call.strides[out.at][-1]) if column else (1, 0)
-        if count == 0:
-            return
-        self._totals[k](Call(
-            (count, blocks), (address, call.pointers[out.at]), ((1, count), (step, 0)),
-            (), call.device, call.stream))
+            self._total(where, call, parts, blocks // plan.cluster)
 
     def _launch(self, plan: RowPlan, call: Call, where: Device, blocks: int,
                 shared: int, parts: tuple[int, ...]) -> None:
@@ -125,6 +120,15 @@ class RowLauncher:
         values = (*call.pointers, *parts, *call.shape,
                   *(s for strides in call.strides for s in strides), *call.scalars)
         program.launch(where, call.stream, blocks, values, shared)
+
+
+def _resident(plan: RowPlan, where: Device) -> int:
+    """Blocks that run at the same time, whole clusters of them."""
+    each = max(1, plan.resident // plan.threads)
+    if plan.cluster == 1:
+        return where.processors*each
+    groups = max(1, where.processors // _NEIGHBOURS)
+    return max(1, groups*(_NEIGHBOURS*each // plan.cluster))*plan.cluster
 
 
 def build_row(spec: Row, signature: Signature) -> Launcher:

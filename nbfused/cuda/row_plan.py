@@ -6,7 +6,45 @@ from dataclasses import dataclass
 
 from .states import WARP
 
-__all__ = ["RowPlan"]
+__all__ = ["RowPlan", "Share", "kept_plan"]
+
+
+@dataclass(frozen=True)
+class Share:
+    """A way to share a row.
+
+    Attributes
+    ----------
+    lanes, cluster
+        Threads of a block, and blocks, for a row.
+    most
+        Accesses of a lane.
+    registers
+        That a lane may keep from one stage to the next.
+    resident
+        See `RowPlan`.
+    """
+
+    lanes: int
+    cluster: int
+    most: int
+    registers: int = 64
+    resident: int = 0
+
+
+#: The first that suffices is taken.  Blocks of a cluster are slow to start, so they
+#: stay for many rows; others are quicker where every row has its own.
+_SHARES = (Share(8, 1, 2), Share(32, 1, 4), Share(64, 1, 4), Share(128, 1, 4),
+           Share(256, 1, 4), Share(512, 1, 8, 32), Share(256, 8, 2, 16, 1024),
+           Share(1024, 1, 8, 32), Share(256, 8, 8, 32, 1024),
+           Share(256, 8, 8, 64, 512), Share(512, 8, 8, 64, 512))
+#: The same for rows with sums over rows, for which every block needs room.
+_SUMMED = (Share(8, 1, 2, 64, 512), Share(32, 1, 4, 64, 512), Share(64, 1, 4, 64, 384),
+           Share(128, 1, 4, 64, 512), Share(256, 1, 4, 64, 512),
+           Share(512, 1, 4, 64, 512), Share(256, 4, 4, 64, 512),
+           Share(256, 8, 8, 64, 512), Share(512, 8, 8, 64, 512))
+#: Where nothing is summed and the row is longer.
+_ALONE = Share(256, 1, 4)
 
 
 @dataclass(frozen=True)
@@ -16,22 +54,34 @@ class RowPlan:
     Attributes
     ----------
     lanes
-        Threads per row: at most a warp's, with several rows in a block, or a block's.
+        Threads per row and block: at most a warp's, with several rows in a block, or a
+        block's.
     vector
         Neighbouring elements in one access.
-    cached
-        A row's elements are copied to shared memory once and read there.
+    kept
+        Accesses of a lane whose elements stay in registers from stage to stage; 0: each
+        stage reads them again.
+    even
+        The lanes' accesses are exactly the row.
+    cluster
+        Blocks that share a row.
     sums
-        Where sums over rows are kept: ``""`` (no such output), ``"none"`` (in registers
-        only), ``"shared"`` or ``"global"``.
+        Where sums over rows are kept: ``""`` (no such output), ``"registers"``,
+        ``"shared"`` or ``"global"``.
+    resident
+        Threads of a multiprocessor, whose blocks go through many rows; 0: a block for
+        every row.
     block
         Threads of a block where several rows share it.
     """
 
     lanes: int
-    vector: bool
-    cached: bool
+    vector: bool = False
+    kept: int = 0
+    even: bool = False
+    cluster: int = 1
     sums: str = ""
+    resident: int = 0
     block: int = 256
 
     @property
@@ -43,3 +93,32 @@ class RowPlan:
     def groups(self) -> int:
         """Rows that a block works on at a time."""
         return self.threads // self.lanes
+
+
+def kept_plan(accesses: int, registers: int, clusters: bool, sums: str,
+              block: int, alone: bool = False) -> RowPlan | None:
+    """How many lanes keep a row in registers; None if no number does.
+
+    Parameters
+    ----------
+    accesses
+        That a row takes.
+    registers
+        That one access of each lane costs.
+    clusters
+        Whether blocks may share a row.
+    alone
+        Nothing is summed: any number of blocks may.
+    """
+    each = _ALONE.lanes*_ALONE.most
+    if alone and accesses > each:
+        blocks = -(-accesses // each)
+        return RowPlan(_ALONE.lanes, True, _ALONE.most, accesses == blocks*each, blocks)
+    for share in _SUMMED if sums else _SHARES:
+        together = share.lanes*share.cluster
+        kept = -(-accesses // together)
+        if kept <= min(share.most, share.registers // registers) and (
+                clusters or share.cluster == 1):
+            return RowPlan(share.lanes, True, kept, kept*together == accesses,
+                           share.cluster, sums, share.resident, block)
+    return None

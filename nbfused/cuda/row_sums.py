@@ -1,4 +1,4 @@
-"""Sums over rows in Row's kernel: each block keeps its own, a second kernel adds them.
+"""Sums over rows in Row's kernel: each block keeps its own, `row_total` adds them.
 
 A lane owns its columns whatever row its group works on, so nothing is atomic and the
 order of the additions is fixed.
@@ -74,28 +74,43 @@ class RowSums:
         for k, dtype in self.accumulators.items():
             self.out.pointer(f"w{k}", dtype.name)
 
-    def shared(self) -> list[tuple[str, str, int]]:
-        """What each group keeps in shared memory: name, dtype, bytes per column."""
+    def place_groups(self) -> None:
+        """Where each group's sums lie in shared memory, if they do."""
         if self.plan.sums != "shared":
-            return []
-        return [(f"sum{k}", d.name, d.itemsize) for k, d in self.columns.items()]
+            return
+        out = self.out
+        sizes = [f"((columns*{d.itemsize} + 15) & -16)" for d in self.columns.values()]
+        out(f"room = {' + '.join(sizes)}", "place = i64(0)")
+        for (k, dtype), size in zip(self.columns.items(), sizes, strict=True):
+            out(f"sum{k}_at = place",
+                f"sum{k} = shared_{dtype.name}(group*room + sum{k}_at)",
+                f"place += {size}")
+
+    def _zero(self, k: int) -> str:
+        return f"{storage_name(self.accumulators[k])}(0)"
+
+    def _registers(self, k: int, access: int) -> list[str]:
+        """The sums of output `k` at the columns of one of the lane's accesses."""
+        return [f"sum{k}_{access}_{e}" for e in range(self.width)]
 
     def start(self) -> None:
         """Set the sums to zero."""
         out = self.out
         for states in self.scalars.values():
             states.start(out)
-        if not self.columns:
-            return
-        first = "i64(0)" if self.plan.sums == "shared" else "block*columns"
-        out(f"sums = {first}", "end = columns")
-        with own_columns(out, self.plan, self.width):
-            for k, dtype in self.columns.items():
-                zero = f"{storage_name(dtype)}(0)"
-                out(*(f"{self.place[k]}[sums + j + {e}] = {zero}"
-                      for e in range(self.width)))
+        if self.plan.sums == "registers":
+            for k in self.columns:
+                for access in range(self.plan.kept):
+                    out(*(f"{n} = {self._zero(k)}" for n in self._registers(k, access)))
+        elif self.columns:
+            first = "i64(0)" if self.plan.sums == "shared" else "block*columns"
+            out(f"sums = {first}", "end = columns")
+            with own_columns(out, self.plan, self.width):
+                for k in self.columns:
+                    out(*(f"{self.place[k]}[sums + j + {e}] = {self._zero(k)}"
+                          for e in range(self.width)))
 
-    def add(self, k: int, columns: Sequence[str],
+    def add(self, k: int, access: int, columns: Sequence[str],
             values: Sequence[tuple[np.dtype, str]]) -> None:
         """Add values at some columns to output `k`."""
         out, dtype = self.out, self.accumulators[k]
@@ -103,6 +118,9 @@ class RowSums:
         if k in self.scalars:
             (total,) = self.scalars[k].names()
             out(f"{total} += {' + '.join(parts)}")
+        elif self.plan.sums == "registers":
+            out(*(f"{n} += {p}" for n, p in zip(self._registers(k, access), parts,
+                                               strict=True)))
         elif self.plan.vector:
             before = [f"t{k}_{e}" for e in range(self.width)]
             after = ", ".join(f"{b} + {p}" for b, p in zip(before, parts, strict=True))
@@ -112,22 +130,56 @@ class RowSums:
             out(*(f"{self.place[k]}[sums + {c}] += {p}"
                   for c, p in zip(columns, parts, strict=True)))
 
-    def finish(self) -> None:
-        """One partial sum for each block."""
+    def finish(self, accesses: Sequence[str], last: str) -> None:
+        """One partial sum for each block, or for each cluster.
+
+        Parameters
+        ----------
+        accesses
+            Texts of the columns where the lane's accesses begin.
+        last
+            Whether the last of them is inside; empty if it always is.
+        """
         out = self.out
         for k, states in self.scalars.items():
             names = states.names()
             states.across_block(out, names, self.plan.threads, again=False)
             with out.block("if thread == 0:"):
                 out(f"w{k}[block] = {names[0]}")
-        if not self.columns or self.plan.sums != "shared":
+        if not self.columns or self.plan.sums == "global":
             return
-        out("cuda.syncthreads()", "j = thread")
-        with out.block("while j < columns:"):
+        if self.plan.sums == "registers":
+            self._from_registers(accesses, last)
+        else:
+            out("cuda.syncthreads()")
             for k, dtype in self.columns.items():
-                groups = [f"shared_{dtype.name}({g}*room + sum{k}_at)[j]"
-                          for g in range(self.plan.groups)]
-                out(f"part{k} = {groups[0]}")
-                out(*(f"part{k} += {other}" for other in groups[1:]),
-                    f"w{k}[block*columns + j] = part{k}")
-            out(f"j += {self.plan.threads}")
+                self._over_groups(k, [
+                    f"shared_{dtype.name}({g}*room + sum{k}_at)[at]"
+                    for g in range(self.plan.groups)])
+
+    def _from_registers(self, accesses: Sequence[str], last: str) -> None:
+        out, plan = self.out, self.plan
+        out(f"part = divide(block, i64({plan.cluster}))*columns")
+        for k, dtype in self.columns.items():
+            target, first = f"w{k}", "part"
+            if plan.groups > 1:
+                target, first = f"groups{k}", "group*columns"
+                out("cuda.syncthreads()", f"{target} = shared_{dtype.name}(i64(0))")
+            for access, column in enumerate(accesses):
+                values = ", ".join(self._registers(k, access))
+                guarded = last and access == len(accesses) - 1
+                with out.block(f"if {last}:" if guarded else "if True:"):
+                    out(f"store{self.width}({target}, {first} + {column}, ({values},))")
+            if plan.groups > 1:
+                out("cuda.syncthreads()")
+                self._over_groups(k, [f"{target}[{g}*columns + at]"
+                                      for g in range(plan.groups)])
+
+    def _over_groups(self, k: int, groups: Sequence[str]) -> None:
+        """The sums that the groups of a block have, added in order."""
+        out = self.out
+        out("at = thread")
+        with out.block("while at < columns:"):
+            out(f"part{k} = {groups[0]}")
+            out(*(f"part{k} += {other}" for other in groups[1:]),
+                f"w{k}[block*columns + at] = part{k}", f"at += {self.plan.threads}")

@@ -183,14 +183,15 @@ class Source:
         finally:
             self._depth -= 1
 
-    def kernel(self, threads: int, blocks: int = 0, feature: str = "") -> Kernel:
+    def kernel(self, threads: int, blocks: int = 0, feature: str = "",
+               cluster: int = 1) -> Kernel:
         """What was written, with its parameters in the common order."""
         names = [*self._names, *self._integers, *(n for n, _ in self._scalars)]
         text = f"def {self.name}({', '.join(names)}):\n"
         kinds = (*self._pointers, *("int64",) * len(self._integers),
                  *(k for _, k in self._scalars))
         return Kernel(self.name, text + "\n".join(self._lines) + "\n", kinds, threads,
-                      blocks, feature)
+                      blocks, feature, cluster)
 
 
 def number(value: Literal) -> str:

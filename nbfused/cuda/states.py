@@ -17,7 +17,7 @@ from ..scalar.promotion import compute_dtype
 from ..scalar.types import Typed
 from .source import CALLS, Source, evaluate, number, printed, storage
 
-__all__ = ["States"]
+__all__ = ["WARP", "Reduced", "States", "across_threads", "storage_name"]
 
 WARP = 32
 
@@ -114,23 +114,39 @@ class States:
 
         `again`: the lines are in a loop, so the shared memory is used again.
         """
-        self.across_lanes(out, names, min(threads, WARP))
-        warps = threads // WARP
-        if warps <= 1:
-            return
+        across_threads(out, [(self, names)], threads, again=again)
+
+    def room(self) -> str:
+        """The end of the names of a place in shared memory, new for every use."""
         self._uses += 1
-        shared = [f"{n}_s{self._uses}" for n in names]
-        out(*(f"{s} = cuda.shared.array({warps}, {storage_name(d)})"
-              for s, d in zip(shared, self.dtypes, strict=True)))
-        with out.block(f"if (thread & {WARP - 1}) == 0:"):
-            out(*(f"{s}[thread >> 5] = {encode(d, n)}" for s, n, d in
-                  zip(shared, names, self.dtypes, strict=True)))
+        return f"s{self._uses}"
+
+
+#: Reductions and the names of their states.
+Reduced = Sequence[tuple[States, Sequence[str]]]
+
+
+def across_threads(out: Source, reduced: Reduced, threads: int, *,
+                   again: bool) -> None:
+    """`States.across_block` of several reductions, which wait for each other once."""
+    for states, names in reduced:
+        states.across_lanes(out, names, min(threads, WARP))
+    warps = threads // WARP
+    if warps <= 1:
+        return
+    places = [(n, f"{n}_{room}", d) for states, names in reduced
+              for room in (states.room(),)
+              for n, d in zip(names, states.dtypes, strict=True)]
+    out(*(f"{s} = cuda.shared.array({warps}, {storage_name(d)})"
+          for _, s, d in places))
+    with out.block(f"if (thread & {WARP - 1}) == 0:"):
+        out(*(f"{s}[thread >> 5] = {encode(d, n)}" for n, s, d in places))
+    out("cuda.syncthreads()")
+    out(*(f"{n} = {decode(d, f'{s}[thread & {warps - 1}]')}" for n, s, d in places))
+    if again:
         out("cuda.syncthreads()")
-        out(*(f"{n} = {decode(d, f'{s}[thread & {warps - 1}]')}" for s, n, d in
-              zip(shared, names, self.dtypes, strict=True)))
-        if again:
-            out("cuda.syncthreads()")
-        self.across_lanes(out, names, warps)
+    for states, names in reduced:
+        states.across_lanes(out, names, warps)
 
 
 #: How the namespace of kernels calls the dtypes that elements are moved as.

@@ -28,7 +28,8 @@ class Stage(Hashed):
 
     `map` reads inputs, names of earlier stages, ``index`` (the column) and ``size``
     (the number of columns) by parameter name; so does `post`, whose first
-    parameters are the state.  `detach` stops derivatives (softmax's maximum).
+    parameters are the state.  `detach` stops derivatives (softmax's maximum).  The last
+    `saves` names are the state.
     """
 
     names: tuple[str, ...]
@@ -36,6 +37,7 @@ class Stage(Hashed):
     combine: Combine
     post: Function
     detach: bool = False
+    saves: int = 0
 
     __hash__ = Hashed.__hash__
 
@@ -51,11 +53,13 @@ class Out(Hashed):
 
     Its `kind` is ``"element"`` (one value for each element), ``"row"`` (one for each
     row), ``"column"`` (`function` summed over the rows) or ``"scalar"`` (summed over
-    all elements).  `function` wires its parameters by name and has one result.
+    all elements).  `function` wires its parameters by name and has one result.  One
+    that is `saved` for the derivative is not rounded to 16 bits.
     """
 
     kind: str
     function: Function
+    saved: bool = False
 
     __hash__ = Hashed.__hash__
 
@@ -90,7 +94,8 @@ class Row(Hashed):
 
     def result_types(self, types: tuple[Type, ...]) -> tuple[np.dtype, ...]:
         """By NumPy's rules."""
-        return tuple(f.results[0] for f in _typed(self, types)[2])
+        return tuple(compute_dtype(f.results[0]) if o.saved else f.results[0]
+                     for o, f in zip(self.outs, _typed(self, types)[2], strict=True))
 
     def typed(self, types: tuple[Type, ...],
               outputs: tuple[np.dtype, ...] = ()) -> TypedRow:
@@ -99,7 +104,7 @@ class Row(Hashed):
         stages = tuple(
             TypedStage(s.names, t.element, t.merge, p, t.identity, t.dtypes)
             for s, t, p in zip(self.stages, states, posts, strict=True))
-        typed_outs = tuple(TypedOut(o.kind, f, compute_dtype(f.results[0]))
+        typed_outs = tuple(TypedOut(o.kind, f, compute_dtype(f.results[0]), o.saved)
                            for o, f in zip(self.outs, outs, strict=True))
         return TypedRow(self.inputs, self.kinds, stages, typed_outs, dtypes)
 
@@ -162,6 +167,7 @@ class TypedOut:
     kind: str
     function: Typed
     accumulator: np.dtype
+    saved: bool = False
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,10 @@
 """The derivative of a Row, which is a Row.
 
-The backward row runs the forward stages again (its inputs are in registers or cache
-anyway), then one stage for each forward stage, last first, that sums the stage's
+What the forward stages give each row is saved as further outputs of the forward row.
+The backward row has one stage for each forward stage, last first, that sums the stage's
 cotangent over the row.  What a name receives from the elements of a row is kept in
-`element`, what it receives once for each row in `row`.
+`element`, what it receives once for each row in `row`.  A forward stage that was not
+saved, in the derivative of a row that saves others, is run again.
 """
 
 from __future__ import annotations
@@ -13,18 +14,25 @@ from dataclasses import dataclass, field, replace
 from functools import lru_cache
 
 from ..errors import NotDifferentiableError
-from ..scalar.build import ZERO, Builder
+from ..scalar.build import Builder
 from ..scalar.differentiate import vjp
-from ..scalar.ir import Block, Function, Value, drop_params, used_params
+from ..scalar.ir import Block, Function, Value
 from .base import Pullback, Ref, Step
 from .combine import sum_combine
+from .factors import factored
 from .functions import compose, is_zero, total
 from .row import Out, Row, Stage
+from .row_stages import (
+    Term,
+    exposed,
+    inlined,
+    post_vjp,
+    saved,
+    states_of,
+    trim_after,
+)
 
 __all__ = ["row_vjp"]
-
-#: A result of a function whose parameters are wired by name.
-Term = tuple[Function, int]
 
 #: An input of the backward row: its name, its kind, the array behind it.
 Wire = tuple[str, str, Ref]
@@ -39,6 +47,7 @@ class _Backward:
         default_factory=lambda: defaultdict(list))
     row: dict[str, list[Term]] = field(default_factory=lambda: defaultdict(list))
     taken: set[str] = field(default_factory=set)
+    given: dict[str, str] = field(default_factory=dict)  # cotangents and their kinds
 
     def __post_init__(self) -> None:
         self.taken.update(self.spec.inputs, *(s.names for s in self.spec.stages))
@@ -72,11 +81,11 @@ class _Backward:
         touched = [n for n in s.names if self.element[n] or self.row[n]]
         if s.detach or not touched or not self._reads_active(s):
             return
-        first, parts = s.names[0], range(len(_saved(s)))
-        states = tuple(self.fresh(f"{first}_state{k}") for k in parts)
+        first, parts = s.names[0], range(len(saved(s)))
+        states = states_of(s) or tuple(self.fresh(f"{first}_state{k}") for k in parts)
         bars = {n: self.fresh(f"{n}_bar") for n in touched}
         gs = tuple(self.fresh(f"{first}_gstate{k}") for k in parts)
-        self.stages[position] = _exposed(s, states)
+        self.stages[position] = exposed(s, states)
         self._sum_stage(s, touched, bars, states, gs)
         self._through_post(s, bars, states)
         self._through_map(s, states, gs)
@@ -88,9 +97,10 @@ class _Backward:
                    states: tuple[str, ...], gs: tuple[str, ...]) -> None:
         """A stage for the cotangents of `touched` and of the state."""
         stage = self.summed(touched, tuple(bars.values()))
-        post = _post_vjp(s, bars, states, states)
-        sums = stage.post.params[:len(touched)]
-        rest = tuple(dict.fromkeys((*stage.post.params[len(touched):],
+        post = post_vjp(s, bars, states, states)
+        count = len(stage.combine.identity)
+        sums = stage.post.params[:count]
+        rest = tuple(dict.fromkeys((*stage.post.params[count:],
                                     *post.params[:-len(touched)])))
 
         def build(b: Builder) -> tuple[Value, ...]:
@@ -99,29 +109,59 @@ class _Backward:
             return (*totals, *b.call(post, *(names.get(p, p) for p in post.params)))
 
         full = compose("bar", (*sums, *rest), build)
-        trimmed = _trim_after(full, len(touched))
+        trimmed = trim_after(full, count)
         self.stages.append(replace(stage, names=(*bars.values(), *gs), post=trimmed))
 
     def summed(self, touched: list[str], names: tuple[str, ...]) -> Stage:
         """A stage whose values are the cotangents of `touched`."""
-        maps = [total(f"d{n}", self.element[n]) for n in touched]
+        parts = [self._parts(n) for n in touched]
         rows = [total(f"d{n}", self.row[n]) for n in touched]
+        maps = [f for found in parts for _, f in found]
         params = tuple(dict.fromkeys(p for f in maps for p in f.params))
         map_ = compose("_".join(names), params, lambda b: tuple(
             b.call(f, *f.params)[0] for f in maps))
-        sums = tuple(self.fresh(f"sum{k}") for k in range(len(touched)))
-        wired = tuple(dict.fromkeys(p for f in rows for p in f.params))
-        post = compose("bar", (*sums, *wired), lambda b: tuple(
-            b.add(x, b.call(f, *f.params)[0])
-            for x, f in zip(sums, rows, strict=True)))
-        return Stage(names, map_, sum_combine(len(touched)), post)
+        sums = tuple(self.fresh(f"sum{k}") for k in range(len(maps)))
+        factors = [f for found in parts for f, _ in found if f is not None]
+        wired = tuple(dict.fromkeys(p for f in (*factors, *rows) for p in f.params))
+
+        def build(b: Builder) -> tuple[Value, ...]:
+            given, results = iter(sums), []
+            for found, row in zip(parts, rows, strict=True):
+                result: Value = b.call(row, *row.params)[0]
+                for factor, _ in found:
+                    value: Value = next(given)
+                    if factor is not None:
+                        value = b.let("mul", value, b.call(factor, *factor.params)[0])
+                    result = b.add(value, result)
+                results.append(result)
+            return tuple(results)
+
+        post = compose("bar", (*sums, *wired), build)
+        return Stage(names, map_, sum_combine(len(maps)), post)
+
+    def _parts(self, name: str) -> list[tuple[Function | None, Function]]:
+        """What is summed for a name's cotangent, and the factor of each sum."""
+        kinds = dict(zip(self.spec.inputs, self.spec.kinds, strict=True)) | self.given
+        alike = {n for n in (*self.taken, "size")
+                 if kinds.get(n) not in ("element", "column")}
+        plain: list[Term] = []
+        found: list[tuple[Function | None, Function]] = []
+        for function, k in self.element[name]:
+            split = factored(function, k, alike)
+            if split is None:
+                plain.append((function, k))
+            else:
+                found.append(split)
+        if plain or not found:
+            found.insert(0, (None, total(f"d{name}", plain)))
+        return found
 
     def _through_post(self, s: Stage, bars: dict[str, str],
                       states: tuple[str, ...]) -> None:
         """The names that the stage's post reads get their share once per row."""
         wired = tuple(p for p in s.wired if p in self.active)
         if wired:
-            self.collect(_post_vjp(s, bars, states, wired), wired, self.row)
+            self.collect(post_vjp(s, bars, states, wired), wired, self.row)
 
     def _through_map(self, s: Stage, states: tuple[str, ...],
                      gs: tuple[str, ...]) -> None:
@@ -146,37 +186,6 @@ class _Backward:
         self.collect(compose("d" + s.map.name, params, build), wired, self.element)
 
 
-def _saved(s: Stage) -> tuple[str, ...]:
-    return (s.combine.saving or s.combine).identity
-
-
-def _exposed(s: Stage, states: tuple[str, ...]) -> Stage:
-    """The stage with its state as further values."""
-    plain = len(s.combine.identity)
-
-    def build(b: Builder) -> tuple[Value, ...]:
-        return (*b.call(s.post, *states[:plain], *s.wired), *states)
-
-    post = compose(s.post.name, (*states, *s.wired), build)
-    return Stage((*s.names, *states), s.map, s.combine.saving or s.combine, post)
-
-
-def _post_vjp(s: Stage, bars: dict[str, str], states: tuple[str, ...],
-              wanted: tuple[str, ...]) -> Function:
-    """Cotangents of the parameters `wanted` of post from `bars`, those of the names."""
-    post = _exposed(s, states).post
-    present = tuple(n in bars for n in s.names) + (False,) * len(states)
-    d = vjp(post, tuple(p in wanted for p in post.params), present)
-    params = (*post.params, *(bars[n] for n in s.names if n in bars))
-    return compose("d" + post.name, params, lambda b: b.call(d, *params))
-
-
-def _trim_after(function: Function, keep: int) -> Function:
-    """Drop unused parameters after the first `keep`."""
-    used = used_params(function)
-    return drop_params(function, tuple(k < keep or u for k, u in enumerate(used)))
-
-
 @lru_cache(maxsize=4096)
 def row_vjp(spec: Row, needs: tuple[bool, ...], present: tuple[bool, ...]) -> Pullback:
     """See `Row.vjp`."""
@@ -186,6 +195,7 @@ def row_vjp(spec: Row, needs: tuple[bool, ...], present: tuple[bool, ...]) -> Pu
         if here:
             name = work.fresh(f"out{k}_bar")
             cotangents.append((name, out.kind, Ref("cotangent", k)))
+            work.given[name] = out.kind
             work.through(out.function, name,
                          work.row if out.kind == "row" else work.element)
     for position in reversed(range(len(spec.stages))):
@@ -199,9 +209,39 @@ def row_vjp(spec: Row, needs: tuple[bool, ...], present: tuple[bool, ...]) -> Pu
         if bar:
             outs.append(bar)
             like.append(Ref("input", k))
-    row, refs = _pruned(work, outs, cotangents)
+    forward, kept = _saving(work, _wanted(work, outs))
+    row, refs = _pruned(work, outs, [*cotangents, *kept])
     steps = (Step(row, refs, tuple(like)),) if outs else ()
-    return Pullback(spec, steps, tuple(results))
+    return Pullback(forward, steps, tuple(results))
+
+
+def _wanted(work: _Backward, outs: list[Out]) -> set[str]:
+    """All names that the outputs depend on through the backward stages."""
+    wanted = {p for o in outs for p in o.function.params}
+    for s in reversed(work.stages[len(work.spec.stages):]):
+        if wanted & set(s.names):
+            wanted |= {*s.map.params, *s.wired}
+    return wanted
+
+
+def _saving(work: _Backward, wanted: set[str]) -> tuple[Row, list[Wire]]:
+    """The row to run forward, and what the backward row reads of its outputs.
+
+    A row that saves already is its own; what it does not save has to be run again.
+    """
+    spec = work.spec
+    if not any(o.saved for o in spec.outs):
+        stages, outs = list(spec.stages), list(spec.outs)
+        for k, s in enumerate(work.stages[:len(stages)]):
+            names = [n for n in s.names if n in wanted]
+            if names:
+                stages[k] = s if set(names) & set(states_of(s)) else stages[k]
+                outs += [Out("row", Function(n, (n,), Block((), (n,))), saved=True)
+                         for n in names]
+        spec = replace(spec, stages=tuple(stages), outs=tuple(outs))
+    places = {o.function.params[0]: k for k, o in enumerate(spec.outs) if o.saved}
+    return spec, [(n, "row", Ref("output", k)) for n, k in places.items()
+                  if n in wanted]
 
 
 def _active(spec: Row, needs: tuple[bool, ...]) -> set[str]:
@@ -224,24 +264,26 @@ def _input_out(work: _Backward, name: str, kind: str) -> Out | None:
 
 
 def _pruned(work: _Backward, outs: list[Out],
-            cotangents: list[Wire]) -> tuple[Row, tuple[Ref, ...]]:
+            wires: list[Wire]) -> tuple[Row, tuple[Ref, ...]]:
     """The backward row with the stages and inputs that its outputs need."""
     wanted = {p for o in outs for p in o.function.params}
+    given = {n for n, _, ref in wires if ref.source == "output"}
     stages: list[Stage] = []
     for k, s in reversed(list(enumerate(work.stages))):
+        here = wanted & set(s.names) - given
         if k < len(work.spec.stages):  # its state only if somebody reads it
             plain = work.spec.stages[k]
-            s = s if wanted & set(s.names) - set(plain.names) else plain
-        if wanted & set(s.names):
+            s = s if here & set(s.names) - set(plain.names) else plain
+        if here:
             wanted |= {*s.map.params, *s.wired}
             stages.insert(0, s)
-    given = [(n, k, Ref("input", i)) for i, (n, k) in enumerate(
+    inputs = [(n, k, Ref("input", i)) for i, (n, k) in enumerate(
         zip(work.spec.inputs, work.spec.kinds, strict=True))]
-    kept = [item for item in (*given, *cotangents)
+    kept = [item for item in (*inputs, *wires)
             if item[0] in wanted or item[1] == "element"]
     kept = _one_element(kept, wanted)
     row = Row(f"{work.spec.title}_vjp", tuple(n for n, _, _ in kept),
-              tuple(k for _, k, _ in kept), *_inlined(stages, outs), work.spec.axis)
+              tuple(k for _, k, _ in kept), *inlined(stages, outs), work.spec.axis)
     return row, tuple(r for _, _, r in kept)
 
 
@@ -252,42 +294,3 @@ def _one_element(kept: list[Wire], wanted: set[str]) -> list[Wire]:
         return used
     spare = next(item for item in kept if item[1] == "element")
     return [*used, spare]
-
-
-def _inlined(stages: list[Stage],
-             outs: list[Out]) -> tuple[tuple[Stage, ...], tuple[Out, ...]]:
-    """Stages that sum nothing but zeros become functions of names: no pass needed."""
-    known: dict[str, Term] = {}
-    kept: list[Stage] = []
-    for s in stages:
-        plain = len(s.combine.identity)
-        s = replace(s, map=_insert(known, s.map, 0), post=_insert(known, s.post, plain))
-        if all(is_zero(r) for r in s.map.results):
-            known |= {n: (_at_zero(s), k) for k, n in enumerate(s.names)}
-        else:
-            kept.append(s)
-    return tuple(kept), tuple(
-        Out(o.kind, _insert(known, o.function, 0)) for o in outs)
-
-
-def _at_zero(s: Stage) -> Function:
-    """A stage's values where its state is zero."""
-    zeros = (ZERO,) * len(s.combine.identity)
-    return compose(s.post.name, s.wired,
-                   lambda b: b.call(s.post, *zeros, *s.wired))
-
-
-def _insert(known: dict[str, Term], function: Function, fixed: int) -> Function:
-    """Compute the parameters that are `known` inside `function`."""
-    if not known.keys() & set(function.params):
-        return function
-    params = tuple(dict.fromkeys(
-        q for p in function.params
-        for q in (known[p][0].params if p in known else (p,))))
-
-    def build(b: Builder) -> tuple[Value, ...]:
-        return b.call(function, *(
-            b.call(known[p][0], *known[p][0].params)[known[p][1]] if p in known else p
-            for p in function.params))
-
-    return _trim_after(compose(function.name, params, build), fixed)

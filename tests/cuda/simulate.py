@@ -57,8 +57,18 @@ def beyond() -> list[str]:
     y = nf.ops.layer_norm(*v)
     y.backward(x[:20])
     mean, deviation = x[:20].mean(1, keepdims=True), x[:20].std(1, keepdims=True)
-    check("sums over rows in shared memory", v[1].grad,
+    check("sums over rows in registers", v[1].grad,
           (x[:20]*(x[:20] - mean)/deviation).sum(0))
+    for columns in (31, 40, 100, 260):  # not aligned, lanes idle, several accesses
+        data = rng.standard_normal((19, columns)).astype(np.float32)
+        u = [nf.Variable(a, requires_grad=True) for a in (data, data[0], data[1])]
+        nf.ops.layer_norm(*u).backward(data)
+        scale = data - data.mean(1, keepdims=True)
+        scale /= np.sqrt(data.var(1, keepdims=True) + 1e-5)
+        check(f"sums over rows of {columns}", u[1].grad, (data*scale).sum(0))
+        check(f"other sums over rows of {columns}", u[2].grad, data.sum(0))
+        e = np.exp(data - data.max(1, keepdims=True))
+        check(f"softmax of {columns}", nf.ops.softmax(data), e/e.sum(1, keepdims=True))
     long = rng.standard_normal((3, 1600)).astype(np.float32)
     g = [nf.Variable(a, requires_grad=True) for a in (long, long[0])]
     nf.ops.rms_norm(*g).backward(long)

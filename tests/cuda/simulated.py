@@ -19,7 +19,17 @@ import numpy as np
 from numba import cuda
 from scipy import special
 
-from nbfused.cuda import CudaBackend, contract, driver, launch, reduce, row, scratch
+from nbfused.cuda import (
+    CudaBackend,
+    contract,
+    driver,
+    launch,
+    reduce,
+    row,
+    row_plan,
+    row_total,
+    scratch,
+)
 from nbfused.cuda import map as map_
 from nbfused.cuda.contract_text import Tile
 from nbfused.scalar.print_numba import NAMES
@@ -70,15 +80,20 @@ class Functions:
 
 def _load(width):
     def load(pointer, index):
-        assert (pointer.address + int(index)*pointer.dtype.itemsize) % min(
-            16, width*pointer.dtype.itemsize) == 0, "an access is not aligned"
+        assert _aligned(pointer, index, width), "an access is not aligned"
         return tuple(pointer[index + k] for k in range(width))
     return load
+
+
+def _aligned(pointer, index, width):
+    at = pointer.address + int(index)*pointer.dtype.itemsize
+    return at % min(16, width*pointer.dtype.itemsize) == 0
 
 
 def _store(width):
     def store(pointer, index, values):
         assert len(values) == width
+        assert _aligned(pointer, index, width), "an access is not aligned"
         for k, value in enumerate(values):
             pointer[index + k] = value
     return store
@@ -88,6 +103,13 @@ def _copy(width):
     def copy(target, at, source, index):
         _store(width)(target, at, _load(width)(source, index))
     return copy
+
+
+def _stream(width):
+    def stream(pointer, index, wanted):
+        return _load(width)(pointer, index) if wanted else \
+            (np.zeros(1, pointer.dtype)[0],)*width
+    return stream
 
 
 _ATOMIC = threading.Lock()  # simulated threads are threads
@@ -180,15 +202,21 @@ def namespace():
         **{f"load{n}": _load(n) for n in (1, 2, 4, 8, 16)},
         **{f"store{n}": _store(n) for n in (1, 2, 4, 8, 16)},
         **{f"copy_async{n}": _copy(n) for n in (1, 2, 4, 8, 16)},
+        **{f"near{n}": _load(n) for n in (1, 2, 4, 8, 16)},
+        **{f"stream{n}": _stream(n) for n in (1, 2, 4, 8, 16)},
         **{f"shared_{np.dtype(k).name}": shared(k) for k in "bhilBHILfdFD"},
         "copy_wait": lambda: None, **shuffles, **fetches(), "atomic_add": _add,
         "atomic_add_f16": _add_half(np.float16), "atomic_add_bf16": _add_half(bfloat16),
-        "divide_rough": np.divide, "exp_rough": np.exp,
+        "divide_rough": np.divide, "divide_near": np.divide,
+        "divide_nearly": np.divide, "column_is": lambda a, b: bool(a == b),
+        "exp_rough": np.exp,
         "select": lambda c, a, b: a if c else b, "maximum": np.maximum,
         "minimum": np.minimum, "divide": lambda a, b: np.int64(a) // np.int64(b),
         **{f"{name}_local": partial(np.empty, dtype=dtype)
            for name, dtype in LOCALS.items()},
         "f16_to_f32": lambda x: value(np.float16, x),
+        "f16_again": lambda x: value(np.float16, x),
+        "bf16_again": lambda x: value(bfloat16, x),
         "f32_to_f16": lambda x: bits(np.float16, x),
         "bf16_to_f32": lambda x: value(bfloat16, x),
         "f32_to_bf16": lambda x: bits(bfloat16, x),
@@ -313,6 +341,12 @@ def simulate():
     map_.THREADS = map_.TILE_THREADS = reduce.BLOCK = row.BLOCK = THREADS
     reduce.CHUNK = 64
     row._LANES, row._MOST_LANES = ((4, 8), (16, 32)), THREADS
+    Share = row_plan.Share
+    row_plan._SHARES = (Share(8, 1, 1), Share(32, 1, 1), Share(THREADS, 1, 2),
+                        Share(THREADS, 1, 4, 64, THREADS))
+    row_plan._SUMMED = (Share(8, 1, 2, 64, THREADS), Share(32, 1, 1, 64, THREADS),
+                        Share(THREADS, 1, 4, 64, 512))
+    row_total.DEPTH = THREADS // row_total.LANES
     contract.SMALL = Tile(32, 32, 8, 4, 4, 1)
     contract.LARGE = Tile(64, 32, 8, 8, 4, 1)
     return SimulatedBackend()

@@ -1,0 +1,213 @@
+"""How the lanes of Row's kernel come by the elements: again for each stage, or once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from ..scalar.types import Typed
+from .row_sums import own_columns
+from .row_text import read
+from .source import Operand, decoded, storage
+
+if TYPE_CHECKING:
+    from .row_writer import RowWriter
+
+__all__ = ["Again", "Body", "Elements", "Kept"]
+
+#: What is printed for a few columns: which of the lane's accesses it is if that is
+#: known, the columns, and the inputs at each.
+Body = Callable[[int, list[str], list[dict[str, str]]], None]
+#: Elements that a lane takes at once where they are not neighbours.
+SCATTERED = 4
+
+
+class Elements:
+    """What the two ways share.
+
+    Attributes
+    ----------
+    starts
+        The columns where the lane's accesses begin, where their number is known.
+    last
+        Whether the last of these is inside; empty if it always is.
+    """
+
+    starts: Sequence[str] = ()
+    last = ""
+
+    def __init__(self, writer: RowWriter) -> None:
+        self.writer, self.out = writer, writer.out
+        self.text, self.plan = writer.text, writer.plan
+        self.width = self.text.width if self.plan.vector else 1
+
+    def prepare(self) -> None:
+        """What comes before the first row."""
+
+    def fetch(self, row: str) -> None:
+        """Begin to copy the rows from `row` on."""
+
+    def load(self) -> None:
+        """What comes before a row's first stage."""
+
+    def each(self, functions: Sequence[Typed], body: Body) -> None:
+        """Call `body` for every few elements of this lane."""
+        raise NotImplementedError
+
+    def place(self, o: Operand, column: str) -> str:
+        """The offset of an element."""
+        if o.code == "0":
+            return self.writer.base[o.at]
+        along = column if o.code == "1" else f"{column}*{o.stride(self.text.loops)}"
+        return f"{self.writer.base[o.at]} + {along}"
+
+    def _names(self, functions: Sequence[Typed]) -> list[str]:
+        """Inputs that the functions read and that differ from column to column."""
+        return sorted({n for f in functions for n in read(f)} & {
+            n for n in self.text.inputs if self.text.kinds[n] != "row"})
+
+    def _vectors(self, names: Sequence[str], column: str) -> list[dict[str, str]]:
+        """For each of an access's elements, the values of the inputs."""
+        found = [dict[str, str]() for _ in range(self.width)]
+        for name in names:
+            o = self.text.inputs[name]
+            for values, part in zip(found, self._vector(o, column), strict=True):
+                values[name] = self._decoded(o, part)
+        return found
+
+    def _decoded(self, o: Operand, part: str) -> str:
+        """The value of a loaded element."""
+        return decoded(o.dtype, part)
+
+    def _vector(self, o: Operand, column: str) -> list[str]:
+        """Names of an access's elements, loaded."""
+        parts = [f"x{o.at}_{k}" for k in range(self.width)]
+        if o.code == "0":
+            self.out(f"x{o.at}_0 = {o.pointer}[{self.writer.base[o.at]}]")
+            return [parts[0]]*self.width
+        self.out(f"{', '.join(parts)}, = load{self.width}({o.pointer}, "
+                 f"{self.writer.base[o.at]} + {column})")
+        return parts
+
+
+class Again(Elements):
+    """Each stage reads the elements from memory."""
+
+    def prepare(self) -> None:
+        """Where each group's sums lie in shared memory."""
+        self.writer.sums.place_groups()
+
+    def each(self, functions: Sequence[Typed], body: Body) -> None:
+        """See `Elements`."""
+        names = self._names(functions)
+        if self.plan.vector:
+            with own_columns(self.out, self.plan, self.width):
+                loads = self._vectors(names, "j")
+                body(0, ["j", *(f"(j + {k})" for k in range(1, self.width))], loads)
+            return
+        lanes = self.plan.lanes
+        self.out("j = lane")
+        for count in (SCATTERED, 1):
+            last = (count - 1)*lanes
+            with self.out.block(f"while j + {last} < end:"):
+                columns = [f"(j + {k*lanes})" if k else "j" for k in range(count)]
+                body(0, columns, self._scattered(names, columns))
+                self.out(f"j += {count*lanes}")
+
+    def _scattered(self, names: Sequence[str],
+                   columns: Sequence[str]) -> list[dict[str, str]]:
+        out, found = self.out, []
+        for k, column in enumerate(columns):
+            values = {}
+            for name in names:
+                o = self.text.inputs[name]
+                out(f"x{o.at}_{k} = {o.pointer}[{self.place(o, column)}]")
+                values[name] = decoded(o.dtype, f"x{o.at}_{k}")
+            found.append(values)
+        return found
+
+
+class Kept(Elements):
+    """A lane's elements are loaded together, before the first stage, into registers.
+
+    Where a block goes through many rows, the next one is copied to shared memory
+    meanwhile; a lane reads there only what it copied itself.
+    """
+
+    def __init__(self, writer: RowWriter) -> None:
+        super().__init__(writer)
+        step = self.plan.lanes*self.plan.cluster*self.width
+        self.starts = [f"(j + {k*step})" if k else "j" for k in range(self.plan.kept)]
+        self.last = "" if self.plan.even else "last"
+
+    def prepare(self) -> None:
+        """Where the lane's accesses begin, in the row and in shared memory."""
+        out, lane = self.out, "lane"
+        if self.plan.cluster > 1:
+            lane = f"(rank*{self.plan.lanes} + lane)"
+        out(f"j = {lane}*{self.width}")
+        if self.last:
+            out(f"last = {self.starts[-1]} < columns")
+        if not self.writer.looped:
+            return
+        at, threads = self.text.slots(self.plan), self.plan.threads
+        for o in self.text.kept:
+            out(f"ahead{o.at} = shared_{storage(o.dtype)}(i64({at}))")
+            at += self.plan.kept*threads*self.width*o.dtype.itemsize
+        out(f"slot = thread*{self.width}")
+
+    def fetch(self, row: str) -> None:
+        """See `Elements`."""
+        out = self.out
+        with out.block(f"if {row} + group < rows:"):
+            out(f"next = {row} + group")
+            at = self.writer.places("next", "f")
+            for k, column in enumerate(self.starts):
+                with out.block(f"if {self._wanted(k)}:"):
+                    out(*(f"copy_async{self.width}(ahead{o.at}, {self._slot(k)}, "
+                          f"{o.pointer}, {at[o.at]} + {column})"
+                          for o in self.text.kept))
+
+    def load(self) -> None:
+        """See `Elements`."""
+        out = self.out
+        if not self.writer.looped:
+            for k, column in enumerate(self.starts):
+                out(*(f"{', '.join(self._kept(o, k))}, = stream{self.width}("
+                      f"{o.pointer}, {self.writer.base[o.at]} + {column}, "
+                      f"{self._wanted(k)})" for o in self.text.kept))
+            return
+        out("copy_wait()")
+        for k in range(self.plan.kept):
+            out(*(f"{', '.join(self._kept(o, k))}, = "
+                  f"near{self.width}(ahead{o.at}, {self._slot(k)})"
+                  for o in self.text.kept))
+        self.fetch("base + step")
+
+    def each(self, functions: Sequence[Typed], body: Body) -> None:
+        """See `Elements`."""
+        names = self._names(functions)
+        for k, column in enumerate(self.starts):
+            self.access = k
+            with self.out.block(f"if {self._wanted(k)}:"):
+                loads = self._vectors(names, column)
+                columns = [column, *(f"({column} + {e})" for e in range(1, self.width))]
+                body(k, columns, loads)
+
+    def _vector(self, o: Operand, column: str) -> list[str]:
+        return self._kept(o, self.access) if o in self.text.kept else \
+            super()._vector(o, column)
+
+    def _decoded(self, o: Operand, part: str) -> str:
+        text = super()._decoded(o, part)
+        return text.replace("16_to_f32", "16_again") if o in self.text.kept else text
+
+    def _kept(self, o: Operand, access: int) -> list[str]:
+        return [f"x{o.at}_{access}_{e}" for e in range(self.width)]
+
+    def _wanted(self, access: int) -> str:
+        """Whether an access is inside the row."""
+        return self.last if self.last and access == self.plan.kept - 1 else "True"
+
+    def _slot(self, access: int) -> str:
+        return f"slot + {access*self.plan.threads*self.width}"

@@ -1,0 +1,127 @@
+"""Which kernel a row gets, and that each is right at ragged sizes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nbfused as nf
+from nbfused import ops
+from nbfused.backend import Signature
+from nbfused.cuda import compile
+from nbfused.cuda.row_plan import RowPlan, kept_plan
+from nbfused.cuda.row_text import RowText
+from nbfused.errors import CompileError
+from nbfused.ops.losses import _cross_entropy
+from nbfused.scalar.types import Weak
+from tests.cuda.recorded import assembled, recording, registers
+
+BFLOAT16 = nf.arrays.BFLOAT16
+DTYPES = [np.dtype(np.float32), BFLOAT16]
+
+
+def plan(accesses, registers=4, clusters=True, sums="", alone=False):
+    return kept_plan(accesses, registers, clusters, sums, 256, alone)
+
+
+def test_short_rows_share_a_block_and_long_ones_take_a_cluster():
+    assert plan(16) == RowPlan(8, True, 2, True)
+    assert plan(17) == RowPlan(32, True, 1, False)
+    assert plan(256).even
+    assert plan(1024).cluster == 1
+    assert plan(16032).cluster == 8
+    assert plan(16).groups == 32
+    assert plan(8192).groups == 1
+
+
+@pytest.mark.parametrize("sums", ["", "registers"])
+@pytest.mark.parametrize("accesses", [1, 15, 33, 130, 500, 1025, 4096, 8190, 16384])
+def test_the_lanes_of_a_plan_suffice_and_keep_what_they_may(sums, accesses):
+    found = plan(accesses, 4, sums=sums)
+    lanes = found.lanes*found.cluster
+    assert lanes*(found.kept - 1) < accesses <= lanes*found.kept
+    assert found.even == (accesses == lanes*found.kept)
+    assert found.kept*4 <= 64
+    assert found.resident > 0 or not sums
+
+
+def test_a_row_is_not_kept_where_its_registers_do_not_suffice():
+    assert plan(1 << 20) is None
+    assert plan(16384, clusters=False) is None
+    assert plan(64, registers=100) is None
+
+
+def test_blocks_that_sum_nothing_share_a_row_of_any_length():
+    found = plan(1 << 20, clusters=False, alone=True)
+    assert found.even
+    assert found.lanes*found.cluster*found.kept == 1 << 20
+
+
+def test_stages_that_do_not_need_each_other_share_a_pass():
+    types = (np.dtype("float32"), np.dtype("int64"), Weak("float"), Weak("int"))
+    spec = _cross_entropy.spec(("element", "row", "scalar", "scalar"), -1)
+    typed = spec.typed(types)
+    text = RowText("cross_entropy", typed, Signature(
+        types, (types[0],), (1, 1), ("1", "0", "0")))
+    names = [[typed.stages[k].names for k in level] for level in text.levels()]
+    assert [len(level) for level in names] == [3, 1]
+
+
+def kernels(monkeypatch, call):
+    with recording(monkeypatch) as found:
+        call()
+    return list(found.values())
+
+
+def both(function, *arrays):
+    v = [nf.Variable(a, requires_grad=True) for a in arrays]
+    function(*v).backward(arrays[0])
+
+
+def needs_numba():
+    try:
+        compile._numba_cuda()
+    except CompileError as missing:
+        pytest.skip(str(missing))
+
+
+def test_sums_over_rows_are_one_kernel_and_one_total(monkeypatch):
+    needs_numba()
+    x = np.zeros((64, 512), np.float32)
+    found = kernels(monkeypatch, lambda: both(ops.layer_norm, x, x[0], x[0]))
+    assert [k.name for k in found] == ["layer_norm_row", "layer_norm_vjp_row",
+                                       "layer_norm_vjp_total"]
+
+
+@pytest.mark.parametrize("columns", [32768, 32760])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_clusters(monkeypatch, columns, dtype):
+    needs_numba()
+    x = np.zeros((4, columns), dtype)
+    kernel = kernels(monkeypatch, lambda: both(ops.rms_norm, x, x[0]))[1]
+    code, said = assembled(kernel)
+    assert kernel.cluster in (4, 8)
+    assert f".reqnctapercluster {kernel.cluster}, 1, 1" in code
+    assert "st.async.shared::cluster" in code
+    assert "st.global.v4" in code
+    if said is not None:
+        assert registers(said)[1] == 0
+
+
+def test_no_cluster_before_hopper(monkeypatch):
+    needs_numba()
+    with recording(monkeypatch, (8, 0)) as found:
+        both(ops.softmax, np.zeros((4, 32768), np.float32))
+    for kernel in found.values():
+        assert kernel.cluster == 1
+        assembled(kernel, (8, 0))
+
+
+def test_elements_pass_the_first_cache(monkeypatch):
+    needs_numba()
+    x = np.zeros((8, 1024), BFLOAT16)
+    (kernel,) = kernels(monkeypatch, lambda: ops.softmax(x))
+    code = compile.ptx(kernel, (9, 0))
+    assert code.count("ld.global.L1::no_allocate.v4.b32") == 4
+    assert code.count("st.global.v4.") == 4
+    assert "div." not in code
