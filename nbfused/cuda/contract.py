@@ -10,6 +10,7 @@ from math import prod
 
 from ..backend import Call, Launcher, Signature
 from ..specs import Contract, TypedContract
+from .contract_mma_launch import MmaLauncher
 from .contract_text import LARGE, SMALL, ContractText, Tile
 from .driver import Device, device
 from .launch import Program
@@ -32,6 +33,7 @@ class ContractLauncher:
     def __init__(self, name: str, typed: TypedContract, signature: Signature) -> None:
         self.text = ContractText(name, typed, signature)
         self._wgmma = WgmmaLauncher(self.text, signature)
+        self._mma = MmaLauncher(self.text, signature)
         self._programs: dict[Tile, Program] = {}
         self._ends = [sum(signature.ranks[:k + 1]) for k in range(4)]
 
@@ -40,6 +42,8 @@ class ContractLauncher:
         where = device(call.device)
         if where.arch[0] == 9 and self._wgmma.takes(call):
             return self._wgmma(call, where)
+        if self._mma.takes(call, where):
+            return self._mma(call, where)
         b, m, n, _ = self._ends
         batch, rows, columns = (prod(call.shape[:b]), prod(call.shape[b:m]),
                                 prod(call.shape[m:n]))

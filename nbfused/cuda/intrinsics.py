@@ -18,6 +18,8 @@ from numba.cuda.extending import intrinsic
 from ..scalar import print_numba
 from .accesses import accesses, asm
 from .hopper import hopper_namespace
+from .mma import mma_namespace
+from .mma_copies import copies_namespace
 from .raw_intrinsics import raw_namespace
 
 __all__ = ["namespace"]
@@ -319,5 +321,6 @@ def namespace(arch: tuple[int, int]) -> dict[str, Any]:
         "f32_to_bf16": _unary(u16, f32, _to_bf16(arch)),
         "divide": divide, "divide_rough": divide_rough, "exp_rough": exp_rough,
         **(hopper_namespace() if arch[0] == 9 else {}),
+        **({**copies_namespace(), **mma_namespace()} if arch >= (8, 0) else {}),
         **{f"{name}_local": _local(stored) for name, stored in _STORED.items()},
     }

@@ -19,10 +19,19 @@ import numpy as np
 from numba import cuda
 from scipy import special
 
-from nbfused.cuda import CudaBackend, contract, driver, launch, reduce, row
+from nbfused.cuda import (
+    CudaBackend,
+    contract,
+    contract_mma_launch,
+    driver,
+    launch,
+    reduce,
+    row,
+)
 from nbfused.cuda import map as map_
 from nbfused.cuda.contract_text import Tile
 from nbfused.scalar.print_numba import NAMES
+from tests.cuda import simulated_mma
 
 THREADS = 64
 #: Thread-local memory of each computing dtype, in NumPy's letters; a bool is a byte.
@@ -193,6 +202,7 @@ def namespace():
         "bf16_to_f32": lambda x: value(bfloat16, x),
         "f32_to_bf16": lambda x: bits(bfloat16, x),
     }
+    names |= simulated_mma.namespace(names)
     return names
 
 
@@ -267,4 +277,6 @@ def simulate():
     row._LANES, row._MOST_LANES = ((4, 8), (16, 32)), THREADS
     contract.SMALL = Tile(32, 32, 8, 4, 4, 1)
     contract.LARGE = Tile(64, 32, 8, 8, 4, 1)
+    contract_mma_launch.SHAPES = {
+        "fma": (contract_mma_launch.Shape((1, 1), (1, 2), 8, 3, 1, 1.0),)}
     return SimulatedBackend()
