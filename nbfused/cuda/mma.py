@@ -255,7 +255,7 @@ def _keep(engine: Engine) -> Any:
             for unit in range(j):
                 first = (which*j + unit)*engine.sums
                 for at, (low, high) in _places(engine, unit, row):
-                    _store(builder, base, at, sums[first + low:first + high])
+                    _store(builder, engine, base, at, sums[first + low:first + high])
             return context.get_dummy_value()
 
         return types.void(state, types.int64, *given), codegen
@@ -273,8 +273,9 @@ def _places(engine: Engine, unit: int, row: int) -> list[tuple[int, tuple[int, i
             for half in (0, 1) for low in (0, 1)]
 
 
-def _store(builder: Any, base: Any, at: int, values: list[Any]) -> None:
-    count, wide = len(values), values[0].type == _F64
+def _store(builder: Any, engine: Engine, base: Any, at: int,
+           values: list[Any]) -> None:
+    count, wide = len(values), engine.kept == "float64"
     names = ", ".join(f"${k + 1}" for k in range(count))
     asm(builder, ir.VoidType(),
         f"st.shared.v{count}.{'f64' if wide else 'f32'} [$0+{at}], {{{names}}};",
