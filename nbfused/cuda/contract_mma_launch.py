@@ -147,7 +147,8 @@ def _engine(text: ContractText, signature: Signature) -> Engine | None:
     if (a.dtype != b.dtype or text.typed.prologues != (None, None)
             or signature.ranks[1:] != (1, 1, 1)):
         return None
-    name = {"float16": "f16", "bfloat16": "bf16", "float32": "fma",
+    float32 = "tf32" if text.typed.precision == "tf32" else "fma"
+    name = {"float16": "f16", "bfloat16": "bf16", "float32": float32,
             "float64": "f64"}.get(a.dtype.name)
     if name is None or text.kept.name != ENGINES[name].kept:
         return None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
-from numba import cuda, types
+from numba import types
 from numba.cuda.extending import intrinsic
 
 from .accesses import asm
@@ -310,13 +310,24 @@ def _kept(kind: str, width: int) -> Any:
     return kept
 
 
+@intrinsic
+def warp_sync(typing: Any) -> Any:
+    """``bar.warp.sync``: what the warp's lanes wrote to shared memory is there."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        asm(builder, ir.VoidType(), "bar.warp.sync -1;", _MEMORY, effect=True)
+        return context.get_dummy_value()
+
+    return types.void(), codegen
+
+
 def mma_namespace() -> dict[str, Any]:
     """The names that kernel text for sm_80 and later may use."""
     found: dict[str, Any] = {f"kept_{kind}_{width}": _kept(kind, width)
                              for kind, widths in (("float32", (4, 8)),
                                                   ("float64", (2, 4, 8)))
                              for width in widths}
-    found["warp_sync"] = cuda.syncwarp
+    found["warp_sync"] = warp_sync
     for name, engine in ENGINES.items():
         found[f"{name}_zeros"], found[f"{name}_keep"] = _zeros(engine), _keep(engine)
         for part in ("first", "most", "last"):
