@@ -249,7 +249,7 @@ def _own_digest() -> bytes:
     """Of what shapes the machine code besides the text."""
     files = [Path(__file__).with_name(f"{name}.py") for name in (
         "compile", "intrinsics", "accesses", "raw_intrinsics", "hopper", "mma",
-        "mma_copies", "contract_mma_plan")]
+        "mma_copies", "mma_tf32", "contract_mma_plan")]
     return hashlib.sha256(b"".join(f.read_bytes() for f in files)).digest()
 
 

@@ -18,6 +18,8 @@ __all__ = ["MmaText"]
 #: Tiles down a column before the next column.
 RASTER = 8
 _SIDES = (("left", "m"), ("right", "n"))
+#: Descriptor of a tile with 128-byte swizzling, its address left out.
+_SWIZZLED = (1 << 62) | ((1024 >> 4) << 32) | ((16 >> 4) << 16)
 
 
 class MmaText:
@@ -42,11 +44,23 @@ class MmaText:
 
     def kernel(self) -> Kernel:
         """The text and its parameters."""
-        out, plan, name = self.out, self.plan, self.plan.engine.name
+        out, plan = self.out, self.plan
         self._begin()
         self._slices()
         with out.block(f"while fetched < {plan.stages - 1}:"):
             self._fetch()
+        if plan.engine.swizzled is None:
+            self._fragments()
+        else:
+            self._descriptors(1 - plan.engine.swizzled)
+        out("copies_wait(0)", "cuda.syncthreads()")
+        ResultRows(out, self.text, plan, self.groups, self.scalars).write()
+        feature = "" if plan.engine.swizzled is None else "a"
+        return out.kernel(plan.threads, plan.blocks, feature)
+
+    def _fragments(self) -> None:
+        """Multiply what is in registers; both factors are loaded a step ahead."""
+        out, plan, name = self.out, self.plan, self.plan.engine.name
         out(f"copies_wait({plan.stages - 2})", "cuda.syncthreads()",
             f"state = {name}_zeros({plan.units[0]}, {plan.units[1]})",
             f"state = {name}_first(state, left, right, {plan.geometry})",
@@ -60,9 +74,30 @@ class MmaText:
                 f"copies_wait({plan.stages - 2})", "cuda.syncthreads()",
                 f"state = {name}_last(state, left + read, right + read, "
                 f"{plan.geometry})", "slice += 1")
-        out("copies_wait(0)", "cuda.syncthreads()")
-        ResultRows(out, self.text, plan, self.groups, self.scalars).write()
-        return out.kernel(plan.threads, plan.blocks)
+
+    def _descriptors(self, which: int) -> None:
+        """Multiply by wgmma: one factor from registers, the other in shared memory.
+
+        The sums of a tile are on their way while the next tile is waited for.
+        """
+        out, plan, (x, _) = self.out, self.plan, _SIDES[which]
+        other = plan.tile_bytes(0) if which == 0 else 0
+        tile = f"{plan.depth//8}, {plan.pitch(which)}, {int(plan.inner(which))}"
+        out(f"copies_wait({plan.stages - 2})", "copies_fence()", "cuda.syncthreads()",
+            f"state = {plan.engine.name}_zeros({plan.units[0]}, {plan.units[1]})",
+            f"there = i64({_SWIZZLED}) + (((memory + {other}) & 0x3FFFF) >> 4)",
+            f"now = tf32_fragments({x}, {tile})", "slice = i64(0)", "read = i64(0)")
+        with out.block("while slice < slices:"):
+            out("state = tf32_product(state, now, there + (read >> 4))",
+                f"read = read + {plan.stage_bytes} if read < "
+                f"{(plan.stages - 1)*plan.stage_bytes} else i64(0)",
+                f"copies_wait({plan.stages - 3})", "copies_fence()",
+                "cuda.syncthreads()")
+            self._fetch()
+            # Registers that wgmma will read must not be written while another runs:
+            # ptxas would wait after each instruction.
+            out("state = tf32_wait(state)",
+                f"now = tf32_fragments({x} + read, {tile})", "slice += 1")
 
     def _begin(self) -> None:
         out, plan = self.out, self.plan
@@ -88,6 +123,8 @@ class MmaText:
             # so a load of 16 bytes a lane takes half as many turns.
             out("lane_m = (lane >> 1) & 7", "lane_n = (lane & 1) | ((lane >> 4) << 1)")
         for which, (x, axis) in enumerate(_SIDES):
+            if which == plan.engine.swizzled:
+                continue
             first = "memory" if which == 0 else f"memory + {plan.tile_bytes(0)}"
             unit = plan.pitch(which) if plan.inner(which) else plan.engine.item
             out(f"{x} = {first} + warp_{axis}*{plan.warp_extents[which]*unit}"
@@ -110,8 +147,10 @@ class MmaText:
             row, k = self._strides(o.at)
             unit = plan.pitch(o.at), plan.engine.item
             own, along = unit if plan.inner(o.at) else unit[::-1]
-            out(f"{x}_to = ({x}_row - {axis}_first)*{own} + {x}_k*{along}"
-                f" + {0 if o.at == 0 else plan.tile_bytes(0)}",
+            to = f"({x}_row - {axis}_first)*{own} + {x}_k*{along}"
+            if o.at == plan.engine.swizzled:
+                to = f"({to}) ^ ((({x}_row - {axis}_first) & 7) << 4)"
+            out(f"{x}_to = ({to}) + {0 if o.at == 0 else plan.tile_bytes(0)}",
                 f"{x}_at = {bases[o.at]} + {x}_row*{row} + {x}_k*{k}")
         out(f"inside = m_first + {m} <= size_m and n_first + {n} <= size_n",
             f"slices = divide(size_k + {depth - 1}, i64({depth}))",
@@ -189,12 +228,13 @@ def _lane_of_fragments(plan: Plan, which: int) -> str:
     pitch, name, item = plan.pitch(which), plan.engine.name, plan.engine.item
     if name == "fma":
         return f"lane_{'mn'[which]}*16"
-    if name == "f64" or (name == "tf32" and not plan.inner(which)):
+    if name == "f64" or (name.startswith("tf32") and not plan.inner(which)):
         row, k = ("(lane >> 2)", "(lane & 3)")
         return f"{row}*{pitch} + {k}*{item}" if plan.inner(which) else \
             f"{k}*{pitch} + {row}*{item}"
     # The four matrices of ldmatrix: for A rows first, then k, for B the other way round;
-    # in a tile with k outside, rows and columns of it change places.
-    if (which == 0) == plan.inner(which):
+    # in a tile with k outside, rows and columns of it change places.  The factor that
+    # wgmma has in registers is its A.
+    if (which == 0 or plan.engine.swizzled is not None) == plan.inner(which):
         return f"(lane & 15)*{pitch} + (lane >> 4)*16"
     return f"((lane & 7) + (lane >> 4)*8)*{pitch} + ((lane >> 3) & 1)*16"

@@ -42,6 +42,8 @@ SHAPES = {
     "tf32": (Shape((4, 4), (2, 4), 16, 4, 1, 1.0),
              Shape((4, 4), (2, 2), 16, 4, 2, 1.0),
              Shape((2, 2), (2, 2), 16, 4, 4, 0.6)),
+    "tf32a": (Shape((1, 1), (8, 1), 32, 4, 1, 2.0),),
+    "tf32b": (Shape((4, 1), (1, 8), 32, 4, 1, 2.0),),
     "f64": (Shape((4, 4), (2, 4), 16, 4, 1, 1.0), Shape((4, 4), (2, 2), 16, 4, 2, 0.9)),
 }
 
@@ -88,7 +90,7 @@ class MmaLauncher:
     def _plan(self, call: Call, where: Device) -> Plan:
         """The one that is done first: whole rounds of tiles, by what each takes."""
         found = list(self._plans(call, where))
-        shares = {plan: share for plan, share in found}
+        shares = dict(found)
 
         def time(plan: Plan) -> float:
             rounds = -(-self._tiles(call, plan) // (where.processors*plan.blocks))
@@ -103,11 +105,17 @@ class MmaLauncher:
         a, b = (self._factor(call, o, engine) for o in self._text.factors)
         assert a is not None
         assert b is not None
-        for shape in SHAPES.get(engine.name, ()):
-            plan = Plan(engine, shape.units, shape.warps, shape.depth, shape.stages,
-                        shape.blocks, (a, b), self._vector(call))
-            if plan.shared <= where.shared_limit:
-                yield plan, shape.share
+        engines = [engine]
+        if engine.name == "tf32" and where.arch[0] == 9:
+            # What wgmma has in shared memory must have k as its inner dimension.
+            engines += [ENGINES[name] for name, factor in (("tf32a", b), ("tf32b", a))
+                        if factor.along and factor.width > 1]
+        for e in engines:
+            for shape in SHAPES.get(e.name, ()):
+                plan = Plan(e, shape.units, shape.warps, shape.depth, shape.stages,
+                            shape.blocks, (a, b), self._vector(call))
+                if plan.shared <= where.shared_limit:
+                    yield plan, shape.share
 
     # --- accesses
 

@@ -56,17 +56,13 @@ class ResultRows:
         """All strips, one after the other, each warp for itself."""
         out, plan = self.out, self.plan
         engine, lanes = plan.engine, plan.warp_extents[1]//self.width
-        rows = 32//lanes
+        shift = lanes.bit_length() - 1
         for k, text in self._offsets("batch", 0, "b").items():
             out(f"base{k} = {text}")
         out(f"strip = memory + warp*{plan.strip_bytes}",
             f"mine = strip + {_lane_of_sums(plan)}",
-            f"row = divide(lane, i64({lanes}))",
-            f"at_n = n_first + warp_n*{plan.warp_extents[1]}"
-            f" + (lane - row*{lanes})*{self.width}",
-            f"read = strip + row*{plan.row_bytes}"
-            f" + (lane - row*{lanes})*{self.width*engine.kept_item}",
-            "part = i64(0)")
+            f"first_m = m_first + warp_m*{plan.warp_extents[0]}",
+            f"first_n = n_first + warp_n*{plan.warp_extents[1]}", "part = i64(0)")
         down, across = plan.units
         with out.block(f"while part < {down}:"):
             out("warp_sync()")
@@ -74,15 +70,17 @@ class ResultRows:
                 with out.block(f"if part == {k}:"):
                     out(f"{engine.name}_keep(state, mine, {k}, {down}, {across}, "
                         f"{plan.row_bytes})")
-            out("warp_sync()",
-                f"at_m = m_first + warp_m*{plan.warp_extents[0]}"
-                f" + part*{engine.rows} + row", "eight = read", "k = i64(0)")
-            with out.block(f"while k < {engine.rows//rows}:"):
+            out("warp_sync()", "place = lane")
+            with out.block(f"while place < {engine.rows*lanes}:"):
+                out(f"row = place >> {shift}", f"column = (place & {lanes - 1})"
+                    f"*{self.width}", f"at_m = first_m + part*{engine.rows} + row",
+                    "at_n = first_n + column")
                 names = ", ".join(f"v{e}" for e in range(self.width))
-                out(f"{names}, = kept_{engine.kept}_{self.width}(eight)")
+                out(f"{names}, = kept_{engine.kept}_{self.width}(strip + "
+                    f"row*{plan.row_bytes} + column*{engine.kept_item})")
                 with out.block("if at_m < size_m:"):
                     self._row()
-                out(f"at_m += {rows}", f"eight += {rows*plan.row_bytes}", "k += 1")
+                out("place += 32")
             out("part += 1")
 
     def _row(self) -> None:
@@ -160,4 +158,6 @@ def _lane_of_sums(plan: Plan) -> str:
     row = plan.row_bytes
     if plan.engine.name == "fma":
         return f"lane_m*{4*row} + lane_n*16"
+    if plan.engine.name == "tf32b":
+        return f"(lane >> 2)*4 + (lane & 3)*{2*row}"
     return f"(lane >> 2)*{row} + (lane & 3)*{2*plan.engine.kept_item}"

@@ -269,6 +269,12 @@ def _places(engine: Engine, unit: int, row: int) -> list[tuple[int, tuple[int, i
         return [(r*row + unit*64, (4*r, 4*r + 4)) for r in range(4)]
     if engine.name == "f64":
         return [(unit*64, (0, 2))]
+    if engine.name == "tf32a":
+        return [(j*32 + low*8*row, (4*j + 2*low, 4*j + 2*low + 2))
+                for j in range(32) for low in (0, 1)]
+    if engine.name == "tf32b":  # 64 rows of the result are columns of the fragment
+        return [((8*j + e)*row + low*32, (4*j + 2*low + e, 4*j + 2*low + e + 1))
+                for j in range(8) for low in (0, 1) for e in (0, 1)]
     return [(unit*64 + half*32 + low*8*row, (4*half + 2*low, 4*half + 2*low + 2))
             for half in (0, 1) for low in (0, 1)]
 
@@ -277,8 +283,9 @@ def _store(builder: Any, engine: Engine, base: Any, at: int,
            values: list[Any]) -> None:
     count, wide = len(values), engine.kept == "float64"
     names = ", ".join(f"${k + 1}" for k in range(count))
+    vector = f".v{count}" if count > 1 else ""
     asm(builder, ir.VoidType(),
-        f"st.shared.v{count}.{'f64' if wide else 'f32'} [$0+{at}], {{{names}}};",
+        f"st.shared{vector}.{'f64' if wide else 'f32'} [$0+{at}], {{{names}}};",
         ",".join(["r", *["d" if wide else "f"]*count, _MEMORY]), base, *values,
         effect=True)
 
@@ -330,6 +337,8 @@ def mma_namespace() -> dict[str, Any]:
     found["warp_sync"] = warp_sync
     for name, engine in ENGINES.items():
         found[f"{name}_zeros"], found[f"{name}_keep"] = _zeros(engine), _keep(engine)
+        if engine.swizzled is not None:
+            continue
         for part in ("first", "most", "last"):
             found[f"{name}_{part}"] = _advance(engine, part)
     return found

@@ -18,14 +18,14 @@ _MEMORY = "~{memory}"
 
 @intrinsic
 def shared_at(typing: Any) -> Any:
-    """Where dynamic shared memory begins; a multiple of 16."""
+    """Where dynamic shared memory begins; a multiple of 1024, as swizzling needs."""
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         base = builder.module.globals.get(_SHARED)
         if base is None:
             base = ir.GlobalVariable(builder.module, ir.ArrayType(_I8, 0), _SHARED,
                                      addrspace=3)
-            base.linkage, base.align = "external", 16
+            base.linkage, base.align = "external", 1024
         return builder.zext(builder.ptrtoint(base, _I32), _I64)
 
     return types.int64(), codegen
