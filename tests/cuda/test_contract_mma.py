@@ -56,16 +56,16 @@ def placed(x, dtype):
 
 
 def forced(monkeypatch, engine, shape):
-    monkeypatch.setitem(SHAPES, engine, (shape,))
+    for name in SHAPES:
+        monkeypatch.setitem(SHAPES, name, (shape,) if name == engine else ())
 
 
-EVERY = [pytest.param(name, k, id=f"{name}{k}")
-         for name in ENGINES for k in range(len(SHAPES[name]))]
+EVERY = [pytest.param(name, k, id=f"{name}{k}") for name, engine in ENGINES.items()
+         if engine.swizzled is None for k in range(len(SHAPES[name]))]
 
 
 def dtype_of(engine):
-    return {"fma": "float32", "tf32": "float32", "f16": "float16", "bf16": bfloat16,
-            "f64": "float64"}[engine]
+    return {"f16": "float16", "bf16": bfloat16, "f64": "float64"}.get(engine, "float32")
 
 
 @pytest.mark.cuda
@@ -81,6 +81,30 @@ def test_every_shape_of_tile(engine, which, taken, monkeypatch):
         want = np.maximum(a @ b + c, 0).astype(dtype)
         np.testing.assert_array_equal(nf.to_numpy(got), want)
     assert [p.engine.name for p in taken] == [engine]*len(EXTENTS)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("right", [False, True])
+def test_tf32_by_wgmma(left, right, taken, monkeypatch):
+    from nbfused.cuda.driver import device
+
+    if device(0).arch[0] != 9:
+        pytest.skip("no Hopper GPU")
+    monkeypatch.setitem(SHAPES, "tf32", ())
+    for m, n, k in (*EXTENTS, (300, 36, 28)):
+        a, b, c = integers(0, m, k), integers(1, k, n), integers(2, n)
+        x = placed(a.T if left else a, "f4")
+        y = placed(b.T if right else b, "f4")
+        got = ops.linear(ops.transpose(x) if left else x,
+                         ops.transpose(y) if right else y, placed(c, "f4"),
+                         activation=ops.relu, precision="tf32")
+        np.testing.assert_array_equal(nf.to_numpy(got), np.maximum(a @ b + c, 0))
+    if left and not right:
+        assert not taken  # no factor has k as its inner dimension
+    else:
+        assert {p.engine.name for p in taken} <= {"tf32a", "tf32b"}
+        assert len(taken) == 6
 
 
 @pytest.mark.cuda
@@ -146,7 +170,8 @@ def test_nan_outside_an_operand_does_no_harm(dtype, taken):
 
 
 @pytest.mark.cuda
-def test_tf32_rounds_to_nearest(taken):
+def test_tf32_rounds_to_nearest(taken, monkeypatch):
+    forced(monkeypatch, "tf32", SHAPES["tf32"][0])
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(s).astype(np.float32) for s in ((256, 512), (512, 256)))
     got = nf.to_numpy(ops.matmul(placed(a, "f4"), placed(b, "f4"), precision="tf32"))
@@ -154,7 +179,7 @@ def test_tf32_rounds_to_nearest(taken):
     scale = np.abs(rounded[0]) @ np.abs(rounded[1])
     assert (np.abs(got - rounded[0] @ rounded[1]) <= 2e-6*scale).all()
     assert np.abs(got - a.astype("f8") @ b).max() > 1e-4  # it is not float32
-    assert [p.engine.name for p in taken] == ["tf32"]
+    assert len(taken) == 1
 
 
 def _tf32(x):
@@ -169,7 +194,7 @@ def test_gradients_in_tf32(taken):
     ops.matmul(x, w, precision="tf32").backward(placed(g, "f4"))
     np.testing.assert_array_equal(nf.to_numpy(x.grad), (g @ b.T).astype("f4"))
     np.testing.assert_array_equal(nf.to_numpy(w.grad), (a.T @ g).astype("f4"))
-    assert [p.engine.name for p in taken] == ["tf32"]*3
+    assert [p.engine.name[:4] for p in taken] == ["tf32"]*3
 
 
 @pytest.mark.cuda
