@@ -232,9 +232,9 @@ def _lane_of_fragments(plan: Plan, which: int) -> str:
         row, k = ("(lane >> 2)", "(lane & 3)")
         return f"{row}*{pitch} + {k}*{item}" if plan.inner(which) else \
             f"{k}*{pitch} + {row}*{item}"
-    # The four matrices of ldmatrix: for A rows first, then k, for B the other way round;
-    # in a tile with k outside, rows and columns of it change places.  The factor that
-    # wgmma has in registers is its A.
+    # The four matrices of ldmatrix: for A rows first, then k, for B the other way
+    # round; in a tile with k outside, rows and columns of it change places.  The factor
+    # that wgmma has in registers is its A.
     if (which == 0 or plan.engine.swizzled is not None) == plan.inner(which):
         return f"(lane & 15)*{pitch} + (lane >> 4)*16"
     return f"((lane & 7) + (lane >> 4)*8)*{pitch} + ((lane >> 3) & 1)*16"

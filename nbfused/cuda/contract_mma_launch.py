@@ -57,10 +57,13 @@ class MmaLauncher:
         Operands and functions.
     signature
         Dtypes and loops.
+    padded
+        Whether rows of the factors end with zeros where they are no whole accesses.
     """
 
-    def __init__(self, text: ContractText, signature: Signature) -> None:
-        self._text = text
+    def __init__(self, text: ContractText, signature: Signature, *,
+                 padded: bool = False) -> None:
+        self._text, self._padded = text, padded
         self._programs: dict[Plan, Program] = {}
         self._batch = signature.ranks[0]
         self._engine = _engine(text, signature)
@@ -128,7 +131,7 @@ class MmaLauncher:
         if strides[inner] == 1 and not (along and engine.transposes):
             for size in (_WIDE, _NARROW):
                 width = size//engine.item
-                if width > 1 and self._aligned(call, o, inner, width):
+                if width > 1 and self._aligned(call, o, inner, width, self._padded):
                     return Factor(along, width)
         return Factor(along, 1) if engine.item >= _NARROW else None
 
@@ -140,13 +143,14 @@ class MmaLauncher:
                 for o in self._text.extras)
 
     @staticmethod
-    def _aligned(call: Call, o: Operand, inner: int, width: int) -> bool:
+    def _aligned(call: Call, o: Operand, inner: int, width: int,
+                 padded: bool = False) -> bool:
         """Whether `width` neighbours along a loop are whole, aligned accesses."""
         strides, size = call.strides[o.at], min(width*o.dtype.itemsize, _WIDE)
         others = (*strides[:inner], *strides[inner + 1:])
-        return strides[inner] == 1 and call.shape[inner] % width == 0 and \
-            call.pointers[o.at] % size == 0 and all(
-                s*o.dtype.itemsize % size == 0 for s in others)
+        return strides[inner] == 1 and (
+            padded or call.shape[inner] % width == 0) and call.pointers[
+                o.at] % size == 0 and all(s*o.dtype.itemsize % size == 0 for s in others)
 
 
 def _engine(text: ContractText, signature: Signature) -> Engine | None:

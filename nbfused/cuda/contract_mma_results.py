@@ -47,7 +47,7 @@ class ResultRows:
     def __init__(self, out: Source, text: ContractText, plan: Plan,
                  groups: list[list[str]], scalars: dict[str, str]) -> None:
         self.out, self.text, self.plan, self.groups = out, text, plan, groups
-        self.scalars, self.width = scalars, width_of_results(text)
+        self.scalars, self.width = scalars, width_of_results(text) if plan.vector else 1
         self.others = [*text.extras, *text.outputs]
         self.calls = calls_for(text.outputs)
         self.first = [sum(map(len, groups[:g])) for g in range(len(groups))]
@@ -87,15 +87,10 @@ class ResultRows:
         out = self.out
         places = self._offsets("at_m", 1, "u")
         out(*(f"at{k} = base{k} + {text}" for k, text in places.items()))
-        if self.plan.vector:
-            with out.block("if at_n < size_n:"):
-                self._whole()
-            return
-        for e in range(self.width):
-            with out.block(f"if at_n + {e} < size_n:"):
-                self._one(e)
+        with out.block("if at_n < size_n:"):
+            self._neighbours()
 
-    def _whole(self) -> None:
+    def _neighbours(self) -> None:
         """Whole accesses; size_n is a multiple of the width."""
         places = self._offsets("at_n", 2, "v")
         loads = {o.at: self._load(o, f"at{o.at} + {places[o.at]}")
@@ -120,15 +115,6 @@ class ResultRows:
             self.out(f"{', '.join(names[k:k + step])}, = "
                      f"load{step}({o.pointer}, {at} + {k})")
         return names
-
-    def _one(self, e: int) -> None:
-        out = self.out
-        places = self._offsets(f"(at_n + {e})", 2, f"v{e}")
-        loads = {o.at: f"{o.pointer}[at{o.at} + {places[o.at]}]"
-                 for o in self.text.extras}
-        values = self._evaluated(e, loads)
-        for o, value in zip(self.text.outputs, values, strict=True):
-            out(f"{o.pointer}[at{o.at} + {places[o.at]}] = {value}")
 
     def _evaluated(self, e: int, loads: dict[int, str]) -> list[str]:
         """The epilogue of one element: what is stored."""

@@ -302,10 +302,11 @@ def _kept(kind: str, width: int) -> Any:
             base, found = builder.trunc(values[0], _I32), []
             size = min(width, 16//(8 if wide else 4))
             names = ", ".join(f"${k}" for k in range(size))
+            vector = f".v{size}" if size > 1 else ""
             for k in range(0, width, size):
                 found += _several(
                     builder, element, size,
-                    f"ld.shared.v{size}.{'f64' if wide else 'f32'} {{{names}}}, "
+                    f"ld.shared{vector}.{'f64' if wide else 'f32'} {{{names}}}, "
                     f"[${size}+{k*(8 if wide else 4)}];", f"r,{_MEMORY}", base)
             whole = ir.Constant(ir.ArrayType(element, width), ir.Undefined)
             for k, value in enumerate(found):
@@ -331,8 +332,8 @@ def warp_sync(typing: Any) -> Any:
 def mma_namespace() -> dict[str, Any]:
     """The names that kernel text for sm_80 and later may use."""
     found: dict[str, Any] = {f"kept_{kind}_{width}": _kept(kind, width)
-                             for kind, widths in (("float32", (4, 8)),
-                                                  ("float64", (2, 4, 8)))
+                             for kind, widths in (("float32", (1, 4, 8)),
+                                                  ("float64", (1, 2, 4, 8)))
                              for width in widths}
     found["warp_sync"] = warp_sync
     for name, engine in ENGINES.items():

@@ -23,6 +23,7 @@ from nbfused.cuda import (
     CudaBackend,
     contract,
     contract_mma_launch,
+    contract_pack,
     driver,
     launch,
     reduce,
@@ -277,6 +278,7 @@ def simulate():
     row._LANES, row._MOST_LANES = ((4, 8), (16, 32)), THREADS
     contract.SMALL = Tile(32, 32, 8, 4, 4, 1)
     contract.LARGE = Tile(64, 32, 8, 8, 4, 1)
+    contract_pack.LEAST, contract_pack.THREADS = 1, THREADS
     contract_mma_launch.SHAPES = {
         "fma": (contract_mma_launch.Shape((1, 1), (1, 2), 8, 3, 1, 1.0),)}
     return SimulatedBackend()

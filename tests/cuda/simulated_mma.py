@@ -86,10 +86,11 @@ def namespace(names):
         return names["cuda"].shared.array(0, np.dtype(np.uint8)).ctypes.data
 
     return {
-        "warp_sync": lambda: names["cuda"].syncthreads(), "shared_at": shared_at, "copies_end": lambda: None,
+        "warp_sync": lambda: names["cuda"].syncthreads(), "shared_at": shared_at,
+        "copies_end": lambda: None,
         "copies_wait": lambda pending: None,
         **{f"copy{n}": copy(n) for n in (4, 8, 16)},
         **{f"copy{n}_if": copy_if(n) for n in (4, 8, 16)},
-        **{f"kept_float32_{n}": kept(n) for n in (4, 8)},
+        **{f"kept_float32_{n}": kept(n) for n in (1, 4, 8)},
         "fma_zeros": fma_zeros, "fma_first": fma_first, "fma_most": fma_most,
         "fma_last": fma_last, "fma_keep": fma_keep}
