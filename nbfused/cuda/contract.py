@@ -1,6 +1,7 @@
 """Contract on CUDA: a ladder of kernels, by compute capability and layout.
 
-From the top: tensor cores fed by TMA (`wgmma`, sm_90a; 16-bit floats), tensor cores or
+From the top: tensor cores fed by TMA (`wgmma` for 16-bit floats, `contract_mma_tf32`
+for float32 that may be rounded; sm_90a), tensor cores or
 multiply-adds fed by ``cp.async`` (`contract_mma`, sm_80), and tiles through registers
 that are right at every dtype, shape and stride (`contract_text`).  Where only the
 layout of a large factor stands in the way, or its prologue, it is packed first.  Sums
@@ -15,6 +16,7 @@ from math import prod
 from ..backend import Call, Launcher, Signature
 from ..specs import Contract, TypedContract
 from .contract_mma_launch import MmaLauncher
+from .contract_mma_tf32_launch import Tf32Launcher
 from .contract_pack import PackLauncher
 from .contract_text import LARGE, SMALL, ContractText, Tile
 from .driver import Device, device
@@ -40,11 +42,14 @@ class _Rungs:
     def __init__(self, text: ContractText, signature: Signature, *,
                  padded: bool = False) -> None:
         self._wgmma = WgmmaLauncher(text, signature)
+        self._tf32 = Tf32Launcher(text, signature)
         self._mma = MmaLauncher(text, signature, padded=padded)
 
     def wgmma(self, call: Call, where: Device) -> Rung | None:
         """Hopper's, if it takes the call."""
-        return self._wgmma if where.arch[0] == 9 and self._wgmma.takes(call) else None
+        if where.arch[0] == 9 and self._wgmma.takes(call):
+            return self._wgmma
+        return self._tf32 if self._tf32.takes(call, where) else None
 
     def mma(self, call: Call, where: Device) -> Rung | None:
         """The one for sm_80 and later, if it takes the call."""

@@ -18,8 +18,6 @@ __all__ = ["MmaText"]
 #: Tiles down a column before the next column.
 RASTER = 8
 _SIDES = (("left", "m"), ("right", "n"))
-#: Descriptor of a tile with 128-byte swizzling, its address left out.
-_SWIZZLED = (1 << 62) | ((1024 >> 4) << 32) | ((16 >> 4) << 16)
 
 
 class MmaText:
@@ -49,55 +47,39 @@ class MmaText:
         self._slices()
         with out.block(f"while fetched < {plan.stages - 1}:"):
             self._fetch()
-        if plan.engine.swizzled is None:
-            self._fragments()
-        else:
-            self._descriptors(1 - plan.engine.swizzled)
+        self._rounds()
         out("copies_wait(0)", "cuda.syncthreads()")
         ResultRows(out, self.text, plan, self.groups, self.scalars).write()
-        feature = "" if plan.engine.swizzled is None else "a"
-        return out.kernel(plan.threads, plan.blocks, feature)
+        return out.kernel(plan.threads, plan.blocks)
 
-    def _fragments(self) -> None:
-        """Multiply what is in registers; both factors are loaded a step ahead."""
+    def _rounds(self) -> None:
+        """Multiply tile by tile.
+
+        As long as whole tiles are to be sent for, nothing branches: the copies go
+        between the multiply-adds, and hide there.
+        """
         out, plan, name = self.out, self.plan, self.plan.engine.name
         out(f"copies_wait({plan.stages - 2})", "cuda.syncthreads()",
             f"state = {name}_zeros({plan.units[0]}, {plan.units[1]})",
             f"state = {name}_first(state, left, right, {plan.geometry})",
-            "slice = i64(0)", "read = i64(0)")
+            "slice = i64(0)", "read = i64(0)",
+            f"whole = divide(size_k, i64({plan.depth})) if inside else i64(0)")
+        with out.block("while fetched < whole:"):
+            self._send(careful=False)
+            self._round()
         with out.block("while slice < slices:"):
             self._fetch()
-            out(f"state = {name}_most(state, left + read, right + read, "
-                f"{plan.geometry})",
-                f"read = read + {plan.stage_bytes} if read < "
-                f"{(plan.stages - 1)*plan.stage_bytes} else i64(0)",
-                f"copies_wait({plan.stages - 2})", "cuda.syncthreads()",
-                f"state = {name}_last(state, left + read, right + read, "
-                f"{plan.geometry})", "slice += 1")
+            self._round()
 
-    def _descriptors(self, which: int) -> None:
-        """Multiply by wgmma: one factor from registers, the other in shared memory.
-
-        The sums of a tile are on their way while the next tile is waited for.
-        """
-        out, plan, (x, _) = self.out, self.plan, _SIDES[which]
-        other = plan.tile_bytes(0) if which == 0 else 0
-        tile = f"{plan.depth//8}, {plan.pitch(which)}, {int(plan.inner(which))}"
-        out(f"copies_wait({plan.stages - 2})", "copies_fence()", "cuda.syncthreads()",
-            f"state = {plan.engine.name}_zeros({plan.units[0]}, {plan.units[1]})",
-            f"there = i64({_SWIZZLED}) + (((memory + {other}) & 0x3FFFF) >> 4)",
-            f"now = tf32_fragments({x}, {tile})", "slice = i64(0)", "read = i64(0)")
-        with out.block("while slice < slices:"):
-            out("state = tf32_product(state, now, there + (read >> 4))",
-                f"read = read + {plan.stage_bytes} if read < "
-                f"{(plan.stages - 1)*plan.stage_bytes} else i64(0)",
-                f"copies_wait({plan.stages - 3})", "copies_fence()",
-                "cuda.syncthreads()")
-            self._fetch()
-            # Registers that wgmma will read must not be written while another runs:
-            # ptxas would wait after each instruction.
-            out("state = tf32_wait(state)",
-                f"now = tf32_fragments({x} + read, {tile})", "slice += 1")
+    def _round(self) -> None:
+        """Multiply a tile; its last step waits for the next tile's first fragments."""
+        out, plan, name = self.out, self.plan, self.plan.engine.name
+        out(f"state = {name}_most(state, left + read, right + read, {plan.geometry})",
+            f"read = read + {plan.stage_bytes} if read < "
+            f"{(plan.stages - 1)*plan.stage_bytes} else i64(0)",
+            f"copies_wait({plan.stages - 2})", "cuda.syncthreads()",
+            f"state = {name}_last(state, left + read, right + read, {plan.geometry})",
+            "slice += 1")
 
     def _begin(self) -> None:
         out, plan = self.out, self.plan
@@ -123,8 +105,6 @@ class MmaText:
             # so a load of 16 bytes a lane takes half as many turns.
             out("lane_m = (lane >> 1) & 7", "lane_n = (lane & 1) | ((lane >> 4) << 1)")
         for which, (x, axis) in enumerate(_SIDES):
-            if which == plan.engine.swizzled:
-                continue
             first = "memory" if which == 0 else f"memory + {plan.tile_bytes(0)}"
             unit = plan.pitch(which) if plan.inner(which) else plan.engine.item
             out(f"{x} = {first} + warp_{axis}*{plan.warp_extents[which]*unit}"
@@ -147,10 +127,8 @@ class MmaText:
             row, k = self._strides(o.at)
             unit = plan.pitch(o.at), plan.engine.item
             own, along = unit if plan.inner(o.at) else unit[::-1]
-            to = f"({x}_row - {axis}_first)*{own} + {x}_k*{along}"
-            if o.at == plan.engine.swizzled:
-                to = f"({to}) ^ ((({x}_row - {axis}_first) & 7) << 4)"
-            out(f"{x}_to = ({to}) + {0 if o.at == 0 else plan.tile_bytes(0)}",
+            out(f"{x}_to = ({x}_row - {axis}_first)*{own} + {x}_k*{along}"
+                f" + {0 if o.at == 0 else plan.tile_bytes(0)}",
                 f"{x}_at = {bases[o.at]} + {x}_row*{row} + {x}_k*{k}")
         out(f"inside = m_first + {m} <= size_m and n_first + {n} <= size_n",
             f"slices = divide(size_k + {depth - 1}, i64({depth}))",
@@ -191,17 +169,19 @@ class MmaText:
         return [((e % per)*plan.threads*w, e//per) for e in range(count)]
 
     def _fetch(self) -> None:
-        """Send for the tiles after those that are on their way."""
-        out, plan = self.out, self.plan
+        """Send for the tiles after those that are on their way, if there are any."""
+        out = self.out
         with out.block("if fetched < slices:"):
-            with out.block(f"if inside and (fetched + 1)*{plan.depth} <= size_k:"):
-                for o in self.text.factors:
-                    self._copies(o, plan.factors[o.at], careful=False)
-            with out.block("else:"):
-                for o in self.text.factors:
-                    self._copies(o, plan.factors[o.at], careful=True)
-            for which, (x, _) in enumerate(_SIDES):
-                out(f"{x}_at += {plan.depth}*{self._strides(which)[1]}")
+            self._send(careful=True)
+        with out.block("else:"):
+            out("copies_end()", "fetched += 1")
+
+    def _send(self, *, careful: bool) -> None:
+        out, plan = self.out, self.plan
+        for o in self.text.factors:
+            self._copies(o, plan.factors[o.at], careful=careful)
+        for which, (x, _) in enumerate(_SIDES):
+            out(f"{x}_at += {plan.depth}*{self._strides(which)[1]}")
         out("copies_end()", "fetched += 1",
             f"write = write + {plan.stage_bytes} if write < memory + "
             f"{(plan.stages - 1)*plan.stage_bytes} else memory")
@@ -228,13 +208,12 @@ def _lane_of_fragments(plan: Plan, which: int) -> str:
     pitch, name, item = plan.pitch(which), plan.engine.name, plan.engine.item
     if name == "fma":
         return f"lane_{'mn'[which]}*16"
-    if name == "f64" or (name.startswith("tf32") and not plan.inner(which)):
+    if name == "f64" or (name == "tf32" and not plan.inner(which)):
         row, k = ("(lane >> 2)", "(lane & 3)")
         return f"{row}*{pitch} + {k}*{item}" if plan.inner(which) else \
             f"{k}*{pitch} + {row}*{item}"
     # The four matrices of ldmatrix: for A rows first, then k, for B the other way
-    # round; in a tile with k outside, rows and columns of it change places.  The factor
-    # that wgmma has in registers is its A.
-    if (which == 0 or plan.engine.swizzled is not None) == plan.inner(which):
+    # round; in a tile with k outside, rows and columns of it change places.
+    if (which == 0) == plan.inner(which):
         return f"(lane & 15)*{pitch} + (lane >> 4)*16"
     return f"((lane & 7) + (lane >> 4)*8)*{pitch} + ((lane >> 3) & 1)*16"

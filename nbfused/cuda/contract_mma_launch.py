@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from math import prod
 
 from ..backend import Call, Signature
 from .contract_mma import MmaText
 from .contract_mma_plan import ENGINES, Engine, Factor, Plan
-from .contract_mma_results import width_of_results
+from .contract_mma_results import aligned, vector_of
 from .contract_text import ContractText
 from .driver import Device
 from .launch import Program
@@ -19,6 +19,8 @@ __all__ = ["MmaLauncher"]
 
 #: Bytes of the widest copy and of the narrowest.
 _WIDE, _NARROW = 16, 4
+#: Choices that a launcher remembers.
+_KEPT = 1024
 
 
 @dataclass(frozen=True)
@@ -36,14 +38,12 @@ class Shape:
 _TENSOR = (Shape((4, 4), (2, 4), 32, 4, 1, 1.0), Shape((4, 4), (2, 2), 32, 4, 2, 1.0),
            Shape((2, 2), (2, 2), 32, 4, 4, 0.6))
 SHAPES = {
-    "fma": (Shape((2, 4), (2, 4), 8, 4, 1, 1.0), Shape((2, 2), (2, 4), 8, 4, 2, 0.9),
+    "fma": (Shape((2, 4), (2, 4), 16, 3, 1, 1.0), Shape((2, 4), (2, 2), 16, 3, 2, 1.0),
             Shape((1, 2), (2, 2), 16, 4, 4, 0.7)),
     "f16": _TENSOR, "bf16": _TENSOR,
     "tf32": (Shape((4, 4), (2, 4), 16, 4, 1, 1.0),
              Shape((4, 4), (2, 2), 16, 4, 2, 1.0),
              Shape((2, 2), (2, 2), 16, 4, 4, 0.6)),
-    "tf32a": (Shape((1, 1), (8, 1), 32, 4, 1, 2.0),),
-    "tf32b": (Shape((4, 1), (1, 8), 32, 4, 1, 2.0),),
     "f64": (Shape((4, 4), (2, 4), 16, 4, 1, 1.0), Shape((4, 4), (2, 2), 16, 4, 2, 0.9)),
 }
 
@@ -65,19 +65,19 @@ class MmaLauncher:
                  padded: bool = False) -> None:
         self._text, self._padded = text, padded
         self._programs: dict[Plan, Program] = {}
+        self._plans: dict[Hashable, Plan | None] = {}
         self._batch = signature.ranks[0]
         self._engine = _engine(text, signature)
 
     def takes(self, call: Call, where: Device) -> bool:
         """Whether copies past the registers can bring the operands of this call."""
-        return (self._engine is not None and where.arch >= (8, 0)
-                and 0 not in call.shape and all(
-                    self._factor(call, o, self._engine) for o in self._text.factors)
-                and next(self._plans(call, where), None) is not None)
+        return self._engine is not None and where.arch >= (8, 0) and \
+            self._plan(call, where) is not None
 
     def __call__(self, call: Call, where: Device) -> None:
         """Launch on the call's stream."""
         plan = self._plan(call, where)
+        assert plan is not None
         program = self._programs.get(plan)
         if program is None:
             program = self._programs[plan] = Program(MmaText(self._text, plan).kernel())
@@ -85,40 +85,43 @@ class MmaLauncher:
                   *(s for strides in call.strides for s in strides), *call.scalars)
         program.launch(where, call.stream, self._tiles(call, plan), values, plan.shared)
 
+    def _plan(self, call: Call, where: Device) -> Plan | None:
+        """`_choose`, which depends on no more than this, once."""
+        key = (call.shape, call.strides, tuple(p % _WIDE for p in call.pointers),
+               where.ordinal)
+        if key not in self._plans:
+            if len(self._plans) >= _KEPT:
+                self._plans.clear()
+            self._plans[key] = self._choose(call, where)
+        return self._plans[key]
+
+    def _choose(self, call: Call, where: Device) -> Plan | None:
+        """The one that is done first, by the tiles of the busiest multiprocessor."""
+        shares = dict(self._possible(call, where))
+
+        def time(plan: Plan) -> float:
+            tiles = -(-self._tiles(call, plan) // where.processors)
+            return tiles*prod(plan.extents)/shares[plan]
+
+        return min(shares, key=time, default=None)
+
+    def _possible(self, call: Call, where: Device) -> Iterator[tuple[Plan, float]]:
+        """Those that the operands and the device allow, and their shares."""
+        engine = self._engine
+        assert engine is not None
+        a, b = (self._factor(call, o, engine) for o in self._text.factors)
+        if a is None or b is None or 0 in call.shape:
+            return
+        for shape in SHAPES.get(engine.name, ()):
+            plan = Plan(engine, shape.units, shape.warps, shape.depth, shape.stages,
+                        shape.blocks, (a, b), vector_of(self._text, call))
+            if plan.shared <= where.shared_limit:
+                yield plan, shape.share
+
     def _tiles(self, call: Call, plan: Plan) -> int:
         m, n = call.shape[self._batch:self._batch + 2]
         rows, columns = plan.extents
         return prod(call.shape[:self._batch]) * -(-m // rows) * -(-n // columns)
-
-    def _plan(self, call: Call, where: Device) -> Plan:
-        """The one that is done first: whole rounds of tiles, by what each takes."""
-        found = list(self._plans(call, where))
-        shares = dict(found)
-
-        def time(plan: Plan) -> float:
-            rounds = -(-self._tiles(call, plan) // (where.processors*plan.blocks))
-            return rounds*plan.blocks*prod(plan.extents)/shares[plan]
-
-        return min(shares, key=time)
-
-    def _plans(self, call: Call, where: Device) -> Iterator[tuple[Plan, float]]:
-        """Those that the device has the memory for, and their shares."""
-        engine = self._engine
-        assert engine is not None
-        a, b = (self._factor(call, o, engine) for o in self._text.factors)
-        assert a is not None
-        assert b is not None
-        engines = [engine]
-        if engine.name == "tf32" and where.arch[0] == 9:
-            # What wgmma has in shared memory must have k as its inner dimension.
-            engines += [ENGINES[name] for name, factor in (("tf32a", b), ("tf32b", a))
-                        if factor.along and factor.width > 1]
-        for e in engines:
-            for shape in SHAPES.get(e.name, ()):
-                plan = Plan(e, shape.units, shape.warps, shape.depth, shape.stages,
-                            shape.blocks, (a, b), self._vector(call))
-                if plan.shared <= where.shared_limit:
-                    yield plan, shape.share
 
     # --- accesses
 
@@ -131,26 +134,9 @@ class MmaLauncher:
         if strides[inner] == 1 and not (along and engine.transposes):
             for size in (_WIDE, _NARROW):
                 width = size//engine.item
-                if width > 1 and self._aligned(call, o, inner, width, self._padded):
+                if width > 1 and aligned(call, o, inner, width, padded=self._padded):
                     return Factor(along, width)
         return Factor(along, 1) if engine.item >= _NARROW else None
-
-    def _vector(self, call: Call) -> bool:
-        """Whether the epilogue can move whole accesses."""
-        n, width = self._batch + 1, width_of_results(self._text)
-        return all(self._aligned(call, o, n, width) for o in self._text.outputs) and \
-            all(o.code[1] == "0" or self._aligned(call, o, n, width)
-                for o in self._text.extras)
-
-    @staticmethod
-    def _aligned(call: Call, o: Operand, inner: int, width: int,
-                 padded: bool = False) -> bool:
-        """Whether `width` neighbours along a loop are whole, aligned accesses."""
-        strides, size = call.strides[o.at], min(width*o.dtype.itemsize, _WIDE)
-        others = (*strides[:inner], *strides[inner + 1:])
-        return strides[inner] == 1 and (
-            padded or call.shape[inner] % width == 0) and call.pointers[
-                o.at] % size == 0 and all(s*o.dtype.itemsize % size == 0 for s in others)
 
 
 def _engine(text: ContractText, signature: Signature) -> Engine | None:

@@ -50,9 +50,9 @@ class Engine:
         return 8 if self.kept == "float64" else 4
 
     @property
-    def swizzled(self) -> int | None:
-        """The factor that wgmma reads in shared memory, 128 bytes a row, swizzled."""
-        return {"tf32a": 1, "tf32b": 0}.get(self.name)
+    def by_descriptor(self) -> bool:
+        """Whether it is wgmma, whose kernel is another (`contract_mma_tf32`)."""
+        return self.left == 0
 
     @property
     def transposes(self) -> bool:
@@ -67,9 +67,9 @@ ENGINES = {
         Engine("bf16", 2, 16, 16, 16, 4, 4, 8, (8, 8)),
         Engine("tf32", 4, 16, 16, 8, 4, 4, 8, (4, 8)),
         Engine("f64", 8, 8, 8, 4, 1, 1, 2, (4, 4), "float64"),
-        # wgmma, a factor in registers: A, or B, and the sums are transposed.
-        Engine("tf32a", 4, 16, 256, 8, 0, 0, 128, (4, 8)),
-        Engine("tf32b", 4, 64, 16, 8, 0, 0, 32, (4, 8)))}
+        # wgmma, a factor in registers: A, or B, and then the sums are transposed.
+        Engine("tf32a", 4, 16, 256, 8, 0, 0, 128, (0, 0)),
+        Engine("tf32b", 4, 64, 16, 8, 0, 0, 32, (0, 0)))}
 
 
 @dataclass(frozen=True)
@@ -148,8 +148,6 @@ class Plan:
     def pitch(self, which: int) -> int:
         """Bytes from row to row of a tile in shared memory."""
         inner = self.inner(which)
-        if which == self.engine.swizzled:
-            return self.depth*self.engine.item
         extent = self.depth if inner else self.extents[which]
         return (extent + self.engine.pads[0 if inner else 1])*self.engine.item
 

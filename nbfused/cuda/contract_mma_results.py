@@ -7,12 +7,13 @@ accesses.
 
 from __future__ import annotations
 
+from ..backend import Call
 from ..scalar.print_numba import cast
 from .contract_mma_plan import Plan
 from .contract_text import ContractText, offsets_of
 from .source import Operand, Source, calls_for, decoded, encoded, evaluate
 
-__all__ = ["ResultRows", "width_of_results"]
+__all__ = ["ResultRows", "aligned", "vector_of", "width_of_results"]
 
 #: Bytes of an access.
 _ACCESS = 16
@@ -25,6 +26,26 @@ def width_of_results(text: ContractText) -> int:
     widest = max((o.dtype.itemsize for o in text.outputs), default=_ACCESS)
     least = _ACCESS//text.kept.itemsize
     return max(least, min(_MOST, _ACCESS//widest))
+
+
+def vector_of(text: ContractText, call: Call) -> bool:
+    """Whether the epilogue of a call can move whole accesses."""
+    n, width = text.ranks[0] + 1, width_of_results(text)
+    return all(aligned(call, o, n, width) for o in text.outputs) and all(
+        o.code[1] == "0" or aligned(call, o, n, width) for o in text.extras)
+
+
+def aligned(call: Call, o: Operand, inner: int, width: int, *,
+            padded: bool = False) -> bool:
+    """Whether `width` neighbours along a loop are whole, aligned accesses.
+
+    In `padded` rows something follows the last element up to a whole access.
+    """
+    strides, size = call.strides[o.at], min(width*o.dtype.itemsize, _ACCESS)
+    others = (*strides[:inner], *strides[inner + 1:])
+    return (strides[inner] == 1 and (padded or call.shape[inner] % width == 0)
+            and call.pointers[o.at] % size == 0
+            and all(s*o.dtype.itemsize % size == 0 for s in others))
 
 
 class ResultRows:

@@ -338,7 +338,7 @@ def mma_namespace() -> dict[str, Any]:
     found["warp_sync"] = warp_sync
     for name, engine in ENGINES.items():
         found[f"{name}_zeros"], found[f"{name}_keep"] = _zeros(engine), _keep(engine)
-        if engine.swizzled is not None:
+        if engine.by_descriptor:
             continue
         for part in ("first", "most", "last"):
             found[f"{name}_{part}"] = _advance(engine, part)

@@ -11,10 +11,13 @@ from ml_dtypes import bfloat16
 import nbfused as nf
 from nbfused import ops
 from nbfused.backend import Call, Signature
-from nbfused.cuda import compile
+from nbfused.cuda import compile, contract_pack
 from nbfused.cuda.contract_mma import MmaText
 from nbfused.cuda.contract_mma_launch import SHAPES, MmaLauncher
 from nbfused.cuda.contract_mma_plan import ENGINES, Factor, Plan
+from nbfused.cuda.contract_mma_tf32 import Tf32Text
+from nbfused.cuda.contract_mma_tf32_launch import Tf32Launcher
+from nbfused.cuda.contract_pack import PackLauncher
 from nbfused.cuda.contract_text import LARGE, SMALL, ContractText
 from nbfused.cuda.wgmma import WgmmaLauncher
 from nbfused.errors import CompileError, KernelTypeError
@@ -35,15 +38,25 @@ def taken(monkeypatch):
     if device(0).arch < (8, 0):
         pytest.skip("no cp.async before sm_80")
     plans = []
-    choose = MmaLauncher._plan
+    run = MmaLauncher.__call__
 
     def noted(self, call, where):
-        plans.append(choose(self, call, where))
-        return plans[-1]
+        plans.append(self._plan(call, where))
+        run(self, call, where)
 
-    monkeypatch.setattr(MmaLauncher, "_plan", noted)
+    monkeypatch.setattr(MmaLauncher, "__call__", noted)
+    monkeypatch.setattr(MmaLauncher, "_plan", MmaLauncher._choose)  # nothing is kept
     monkeypatch.setattr(WgmmaLauncher, "takes", lambda self, *call: False)
     return plans
+
+
+@pytest.fixture
+def hopper():
+    """Skips where the device is another."""
+    from nbfused.cuda.driver import device
+
+    if device(0).arch[0] != 9:
+        pytest.skip("no Hopper GPU")
 
 
 def integers(seed, *shape):
@@ -56,12 +69,12 @@ def placed(x, dtype):
 
 
 def forced(monkeypatch, engine, shape):
-    for name in SHAPES:
-        monkeypatch.setitem(SHAPES, name, (shape,) if name == engine else ())
+    monkeypatch.setitem(SHAPES, engine, (shape,))
+    monkeypatch.setattr(Tf32Launcher, "takes", lambda self, *call: False)
 
 
 EVERY = [pytest.param(name, k, id=f"{name}{k}") for name, engine in ENGINES.items()
-         if engine.swizzled is None for k in range(len(SHAPES[name]))]
+         if not engine.by_descriptor for k in range(len(SHAPES[name]))]
 
 
 def dtype_of(engine):
@@ -86,12 +99,11 @@ def test_every_shape_of_tile(engine, which, taken, monkeypatch):
 @pytest.mark.cuda
 @pytest.mark.parametrize("left", [False, True])
 @pytest.mark.parametrize("right", [False, True])
-def test_tf32_by_wgmma(left, right, taken, monkeypatch):
-    from nbfused.cuda.driver import device
-
-    if device(0).arch[0] != 9:
-        pytest.skip("no Hopper GPU")
-    monkeypatch.setitem(SHAPES, "tf32", ())
+def test_tf32_by_wgmma(left, right, taken, hopper, monkeypatch):
+    others = []
+    run = Tf32Launcher.__call__
+    monkeypatch.setattr(Tf32Launcher, "__call__",
+                        lambda self, *call: others.append(call) or run(self, *call))
     for m, n, k in (*EXTENTS, (300, 36, 28)):
         a, b, c = integers(0, m, k), integers(1, k, n), integers(2, n)
         x = placed(a.T if left else a, "f4")
@@ -100,11 +112,20 @@ def test_tf32_by_wgmma(left, right, taken, monkeypatch):
                          ops.transpose(y) if right else y, placed(c, "f4"),
                          activation=ops.relu, precision="tf32")
         np.testing.assert_array_equal(nf.to_numpy(got), np.maximum(a @ b + c, 0))
-    if left and not right:
-        assert not taken  # no factor has k as its inner dimension
-    else:
-        assert {p.engine.name for p in taken} <= {"tf32a", "tf32b"}
-        assert len(taken) == 6
+    if left and not right:  # no factor has k as its inner dimension
+        assert (len(taken), len(others)) == (6, 0)
+    else:  # rows of 77 or 2 elements are no whole accesses
+        assert len(others) == (4 if left else 6)
+
+
+@pytest.mark.cuda
+def test_tf32_batches(taken, hopper):
+    a, b = integers(0, 2, 3, 130, 64), integers(1, 3, 64, 72)
+    got = ops.batched_matmul(placed(a, "f4"), placed(b, "f4"), precision="tf32",
+                             permute=(1, 0, 3, 2))
+    np.testing.assert_array_equal(nf.to_numpy(got),
+                                  np.transpose(a @ b, (1, 0, 3, 2)).astype("f4"))
+    assert not taken
 
 
 @pytest.mark.cuda
@@ -170,8 +191,10 @@ def test_nan_outside_an_operand_does_no_harm(dtype, taken):
 
 
 @pytest.mark.cuda
-def test_tf32_rounds_to_nearest(taken, monkeypatch):
-    forced(monkeypatch, "tf32", SHAPES["tf32"][0])
+@pytest.mark.parametrize("by_wgmma", [False, True])
+def test_tf32_rounds_to_nearest(by_wgmma, taken, monkeypatch):
+    if not by_wgmma:
+        forced(monkeypatch, "tf32", SHAPES["tf32"][0])
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(s).astype(np.float32) for s in ((256, 512), (512, 256)))
     got = nf.to_numpy(ops.matmul(placed(a, "f4"), placed(b, "f4"), precision="tf32"))
@@ -179,7 +202,6 @@ def test_tf32_rounds_to_nearest(taken, monkeypatch):
     scale = np.abs(rounded[0]) @ np.abs(rounded[1])
     assert (np.abs(got - rounded[0] @ rounded[1]) <= 2e-6*scale).all()
     assert np.abs(got - a.astype("f8") @ b).max() > 1e-4  # it is not float32
-    assert len(taken) == 1
 
 
 def _tf32(x):
@@ -194,7 +216,50 @@ def test_gradients_in_tf32(taken):
     ops.matmul(x, w, precision="tf32").backward(placed(g, "f4"))
     np.testing.assert_array_equal(nf.to_numpy(x.grad), (g @ b.T).astype("f4"))
     np.testing.assert_array_equal(nf.to_numpy(w.grad), (a.T @ g).astype("f4"))
-    assert [p.engine.name[:4] for p in taken] == ["tf32"]*3
+    assert all(p.engine.name == "tf32" for p in taken)
+
+
+def doubled(x):
+    return x + x
+
+
+@pytest.fixture
+def packed(monkeypatch):
+    """The layouts of packed factors."""
+    found = []
+    run = PackLauncher.__call__
+
+    def noted(self, call, where, multiply):
+        found.append(self.layouts(call))
+        run(self, call, where, multiply)
+
+    monkeypatch.setattr(PackLauncher, "__call__", noted)
+    monkeypatch.setattr(contract_pack, "LEAST", 1)
+    return found
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", ["float16", bfloat16, "float32"], ids=str)
+@pytest.mark.parametrize("wgmma", [False, True])
+def test_packed_factors(dtype, wgmma, packed, request):
+    taken = [] if wgmma else request.getfixturevalue("taken")
+    for m, n, k in ((129, 261, 71), (64, 130, 33), (3, 5, 1030)):
+        a, b, c = integers(0, m, k), integers(1, n, k), integers(2, n)
+        got = ops.contract("mk,nk->mn", placed(a, dtype), placed(b, dtype),
+                           bias=placed(c, dtype), prologue_a=doubled, epilogue="relu")
+        want = np.maximum(2*a @ b.T + c, 0).astype(dtype)
+        np.testing.assert_array_equal(nf.to_numpy(got), want)
+    assert len(packed) == 3
+    assert wgmma or len(taken) == 3
+
+
+@pytest.mark.cuda
+def test_packed_batches(packed, taken):
+    a, b = integers(0, 2, 3, 33, 35), integers(1, 3, 35, 37)
+    got = ops.matmul(placed(a, "f2")[:, ::-1], placed(b, "f2"))
+    np.testing.assert_array_equal(nf.to_numpy(got), (a[:, ::-1] @ b).astype("f2"))
+    assert [set(layouts) for layouts in packed] == [{0, 1}]
+    assert len(taken) == 1
 
 
 @pytest.mark.cuda
@@ -243,12 +308,14 @@ def needs_compiler():
         pytest.skip(str(missing))
 
 
-@pytest.mark.parametrize("arch", [(8, 0), (9, 0), (10, 0), (12, 0)], ids=str)
-@pytest.mark.parametrize(("engine", "which"), EVERY)
+LADDER = [pytest.param(*shape.values, arch, id=f"{shape.id}-sm_{arch[0]}{arch[1]}")
+          for shape in EVERY for arch in ((8, 0), (9, 0), (10, 0), (12, 0))
+          if arch == (8, 0) or shape.values[1] == 0]
+
+
+@pytest.mark.parametrize(("engine", "which", "arch"), LADDER)
 def test_the_ladder_compiles_without_spills(engine, which, arch):
     needs_compiler()
-    if arch in ((10, 0), (12, 0)) and which:
-        pytest.skip("one shape of tile stands for the others")
     text, _ = layer(dtype_of(engine))
     shape, wide = SHAPES[engine][which], 16//ENGINES[engine].item
     along = Factor(True, 1 if engine == "fma" else wide)
@@ -261,6 +328,21 @@ def test_the_ladder_compiles_without_spills(engine, which, arch):
     if said is not None:
         used, spilled = registers(said)
         assert spilled == 0, f"{used} registers"
+
+
+@pytest.mark.parametrize(("engine", "left", "right"), [
+    ("tf32a", True, True), ("tf32a", False, True), ("tf32b", True, False)])
+def test_tf32_compiles_for_hopper(engine, left, right):
+    needs_compiler()
+    text, _ = layer("float32", "tf32")
+    extents = ((1, 1), (8, 1)) if engine == "tf32a" else ((4, 1), (1, 8))
+    factors = Factor(left, 4), Factor(right, 4)
+    plan = Plan(ENGINES[engine], *extents, 32, 4, 1, factors, vector=True)
+    code, said = assembled(Tf32Text(text, plan, ((), ())).kernel(), (9, 0))
+    assert code.count("wgmma.mma_async") == 4
+    if said is not None:
+        assert registers(said)[1] == 0
+        assert "serialized" not in said
 
 
 @pytest.mark.parametrize("tile", [LARGE, SMALL], ids=str)
