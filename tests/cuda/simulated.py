@@ -210,7 +210,7 @@ def namespace():
 class SimulatedDevice:
     """Two multiprocessors, so that small arrays are cut into several chunks."""
 
-    ordinal, address, processors, arch = 0, 0, 2, (9, 0)
+    ordinal, address, processors, arch = 0, 0, 2, (8, 0)  # no wgmma
     shared_limit, shared_total = 8192, 16384
 
     @contextmanager
