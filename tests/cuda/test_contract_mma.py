@@ -114,13 +114,13 @@ def test_tf32_by_wgmma(left, right, taken, hopper, monkeypatch):
         np.testing.assert_array_equal(nf.to_numpy(got), np.maximum(a @ b + c, 0))
     if left and not right:  # no factor has k as its inner dimension
         assert (len(taken), len(others)) == (6, 0)
-    else:  # rows of 77 or 2 elements are no whole accesses
-        assert len(others) == (4 if left else 6)
+    else:  # rows of 130, 2 or 77 elements are no whole accesses
+        assert len(others) == (3 if left else 6)
 
 
 @pytest.mark.cuda
 def test_tf32_batches(taken, hopper):
-    a, b = integers(0, 2, 3, 130, 64), integers(1, 3, 64, 72)
+    a, b = integers(0, 2, 3, 130, 64), integers(1, 1, 3, 64, 72)
     got = ops.batched_matmul(placed(a, "f4"), placed(b, "f4"), precision="tf32",
                              permute=(1, 0, 3, 2))
     np.testing.assert_array_equal(nf.to_numpy(got),
@@ -197,6 +197,8 @@ def test_tf32_rounds_to_nearest(by_wgmma, taken, monkeypatch):
         forced(monkeypatch, "tf32", SHAPES["tf32"][0])
     rng = np.random.default_rng(0)
     a, b = (rng.standard_normal(s).astype(np.float32) for s in ((256, 512), (512, 256)))
+    for x in (a, b):  # ties may go either way
+        x.view(np.uint32)[:] |= 1
     got = nf.to_numpy(ops.matmul(placed(a, "f4"), placed(b, "f4"), precision="tf32"))
     rounded = [_tf32(x).astype(np.float64) for x in (a, b)]
     scale = np.abs(rounded[0]) @ np.abs(rounded[1])
@@ -255,7 +257,7 @@ def test_packed_factors(dtype, wgmma, packed, request):
 
 @pytest.mark.cuda
 def test_packed_batches(packed, taken):
-    a, b = integers(0, 2, 3, 33, 35), integers(1, 3, 35, 37)
+    a, b = integers(0, 2, 3, 33, 35), integers(1, 1, 3, 35, 37)
     got = ops.matmul(placed(a, "f2")[:, ::-1], placed(b, "f2"))
     np.testing.assert_array_equal(nf.to_numpy(got), (a[:, ::-1] @ b).astype("f2"))
     assert [set(layouts) for layouts in packed] == [{0, 1}]
