@@ -1,15 +1,23 @@
-"""Contract on CUDA: tiled products that are right at every shape and stride.
+"""Contract on CUDA: a ladder of kernels, by compute capability and layout.
 
-Sums are kept in float32 for 16-bit floats and float32.  On Hopper, products of 16-bit
-floats whose operands TMA can bring run on tensor cores (`wgmma`).
+From the top: tensor cores fed by TMA (`wgmma` for 16-bit floats, `contract_mma_tf32`
+for float32 that may be rounded; sm_90a), tensor cores or
+multiply-adds fed by ``cp.async`` (`contract_mma`, sm_80), and tiles through registers
+that are right at every dtype, shape and stride (`contract_text`).  Where only the
+layout of a large factor stands in the way, or its prologue, it is packed first.  Sums
+are kept in float32 for 16-bit floats and float32.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from math import prod
 
 from ..backend import Call, Launcher, Signature
 from ..specs import Contract, TypedContract
+from .contract_mma_launch import MmaLauncher
+from .contract_mma_tf32_launch import Tf32Launcher
+from .contract_pack import PackLauncher
 from .contract_text import LARGE, SMALL, ContractText, Tile
 from .driver import Device, device
 from .launch import Program
@@ -17,9 +25,39 @@ from .wgmma import WgmmaLauncher
 
 __all__ = ["ContractLauncher", "build_contract"]
 
+Rung = Callable[[Call, Device], None]
+
+
+class _Rungs:
+    """The launchers for tensor cores, the fastest first.
+
+    Parameters
+    ----------
+    text, signature
+        Operands and functions, dtypes and loops.
+    padded
+        Whether the factors were packed.
+    """
+
+    def __init__(self, text: ContractText, signature: Signature, *,
+                 padded: bool = False) -> None:
+        self._wgmma = WgmmaLauncher(text, signature)
+        self._tf32 = Tf32Launcher(text, signature)
+        self._mma = MmaLauncher(text, signature, padded=padded)
+
+    def wgmma(self, call: Call, where: Device) -> Rung | None:
+        """Hopper's, if it takes the call."""
+        if where.arch[0] == 9 and self._wgmma.takes(call):
+            return self._wgmma
+        return self._tf32 if self._tf32.takes(call, where) else None
+
+    def mma(self, call: Call, where: Device) -> Rung | None:
+        """The one for sm_80 and later, if it takes the call."""
+        return self._mma if self._mma.takes(call, where) else None
+
 
 class ContractLauncher:
-    """Chooses the tile by the call's extents.
+    """Chooses the kernel by the device, and by the call's layout and extents.
 
     Parameters
     ----------
@@ -31,22 +69,42 @@ class ContractLauncher:
 
     def __init__(self, name: str, typed: TypedContract, signature: Signature) -> None:
         self.text = ContractText(name, typed, signature)
-        self._wgmma = WgmmaLauncher(self.text, signature)
+        self._rungs = _Rungs(self.text, signature)
+        self._pack = PackLauncher(self.text, signature)
+        self._packed: dict[Signature, _Rungs] = {}
         self._programs: dict[Tile, Program] = {}
         self._ends = [sum(signature.ranks[:k + 1]) for k in range(4)]
 
     def __call__(self, call: Call) -> None:
         """Launch on the call's stream."""
         where = device(call.device)
-        if where.arch[0] == 9 and self._wgmma.takes(call):
-            return self._wgmma(call, where)
+        rung = self._rungs.wgmma(call, where)
+        if rung is None and self._pack.worthwhile(call):
+            multiply = self._after_packing(call, where)
+            if multiply is not None:
+                return self._pack(call, where, multiply)
+        rung = rung or self._rungs.mma(call, where)
+        return self._general(call, where) if rung is None else rung(call, where)
+
+    def _after_packing(self, call: Call, where: Device) -> Rung | None:
+        """What would take the packed call."""
+        typed, signature = self._pack.product(call)
+        rungs = self._packed.get(signature)
+        if rungs is None:
+            text = ContractText(self.text.name, typed, signature)
+            rungs = self._packed[signature] = _Rungs(text, signature, padded=True)
+        packed = self._pack.packed(call, 0)
+        return rungs.wgmma(packed, where) or rungs.mma(packed, where)
+
+    def _general(self, call: Call, where: Device) -> None:
+        """Right at every dtype, shape and stride."""
         b, m, n, _ = self._ends
         batch, rows, columns = (prod(call.shape[:b]), prod(call.shape[b:m]),
                                 prod(call.shape[m:n]))
         tile = self.tile(batch, rows, columns, where)
         blocks = batch * -(-rows // tile.m) * -(-columns // tile.n)
         if blocks == 0:
-            return None
+            return
         program = self._programs.get(tile)
         if program is None:
             program = self._programs[tile] = Program(self.text.kernel(tile))
@@ -54,7 +112,6 @@ class ContractLauncher:
                   *(s for strides in call.strides for s in strides), *call.scalars)
         program.launch(where, call.stream, blocks, values,
                        tile.shared(self.text.kept.itemsize))
-        return None
 
     def tile(self, batch: int, rows: int, columns: int, where: Device) -> Tile:
         """Large tiles where they fill the device and the registers hold them."""

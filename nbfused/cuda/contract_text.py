@@ -32,7 +32,7 @@ from .source import (
 )
 from .states import storage_name
 
-__all__ = ["LARGE", "SMALL", "ContractText", "Tile", "offsets_of"]
+__all__ = ["LARGE", "SMALL", "ContractText", "Tile", "offsets_of", "position"]
 
 #: Tiles of the result that follow one another down a column before the next column,
 #: so that the rows of A and the columns of B in use stay in the L2 cache.
@@ -112,6 +112,19 @@ def offsets_of(out: Source, index: str, extents: Sequence[str],
     return offsets(out, index, extents, strided, first, prefix)
 
 
+def position(out: Source, rows: int, columns: int, raster: int) -> None:
+    """Which tile of which product a block computes; `raster` tiles down, then on."""
+    out(f"down = divide(size_m + {rows - 1}, i64({rows}))",
+        f"wide = divide(size_n + {columns - 1}, i64({columns}))",
+        "block = i64(cuda.blockIdx.x)", "batch = divide(block, down*wide)",
+        "place = block - batch*down*wide",
+        f"band = divide(place, {raster}*wide)", f"place -= band*{raster}*wide",
+        f"height = min(down - band*{raster}, i64({raster}))",
+        "column = divide(place, height)",
+        f"m_first = (band*{raster} + place - column*height)*{rows}",
+        f"n_first = column*{columns}")
+
+
 class _Writer:
     """The text of one kernel under construction."""
 
@@ -157,20 +170,10 @@ class _Writer:
         return out.kernel(tile.threads, blocks)
 
     def _position(self) -> None:
-        """Which tile of which product this block computes."""
-        out, tile = self.out, self.tile
-        out(f"down = divide(size_m + {tile.m - 1}, i64({tile.m}))",
-            f"wide = divide(size_n + {tile.n - 1}, i64({tile.n}))",
-            "block = i64(cuda.blockIdx.x)", "batch = divide(block, down*wide)",
-            "place = block - batch*down*wide",
-            f"band = divide(place, {RASTER}*wide)", f"place -= band*{RASTER}*wide",
-            f"height = min(down - band*{RASTER}, i64({RASTER}))",
-            "column = divide(place, height)",
-            f"m_first = (band*{RASTER} + place - column*height)*{tile.m}",
-            f"n_first = column*{tile.n}")
+        position(self.out, self.tile.m, self.tile.n, RASTER)
         for k, text in self._offsets("batch", self.batch, 0, self.text.operands,
                                      "b").items():
-            out(f"base{k} = {text}")
+            self.out(f"base{k} = {text}")
 
     def _offsets(self, index: str, extents: Sequence[str], group: int,
                  operands: Sequence[Operand], prefix: str) -> dict[int, str]:

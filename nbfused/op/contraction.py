@@ -21,16 +21,21 @@ __all__ = ["Contraction", "contract", "contraction"]
 @lru_cache(maxsize=1024)
 def _spec(subscripts: str, epilogue: Function, kinds: tuple[str, ...],
           prologues: tuple[Function | None, Function | None],
-          out_axes: tuple[int, ...] | None) -> Contract:
-    return Contract(subscripts, epilogue, kinds, prologues, out_axes)
+          out_axes: tuple[int, ...] | None, precision: str | None) -> Contract:
+    return Contract(subscripts, epilogue, kinds, prologues, out_axes,
+                    precision=precision)
 
 
 def contract(subscripts: str, a: Any, b: Any, extras: Sequence[Any] = (), *,
              epilogue: Function | None = None,
              prologues: tuple[Function | None, Function | None] = (None, None),
-             out_axes: tuple[int, ...] | None = None, out: Any = None,
-             names: tuple[str, ...] = ("a", "b"), what: str = "contract") -> Any:
+             out_axes: tuple[int, ...] | None = None, precision: str | None = None,
+             out: Any = None, names: tuple[str, ...] = ("a", "b"),
+             what: str = "contract") -> Any:
     """Run a `Contract`: what all products share."""
+    if precision not in (None, "tf32"):
+        raise KernelTypeError(f"{what}: 'precision' must be None or 'tf32', got "
+                              f"{precision!r}")
     function = identity() if epilogue is None else epilogue
     if len(function.params) != 1 + len(extras):
         raise KernelTypeError(
@@ -50,7 +55,8 @@ def contract(subscripts: str, a: Any, b: Any, extras: Sequence[Any] = (), *,
         if kind_of(x) != "element":
             raise KernelTypeError(f"{what}: '{name}' must be an array, got the number "
                                   f"{x!r}; multiply by it instead")
-    spec = _spec(subscripts, function, tuple(map(kind_of, extras)), prologues, out_axes)
+    spec = _spec(subscripts, function, tuple(map(kind_of, extras)), prologues, out_axes,
+                 precision)
     outs = places(out, len(function.results), what)
     return only(apply(spec, [a, b, *extras], out=outs, names=names))
 

@@ -39,6 +39,7 @@ def _biased(epilogue: Function | None) -> Function:
 def _product(what: str, a: AnyArray, b: AnyArray, bias: Operand | None,
              epilogue: ScalarFunction | Function | None, extras: Sequence[Operand],
              out: AnyArray | None = None, permute: Sequence[int] | None = None,
+             precision: str | None = None,
              names: tuple[str, ...] = ("a", "b")) -> AnyArray:
     """``epilogue(a @ b + bias, *extras)`` permuted, for operands of any rank."""
     extras = _sequence(extras, what, "extras", "arrays or numbers")
@@ -58,7 +59,7 @@ def _product(what: str, a: AnyArray, b: AnyArray, bias: Operand | None,
         ndim = max(left, right) - (left == 1) - (right == 1)
         permute = check_permutation(permute, ndim, "permute")
     return run(subscripts, a, b, extras, epilogue=function, out=out, out_axes=permute,
-               names=names, what=what)
+               precision=precision, names=names, what=what)
 
 
 def _sequence(given: Any, what: str, name: str, of: str) -> tuple[Any, ...]:
@@ -86,7 +87,7 @@ def _matmul(a, b, bias=None, epilogue=None, extras=()):
     Case(((3, 1, 33, 17), (4, 17, 18))), Case(((5, 0), (0, 3))))
 def matmul(a: AnyArray, b: AnyArray, *, bias: Operand | None = None,
            epilogue: ScalarFunction | None = None, extras: Sequence[Operand] = (),
-           out: AnyArray | None = None) -> AnyArray:
+           precision: str | None = None, out: AnyArray | None = None) -> AnyArray:
     """``epilogue(a @ b + bias, *extras)`` with `numpy.matmul`'s broadcasting.
 
     Parameters
@@ -100,6 +101,11 @@ def matmul(a: AnyArray, b: AnyArray, *, bias: Operand | None = None,
         `extras`, or the name of an op.
     extras : sequence of arrays or numbers
         Further arguments of `epilogue`; arrays broadcast to the product.
+    precision : {"tf32"}, optional
+        ``"tf32"`` lets a device with tensor cores round float32 `a` and `b` to 11
+        significant bits before they are multiplied (relative errors near 5e-4 instead
+        of 6e-8); sums stay float32.  Other dtypes and devices ignore it.  Derivatives
+        are computed alike.
     out : array, optional
         Where to store.
 
@@ -111,7 +117,8 @@ def matmul(a: AnyArray, b: AnyArray, *, bias: Operand | None = None,
     Raises
     ------
     KernelTypeError
-        `a` or `b` is a number, or `epilogue` takes another number of arguments.
+        `a` or `b` is a number, `epilogue` takes another number of arguments, or
+        `precision` is something else.
     ShapeError
         Inner extents differ, or something does not broadcast.
 
@@ -127,7 +134,7 @@ def matmul(a: AnyArray, b: AnyArray, *, bias: Operand | None = None,
     array([[1., 0.],
            [2., 3.]])
     """
-    return _product("matmul", a, b, bias, epilogue, extras, out)
+    return _product("matmul", a, b, bias, epilogue, extras, out, precision=precision)
 
 
 @op(lambda lhs, rhs, bias: np.maximum(np.einsum("...mk,...kn->...mn", lhs, rhs) + bias,
@@ -171,7 +178,7 @@ def _linear(x, weight, bias=None, activation=None):
 @op(_linear, Case(((5, 7), (7, 3))), Case(((2, 5, 7), (7, 3), (3,))),
     Case(((5, 7), (7, 3), (3,)), {"activation": "tanh"}))
 def linear(x: AnyArray, weight: AnyArray, bias: AnyArray | None = None,
-           activation: ScalarFunction | None = None, *,
+           activation: ScalarFunction | None = None, *, precision: str | None = None,
            out: AnyArray | None = None) -> AnyArray:
     """A layer, ``activation(x @ weight + bias)``, in one launch.
 
@@ -185,6 +192,8 @@ def linear(x: AnyArray, weight: AnyArray, bias: AnyArray | None = None,
         Shape ``(n_out,)``.
     activation : scalar function or str, optional
         ``"relu"``, ``"gelu"``, ``"swish"``, … or a function of one scalar.
+    precision : {"tf32"}, optional
+        As in `matmul`.
     out : array, optional
         Where to store.
 
@@ -201,7 +210,7 @@ def linear(x: AnyArray, weight: AnyArray, bias: AnyArray | None = None,
     """
     function = epilogue_of(activation, "activation")
     return _product("linear", x, weight, bias, function, (), out,
-                    names=("x", "weight"))
+                    precision=precision, names=("x", "weight"))
 
 
 def _batched(a, b, bias=None, epilogue=None, extras=(), permute=None):
@@ -215,7 +224,7 @@ def _batched(a, b, bias=None, epilogue=None, extras=(), permute=None):
 def batched_matmul(a: AnyArray, b: AnyArray, bias: Operand | None = None, *,
                    epilogue: ScalarFunction | None = None,
                    extras: Sequence[Operand] = (),
-                   permute: Sequence[int] | None = None,
+                   permute: Sequence[int] | None = None, precision: str | None = None,
                    out: AnyArray | None = None) -> AnyArray:
     """``transpose(epilogue(a @ b + bias, *extras), permute)`` in one launch.
 
@@ -223,7 +232,7 @@ def batched_matmul(a: AnyArray, b: AnyArray, bias: Operand | None = None, *,
     ----------
     a, b : array
         Shapes ``(..., m, k)`` and ``(..., k, n)``; batch axes broadcast.
-    bias, extras, epilogue, out
+    bias, extras, epilogue, precision, out
         As in `matmul`; `bias` and `extras` meet the product before it is permuted.
     permute : sequence of int, optional
         The order of the product's axes in the result, as in `numpy.transpose`.
@@ -240,14 +249,15 @@ def batched_matmul(a: AnyArray, b: AnyArray, bias: Operand | None = None, *,
     >>> batched_matmul(a, b, permute=(1, 0, 2)).shape
     (2, 4, 5)
     """
-    return _product("batched_matmul", a, b, bias, epilogue, extras, out, permute)
+    return _product("batched_matmul", a, b, bias, epilogue, extras, out, permute,
+                    precision)
 
 
 def contract(subscripts: str, a: AnyArray, b: AnyArray, *, bias: Operand | None = None,
              epilogue: ScalarFunction | None = None, extras: Sequence[Operand] = (),
              prologue_a: ScalarFunction | None = None,
              prologue_b: ScalarFunction | None = None,
-             out_axes: Sequence[int] | None = None,
+             out_axes: Sequence[int] | None = None, precision: str | None = None,
              out: AnyArray | None = None) -> AnyArray:
     """``epilogue(einsum(subscripts, a, b) + bias, *extras)`` in one launch.
 
@@ -258,7 +268,7 @@ def contract(subscripts: str, a: AnyArray, b: AnyArray, *, bias: Operand | None 
         operand is in the other one or in the result.
     a, b : array
         The operands; ``...`` in `subscripts` stands for batch axes, which broadcast.
-    bias, epilogue, extras, out
+    bias, epilogue, extras, precision, out
         As in `matmul`.
     prologue_a, prologue_b : scalar function or str, optional
         Applied to each element of an operand as it is read.
@@ -295,7 +305,8 @@ def contract(subscripts: str, a: AnyArray, b: AnyArray, *, bias: Operand | None 
     order = None if out_axes is None else _sequence(
         out_axes, "contract", "out_axes", "integers")
     return run(subscripts, a, b, extras, epilogue=function, prologues=prologues,
-               out_axes=order, out=out, names=names, what="contract")
+               out_axes=order, precision=precision, out=out, names=names,
+               what="contract")
 
 
 @op(lambda a, b: np.einsum("GHmik,GHnjk->GHmnij", a, b),

@@ -40,6 +40,8 @@ class Contract(Hashed):
         How the result is permuted when it is stored, as in `numpy.transpose`.
     saves
         Whether the last output is the accumulator, for the derivative.
+    precision
+        ``"tf32"``: a device may round float32 factors to the 10 bits of TF32.
     """
 
     subscripts: str
@@ -48,6 +50,7 @@ class Contract(Hashed):
     prologues: tuple[Function | None, Function | None] = (None, None)
     out_axes: tuple[int, ...] | None = None
     saves: bool = False
+    precision: str | None = None
 
     __hash__ = Hashed.__hash__
 
@@ -92,7 +95,7 @@ class Contract(Hashed):
         accumulator = compute_dtype(self._accumulated(types))
         return TypedContract(
             (self._prologue(0, types[0]), self._prologue(1, types[1])),
-            self._epilogue(types), self.kinds, accumulator)
+            self._epilogue(types), self.kinds, accumulator, self.precision)
 
     def vjp(self, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
             present: tuple[bool, ...]) -> Pullback:
@@ -129,3 +132,4 @@ class TypedContract:
     epilogue: Typed
     kinds: tuple[str, ...]
     accumulator: np.dtype
+    precision: str | None = None

@@ -96,7 +96,8 @@ def _operand(program: Program, spec: Contract, form: Bound, which: int, gacc: Re
     if kinds:
         own = Ref("input", which)
         inputs.append(_squeezed(program, own, mine, labels[which], kept))
-    product = Contract(subscripts, epilogue, kinds, (None, spec.prologues[other]))
+    product = Contract(subscripts, epilogue, kinds, (None, spec.prologues[other]),
+                       precision=spec.precision)
     (out,) = program.run(product, *inputs, like=(Ref("input", which),))
     if len(kept) == len(mine):
         return out

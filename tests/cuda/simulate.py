@@ -89,6 +89,15 @@ def beyond() -> list[str]:
     check("inputs that lie across, of a rank above 2",
           nf.ops.subtract(cube.transpose(1, 2, 0), other),
           cube.transpose(1, 2, 0) - other)
+    i, j = (np.rint(3*x).astype(np.int32) for x in (a, b))
+    check("several tiles of integers", nf.ops.matmul(i, j), i @ j)
+    check("packed factors", nf.ops.contract("mk,kn->mn", a, b, prologue_a="relu",
+                                            prologue_b="swish"),
+          np.maximum(a, 0) @ (b/(1 + np.exp(-b))))
+    check("packed columns", nf.ops.contract("gmk,gnk->gmn", a[:60].reshape(3, 20, 40).T
+          .swapaxes(0, 2)[:, ::-1], b[:36, :40].reshape(3, 12, 40), prologue_a="relu"),
+          np.maximum(a[:60].reshape(3, 20, 40), 0)[:, ::-1]
+          @ b[:36, :40].reshape(3, 12, 40).swapaxes(1, 2))
     return failures
 
 

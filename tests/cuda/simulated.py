@@ -22,6 +22,8 @@ from scipy import special
 from nbfused.cuda import (
     CudaBackend,
     contract,
+    contract_mma_launch,
+    contract_pack,
     driver,
     launch,
     reduce,
@@ -33,6 +35,7 @@ from nbfused.cuda import (
 from nbfused.cuda import map as map_
 from nbfused.cuda.contract_text import Tile
 from nbfused.scalar.print_numba import NAMES
+from tests.cuda import simulated_mma
 
 THREADS = 64
 #: Thread-local memory of each computing dtype, in NumPy's letters; a bool is a byte.
@@ -221,6 +224,7 @@ def namespace():
         "bf16_to_f32": lambda x: value(bfloat16, x),
         "f32_to_bf16": lambda x: bits(bfloat16, x),
     }
+    names |= simulated_mma.namespace(names)
     return names
 
 
@@ -260,7 +264,7 @@ def _without_a_race():
 class SimulatedDevice:
     """Two multiprocessors, so that small arrays are cut into several chunks."""
 
-    ordinal, address, processors, arch = 0, 0, 2, (9, 0)
+    ordinal, address, processors, arch = 0, 0, 2, (8, 0)  # no wgmma
     name, cuda = "simulated", (13, 0)
     shared_limit, shared_total = 8192, 16384
 
@@ -349,4 +353,7 @@ def simulate():
     row_total.DEPTH = THREADS // row_total.LANES
     contract.SMALL = Tile(32, 32, 8, 4, 4, 1)
     contract.LARGE = Tile(64, 32, 8, 8, 4, 1)
+    contract_pack.LEAST, contract_pack.THREADS = 1, THREADS
+    contract_mma_launch.SHAPES = {
+        "fma": (contract_mma_launch.Shape((1, 1), (1, 2), 8, 3, 1, 1.0),)}
     return SimulatedBackend()

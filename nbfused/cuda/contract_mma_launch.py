@@ -1,0 +1,153 @@
+"""Contract between wgmma and the general kernel: which products it takes, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass
+from math import prod
+
+from ..backend import Call, Signature
+from .contract_mma import MmaText
+from .contract_mma_plan import ENGINES, Engine, Factor, Plan
+from .contract_mma_results import aligned, vector_of
+from .contract_text import ContractText
+from .driver import Device
+from .launch import Program
+from .source import Operand
+
+__all__ = ["MmaLauncher"]
+
+#: Bytes of the widest copy and of the narrowest.
+_WIDE, _NARROW = 16, 4
+#: Choices that a launcher remembers.
+_KEPT = 1024
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Extents that were found to go together, and how well: the share of the peak."""
+
+    units: tuple[int, int]
+    warps: tuple[int, int]
+    depth: int
+    stages: int
+    blocks: int
+    share: float
+
+
+_TENSOR = (Shape((4, 4), (2, 4), 32, 4, 1, 1.0), Shape((4, 4), (2, 2), 32, 4, 2, 0.9),
+           Shape((2, 2), (2, 2), 32, 4, 4, 0.6))
+#: For each engine what a call may choose from; figures in benchmarks/NOTES.md.
+SHAPES = {
+    "fma": (Shape((2, 4), (2, 2), 8, 4, 2, 1.0), Shape((1, 2), (2, 2), 16, 4, 4, 0.7)),
+    "f16": _TENSOR, "bf16": _TENSOR,
+    "tf32": (Shape((4, 4), (2, 4), 32, 4, 1, 1.0), Shape((4, 4), (2, 4), 16, 4, 1, 0.9),
+             Shape((2, 2), (2, 2), 16, 4, 4, 0.6)),
+    "f64": (Shape((4, 4), (2, 4), 16, 4, 1, 1.0),
+            Shape((4, 4), (2, 2), 16, 4, 2, 1.0)),
+}
+
+
+class MmaLauncher:
+    """Products of two factors of one float dtype, one m, n and k loop each.
+
+    Parameters
+    ----------
+    text
+        Operands and functions.
+    signature
+        Dtypes and loops.
+    padded
+        Whether rows of the factors end with zeros where they are no whole accesses.
+    """
+
+    def __init__(self, text: ContractText, signature: Signature, *,
+                 padded: bool = False) -> None:
+        self._text, self._padded = text, padded
+        self._programs: dict[Plan, Program] = {}
+        self._plans: dict[Hashable, Plan | None] = {}
+        self._batch = signature.ranks[0]
+        self._engine = _engine(text, signature)
+
+    def takes(self, call: Call, where: Device) -> bool:
+        """Whether copies past the registers can bring the operands of this call."""
+        return self._engine is not None and where.arch >= (8, 0) and \
+            self._plan(call, where) is not None
+
+    def __call__(self, call: Call, where: Device) -> None:
+        """Launch on the call's stream."""
+        plan = self._plan(call, where)
+        assert plan is not None
+        program = self._programs.get(plan)
+        if program is None:
+            program = self._programs[plan] = Program(MmaText(self._text, plan).kernel())
+        values = (*call.pointers, *call.shape,
+                  *(s for strides in call.strides for s in strides), *call.scalars)
+        program.launch(where, call.stream, self._tiles(call, plan), values, plan.shared)
+
+    def _plan(self, call: Call, where: Device) -> Plan | None:
+        """`_choose`, which depends on no more than this, once."""
+        key = (call.shape, call.strides, tuple(p % _WIDE for p in call.pointers),
+               where.ordinal)
+        if key not in self._plans:
+            if len(self._plans) >= _KEPT:
+                self._plans.clear()
+            self._plans[key] = self._choose(call, where)
+        return self._plans[key]
+
+    def _choose(self, call: Call, where: Device) -> Plan | None:
+        """The one that is done first, by the tiles of the busiest multiprocessor."""
+        shares = dict(self._possible(call, where))
+
+        def time(plan: Plan) -> float:
+            tiles = -(-self._tiles(call, plan) // where.processors)
+            return tiles*prod(plan.extents)/shares[plan]
+
+        return min(shares, key=time, default=None)
+
+    def _possible(self, call: Call, where: Device) -> Iterator[tuple[Plan, float]]:
+        """Those that the operands and the device allow, and their shares."""
+        engine = self._engine
+        assert engine is not None
+        a, b = (self._factor(call, o, engine) for o in self._text.factors)
+        if a is None or b is None or 0 in call.shape:
+            return
+        for shape in SHAPES.get(engine.name, ()):
+            plan = Plan(engine, shape.units, shape.warps, shape.depth, shape.stages,
+                        shape.blocks, (a, b), vector_of(self._text, call))
+            if plan.shared <= where.shared_limit:
+                yield plan, shape.share
+
+    def _tiles(self, call: Call, plan: Plan) -> int:
+        m, n = call.shape[self._batch:self._batch + 2]
+        rows, columns = plan.extents
+        return prod(call.shape[:self._batch]) * -(-m // rows) * -(-n // columns)
+
+    # --- accesses
+
+    def _factor(self, call: Call, o: Operand, engine: Engine) -> Factor | None:
+        """How a factor comes to shared memory; None if no copy can bring it."""
+        strides, loops = call.strides[o.at], (self._batch + o.at, self._batch + 2)
+        own, k = (strides[x] for x in loops)
+        along = k == 1 or (own != 1 and abs(k) < abs(own))
+        inner = loops[1] if along else loops[0]
+        if strides[inner] == 1 and not (along and engine.transposes):
+            for size in (_WIDE, _NARROW):
+                width = size//engine.item
+                if width > 1 and aligned(call, o, inner, width, padded=self._padded):
+                    return Factor(along, width)
+        return Factor(along, 1) if engine.item >= _NARROW else None
+
+
+def _engine(text: ContractText, signature: Signature) -> Engine | None:
+    """What multiplies; None for products of other kinds."""
+    a, b = text.factors
+    if (a.dtype != b.dtype or text.typed.prologues != (None, None)
+            or signature.ranks[1:] != (1, 1, 1)):
+        return None
+    float32 = "tf32" if text.typed.precision == "tf32" else "fma"
+    name = {"float16": "f16", "bfloat16": "bf16", "float32": float32,
+            "float64": "f64"}.get(a.dtype.name)
+    if name is None or text.kept.name != ENGINES[name].kept:
+        return None
+    return ENGINES[name]

@@ -1,0 +1,170 @@
+"""From sums in shared memory to results: the epilogue on rows.
+
+Each warp puts a strip of its sums in shared memory and reads them back as rows, several
+neighbours a lane, so that a spec's function meets the extras and the outputs in whole
+accesses.
+"""
+
+from __future__ import annotations
+
+from ..backend import Call
+from ..scalar.print_numba import cast
+from .contract_mma_plan import Plan
+from .contract_text import ContractText, offsets_of
+from .source import Operand, Source, calls_for, decoded, encoded, evaluate
+
+__all__ = ["ResultRows", "aligned", "vector_of", "width_of_results"]
+
+#: Bytes of an access.
+_ACCESS = 16
+#: Neighbours of a lane at most: the epilogue is printed once for each.
+_MOST = 8
+
+
+def width_of_results(text: ContractText) -> int:
+    """Neighbours of a lane: what fills an access to the widest output."""
+    widest = max((o.dtype.itemsize for o in text.outputs), default=_ACCESS)
+    least = _ACCESS//text.kept.itemsize
+    return max(least, min(_MOST, _ACCESS//widest))
+
+
+def vector_of(text: ContractText, call: Call) -> bool:
+    """Whether the epilogue of a call can move whole accesses."""
+    n, width = text.ranks[0] + 1, width_of_results(text)
+    return all(aligned(call, o, n, width) for o in text.outputs) and all(
+        o.code[1] == "0" or aligned(call, o, n, width) for o in text.extras)
+
+
+def aligned(call: Call, o: Operand, inner: int, width: int, *,
+            padded: bool = False) -> bool:
+    """Whether `width` neighbours along a loop are whole, aligned accesses.
+
+    In `padded` rows something follows the last element up to a whole access.
+    """
+    strides, size = call.strides[o.at], min(width*o.dtype.itemsize, _ACCESS)
+    others = (*strides[:inner], *strides[inner + 1:])
+    return (strides[inner] == 1 and (padded or call.shape[inner] % width == 0)
+            and call.pointers[o.at] % size == 0
+            and all(s*o.dtype.itemsize % size == 0 for s in others))
+
+
+class ResultRows:
+    """Writes the epilogue of one kernel.
+
+    Parameters
+    ----------
+    out
+        The kernel's text.
+    text
+        Operands and functions.
+    plan
+        Extents.
+    groups
+        Names of the extents of each group of loops.
+    scalars
+        The text of each call-time number.
+    """
+
+    def __init__(self, out: Source, text: ContractText, plan: Plan,
+                 groups: list[list[str]], scalars: dict[str, str]) -> None:
+        self.out, self.text, self.plan, self.groups = out, text, plan, groups
+        self.scalars, self.width = scalars, width_of_results(text) if plan.vector else 1
+        self.others = [*text.extras, *text.outputs]
+        self.calls = calls_for(text.outputs)
+        self.first = [sum(map(len, groups[:g])) for g in range(len(groups))]
+
+    def write(self) -> None:
+        """All strips, one after the other, each warp for itself."""
+        out, plan = self.out, self.plan
+        engine, lanes = plan.engine, plan.warp_extents[1]//self.width
+        shift = lanes.bit_length() - 1
+        for k, text in self._offsets("batch", 0, "b").items():
+            out(f"base{k} = {text}")
+        out(f"strip = memory + warp*{plan.strip_bytes}",
+            f"mine = strip + {_lane_of_sums(plan)}",
+            f"first_m = m_first + warp_m*{plan.warp_extents[0]}",
+            f"first_n = n_first + warp_n*{plan.warp_extents[1]}", "part = i64(0)")
+        down, across = plan.units
+        with out.block(f"while part < {down}:"):
+            out("warp_sync()")
+            for k in range(down):
+                with out.block(f"if part == {k}:"):
+                    out(f"{engine.name}_keep(state, mine, {k}, {down}, {across}, "
+                        f"{plan.row_bytes})")
+            out("warp_sync()", "place = lane")
+            with out.block(f"while place < {engine.rows*lanes}:"):
+                out(f"row = place >> {shift}", f"column = (place & {lanes - 1})"
+                    f"*{self.width}", f"at_m = first_m + part*{engine.rows} + row",
+                    "at_n = first_n + column")
+                names = ", ".join(f"v{e}" for e in range(self.width))
+                out(f"{names}, = kept_{engine.kept}_{self.width}(strip + "
+                    f"row*{plan.row_bytes} + column*{engine.kept_item})")
+                with out.block("if at_m < size_m:"):
+                    self._row()
+                out("place += 32")
+            out("part += 1")
+
+    def _row(self) -> None:
+        out = self.out
+        places = self._offsets("at_m", 1, "u")
+        out(*(f"at{k} = base{k} + {text}" for k, text in places.items()))
+        with out.block("if at_n < size_n:"):
+            self._neighbours()
+
+    def _neighbours(self) -> None:
+        """Whole accesses; size_n is a multiple of the width."""
+        places = self._offsets("at_n", 2, "v")
+        loads = {o.at: self._load(o, f"at{o.at} + {places[o.at]}")
+                 for o in self.text.extras}
+        stored = [self._evaluated(e, {k: v[e] for k, v in loads.items()})
+                  for e in range(self.width)]
+        for r, o in enumerate(self.text.outputs):
+            values = [s[r] for s in stored]
+            step = min(self.width, _ACCESS//o.dtype.itemsize)
+            for k in range(0, self.width, step):
+                self.out(f"store{step}({o.pointer}, at{o.at} + {places[o.at]} + {k}, "
+                         f"({', '.join(values[k:k + step])},))")
+
+    def _load(self, o: Operand, at: str) -> list[str]:
+        """The names of the neighbours, or of one element for all."""
+        if o.code[1] == "0":
+            self.out(f"x{o.at} = {o.pointer}[{at}]")
+            return [f"x{o.at}"]*self.width
+        names = [f"x{o.at}_{e}" for e in range(self.width)]
+        step = min(self.width, _ACCESS//o.dtype.itemsize)
+        for k in range(0, self.width, step):
+            self.out(f"{', '.join(names[k:k + step])}, = "
+                     f"load{step}({o.pointer}, {at} + {k})")
+        return names
+
+    def _evaluated(self, e: int, loads: dict[int, str]) -> list[str]:
+        """The epilogue of one element: what is stored."""
+        epilogue = self.text.typed.epilogue
+        params = epilogue.function.params
+        want = epilogue.dtypes.get(params[0], self.text.kept)
+        arguments: dict[str, object] = {params[0]: cast(self.text.kept, want, f"v{e}")}
+        extras = iter(self.text.extras)
+        for param, kind in zip(params[1:], self.text.typed.kinds, strict=True):
+            if kind == "scalar":
+                arguments[param] = self.scalars[param]
+            else:
+                o = next(extras)
+                arguments[param] = decoded(o.dtype, loads[o.at])
+        lines, names = evaluate(epilogue, arguments, f"e{e}_", self.calls)
+        self.out(*lines)
+        return [encoded(d, o.dtype, n) for d, o, n in zip(
+            epilogue.results, self.text.outputs, names, strict=True)]
+
+    def _offsets(self, index: str, group: int, prefix: str) -> dict[int, str]:
+        return offsets_of(self.out, index, self.groups[group], self.others,
+                          self.first[group], prefix)
+
+
+def _lane_of_sums(plan: Plan) -> str:
+    """Bytes from a strip's begin to what a lane keeps of it."""
+    row = plan.row_bytes
+    if plan.engine.name == "fma":
+        return f"lane_m*{4*row} + lane_n*16"
+    if plan.engine.name == "tf32b":
+        return f"(lane >> 2)*4 + (lane & 3)*{2*row}"
+    return f"(lane >> 2)*{row} + (lane & 3)*{2*plan.engine.kept_item}"
