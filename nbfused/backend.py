@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .specs import Spec
 
 __all__ = ["PROTOCOL_VERSION", "Backend", "Call", "Extents", "Launcher", "Native",
-           "NativeBackend", "NativeKernel", "NativeModule", "Signature"]
+           "NativeBackend", "NativeKernel", "NativeModule", "Signature", "Start"]
 
 PROTOCOL_VERSION = 1
 
@@ -89,7 +89,13 @@ class Call:
     shared: int = 0
 
 
+#: Starts a call.  It may have a method ``bind(call) -> Start``, which is given a call
+#: whose pointers, numbers and stream are not known yet, and does what can be done
+#: without them, once.
 Launcher = Callable[[Call], None]
+
+#: What is left of a launcher then: ``start(pointers, scalars, stream)``.
+Start = Callable[[Sequence[int], tuple[Any, ...], int], None]
 
 
 class Backend(Protocol):

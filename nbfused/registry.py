@@ -46,6 +46,7 @@ class Registry:
         self._loaded: dict[str, Backend] = {}
         self._selected: tuple[str, ...] | None = None  # None: every usable one
         self._owners: dict[str, Backend] = {}
+        self._state = object()
         self._restricted: ContextVar[tuple[Backend, ...] | None] = ContextVar(
             "nbfused_backends", default=None)
         self._lock = threading.RLock()
@@ -63,7 +64,16 @@ class Registry:
         """Make `backend` known under `name`; the first one of a name stays."""
         with self._lock:
             self._add(name, backend)
-            self._owners.clear()
+            self._forget()
+
+    def _forget(self) -> None:
+        """Look for the owners of devices anew."""
+        self._owners.clear()
+        self._state = object()
+
+    def state(self) -> Any:
+        """What `backend_for` depends on besides the device: equal while it is."""
+        return self._restricted.get() or self._state
 
     def _add(self, name: str, source: Source) -> None:
         if name in self._sources:
@@ -140,7 +150,7 @@ class Registry:
                     f"NBFUSED_BACKEND={selection}: {error}") from error
         with self._lock:
             self._selected = chosen
-            self._owners.clear()
+            self._forget()
 
     def backend_for(self, device: str, name: str = "array") -> Backend:
         """The enabled backend that owns `device`; `name` is what messages call it.

@@ -13,9 +13,11 @@ from .devices import canonical_device, ordinal
 from .dtypes import BFLOAT16, check_dtype
 from .host import host_view
 from .overlap import ByteRange, byte_range, may_overlap, same_memory, self_overlaps
+from .readers import READERS, add_reader
 
 __all__ = [
-    "BFLOAT16", "Array", "ByteRange", "DeviceArray", "Library", "array", "byte_range",
+    "BFLOAT16", "READERS", "Array", "ByteRange", "DeviceArray", "Library", "add_reader",
+    "array", "byte_range",
     "canonical_device", "check_dtype", "describe", "dtype_of", "empty", "from_dlpack",
     "full", "host_view", "is_array", "library_of", "may_overlap", "ordinal",
     "same_memory", "self_overlaps", "to_numpy", "zeros",

@@ -48,6 +48,11 @@ class Array:
     owner: Any = field(repr=False)
 
     @property
+    def place(self) -> tuple[Library, str]:
+        """Who made it, and where it is."""
+        return self.library, self.device
+
+    @property
     def ndim(self) -> int:
         """Number of dimensions."""
         return len(self.shape)
@@ -59,17 +64,25 @@ class Array:
 
 
 class Library(Protocol):
-    """One array library: how to read its arrays and how to make new ones."""
+    """One array library: how to read its arrays and how to make new ones.
+
+    It may have a method ``read`` for arrays of its own type, a `readers.Reader`.
+    """
 
     name: str
     writable: bool
     """False where arrays are immutable (JAX): no ``out=``, no operation in place."""
+    differentiates: bool
+    """Whether `tracks` may ever be true."""
 
     def describe(self, x: Any, name: str) -> Array:
         """Describe `x`; `name` is what messages call it."""
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype, device: str) -> Any:
         """Allocate an array that a kernel may fill, then `finish` will hand out."""
+
+    def pointer(self, native: Any) -> int:
+        """The address of the first element of what `empty` or `view` gave."""
 
     def view(self, native: Any, shape: tuple[int, ...], strides: tuple[int, ...],
              offset: int) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Hashable
 from math import prod
 from typing import Any, NoReturn
 
@@ -183,15 +184,24 @@ class DeviceLibrary:
 
     name = "nbfused"
     writable = True
+    differentiates = False
 
     def describe(self, x: DeviceArray, name: str) -> Array:
         """Describe; nothing can be wrong with it."""
         return Array(x.pointer, x.shape, x.strides, x.dtype, x.device, x.stream, False,
                      self, x)
 
+    def read(self, x: DeviceArray) -> tuple[int, Hashable]:
+        """The address and what else matters of an array: see `readers`."""
+        return x.pointer, (self, x.dtype, x.shape, x.strides, x.device, x.stream)
+
     def empty(self, shape: tuple[int, ...], dtype: np.dtype, device: str) -> Any:
         """Allocate through the backend."""
         return backend_for(device, "array").empty(shape, dtype, device)
+
+    def pointer(self, native: Any) -> int:
+        """Its address."""
+        return int(native.pointer)
 
     def view(self, native: DeviceArray, shape: tuple[int, ...],
              strides: tuple[int, ...], offset: int) -> DeviceArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -37,6 +38,7 @@ class NumpyLibrary:
 
     name = "numpy"
     writable = True
+    differentiates = False
 
     def describe(self, x: Any, name: str) -> Array:
         """Describe an array or a NumPy scalar (as an array without dimensions)."""
@@ -57,9 +59,17 @@ class NumpyLibrary:
         return Array(_address(x), shape, strides, dtype, "cpu", None,
                      not flags.writeable, self, x)
 
+    def read(self, x: np.ndarray) -> tuple[int, Hashable]:
+        """The address and what else matters of an array: see `readers`."""
+        return _address(x), (self, x.dtype, x.shape, x.strides, x.flags.num)
+
     def empty(self, shape: tuple[int, ...], dtype: np.dtype, device: str) -> np.ndarray:
         """Allocate."""
         return np.empty(shape, dtype)
+
+    def pointer(self, native: np.ndarray) -> int:
+        """Its address."""
+        return _address(native)
 
     def view(self, native: np.ndarray, shape: tuple[int, ...],
              strides: tuple[int, ...], offset: int) -> np.ndarray:

@@ -27,6 +27,7 @@ class ForeignLibrary:
 
     name = "foreign"
     writable = True
+    differentiates = False
 
     def describe(self, x: Any, name: str) -> Array:
         """Describe by DLPack, which names the device, or else by the interface."""
@@ -37,6 +38,10 @@ class ForeignLibrary:
     def empty(self, shape: tuple[int, ...], dtype: np.dtype, device: str) -> Any:
         """Allocate an array of ours."""
         return _ours(device).empty(shape, dtype, device)
+
+    def pointer(self, native: Any) -> int:
+        """The address of an array that `empty` made."""
+        return _ours(getattr(native, "device", "cpu")).pointer(native)
 
     def view(self, native: Any, shape: tuple[int, ...], strides: tuple[int, ...],
              offset: int) -> Any:

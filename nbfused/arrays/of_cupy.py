@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ class CupyLibrary:
 
     name = "cupy"
     writable = True
+    differentiates = False
 
     def describe(self, x: Any, name: str) -> Array:
         """Describe an array."""
@@ -29,10 +31,22 @@ class CupyLibrary:
         return Array(x.data.ptr, x.shape, strides, dtype, device, self.stream(device),
                      False, self, x)
 
+    def read(self, x: Any) -> tuple[int, Hashable]:
+        """The address and what else matters of an array: see `readers`."""
+        data = x.data
+        return data.ptr, (self, x.dtype, x.shape, x.strides, data.device_id)
+
     def empty(self, shape: tuple[int, ...], dtype: np.dtype, device: str) -> Any:
         """Allocate from CuPy's pool."""
-        with _cupy().cuda.Device(ordinal(device)):
-            return _cupy().empty(shape, dtype)
+        cupy, number = sys.modules["cupy"], ordinal(device)
+        if cupy.cuda.runtime.getDevice() == number:  # entering one costs far more
+            return cupy.ndarray(shape, dtype)
+        with cupy.cuda.Device(number):
+            return cupy.ndarray(shape, dtype)
+
+    def pointer(self, native: Any) -> int:
+        """Its address."""
+        return int(native.data.ptr)
 
     def view(self, native: Any, shape: tuple[int, ...], strides: tuple[int, ...],
              offset: int) -> Any:
@@ -44,7 +58,7 @@ class CupyLibrary:
 
     def stream(self, device: str) -> int:
         """Handle of ``cupy.cuda.get_current_stream``."""
-        return int(_cupy().cuda.get_current_stream(ordinal(device)).ptr)
+        return int(sys.modules["cupy"].cuda.get_current_stream(ordinal(device)).ptr)
 
     def free_cache(self, device: str) -> None:
         """Empty the memory pool."""

@@ -25,6 +25,7 @@ class JaxLibrary:
 
     name = "jax"
     writable = False
+    differentiates = False
 
     def describe(self, x: Any, name: str) -> Array:
         """Describe a concrete array on one device.
@@ -42,6 +43,11 @@ class JaxLibrary:
         if device == "cpu":
             return aligned_empty(shape, dtype, _BOUNDARY)
         return DEVICE.empty(shape, dtype, device)
+
+    def pointer(self, native: Any) -> int:
+        """The address of what `empty` made."""
+        made = NUMPY if isinstance(native, np.ndarray) else DEVICE
+        return made.pointer(native)
 
     def view(self, native: Any, shape: tuple[int, ...], strides: tuple[int, ...],
              offset: int) -> Any:
@@ -84,6 +90,8 @@ class JaxLibrary:
 
 class JaxTracer(JaxLibrary):
     """What JAX passes to a function that it transforms: a value without memory."""
+
+    differentiates = True
 
     def describe(self, x: Any, name: str) -> Array:
         """Refuse."""

@@ -21,6 +21,7 @@ class NumbaLibrary:
 
     name = "numba"
     writable = True
+    differentiates = False
 
     def describe(self, x: Any, name: str) -> Array:
         """Describe a device array; its stream is the one it is bound to."""
@@ -36,6 +37,10 @@ class NumbaLibrary:
         """Allocate with ``numba.cuda.device_array``."""
         with _cuda().gpus[ordinal(device)]:
             return _cuda().device_array(shape, dtype)
+
+    def pointer(self, native: Any) -> int:
+        """Its address."""
+        return int(native.__cuda_array_interface__["data"][0])
 
     def view(self, native: Any, shape: tuple[int, ...], strides: tuple[int, ...],
              offset: int) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Hashable
 from functools import cache
 from typing import Any, NoReturn
 
@@ -22,6 +23,7 @@ class TorchLibrary:
 
     name = "torch"
     writable = True
+    differentiates = True
 
     def describe(self, x: Any, name: str) -> Array:
         """Describe a dense tensor.
@@ -47,9 +49,17 @@ class TorchLibrary:
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype, device: str) -> Any:
         """Allocate with PyTorch's allocator."""
-        # ROCm devices are called cuda there.
-        place = "cpu" if device == "cpu" else f"cuda:{ordinal(device)}"
-        return _torch().empty(shape, dtype=_names()[dtype], device=place)
+        return sys.modules["torch"].empty(shape, dtype=_names()[dtype],
+                                          device=_place(device))
+
+    def read(self, x: Any) -> tuple[int, Hashable]:
+        """The address and what else matters of a tensor: see `readers`."""
+        return x.data_ptr(), (self, x.dtype, x.shape, x.stride(), x.device, x.layout,
+                              x.is_conj(), x.is_neg(), x.is_nested)
+
+    def pointer(self, native: Any) -> int:
+        """Its address."""
+        return int(native.data_ptr())
 
     def view(self, native: Any, shape: tuple[int, ...], strides: tuple[int, ...],
              offset: int) -> Any:
@@ -70,7 +80,7 @@ class TorchLibrary:
         """Handle of ``torch.cuda.current_stream``."""
         if device == "cpu":
             return 0
-        return int(_torch().cuda.current_stream(ordinal(device)).cuda_stream)
+        return int(sys.modules["torch"]._C._cuda_getCurrentRawStream(ordinal(device)))
 
     def free_cache(self, device: str) -> None:
         """Empty the caching allocator."""
@@ -79,10 +89,13 @@ class TorchLibrary:
 
     def tracks(self, x: Any) -> bool:
         """Whether autograd records what is done with `x`, in either mode."""
-        torch = _torch()
+        torch = sys.modules["torch"]
         if x.requires_grad and torch.is_grad_enabled():
             return True
-        return torch.autograd.forward_ad.unpack_dual(x).tangent is not None
+        forward = torch.autograd.forward_ad
+        if getattr(forward, "_current_level", 0) < 0:  # no dual numbers anywhere
+            return False
+        return forward.unpack_dual(x).tangent is not None
 
     def finish(self, native: Any) -> Any:
         """Nothing to do."""
@@ -107,6 +120,14 @@ def _dtypes() -> dict[Any, np.dtype]:
     torch = _torch()
     pairs = ((getattr(torch, dtype.name, None), dtype) for dtype in SUPPORTED)
     return {theirs: ours for theirs, ours in pairs if theirs is not None}
+
+
+@cache
+def _place(device: str) -> Any:
+    """PyTorch's own record of a device; those of ROCm are called cuda there."""
+    kind = "cpu" if device == "cpu" else "cuda"
+    return _torch().device(kind, ordinal(device)) if kind == "cuda" else \
+        _torch().device(kind)
 
 
 @cache

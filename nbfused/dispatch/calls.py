@@ -4,28 +4,25 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, Library, check_dtype, describe
+from ..arrays import READERS, Array, DeviceArray, add_reader, check_dtype, describe
 from ..arrays.host import NUMPY
-from ..backend import Backend, Call
 from ..config import config
 from ..errors import DeviceError, KernelTypeError, RangeError
 from ..registry import registry
 from ..scalar.ir import Block, Function, Let, Literal
-from ..scalar.types import Type, Weak
+from ..scalar.types import Weak
 from ..specs import Map, Spec
-from .allocation import allocate
 from .bounds import NOTE, Bounded, bounded_map, check_inside
-from .launches import LAUNCHES, Launch, bytes_of
 from .outputs import check_output, check_overlap
-from .plans import Plan, Request, arguments, make_plan
+from .plans import Arguments, Request, arguments, make_plan
+from .prepared import Pair, Place, Prepared, pair
 
-__all__ = ["COPY", "WEAK", "Place", "output_name", "place_of", "run", "scalar_type",
-           "zero"]
+__all__ = ["COPY", "WEAK", "Place", "described_outs", "place_of", "run",
+           "scalar_type", "zero"]
 
 #: Stores each element of its input.
 COPY = Map(Function("copy", ("x",), Block((Let(("y",), "id", ("x",)),), ("y",))),
@@ -35,25 +32,16 @@ ZERO = Map(Function("zero", (), Block((), (Literal("bool", "False"),))), ())
 
 Dtypes = tuple[np.dtype | None, ...]
 
-_LIMIT = 1024  # plans of one spec
+_LIMIT = 1024  # prepared calls of one spec
 _LOCK = threading.Lock()
 WEAK: dict[type, Weak] = {kind: Weak(kind.__name__)
                           for kind in (bool, int, float, complex)}
 
 
-@dataclass(slots=True)
-class Place:
-    """Where a call runs and who makes its results."""
-
-    library: Library
-    device: str
-    backend: Backend
-
-
-def run(spec: Spec, inputs: Sequence[Any], *,
-        outs: Sequence[Array | None] | None = None, dtypes: Dtypes | None = None,
-        names: Sequence[str] | None = None, casting: str = "same_kind",
-        like: Array | None = None, checked: bool = False) -> tuple[list[Any], Place]:
+def run(spec: Spec, inputs: Sequence[Any], *, outs: Sequence[Any] | None = None,
+        dtypes: Dtypes | None = None, names: Sequence[str] | None = None,
+        casting: str = "same_kind", like: Array | None = None,
+        checked: bool = False) -> tuple[list[Any], Place]:
     """Run `spec` on arrays, described or not, and numbers.
 
     Parameters are those of `execute`; `checked` says that `outs` need no checks.
@@ -66,48 +54,103 @@ def run(spec: Spec, inputs: Sequence[Any], *,
     Place
         Where it ran.
     """
+    if config.debug and isinstance(spec, Map):
+        bounded = bounded_map(spec)
+        if bounded is not None:
+            return _bounded(bounded, inputs, outs, dtypes, names, casting=casting,
+                            like=like, checked=checked)
+    wanted: Arguments = spec.__dict__.get("_arguments") or _kept(spec)
+    key = [registry.state(), dtypes, casting, checked, like and like.place]
+    values: list[Any] = []
+    try:
+        _read(inputs, key, values)
+        if outs is not None:
+            _read(outs, key, values)
+        prepared = wanted.prepared.get(tuple(key))
+    except Exception:  # of many kinds, from many libraries: a closer look will tell
+        prepared = None
+    if prepared is None or prepared.may_overlap(values):
+        return _closely(spec, inputs, outs, dtypes, names, casting, like, checked)
+    return prepared.start(values), prepared.place
+
+
+def _read(arguments: Sequence[Any], key: list[Any], values: list[Any]) -> None:
+    for x in arguments:
+        value, part = READERS[type(x)](x)
+        values.append(value)
+        key.append(part)
+
+
+def _kept(spec: Spec) -> Arguments:
+    """Its arguments, kept in it: to look for an equal spec takes time."""
+    found: Arguments = arguments(spec)
+    spec.__dict__["_arguments"] = found
+    return found
+
+
+def _closely(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
+             dtypes: Dtypes | None, names: Sequence[str] | None, casting: str,
+             like: Array | None, checked: bool) -> tuple[list[Any], Place]:
+    """`run` where nothing is known yet, or an output may overlap an input."""
     wanted = arguments(spec)
-    if names is None:
-        names = wanted.names
-    bounded = bounded_map(spec) if config.debug and isinstance(spec, Map) else None
-    if bounded is not None:
-        return _bounded(bounded, inputs, outs, dtypes, names, casting=casting,
-                        like=like, checked=checked)
-    if len(wanted.kinds) != len(inputs):
-        raise KernelTypeError(f"{spec.name} takes {len(wanted.kinds)} inputs "
+    kinds, names = wanted.kinds, tuple(names or wanted.names)
+    if len(kinds) != len(inputs):
+        raise KernelTypeError(f"{spec.name} takes {len(kinds)} inputs "
                               f"{wanted.names}, got {len(inputs)}")
-    arrays: list[Array] = []
-    scalars: list[Any] = []
-    key: list[Any] = []
-    for kind, name, x in zip(wanted.kinds, names, inputs, strict=True):
-        if kind == "scalar":
-            # NumPy's bool has no __index__, which packing asks for.
-            scalars.append(bool(x) if type(x) is np.bool_ else x)
-            key.append(scalar_type(name, x))
-        else:
-            array = x if type(x) is Array else describe(x, name)
-            arrays.append(array)
-            key += (array.shape, array.strides, array.dtype)
-    place = place_of(arrays, outs, like, wanted.kinds, names)
-    given = None if outs is None else tuple(
-        [None if out is None else (out.shape, out.strides, out.dtype) for out in outs])
-    whole = (place.backend, place.device, place.library.writable, *key, given, dtypes,
-             casting)
-    plan = wanted.plans.get(whole)
-    if plan is None:
-        plan = _remember(wanted.plans, whole, make_plan(Request(
+    types = [scalar_type(n, x) if k == "scalar" else None
+             for k, n, x in zip(kinds, names, inputs, strict=True)]
+    given = [x if k == "scalar" or type(x) is Array else describe(x, n)
+             for k, n, x in zip(kinds, names, inputs, strict=True)]
+    arrays = [x for kind, x in zip(kinds, given, strict=True) if kind != "scalar"]
+    places = None if outs is None else described_outs(outs)
+    place = place_of(arrays, places, like, kinds, names)
+    if places is not None and not checked:
+        _check(spec, kinds, arrays, places, place, names)
+    seen = _readable(kinds, inputs, given)
+    key = [registry.state(), dtypes, casting, checked, like and like.place]
+    values: list[Any] = []
+    _read(seen, key, values)
+    if places is not None and outs is not None:
+        _read(_readable((), outs, places), key, values)
+    prepared = wanted.prepared.get(tuple(key))
+    if prepared is None:
+        prepared = _remember(wanted.prepared, tuple(key), _prepare(Request(
             spec, place.backend, place.device,
             tuple((array.shape, array.strides) for array in arrays),
-            _types(wanted.kinds, key), given, dtypes, tuple(names), casting,
-            place.library.writable)))
-    if outs is not None and not checked:
-        _check(spec, wanted.kinds, arrays, outs, place, names)
-    natives, results = _outputs(plan, outs, place)
-    for number in plan.zeros:
-        if natives[number] is not None or not isinstance(spec, Map):
-            zero(results[number])
-    _start(plan, spec, arrays, results, tuple(scalars), place)
-    return natives, place
+            tuple([x.dtype if t is None else WEAK.get(t, t)
+                   for t, x in zip(types, given, strict=True)]),
+            None if places is None else tuple(
+                [None if out is None else (out.shape, out.strides, out.dtype)
+                 for out in places]),
+            dtypes, names, casting, place.library.writable), kinds, arrays,
+            places, place, checked, seen))
+    return prepared.start(values), place
+
+
+def _readable(kinds: Sequence[str], arguments: Sequence[Any],
+              described: Sequence[Any]) -> list[Any]:
+    """The arguments themselves where a reader knows them, else their descriptions.
+
+    A NumPy scalar may stand for an array; its own reader takes it for a number.
+    """
+    seen = []
+    for k, (x, array) in enumerate(zip(arguments, described, strict=True)):
+        if type(x) not in READERS:
+            add_reader(type(x))
+        number = k < len(kinds) and kinds[k] == "scalar"
+        plain = type(x) in READERS and (number or not isinstance(x, np.generic))
+        seen.append(x if plain else array)
+    return seen
+
+
+def _prepare(request: Request, kinds: Sequence[str], arrays: Sequence[Array],
+             outs: Sequence[Array | None] | None, place: Place, checked: bool,
+             seen: Sequence[Any]) -> Prepared:
+    spec = request.spec
+    streams = {x.stream for x in seen if isinstance(x, (Array, DeviceArray))}
+    pairs = [] if checked or outs is None else _pairs(spec, kinds, arrays, outs)
+    return Prepared(spec, make_plan(request), place, kinds, arrays, outs,
+                    tuple(streams - {None}), pairs, zero)
 
 
 def _bounded(bounded: Bounded, inputs: Sequence[Any], outs: Sequence[Any] | None,
@@ -197,27 +240,14 @@ def _mixed(arrays: Sequence[Array], kinds: Sequence[str],
                        "others with nbfused.array(x, device=...)")
 
 
-def _remember(plans: dict[tuple[Any, ...], Plan], key: tuple[Any, ...],
-              plan: Plan) -> Plan:
-    """Keep a plan; the oldest ones make room."""
+def _remember(calls: dict[tuple[Any, ...], Prepared], key: tuple[Any, ...],
+              call: Prepared) -> Prepared:
+    """Keep what was prepared; the oldest ones make room."""
     with _LOCK:
-        while len(plans) >= _LIMIT:
-            del plans[next(iter(plans))]
-        plans[key] = plan
-    return plan
-
-
-def _types(kinds: Sequence[str], parts: list[Any]) -> tuple[Type, ...]:
-    """The type of every input, from the key."""
-    types: list[Type] = []
-    rest = iter(parts)
-    for kind in kinds:
-        part = next(rest)
-        if kind != "scalar":
-            next(rest)
-            part = next(rest)
-        types.append(WEAK[part] if isinstance(part, type) else part)
-    return tuple(types)
+        while len(calls) >= _LIMIT:
+            del calls[next(iter(calls))]
+        calls[key] = call
+    return call
 
 
 def output_name(number: int, count: int) -> str:
@@ -225,60 +255,60 @@ def output_name(number: int, count: int) -> str:
     return "out" if count == 1 else f"out[{number}]"
 
 
-def _check(spec: Spec, kinds: Sequence[str], arrays: list[Array],
+def described_outs(outs: Sequence[Any | None]) -> list[Array | None]:
+    """The outputs that the caller gave."""
+    found: list[Array | None] = []
+    for k, out in enumerate(outs):
+        name = output_name(k, len(outs))
+        if isinstance(out, np.generic):
+            raise KernelTypeError(
+                f"{name} is a NumPy scalar, which cannot be written to; pass an array "
+                f"such as numpy.empty((), '{out.dtype}')")
+        found.append(out if out is None or type(out) is Array else describe(out, name))
+    return found
+
+
+def _check(spec: Spec, kinds: Sequence[str], arrays: Sequence[Array],
            outs: Sequence[Array | None], place: Place, names: Sequence[str]) -> None:
     """Check outputs that the caller gave, before anything is written."""
-    pointwise = isinstance(spec, Map)
-    results = len(outs) - len(spec.scatter_shapes) if isinstance(spec, Map) else 0
-    given = [(output_name(i, len(outs)), out, i < results)
+    late = _late(spec, len(outs))
+    given = [(output_name(i, len(outs)), out, late[i])
              for i, out in enumerate(outs) if out is not None]
     for name, out, _ in given:
         check_output(name, out, place.library, place.device)
-    labels = [(name, pointwise and kind == "element")
+    labels = [(name, _local(spec, kind))
               for kind, name in zip(kinds, names, strict=True) if kind != "scalar"]
     check_overlap(given, [(name, array, exact) for (name, exact), array
                           in zip(labels, arrays, strict=True)])
 
 
-def _outputs(plan: Plan, outs: Sequence[Array | None] | None, place: Place,
-             ) -> tuple[list[Any], list[Array]]:
-    natives: list[Any] = []
-    arrays: list[Array] = []
-    for number, result in enumerate(plan.results):
-        out = None if outs is None else outs[number]
-        native = None
+def _late(spec: Spec, count: int) -> list[bool]:
+    """For each output, whether it is written after the inputs at the same index."""
+    results = count - len(spec.scatter_shapes) if isinstance(spec, Map) else 0
+    return [k < results for k in range(count)]
+
+
+def _local(spec: Spec, kind: str) -> bool:
+    """Whether an input of this kind is read at the index that is written only."""
+    return isinstance(spec, Map) and kind == "element"
+
+
+def _pairs(spec: Spec, kinds: Sequence[str], arrays: Sequence[Array],
+           outs: Sequence[Array | None]) -> list[Pair]:
+    """The outputs, each with what it must not overlap."""
+    late, first = _late(spec, len(outs)), len(kinds)
+    places = [i for i, kind in enumerate(kinds) if kind != "scalar"]
+    found = []
+    for k, out in enumerate(outs):
         if out is None:
-            native = allocate(place.library, result.shape, result.dtype, place.device)
-            if result.strides is not None:
-                native = place.library.view(native, result.shape, result.strides, 0)
-            out = describe(native, "out")
-        natives.append(native)
-        arrays.append(out)
-    return natives, arrays
+            continue
+        found += [pair(first + k, out, i, array, late[k] and _local(spec, kinds[i]))
+                  for i, array in zip(places, arrays, strict=True)]
+        found += [pair(first + k, out, first + j, other, False)
+                  for j, other in enumerate(outs[:k]) if other is not None]
+    return [p for p in found if p is not None]
 
 
 def zero(out: Array) -> None:
     """Fill an array with zeros."""
     run(ZERO, (), outs=(out,), checked=True)
-
-
-def _start(plan: Plan, spec: Spec, arrays: list[Array], results: list[Array],
-           scalars: tuple[Any, ...], place: Place) -> None:
-    if plan.launcher is None:
-        return
-    stream = place.library.stream(place.device)
-    pointers = []
-    for array in arrays:
-        pointers.append(array.pointer)
-        if array.stream is not None and array.stream != stream:
-            place.backend.synchronize()  # somebody makes it on another stream
-    for array in results:
-        pointers.append(array.pointer)
-    if plan.moves is not None:
-        pointers = [p + move for p, move in zip(pointers, plan.moves, strict=True)]
-    trace = LAUNCHES.get()
-    if trace is not None:
-        trace.append(Launch(type(spec).__name__, spec.name, plan.shape,
-                            place.backend.name, bytes_of([*arrays, *results])))
-    plan.launcher(Call(plan.shape, tuple(pointers), plan.strides, scalars,
-                       plan.ordinal, stream, plan.extents))
