@@ -35,6 +35,13 @@ class Registry:
         Name → ``"module:Class"``.
     plugins
         Called once, when a name outside `builtin` matters; pairs like `builtin`'s.
+
+    Attributes
+    ----------
+    restricted
+        The backends of the ``use_backend`` around the caller.
+    epoch
+        Another object whenever devices may have got other owners.
     """
 
     def __init__(self, builtin: Mapping[str, Source],
@@ -46,8 +53,8 @@ class Registry:
         self._loaded: dict[str, Backend] = {}
         self._selected: tuple[str, ...] | None = None  # None: every usable one
         self._owners: dict[str, Backend] = {}
-        self._state = object()
-        self._restricted: ContextVar[tuple[Backend, ...] | None] = ContextVar(
+        self.epoch = object()
+        self.restricted: ContextVar[tuple[Backend, ...] | None] = ContextVar(
             "nbfused_backends", default=None)
         self._lock = threading.RLock()
 
@@ -69,11 +76,7 @@ class Registry:
     def _forget(self) -> None:
         """Look for the owners of devices anew."""
         self._owners.clear()
-        self._state = object()
-
-    def state(self) -> Any:
-        """What `backend_for` depends on besides the device: equal while it is."""
-        return self._restricted.get() or self._state
+        self.epoch = object()
 
     def _add(self, name: str, source: Source) -> None:
         if name in self._sources:
@@ -160,7 +163,7 @@ class Registry:
         DeviceError
             If no enabled backend owns the device.
         """
-        restricted = self._restricted.get()
+        restricted = self.restricted.get()
         if restricted is None:
             owner = self._owners.get(device)
             return owner if owner is not None else self._search(device, name)
@@ -204,7 +207,7 @@ class Registry:
 
     def default_device(self) -> str:
         """Where arrays are made that are asked for without a device."""
-        restricted = self._restricted.get()
+        restricted = self.restricted.get()
         if restricted is not None:
             return device_of(restricted[0])
         if self._selected is None:
@@ -223,11 +226,11 @@ class Registry:
         if not chosen:
             raise BackendNotAvailableError(
                 f"use_backend() got no backend; found {self._found()}")
-        token = self._restricted.set(tuple(chosen))
+        token = self.restricted.set(tuple(chosen))
         try:
             yield
         finally:
-            self._restricted.reset(token)
+            self.restricted.reset(token)
 
     def synchronize(self) -> None:
         """Wait for the backends that have been used; starts none of the others."""
@@ -246,7 +249,7 @@ class Registry:
         if why is not None:
             return BackendInfo(name, False, False, why, ())
         backend = self._instance(name)
-        restricted = self._restricted.get()
+        restricted = self.restricted.get()
         if restricted is not None:
             enabled = backend in restricted
         else:

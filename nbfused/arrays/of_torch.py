@@ -53,7 +53,16 @@ class TorchLibrary:
                                           device=_place(device))
 
     def read(self, x: Any) -> tuple[int, Hashable]:
-        """The address and what else matters of a tensor: see `readers`."""
+        """The address and what else matters of a tensor: see `readers`.
+
+        Raises
+        ------
+        KernelTypeError
+            Autograd may record what is done with it.
+        """
+        torch = sys.modules["torch"]
+        if (x.requires_grad and torch.is_grad_enabled()) or _dual(torch):
+            raise KernelTypeError("a tensor that PyTorch differentiates")
         return x.data_ptr(), (self, x.dtype, x.shape, x.stride(), x.device, x.layout,
                               x.is_conj(), x.is_neg(), x.is_nested)
 
@@ -92,10 +101,8 @@ class TorchLibrary:
         torch = sys.modules["torch"]
         if x.requires_grad and torch.is_grad_enabled():
             return True
-        forward = torch.autograd.forward_ad
-        if getattr(forward, "_current_level", 0) < 0:  # no dual numbers anywhere
-            return False
-        return forward.unpack_dual(x).tangent is not None
+        return _dual(torch) and \
+            torch.autograd.forward_ad.unpack_dual(x).tangent is not None
 
     def finish(self, native: Any) -> Any:
         """Nothing to do."""
@@ -133,6 +140,11 @@ def _place(device: str) -> Any:
 @cache
 def _names() -> dict[np.dtype, Any]:
     return {ours: theirs for theirs, ours in _dtypes().items()}
+
+
+def _dual(torch: Any) -> bool:
+    """Whether there may be tensors with tangents."""
+    return getattr(torch.autograd.forward_ad, "_current_level", 0) >= 0
 
 
 def _unusual(x: Any) -> bool:

@@ -28,10 +28,12 @@ from .versions import note_write
 
 __all__ = ["PLAIN", "RECORDING", "apply", "backward", "cotangent", "ones_like"]
 
-_NATIVE = frozenset({np.ndarray, bool, int, float, complex})
+#: Types of inputs that nobody differentiates; those of more libraries are found out.
+_PLAIN: set[type] = {np.ndarray, bool, int, float, complex}
 
 
 def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None,
+          dtypes: Any = None, casting: str = "same_kind",
           **options: Any) -> tuple[Any, ...]:
     """Run a spec, on the tape where a gradient is wanted.
 
@@ -43,8 +45,8 @@ def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None
         Arrays of one library, Variables, numbers.
     out
         For each output, None or where to store it.
-    **options
-        As for `dispatch.execute`: ``dtypes``, ``names``, ``like``, ``casting``.
+    dtypes, casting, **options
+        As for `dispatch.execute`: also ``names`` and ``like``.
 
     Returns
     -------
@@ -57,9 +59,16 @@ def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None
     TapeError
         `out` was given where the tape records.
     """
+    done = None if "like" in options else dispatch.again(spec, inputs, out, dtypes,
+                                                         casting)
+    if done is not None:  # which it is for nothing that anybody differentiates
+        if out is not None:
+            note_write(out)
+        return done
+    options |= {"dtypes": dtypes, "casting": casting}
     for x in inputs:
-        if type(x) not in _NATIVE and (isinstance(x, (Variable, Traced))
-                                       or _tracked(x)):
+        if type(x) not in _PLAIN and (isinstance(x, (Variable, Traced))
+                                      or _tracked(x)):
             return _on_variables(spec, inputs, out, options)
     if out is None:
         return dispatch.execute(spec, inputs, **options)
@@ -68,7 +77,13 @@ def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None
 
 def _tracked(x: Any) -> bool:
     """Whether another library differentiates what is done with `x`."""
-    return is_array(x) and library_of(x).tracks(x)
+    if type(x) in _PLAIN or not is_array(x):
+        return False
+    library = library_of(x)
+    if library.differentiates:
+        return library.tracks(x)
+    _PLAIN.add(type(x))
+    return False
 
 
 def _on_variables(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
@@ -76,7 +91,7 @@ def _on_variables(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
     unknown = traced(inputs)
     if unknown is not None:
         return unknown.record(spec, inputs, out, options)
-    if any(_tracked(x) for x in inputs if type(x) not in _NATIVE):
+    if any(map(_tracked, inputs)):
         from .torch_bridge import apply_torch  # the only library with a tape
 
         return apply_torch(spec, inputs, out, options)
@@ -94,7 +109,7 @@ def _on_variables(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
 def _store(spec: Spec, inputs: Sequence[Any], out: Sequence[Any],
            options: dict[str, Any], wrap: bool = False) -> tuple[Any, ...]:
     """Run with outputs that the caller gave, and gets back."""
-    if recording() and any(isinstance(o, Variable) and o.requires_grad for o in out):
+    if any(isinstance(o, Variable) and o.requires_grad for o in out) and recording():
         raise TapeError(f"out: {spec.name} cannot store into a Variable that requires "
                         "grad; use no_grad() around the update")
     places = tuple(o.data if isinstance(o, Variable) else o for o in out)

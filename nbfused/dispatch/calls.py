@@ -21,8 +21,8 @@ from .outputs import check_output, check_overlap
 from .plans import Arguments, Request, arguments, make_plan
 from .prepared import Pair, Place, Prepared, pair
 
-__all__ = ["COPY", "WEAK", "Place", "described_outs", "place_of", "run",
-           "scalar_type", "zero"]
+__all__ = ["COPY", "WEAK", "Place", "again", "described_outs", "place_of",
+           "run", "scalar_type", "zero"]
 
 #: Stores each element of its input.
 COPY = Map(Function("copy", ("x",), Block((Let(("y",), "id", ("x",)),), ("y",))),
@@ -34,6 +34,7 @@ Dtypes = tuple[np.dtype | None, ...]
 
 _LIMIT = 1024  # prepared calls of one spec
 _LOCK = threading.Lock()
+_RESTRICTED = registry.restricted
 WEAK: dict[type, Weak] = {kind: Weak(kind.__name__)
                           for kind in (bool, int, float, complex)}
 
@@ -59,33 +60,56 @@ def run(spec: Spec, inputs: Sequence[Any], *, outs: Sequence[Any] | None = None,
         if bounded is not None:
             return _bounded(bounded, inputs, outs, dtypes, names, casting=casting,
                             like=like, checked=checked)
-    wanted: Arguments = spec.__dict__.get("_arguments") or _kept(spec)
-    key = [registry.state(), dtypes, casting, checked, like and like.place]
+    found = _find(spec, inputs, outs, dtypes, casting, like, checked)
+    if found is not None:
+        prepared, values = found
+        return prepared.start(values), prepared.place
+    return _closely(spec, inputs, outs, dtypes, names, casting, like, checked)
+
+
+def again(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
+          dtypes: Dtypes | None, casting: str) -> tuple[Any, ...] | None:
+    """What `execute` returns, if such a call has been made before; None if not."""
+    if config.debug:
+        return None
+    found = _find(spec, inputs, outs, dtypes, casting, None, False)
+    if found is None:
+        return None
+    prepared, values = found
+    natives = prepared.start(values)
+    finish = prepared.finish
+    if outs is None:
+        return tuple(natives) if finish is None else tuple(map(finish, natives))
+    return tuple([out if out is not None else native if finish is None
+                  else finish(native)
+                  for out, native in zip(outs, natives, strict=True)])
+
+
+def _find(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
+          dtypes: Dtypes | None, casting: str, like: Array | None, checked: bool,
+          ) -> tuple[Prepared, list[Any]] | None:
+    """What was prepared for such arguments, and their values; None if nothing was."""
     values: list[Any] = []
+    key: list[Any] = [_RESTRICTED.get() or registry.epoch, dtypes, casting, checked,
+                      like and like.place]
     try:
-        _read(inputs, key, values)
+        for x in inputs:
+            value, part = READERS[type(x)](x)
+            values.append(value)
+            key.append(part)
         if outs is not None:
-            _read(outs, key, values)
-        prepared = wanted.prepared.get(tuple(key))
+            for x in outs:
+                value, part = READERS[type(x)](x)
+                values.append(value)
+                key.append(part)
+        prepared: Prepared = spec.__dict__["_prepared"][tuple(key)]
     except Exception:  # of many kinds, from many libraries: a closer look will tell
-        prepared = None
-    if prepared is None or prepared.may_overlap(values):
-        return _closely(spec, inputs, outs, dtypes, names, casting, like, checked)
-    return prepared.start(values), prepared.place
-
-
-def _read(arguments: Sequence[Any], key: list[Any], values: list[Any]) -> None:
-    for x in arguments:
-        value, part = READERS[type(x)](x)
-        values.append(value)
-        key.append(part)
-
-
-def _kept(spec: Spec) -> Arguments:
-    """Its arguments, kept in it: to look for an equal spec takes time."""
-    found: Arguments = arguments(spec)
-    spec.__dict__["_arguments"] = found
-    return found
+        return None
+    for out, other, low, high, exact in prepared.pairs:
+        if low < values[other] - values[out] < high and not (
+                exact and values[other] == values[out]):
+            return None
+    return prepared, values
 
 
 def _closely(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
@@ -106,15 +130,17 @@ def _closely(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
     place = place_of(arrays, places, like, kinds, names)
     if places is not None and not checked:
         _check(spec, kinds, arrays, places, place, names)
-    seen = _readable(kinds, inputs, given)
-    key = [registry.state(), dtypes, casting, checked, like and like.place]
-    values: list[Any] = []
-    _read(seen, key, values)
+    seen = [_seen(k == "scalar", x, array)
+            for k, x, array in zip(kinds, inputs, given, strict=True)]
     if places is not None and outs is not None:
-        _read(_readable((), outs, places), key, values)
-    prepared = wanted.prepared.get(tuple(key))
+        seen += [_seen(False, x, out) for x, out in zip(outs, places, strict=True)]
+    parts = [part for _, part, _ in seen]
+    key = (_RESTRICTED.get() or registry.epoch, dtypes, casting, checked,
+           like and like.place, *parts)
+    spec.__dict__["_prepared"] = wanted.prepared  # of all equal specs
+    prepared = wanted.prepared.get(key)
     if prepared is None:
-        prepared = _remember(wanted.prepared, tuple(key), _prepare(Request(
+        prepared = _remember(wanted.prepared, key, _prepare(Request(
             spec, place.backend, place.device,
             tuple((array.shape, array.strides) for array in arrays),
             tuple([x.dtype if t is None else WEAK.get(t, t)
@@ -123,31 +149,40 @@ def _closely(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
                 [None if out is None else (out.shape, out.strides, out.dtype)
                  for out in places]),
             dtypes, names, casting, place.library.writable), kinds, arrays,
-            places, place, checked, seen))
-    return prepared.start(values), place
+            places, place, checked, _streams(inputs, given, seen)))
+    return prepared.start([value for value, _, _ in seen]), place
 
 
-def _readable(kinds: Sequence[str], arguments: Sequence[Any],
-              described: Sequence[Any]) -> list[Any]:
-    """The arguments themselves where a reader knows them, else their descriptions.
+def _seen(number: bool, x: Any, described: Any) -> tuple[Any, Any, bool]:
+    """What the reader of `x` or, if that cannot tell, of its description says.
 
-    A NumPy scalar may stand for an array; its own reader takes it for a number.
+    Also whether it was its own.  A NumPy scalar may stand for an array; its own reader
+    takes it for a number.
     """
-    seen = []
-    for k, (x, array) in enumerate(zip(arguments, described, strict=True)):
-        if type(x) not in READERS:
-            add_reader(type(x))
-        number = k < len(kinds) and kinds[k] == "scalar"
-        plain = type(x) in READERS and (number or not isinstance(x, np.generic))
-        seen.append(x if plain else array)
-    return seen
+    if type(x) not in READERS:
+        add_reader(type(x))
+    if number or not isinstance(x, np.generic):
+        try:
+            return *READERS[type(x)](x), True
+        except Exception:  # of many kinds, from many libraries
+            pass
+    return *READERS[Array](described), False
+
+
+def _streams(inputs: Sequence[Any], given: Sequence[Any],
+             seen: Sequence[tuple[Any, Any, bool]]) -> set[int | None]:
+    """Where inputs may still be made; what CuPy and PyTorch read is ready where they
+    work.
+    """
+    return {array.stream for x, array, (_, _, own) in
+            zip(inputs, given, seen, strict=False) if type(array) is Array
+            and (not own or type(x) in (Array, DeviceArray))}
 
 
 def _prepare(request: Request, kinds: Sequence[str], arrays: Sequence[Array],
              outs: Sequence[Array | None] | None, place: Place, checked: bool,
-             seen: Sequence[Any]) -> Prepared:
+             streams: set[int | None]) -> Prepared:
     spec = request.spec
-    streams = {x.stream for x in seen if isinstance(x, (Array, DeviceArray))}
     pairs = [] if checked or outs is None else _pairs(spec, kinds, arrays, outs)
     return Prepared(spec, make_plan(request), place, kinds, arrays, outs,
                     tuple(streams - {None}), pairs, zero)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from operator import add, itemgetter
 from typing import Any
 
 from ..arrays import Array, Library, byte_range, same_memory
@@ -89,24 +90,29 @@ class Prepared:
         Arrays that should not overlap.
     clear
         Fills an array with zeros.
+
+    Attributes
+    ----------
+    finish
+        Makes the caller's own arrays of results; None if they are so already.
     """
 
     def __init__(self, spec: Spec, plan: Plan, place: Place, kinds: Sequence[str],
                  arrays: Sequence[Array], outs: Sequence[Array | None] | None,
                  streams: tuple[int, ...], pairs: Sequence[Pair],
                  clear: Callable[[Array], None]) -> None:
-        self.place, self._plan = place, plan
-        self._streams, self._pairs, self._clear = streams, tuple(pairs), clear
+        self.place, self.pairs = place, tuple(pairs)
+        self.finish = place.library.finish if not place.library.writable else None
+        self._streams, self._clear, self._moves = streams, clear, plan.moves
         self._stream = partial(place.library.stream, place.device)
         self._pointer = place.library.pointer
         given = outs or (None,) * len(plan.results)
         self._outs: list[None] = [None] * len(plan.results)
         self._news = [(k, partial(_new, place, plan.results[k]))
                       for k, out in enumerate(given) if out is None]
-        self._numbers = [i for i, kind in enumerate(kinds) if kind == "scalar"]
-        self._order = _order(kinds, given, outs is not None)
-        self._straight = self._order == [*range(len(kinds))] + [
-            len(kinds) + k for k in range(len(given))]
+        numbers = [i for i, kind in enumerate(kinds) if kind == "scalar"]
+        self._pointers = _picker(_order(kinds, given, outs is not None))
+        self._scalars = _picker(numbers) if numbers else None
         self._cleared = [k for k in plan.zeros
                          if given[k] is None or not isinstance(spec, Map)]
         stored = [out or Array(0, r.shape, r.strides or dense_strides(r.shape), r.dtype,
@@ -119,40 +125,28 @@ class Prepared:
             plan.shape, (0,) * len(plan.strides), plan.strides, (), plan.ordinal, 0,
             plan.extents))
 
-    def may_overlap(self, values: Sequence[Any]) -> bool:
-        """Whether an output lies where it must not be written to, perhaps."""
-        for out, other, low, high, exact in self._pairs:
-            if low < values[other] - values[out] < high and not (
-                    exact and values[other] == values[out]):
-                return True
-        return False
-
     def start(self, values: list[Any]) -> list[Any]:
         """Launch; the results that were made, None for those that were given."""
         natives: list[Any] = self._outs.copy()
         for k, new in self._news:
             native = natives[k] = new()
             values.append(self._pointer(native))
-        if self._straight:
-            pointers, scalars = values, ()
-        else:
-            pointers = [values[i] for i in self._order]
-            scalars = tuple([values[i] for i in self._numbers])
+        pointers = self._pointers(values)
         if self._cleared:
             self._zero(pointers)
         if self._start is None:
             return natives
+        if self._moves is not None:
+            pointers = tuple(map(add, pointers, self._moves))
         stream = self._stream()
         for other in self._streams:
-            if other != stream:
+            if other != stream:  # somebody makes it on another stream
                 self.place.backend.synchronize()
         trace = LAUNCHES.get()
         if trace is not None:
             trace.append(self._launch)
-        if self._plan.moves is not None:
-            pointers = [p + move for p, move in zip(pointers, self._plan.moves,
-                                                    strict=True)]
-        self._start(pointers, scalars, stream)
+        self._start(pointers, () if self._scalars is None else self._scalars(values),
+                    stream)
         return natives
 
     def _zero(self, pointers: Sequence[int]) -> None:
@@ -166,6 +160,13 @@ def _new(place: Place, result: Result) -> Any:
     if result.strides is None:
         return native
     return place.library.view(native, result.shape, result.strides, 0)
+
+
+def _picker(positions: Sequence[int]) -> Callable[[list[Any]], tuple[Any, ...]]:
+    """Picks the values at some positions."""
+    if len(positions) > 1:
+        return itemgetter(*positions)
+    return lambda values: tuple([values[i] for i in positions])
 
 
 def _order(kinds: Sequence[str], given: Sequence[Array | None], placed: bool,

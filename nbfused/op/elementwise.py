@@ -10,6 +10,7 @@ from ..arrays import check_dtype
 from ..autograd import apply
 from ..autograd.check_backward import check_call
 from ..autograd.nodes import is_floating
+from ..autograd.traced import Traced
 from ..errors import KernelTypeError, ScalarSyntaxError
 from ..scalar.build import inline
 from ..scalar.custom import Rules
@@ -49,6 +50,7 @@ class Elementwise(Func, Ufunc):
         super().__init__(pyfunc, gradcheck, nondiff, prefer)
         self._specs: dict[tuple[str, ...], Map] = {}
         self._variants: dict[tuple[Any, ...], Elementwise] = {}
+        self._known: dict[tuple[type, ...], tuple[Map, tuple[Any, ...]]] = {}
 
     @cached_property
     def function(self) -> Function:
@@ -172,6 +174,12 @@ class Elementwise(Func, Ufunc):
         array or tuple of arrays
             Of the library of the inputs.
         """
+        known = None if kwargs or dtype is not None else \
+            self._known.get(tuple(map(type, args)))
+        if known is not None and type(out) is not tuple:
+            spec, defaults = known
+            return apply(spec, args + defaults, out=None if out is None else (out,),
+                         names=self.parameters.names)[0]
         if self.literals:
             inputs = list(args)
             chosen = self.variant(inputs, kwargs)
@@ -196,8 +204,18 @@ class Elementwise(Func, Ufunc):
         if where is not True:
             return only(masked(self.function, where, values, outs, names, dtypes=dtypes,
                                casting=casting))
-        return only(apply(self.spec(tuple(map(kind_of, values))), values, out=outs,
-                          dtypes=dtypes, names=names, casting=casting))
+        spec = self.spec(tuple(map(kind_of, values)))
+        if self.nout == 1 and not self.gradcheck:
+            self._know(spec, args, tuple(values[len(args):]))
+        return only(apply(spec, values, out=outs, dtypes=dtypes, names=names,
+                          casting=casting))
+
+    def _know(self, spec: Map, args: Sequence[Any], rest: tuple[Any, ...]) -> None:
+        """Types of arguments decide what runs, but for the integers that must fit."""
+        types = tuple(map(type, args))
+        defaults = self.parameters.defaults[len(args):]
+        if rest == defaults and not any(issubclass(t, (int, Traced)) for t in types):
+            self._known[types] = spec, defaults
 
     def _check_count(self, count: int) -> None:
         """`KernelTypeError` unless so many arguments are inputs and all outputs."""

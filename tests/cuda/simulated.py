@@ -233,6 +233,15 @@ def _launch(self, device, stream, blocks, values, shared=0, block=None):
         cuda.jit(names[kernel.name])[grid, threads, 0, int(shared)](*arguments)
 
 
+def _bind(self, device, blocks, values, pointers, scalars):
+    fixed = values[pointers:len(values) - scalars]
+
+    def start(addresses, numbers, stream):
+        _launch(self, device, stream, blocks, (*addresses, *fixed, *numbers))
+
+    return start
+
+
 class SimulatedBackend(CudaBackend):
     """Takes NumPy arrays for device arrays."""
 
@@ -261,7 +270,7 @@ def simulate():
     """Put the simulator into the device's place, in this process, for good."""
     sys.setswitchinterval(1e-5)  # the simulator polls its threads
     driver._devices[0] = SimulatedDevice()
-    launch.Program.launch = _launch
+    launch.Program.launch, launch.Program.bind = _launch, _bind
     map_.THREADS = reduce.BLOCK = row.BLOCK = THREADS
     reduce.LONG, reduce.CHUNK = (THREADS,), 64
     row._LANES, row._MOST_LANES = ((4, 8), (16, 32)), THREADS

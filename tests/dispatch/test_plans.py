@@ -64,7 +64,7 @@ def test_plans_are_bounded(monkeypatch, backend):
     for n in range(10):
         (result,) = execute(spec, (np.ones((n + 2, 3))[:, ::2],))
         np.testing.assert_array_equal(result, np.ones((n + 2, 2)))
-    assert len(arguments(spec).plans) == 4
+    assert len(arguments(spec).prepared) == 4
     assert len(backend.built) == 1
 
 
@@ -72,7 +72,7 @@ def test_plans_do_not_depend_on_the_array():
     spec = unique("unique")
     for _ in range(5):
         execute(spec, (np.zeros(7),))
-    assert len(arguments(spec).plans) == 1
+    assert len(arguments(spec).prepared) == 1
 
 
 FORK = """
