@@ -186,12 +186,18 @@ class Registry:
                 return self._owners[device]
         raise DeviceError(self._unowned(device, name, causes))
 
-    def _candidates(self, device: str) -> tuple[str, ...]:
-        """Under ``auto`` a built-in is loaded for devices of its own name only."""
+    def _candidates(self, device: str) -> Iterator[str]:
+        """Under ``auto`` a built-in is loaded for devices of its own name only.
+
+        It comes first, so that most processes need not look for plugins.
+        """
         if self._selected is not None:
-            return self._selected
+            yield from self._selected
+            return
         kind = device.partition(":")[0]
-        return tuple(n for n in self.names() if n == kind or n not in self._builtin)
+        if kind in self._builtin:
+            yield kind
+        yield from (n for n in self.names() if n not in self._builtin)
 
     def _unowned(self, device: str, name: str, causes: list[str]) -> str:
         if self._selected is None:

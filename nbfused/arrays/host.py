@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import sys
 from collections.abc import Hashable
 from typing import Any
 
@@ -96,7 +97,7 @@ class NumpyLibrary:
 
     def to_host(self, x: Any) -> np.ndarray:
         """Nothing to do but to make an array of a scalar."""
-        return _plain(x, "array")
+        return x if type(x) is np.ndarray else _plain(x, "array")
 
 
 NUMPY = NumpyLibrary()
@@ -139,7 +140,8 @@ def aligned_empty(shape: tuple[int, ...], dtype: np.dtype, boundary: int) -> np.
 
 def _plain(x: Any, name: str) -> np.ndarray:
     """Give subclasses and scalars as what they are underneath."""
-    if isinstance(x, np.ma.MaskedArray):
+    # Looking up numpy.ma imports it, which takes as long as half of NumPy.
+    if "numpy.ma" in sys.modules and isinstance(x, np.ma.MaskedArray):
         raise KernelTypeError(
             f"{name}: masked arrays have no kernels, as their mask would be lost; "
             "use x.filled(value) or x.compressed()")
