@@ -252,9 +252,10 @@ def test_cupy_makes_the_arrays_where_it_is_installed(monkeypatch, kind, other, n
             return None
 
     module.cuda = SimpleNamespace(
-        Device=Place, runtime=SimpleNamespace(is_hip=kind == "rocm"))
+        Device=Place, runtime=SimpleNamespace(is_hip=kind == "rocm",
+                                              getDevice=lambda: 7))
     module.asarray = lambda x: x.view(ndarray)
-    module.empty = lambda shape, dtype: np.empty(shape, dtype).view(ndarray)
+    module.ndarray = ndarray
     module.from_dlpack = lambda x: ("from_dlpack", x.__dlpack_device__())
     monkeypatch.setitem(sys.modules, "cupy", module)
     monkeypatch.setattr(creation, "cupy", lambda: module)
