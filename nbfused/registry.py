@@ -78,6 +78,10 @@ class Registry:
         self._owners.clear()
         self.epoch = object()
 
+    def state(self) -> Any:
+        """What `backend_for` depends on besides the device: the same while it is."""
+        return self.restricted.get() or self.epoch
+
     def _add(self, name: str, source: Source) -> None:
         if name in self._sources:
             warnings.warn(

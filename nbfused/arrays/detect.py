@@ -153,7 +153,18 @@ _KNOWN: dict[tuple[str, str], Callable[[], Library]] = {
 _FOUND: dict[type, Library | None] = {}
 
 
+#: NumPy's dtype for each of PyTorch's, which are single objects.
+_TORCH: dict[Any, np.dtype] = {}
+
+
 def dtype_of(x: Any) -> np.dtype:
     """The NumPy dtype of an array of any library, or of a Variable."""
     dtype = getattr(x, "dtype", None)
-    return dtype if isinstance(dtype, np.dtype) else describe(x).dtype
+    if isinstance(dtype, np.dtype):
+        return dtype
+    if type(dtype).__module__ != "torch":
+        return describe(x).dtype
+    found = _TORCH.get(dtype)
+    if found is None:
+        found = _TORCH[dtype] = describe(x).dtype
+    return found

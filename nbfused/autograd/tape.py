@@ -59,13 +59,15 @@ def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None
     TapeError
         `out` was given where the tape records.
     """
+    options |= {"dtypes": dtypes, "casting": casting}
+    if Variable in map(type, inputs):
+        return _on_variables(spec, inputs, out, options)
     done = None if "like" in options else dispatch.again(spec, inputs, out, dtypes,
                                                          casting)
     if done is not None:  # which it is for nothing that anybody differentiates
         if out is not None:
             note_write(out)
         return done
-    options |= {"dtypes": dtypes, "casting": casting}
     for x in inputs:
         if type(x) not in _PLAIN and (isinstance(x, (Variable, Traced))
                                       or _tracked(x)):
@@ -88,6 +90,22 @@ def _tracked(x: Any) -> bool:
 
 def _on_variables(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
                   options: dict[str, Any]) -> tuple[Any, ...]:
+    data, needs = [], []
+    for x in inputs:
+        if type(x) is Variable:
+            data.append(x.data)
+            needs.append(x.edge is not None)
+        elif type(x) in _PLAIN:
+            data.append(x)
+            needs.append(False)
+        else:
+            return _on_others(spec, inputs, out, options)
+    return _on_data(spec, inputs, tuple(data), tuple(needs), out, options)
+
+
+def _on_others(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
+               options: dict[str, Any]) -> tuple[Any, ...]:
+    """`_on_variables` with inputs that might be traced, or differentiated elsewhere."""
     unknown = traced(inputs)
     if unknown is not None:
         return unknown.record(spec, inputs, out, options)
@@ -97,7 +115,13 @@ def _on_variables(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
         return apply_torch(spec, inputs, out, options)
     needs = tuple(isinstance(x, Variable) and x.requires_grad for x in inputs)
     data = tuple(x.data if isinstance(x, Variable) else x for x in inputs)
-    if any(needs) and recording():
+    return _on_data(spec, inputs, data, needs, out, options)
+
+
+def _on_data(spec: Spec, inputs: Sequence[Any], data: tuple[Any, ...],
+             needs: tuple[bool, ...], out: Sequence[Any] | None,
+             options: dict[str, Any]) -> tuple[Any, ...]:
+    if True in needs and recording():
         made = _record(spec, inputs, data, needs, out, options)
         if made is not None:
             return made
@@ -124,8 +148,8 @@ def _record(spec: Spec, inputs: Sequence[Any], data: tuple[Any, ...],
             needs: tuple[bool, ...], out: Sequence[Any] | None,
             options: dict[str, Any]) -> tuple[Any, ...] | None:
     """Run and leave a node; None if nothing here has a gradient."""
-    shapes = tuple(() if is_number(x) else tuple(x.shape) for x in data)
-    types = tuple(map(_type, data))
+    shapes = tuple([() if is_number(x) else tuple(x.shape) for x in data])
+    types = tuple([_type(x) for x in data])
     dtypes = options.get("dtypes")
     if dtypes is not None:
         dtypes = tuple(None if d is None else check_dtype(d) for d in dtypes)
@@ -144,17 +168,24 @@ def _record(spec: Spec, inputs: Sequence[Any], data: tuple[Any, ...],
              for x, want in zip(inputs, found.wants, strict=True)]
     node = SpecNode(found, needs, edges, data, results, shapes, types,
                     options.get("names") or ())
-    return tuple(Variable.at(a, (node, k) if tracked else None)
-                 for k, (a, tracked) in enumerate(zip(results, found.tracked,
-                                                      strict=False)))
+    return tuple([Variable.at(a, (node, k) if tracked else None)
+                  for k, (a, tracked) in enumerate(zip(results, found.tracked,
+                                                       strict=False))])
+
+
+#: The weak type of a Python number.
+_WEAK = {kind: Weak(kind.__name__) for kind in (bool, int, float, complex)}
 
 
 def _type(x: Any) -> Type:
+    found = _WEAK.get(type(x))
+    if found is not None:
+        return found
     if isinstance(x, np.generic):
         return x.dtype
-    for kind in (bool, int, float, complex):
+    for kind, weak in _WEAK.items():
         if isinstance(x, kind):
-            return Weak(kind.__name__)
+            return weak
     return dtype_of(x)
 
 

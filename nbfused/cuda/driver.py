@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Any
@@ -133,6 +133,10 @@ def driver_version() -> tuple[int, int]:
     return version // 1000, version % 1000 // 10
 
 
+#: May be entered by many threads at once.
+_NOTHING = nullcontext()
+
+
 class Device:
     """A device's primary context, its properties and its pool of temporaries.
 
@@ -171,25 +175,26 @@ class Device:
             pools = value("MEMORY_POOLS_SUPPORTED")
             self._pool = _make_pool(ordinal) if pools else None
 
-    @contextmanager
-    def current(self) -> Iterator[None]:
+    def current(self) -> AbstractContextManager[None]:
         """Make the primary context current in this thread, and undo that after.
 
         Where none is current it stays, as with the runtime API: threads that only
         work with our arrays have it from their first launch on.
         """
-        driver = cu()
-        now = int(check(driver.cuCtxGetCurrent()))
-        if now == 0:
-            check(driver.cuCtxSetCurrent(self.context))
-        if now in (0, self.address):
-            yield
-            return
-        check(driver.cuCtxPushCurrent(self.context))
+        driver = entries()
+        driver.ask_context()
+        now = driver.context.value
+        if now is None:
+            check(cu().cuCtxSetCurrent(self.context))
+        return _NOTHING if now in (None, self.address) else self._pushed()
+
+    @contextmanager
+    def _pushed(self) -> Iterator[None]:
+        check(cu().cuCtxPushCurrent(self.context))
         try:
             yield
         finally:
-            check(driver.cuCtxPopCurrent())
+            check(cu().cuCtxPopCurrent())
 
     def allocate(self, size: int, stream: int = 0) -> int:
         """The address of `size` new bytes, usable in `stream` from now on.

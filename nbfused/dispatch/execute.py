@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 from ..arrays import check_dtype, describe
 from ..errors import KernelTypeError
 from ..specs import Spec, View
-from .calls import described_outs, run
+from .calls import again, described_outs, run
 from .views import run_view
 
 __all__ = ["execute"]
@@ -65,6 +65,11 @@ def execute(spec: Spec, inputs: Sequence[Any], *,
     AllocationError
         Out of memory, also after cached blocks were freed.
     """
+    view = isinstance(spec, View)
+    if like is None and not view:
+        done = again(spec, inputs, out, dtypes, casting)
+        if done is not None:
+            return done
     asked = None if dtypes is None else tuple(
         [None if dtype is None else check_dtype(dtype, "dtype") for dtype in dtypes])
     source = None if like is None else describe(like, "like")

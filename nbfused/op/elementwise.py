@@ -9,7 +9,6 @@ from typing import Any, overload
 from ..arrays import check_dtype
 from ..autograd import apply
 from ..autograd.nodes import is_floating
-from ..autograd.traced import Traced
 from ..errors import KernelTypeError, ScalarSyntaxError
 from ..scalar.build import inline
 from ..scalar.custom import Rules
@@ -206,17 +205,12 @@ class Elementwise(Func, Ufunc):
             return only(masked(self.function, where, values, outs, names, dtypes=dtypes,
                                casting=casting))
         spec = self.spec(tuple(map(kind_of, values)))
-        if self.nout == 1 and not self.gradcheck:
-            self._know(spec, args, tuple(values[len(args):]))
+        types = tuple(map(type, args))
+        if self.nout == 1 and not self.gradcheck and not kwargs and \
+                self.parameters.accepts(types):
+            self._known[types] = spec, self.parameters.defaults[len(args):]
         return only(apply(spec, values, out=outs, dtypes=dtypes, names=names,
                           casting=casting))
-
-    def _know(self, spec: Map, args: Sequence[Any], rest: tuple[Any, ...]) -> None:
-        """Types of arguments decide what runs, but for the integers that must fit."""
-        types = tuple(map(type, args))
-        defaults = self.parameters.defaults[len(args):]
-        if rest == defaults and not any(issubclass(t, (int, Traced)) for t in types):
-            self._known[types] = spec, defaults
 
     def _check_count(self, count: int) -> None:
         """`KernelTypeError` unless so many arguments are inputs and all outputs."""

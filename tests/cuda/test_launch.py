@@ -97,7 +97,8 @@ def fake(monkeypatch):
     made = Driver()
     monkeypatch.setattr(driver, "cu", lambda: made)
     monkeypatch.setattr(launch, "cu", lambda: made)
-    monkeypatch.setattr(launch, "entries", made.entries)
+    for module in (driver, launch):
+        monkeypatch.setattr(module, "entries", made.entries)
     monkeypatch.setattr(launch, "cubin", lambda kernel, device: b"machine code")
     return made
 
