@@ -89,9 +89,9 @@ class Call:
     shared: int = 0
 
 
-#: Starts a call.  It may have a method ``bind(call) -> Start``, which is given a call
-#: whose pointers, numbers and stream are not known yet, and does what can be done
-#: without them, once.
+#: Starts a call.  It may have a method ``bind(call) -> Start``, which does what can be
+#: done for all calls that differ in pointers, numbers and stream only; numbers and
+#: stream are left out.  Each pointer will have the remainder by 16 that it has there.
 Launcher = Callable[[Call], None]
 
 #: What is left of a launcher then: ``start(pointers, scalars, stream)``.

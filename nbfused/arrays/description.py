@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["Array", "Library"]
+__all__ = ["Array", "Library", "Reading"]
 
 
 @dataclass(slots=True)
@@ -63,10 +64,36 @@ class Array:
         return prod(self.shape)
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How generated text reads an argument ``{x}``: see `readings`.
+
+    Attributes
+    ----------
+    value
+        Expression for the address, or for a number itself.
+    key
+        Expressions; together with the type they decide all that `describe` says
+        besides the address.
+    first
+        A statement to begin with.
+    unless
+        Condition under which only `describe` can tell.
+    names
+        What the text names.
+    """
+
+    value: str
+    key: tuple[str, ...] = ()
+    first: str = ""
+    unless: str = ""
+    names: tuple[tuple[str, Any], ...] = ()
+
+
 class Library(Protocol):
     """One array library: how to read its arrays and how to make new ones.
 
-    It may have a method ``read`` for arrays of its own type, a `readers.Reader`.
+    It may have a method ``reading() -> Reading`` for arrays of its very type.
     """
 
     name: str
@@ -90,6 +117,9 @@ class Library(Protocol):
 
     def stream(self, device: str) -> int:
         """Handle of the stream that the caller works on; 0 on the host."""
+
+    def streams(self, device: str) -> Callable[[], int]:
+        """A function that gives what `stream` gives for `device`, at less expense."""
 
     def free_cache(self, device: str) -> None:
         """Give memory that is kept for later arrays back to the device."""

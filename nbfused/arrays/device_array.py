@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Hashable
+from collections.abc import Callable
 from math import prod
 from typing import Any, NoReturn
 
@@ -13,7 +13,7 @@ from ..errors import KernelTypeError, ShapeError
 from ..layout import dense_strides, is_dense
 from ..registry import backend_for
 from ..table import OPS
-from .description import Array
+from .description import Array, Reading
 from .devices import device_kind
 from .dlpack import HostExport, device_type, export
 from .dtypes import BFLOAT16
@@ -191,9 +191,10 @@ class DeviceLibrary:
         return Array(x.pointer, x.shape, x.strides, x.dtype, x.device, x.stream, False,
                      self, x)
 
-    def read(self, x: DeviceArray) -> tuple[int, Hashable]:
-        """The address and what else matters of an array: see `readers`."""
-        return x.pointer, (self, x.dtype, x.shape, x.strides, x.device, x.stream)
+    def reading(self) -> Reading:
+        """How calls read an array."""
+        return Reading("{x}.pointer", ("{x}.dtype", "{x}.shape", "{x}.strides",
+                                       "{x}.device", "{x}.stream"))
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype, device: str) -> Any:
         """Allocate through the backend."""
@@ -211,6 +212,10 @@ class DeviceLibrary:
     def stream(self, device: str) -> int:
         """Give the legacy default stream, with which others synchronise."""
         return 0
+
+    def streams(self, device: str) -> Callable[[], int]:
+        """Give nothing but the default stream."""
+        return int
 
     def free_cache(self, device: str) -> None:
         """Collect arrays that only a cycle still holds; backends keep no memory."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from collections.abc import Hashable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ..errors import DeviceError, KernelTypeError
-from .description import Array
+from .description import Array, Reading
 from .dtypes import SUPPORTED, element_strides, refuse_dtype
 from .memory import array_over
 
@@ -60,9 +60,11 @@ class NumpyLibrary:
         return Array(_address(x), shape, strides, dtype, "cpu", None,
                      not flags.writeable, self, x)
 
-    def read(self, x: np.ndarray) -> tuple[int, Hashable]:
-        """The address and what else matters of an array: see `readers`."""
-        return _address(x), (self, x.dtype, x.shape, x.strides, x.flags.num)
+    def reading(self) -> Reading:
+        """How calls read an array."""
+        return Reading("address({x})", (
+            "{x}.dtype", "{x}.shape", "{x}.strides", "{x}.flags.num"),
+            names=(("address", _address),))
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype, device: str) -> np.ndarray:
         """Allocate."""
@@ -83,6 +85,10 @@ class NumpyLibrary:
     def stream(self, device: str) -> int:
         """Streams are a matter of devices."""
         return 0
+
+    def streams(self, device: str) -> Callable[[], int]:
+        """Streams are a matter of devices."""
+        return int
 
     def free_cache(self, device: str) -> None:
         """NumPy keeps no freed memory worth the name."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,10 @@ class ForeignLibrary:
     def stream(self, device: str) -> int:
         """Give the legacy default stream, which the interfaces were asked for."""
         return 0
+
+    def streams(self, device: str) -> Callable[[], int]:
+        """Give nothing but the default stream."""
+        return int
 
     def free_cache(self, device: str) -> None:
         """Free what our own arrays keep."""

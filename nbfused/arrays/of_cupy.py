@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from .description import Array
+from .description import Array, Reading
 from .devices import ordinal
 from .dtypes import check_dtype, element_strides
 
@@ -31,16 +31,18 @@ class CupyLibrary:
         return Array(x.data.ptr, x.shape, strides, dtype, device, self.stream(device),
                      False, self, x)
 
-    def read(self, x: Any) -> tuple[int, Hashable]:
-        """The address and what else matters of an array: see `readers`."""
-        data = x.data
-        return data.ptr, (self, x.dtype, x.shape, x.strides, data.device_id)
+    def reading(self) -> Reading:
+        """How calls read an array."""
+        return Reading("{x}_data.ptr", (
+            "{x}.dtype", "{x}.shape", "{x}.strides", "{x}_data.device_id"),
+            first="{x}_data = {x}.data")
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype, device: str) -> Any:
         """Allocate from CuPy's pool."""
         cupy, number = sys.modules["cupy"], ordinal(device)
-        if cupy.cuda.runtime.getDevice() == number:  # entering one costs far more
-            return cupy.ndarray(shape, dtype)
+        array = cupy.ndarray(shape, dtype)
+        if array.data.device_id == number:  # as mostly; entering a device takes longer
+            return array
         with cupy.cuda.Device(number):
             return cupy.ndarray(shape, dtype)
 
@@ -59,6 +61,11 @@ class CupyLibrary:
     def stream(self, device: str) -> int:
         """Handle of ``cupy.cuda.get_current_stream``."""
         return int(sys.modules["cupy"].cuda.get_current_stream(ordinal(device)).ptr)
+
+    def streams(self, device: str) -> Callable[[], int]:
+        """A function that gives the handle."""
+        number, current = ordinal(device), sys.modules["cupy"].cuda.get_current_stream
+        return lambda: current(number).ptr  # type: ignore[no-any-return]
 
     def free_cache(self, device: str) -> None:
         """Empty the memory pool."""

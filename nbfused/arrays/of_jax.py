@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,10 @@ class JaxLibrary:
     def stream(self, device: str) -> int:
         """Give the legacy default stream, which JAX's export was ordered before."""
         return 0
+
+    def streams(self, device: str) -> Callable[[], int]:
+        """Give nothing but the default stream."""
+        return int
 
     def free_cache(self, device: str) -> None:
         """Leave it: results are not made by JAX's allocator."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -55,6 +56,10 @@ class NumbaLibrary:
     def stream(self, device: str) -> int:
         """Give the legacy default stream, Numba's own default."""
         return 0
+
+    def streams(self, device: str) -> Callable[[], int]:
+        """Give nothing but the default stream."""
+        return int
 
     def free_cache(self, device: str) -> None:
         """Carry out the deallocations that Numba puts off."""

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Hashable
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from typing import Any, NoReturn
 
 import numpy as np
 
 from ..errors import KernelTypeError
-from .description import Array
+from .description import Array, Reading
 from .devices import ordinal
 from .dtypes import SUPPORTED
 from .host import host_view
@@ -52,19 +52,15 @@ class TorchLibrary:
         return sys.modules["torch"].empty(shape, dtype=_names()[dtype],
                                           device=_place(device))
 
-    def read(self, x: Any) -> tuple[int, Hashable]:
-        """The address and what else matters of a tensor: see `readers`.
-
-        Raises
-        ------
-        KernelTypeError
-            Autograd may record what is done with it.
-        """
-        torch = sys.modules["torch"]
-        if (x.requires_grad and torch.is_grad_enabled()) or _dual(torch):
-            raise KernelTypeError("a tensor that PyTorch differentiates")
-        return x.data_ptr(), (self, x.dtype, x.shape, x.stride(), x.device, x.layout,
-                              x.is_conj(), x.is_neg(), x.is_nested)
+    def reading(self) -> Reading:
+        """How calls read a tensor that autograd does not look at."""
+        return Reading("{x}.data_ptr()", (
+            "{x}.dtype", "{x}.shape", "{x}.stride()", "{x}.device", "{x}.layout",
+            "{x}.is_conj()", "{x}.is_neg()", "{x}.is_nested"),
+            unless="({x}.requires_grad and is_grad_enabled()) or "
+                   "forward_ad._current_level >= 0",
+            names=(("is_grad_enabled", _torch().is_grad_enabled),
+                   ("forward_ad", _torch().autograd.forward_ad)))
 
     def pointer(self, native: Any) -> int:
         """Its address."""
@@ -90,6 +86,13 @@ class TorchLibrary:
         if device == "cpu":
             return 0
         return int(sys.modules["torch"]._C._cuda_getCurrentRawStream(ordinal(device)))
+
+    def streams(self, device: str) -> Callable[[], int]:
+        """A function that gives the handle."""
+        if device == "cpu":
+            return int
+        return partial(sys.modules["torch"]._C._cuda_getCurrentRawStream,
+                       ordinal(device))
 
     def free_cache(self, device: str) -> None:
         """Empty the caching allocator."""
@@ -144,7 +147,8 @@ def _names() -> dict[np.dtype, Any]:
 
 def _dual(torch: Any) -> bool:
     """Whether there may be tensors with tangents."""
-    return getattr(torch.autograd.forward_ad, "_current_level", 0) >= 0
+    level: int = torch.autograd.forward_ad._current_level
+    return level >= 0
 
 
 def _unusual(x: Any) -> bool:

@@ -62,12 +62,6 @@ def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None
     options |= {"dtypes": dtypes, "casting": casting}
     if Variable in map(type, inputs):
         return _on_variables(spec, inputs, out, options)
-    done = None if "like" in options else dispatch.again(spec, inputs, out, dtypes,
-                                                         casting)
-    if done is not None:  # which it is for nothing that anybody differentiates
-        if out is not None:
-            note_write(out)
-        return done
     for x in inputs:
         if type(x) not in _PLAIN and (isinstance(x, (Variable, Traced))
                                       or _tracked(x)):

@@ -11,15 +11,14 @@ import ctypes
 import struct
 import threading
 from collections.abc import Sequence
-from functools import partial
 from typing import Any
 
-from ..backend import Extents
+from ..backend import Extents, Start
 from ..words import Words
 from .compile import Kernel, cubin
 from .driver import Device, check, cu, entries
 
-__all__ = ["Bound", "Program"]
+__all__ = ["Program"]
 
 _DEFAULT_SHARED = 48 * 1024  # more shared memory than this must be asked for
 
@@ -27,6 +26,10 @@ _DEFAULT_SHARED = 48 * 1024  # more shared memory than this must be asked for
 _CONFIGURATION = struct.Struct("=7I4xQQI4x")
 _STREAM = struct.Struct("=Q")
 _STREAM_AT = 32
+
+#: ``CUDA_ERROR_INVALID_CONTEXT``: the thread has none; ``CUDA_ERROR_INVALID_HANDLE``:
+#: it has another one, where the function is not known.
+_OTHER_CONTEXT = (201, 400)
 
 
 class _Memory:
@@ -36,9 +39,10 @@ class _Memory:
         self.words = Words(kernel.name, kernel.parameters)
         self.configuration = ctypes.create_string_buffer(_CONFIGURATION.size)
         addresses = self.words.addresses
-        self._table = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
-        self.arguments = (ctypes.c_void_p(ctypes.addressof(self.configuration)),
-                          ctypes.c_void_p(ctypes.addressof(self._table)))
+        table = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
+        # What `cast` gives keeps what it points to.
+        self.arguments = (ctypes.cast(self.configuration, ctypes.c_void_p),
+                          ctypes.cast(table, ctypes.c_void_p))
 
     def configure(self, grid: Extents, block: Extents, shared: int,
                   stream: int) -> None:
@@ -102,20 +106,23 @@ class Program:
         if code:
             check((code,))
 
-    def bind(self, device: Device, blocks: int, values: Sequence[Any], pointers: int,
-             scalars: int) -> Bound:
+    def bind(self, device: Device, blocks: int, values: Sequence[Any],
+             pointers: int) -> Start:
         """A launch of which only pointers, numbers and the stream are open.
 
         Parameters
         ----------
         values
-            As of `launch`; any numbers for what is open.
-        pointers, scalars
-            How many parameters at the beginning, and how many at the end, are open.
+            The first parameters, as of `launch`; numbers follow.
+        pointers
+            How many of `values` are open.
         """
+        kernel, memory = self.kernel, _Memory(self.kernel)
         with device.current():
-            return Bound(self.kernel, device, self.function(device), blocks, values,
-                         pointers, scalars)
+            function = ctypes.c_void_p(self.function(device))
+        memory.words.part(0, len(values)).pack(values)
+        memory.configure((blocks, 1, 1), (kernel.threads, 1, 1), 0, 0)
+        return _starter(device, function, memory, pointers, len(values))
 
     def function(self, device: Device) -> int:
         """The driver's handle; the device's context is current."""
@@ -148,42 +155,35 @@ class Program:
         self._allowed[device.ordinal] = shared
 
 
-class Bound:
-    """A launch of which only pointers, numbers and the stream are open.
+def _starter(device: Device, function: ctypes.c_void_p, memory: _Memory, pointers: int,
+             fixed: int) -> Start:
+    """What starts a kernel whose memory is filled but for pointers and numbers.
 
-    Parameters are those of `Program.bind`.
+    It is a function, and not a method, because it runs for every call: local names are
+    found soonest.
     """
+    launch, words = entries().launch, memory.words
+    buffer, configuration = words.buffer, memory.configuration
+    point = struct.Struct(f"={pointers}Q").pack_into
+    set_stream, pack = _STREAM.pack_into, words.part(fixed, words.count - fixed).pack
+    where, table = memory.arguments
+    lock, last = threading.Lock(), 0
 
-    def __init__(self, kernel: Kernel, device: Device, function: int, blocks: int,
-                 values: Sequence[Any], pointers: int, scalars: int) -> None:
-        self._device, self._memory = device, _Memory(kernel)
-        self._memory.words.pack(values)
-        self._memory.configure((blocks, 1, 1), (kernel.threads, 1, 1), 0, 0)
-        words = self._memory.words
-        self._point = partial(struct.Struct(f"={pointers}Q").pack_into, words.buffer, 0)
-        self._pack = words.part(len(values) - scalars, scalars).pack
-        self._stream = 0
-        self._driver, self._address = entries(), device.address
-        configuration, parameters = self._memory.arguments
-        self._arguments = (configuration, ctypes.c_void_p(function), parameters, None)
-        self._lock = threading.Lock()
-
-    def __call__(self, pointers: Sequence[int], scalars: tuple[Any, ...],
-                 stream: int) -> None:
-        """Start it on `stream`."""
-        driver = self._driver
-        driver.ask_context()
-        if driver.context.value != self._address:
-            with self._device.current():
-                self(pointers, scalars, stream)
-            return
-        with self._lock:
-            self._point(*pointers)
+    def start(addresses: Sequence[int], scalars: tuple[Any, ...], stream: int) -> None:
+        nonlocal last
+        with lock:
+            point(buffer, 0, *addresses)
             if scalars:
-                self._pack(scalars)
-            if stream != self._stream:
-                _STREAM.pack_into(self._memory.configuration, _STREAM_AT, stream)
-                self._stream = stream
-            code = driver.launch(*self._arguments)
+                pack(scalars)
+            if stream != last:
+                set_stream(configuration, _STREAM_AT, stream)
+                last = stream
+            # Another context is refused, so that nobody needs to ask for it before.
+            code = launch(where, function, table, None)
+            if code in _OTHER_CONTEXT:
+                with device.current():
+                    code = launch(where, function, table, None)
         if code:
             check((code,))
+
+    return start

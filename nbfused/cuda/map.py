@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import count
 from math import prod
-from typing import Any
 
 from ..backend import Call, Launcher, Signature, Start
 from ..scalar.print_numba import Raw
 from ..specs import Map, TypedMap
 from .compile import Kernel, ptx
 from .driver import device
-from .launch import Bound, Program
+from .launch import Program
 from .source import (
     Operand,
     Source,
@@ -236,30 +235,14 @@ class MapLauncher:
         program.launch(device(call.device), call.stream, -(-size // each), values)
 
     def bind(self, call: Call) -> Start:
-        """`__call__` for arrays of one layout; addresses decide by their alignment."""
-        vector = self._could and self._even(call)
-        bound: list[Bound | None] = [None, None]
-
-        def start(pointers: Sequence[int], scalars: tuple[Any, ...],
-                  stream: int) -> None:
-            wide = vector
-            for at, mask in self._unit:
-                if pointers[at] & mask:
-                    wide = False
-            launch = bound[wide]
-            if launch is None:
-                launch = bound[wide] = self._bound(call, wide, len(scalars))
-            launch(pointers, scalars, stream)
-
-        return start
-
-    def _bound(self, call: Call, vector: bool, scalars: int) -> Bound:
+        """`__call__` for arrays of one layout and alignment."""
+        vector = self._could and self._aligned(call)
         each = self._texts[vector].width*THREADS
         values = (*call.pointers, *call.shape,
-                  *[call.strides[o][k] for o, k in self._picks], *(0,)*scalars)
+                  *[call.strides[o][k] for o, k in self._picks])
         program = self._programs[vector] or self._build(vector)
         return program.bind(device(call.device), -(-prod(call.shape) // each), values,
-                            len(call.pointers), scalars)
+                            len(call.pointers))
 
     def _build(self, vector: bool) -> Program:
         program = self._programs[vector] = Program(self._texts[vector].kernel())
@@ -269,10 +252,6 @@ class MapLauncher:
         for at, mask in self._unit:
             if call.pointers[at] & mask:
                 return False
-        return self._even(call)
-
-    def _even(self, call: Call) -> bool:
-        """Whether rows begin where the first one does, as alignment goes."""
         if self._rank == 1:
             return True
         if call.shape[-1] % self._width:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..arrays import READERS, Array, DeviceArray, add_reader, check_dtype, describe
+from ..arrays import Array, DeviceArray, check_dtype, describe
 from ..arrays.host import NUMPY
 from ..config import config
 from ..errors import DeviceError, KernelTypeError, RangeError
@@ -17,12 +17,13 @@ from ..scalar.ir import Block, Function, Let, Literal
 from ..scalar.types import Weak
 from ..specs import Map, Spec
 from .bounds import NOTE, Bounded, bounded_map, check_inside
+from .callers import Caller, make_caller
 from .outputs import check_output, check_overlap
 from .plans import Arguments, Request, arguments, make_plan
 from .prepared import Pair, Place, Prepared, pair
 
-__all__ = ["COPY", "WEAK", "Place", "again", "described_outs", "place_of",
-           "run", "scalar_type", "zero"]
+__all__ = ["COPY", "WEAK", "Place", "again", "call_of", "closely",
+           "described_outs", "place_of", "run", "scalar_type", "zero"]
 
 #: Stores each element of its input.
 COPY = Map(Function("copy", ("x",), Block((Let(("y",), "id", ("x",)),), ("y",))),
@@ -34,16 +35,56 @@ Dtypes = tuple[np.dtype | None, ...]
 
 _LIMIT = 1024  # prepared calls of one spec
 _LOCK = threading.Lock()
-_RESTRICTED = registry.restricted
 WEAK: dict[type, Weak] = {kind: Weak(kind.__name__)
                           for kind in (bool, int, float, complex)}
 
 
 def run(spec: Spec, inputs: Sequence[Any], *, outs: Sequence[Any] | None = None,
-        dtypes: Dtypes | None = None, names: Sequence[str] | None = None,
-        casting: str = "same_kind", like: Array | None = None,
-        checked: bool = False) -> tuple[list[Any], Place]:
-    """Run `spec` on arrays, described or not, and numbers.
+        casting: str = "same_kind", checked: bool = False) -> None:
+    """Run `spec` on arrays, described or not, and store what it gives in `outs`.
+
+    `checked` says that `outs` need no checks.
+    """
+    if again(spec, inputs, outs, None, casting, checked) is None:
+        closely(spec, inputs, outs, casting=casting, checked=checked)
+
+
+def again(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
+          dtypes: Dtypes | None, casting: str = "same_kind",
+          checked: bool = False) -> list[Any] | None:
+    """Call `spec` as it was called before.
+
+    Returns
+    -------
+    list or None
+        The results that were made, None in place of those that were given; None if it
+        was not called so before, or an output may overlap an input.
+    """
+    callers = spec.__dict__.get("_callers")
+    if callers is None:
+        return None
+    types = (*map(type, inputs), None, *map(type, outs or ()))
+    caller: Caller | None = callers.get(types)
+    if caller is None:
+        return None
+    return caller.call(  # type: ignore[no-any-return]
+        inputs, outs, dtypes, casting, checked, None, True)
+
+
+def call_of(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
+            ) -> Callable[..., Any] | None:
+    """`Caller.call` for arguments of these types, if `spec` was called with such."""
+    callers = spec.__dict__.get("_callers", {})
+    caller: Caller | None = callers.get((*map(type, inputs), None,
+                                         *map(type, outs or ())))
+    return None if caller is None else caller.call
+
+
+def closely(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None = None, *,
+            dtypes: Dtypes | None = None, names: Sequence[str] | None = None,
+            casting: str = "same_kind", like: Array | None = None,
+            checked: bool = False) -> tuple[list[Any], Place]:
+    """Call `spec` after a close look at all arguments; `again` need not look.
 
     Parameters are those of `execute`; `checked` says that `outs` need no checks.
 
@@ -55,69 +96,12 @@ def run(spec: Spec, inputs: Sequence[Any], *, outs: Sequence[Any] | None = None,
     Place
         Where it ran.
     """
-    if config.debug and isinstance(spec, Map):
-        bounded = bounded_map(spec)
-        if bounded is not None:
-            return _bounded(bounded, inputs, outs, dtypes, names, casting=casting,
-                            like=like, checked=checked)
-    found = _find(spec, inputs, outs, dtypes, casting, like, checked)
-    if found is not None:
-        prepared, values = found
-        return prepared.start(values), prepared.place
-    return _closely(spec, inputs, outs, dtypes, names, casting, like, checked)
-
-
-def again(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
-          dtypes: Dtypes | None, casting: str) -> tuple[Any, ...] | None:
-    """What `execute` returns, if such a call has been made before; None if not."""
-    if config.debug:
-        return None
-    found = _find(spec, inputs, outs, dtypes, casting, None, False)
-    if found is None:
-        return None
-    prepared, values = found
-    natives = prepared.start(values)
-    finish = prepared.finish
-    if outs is None:
-        return tuple(natives) if finish is None else tuple(map(finish, natives))
-    return tuple([out if out is not None else native if finish is None
-                  else finish(native)
-                  for out, native in zip(outs, natives, strict=True)])
-
-
-def _find(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
-          dtypes: Dtypes | None, casting: str, like: Array | None, checked: bool,
-          ) -> tuple[Prepared, list[Any]] | None:
-    """What was prepared for such arguments, and their values; None if nothing was."""
-    values: list[Any] = []
-    key: list[Any] = [_RESTRICTED.get() or registry.epoch, dtypes, casting, checked,
-                      like and like.place]
-    try:
-        for x in inputs:
-            value, part = READERS[type(x)](x)
-            values.append(value)
-            key.append(part)
-        if outs is not None:
-            for x in outs:
-                value, part = READERS[type(x)](x)
-                values.append(value)
-                key.append(part)
-        prepared: Prepared = spec.__dict__["_prepared"][tuple(key)]
-    except Exception:  # of many kinds, from many libraries: a closer look will tell
-        return None
-    for out, other, low, high, exact in prepared.pairs:
-        if low < values[other] - values[out] < high and not (
-                exact and values[other] == values[out]):
-            return None
-    return prepared, values
-
-
-def _closely(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
-             dtypes: Dtypes | None, names: Sequence[str] | None, casting: str,
-             like: Array | None, checked: bool) -> tuple[list[Any], Place]:
-    """`run` where nothing is known yet, or an output may overlap an input."""
+    bounded = bounded_map(spec) if config.debug and isinstance(spec, Map) else None
     wanted = arguments(spec)
     kinds, names = wanted.kinds, tuple(names or wanted.names)
+    if bounded is not None:
+        return _bounded(bounded, inputs, outs, dtypes, names, casting=casting,
+                        like=like, checked=checked)
     if len(kinds) != len(inputs):
         raise KernelTypeError(f"{spec.name} takes {len(kinds)} inputs "
                               f"{wanted.names}, got {len(inputs)}")
@@ -130,62 +114,61 @@ def _closely(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
     place = place_of(arrays, places, like, kinds, names)
     if places is not None and not checked:
         _check(spec, kinds, arrays, places, place, names)
-    seen = [_seen(k == "scalar", x, array)
-            for k, x, array in zip(kinds, inputs, given, strict=True)]
-    if places is not None and outs is not None:
-        seen += [_seen(False, x, out) for x, out in zip(outs, places, strict=True)]
-    parts = [part for _, part, _ in seen]
-    key = (_RESTRICTED.get() or registry.epoch, dtypes, casting, checked,
-           like and like.place, *parts)
-    spec.__dict__["_prepared"] = wanted.prepared  # of all equal specs
-    prepared = wanted.prepared.get(key)
-    if prepared is None:
-        prepared = _remember(wanted.prepared, key, _prepare(Request(
-            spec, place.backend, place.device,
-            tuple((array.shape, array.strides) for array in arrays),
-            tuple([x.dtype if t is None else WEAK.get(t, t)
-                   for t, x in zip(types, given, strict=True)]),
-            None if places is None else tuple(
-                [None if out is None else (out.shape, out.strides, out.dtype)
-                 for out in places]),
-            dtypes, names, casting, place.library.writable), kinds, arrays,
-            places, place, checked, _streams(inputs, given, seen)))
-    return prepared.start([value for value, _, _ in seen]), place
+    request = Request(
+        spec, place.backend, place.device,
+        tuple((array.shape, array.strides) for array in arrays),
+        tuple([x.dtype if t is None else WEAK.get(t, t)
+               for t, x in zip(types, given, strict=True)]),
+        None if places is None else tuple(
+            [None if out is None else (out.shape, out.strides, out.dtype)
+             for out in places]),
+        dtypes, names, casting, place.library.writable)
+    seen = [(inputs, outs), (given, places)]
+    for xs, ys in seen:  # as they are or, if that cannot be read, as described
+        caller = _caller(spec, wanted, xs, ys)
+        read = caller and caller.call(xs, ys, dtypes, casting, checked,
+                                      like and like.place, False)
+        if caller is not None and read is not None:
+            key, pointers, scalars = read
+            prepared = caller.prepared.get(key)
+            if prepared is None:
+                prepared = _remember(caller.prepared, key, _prepare(
+                    request, kinds, arrays, places, pointers, place, checked,
+                    _streams(xs, arrays, kinds)))
+            return prepared.start(pointers, scalars), place
+    raise AssertionError(f"{spec.name}: what was described cannot be read")
 
 
-def _seen(number: bool, x: Any, described: Any) -> tuple[Any, Any, bool]:
-    """What the reader of `x` or, if that cannot tell, of its description says.
+def _caller(spec: Spec, wanted: Arguments, inputs: Sequence[Any],
+            outs: Sequence[Any] | None) -> Caller | None:
+    spec.__dict__["_callers"] = wanted.callers  # of all equal specs
+    types = (*map(type, inputs), None, *map(type, outs or ()))
+    if types not in wanted.callers:
+        wanted.callers[types] = make_caller(
+            wanted.kinds, tuple(map(type, inputs)),
+            None if outs is None else tuple(map(type, outs)))
+    found: Caller | None = wanted.callers[types]
+    return found
 
-    Also whether it was its own.  A NumPy scalar may stand for an array; its own reader
-    takes it for a number.
+
+def _streams(inputs: Sequence[Any], arrays: Sequence[Array], kinds: Sequence[str],
+             ) -> tuple[int, ...]:
+    """Where inputs may still be made.
+
+    What CuPy and PyTorch give is ready where they work now.
     """
-    if type(x) not in READERS:
-        add_reader(type(x))
-    if number or not isinstance(x, np.generic):
-        try:
-            return *READERS[type(x)](x), True
-        except Exception:  # of many kinds, from many libraries
-            pass
-    return *READERS[Array](described), False
-
-
-def _streams(inputs: Sequence[Any], given: Sequence[Any],
-             seen: Sequence[tuple[Any, Any, bool]]) -> set[int | None]:
-    """Where inputs may still be made; what CuPy and PyTorch read is ready where they
-    work.
-    """
-    return {array.stream for x, array, (_, _, own) in
-            zip(inputs, given, seen, strict=False) if type(array) is Array
-            and (not own or type(x) in (Array, DeviceArray))}
+    given = [x for x, kind in zip(inputs, kinds, strict=True) if kind != "scalar"]
+    return tuple({array.stream for x, array in zip(given, arrays, strict=True)
+                  if type(x) in (Array, DeviceArray) and array.stream is not None})
 
 
 def _prepare(request: Request, kinds: Sequence[str], arrays: Sequence[Array],
-             outs: Sequence[Array | None] | None, place: Place, checked: bool,
-             streams: set[int | None]) -> Prepared:
+             outs: Sequence[Array | None] | None, pointers: Sequence[int], place: Place,
+             checked: bool, streams: tuple[int, ...]) -> Prepared:
     spec = request.spec
     pairs = [] if checked or outs is None else _pairs(spec, kinds, arrays, outs)
-    return Prepared(spec, make_plan(request), place, kinds, arrays, outs,
-                    tuple(streams - {None}), pairs, zero)
+    return Prepared(spec, make_plan(request), place, arrays, outs, pointers, streams,
+                    pairs, zero)
 
 
 def _bounded(bounded: Bounded, inputs: Sequence[Any], outs: Sequence[Any] | None,
@@ -200,8 +183,8 @@ def _bounded(bounded: Bounded, inputs: Sequence[Any], outs: Sequence[Any] | None
         params, names, arguments(spec).kinds, inputs, strict=False) if k == "raw"}
     extents = [shapes[array][axis] for array, axis in bounded.extents]
     count = len(spec.function.results) + len(spec.scatter_shapes) - 1
-    natives, place = run(
-        spec, (*inputs, *extents), outs=None if outs is None else (*outs, None),
+    natives, place = closely(
+        spec, (*inputs, *extents), None if outs is None else (*outs, None),
         dtypes=(*(dtypes or (None,) * count), NOTE),
         names=(*names, *params[len(names):]), **options)
     check_inside(bounded, place.library.finish(natives.pop()),
@@ -331,14 +314,14 @@ def _local(spec: Spec, kind: str) -> bool:
 def _pairs(spec: Spec, kinds: Sequence[str], arrays: Sequence[Array],
            outs: Sequence[Array | None]) -> list[Pair]:
     """The outputs, each with what it must not overlap."""
-    late, first = _late(spec, len(outs)), len(kinds)
-    places = [i for i, kind in enumerate(kinds) if kind != "scalar"]
+    late, first = _late(spec, len(outs)), len(arrays)
+    local = [_local(spec, kind) for kind in kinds if kind != "scalar"]
     found = []
     for k, out in enumerate(outs):
         if out is None:
             continue
-        found += [pair(first + k, out, i, array, late[k] and _local(spec, kinds[i]))
-                  for i, array in zip(places, arrays, strict=True)]
+        found += [pair(first + k, out, i, array, late[k] and local[i])
+                  for i, array in enumerate(arrays)]
         found += [pair(first + k, out, first + j, other, False)
                   for j, other in enumerate(outs[:k]) if other is not None]
     return [p for p in found if p is not None]

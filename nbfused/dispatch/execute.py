@@ -14,7 +14,7 @@ from numpy.typing import DTypeLike
 from ..arrays import check_dtype, describe
 from ..errors import KernelTypeError
 from ..specs import Spec, View
-from .calls import again, described_outs, run
+from .calls import again, closely, described_outs
 from .views import run_view
 
 __all__ = ["execute"]
@@ -67,23 +67,28 @@ def execute(spec: Spec, inputs: Sequence[Any], *,
     """
     view = isinstance(spec, View)
     if like is None and not view:
-        done = again(spec, inputs, out, dtypes, casting)
-        if done is not None:
-            return done
+        made = again(spec, inputs, out, dtypes, casting)  # type: ignore[arg-type]
+        if made is not None:
+            return tuple(made) if out is None else _placed(out, made)
     asked = None if dtypes is None else tuple(
         [None if dtype is None else check_dtype(dtype, "dtype") for dtype in dtypes])
-    source = None if like is None else describe(like, "like")
     if out is not None and asked is not None and len(out) != len(asked):
         raise KernelTypeError(f"{spec.name}: {len(out)} arrays in out, but "
                               f"{len(asked)} dtypes")
     if isinstance(spec, View):
         outs = None if out is None else described_outs(out)
-        results, library = run_view(spec, inputs, outs, asked, names, casting)
+        made, library = run_view(spec, inputs, outs, asked, names, casting)
     else:
-        results, place = run(spec, inputs, outs=out, dtypes=asked, names=names,
-                             casting=casting, like=source)
+        made, place = closely(
+            spec, inputs, out, dtypes=asked, names=names, casting=casting,
+            like=None if like is None else describe(like, "like"))
         library = place.library
     if out is None:
-        return tuple([library.finish(native) for native in results])
-    return tuple([library.finish(native) if given is None else given
-                  for native, given in zip(results, out, strict=True)])
+        return tuple([library.finish(native) for native in made])
+    return _placed(out, [native if native is None else library.finish(native)
+                         for native in made])
+
+
+def _placed(out: Sequence[Any | None], made: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple([native if given is None else given
+                  for native, given in zip(made, out, strict=True)])

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from operator import add, itemgetter
+from operator import add
 from typing import Any
 
 from ..arrays import Array, Library, byte_range, same_memory
@@ -22,8 +22,8 @@ from .plans import Plan, Result
 
 __all__ = ["Pair", "Place", "Prepared", "bind", "pair"]
 
-#: Positions of two values, and of which distances between them mean that the arrays
-#: may share memory; whether none at all is allowed.
+#: Positions of two addresses, and distances between them mean that
+#: the arrays may share memory; whether they may be the same.
 Pair = tuple[int, int, int, int, bool]
 
 
@@ -42,7 +42,7 @@ def pair(at: int, out: Array, other_at: int, other: Array, exact: bool) -> Pair 
     Parameters
     ----------
     at, other_at
-        Positions of their addresses among the values of a call.
+        Positions of their addresses among those of a call.
     exact
         Whether the output may be exactly the other array.
     """
@@ -71,114 +71,104 @@ def bind(launcher: Launcher, call: Call) -> Start:
 class Prepared:
     """How to run one spec on arguments that differ in addresses and numbers only.
 
-    The values of a call are what the readers of its inputs gave, then, if outputs were
-    given, one for each output, 0 for one that was not.
-
     Parameters
     ----------
     spec, plan, place
         What runs, and where.
-    kinds
-        Of the inputs: ``"scalar"`` is a number.
     arrays
         The array inputs.
     outs
         The outputs that were given.
+    pointers
+        Of arrays and outputs, in the call at hand; of others each has the same
+        remainder by 16.
     streams
         Those that an input may still be made on.
     pairs
         Arrays that should not overlap.
     clear
         Fills an array with zeros.
-
-    Attributes
-    ----------
-    finish
-        Makes the caller's own arrays of results; None if they are so already.
     """
 
-    def __init__(self, spec: Spec, plan: Plan, place: Place, kinds: Sequence[str],
-                 arrays: Sequence[Array], outs: Sequence[Array | None] | None,
+    def __init__(self, spec: Spec, plan: Plan, place: Place, arrays: Sequence[Array],
+                 outs: Sequence[Array | None] | None, pointers: Sequence[int],
                  streams: tuple[int, ...], pairs: Sequence[Pair],
                  clear: Callable[[Array], None]) -> None:
-        self.place, self.pairs = place, tuple(pairs)
-        self.finish = place.library.finish if not place.library.writable else None
-        self._streams, self._clear, self._moves = streams, clear, plan.moves
-        self._stream = partial(place.library.stream, place.device)
+        self.pairs = tuple(pairs)
+        self._place, self._streams, self._clear = place, streams, clear
+        self._moves = plan.moves
+        self._stream = place.library.streams(place.device)
         self._pointer = place.library.pointer
         given = outs or (None,) * len(plan.results)
         self._outs: list[None] = [None] * len(plan.results)
-        self._news = [(k, partial(_new, place, plan.results[k]))
+        self._first = len(arrays)
+        self._holes = (0,) * (len(arrays) + len(given) - len(pointers))
+        self._news = [(k, _maker(place, plan.results[k]))
                       for k, out in enumerate(given) if out is None]
-        numbers = [i for i, kind in enumerate(kinds) if kind == "scalar"]
-        self._pointers = _picker(_order(kinds, given, outs is not None))
-        self._scalars = _picker(numbers) if numbers else None
         self._cleared = [k for k in plan.zeros
                          if given[k] is None or not isinstance(spec, Map)]
-        stored = [out or Array(0, r.shape, r.strides or dense_strides(r.shape), r.dtype,
-                               place.device, None, False, place.library, None)
-                  for out, r in zip(given, plan.results, strict=True)]
-        self._stored = [replace(out, stream=None, owner=None) for out in stored]
+        self._stored = [
+            replace(out, stream=None, owner=None) if out else
+            Array(0, r.shape, r.strides or dense_strides(r.shape), r.dtype,
+                  place.device, None, False, place.library, None)
+            for out, r in zip(given, plan.results, strict=True)]
         self._launch = Launch(type(spec).__name__, spec.name, plan.shape,
-                              place.backend.name, bytes_of([*arrays, *stored]))
-        self._start = None if plan.launcher is None else bind(plan.launcher, Call(
-            plan.shape, (0,) * len(plan.strides), plan.strides, (), plan.ordinal, 0,
-            plan.extents))
+                              place.backend.name, bytes_of([*arrays, *self._stored]))
+        self._launcher = plan.launcher
+        self._call = Call(plan.shape, self._moved((*pointers, *self._holes)),
+                          plan.strides, (), plan.ordinal, 0, plan.extents)
+        self._start = plan.launcher and bind(plan.launcher, self._call)
 
-    def start(self, values: list[Any]) -> list[Any]:
+    def start(self, pointers: Sequence[int], scalars: tuple[Any, ...]) -> list[Any]:
         """Launch; the results that were made, None for those that were given."""
         natives: list[Any] = self._outs.copy()
-        for k, new in self._news:
-            native = natives[k] = new()
-            values.append(self._pointer(native))
-        pointers = self._pointers(values)
+        start = self._start
+        if self._news:
+            pointers = [*pointers, *self._holes]
+            for k, new in self._news:
+                native = natives[k] = new()
+                address = pointers[self._first + k] = self._pointer(native)
+                if address & 15:  # no library's own allocator gives such
+                    start = self._unbound
         if self._cleared:
             self._zero(pointers)
         if self._start is None:
             return natives
         if self._moves is not None:
-            pointers = tuple(map(add, pointers, self._moves))
+            pointers = self._moved(pointers)
         stream = self._stream()
-        for other in self._streams:
-            if other != stream:  # somebody makes it on another stream
-                self.place.backend.synchronize()
+        if self._streams:
+            self._wait(stream)
         trace = LAUNCHES.get()
         if trace is not None:
             trace.append(self._launch)
-        self._start(pointers, () if self._scalars is None else self._scalars(values),
-                    stream)
+        start(pointers, scalars, stream)  # type: ignore[misc]
         return natives
 
+    def _moved(self, pointers: Sequence[int]) -> tuple[int, ...]:
+        return tuple(pointers if self._moves is None else
+                     map(add, pointers, self._moves))
+
+    def _wait(self, stream: int) -> None:
+        """Somebody may make an input on another stream."""
+        if any(other != stream for other in self._streams):
+            self._place.backend.synchronize()
+
+    def _unbound(self, pointers: Sequence[int], scalars: tuple[Any, ...],
+                 stream: int) -> None:
+        assert self._launcher is not None
+        self._launcher(replace(self._call, pointers=tuple(pointers), scalars=scalars,
+                               stream=stream))
+
     def _zero(self, pointers: Sequence[int]) -> None:
-        first = len(pointers) - len(self._stored)
         for k in self._cleared:
-            self._clear(replace(self._stored[k], pointer=pointers[first + k]))
+            self._clear(replace(self._stored[k], pointer=pointers[self._first + k]))
 
 
-def _new(place: Place, result: Result) -> Any:
-    native = allocate(place.library, result.shape, result.dtype, place.device)
+def _maker(place: Place, result: Result) -> Callable[[], Any]:
+    """A function that makes a result."""
+    make = partial(allocate, place.library, result.shape, result.dtype, place.device)
     if result.strides is None:
-        return native
-    return place.library.view(native, result.shape, result.strides, 0)
-
-
-def _picker(positions: Sequence[int]) -> Callable[[list[Any]], tuple[Any, ...]]:
-    """Picks the values at some positions."""
-    if len(positions) > 1:
-        return itemgetter(*positions)
-    return lambda values: tuple([values[i] for i in positions])
-
-
-def _order(kinds: Sequence[str], given: Sequence[Array | None], placed: bool,
-           ) -> list[int]:
-    """Where among the values the pointers are: of inputs, then of outputs."""
-    count = len(kinds)
-    order = [i for i, kind in enumerate(kinds) if kind != "scalar"]
-    new = count + (len(given) if placed else 0)
-    for k, out in enumerate(given):
-        if out is not None:
-            order.append(count + k)
-        else:
-            order.append(new)
-            new += 1
-    return order
+        return make
+    strides = result.strides
+    return lambda: place.library.view(make(), result.shape, strides, 0)

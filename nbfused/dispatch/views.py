@@ -14,13 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import READERS, Array, Library, add_reader, describe, host_view
+from ..arrays import Array, Library, describe, host_view
 from ..arrays.interface import FOREIGN, as_device_array
 from ..errors import KernelTypeError
 from ..layout import Strides, broadcast_strides, dense_strides, reshape_strides
 from ..registry import registry
 from ..specs import View
 from .allocation import allocate
+from .callers import key_of
 from .calls import COPY, place_of, run, zero
 from .outputs import check_casting, check_output, check_overlap, check_shape
 
@@ -74,32 +75,37 @@ def run_view(spec: View, inputs: Sequence[Any], outs: Sequence[Array | None] | N
     return [native], place.library
 
 
-#: Where views lie in their arrays, by what the arrays' readers say.
+#: Where views lie in their arrays, by what decides it.
 _Known = dict[Any, tuple[Library, Shape, Strides, int]]
 _LIMIT = 1024  # views by one spec
 
 
 def _again(spec: View, x: Any) -> tuple[list[Any], Library] | None:
     """The view, if there has been one of such an array."""
-    try:
-        known: _Known = spec.__dict__["_known"]
-        library, shape, strides, offset = known[registry.state(), READERS[type(x)](x)[1]]
-    except Exception:  # of many kinds, from many libraries: a closer look will tell
+    known: _Known = spec.__dict__.get("_known", {})
+    found = known.get(_key(x))
+    if found is None:
         return None
+    library, shape, strides, offset = found
     return [library.view(x, shape, strides, offset)], library
 
 
+def _key(x: Any) -> Any:
+    """What decides; None where only `describe` can tell."""
+    key = key_of(type(x))
+    found = None if key is None else key(x)
+    return None if found is None else (registry.state(), type(x), found)
+
+
 def _remember(spec: View, x: Any, array: Array, shape: Shape) -> None:
-    """Keep how an array was viewed that a reader knows."""
-    if type(x) not in READERS:
-        add_reader(type(x))
-    layout = _layout(spec, array, shape)
-    if type(x) is Array or type(x) not in READERS or layout is None:
+    """Keep how an array was viewed."""
+    layout, key = _layout(spec, array, shape), _key(x)
+    if type(x) is Array or key is None or layout is None:
         return
     known: _Known = spec.__dict__.setdefault("_known", {})
     if len(known) >= _LIMIT:
         known.clear()
-    known[registry.state(), READERS[type(x)](x)[1]] = (array.library, shape, *layout)
+    known[key] = (array.library, shape, *layout)
 
 
 def _check(out: Array, shape: Shape, dtype: np.dtype, casting: str,

@@ -9,6 +9,8 @@ from typing import Any, overload
 from ..arrays import check_dtype
 from ..autograd import apply
 from ..autograd.nodes import is_floating
+from ..autograd.versions import note_write
+from ..dispatch import call_of
 from ..errors import KernelTypeError, ScalarSyntaxError
 from ..scalar.build import inline
 from ..scalar.custom import Rules
@@ -48,7 +50,7 @@ class Elementwise(Func, Ufunc):
         super().__init__(pyfunc, gradcheck, nondiff, prefer)
         self._specs: dict[tuple[str, ...], Map] = {}
         self._variants: dict[tuple[Any, ...], Elementwise] = {}
-        self._known: dict[tuple[type, ...], tuple[Map, tuple[Any, ...]]] = {}
+        self._known: dict[tuple[type, ...], tuple[Any, tuple[Any, ...]]] = {}
 
     @cached_property
     def function(self) -> Function:
@@ -172,12 +174,17 @@ class Elementwise(Func, Ufunc):
         array or tuple of arrays
             Of the library of the inputs.
         """
-        known = None if kwargs or dtype is not None else \
-            self._known.get(tuple(map(type, args)))
-        if known is not None and type(out) is not tuple:
-            spec, defaults = known
-            return apply(spec, args + defaults, out=None if out is None else (out,),
-                         names=self.parameters.names)[0]
+        if dtype is None and not kwargs:
+            known = self._known.get((type(out), *map(type, args)))
+            if known is not None:
+                call, defaults = known
+                made = call(args + defaults, None if out is None else (out,), None,
+                            "same_kind", False, None, True)
+                if made is not None:  # which it is for nothing that is differentiated
+                    if out is None:
+                        return made[0]
+                    note_write((out,))
+                    return out
         if self.literals:
             inputs = list(args)
             chosen = self.variant(inputs, kwargs)
@@ -205,12 +212,19 @@ class Elementwise(Func, Ufunc):
             return only(masked(self.function, where, values, outs, names, dtypes=dtypes,
                                casting=casting))
         spec = self.spec(tuple(map(kind_of, values)))
-        types = tuple(map(type, args))
-        if self.nout == 1 and not self.gradcheck and not kwargs and \
-                self.parameters.accepts(types):
-            self._known[types] = spec, self.parameters.defaults[len(args):]
-        return only(apply(spec, values, out=outs, dtypes=dtypes, names=names,
-                          casting=casting))
+        results = apply(spec, values, out=outs, dtypes=dtypes, names=names,
+                        casting=casting)
+        if self.nout == 1 and not self.gradcheck and (outs is None or outs[0] is not None):
+            self._know(spec, args, values, outs)
+        return only(results)
+
+    def _know(self, spec: Map, args: Sequence[Any], values: Sequence[Any],
+              outs: Sequence[Any] | None) -> None:
+        """Keep how arguments of such types are called."""
+        call = call_of(spec, values, outs)
+        if call is not None and self.parameters.accepts(tuple(map(type, args))):
+            types = (type(None if outs is None else outs[0]), *map(type, args))
+            self._known[types] = call, self.parameters.defaults[len(args):]
 
     def _check_count(self, count: int) -> None:
         """`KernelTypeError` unless so many arguments are inputs and all outputs."""

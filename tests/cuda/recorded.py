@@ -74,8 +74,9 @@ def recording(monkeypatch, arch=(9, 0)):
         assert 0 < blocks < 2**31
         kernels.setdefault(self.kernel.text, self.kernel)
 
-    def bind(self, device, blocks, values, pointers, scalars):
-        return lambda *open: record(self, device, 0, blocks, values)
+    def bind(self, device, blocks, values, pointers):
+        return lambda addresses, scalars, stream: record(
+            self, device, stream, blocks, (*values, *scalars))
 
     with monkeypatch.context() as patch, np.errstate(all="ignore"):
         patch.setattr(driver, "_devices", {0: NoDevice(arch)})

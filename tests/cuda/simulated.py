@@ -233,11 +233,10 @@ def _launch(self, device, stream, blocks, values, shared=0, block=None):
         cuda.jit(names[kernel.name])[grid, threads, 0, int(shared)](*arguments)
 
 
-def _bind(self, device, blocks, values, pointers, scalars):
-    fixed = values[pointers:len(values) - scalars]
-
-    def start(addresses, numbers, stream):
-        _launch(self, device, stream, blocks, (*addresses, *fixed, *numbers))
+def _bind(self, device, blocks, values, pointers):
+    def start(addresses, scalars, stream):
+        _launch(self, device, stream, blocks,
+                (*addresses, *values[pointers:], *scalars))
 
     return start
 

@@ -75,6 +75,8 @@ class Driver:
         *sizes, stream, attributes, count = struct.unpack(
             "=7I4xQQI4x", ctypes.string_at(configuration.value, 56))
         assert (attributes, count, extra) == (0, 0, None)
+        if not self.stack or self.stack[-1] != 77:
+            return 400 if self.stack else 201
         self.calls.append(("launch", self.stack[-1], function.value, *sizes, stream))
         table = (ctypes.c_void_p*self.count).from_address(parameters.value)
         self.raw = b"".join(ctypes.string_at(p, 8) for p in table)
@@ -173,7 +175,7 @@ def test_a_context_is_made_current_where_none_is(fake, device):
 def test_a_bound_launch_keeps_what_is_not_open(fake, device):
     fake.stack = [77]
     bound = program(fake, "*float32", "*float32", "int64", "float32").bind(
-        device, 7, (0, 0, 1000, 0), 2, 1)
+        device, 7, (0, 0, 1000), 2)
     bound((16, 32), (2.5,), 5)
     assert fake.raw == struct.pack("<QQqf4x", 16, 32, 1000, 2.5)
     bound((48, 64), (1e300,), 0)
@@ -199,7 +201,7 @@ def test_bound_launches_of_several_threads_do_not_mix(fake, device):
         return 0
 
     fake.launch = slow
-    bound = program(fake, "*float32", "int64").bind(device, 1, (0, 0), 1, 1)
+    bound = program(fake, "*float32", "int64").bind(device, 1, (0,), 1)
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda k: bound((k,), (k,), k), range(64)))
     assert all(before == after for before, after in seen)
@@ -209,7 +211,7 @@ def test_bound_launches_of_several_threads_do_not_mix(fake, device):
 
 def test_a_refused_launch_is_an_error(fake, device):
     fake.stack, fake.refusal = [77], 9
-    bound = program(fake, "int64").bind(device, 1, (0,), 0, 1)
+    bound = program(fake, "int64").bind(device, 1, (), 0)
     for call in (lambda: bound((), (1,), 0),
                  lambda: program(fake, "int64").launch(device, 0, 1, (1,))):
         with pytest.raises(DriverError, match="CUDA_ERROR_9"):
