@@ -108,6 +108,10 @@ class Library(Protocol):
     def empty(self, shape: tuple[int, ...], dtype: np.dtype, device: str) -> Any:
         """Allocate an array that a kernel may fill, then `finish` will hand out."""
 
+    def maker(self, shape: tuple[int, ...], dtype: np.dtype, device: str,
+              ) -> Callable[[], Any]:
+        """A function that does what `empty` does, at less expense."""
+
     def pointer(self, native: Any) -> int:
         """The address of the first element of what `empty` or `view` gave."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import Any, NoReturn
 
@@ -199,6 +200,11 @@ class DeviceLibrary:
     def empty(self, shape: tuple[int, ...], dtype: np.dtype, device: str) -> Any:
         """Allocate through the backend."""
         return backend_for(device, "array").empty(shape, dtype, device)
+
+    def maker(self, shape: tuple[int, ...], dtype: np.dtype, device: str,
+              ) -> Callable[[], Any]:
+        """A function that does what `empty` does."""
+        return partial(self.empty, shape, dtype, device)
 
     def pointer(self, native: Any) -> int:
         """Its address."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,11 @@ class NumpyLibrary:
     def empty(self, shape: tuple[int, ...], dtype: np.dtype, device: str) -> np.ndarray:
         """Allocate."""
         return np.empty(shape, dtype)
+
+    def maker(self, shape: tuple[int, ...], dtype: np.dtype, device: str,
+              ) -> Callable[[], Any]:
+        """A function that allocates."""
+        return partial(np.empty, shape, dtype)
 
     def pointer(self, native: np.ndarray) -> int:
         """Its address."""

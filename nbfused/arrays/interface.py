@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,11 @@ class ForeignLibrary:
     def empty(self, shape: tuple[int, ...], dtype: np.dtype, device: str) -> Any:
         """Allocate an array of ours."""
         return _ours(device).empty(shape, dtype, device)
+
+    def maker(self, shape: tuple[int, ...], dtype: np.dtype, device: str,
+              ) -> Callable[[], Any]:
+        """A function that does what `empty` does."""
+        return partial(self.empty, shape, dtype, device)
 
     def pointer(self, native: Any) -> int:
         """The address of an array that `empty` made."""

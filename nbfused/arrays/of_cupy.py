@@ -39,12 +39,21 @@ class CupyLibrary:
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype, device: str) -> Any:
         """Allocate from CuPy's pool."""
-        cupy, number = sys.modules["cupy"], ordinal(device)
-        array = cupy.ndarray(shape, dtype)
-        if array.data.device_id == number:  # as mostly; entering a device takes longer
-            return array
-        with cupy.cuda.Device(number):
-            return cupy.ndarray(shape, dtype)
+        return self.maker(shape, dtype, device)()
+
+    def maker(self, shape: tuple[int, ...], dtype: np.dtype, device: str,
+              ) -> Callable[[], Any]:
+        """A function that allocates."""
+        ndarray, number = _cupy().ndarray, ordinal(device)
+
+        def make() -> Any:
+            array = ndarray(shape, dtype)
+            if array.data.device_id == number:  # entering a device takes longer
+                return array
+            with _cupy().cuda.Device(number):
+                return ndarray(shape, dtype)
+
+        return make
 
     def pointer(self, native: Any) -> int:
         """Its address."""

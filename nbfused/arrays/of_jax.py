@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,11 @@ class JaxLibrary:
         if device == "cpu":
             return aligned_empty(shape, dtype, _BOUNDARY)
         return DEVICE.empty(shape, dtype, device)
+
+    def maker(self, shape: tuple[int, ...], dtype: np.dtype, device: str,
+              ) -> Callable[[], Any]:
+        """A function that does what `empty` does."""
+        return partial(self.empty, shape, dtype, device)
 
     def pointer(self, native: Any) -> int:
         """The address of what `empty` made."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -38,6 +39,11 @@ class NumbaLibrary:
         """Allocate with ``numba.cuda.device_array``."""
         with _cuda().gpus[ordinal(device)]:
             return _cuda().device_array(shape, dtype)
+
+    def maker(self, shape: tuple[int, ...], dtype: np.dtype, device: str,
+              ) -> Callable[[], Any]:
+        """A function that does what `empty` does."""
+        return partial(self.empty, shape, dtype, device)
 
     def pointer(self, native: Any) -> int:
         """Its address."""

@@ -62,6 +62,12 @@ class TorchLibrary:
             names=(("is_grad_enabled", _torch().is_grad_enabled),
                    ("forward_ad", _torch().autograd.forward_ad)))
 
+    def maker(self, shape: tuple[int, ...], dtype: np.dtype, device: str,
+              ) -> Callable[[], Any]:
+        """A function that allocates."""
+        return partial(_torch().empty, shape, dtype=_names()[dtype],
+                       device=_place(device))
+
     def pointer(self, native: Any) -> int:
         """Its address."""
         return int(native.data_ptr())

@@ -142,12 +142,21 @@ def _record(spec: Spec, inputs: Sequence[Any], data: tuple[Any, ...],
             needs: tuple[bool, ...], out: Sequence[Any] | None,
             options: dict[str, Any]) -> tuple[Any, ...] | None:
     """Run and leave a node; None if nothing here has a gradient."""
-    shapes = tuple([() if is_number(x) else tuple(x.shape) for x in data])
-    types = tuple([_type(x) for x in data])
     dtypes = options.get("dtypes")
     if dtypes is not None:
         dtypes = tuple(None if d is None else check_dtype(d) for d in dtypes)
-    found = plan(spec, needs, shapes, types, dtypes)
+    # The dtype of another library stands for ours.
+    key = (needs, dtypes, *[type(x) if is_number(x) else (x.shape, x.dtype)
+                            for x in data])
+    known: dict[Any, Any] = spec.__dict__.setdefault("_recorded", {})
+    entry = known.get(key)
+    if entry is None:
+        shapes = tuple(() if is_number(x) else tuple(x.shape) for x in data)
+        types = tuple(map(_type, data))
+        if len(known) >= _LIMIT:
+            known.clear()
+        entry = known[key] = plan(spec, needs, shapes, types, dtypes), shapes, types
+    found, shapes, types = entry
     if found is None:
         return None
     if out is not None and any(o is not None for o in out):
@@ -166,6 +175,8 @@ def _record(spec: Spec, inputs: Sequence[Any], data: tuple[Any, ...],
                   for k, (a, tracked) in enumerate(zip(results, found.tracked,
                                                        strict=False))])
 
+
+_LIMIT = 1024  # ways to record one spec
 
 #: The weak type of a Python number.
 _WEAK = {kind: Weak(kind.__name__) for kind in (bool, int, float, complex)}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..backend import Extents, Start
@@ -24,8 +24,7 @@ _DEFAULT_SHARED = 48 * 1024  # more shared memory than this must be asked for
 
 #: ``CUlaunchConfig``: grid, block, bytes of shared memory; stream; attributes (none).
 _CONFIGURATION = struct.Struct("=7I4xQQI4x")
-_STREAM = struct.Struct("=Q")
-_STREAM_AT = 32
+_STREAM = 4  # which 8-byte word of it
 
 #: ``CUDA_ERROR_INVALID_CONTEXT``: the thread has none; ``CUDA_ERROR_INVALID_HANDLE``:
 #: it has another one, where the function is not known.
@@ -33,11 +32,23 @@ _OTHER_CONTEXT = (201, 400)
 
 
 class _Memory:
-    """The configuration and the parameters of launches; its user keeps a lock."""
+    """The configuration and the parameters of one launch at a time.
+
+    Attributes
+    ----------
+    words
+        The parameters.
+    configuration, pointers
+        The configuration and the parameters, as 8-byte words.
+    arguments
+        The addresses of both, as the driver takes them.
+    """
 
     def __init__(self, kernel: Kernel) -> None:
         self.words = Words(kernel.name, kernel.parameters)
-        self.configuration = ctypes.create_string_buffer(_CONFIGURATION.size)
+        self.configuration = (ctypes.c_uint64 * (_CONFIGURATION.size // 8))()
+        self.pointers = (ctypes.c_uint64 * self.words.count).from_buffer(
+            self.words.buffer) if self.words.count else None
         addresses = self.words.addresses
         table = (ctypes.c_void_p * max(len(addresses), 1))(*addresses)
         # What `cast` gives keeps what it points to.
@@ -117,12 +128,17 @@ class Program:
         pointers
             How many of `values` are open.
         """
-        kernel, memory = self.kernel, _Memory(self.kernel)
         with device.current():
             function = ctypes.c_void_p(self.function(device))
-        memory.words.part(0, len(values)).pack(values)
-        memory.configure((blocks, 1, 1), (kernel.threads, 1, 1), 0, 0)
-        return _starter(device, function, memory, pointers, len(values))
+
+        def prepare() -> tuple[Any, ...]:
+            memory = _Memory(self.kernel)
+            memory.words.part(0, len(values)).pack(values)
+            memory.configure((blocks, 1, 1), (self.kernel.threads, 1, 1), 0, 0)
+            rest = memory.words.part(len(values), len(self.kernel.parameters))
+            return (memory.pointers, rest.pack, memory.configuration, *memory.arguments)
+
+        return _starter(device, function, prepare, pointers)
 
     def function(self, device: Device) -> int:
         """The driver's handle; the device's context is current."""
@@ -155,35 +171,33 @@ class Program:
         self._allowed[device.ordinal] = shared
 
 
-def _starter(device: Device, function: ctypes.c_void_p, memory: _Memory, pointers: int,
-             fixed: int) -> Start:
-    """What starts a kernel whose memory is filled but for pointers and numbers.
+def _starter(device: Device, function: ctypes.c_void_p,
+             prepare: Callable[[], tuple[Any, ...]], pointers: int) -> Start:
+    """What starts a kernel whose memory `prepare` fills but for what is open.
 
     It is a function, and not a method, because it runs for every call: local names are
-    found soonest.
+    found soonest.  A thread takes memory from a list and puts it back, which needs no
+    lock.
     """
-    launch, words = entries().launch, memory.words
-    buffer, configuration = words.buffer, memory.configuration
-    point = struct.Struct(f"={pointers}Q").pack_into
-    set_stream, pack = _STREAM.pack_into, words.part(fixed, words.count - fixed).pack
-    where, table = memory.arguments
-    lock, last = threading.Lock(), 0
+    launch, idle = entries().launch, [prepare()]
 
     def start(addresses: Sequence[int], scalars: tuple[Any, ...], stream: int) -> None:
-        nonlocal last
-        with lock:
-            point(buffer, 0, *addresses)
-            if scalars:
-                pack(scalars)
-            if stream != last:
-                set_stream(configuration, _STREAM_AT, stream)
-                last = stream
-            # Another context is refused, so that nobody needs to ask for it before.
-            code = launch(where, function, table, None)
+        try:
+            memory = idle.pop()
+        except IndexError:  # other threads have it
+            memory = prepare()
+        words, pack, configuration, where, table = memory
+        words[:pointers] = addresses
+        if scalars:
+            pack(scalars)
+        configuration[_STREAM] = stream
+        code = launch(where, function, table, None)
+        if code:
+            # Another context refuses, so that nobody needs to ask for it before.
             if code in _OTHER_CONTEXT:
                 with device.current():
                     code = launch(where, function, table, None)
-        if code:
             check((code,))
+        idle.append(memory)
 
     return start

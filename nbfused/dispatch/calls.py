@@ -155,11 +155,13 @@ def _streams(inputs: Sequence[Any], arrays: Sequence[Array], kinds: Sequence[str
              ) -> tuple[int, ...]:
     """Where inputs may still be made.
 
-    What CuPy and PyTorch give is ready where they work now.
+    What CuPy and PyTorch give is ready where they work now, our own arrays' library
+    always works on the default stream.
     """
     given = [x for x, kind in zip(inputs, kinds, strict=True) if kind != "scalar"]
     return tuple({array.stream for x, array in zip(given, arrays, strict=True)
-                  if type(x) in (Array, DeviceArray) and array.stream is not None})
+                  if array.stream is not None and (
+                      type(x) is Array or (type(x) is DeviceArray and array.stream))})
 
 
 def _prepare(request: Request, kinds: Sequence[str], arrays: Sequence[Array],

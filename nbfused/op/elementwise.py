@@ -50,7 +50,8 @@ class Elementwise(Func, Ufunc):
         super().__init__(pyfunc, gradcheck, nondiff, prefer)
         self._specs: dict[tuple[str, ...], Map] = {}
         self._variants: dict[tuple[Any, ...], Elementwise] = {}
-        self._known: dict[tuple[type, ...], tuple[Any, tuple[Any, ...]]] = {}
+        #: By types of `out` and the arguments: spec, `Caller.call`, defaults of the rest.
+        self._known: dict[tuple[type, ...], tuple[Map, Any, tuple[Any, ...]]] = {}
 
     @cached_property
     def function(self) -> Function:
@@ -177,14 +178,16 @@ class Elementwise(Func, Ufunc):
         if dtype is None and not kwargs:
             known = self._known.get((type(out), *map(type, args)))
             if known is not None:
-                call, defaults = known
-                made = call(args + defaults, None if out is None else (out,), None,
-                            "same_kind", False, None, True)
-                if made is not None:  # which it is for nothing that is differentiated
-                    if out is None:
-                        return made[0]
-                    note_write((out,))
-                    return out
+                spec, call, defaults = known
+                inputs, outs = args + defaults, None if out is None else (out,)
+                made = None if call is None else call(
+                    inputs, outs, None, "same_kind", False, None, True)
+                if made is None:  # it is differentiated, or a closer look is needed
+                    return apply(spec, inputs, out=outs, names=self.parameters.names)[0]
+                if out is None:
+                    return made[0]
+                note_write(outs)
+                return out
         if self.literals:
             inputs = list(args)
             chosen = self.variant(inputs, kwargs)
@@ -214,17 +217,13 @@ class Elementwise(Func, Ufunc):
         spec = self.spec(tuple(map(kind_of, values)))
         results = apply(spec, values, out=outs, dtypes=dtypes, names=names,
                         casting=casting)
-        if self.nout == 1 and not self.gradcheck and (outs is None or outs[0] is not None):
-            self._know(spec, args, values, outs)
+        types = tuple(map(type, args))
+        one = self.nout == 1 and (outs is None or outs[0] is not None)
+        if one and not self.gradcheck and self.parameters.accepts(types):
+            call = call_of(spec, values, outs)
+            self._known[type(None if outs is None else outs[0]), *types] = (
+                spec, call, self.parameters.defaults[len(args):])
         return only(results)
-
-    def _know(self, spec: Map, args: Sequence[Any], values: Sequence[Any],
-              outs: Sequence[Any] | None) -> None:
-        """Keep how arguments of such types are called."""
-        call = call_of(spec, values, outs)
-        if call is not None and self.parameters.accepts(tuple(map(type, args))):
-            types = (type(None if outs is None else outs[0]), *map(type, args))
-            self._known[types] = call, self.parameters.defaults[len(args):]
 
     def _check_count(self, count: int) -> None:
         """`KernelTypeError` unless so many arguments are inputs and all outputs."""

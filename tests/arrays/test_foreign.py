@@ -124,7 +124,7 @@ def cupy(monkeypatch):
         ptr=100 + number))
     module.ndarray, module.wrap, module.entered = ndarray, wrap, entered
     module.cuda = SimpleNamespace(
-        Device=Device, runtime=SimpleNamespace(is_hip=False, getDevice=lambda: 1),
+        Device=Device, runtime=SimpleNamespace(is_hip=False),
         **vars(streams))
     monkeypatch.setitem(sys.modules, "cupy", module)
     return module

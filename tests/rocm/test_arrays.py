@@ -240,7 +240,7 @@ def torch(monkeypatch):
     module.strided, module.version = "strided", SimpleNamespace(hip="6.2.41133")
     module.is_grad_enabled = lambda: False
     module.autograd = SimpleNamespace(forward_ad=SimpleNamespace(
-        unpack_dual=lambda x: SimpleNamespace(tangent=None)))
+        _current_level=-1, unpack_dual=lambda x: SimpleNamespace(tangent=None)))
     module.cuda = SimpleNamespace(empty_cache=lambda: None)
     module._C = SimpleNamespace(_cuda_getCurrentRawStream=lambda n: Current.handle)
     module.device = lambda kind, index=0: f"{kind}:{index}"
@@ -296,7 +296,7 @@ def cupy(monkeypatch):
     ndarray.__module__ = "cupy"
     module.ndarray = ndarray
     module.cuda = SimpleNamespace(
-        Device=Device, runtime=SimpleNamespace(is_hip=True, getDevice=lambda: 0),
+        Device=Device, runtime=SimpleNamespace(is_hip=True),
         get_current_stream=lambda device: SimpleNamespace(ptr=Current.handle))
     monkeypatch.setitem(sys.modules, "cupy", module)
     return module
