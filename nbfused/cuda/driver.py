@@ -23,7 +23,7 @@ from ..errors import (
 )
 
 __all__ = ["Device", "DriverError", "Entries", "check", "cu", "device",
-           "device_count", "driver_version", "entries", "used_devices"]
+           "device_count", "driver_version", "entries", "loading", "used_devices"]
 
 
 class DriverError(NbFusedError, RuntimeError):
@@ -119,6 +119,21 @@ def check(answer: tuple[Any, ...]) -> Any:
     if code:
         raise DriverError(f"the CUDA driver says {_describe(cu(), code)}", code)
     return answer[1] if len(answer) == 2 else answer[1:]
+
+
+@contextmanager
+def loading() -> Iterator[None]:
+    """Allow this thread to load code while one of its streams is being captured.
+
+    The usual modes of capture refuse that, although it enters no graph.
+    """
+    driver = cu()
+    mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+    before = check(driver.cuThreadExchangeStreamCaptureMode(mode))
+    try:
+        yield
+    finally:
+        check(driver.cuThreadExchangeStreamCaptureMode(before))
 
 
 def device_count() -> int:

@@ -16,7 +16,7 @@ from typing import Any
 from ..backend import Extents, Start
 from ..words import Words
 from .compile import Kernel, cubin
-from .driver import Device, check, cu, entries
+from .driver import Device, check, cu, entries, loading
 
 __all__ = ["Program"]
 
@@ -156,7 +156,8 @@ class Program:
 
     def _load(self, device: Device) -> Any:
         driver = cu()
-        module = check(driver.cuModuleLoadData(cubin(self.kernel, device)))
+        with loading():
+            module = check(driver.cuModuleLoadData(cubin(self.kernel, device)))
         function = check(driver.cuModuleGetFunction(module, self.kernel.name.encode()))
         attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES
         static = check(driver.cuFuncGetAttribute(attribute, function))

@@ -21,11 +21,12 @@ from nbfused.errors import AllocationError, DeviceError, KernelTypeError
 class Driver:
     """As much of the driver as is used; remembers calls."""
 
+    CUstreamCaptureMode = SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED="relaxed")
     CUresult = staticmethod(lambda code: SimpleNamespace(name=f"CUDA_ERROR_{code}"))
 
     def __init__(self):
         self.calls, self.stack, self.room = [], [], 1000
-        self.raw, self.refusal = b"", 0
+        self.raw, self.refusal, self.mode = b"", 0, "global"
 
     def __getattr__(self, name):
         if not name.startswith("cu"):
@@ -56,6 +57,15 @@ class Driver:
 
     def cuCtxPopCurrent(self):
         return 0, self.stack.pop()
+
+    def cuThreadExchangeStreamCaptureMode(self, mode):
+        self.mode, before = mode, self.mode
+        return 0, before
+
+    def cuModuleLoadData(self, code):
+        assert self.mode == "relaxed"
+        self.calls.append(("cuModuleLoadData", code))
+        return 0, 98
 
     def cuCtxSetCurrent(self, context):
         self.stack = [context]
@@ -225,6 +235,7 @@ def test_modules_are_loaded_once_and_large_shared_memory_asked_for_once(fake, de
         kernel.launch(device, 0, 1, (1,), shared)
     names = [c[0] for c in fake.calls]
     assert names.count("cuModuleLoadData") == 1
+    assert fake.mode == "global"
     assert [c[-1] for c in fake.calls if c[0] == "cuFuncSetAttribute"] == [
         100_000, 110_000]
 
