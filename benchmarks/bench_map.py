@@ -1,4 +1,4 @@
-"""Map: one read and one write of each element, and what a launch costs."""
+"""Map: one read and one write of each element."""
 
 from __future__ import annotations
 
@@ -88,24 +88,3 @@ class AdamStep:
         return rate(self.step, 28 * elements)
 
     track_bandwidth.unit = "GB/s"  # type: ignore[attr-defined]
-
-
-class Launch:
-    """What a call costs beside its arithmetic: ten elements."""
-
-    param_names = ("where",)
-    params = (WHERE,)
-    quick = params
-
-    def setup(self, where: str) -> None:
-        x, out = place(where, normal(10), normal(10))
-        op = np.negative if where == "numpy" else nf.ops.swish
-        self.call = partial(op, x, out=out)
-        self.call()
-        nf.synchronize()
-
-    def time_launch(self, where: str) -> None:
-        self.call()
-
-    def teardown(self, where: str) -> None:
-        nf.synchronize()
