@@ -89,9 +89,10 @@ class Call:
     shared: int = 0
 
 
-#: Starts a call.  It may have a method ``bind(call) -> Start``, which does what can be
-#: done for all calls that differ in pointers, numbers and stream only; numbers and
-#: stream are left out.  Each pointer will have the remainder by 16 that it has there.
+#: Starts a call.  It may have a method ``bind(call) -> Start | None``, which does what
+#: can be done for all calls that differ in pointers, numbers and stream only; None if
+#: that is nothing.  Those of `call` are examples: each pointer will have the same
+#: remainder by 16, each number the same type.
 Launcher = Callable[[Call], None]
 
 #: What is left of a launcher then: ``start(pointers, scalars, stream)``.

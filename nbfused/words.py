@@ -40,6 +40,8 @@ class Words:
         Number of words.
     buffer
         Where they are.
+    offset : int
+        Of the first one in it.
     address : int
         Of the first one.
     addresses : tuple of int
@@ -48,7 +50,7 @@ class Words:
 
     def __init__(self, name: str, parameters: Sequence[str]) -> None:
         self._lay(name, parameters)
-        self._at = 0
+        self.offset = 0
         self.buffer = ctypes.create_string_buffer(max(self._layout.size, 8))
         self.count = len(self._formats)
         self.address = ctypes.addressof(self.buffer)
@@ -67,9 +69,9 @@ class Words:
         made = object.__new__(Words)
         made._lay(self.name, self.parameters[first:first + count])
         before = Words(self.name, self.parameters[:first])
-        made.buffer, made._at = self.buffer, before._layout.size
+        made.buffer, made.offset = self.buffer, before._layout.size
         made.count = len(made._formats)
-        made.address = self.address + made._at
+        made.address = self.address + made.offset
         made.addresses = self.addresses[before.count:before.count + made.count]
         return made
 
@@ -83,12 +85,12 @@ class Words:
         """
         words = self._split(values) if self._complex else values
         try:
-            self._layout.pack_into(self.buffer, self._at, *words)
+            self._layout.pack_into(self.buffer, self.offset, *words)
         except OverflowError:  # beyond float32's range: inf, as NumPy has it
             with np.errstate(over="ignore"):
                 words = [float(np.float32(v)) if f[0] == "f" else v for f, v in
                          zip(self._formats, words, strict=True)]
-            self._layout.pack_into(self.buffer, self._at, *words)
+            self._layout.pack_into(self.buffer, self.offset, *words)
         except struct.error as error:
             raise KernelTypeError(
                 f"kernel {self.name!r} got {tuple(values)} for its parameters "

@@ -11,6 +11,8 @@ import ctypes
 import struct
 import threading
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
 from typing import Any
 
 from ..backend import Extents, Start
@@ -18,7 +20,7 @@ from ..words import Words
 from .compile import Kernel, cubin
 from .driver import Device, check, cu, entries, loading
 
-__all__ = ["Program"]
+__all__ = ["NOTES", "Launched", "Number", "Program"]
 
 _DEFAULT_SHARED = 48 * 1024  # more shared memory than this must be asked for
 
@@ -29,6 +31,40 @@ _STREAM = 4  # which 8-byte word of it
 #: ``CUDA_ERROR_INVALID_CONTEXT``: the thread has none; ``CUDA_ERROR_INVALID_HANDLE``:
 #: it has another one, where the function is not known.
 _OTHER_CONTEXT = (201, 400)
+
+
+@dataclass(frozen=True, slots=True)
+class Number:
+    """Stands for a number of the call where a launch is noted."""
+
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Launched:
+    """A launch that was noted and not made.
+
+    Attributes
+    ----------
+    values
+        One for each parameter; `Number` for what the call will say.
+    """
+
+    program: Program
+    grid: Extents
+    block: Extents
+    values: tuple[Any, ...]
+    shared: int
+
+    @property
+    def pointers(self) -> int:
+        """How many of the values are pointers."""
+        return sum(p.startswith("*") for p in self.program.kernel.parameters)
+
+
+#: Where launches are noted, instead of being made, in this context.
+NOTES: ContextVar[list[Launched] | None] = ContextVar("nbfused_cuda_notes",
+                                                      default=None)
 
 
 class _Memory:
@@ -55,11 +91,29 @@ class _Memory:
         self.arguments = (ctypes.cast(self.configuration, ctypes.c_void_p),
                           ctypes.cast(table, ctypes.c_void_p))
 
+    def slot(self, parameter: int) -> tuple[Any, int]:
+        """What a number is assigned to: an array of ctypes, or our own, and where."""
+        kind, part = self.words.parameters[parameter], self.words.part(parameter, 1)
+        number = {"float32": ctypes.c_float, "float64": ctypes.c_double}.get(kind)
+        if number is None:
+            return _Packed(part), 0
+        return (number * 1).from_buffer(self.words.buffer, part.offset), 0
+
     def configure(self, grid: Extents, block: Extents, shared: int,
                   stream: int) -> None:
         """Say how many threads, and where."""
         _CONFIGURATION.pack_into(self.configuration, 0, *grid, *block, shared, stream,
                                  0, 0)
+
+
+class _Packed:
+    """Looks like an array whose one element is a number of any dtype."""
+
+    def __init__(self, words: Words) -> None:
+        self._words = words
+
+    def __setitem__(self, index: int, value: Any) -> None:
+        self._words.pack((value,))
 
 
 class Program:
@@ -101,49 +155,47 @@ class Program:
         DriverError
             If the driver refuses the launch.
         """
+        grid = (blocks, 1, 1) if isinstance(blocks, int) else blocks
+        threads = block or (self.kernel.threads, 1, 1)
+        notes = NOTES.get()
+        if notes is not None:
+            notes.append(Launched(self, grid, threads, tuple(values), shared))
+            return
         driver, memory = entries(), self._memory
         driver.ask_context()
         if driver.context.value != device.address:
             with device.current():
                 self.launch(device, stream, blocks, values, shared, block)
             return
-        grid = (blocks, 1, 1) if isinstance(blocks, int) else blocks
         with self._lock:
             function = self._ready(device, shared)
             memory.words.pack(values)
-            memory.configure(grid, block or (self.kernel.threads, 1, 1), shared, stream)
+            memory.configure(grid, threads, shared, stream)
             configuration, parameters = memory.arguments
             code = driver.launch(configuration, function, parameters, None)
         if code:
             check((code,))
 
-    def bind(self, device: Device, blocks: int, values: Sequence[Any],
-             pointers: int) -> Start:
-        """A launch of which only pointers, numbers and the stream are open.
-
-        Parameters
-        ----------
-        values
-            The first parameters, as of `launch`; numbers follow.
-        pointers
-            How many of `values` are open.
-        """
+    def bind(self, device: Device, launched: Launched) -> Start:
+        """A launch of which only pointers, numbers and the stream are open."""
         with device.current():
-            function = ctypes.c_void_p(self.function(device))
+            function = ctypes.c_void_p(self.function(device, launched.shared))
 
         def prepare() -> tuple[Any, ...]:
             memory = _Memory(self.kernel)
-            memory.words.part(0, len(values)).pack(values)
-            memory.configure((blocks, 1, 1), (self.kernel.threads, 1, 1), 0, 0)
-            rest = memory.words.part(len(values), len(self.kernel.parameters))
-            return (memory.pointers, rest.pack, memory.configuration, *memory.arguments)
+            memory.words.pack([0 if isinstance(v, Number) else v
+                               for v in launched.values])
+            memory.configure(launched.grid, launched.block, launched.shared, 0)
+            numbers = [(*memory.slot(at), v.position)
+                       for at, v in enumerate(launched.values) if isinstance(v, Number)]
+            return (memory.pointers, numbers, memory.configuration, *memory.arguments)
 
-        return _starter(device, function, prepare, pointers)
+        return _starter(device, function, prepare, launched.pointers)
 
-    def function(self, device: Device) -> int:
+    def function(self, device: Device, shared: int = 0) -> int:
         """The driver's handle; the device's context is current."""
         with self._lock:
-            return int(self._ready(device, 0).value)
+            return int(self._ready(device, shared).value)
 
     def _ready(self, device: Device, shared: int) -> Any:
         """The function, which may have so much shared memory."""
@@ -187,10 +239,10 @@ def _starter(device: Device, function: ctypes.c_void_p,
             memory = idle.pop()
         except IndexError:  # other threads have it
             memory = prepare()
-        words, pack, configuration, where, table = memory
+        words, numbers, configuration, where, table = memory
         words[:pointers] = addresses
-        if scalars:
-            pack(scalars)
+        for slots, at, position in numbers:
+            slots[at] = scalars[position]
         configuration[_STREAM] = stream
         code = launch(where, function, table, None)
         if code:

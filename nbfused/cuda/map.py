@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import count
-from math import prod
 
-from ..backend import Call, Launcher, Signature, Start
+from ..backend import Call, Launcher, Signature
 from ..scalar.print_numba import Raw
 from ..specs import Map, TypedMap
 from .compile import Kernel, ptx
@@ -233,16 +232,6 @@ class MapLauncher:
                   *[strides[o][k] for o, k in self._picks], *call.scalars)
         program = self._programs[vector] or self._build(vector)
         program.launch(device(call.device), call.stream, -(-size // each), values)
-
-    def bind(self, call: Call) -> Start:
-        """`__call__` for arrays of one layout and alignment."""
-        vector = self._could and self._aligned(call)
-        each = self._texts[vector].width*THREADS
-        values = (*call.pointers, *call.shape,
-                  *[call.strides[o][k] for o, k in self._picks])
-        program = self._programs[vector] or self._build(vector)
-        return program.bind(device(call.device), -(-prod(call.shape) // each), values,
-                            len(call.pointers))
 
     def _build(self, vector: bool) -> Program:
         program = self._programs[vector] = Program(self._texts[vector].kernel())

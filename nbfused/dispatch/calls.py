@@ -133,8 +133,8 @@ def closely(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None = None
             prepared = caller.prepared.get(key)
             if prepared is None:
                 prepared = _remember(caller.prepared, key, _prepare(
-                    request, kinds, arrays, places, pointers, place, checked,
-                    _streams(xs, arrays, kinds)))
+                    request, kinds, arrays, places, (pointers, scalars), place,
+                    checked, _streams(xs, arrays, kinds)))
             return prepared.start(pointers, scalars), place
     raise AssertionError(f"{spec.name}: what was described cannot be read")
 
@@ -165,11 +165,12 @@ def _streams(inputs: Sequence[Any], arrays: Sequence[Array], kinds: Sequence[str
 
 
 def _prepare(request: Request, kinds: Sequence[str], arrays: Sequence[Array],
-             outs: Sequence[Array | None] | None, pointers: Sequence[int], place: Place,
+             outs: Sequence[Array | None] | None,
+             values: tuple[Sequence[int], tuple[Any, ...]], place: Place,
              checked: bool, streams: tuple[int, ...]) -> Prepared:
     spec = request.spec
     pairs = [] if checked or outs is None else _pairs(spec, kinds, arrays, outs)
-    return Prepared(spec, make_plan(request), place, arrays, outs, pointers, streams,
+    return Prepared(spec, make_plan(request), place, arrays, outs, *values, streams,
                     pairs, zero)
 
 

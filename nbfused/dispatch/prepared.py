@@ -56,9 +56,10 @@ def pair(at: int, out: Array, other_at: int, other: Array, exact: bool) -> Pair 
 
 def bind(launcher: Launcher, call: Call) -> Start:
     """A launch that only pointers, numbers and the stream are missing from."""
-    own = getattr(launcher, "bind", None)
-    if own is not None:
-        return own(call)  # type: ignore[no-any-return]
+    own: Callable[[Call], Start | None] | None = getattr(launcher, "bind", None)
+    bound = None if own is None else own(call)
+    if bound is not None:
+        return bound
 
     def start(pointers: Sequence[int], scalars: tuple[Any, ...], stream: int) -> None:
         launcher(Call(call.shape, tuple(pointers), call.strides, scalars, call.device,
@@ -81,6 +82,8 @@ class Prepared:
     pointers
         Of arrays and outputs, in the call at hand; of others each has the same
         remainder by 16.
+    scalars
+        The numbers of the call at hand.
     streams
         Those that an input may still be made on.
     pairs
@@ -91,7 +94,7 @@ class Prepared:
 
     def __init__(self, spec: Spec, plan: Plan, place: Place, arrays: Sequence[Array],
                  outs: Sequence[Array | None] | None, pointers: Sequence[int],
-                 streams: tuple[int, ...], pairs: Sequence[Pair],
+                 scalars: tuple[Any, ...], streams: tuple[int, ...], pairs: Sequence[Pair],
                  clear: Callable[[Array], None]) -> None:
         self.pairs = tuple(pairs)
         self._place, self._streams, self._clear = place, streams, clear
@@ -115,7 +118,7 @@ class Prepared:
                               place.backend.name, bytes_of([*arrays, *self._stored]))
         self._launcher = plan.launcher
         self._call = Call(plan.shape, self._moved((*pointers, *self._holes)),
-                          plan.strides, (), plan.ordinal, 0, plan.extents)
+                          plan.strides, scalars, plan.ordinal, 0, plan.extents)
         self._start = plan.launcher and bind(plan.launcher, self._call)
         if self._start and not (self._news or self._cleared or streams or plan.moves):
             self.start = self._straight(self._start)  # type: ignore[method-assign]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import re
 import struct
 import time
@@ -14,7 +15,7 @@ import pytest
 from nbfused.cuda import compile, driver, launch
 from nbfused.cuda.compile import Kernel
 from nbfused.cuda.driver import Device, DriverError
-from nbfused.cuda.launch import Program
+from nbfused.cuda.launch import Launched, Number, Program
 from nbfused.errors import AllocationError, DeviceError, KernelTypeError
 
 
@@ -122,6 +123,10 @@ def device(fake):
     return made
 
 
+def bind(device, kernel, blocks, values):
+    return kernel.bind(device, Launched(kernel, (blocks, 1, 1), (128, 1, 1), values, 0))
+
+
 def launches(fake):
     return [c for c in fake.calls if c[0] == "launch"]
 
@@ -184,16 +189,19 @@ def test_a_context_is_made_current_where_none_is(fake, device):
 
 def test_a_bound_launch_keeps_what_is_not_open(fake, device):
     fake.stack = [77]
-    bound = program(fake, "*float32", "*float32", "int64", "float32").bind(
-        device, 7, (0, 0, 1000), 2)
-    bound((16, 32), (2.5,), 5)
-    assert fake.raw == struct.pack("<QQqf4x", 16, 32, 1000, 2.5)
-    bound((48, 64), (1e300,), 0)
-    assert fake.raw == struct.pack("<QQqf4x", 48, 64, 1000, float("inf"))
+    bound = bind(device, program(fake, "*float32", "*float32", "int64", "float32",
+                                 "uint8", "float64"),
+                 7, (0, 0, 1000, Number(0), Number(1), Number(0)))
+    bound((16, 32), (2.5, True), 5)
+    assert fake.raw == struct.pack("<QQqf4xB7xd", 16, 32, 1000, 2.5, 1, 2.5)
+    bound((48, 64), (1e300, 7), 0)
+    assert fake.raw == struct.pack("<QQqf4xB7xd", 48, 64, 1000, math.inf, 7, 1e300)
+    with pytest.raises(KernelTypeError, match=r"300.*uint8"):
+        bound((48, 64), (1.0, 300), 0)
     assert [call[2:] for call in launches(fake)] == [
         (99, 7, 1, 1, 128, 1, 1, 0, stream) for stream in (5, 0)]
     fake.stack = [11]
-    bound((48, 64), (0.0,), 0)
+    bound((48, 64), (0.0, 0), 0)
     assert fake.stack == [11]
     assert launches(fake)[-1][1] == 77
 
@@ -211,7 +219,7 @@ def test_bound_launches_of_several_threads_do_not_mix(fake, device):
         return 0
 
     fake.launch = slow
-    bound = program(fake, "*float32", "int64").bind(device, 1, (0,), 1)
+    bound = bind(device, program(fake, "*float32", "int64"), 1, (0, Number(0)))
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda k: bound((k,), (k,), k), range(64)))
     assert all(before == after for before, after in seen)
@@ -221,7 +229,7 @@ def test_bound_launches_of_several_threads_do_not_mix(fake, device):
 
 def test_a_refused_launch_is_an_error(fake, device):
     fake.stack, fake.refusal = [77], 9
-    bound = program(fake, "int64").bind(device, 1, (), 0)
+    bound = bind(device, program(fake, "int64"), 1, (Number(0),))
     for call in (lambda: bound((), (1,), 0),
                  lambda: program(fake, "int64").launch(device, 0, 1, (1,))):
         with pytest.raises(DriverError, match="CUDA_ERROR_9"):
