@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..errors import KernelTypeError
+from ..layout import dense_strides
 from .description import Array, Reading
 from .devices import ordinal
 from .dtypes import SUPPORTED
@@ -49,8 +50,7 @@ class TorchLibrary:
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype, device: str) -> Any:
         """Allocate with PyTorch's allocator."""
-        return sys.modules["torch"].empty(shape, dtype=_names()[dtype],
-                                          device=_place(device))
+        return self.maker(shape, dtype, device)()
 
     def reading(self) -> Reading:
         """How calls read a tensor that autograd does not look at."""
@@ -65,8 +65,9 @@ class TorchLibrary:
     def maker(self, shape: tuple[int, ...], dtype: np.dtype, device: str,
               ) -> Callable[[], Any]:
         """A function that allocates."""
-        return partial(_torch().empty, shape, dtype=_names()[dtype],
-                       device=_place(device))
+        # Given the strides it takes two thirds of the time of `empty`.
+        return partial(_torch().empty_strided, shape, dense_strides(shape),
+                       dtype=_names()[dtype], device=_place(device))
 
     def pointer(self, native: Any) -> int:
         """Its address."""

@@ -51,12 +51,12 @@ def run(spec: Spec, inputs: Sequence[Any], *, outs: Sequence[Any] | None = None,
 
 def again(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
           dtypes: Dtypes | None, casting: str = "same_kind",
-          checked: bool = False) -> list[Any] | None:
+          checked: bool = False) -> Sequence[Any] | None:
     """Call `spec` as it was called before.
 
     Returns
     -------
-    list or None
+    sequence or None
         The results that were made, None in place of those that were given; None if it
         was not called so before, or an output may overlap an input.
     """
@@ -67,8 +67,9 @@ def again(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
     caller: Caller | None = callers.get(types)
     if caller is None:
         return None
-    return caller.call(  # type: ignore[no-any-return]
-        inputs, outs, dtypes, casting, checked, None, True)
+    made: Sequence[Any] | None = caller.call(inputs, outs, dtypes, casting, checked,
+                                             None, True)
+    return made
 
 
 def call_of(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
@@ -83,14 +84,14 @@ def call_of(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
 def closely(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None = None, *,
             dtypes: Dtypes | None = None, names: Sequence[str] | None = None,
             casting: str = "same_kind", like: Array | None = None,
-            checked: bool = False) -> tuple[list[Any], Place]:
+            checked: bool = False) -> tuple[Sequence[Any], Place]:
     """Call `spec` after a close look at all arguments; `again` need not look.
 
     Parameters are those of `execute`; `checked` says that `outs` need no checks.
 
     Returns
     -------
-    list
+    sequence
         The outputs, as `Library.empty` made them (not yet finished); None for those
         that were given.
     Place
@@ -126,16 +127,17 @@ def closely(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None = None
     seen = [(inputs, outs), (given, places)]
     for xs, ys in seen:  # as they are or, if that cannot be read, as described
         caller = _caller(spec, wanted, xs, ys)
-        read = caller and caller.call(xs, ys, dtypes, casting, checked,
-                                      like and like.place, False)
-        if caller is not None and read is not None:
-            key, pointers, scalars = read
-            prepared = caller.prepared.get(key)
-            if prepared is None:
-                prepared = _remember(caller.prepared, key, _prepare(
-                    request, kinds, arrays, places, (pointers, scalars), place,
-                    checked, _streams(xs, arrays, kinds)))
-            return prepared.start(pointers, scalars), place
+        read = None if caller is None else caller.call(
+            xs, ys, dtypes, casting, checked, like and like.place, False)
+        if caller is None or read is None:
+            continue
+        key, pointers, scalars = read
+        prepared = caller.prepared.get(key)
+        if prepared is None:
+            prepared = _remember(caller.prepared, key, _prepare(
+                request, kinds, arrays, places, (pointers, scalars), place, checked,
+                _streams(xs, arrays, kinds)))
+        return prepared.start(pointers, scalars), place
     raise AssertionError(f"{spec.name}: what was described cannot be read")
 
 
@@ -186,11 +188,12 @@ def _bounded(bounded: Bounded, inputs: Sequence[Any], outs: Sequence[Any] | None
         params, names, arguments(spec).kinds, inputs, strict=False) if k == "raw"}
     extents = [shapes[array][axis] for array, axis in bounded.extents]
     count = len(spec.function.results) + len(spec.scatter_shapes) - 1
-    natives, place = closely(
+    made, place = closely(
         spec, (*inputs, *extents), None if outs is None else (*outs, None),
         dtypes=(*(dtypes or (None,) * count), NOTE),
         names=(*names, *params[len(names):]), **options)
-    check_inside(bounded, place.library.finish(natives.pop()),
+    *natives, notes = made
+    check_inside(bounded, place.library.finish(notes),
                  dict(zip(params, names, strict=False)), shapes)
     return natives, place
 

@@ -94,8 +94,8 @@ class Prepared:
 
     def __init__(self, spec: Spec, plan: Plan, place: Place, arrays: Sequence[Array],
                  outs: Sequence[Array | None] | None, pointers: Sequence[int],
-                 scalars: tuple[Any, ...], streams: tuple[int, ...], pairs: Sequence[Pair],
-                 clear: Callable[[Array], None]) -> None:
+                 scalars: tuple[Any, ...], streams: tuple[int, ...],
+                 pairs: Sequence[Pair], clear: Callable[[Array], None]) -> None:
         self.pairs = tuple(pairs)
         self._place, self._streams, self._clear = place, streams, clear
         self._moves = plan.moves
@@ -120,23 +120,37 @@ class Prepared:
         self._call = Call(plan.shape, self._moved((*pointers, *self._holes)),
                           plan.strides, scalars, plan.ordinal, 0, plan.extents)
         self._start = plan.launcher and bind(plan.launcher, self._call)
-        if self._start and not (self._news or self._cleared or streams or plan.moves):
+        plain = not (self._cleared or streams or plan.moves)
+        if self._start and plain and (not self._news or len(given) == 1):
             self.start = self._straight(self._start)  # type: ignore[method-assign]
 
-    def _straight(self, start: Start) -> Callable[..., tuple[None, ...]]:
-        """`start` where nothing is left to do but to launch."""
+    def _straight(self, start: Start) -> Callable[..., Sequence[Any]]:
+        """`start` where nothing is left to do but to make one result and to launch."""
         traced, launch, stream = LAUNCHES.get, self._launch, self._stream
         nothing = (None,) * len(self._outs)
+        usual, address_of = self.start, self._pointer
 
         def launched(pointers: Sequence[int], scalars: tuple[Any, ...],
-                     ) -> tuple[None, ...]:
+                     ) -> Sequence[Any]:
             trace = traced()
             if trace is not None:
                 trace.append(launch)
             start(pointers, scalars, stream())
             return nothing
 
-        return launched
+        if not self._news:
+            return launched
+        new = self._news[0][1]
+
+        def made(pointers: Sequence[int], scalars: tuple[Any, ...]) -> Sequence[Any]:
+            native = new()
+            address = address_of(native)
+            if address & 15 or traced() is not None:
+                return usual(pointers, scalars)
+            start((*pointers, address), scalars, stream())
+            return (native,)
+
+        return made
 
     def start(self, pointers: Sequence[int], scalars: tuple[Any, ...]) -> Sequence[Any]:
         """Launch; the results that were made, None for those that were given."""

@@ -92,7 +92,7 @@ def _again(spec: View, x: Any) -> tuple[list[Any], Library] | None:
 
 def _key(x: Any) -> Any:
     """What decides; None where only `describe` can tell."""
-    key = key_of(type(x))
+    key = key_of(x.__class__)
     found = None if key is None else key(x)
     return None if found is None else (registry.state(), type(x), found)
 

@@ -179,14 +179,14 @@ class Elementwise(Func, Ufunc):
             known = self._known.get((type(out), *map(type, args)))
             if known is not None:
                 spec, call, defaults = known
-                inputs, outs = args + defaults, None if out is None else (out,)
+                given, place = args + defaults, None if out is None else (out,)
                 made = None if call is None else call(
-                    inputs, outs, None, "same_kind", False, None, True)
+                    given, place, None, "same_kind", False, None, True)
                 if made is None:  # it is differentiated, or a closer look is needed
-                    return apply(spec, inputs, out=outs, names=self.parameters.names)[0]
-                if out is None:
+                    return apply(spec, given, out=place, names=self.parameters.names)[0]
+                if place is None:
                     return made[0]
-                note_write(outs)
+                note_write(place)
                 return out
         if self.literals:
             inputs = list(args)

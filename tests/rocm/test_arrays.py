@@ -246,7 +246,7 @@ def torch(monkeypatch):
     module.device = lambda kind, index=0: f"{kind}:{index}"
     for name in DTYPES:
         setattr(module, name, f"torch.{name}")
-    module.empty = lambda shape, *, dtype, device: module.Tensor(
+    module.empty_strided = lambda shape, strides, *, dtype, device: module.Tensor(
         nf.empty(shape, dtype.removeprefix("torch."), device="rocm"))
     monkeypatch.setitem(sys.modules, "torch", module)
     for cached in (of_torch._dtypes, of_torch._names, of_torch._place):
