@@ -7,7 +7,10 @@ operations that come with it.
 
 from __future__ import annotations
 
-from . import cache, ops, testing
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from . import cache, ops
 from . import config as _config
 from .arrays import DeviceArray, array, empty, from_dlpack, full, to_numpy, zeros
 from .autograd import (
@@ -22,22 +25,50 @@ from .autograd import (
     vjp,
 )
 from .dispatch import trace_launches
-from .kernels.elementwise_kernel import ElementwiseKernel
-from .kernels.fuse import fuse
-from .kernels.rawkernel import rawkernel
-from .kernels.rawmodule import RawKernel, RawModule
-from .kernels.reduction_kernel import ReductionKernel
-from .kernels.views import DiffView, Dual, View
 from .op import contraction, elementwise, func, index, reduction, row, size, stage
-from .op.derivative import derivative, tangent
-from .op.specialize import specialize
 from .ops import empty_like, fill, full_like, ones_like, zeros_like
 from .registry import backends, enable, register, synchronize, use_backend
-from .report import show_config, versions
 from .scalar.language import *
 from .scalar.static import literal, local, max_iters, unroll
 from .scalar.threads import *
 from .version import __version__
+
+if TYPE_CHECKING:
+    from . import testing
+    from .kernels.elementwise_kernel import ElementwiseKernel
+    from .kernels.fuse import fuse
+    from .kernels.rawkernel import rawkernel
+    from .kernels.rawmodule import RawKernel, RawModule
+    from .kernels.reduction_kernel import ReductionKernel
+    from .kernels.views import DiffView, Dual, View
+    from .op.derivative import derivative, tangent
+    from .op.specialize import specialize
+    from .report import show_config, versions
+
+#: Public names whose modules are imported when they are first used: most programs
+#: need few of them, and start sooner.
+_LATER = {
+    "DiffView": "kernels.views", "Dual": "kernels.views", "View": "kernels.views",
+    "ElementwiseKernel": "kernels.elementwise_kernel", "fuse": "kernels.fuse",
+    "RawKernel": "kernels.rawmodule", "RawModule": "kernels.rawmodule",
+    "ReductionKernel": "kernels.reduction_kernel", "derivative": "op.derivative",
+    "rawkernel": "kernels.rawkernel", "show_config": "report",
+    "specialize": "op.specialize", "tangent": "op.derivative", "testing": "testing",
+    "versions": "report",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = import_module(f".{_LATER[name]}", __name__)
+    globals()[name] = found = module if name == "testing" else getattr(module, name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_LATER})
+
 
 config = _config.config
 enable(config.backend)

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from .specs import Spec
 
 __all__ = ["PROTOCOL_VERSION", "Backend", "Call", "Extents", "Launcher", "Native",
-           "NativeBackend", "NativeKernel", "NativeModule", "Signature"]
+           "NativeBackend", "NativeKernel", "NativeModule", "Signature", "Start"]
 
 PROTOCOL_VERSION = 1
 
@@ -89,7 +89,14 @@ class Call:
     shared: int = 0
 
 
+#: Starts a call.  It may have a method ``bind(call) -> Start | None``, which does what
+#: can be done for all calls that differ in pointers, numbers and stream only; None if
+#: that is nothing.  Those of `call` are examples: each pointer will have the same
+#: remainder by 16, each number the same type.
 Launcher = Callable[[Call], None]
+
+#: What is left of a launcher then: ``start(pointers, scalars, stream)``.
+Start = Callable[[Sequence[int], tuple[Any, ...], int], None]
 
 
 class Backend(Protocol):

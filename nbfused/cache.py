@@ -12,13 +12,14 @@ import hashlib
 import logging
 import os
 import shutil
+import sys
 import tempfile
 import threading
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
-from importlib import metadata
+from importlib.util import find_spec
 from pathlib import Path
 
 from .config import config
@@ -88,13 +89,39 @@ def folder() -> Path:
 @lru_cache(maxsize=1)
 def _toolchain() -> tuple[str, ...]:
     """Versions of what turns generated text into machine code."""
-    versions = [f"nbfused {__version__}"]
-    for name in ("numba", "llvmlite", "numba-cuda"):
+    installed = _installed()
+    return (f"nbfused {__version__}", *(
+        f"{name} {installed.get(name.replace('-', '_')) or _version(name)}"
+        for name in ("numba", "llvmlite", "numba-cuda")))
+
+
+def _installed() -> dict[str, str]:
+    """Versions of packages by their folders' names: a hundredth of what asking takes.
+
+    ``numba_cuda-0.30.4.dist-info``: the name has no other hyphens.
+    """
+    found: dict[str, str] = {}
+    for folder in sys.path:
         try:
-            versions.append(f"{name} {metadata.version(name)}")
-        except metadata.PackageNotFoundError:
-            versions.append(f"{name} absent")
-    return tuple(versions)
+            names = os.listdir(folder or ".")
+        except OSError:  # an archive, or nothing
+            continue
+        for name in names:
+            if name.endswith(".dist-info"):
+                package, _, version = name.removesuffix(".dist-info").partition("-")
+                found.setdefault(package.lower(), version)
+    return found
+
+
+def _version(package: str) -> str:
+    if find_spec(package.replace("-", "_")) is None:
+        return "absent"
+    from importlib import metadata  # 20 ms
+
+    try:
+        return metadata.version(package)
+    except metadata.PackageNotFoundError:
+        return "absent"
 
 
 def digest(*parts: str | bytes) -> str:

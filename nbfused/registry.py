@@ -35,6 +35,13 @@ class Registry:
         Name → ``"module:Class"``.
     plugins
         Called once, when a name outside `builtin` matters; pairs like `builtin`'s.
+
+    Attributes
+    ----------
+    restricted
+        The backends of the ``use_backend`` around the caller.
+    epoch
+        Another object whenever devices may have got other owners.
     """
 
     def __init__(self, builtin: Mapping[str, Source],
@@ -46,7 +53,8 @@ class Registry:
         self._loaded: dict[str, Backend] = {}
         self._selected: tuple[str, ...] | None = None  # None: every usable one
         self._owners: dict[str, Backend] = {}
-        self._restricted: ContextVar[tuple[Backend, ...] | None] = ContextVar(
+        self.epoch = object()
+        self.restricted: ContextVar[tuple[Backend, ...] | None] = ContextVar(
             "nbfused_backends", default=None)
         self._lock = threading.RLock()
 
@@ -63,7 +71,16 @@ class Registry:
         """Make `backend` known under `name`; the first one of a name stays."""
         with self._lock:
             self._add(name, backend)
-            self._owners.clear()
+            self._forget()
+
+    def _forget(self) -> None:
+        """Look for the owners of devices anew."""
+        self._owners.clear()
+        self.epoch = object()
+
+    def state(self) -> Any:
+        """What `backend_for` depends on besides the device: the same while it is."""
+        return self.restricted.get() or self.epoch
 
     def _add(self, name: str, source: Source) -> None:
         if name in self._sources:
@@ -140,7 +157,7 @@ class Registry:
                     f"NBFUSED_BACKEND={selection}: {error}") from error
         with self._lock:
             self._selected = chosen
-            self._owners.clear()
+            self._forget()
 
     def backend_for(self, device: str, name: str = "array") -> Backend:
         """The enabled backend that owns `device`; `name` is what messages call it.
@@ -150,7 +167,7 @@ class Registry:
         DeviceError
             If no enabled backend owns the device.
         """
-        restricted = self._restricted.get()
+        restricted = self.restricted.get()
         if restricted is None:
             owner = self._owners.get(device)
             return owner if owner is not None else self._search(device, name)
@@ -173,12 +190,18 @@ class Registry:
                 return self._owners[device]
         raise DeviceError(self._unowned(device, name, causes))
 
-    def _candidates(self, device: str) -> tuple[str, ...]:
-        """Under ``auto`` a built-in is loaded for devices of its own name only."""
+    def _candidates(self, device: str) -> Iterator[str]:
+        """Under ``auto`` a built-in is loaded for devices of its own name only.
+
+        It comes first, so that most processes need not look for plugins.
+        """
         if self._selected is not None:
-            return self._selected
+            yield from self._selected
+            return
         kind = device.partition(":")[0]
-        return tuple(n for n in self.names() if n == kind or n not in self._builtin)
+        if kind in self._builtin:
+            yield kind
+        yield from (n for n in self.names() if n not in self._builtin)
 
     def _unowned(self, device: str, name: str, causes: list[str]) -> str:
         if self._selected is None:
@@ -194,7 +217,7 @@ class Registry:
 
     def default_device(self) -> str:
         """Where arrays are made that are asked for without a device."""
-        restricted = self._restricted.get()
+        restricted = self.restricted.get()
         if restricted is not None:
             return device_of(restricted[0])
         if self._selected is None:
@@ -213,11 +236,11 @@ class Registry:
         if not chosen:
             raise BackendNotAvailableError(
                 f"use_backend() got no backend; found {self._found()}")
-        token = self._restricted.set(tuple(chosen))
+        token = self.restricted.set(tuple(chosen))
         try:
             yield
         finally:
-            self._restricted.reset(token)
+            self.restricted.reset(token)
 
     def synchronize(self) -> None:
         """Wait for the backends that have been used; starts none of the others."""
@@ -236,7 +259,7 @@ class Registry:
         if why is not None:
             return BackendInfo(name, False, False, why, ())
         backend = self._instance(name)
-        restricted = self._restricted.get()
+        restricted = self.restricted.get()
         if restricted is not None:
             enabled = backend in restricted
         else:

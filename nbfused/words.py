@@ -38,6 +38,10 @@ class Words:
     ----------
     count : int
         Number of words.
+    buffer
+        Where they are.
+    offset : int
+        Of the first one in it.
     address : int
         Of the first one.
     addresses : tuple of int
@@ -45,16 +49,31 @@ class Words:
     """
 
     def __init__(self, name: str, parameters: Sequence[str]) -> None:
+        self._lay(name, parameters)
+        self.offset = 0
+        self.buffer = ctypes.create_string_buffer(max(self._layout.size, 8))
+        self.count = len(self._formats)
+        self.address = ctypes.addressof(self.buffer)
+        ends = accumulate(struct.calcsize(f"={f}") for f in self._formats)
+        self.addresses = tuple([self.address, *(self.address + e for e in ends)][:-1])
+
+    def _lay(self, name: str, parameters: Sequence[str]) -> None:
         self.name, self.parameters = name, tuple(parameters)
         self._formats = [word for p in parameters for word in
                          ("Q" if p.startswith("*") else _FORMATS[p]).split()]
         self._layout = struct.Struct("=" + "".join(self._formats))
-        self._buffer = ctypes.create_string_buffer(max(self._layout.size, 8))
         self._complex = any(p.startswith("complex") for p in parameters)
-        self.count = len(self._formats)
-        self.address = ctypes.addressof(self._buffer)
-        ends = accumulate(struct.calcsize(f"={f}") for f in self._formats)
-        self.addresses = tuple([self.address, *(self.address + e for e in ends)][:-1])
+
+    def part(self, first: int, count: int) -> Words:
+        """`count` of the parameters from `first` on, in the same buffer."""
+        made = object.__new__(Words)
+        made._lay(self.name, self.parameters[first:first + count])
+        before = Words(self.name, self.parameters[:first])
+        made.buffer, made.offset = self.buffer, before._layout.size
+        made.count = len(made._formats)
+        made.address = self.address + made.offset
+        made.addresses = self.addresses[before.count:before.count + made.count]
+        return made
 
     def pack(self, values: Sequence[Any]) -> None:
         """Fill the buffer with one number for each parameter.
@@ -66,12 +85,12 @@ class Words:
         """
         words = self._split(values) if self._complex else values
         try:
-            self._layout.pack_into(self._buffer, 0, *words)
+            self._layout.pack_into(self.buffer, self.offset, *words)
         except OverflowError:  # beyond float32's range: inf, as NumPy has it
             with np.errstate(over="ignore"):
                 words = [float(np.float32(v)) if f[0] == "f" else v for f, v in
                          zip(self._formats, words, strict=True)]
-            self._layout.pack_into(self._buffer, 0, *words)
+            self._layout.pack_into(self.buffer, self.offset, *words)
         except struct.error as error:
             raise KernelTypeError(
                 f"kernel {self.name!r} got {tuple(values)} for its parameters "

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from math import prod
 from typing import Any, Protocol
 
 import numpy as np
 
-__all__ = ["Array", "Library"]
+__all__ = ["Array", "Library", "Reading"]
 
 
 @dataclass(slots=True)
@@ -48,6 +49,11 @@ class Array:
     owner: Any = field(repr=False)
 
     @property
+    def place(self) -> tuple[Library, str]:
+        """Who made it, and where it is."""
+        return self.library, self.device
+
+    @property
     def ndim(self) -> int:
         """Number of dimensions."""
         return len(self.shape)
@@ -58,12 +64,43 @@ class Array:
         return prod(self.shape)
 
 
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How generated text reads an argument ``{x}``: see `readings`.
+
+    Attributes
+    ----------
+    value
+        Expression for the address, or for a number itself.
+    key
+        Expressions; together with the type they decide all that `describe` says
+        besides the address.
+    first
+        A statement to begin with.
+    unless
+        Condition under which only `describe` can tell.
+    names
+        What the text names.
+    """
+
+    value: str
+    key: tuple[str, ...] = ()
+    first: str = ""
+    unless: str = ""
+    names: tuple[tuple[str, Any], ...] = ()
+
+
 class Library(Protocol):
-    """One array library: how to read its arrays and how to make new ones."""
+    """One array library: how to read its arrays and how to make new ones.
+
+    It may have a method ``reading() -> Reading`` for arrays of its very type.
+    """
 
     name: str
     writable: bool
     """False where arrays are immutable (JAX): no ``out=``, no operation in place."""
+    differentiates: bool
+    """Whether `tracks` may ever be true."""
 
     def describe(self, x: Any, name: str) -> Array:
         """Describe `x`; `name` is what messages call it."""
@@ -71,12 +108,22 @@ class Library(Protocol):
     def empty(self, shape: tuple[int, ...], dtype: np.dtype, device: str) -> Any:
         """Allocate an array that a kernel may fill, then `finish` will hand out."""
 
+    def maker(self, shape: tuple[int, ...], dtype: np.dtype, device: str,
+              ) -> Callable[[], Any]:
+        """A function that does what `empty` does, at less expense."""
+
+    def pointer(self, native: Any) -> int:
+        """The address of the first element of what `empty` or `view` gave."""
+
     def view(self, native: Any, shape: tuple[int, ...], strides: tuple[int, ...],
              offset: int) -> Any:
         """View `native` with these strides, `offset` elements from its first one."""
 
     def stream(self, device: str) -> int:
         """Handle of the stream that the caller works on; 0 on the host."""
+
+    def streams(self, device: str) -> Callable[[], int]:
+        """A function that gives what `stream` gives for `device`, at less expense."""
 
     def free_cache(self, device: str) -> None:
         """Give memory that is kept for later arrays back to the device."""

@@ -11,7 +11,7 @@ from ..errors import KernelTypeError
 from .description import Array, Library
 from .host import NUMPY
 
-__all__ = ["describe", "dtype_of", "is_array", "library_of"]
+__all__ = ["describe", "dtype_of", "exact_library", "is_array", "library_of"]
 
 
 def describe(x: Any, name: str = "x") -> Array:
@@ -75,10 +75,18 @@ def _library(kind: type) -> Library | None:
         return library
 
 
+def exact_library(kind: type) -> Library | None:
+    """The library of arrays of this very type; None for types that extend one."""
+    return _library(kind) if _name(kind) in _KNOWN else None
+
+
+def _name(kind: type) -> tuple[str, str]:
+    return kind.__module__.partition(".")[0], kind.__name__
+
+
 def _find(kind: type) -> Library | None:
     for base in kind.__mro__:
-        root = base.__module__.partition(".")[0]
-        load = _KNOWN.get((root, base.__name__))
+        load = _KNOWN.get(_name(base))
         if load is not None:
             return load()
     if hasattr(kind, "__dlpack__") or hasattr(kind, "__cuda_array_interface__"):
@@ -145,7 +153,18 @@ _KNOWN: dict[tuple[str, str], Callable[[], Library]] = {
 _FOUND: dict[type, Library | None] = {}
 
 
+#: NumPy's dtype for each of PyTorch's, which are single objects.
+_TORCH: dict[Any, np.dtype] = {}
+
+
 def dtype_of(x: Any) -> np.dtype:
     """The NumPy dtype of an array of any library, or of a Variable."""
     dtype = getattr(x, "dtype", None)
-    return dtype if isinstance(dtype, np.dtype) else describe(x).dtype
+    if isinstance(dtype, np.dtype):
+        return dtype
+    if type(dtype).__module__ != "torch":
+        return describe(x).dtype
+    found = _TORCH.get(dtype)
+    if found is None:
+        found = _TORCH[dtype] = describe(x).dtype
+    return found

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
+from functools import partial
 from math import prod
 from typing import Any, NoReturn
 
@@ -12,7 +14,7 @@ from ..errors import KernelTypeError, ShapeError
 from ..layout import dense_strides, is_dense
 from ..registry import backend_for
 from ..table import OPS
-from .description import Array
+from .description import Array, Reading
 from .devices import device_kind
 from .dlpack import HostExport, device_type, export
 from .dtypes import BFLOAT16
@@ -183,15 +185,30 @@ class DeviceLibrary:
 
     name = "nbfused"
     writable = True
+    differentiates = False
 
     def describe(self, x: DeviceArray, name: str) -> Array:
         """Describe; nothing can be wrong with it."""
         return Array(x.pointer, x.shape, x.strides, x.dtype, x.device, x.stream, False,
                      self, x)
 
+    def reading(self) -> Reading:
+        """How calls read an array."""
+        return Reading("{x}.pointer", ("{x}.dtype", "{x}.shape", "{x}.strides",
+                                       "{x}.device", "{x}.stream"))
+
     def empty(self, shape: tuple[int, ...], dtype: np.dtype, device: str) -> Any:
         """Allocate through the backend."""
         return backend_for(device, "array").empty(shape, dtype, device)
+
+    def maker(self, shape: tuple[int, ...], dtype: np.dtype, device: str,
+              ) -> Callable[[], Any]:
+        """A function that does what `empty` does."""
+        return partial(self.empty, shape, dtype, device)
+
+    def pointer(self, native: Any) -> int:
+        """Its address."""
+        return int(native.pointer)
 
     def view(self, native: DeviceArray, shape: tuple[int, ...],
              strides: tuple[int, ...], offset: int) -> DeviceArray:
@@ -201,6 +218,10 @@ class DeviceLibrary:
     def stream(self, device: str) -> int:
         """Give the legacy default stream, with which others synchronise."""
         return 0
+
+    def streams(self, device: str) -> Callable[[], int]:
+        """Give nothing but the default stream."""
+        return int
 
     def free_cache(self, device: str) -> None:
         """Collect arrays that only a cycle still holds; backends keep no memory."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from ..errors import DeviceError
 
 __all__ = ["canonical_device", "device_kind", "ordinal"]
@@ -34,6 +36,7 @@ def device_kind(device: str) -> str:
     return device.partition(":")[0]
 
 
+@cache
 def ordinal(device: str) -> int:
     """Drop the kind: ``"cuda:1"`` → 1; 0 for ``"cpu"``."""
     return int(device.partition(":")[2] or 0)

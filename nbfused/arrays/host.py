@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import ctypes
+import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from ..errors import DeviceError, KernelTypeError
-from .description import Array
+from .description import Array, Reading
 from .dtypes import SUPPORTED, element_strides, refuse_dtype
 from .memory import array_over
 
@@ -37,6 +40,7 @@ class NumpyLibrary:
 
     name = "numpy"
     writable = True
+    differentiates = False
 
     def describe(self, x: Any, name: str) -> Array:
         """Describe an array or a NumPy scalar (as an array without dimensions)."""
@@ -57,9 +61,24 @@ class NumpyLibrary:
         return Array(_address(x), shape, strides, dtype, "cpu", None,
                      not flags.writeable, self, x)
 
+    def reading(self) -> Reading:
+        """How calls read an array."""
+        return Reading("address({x})", (
+            "{x}.dtype", "{x}.shape", "{x}.strides", "{x}.flags.num"),
+            names=(("address", _address),))
+
     def empty(self, shape: tuple[int, ...], dtype: np.dtype, device: str) -> np.ndarray:
         """Allocate."""
         return np.empty(shape, dtype)
+
+    def maker(self, shape: tuple[int, ...], dtype: np.dtype, device: str,
+              ) -> Callable[[], Any]:
+        """A function that allocates."""
+        return partial(np.empty, shape, dtype)
+
+    def pointer(self, native: np.ndarray) -> int:
+        """Its address."""
+        return _address(native)
 
     def view(self, native: np.ndarray, shape: tuple[int, ...],
              strides: tuple[int, ...], offset: int) -> np.ndarray:
@@ -72,6 +91,10 @@ class NumpyLibrary:
     def stream(self, device: str) -> int:
         """Streams are a matter of devices."""
         return 0
+
+    def streams(self, device: str) -> Callable[[], int]:
+        """Streams are a matter of devices."""
+        return int
 
     def free_cache(self, device: str) -> None:
         """NumPy keeps no freed memory worth the name."""
@@ -86,7 +109,7 @@ class NumpyLibrary:
 
     def to_host(self, x: Any) -> np.ndarray:
         """Nothing to do but to make an array of a scalar."""
-        return _plain(x, "array")
+        return x if type(x) is np.ndarray else _plain(x, "array")
 
 
 NUMPY = NumpyLibrary()
@@ -129,7 +152,8 @@ def aligned_empty(shape: tuple[int, ...], dtype: np.dtype, boundary: int) -> np.
 
 def _plain(x: Any, name: str) -> np.ndarray:
     """Give subclasses and scalars as what they are underneath."""
-    if isinstance(x, np.ma.MaskedArray):
+    # Looking up numpy.ma imports it, which takes as long as half of NumPy.
+    if "numpy.ma" in sys.modules and isinstance(x, np.ma.MaskedArray):
         raise KernelTypeError(
             f"{name}: masked arrays have no kernels, as their mask would be lost; "
             "use x.filled(value) or x.compressed()")

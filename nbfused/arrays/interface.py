@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,7 @@ class ForeignLibrary:
 
     name = "foreign"
     writable = True
+    differentiates = False
 
     def describe(self, x: Any, name: str) -> Array:
         """Describe by DLPack, which names the device, or else by the interface."""
@@ -38,6 +41,15 @@ class ForeignLibrary:
         """Allocate an array of ours."""
         return _ours(device).empty(shape, dtype, device)
 
+    def maker(self, shape: tuple[int, ...], dtype: np.dtype, device: str,
+              ) -> Callable[[], Any]:
+        """A function that does what `empty` does."""
+        return partial(self.empty, shape, dtype, device)
+
+    def pointer(self, native: Any) -> int:
+        """The address of an array that `empty` made."""
+        return _ours(getattr(native, "device", "cpu")).pointer(native)
+
     def view(self, native: Any, shape: tuple[int, ...], strides: tuple[int, ...],
              offset: int) -> Any:
         """View an array that `empty` made."""
@@ -47,6 +59,10 @@ class ForeignLibrary:
     def stream(self, device: str) -> int:
         """Give the legacy default stream, which the interfaces were asked for."""
         return 0
+
+    def streams(self, device: str) -> Callable[[], int]:
+        """Give nothing but the default stream."""
+        return int
 
     def free_cache(self, device: str) -> None:
         """Free what our own arrays keep."""

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from operator import attrgetter
 from typing import Any
 
 import numpy as np
 
-from .description import Array
+from .description import Array, Reading
 from .devices import ordinal
 from .dtypes import check_dtype, element_strides
 
@@ -19,6 +21,7 @@ class CupyLibrary:
 
     name = "cupy"
     writable = True
+    differentiates = False
 
     def describe(self, x: Any, name: str) -> Array:
         """Describe an array."""
@@ -29,10 +32,35 @@ class CupyLibrary:
         return Array(x.data.ptr, x.shape, strides, dtype, device, self.stream(device),
                      False, self, x)
 
+    def reading(self) -> Reading:
+        """How calls read an array; the strides of a C-contiguous one say no more."""
+        strides = "{x}.strides"
+        if hasattr(_cupy().ndarray, "_c_contiguous"):  # a third of the time
+            strides = "{x}._c_contiguous or {x}.strides"
+        return Reading("{x}_data.ptr", (
+            "{x}.dtype", "{x}.shape", strides, "{x}_data.device_id"),
+            first="{x}_data = {x}.data")
+
     def empty(self, shape: tuple[int, ...], dtype: np.dtype, device: str) -> Any:
         """Allocate from CuPy's pool."""
-        with _cupy().cuda.Device(ordinal(device)):
-            return _cupy().empty(shape, dtype)
+        return self.maker(shape, dtype, device)()
+
+    def maker(self, shape: tuple[int, ...], dtype: np.dtype, device: str,
+              ) -> Callable[[], Any]:
+        """A function that allocates."""
+        ndarray, number = _cupy().ndarray, ordinal(device)
+
+        def make() -> Any:
+            array = ndarray(shape, dtype)
+            if array.data.device_id == number:  # entering a device takes longer
+                return array
+            with _cupy().cuda.Device(number):
+                return ndarray(shape, dtype)
+
+        return make
+
+    #: Its address.
+    pointer = staticmethod(attrgetter("data.ptr"))
 
     def view(self, native: Any, shape: tuple[int, ...], strides: tuple[int, ...],
              offset: int) -> Any:
@@ -44,7 +72,12 @@ class CupyLibrary:
 
     def stream(self, device: str) -> int:
         """Handle of ``cupy.cuda.get_current_stream``."""
-        return int(_cupy().cuda.get_current_stream(ordinal(device)).ptr)
+        return int(sys.modules["cupy"].cuda.get_current_stream(ordinal(device)).ptr)
+
+    def streams(self, device: str) -> Callable[[], int]:
+        """A function that gives the handle."""
+        number, current = ordinal(device), sys.modules["cupy"].cuda.get_current_stream
+        return lambda: current(number).ptr
 
     def free_cache(self, device: str) -> None:
         """Empty the memory pool."""

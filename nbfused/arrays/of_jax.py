@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,6 +27,7 @@ class JaxLibrary:
 
     name = "jax"
     writable = False
+    differentiates = False
 
     def describe(self, x: Any, name: str) -> Array:
         """Describe a concrete array on one device.
@@ -42,6 +45,16 @@ class JaxLibrary:
         if device == "cpu":
             return aligned_empty(shape, dtype, _BOUNDARY)
         return DEVICE.empty(shape, dtype, device)
+
+    def maker(self, shape: tuple[int, ...], dtype: np.dtype, device: str,
+              ) -> Callable[[], Any]:
+        """A function that does what `empty` does."""
+        return partial(self.empty, shape, dtype, device)
+
+    def pointer(self, native: Any) -> int:
+        """The address of what `empty` made."""
+        made = NUMPY if isinstance(native, np.ndarray) else DEVICE
+        return made.pointer(native)
 
     def view(self, native: Any, shape: tuple[int, ...], strides: tuple[int, ...],
              offset: int) -> Any:
@@ -64,6 +77,10 @@ class JaxLibrary:
         """Give the legacy default stream, which JAX's export was ordered before."""
         return 0
 
+    def streams(self, device: str) -> Callable[[], int]:
+        """Give nothing but the default stream."""
+        return int
+
     def free_cache(self, device: str) -> None:
         """Leave it: results are not made by JAX's allocator."""
 
@@ -84,6 +101,8 @@ class JaxLibrary:
 
 class JaxTracer(JaxLibrary):
     """What JAX passes to a function that it transforms: a value without memory."""
+
+    differentiates = True
 
     def describe(self, x: Any, name: str) -> Array:
         """Refuse."""

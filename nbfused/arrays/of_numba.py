@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -21,6 +23,7 @@ class NumbaLibrary:
 
     name = "numba"
     writable = True
+    differentiates = False
 
     def describe(self, x: Any, name: str) -> Array:
         """Describe a device array; its stream is the one it is bound to."""
@@ -37,6 +40,15 @@ class NumbaLibrary:
         with _cuda().gpus[ordinal(device)]:
             return _cuda().device_array(shape, dtype)
 
+    def maker(self, shape: tuple[int, ...], dtype: np.dtype, device: str,
+              ) -> Callable[[], Any]:
+        """A function that does what `empty` does."""
+        return partial(self.empty, shape, dtype, device)
+
+    def pointer(self, native: Any) -> int:
+        """Its address."""
+        return int(native.__cuda_array_interface__["data"][0])
+
     def view(self, native: Any, shape: tuple[int, ...], strides: tuple[int, ...],
              offset: int) -> Any:
         """View with other strides."""
@@ -50,6 +62,10 @@ class NumbaLibrary:
     def stream(self, device: str) -> int:
         """Give the legacy default stream, Numba's own default."""
         return 0
+
+    def streams(self, device: str) -> Callable[[], int]:
+        """Give nothing but the default stream."""
+        return int
 
     def free_cache(self, device: str) -> None:
         """Carry out the deallocations that Numba puts off."""

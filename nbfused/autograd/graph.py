@@ -247,7 +247,7 @@ def _pull(node: Node, cotangents: list[Any | None],
             f"the graph was freed: {node.name} has been pulled back already; call the "
             f"first backward with retain_graph=True, or compute the output again")
     edges = node.edges
-    wanted = tuple(leads(edge) for edge in edges)
+    wanted = tuple([leads(edge) for edge in edges])
     pulled = node.pull(cotangents, wanted, mode)
     if not keep:
         node.release()

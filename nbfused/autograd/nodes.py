@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -47,6 +47,8 @@ class Plan:
         Which of them to keep.
     extra
         How many outputs `forward` has besides the user's.
+    recipes
+        What was found out for pullbacks of such nodes.
     """
 
     forward: Spec
@@ -55,6 +57,23 @@ class Plan:
     inputs: frozenset[int]
     outputs: frozenset[int]
     extra: int
+    recipes: dict[Any, Recipe] = field(default_factory=dict, compare=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """The steps of a pullback that the wanted cotangents need.
+
+    Attributes
+    ----------
+    steps
+        Number of the step in the pullback, its spec, inputs, and dtypes of its outputs.
+    results
+        For each input, its cotangent and the dtype that it should have.
+    """
+
+    steps: tuple[tuple[int, Spec, tuple[Any, ...], Dtypes | None], ...]
+    results: tuple[tuple[Ref, Type] | None, ...]
 
 
 @lru_cache(maxsize=4096)
@@ -96,8 +115,8 @@ class SpecNode(Node):
     Numbers are kept as they are; of the arrays, only those that the steps read.
     """
 
-    __slots__ = ("dtypes", "needs", "results", "saved_inputs", "saved_outputs",
-                 "shapes", "spec")
+    __slots__ = ("dtypes", "needs", "recipes", "results", "saved_inputs",
+                 "saved_outputs", "shapes", "spec")
 
     def __init__(self, plan: Plan, needs: tuple[bool, ...],
                  edges: Sequence[Edge | None], inputs: Sequence[Any],
@@ -109,6 +128,7 @@ class SpecNode(Node):
         self.needs = needs
         self.shapes = shapes
         self.dtypes = types
+        self.recipes = plan.recipes
         self.results = tuple(map(dtype_of, outputs))
         self.saved_inputs = {
             k: inputs[k] if is_number(inputs[k])
@@ -120,12 +140,11 @@ class SpecNode(Node):
     def pull(self, cotangents: Sequence[Any | None], wanted: Sequence[bool],
              mode: Pass) -> Sequence[Any | None]:
         """Run the steps of the spec's pullback that the wanted cotangents need."""
-        present = tuple(c is not None for c in cotangents)
-        pullback = self.spec.vjp(self.needs, self.shapes, present)
-        results = [ref if want else None
-                   for ref, want in zip(pullback.results, wanted, strict=True)]
-        live = _live(pullback, results)
-        made: list[Sequence[Any]] = []
+        key = (tuple([c is not None for c in cotangents]), tuple(wanted), self.results)
+        recipe = self.recipes.get(key)
+        if recipe is None:
+            recipe = self.recipes[key] = self._recipe(*key[:2])
+        made: dict[int, Sequence[Any]] = {}
 
         def fetch(ref: Any) -> Any:
             if not isinstance(ref, Ref):
@@ -137,12 +156,22 @@ class SpecNode(Node):
                     return made[ref.index][ref.output]
             return self._saved(ref, mode)
 
-        for index, step in enumerate(pullback.steps):
-            inputs = tuple(map(fetch, step.inputs)) if index in live else ()
-            made.append(mode.run(step.spec, inputs, dtypes=self._dtypes(pullback, step))
-                        if index in live else ())
-        return [None if ref is None else _as(fetch(ref), self.dtypes[k], mode)
-                for k, ref in enumerate(results)]
+        for index, spec, inputs, dtypes in recipe.steps:
+            made[index] = mode.run(spec, tuple([fetch(x) for x in inputs]),
+                                   dtypes=dtypes)
+        return [None if result is None else _as(fetch(result[0]), result[1], mode)
+                for result in recipe.results]
+
+    def _recipe(self, present: tuple[bool, ...], wanted: tuple[bool, ...]) -> Recipe:
+        pullback = self.spec.vjp(self.needs, self.shapes, present)
+        results = [ref if want else None
+                   for ref, want in zip(pullback.results, wanted, strict=True)]
+        live = _live(pullback, results)
+        return Recipe(
+            tuple([(k, step.spec, step.inputs, self._dtypes(pullback, step))
+                   for k, step in enumerate(pullback.steps) if k in live]),
+            tuple([None if ref is None else (ref, dtype)
+                   for ref, dtype in zip(results, self.dtypes, strict=True)]))
 
     def _saved(self, ref: Ref, mode: Pass) -> Any:
         if ref.source == "output":

@@ -28,10 +28,12 @@ from .versions import note_write
 
 __all__ = ["PLAIN", "RECORDING", "apply", "backward", "cotangent", "ones_like"]
 
-_NATIVE = frozenset({np.ndarray, bool, int, float, complex})
+#: Types of inputs that nobody differentiates; those of more libraries are found out.
+_PLAIN: set[type] = {np.ndarray, bool, int, float, complex}
 
 
 def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None,
+          dtypes: Any = None, casting: str = "same_kind",
           **options: Any) -> tuple[Any, ...]:
     """Run a spec, on the tape where a gradient is wanted.
 
@@ -43,8 +45,8 @@ def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None
         Arrays of one library, Variables, numbers.
     out
         For each output, None or where to store it.
-    **options
-        As for `dispatch.execute`: ``dtypes``, ``names``, ``like``, ``casting``.
+    dtypes, casting, **options
+        As for `dispatch.execute`: also ``names`` and ``like``.
 
     Returns
     -------
@@ -57,9 +59,12 @@ def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None
     TapeError
         `out` was given where the tape records.
     """
+    options |= {"dtypes": dtypes, "casting": casting}
+    if Variable in map(type, inputs):
+        return _on_variables(spec, inputs, out, options)
     for x in inputs:
-        if type(x) not in _NATIVE and (isinstance(x, (Variable, Traced))
-                                       or _tracked(x)):
+        if type(x) not in _PLAIN and (isinstance(x, (Variable, Traced))
+                                      or _tracked(x)):
             return _on_variables(spec, inputs, out, options)
     if out is None:
         return dispatch.execute(spec, inputs, **options)
@@ -68,21 +73,49 @@ def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None
 
 def _tracked(x: Any) -> bool:
     """Whether another library differentiates what is done with `x`."""
-    return is_array(x) and library_of(x).tracks(x)
+    if type(x) in _PLAIN or not is_array(x):
+        return False
+    library = library_of(x)
+    if library.differentiates:
+        return library.tracks(x)
+    _PLAIN.add(type(x))
+    return False
 
 
 def _on_variables(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
                   options: dict[str, Any]) -> tuple[Any, ...]:
+    data, needs = [], []
+    for x in inputs:
+        if type(x) is Variable:
+            data.append(x.data)
+            needs.append(x.edge is not None)
+        elif type(x) in _PLAIN:
+            data.append(x)
+            needs.append(False)
+        else:
+            return _on_others(spec, inputs, out, options)
+    return _on_data(spec, inputs, tuple(data), tuple(needs), out, options)
+
+
+def _on_others(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
+               options: dict[str, Any]) -> tuple[Any, ...]:
+    """`_on_variables` with inputs that might be traced, or differentiated elsewhere."""
     unknown = traced(inputs)
     if unknown is not None:
         return unknown.record(spec, inputs, out, options)
-    if any(_tracked(x) for x in inputs if type(x) not in _NATIVE):
+    if any(map(_tracked, inputs)):
         from .torch_bridge import apply_torch  # the only library with a tape
 
         return apply_torch(spec, inputs, out, options)
     needs = tuple(isinstance(x, Variable) and x.requires_grad for x in inputs)
     data = tuple(x.data if isinstance(x, Variable) else x for x in inputs)
-    if any(needs) and recording():
+    return _on_data(spec, inputs, data, needs, out, options)
+
+
+def _on_data(spec: Spec, inputs: Sequence[Any], data: tuple[Any, ...],
+             needs: tuple[bool, ...], out: Sequence[Any] | None,
+             options: dict[str, Any]) -> tuple[Any, ...]:
+    if True in needs and recording():
         made = _record(spec, inputs, data, needs, out, options)
         if made is not None:
             return made
@@ -94,7 +127,7 @@ def _on_variables(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
 def _store(spec: Spec, inputs: Sequence[Any], out: Sequence[Any],
            options: dict[str, Any], wrap: bool = False) -> tuple[Any, ...]:
     """Run with outputs that the caller gave, and gets back."""
-    if recording() and any(isinstance(o, Variable) and o.requires_grad for o in out):
+    if any(isinstance(o, Variable) and o.requires_grad for o in out) and recording():
         raise TapeError(f"out: {spec.name} cannot store into a Variable that requires "
                         "grad; use no_grad() around the update")
     places = tuple(o.data if isinstance(o, Variable) else o for o in out)
@@ -109,12 +142,21 @@ def _record(spec: Spec, inputs: Sequence[Any], data: tuple[Any, ...],
             needs: tuple[bool, ...], out: Sequence[Any] | None,
             options: dict[str, Any]) -> tuple[Any, ...] | None:
     """Run and leave a node; None if nothing here has a gradient."""
-    shapes = tuple(() if is_number(x) else tuple(x.shape) for x in data)
-    types = tuple(map(_type, data))
     dtypes = options.get("dtypes")
     if dtypes is not None:
         dtypes = tuple(None if d is None else check_dtype(d) for d in dtypes)
-    found = plan(spec, needs, shapes, types, dtypes)
+    # The dtype of another library stands for ours.
+    key = (needs, dtypes, *[type(x) if is_number(x) else (x.shape, x.dtype)
+                            for x in data])
+    known: dict[Any, Any] = spec.__dict__.setdefault("_recorded", {})
+    entry = known.get(key)
+    if entry is None:
+        shapes = tuple(() if is_number(x) else tuple(x.shape) for x in data)
+        types = tuple(map(_type, data))
+        if len(known) >= _LIMIT:
+            known.clear()
+        entry = known[key] = plan(spec, needs, shapes, types, dtypes), shapes, types
+    found, shapes, types = entry
     if found is None:
         return None
     if out is not None and any(o is not None for o in out):
@@ -129,17 +171,26 @@ def _record(spec: Spec, inputs: Sequence[Any], data: tuple[Any, ...],
              for x, want in zip(inputs, found.wants, strict=True)]
     node = SpecNode(found, needs, edges, data, results, shapes, types,
                     options.get("names") or ())
-    return tuple(Variable.at(a, (node, k) if tracked else None)
-                 for k, (a, tracked) in enumerate(zip(results, found.tracked,
-                                                      strict=False)))
+    return tuple([Variable.at(a, (node, k) if tracked else None)
+                  for k, (a, tracked) in enumerate(zip(results, found.tracked,
+                                                       strict=False))])
+
+
+_LIMIT = 1024  # ways to record one spec
+
+#: The weak type of a Python number.
+_WEAK = {kind: Weak(kind.__name__) for kind in (bool, int, float, complex)}
 
 
 def _type(x: Any) -> Type:
+    found = _WEAK.get(type(x))
+    if found is not None:
+        return found
     if isinstance(x, np.generic):
         return x.dtype
-    for kind in (bool, int, float, complex):
+    for kind, weak in _WEAK.items():
         if isinstance(x, kind):
-            return Weak(kind.__name__)
+            return weak
     return dtype_of(x)
 
 

@@ -31,7 +31,7 @@ def apply_torch(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
     ------
     KernelTypeError
         A tensor that requires grad is mixed with a Variable, or with arrays of another
-        library.
+        library; or one has a tangent.
     TapeError
         `out` was given.
     """
@@ -50,6 +50,10 @@ def apply_torch(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
             raise KernelTypeError(
                 f"{name} is a {type(x).__name__} beside a tensor that requires grad; "
                 "expected tensors only: use torch.asarray")
+    if not any(getattr(x, "requires_grad", False) for x in inputs):
+        raise KernelTypeError(
+            f"{spec.name}: a tensor has a tangent of torch.autograd.forward_ad, which "
+            "operations of nbfused do not hand on; use nbfused.jvp on plain tensors")
     results = _function().apply(spec, options, *inputs)
     return results[:len(spec.out_shapes(tuple(
         () if is_number(x) else tuple(x.shape) for x in inputs)))]

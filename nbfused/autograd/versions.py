@@ -85,7 +85,7 @@ class Saved:
 
 def note_write(arrays: Iterable[Any]) -> None:
     """Record that nbfused has written to `arrays` (None entries are skipped)."""
-    if not _WATCHED:
+    if not _WATCHED.data:  # type: ignore[attr-defined]  # its length takes longer
         return
     written = [byte_range(describe(a, "out")) for a in arrays if a is not None]
     with _LOCK:

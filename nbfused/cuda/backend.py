@@ -87,19 +87,21 @@ class CudaBackend:
 
     def build(self, spec: Spec, signature: Signature) -> Launcher:
         """A launcher; its kernels are compiled, or loaded, when a call needs them."""
+        from .bound import Bindable
+
         match spec:
             case Map():
                 from .map import build_map
 
-                return build_map(spec, signature)
+                return Bindable(build_map(spec, signature))
             case Reduce():
                 from .reduce import build_reduce
 
-                return build_reduce(spec, signature)
+                return Bindable(build_reduce(spec, signature))
             case Row():
                 from .row import build_row
 
-                return build_row(spec, signature)
+                return Bindable(build_row(spec, signature))
             case Contract():
                 from .contract import build_contract
 

@@ -7,10 +7,12 @@ else's pool changes its habits; they are allocated and freed in the order of a s
 
 from __future__ import annotations
 
+import ctypes
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from functools import lru_cache
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from typing import Any
 
 from ..errors import (
@@ -20,8 +22,8 @@ from ..errors import (
     NbFusedError,
 )
 
-__all__ = ["Device", "DriverError", "check", "cu", "device", "device_count",
-           "driver_version", "used_devices"]
+__all__ = ["Device", "DriverError", "Entries", "check", "cu", "device",
+           "device_count", "driver_version", "entries", "loading", "used_devices"]
 
 
 class DriverError(NbFusedError, RuntimeError):
@@ -68,6 +70,37 @@ def cu() -> Any:
     return driver
 
 
+@lru_cache(maxsize=1)
+def entries() -> Entries:
+    """The driver's functions that every launch calls, through ctypes.
+
+    A call costs a third of what it takes through the bindings.
+    """
+    cu()
+    launch = ctypes.CDLL("libcuda.so.1").cuLaunchKernelEx
+    # Keeps the interpreter's lock: it only reads a variable of the thread.
+    current = ctypes.PyDLL("libcuda.so.1").cuCtxGetCurrent
+    context = ctypes.c_void_p()
+    return Entries(launch, partial(current, ctypes.byref(context)), context)
+
+
+@dataclass(frozen=True, slots=True)
+class Entries:
+    """Functions of the driver that give a ``CUresult``; arguments are ctypes' own.
+
+    Attributes
+    ----------
+    launch
+        ``cuLaunchKernelEx(configuration, function, parameters, None)``.
+    ask_context
+        Stores the thread's current context in `context`.
+    """
+
+    launch: Callable[..., int]
+    ask_context: Callable[[], int]
+    context: ctypes.c_void_p
+
+
 def _describe(driver: Any, code: int) -> str:
     result = driver.CUresult(code)
     error, text = driver.cuGetErrorString(result)
@@ -88,6 +121,21 @@ def check(answer: tuple[Any, ...]) -> Any:
     return answer[1] if len(answer) == 2 else answer[1:]
 
 
+@contextmanager
+def loading() -> Iterator[None]:
+    """Allow this thread to load code while one of its streams is being captured.
+
+    The usual modes of capture refuse that, although it enters no graph.
+    """
+    driver = cu()
+    mode = driver.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+    before = check(driver.cuThreadExchangeStreamCaptureMode(mode))
+    try:
+        yield
+    finally:
+        check(driver.cuThreadExchangeStreamCaptureMode(before))
+
+
 def device_count() -> int:
     """Number of devices that the driver shows (``CUDA_VISIBLE_DEVICES`` counts)."""
     return int(check(cu().cuDeviceGetCount()))
@@ -98,6 +146,10 @@ def driver_version() -> tuple[int, int]:
     """The newest CUDA version that the driver supports, ``(13, 0)``."""
     version = int(check(cu().cuDriverGetVersion()))
     return version // 1000, version % 1000 // 10
+
+
+#: May be entered by many threads at once.
+_NOTHING = nullcontext()
 
 
 class Device:
@@ -146,18 +198,26 @@ class Device:
             pools = value("MEMORY_POOLS_SUPPORTED")
             self._pool = _make_pool(ordinal) if pools else None
 
+    def current(self) -> AbstractContextManager[None]:
+        """Make the primary context current in this thread, and undo that after.
+
+        Where none is current it stays, as with the runtime API: threads that only
+        work with our arrays have it from their first launch on.
+        """
+        driver = entries()
+        driver.ask_context()
+        now = driver.context.value
+        if now is None:
+            check(cu().cuCtxSetCurrent(self.context))
+        return _NOTHING if now in (None, self.address) else self._pushed()
+
     @contextmanager
-    def current(self) -> Iterator[None]:
-        """Make the primary context current in this thread, and undo that after."""
-        driver = cu()
-        if int(check(driver.cuCtxGetCurrent())) == self.address:
-            yield
-            return
-        check(driver.cuCtxPushCurrent(self.context))
+    def _pushed(self) -> Iterator[None]:
+        check(cu().cuCtxPushCurrent(self.context))
         try:
             yield
         finally:
-            check(driver.cuCtxPopCurrent())
+            check(cu().cuCtxPopCurrent())
 
     def allocate(self, size: int, stream: int = 0) -> int:
         """The address of `size` new bytes, usable in `stream` from now on.

@@ -3,29 +3,27 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from ..arrays import Array, Library, check_dtype, describe
+from ..arrays import Array, DeviceArray, check_dtype, describe
 from ..arrays.host import NUMPY
-from ..backend import Backend, Call
 from ..config import config
 from ..errors import DeviceError, KernelTypeError, RangeError
 from ..registry import registry
 from ..scalar.ir import Block, Function, Let, Literal
-from ..scalar.types import Type, Weak
+from ..scalar.types import Weak
 from ..specs import Map, Spec
-from .allocation import allocate
 from .bounds import NOTE, Bounded, bounded_map, check_inside
-from .launches import LAUNCHES, Launch, bytes_of
+from .callers import Caller, make_caller
 from .outputs import check_output, check_overlap
-from .plans import Plan, Request, arguments, make_plan
+from .plans import Arguments, Request, arguments, make_plan
+from .prepared import Pair, Place, Prepared, pair
 
-__all__ = ["COPY", "WEAK", "Place", "output_name", "place_of", "run", "scalar_type",
-           "zero"]
+__all__ = ["COPY", "WEAK", "Place", "again", "call_of", "closely",
+           "described_outs", "place_of", "run", "scalar_type", "zero"]
 
 #: Stores each element of its input.
 COPY = Map(Function("copy", ("x",), Block((Let(("y",), "id", ("x",)),), ("y",))),
@@ -35,79 +33,147 @@ ZERO = Map(Function("zero", (), Block((), (Literal("bool", "False"),))), ())
 
 Dtypes = tuple[np.dtype | None, ...]
 
-_LIMIT = 1024  # plans of one spec
+_LIMIT = 1024  # prepared calls of one spec
 _LOCK = threading.Lock()
 WEAK: dict[type, Weak] = {kind: Weak(kind.__name__)
                           for kind in (bool, int, float, complex)}
 
 
-@dataclass(slots=True)
-class Place:
-    """Where a call runs and who makes its results."""
+def run(spec: Spec, inputs: Sequence[Any], *, outs: Sequence[Any] | None = None,
+        casting: str = "same_kind", checked: bool = False) -> None:
+    """Run `spec` on arrays, described or not, and store what it gives in `outs`.
 
-    library: Library
-    device: str
-    backend: Backend
+    `checked` says that `outs` need no checks.
+    """
+    if again(spec, inputs, outs, None, casting, checked) is None:
+        closely(spec, inputs, outs, casting=casting, checked=checked)
 
 
-def run(spec: Spec, inputs: Sequence[Any], *,
-        outs: Sequence[Array | None] | None = None, dtypes: Dtypes | None = None,
-        names: Sequence[str] | None = None, casting: str = "same_kind",
-        like: Array | None = None, checked: bool = False) -> tuple[list[Any], Place]:
-    """Run `spec` on arrays, described or not, and numbers.
+def again(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
+          dtypes: Dtypes | None, casting: str = "same_kind",
+          checked: bool = False) -> Sequence[Any] | None:
+    """Call `spec` as it was called before.
+
+    Returns
+    -------
+    sequence or None
+        The results that were made, None in place of those that were given; None if it
+        was not called so before, or an output may overlap an input.
+    """
+    callers = spec.__dict__.get("_callers")
+    if callers is None:
+        return None
+    types = (*map(type, inputs), None, *map(type, outs or ()))
+    caller: Caller | None = callers.get(types)
+    if caller is None:
+        return None
+    made: Sequence[Any] | None = caller.call(inputs, outs, dtypes, casting, checked,
+                                             None, True)
+    return made
+
+
+def call_of(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
+            ) -> Callable[..., Any] | None:
+    """`Caller.call` for arguments of these types, if `spec` was called with such."""
+    callers = spec.__dict__.get("_callers", {})
+    caller: Caller | None = callers.get((*map(type, inputs), None,
+                                         *map(type, outs or ())))
+    return None if caller is None else caller.call
+
+
+def closely(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None = None, *,
+            dtypes: Dtypes | None = None, names: Sequence[str] | None = None,
+            casting: str = "same_kind", like: Array | None = None,
+            checked: bool = False) -> tuple[Sequence[Any], Place]:
+    """Call `spec` after a close look at all arguments; `again` need not look.
 
     Parameters are those of `execute`; `checked` says that `outs` need no checks.
 
     Returns
     -------
-    list
+    sequence
         The outputs, as `Library.empty` made them (not yet finished); None for those
         that were given.
     Place
         Where it ran.
     """
-    wanted = arguments(spec)
-    if names is None:
-        names = wanted.names
     bounded = bounded_map(spec) if config.debug and isinstance(spec, Map) else None
+    wanted = arguments(spec)
+    kinds, names = wanted.kinds, tuple(names or wanted.names)
     if bounded is not None:
         return _bounded(bounded, inputs, outs, dtypes, names, casting=casting,
                         like=like, checked=checked)
-    if len(wanted.kinds) != len(inputs):
-        raise KernelTypeError(f"{spec.name} takes {len(wanted.kinds)} inputs "
+    if len(kinds) != len(inputs):
+        raise KernelTypeError(f"{spec.name} takes {len(kinds)} inputs "
                               f"{wanted.names}, got {len(inputs)}")
-    arrays: list[Array] = []
-    scalars: list[Any] = []
-    key: list[Any] = []
-    for kind, name, x in zip(wanted.kinds, names, inputs, strict=True):
-        if kind == "scalar":
-            # NumPy's bool has no __index__, which packing asks for.
-            scalars.append(bool(x) if type(x) is np.bool_ else x)
-            key.append(scalar_type(name, x))
-        else:
-            array = x if type(x) is Array else describe(x, name)
-            arrays.append(array)
-            key += (array.shape, array.strides, array.dtype)
-    place = place_of(arrays, outs, like, wanted.kinds, names)
-    given = None if outs is None else tuple(
-        [None if out is None else (out.shape, out.strides, out.dtype) for out in outs])
-    whole = (place.backend, place.device, place.library.writable, *key, given, dtypes,
-             casting)
-    plan = wanted.plans.get(whole)
-    if plan is None:
-        plan = _remember(wanted.plans, whole, make_plan(Request(
-            spec, place.backend, place.device,
-            tuple((array.shape, array.strides) for array in arrays),
-            _types(wanted.kinds, key), given, dtypes, tuple(names), casting,
-            place.library.writable)))
-    if outs is not None and not checked:
-        _check(spec, wanted.kinds, arrays, outs, place, names)
-    natives, results = _outputs(plan, outs, place)
-    for number in plan.zeros:
-        if natives[number] is not None or not isinstance(spec, Map):
-            zero(results[number])
-    _start(plan, spec, arrays, results, tuple(scalars), place)
-    return natives, place
+    types = [scalar_type(n, x) if k == "scalar" else None
+             for k, n, x in zip(kinds, names, inputs, strict=True)]
+    given = [x if k == "scalar" or type(x) is Array else describe(x, n)
+             for k, n, x in zip(kinds, names, inputs, strict=True)]
+    arrays = [x for kind, x in zip(kinds, given, strict=True) if kind != "scalar"]
+    places = None if outs is None else described_outs(outs)
+    place = place_of(arrays, places, like, kinds, names)
+    if places is not None and not checked:
+        _check(spec, kinds, arrays, places, place, names)
+    request = Request(
+        spec, place.backend, place.device,
+        tuple((array.shape, array.strides) for array in arrays),
+        tuple([x.dtype if t is None else WEAK.get(t, t)
+               for t, x in zip(types, given, strict=True)]),
+        None if places is None else tuple(
+            [None if out is None else (out.shape, out.strides, out.dtype)
+             for out in places]),
+        dtypes, names, casting, place.library.writable)
+    seen = [(inputs, outs), (given, places)]
+    for xs, ys in seen:  # as they are or, if that cannot be read, as described
+        caller = _caller(spec, wanted, xs, ys)
+        read = None if caller is None else caller.call(
+            xs, ys, dtypes, casting, checked, like and like.place, False)
+        if caller is None or read is None:
+            continue
+        key, pointers, scalars = read
+        prepared = caller.prepared.get(key)
+        if prepared is None:
+            prepared = _remember(caller.prepared, key, _prepare(
+                request, kinds, arrays, places, (pointers, scalars), place, checked,
+                _streams(xs, arrays, kinds)))
+        return prepared.start(pointers, scalars), place
+    raise AssertionError(f"{spec.name}: what was described cannot be read")
+
+
+def _caller(spec: Spec, wanted: Arguments, inputs: Sequence[Any],
+            outs: Sequence[Any] | None) -> Caller | None:
+    spec.__dict__["_callers"] = wanted.callers  # of all equal specs
+    types = (*map(type, inputs), None, *map(type, outs or ()))
+    if types not in wanted.callers:
+        wanted.callers[types] = make_caller(
+            wanted.kinds, tuple(map(type, inputs)),
+            None if outs is None else tuple(map(type, outs)))
+    found: Caller | None = wanted.callers[types]
+    return found
+
+
+def _streams(inputs: Sequence[Any], arrays: Sequence[Array], kinds: Sequence[str],
+             ) -> tuple[int, ...]:
+    """Where inputs may still be made.
+
+    What CuPy and PyTorch give is ready where they work now, our own arrays' library
+    always works on the default stream.
+    """
+    given = [x for x, kind in zip(inputs, kinds, strict=True) if kind != "scalar"]
+    return tuple({array.stream for x, array in zip(given, arrays, strict=True)
+                  if array.stream is not None and (
+                      type(x) is Array or (type(x) is DeviceArray and array.stream))})
+
+
+def _prepare(request: Request, kinds: Sequence[str], arrays: Sequence[Array],
+             outs: Sequence[Array | None] | None,
+             values: tuple[Sequence[int], tuple[Any, ...]], place: Place,
+             checked: bool, streams: tuple[int, ...]) -> Prepared:
+    spec = request.spec
+    pairs = [] if checked or outs is None else _pairs(spec, kinds, arrays, outs)
+    return Prepared(spec, make_plan(request), place, arrays, outs, *values, streams,
+                    pairs, zero)
 
 
 def _bounded(bounded: Bounded, inputs: Sequence[Any], outs: Sequence[Any] | None,
@@ -122,11 +188,12 @@ def _bounded(bounded: Bounded, inputs: Sequence[Any], outs: Sequence[Any] | None
         params, names, arguments(spec).kinds, inputs, strict=False) if k == "raw"}
     extents = [shapes[array][axis] for array, axis in bounded.extents]
     count = len(spec.function.results) + len(spec.scatter_shapes) - 1
-    natives, place = run(
-        spec, (*inputs, *extents), outs=None if outs is None else (*outs, None),
+    made, place = closely(
+        spec, (*inputs, *extents), None if outs is None else (*outs, None),
         dtypes=(*(dtypes or (None,) * count), NOTE),
         names=(*names, *params[len(names):]), **options)
-    check_inside(bounded, place.library.finish(natives.pop()),
+    *natives, notes = made
+    check_inside(bounded, place.library.finish(notes),
                  dict(zip(params, names, strict=False)), shapes)
     return natives, place
 
@@ -197,27 +264,14 @@ def _mixed(arrays: Sequence[Array], kinds: Sequence[str],
                        "others with nbfused.array(x, device=...)")
 
 
-def _remember(plans: dict[tuple[Any, ...], Plan], key: tuple[Any, ...],
-              plan: Plan) -> Plan:
-    """Keep a plan; the oldest ones make room."""
+def _remember(calls: dict[tuple[Any, ...], Prepared], key: tuple[Any, ...],
+              call: Prepared) -> Prepared:
+    """Keep what was prepared; the oldest ones make room."""
     with _LOCK:
-        while len(plans) >= _LIMIT:
-            del plans[next(iter(plans))]
-        plans[key] = plan
-    return plan
-
-
-def _types(kinds: Sequence[str], parts: list[Any]) -> tuple[Type, ...]:
-    """The type of every input, from the key."""
-    types: list[Type] = []
-    rest = iter(parts)
-    for kind in kinds:
-        part = next(rest)
-        if kind != "scalar":
-            next(rest)
-            part = next(rest)
-        types.append(WEAK[part] if isinstance(part, type) else part)
-    return tuple(types)
+        while len(calls) >= _LIMIT:
+            del calls[next(iter(calls))]
+        calls[key] = call
+    return call
 
 
 def output_name(number: int, count: int) -> str:
@@ -225,60 +279,60 @@ def output_name(number: int, count: int) -> str:
     return "out" if count == 1 else f"out[{number}]"
 
 
-def _check(spec: Spec, kinds: Sequence[str], arrays: list[Array],
+def described_outs(outs: Sequence[Any | None]) -> list[Array | None]:
+    """The outputs that the caller gave."""
+    found: list[Array | None] = []
+    for k, out in enumerate(outs):
+        name = output_name(k, len(outs))
+        if isinstance(out, np.generic):
+            raise KernelTypeError(
+                f"{name} is a NumPy scalar, which cannot be written to; pass an array "
+                f"such as numpy.empty((), '{out.dtype}')")
+        found.append(out if out is None or type(out) is Array else describe(out, name))
+    return found
+
+
+def _check(spec: Spec, kinds: Sequence[str], arrays: Sequence[Array],
            outs: Sequence[Array | None], place: Place, names: Sequence[str]) -> None:
     """Check outputs that the caller gave, before anything is written."""
-    pointwise = isinstance(spec, Map)
-    results = len(outs) - len(spec.scatter_shapes) if isinstance(spec, Map) else 0
-    given = [(output_name(i, len(outs)), out, i < results)
+    late = _late(spec, len(outs))
+    given = [(output_name(i, len(outs)), out, late[i])
              for i, out in enumerate(outs) if out is not None]
     for name, out, _ in given:
         check_output(name, out, place.library, place.device)
-    labels = [(name, pointwise and kind == "element")
+    labels = [(name, _local(spec, kind))
               for kind, name in zip(kinds, names, strict=True) if kind != "scalar"]
     check_overlap(given, [(name, array, exact) for (name, exact), array
                           in zip(labels, arrays, strict=True)])
 
 
-def _outputs(plan: Plan, outs: Sequence[Array | None] | None, place: Place,
-             ) -> tuple[list[Any], list[Array]]:
-    natives: list[Any] = []
-    arrays: list[Array] = []
-    for number, result in enumerate(plan.results):
-        out = None if outs is None else outs[number]
-        native = None
+def _late(spec: Spec, count: int) -> list[bool]:
+    """For each output, whether it is written after the inputs at the same index."""
+    results = count - len(spec.scatter_shapes) if isinstance(spec, Map) else 0
+    return [k < results for k in range(count)]
+
+
+def _local(spec: Spec, kind: str) -> bool:
+    """Whether an input of this kind is read at the index that is written only."""
+    return isinstance(spec, Map) and kind == "element"
+
+
+def _pairs(spec: Spec, kinds: Sequence[str], arrays: Sequence[Array],
+           outs: Sequence[Array | None]) -> list[Pair]:
+    """The outputs, each with what it must not overlap."""
+    late, first = _late(spec, len(outs)), len(arrays)
+    local = [_local(spec, kind) for kind in kinds if kind != "scalar"]
+    found = []
+    for k, out in enumerate(outs):
         if out is None:
-            native = allocate(place.library, result.shape, result.dtype, place.device)
-            if result.strides is not None:
-                native = place.library.view(native, result.shape, result.strides, 0)
-            out = describe(native, "out")
-        natives.append(native)
-        arrays.append(out)
-    return natives, arrays
+            continue
+        found += [pair(first + k, out, i, array, late[k] and local[i])
+                  for i, array in enumerate(arrays)]
+        found += [pair(first + k, out, first + j, other, False)
+                  for j, other in enumerate(outs[:k]) if other is not None]
+    return [p for p in found if p is not None]
 
 
 def zero(out: Array) -> None:
     """Fill an array with zeros."""
     run(ZERO, (), outs=(out,), checked=True)
-
-
-def _start(plan: Plan, spec: Spec, arrays: list[Array], results: list[Array],
-           scalars: tuple[Any, ...], place: Place) -> None:
-    if plan.launcher is None:
-        return
-    stream = place.library.stream(place.device)
-    pointers = []
-    for array in arrays:
-        pointers.append(array.pointer)
-        if array.stream is not None and array.stream != stream:
-            place.backend.synchronize()  # somebody makes it on another stream
-    for array in results:
-        pointers.append(array.pointer)
-    if plan.moves is not None:
-        pointers = [p + move for p, move in zip(pointers, plan.moves, strict=True)]
-    trace = LAUNCHES.get()
-    if trace is not None:
-        trace.append(Launch(type(spec).__name__, spec.name, plan.shape,
-                            place.backend.name, bytes_of([*arrays, *results])))
-    plan.launcher(Call(plan.shape, tuple(pointers), plan.strides, scalars,
-                       plan.ordinal, stream, plan.extents))

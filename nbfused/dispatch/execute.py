@@ -9,13 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
 from numpy.typing import DTypeLike
 
-from ..arrays import Array, check_dtype, describe
+from ..arrays import check_dtype, describe
 from ..errors import KernelTypeError
 from ..specs import Spec, View
-from .calls import output_name, run
+from .calls import again, closely, described_outs
 from .views import run_view
 
 __all__ = ["execute"]
@@ -66,30 +65,30 @@ def execute(spec: Spec, inputs: Sequence[Any], *,
     AllocationError
         Out of memory, also after cached blocks were freed.
     """
-    outs = None if out is None else _describe_outs(out)
+    view = isinstance(spec, View)
+    if like is None and not view:
+        made = again(spec, inputs, out, dtypes, casting)  # type: ignore[arg-type]
+        if made is not None:
+            return tuple(made) if out is None else _placed(out, made)
     asked = None if dtypes is None else tuple(
         [None if dtype is None else check_dtype(dtype, "dtype") for dtype in dtypes])
-    source = None if like is None else describe(like, "like")
-    if outs is not None and asked is not None and len(outs) != len(asked):
-        raise KernelTypeError(f"{spec.name}: {len(outs)} arrays in out, but "
+    if out is not None and asked is not None and len(out) != len(asked):
+        raise KernelTypeError(f"{spec.name}: {len(out)} arrays in out, but "
                               f"{len(asked)} dtypes")
     if isinstance(spec, View):
-        results, library = run_view(spec, inputs, outs, asked, names, casting)
+        outs = None if out is None else described_outs(out)
+        made, library = run_view(spec, inputs, outs, asked, names, casting)
     else:
-        results, place = run(spec, inputs, outs=outs, dtypes=asked, names=names,
-                             casting=casting, like=source)
+        made, place = closely(
+            spec, inputs, out, dtypes=asked, names=names, casting=casting,
+            like=None if like is None else describe(like, "like"))
         library = place.library
     if out is None:
-        return tuple([library.finish(native) for native in results])
-    return tuple([library.finish(native) if given is None else given
-                  for native, given in zip(results, out, strict=True)])
+        return tuple([library.finish(native) for native in made])
+    return _placed(out, [native if native is None else library.finish(native)
+                         for native in made])
 
 
-def _describe_outs(out: Sequence[Any | None]) -> list[Array | None]:
-    for i, array in enumerate(out):
-        if isinstance(array, np.generic):
-            raise KernelTypeError(
-                f"{output_name(i, len(out))} is a NumPy scalar, which cannot be "
-                f"written to; pass an array such as numpy.empty((), '{array.dtype}')")
-    return [None if array is None else describe(array, output_name(i, len(out)))
-            for i, array in enumerate(out)]
+def _placed(out: Sequence[Any | None], made: Sequence[Any]) -> tuple[Any, ...]:
+    return tuple([native if given is None else given
+                  for native, given in zip(made, out, strict=True)])

@@ -42,12 +42,13 @@ Shape = tuple[int, ...]
 class Arguments:
     """The inputs of a call: kind (``"scalar"`` is a number) and name of each.
 
-    `plans` are those of earlier calls; kept here so that a call hashes its spec once.
+    `callers` are `callers.Caller` by the types of the arguments; kept here so that a
+    call need not hash its spec.
     """
 
     kinds: tuple[str, ...]
     names: tuple[str, ...]
-    plans: dict[tuple[Any, ...], Plan] = field(default_factory=dict)
+    callers: dict[tuple[type | None, ...], Any] = field(default_factory=dict)
 
 
 @lru_cache(maxsize=4096)

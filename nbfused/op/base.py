@@ -271,9 +271,26 @@ class Parameters:
         self.name, self.signature = name.lstrip("_"), signature
         self.names = tuple(signature.parameters)
         self.defaults = tuple(p.default for p in signature.parameters.values())
+        self._accepted: set[tuple[type, ...]] = set()
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         """The arguments in the order of the parameters, defaults filled in."""
+        types = tuple(map(type, args))
+        if types in self._accepted and not kwargs:
+            return [*args, *self.defaults[len(args):]]
+        values = self._bind(args, kwargs)
+        if not kwargs and not any(isinstance(v, (int, Traced)) for v in values):
+            self._accepted.add(types)
+        return values
+
+    def accepts(self, types: tuple[type, ...]) -> bool:
+        """Whether arguments of these types, the others left out, need no more checks.
+
+        Integers do: they have to fit.
+        """
+        return types in self._accepted
+
+    def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
         values = [*args, *self.defaults[len(args):]]
         for name, value in kwargs.items():
             if name not in self.names[len(args):]:

@@ -38,7 +38,7 @@ class _Derived(Elementwise):
         self.parameters = Parameters(function.name, self.signature)
         self.literals, self.rules, self.nondiff = (), Rules(), ()
         self.gradcheck, self.prefer = False, ""
-        self._specs, self._variants = {}, {}
+        self._specs, self._variants, self._known = {}, {}, {}
 
 
 def derivative(function: ScalarFunction) -> Elementwise:

@@ -8,8 +8,9 @@ from typing import Any, overload
 
 from ..arrays import check_dtype
 from ..autograd import apply
-from ..autograd.check_backward import check_call
 from ..autograd.nodes import is_floating
+from ..autograd.versions import note_write
+from ..dispatch import call_of
 from ..errors import KernelTypeError, ScalarSyntaxError
 from ..scalar.build import inline
 from ..scalar.custom import Rules
@@ -49,6 +50,8 @@ class Elementwise(Func, Ufunc):
         super().__init__(pyfunc, gradcheck, nondiff, prefer)
         self._specs: dict[tuple[str, ...], Map] = {}
         self._variants: dict[tuple[Any, ...], Elementwise] = {}
+        #: By types of `out` and the arguments: spec, `Caller.call`, the other defaults.
+        self._known: dict[tuple[type, ...], tuple[Map, Any, tuple[Any, ...]]] = {}
 
     @cached_property
     def function(self) -> Function:
@@ -172,6 +175,19 @@ class Elementwise(Func, Ufunc):
         array or tuple of arrays
             Of the library of the inputs.
         """
+        if dtype is None and not kwargs:
+            known = self._known.get((type(out), *map(type, args)))
+            if known is not None:
+                spec, call, defaults = known
+                given, place = args + defaults, None if out is None else (out,)
+                made = None if call is None else call(
+                    given, place, None, "same_kind", False, None, True)
+                if made is None:  # it is differentiated, or a closer look is needed
+                    return apply(spec, given, out=place, names=self.parameters.names)[0]
+                if place is None:
+                    return made[0]
+                note_write(place)
+                return out
         if self.literals:
             inputs = list(args)
             chosen = self.variant(inputs, kwargs)
@@ -187,6 +203,8 @@ class Elementwise(Func, Ufunc):
         outs = places(out, self.nout, self.parameters.name)
         dtypes = None if dtype is None else (check_dtype(dtype),) * self.nout
         if self.gradcheck:
+            from ..autograd.check_backward import check_call
+
             check_call(self, values)
             if self.rules.vjp is not None and self.rules.jvp is not None:
                 made = Elementwise(self.pyfunc, False, self.nondiff)
@@ -196,8 +214,16 @@ class Elementwise(Func, Ufunc):
         if where is not True:
             return only(masked(self.function, where, values, outs, names, dtypes=dtypes,
                                casting=casting))
-        return only(apply(self.spec(tuple(map(kind_of, values))), values, out=outs,
-                          dtypes=dtypes, names=names, casting=casting))
+        spec = self.spec(tuple(map(kind_of, values)))
+        results = apply(spec, values, out=outs, dtypes=dtypes, names=names,
+                        casting=casting)
+        types = tuple(map(type, args))
+        one = self.nout == 1 and (outs is None or outs[0] is not None)
+        if one and not self.gradcheck and self.parameters.accepts(types):
+            call = call_of(spec, values, outs)
+            self._known[type(None if outs is None else outs[0]), *types] = (
+                spec, call, self.parameters.defaults[len(args):])
+        return only(results)
 
     def _check_count(self, count: int) -> None:
         """`KernelTypeError` unless so many arguments are inputs and all outputs."""

@@ -94,6 +94,7 @@ def cupy(monkeypatch):
 
     class Pointer(int):
         ptr = property(int)
+        device_id = 1
 
         def __add__(self, offset):
             return Pointer(int(self) + offset)
@@ -103,6 +104,9 @@ def cupy(monkeypatch):
 
         def __init__(self, shape, dtype, memptr=None, strides=None, owner=None):
             self.shape, self.dtype, self.strides = shape, np.dtype(dtype), strides
+            if memptr is None:
+                owner = np.empty(shape, dtype)
+                memptr, self.strides = Pointer(owner.ctypes.data), owner.strides
             self.data, self.owner = memptr, owner
             self.device = SimpleNamespace(id=1)
 
@@ -113,18 +117,15 @@ def cupy(monkeypatch):
         def __exit__(self, *details):
             entered.append(self.number)
 
-    def empty(shape, dtype):
-        return wrap(np.empty(shape, dtype))
-
     def wrap(x):
         return ndarray(x.shape, x.dtype, Pointer(x.ctypes.data), x.strides, x)
 
     streams = SimpleNamespace(get_current_stream=lambda number: SimpleNamespace(
         ptr=100 + number))
-    module.ndarray, module.empty, module.wrap, module.entered = (
-        ndarray, empty, wrap, entered)
+    module.ndarray, module.wrap, module.entered = ndarray, wrap, entered
     module.cuda = SimpleNamespace(
-        Device=Device, runtime=SimpleNamespace(is_hip=False), **vars(streams))
+        Device=Device, runtime=SimpleNamespace(is_hip=False),
+        **vars(streams))
     monkeypatch.setitem(sys.modules, "cupy", module)
     return module
 

@@ -13,7 +13,7 @@ import subprocess
 import numpy as np
 
 import nbfused as nf
-from nbfused.cuda import CudaBackend, driver, launch, scratch, wgmma
+from nbfused.cuda import CudaBackend, bound, driver, launch, scratch, wgmma
 from nbfused.cuda.compile import ptx, target_version
 
 PTXAS = shutil.which("ptxas")
@@ -81,6 +81,7 @@ def recording(monkeypatch, arch=(9, 0)):
         patch.setattr(scratch, "_SCRATCHES", {})
         patch.setattr(scratch.Scratch, "_grown",
                       lambda self, old, size, stream: scratch._Block(1 << 20, size))
+        patch.setattr(bound.Bindable, "bind", lambda self, call: None)
         patch.setattr(wgmma, "_tensor_map", lambda *array: bytes(128))
         with nf.use_backend(HostArrays()):
             yield kernels

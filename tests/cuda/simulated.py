@@ -285,19 +285,38 @@ LAUNCHED: list[str] = []
 
 
 def _launch(self, device, stream, blocks, values, shared=0, block=None):
-    kernel = self.kernel
-    threads = kernel.threads if block is None else tuple(map(int, block))
+    grid = (blocks, 1, 1) if isinstance(blocks, int) else blocks
+    threads = block or (self.kernel.threads, 1, 1)
+    notes = launch.NOTES.get()
+    if notes is not None:
+        notes.append(launch.Launched(self, grid, threads, tuple(values), shared))
+        return
+    _run(self.kernel, grid, threads, values, shared)
+
+
+def _run(kernel, grid, block, values, shared):
+    threads = tuple(map(int, block))
     assert np.prod(threads) <= THREADS, f"{kernel.name} has {threads} threads"
     assert len(values) == len(kernel.parameters)
     names = namespace()
-    exec(compile(kernel.text, f"<{kernel.name} {id(self)}>", "exec"), names)
+    exec(compile(kernel.text, f"<{kernel.name} {id(kernel)}>", "exec"), names)
     arguments = [Pointer(v, p[1:]) if p.startswith("*") else np.dtype(p).type(v)
                  for p, v in zip(kernel.parameters, values, strict=True)]
     LAUNCHED.append(kernel.name)
     with np.errstate(all="ignore"):
-        grid = tuple(map(int, np.atleast_1d(blocks)))
-        cuda.jit(names[kernel.name])[grid, threads, 0, int(shared)](*arguments)
+        cuda.jit(names[kernel.name])[tuple(map(int, grid)), threads, 0, int(shared)](
+            *arguments)
     assert not any(memory[:4*scratch.TICKETS].any() for memory in KEPT)
+
+
+def _bind(self, device, launched):
+    def start(addresses, scalars, stream):
+        values = [scalars[v.position] if isinstance(v, launch.Number) else v
+                  for v in launched.values[launched.pointers:]]
+        _run(self.kernel, launched.grid, launched.block, (*addresses, *values),
+             launched.shared)
+
+    return start
 
 
 KEPT: list[np.ndarray] = []
@@ -340,7 +359,7 @@ def simulate():
     sys.setswitchinterval(1e-5)  # the simulator polls its threads
     _without_a_race()
     driver._devices[0] = SimulatedDevice()
-    launch.Program.launch = _launch
+    launch.Program.launch, launch.Program.bind = _launch, _bind
     scratch.Scratch._grown = _grown
     map_.THREADS = map_.TILE_THREADS = reduce.BLOCK = row.BLOCK = THREADS
     reduce.CHUNK = 64

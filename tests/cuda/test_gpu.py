@@ -279,23 +279,6 @@ def test_on_the_current_stream_of_cupy():
     assert float(total) == 1 << 24
 
 
-def test_in_a_graph_of_torch():
-    torch = pytest.importorskip("torch")
-    x = torch.ones(1000, device="cuda")
-    ops.swish(x)
-    ops.sum(x)
-    torch.cuda.synchronize()
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph):
-        y = ops.swish(x)
-        total = ops.sum(y)
-    x.fill_(2.0)
-    graph.replay()
-    torch.cuda.synchronize()
-    close(y.cpu().numpy(), swish(np.full(1000, 2.0)))
-    close(total.cpu().numpy(), 1000*swish(np.full(1, 2.0))[0], 1e-4)
-
-
 def test_a_warm_process_imports_no_numba(tmp_path):
     code = """
 import sys, numpy as np
@@ -304,7 +287,8 @@ from nbfused.cuda import CudaBackend
 x = CudaBackend().from_host(np.ones((64, 100), np.float32), "cuda:0")
 for y in (nf.ops.swish(x), nf.ops.softmax(x), nf.ops.sum(x), nf.ops.matmul(x.T, x)):
     y.to_numpy()
-print(nf.cache.stats().compilations, "numba" in sys.modules)
+heavy = {"numba", "llvmlite", "cuda.core", "scipy"} & {*sys.modules}
+print(nf.cache.stats().compilations, "numba" in heavy, *sorted(heavy))
 """
     said = [subprocess.run(
         [sys.executable, "-c", code], text=True, capture_output=True, check=True,
@@ -312,4 +296,4 @@ print(nf.cache.stats().compilations, "numba" in sys.modules)
         for _ in range(2)]
     assert said[0][1] == "True"
     assert int(said[0][0]) >= 4
-    assert said[1] == ["0", "False"]
+    assert said[1] == ["0", "False"], "imported, though nothing was compiled"

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import math
 import re
 import struct
+import time
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
@@ -12,18 +15,19 @@ import pytest
 from nbfused.cuda import compile, driver, launch
 from nbfused.cuda.compile import Kernel
 from nbfused.cuda.driver import Device, DriverError
-from nbfused.cuda.launch import Program
+from nbfused.cuda.launch import Launched, Number, Program
 from nbfused.errors import AllocationError, DeviceError, KernelTypeError
 
 
 class Driver:
     """As much of the driver as is used; remembers calls."""
 
+    CUstreamCaptureMode = SimpleNamespace(CU_STREAM_CAPTURE_MODE_RELAXED="relaxed")
     CUresult = staticmethod(lambda code: SimpleNamespace(name=f"CUDA_ERROR_{code}"))
 
     def __init__(self):
         self.calls, self.stack, self.room = [], [], 1000
-        self.raw = b""
+        self.raw, self.refusal, self.mode = b"", 0, "global"
 
     def __getattr__(self, name):
         if not name.startswith("cu"):
@@ -35,6 +39,9 @@ class Driver:
             self.calls.append((name, *args))
             return (0, f"<{name}>")
         return call
+
+    def cuModuleGetFunction(self, module, name):
+        return 0, 99
 
     def cuGetErrorString(self, result):
         return 0, b"a reason"
@@ -52,11 +59,39 @@ class Driver:
     def cuCtxPopCurrent(self):
         return 0, self.stack.pop()
 
-    def cuLaunchKernel(self, *args):
-        self.calls.append(("cuLaunchKernel", self.stack[-1], *args))
-        table = (ctypes.c_void_p*self.count).from_address(args[9])
-        self.raw = b"".join(ctypes.string_at(p, 8) for p in table)
+    def cuThreadExchangeStreamCaptureMode(self, mode):
+        self.mode, before = mode, self.mode
+        return 0, before
+
+    def cuModuleLoadData(self, code):
+        assert self.mode == "relaxed"
+        self.calls.append(("cuModuleLoadData", code))
+        return 0, 98
+
+    def cuCtxSetCurrent(self, context):
+        self.stack = [context]
         return (0,)
+
+    def entries(self):
+        """The functions that are called through ctypes."""
+        context = ctypes.c_void_p()
+
+        def ask_context():
+            context.value = self.stack[-1] if self.stack else None
+            return 0
+
+        return driver.Entries(self.launch, ask_context, context)
+
+    def launch(self, configuration, function, parameters, extra):
+        *sizes, stream, attributes, count = struct.unpack(
+            "=7I4xQQI4x", ctypes.string_at(configuration.value, 56))
+        assert (attributes, count, extra) == (0, 0, None)
+        if not self.stack or self.stack[-1] != 77:
+            return 400 if self.stack else 201
+        self.calls.append(("launch", self.stack[-1], function.value, *sizes, stream))
+        table = (ctypes.c_void_p*self.count).from_address(parameters.value)
+        self.raw = b"".join(ctypes.string_at(p, 8) for p in table)
+        return self.refusal
 
     def cuMemAllocFromPoolAsync(self, size, pool, stream):
         self.calls.append(("allocate", size))
@@ -75,6 +110,8 @@ def fake(monkeypatch):
     made = Driver()
     monkeypatch.setattr(driver, "cu", lambda: made)
     monkeypatch.setattr(launch, "cu", lambda: made)
+    for module in (driver, launch):
+        monkeypatch.setattr(module, "entries", made.entries)
     monkeypatch.setattr(launch, "cubin", lambda kernel, device: b"machine code")
     return made
 
@@ -84,6 +121,14 @@ def device(fake):
     made = object.__new__(Device)
     made.ordinal, made.address, made.context, made._pool = 0, 77, 77, "pool"
     return made
+
+
+def bind(device, kernel, blocks, values):
+    return kernel.bind(device, Launched(kernel, (blocks, 1, 1), (128, 1, 1), values, 0))
+
+
+def launches(fake):
+    return [c for c in fake.calls if c[0] == "launch"]
 
 
 def program(fake, *parameters):
@@ -96,8 +141,8 @@ def test_numbers_are_packed_as_the_kernel_reads_them(fake, device):
     program(fake, "*float32", "int64", "float32", "uint8").launch(
         device, 5, 3, (0xFFFF_FFFF_FFFF, -2, 1.5, True), 64)
     assert fake.raw == struct.pack("<Qqf4xB7x", 0xFFFF_FFFF_FFFF, -2, 1.5, 1)
-    (call,) = [c for c in fake.calls if c[0] == "cuLaunchKernel"]
-    assert call[3:11] == (3, 1, 1, 128, 1, 1, 64, 5)
+    (call,) = launches(fake)
+    assert call[2:] == (99, 3, 1, 1, 128, 1, 1, 64, 5)
 
 
 def test_complex_numbers_are_two(fake, device):
@@ -114,7 +159,7 @@ def test_as_many_words_as_the_machine_code_takes(dtype):
     kernel = Kernel("k", "def k(p0, a0):\n    p0[0] = a0\n", (f"*{dtype}", dtype), 128)
     code = compile.ptx(kernel, (9, 0))
     words = re.search(r"\.entry k\((.*?)\)", code, re.DOTALL)[1].count(".param")
-    assert len(Program(kernel)._pointers) == words
+    assert Program(kernel)._memory.words.count == words
 
 
 def test_beyond_float32_is_infinite(fake, device):
@@ -133,8 +178,62 @@ def test_another_context_is_put_back(fake, device):
     fake.stack = [11]
     program(fake, "int64").launch(device, 0, 1, (1,))
     assert fake.stack == [11]
-    (call,) = [c for c in fake.calls if c[0] == "cuLaunchKernel"]
+    (call,) = launches(fake)
     assert call[1] == 77
+
+
+def test_a_context_is_made_current_where_none_is(fake, device):
+    program(fake, "int64").launch(device, 0, 1, (1,))
+    assert fake.stack == [77]
+
+
+def test_a_bound_launch_keeps_what_is_not_open(fake, device):
+    fake.stack = [77]
+    bound = bind(device, program(fake, "*float32", "*float32", "int64", "float32",
+                                 "uint8", "float64"),
+                 7, (0, 0, 1000, Number(0), Number(1), Number(0)))
+    bound((16, 32), (2.5, True), 5)
+    assert fake.raw == struct.pack("<QQqf4xB7xd", 16, 32, 1000, 2.5, 1, 2.5)
+    bound((48, 64), (1e300, 7), 0)
+    assert fake.raw == struct.pack("<QQqf4xB7xd", 48, 64, 1000, math.inf, 7, 1e300)
+    with pytest.raises(KernelTypeError, match=r"300.*uint8"):
+        bound((48, 64), (1.0, 300), 0)
+    assert [call[2:] for call in launches(fake)] == [
+        (99, 7, 1, 1, 128, 1, 1, 0, stream) for stream in (5, 0)]
+    fake.stack = [11]
+    bound((48, 64), (0.0, 0), 0)
+    assert fake.stack == [11]
+    assert launches(fake)[-1][1] == 77
+
+
+def test_bound_launches_of_several_threads_do_not_mix(fake, device):
+    fake.stack = [77]
+    seen, take = [], fake.launch
+
+    def slow(*args):
+        take(*args)
+        first = fake.raw
+        time.sleep(1e-4)
+        table = (ctypes.c_void_p*2).from_address(args[2].value)
+        seen.append((first, b"".join(ctypes.string_at(p, 8) for p in table)))
+        return 0
+
+    fake.launch = slow
+    bound = bind(device, program(fake, "*float32", "int64"), 1, (0, Number(0)))
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda k: bound((k,), (k,), k), range(64)))
+    assert all(before == after for before, after in seen)
+    assert sorted(before for before, _ in seen) == sorted(
+        struct.pack("<Qq", k, k) for k in range(64))
+
+
+def test_a_refused_launch_is_an_error(fake, device):
+    fake.stack, fake.refusal = [77], 9
+    bound = bind(device, program(fake, "int64"), 1, (Number(0),))
+    for call in (lambda: bound((), (1,), 0),
+                 lambda: program(fake, "int64").launch(device, 0, 1, (1,))):
+        with pytest.raises(DriverError, match="CUDA_ERROR_9"):
+            call()
 
 
 def test_modules_are_loaded_once_and_large_shared_memory_asked_for_once(fake, device):
@@ -144,6 +243,7 @@ def test_modules_are_loaded_once_and_large_shared_memory_asked_for_once(fake, de
         kernel.launch(device, 0, 1, (1,), shared)
     names = [c[0] for c in fake.calls]
     assert names.count("cuModuleLoadData") == 1
+    assert fake.mode == "global"
     assert [c[-1] for c in fake.calls if c[0] == "cuFuncSetAttribute"] == [
         100_000, 110_000]
 

@@ -240,18 +240,19 @@ def torch(monkeypatch):
     module.strided, module.version = "strided", SimpleNamespace(hip="6.2.41133")
     module.is_grad_enabled = lambda: False
     module.autograd = SimpleNamespace(forward_ad=SimpleNamespace(
-        unpack_dual=lambda x: SimpleNamespace(tangent=None)))
-    module.cuda = SimpleNamespace(current_stream=lambda device: SimpleNamespace(
-        cuda_stream=Current.handle), empty_cache=lambda: None)
+        _current_level=-1, unpack_dual=lambda x: SimpleNamespace(tangent=None)))
+    module.cuda = SimpleNamespace(empty_cache=lambda: None)
+    module._C = SimpleNamespace(_cuda_getCurrentRawStream=lambda n: Current.handle)
+    module.device = lambda kind, index=0: f"{kind}:{index}"
     for name in DTYPES:
         setattr(module, name, f"torch.{name}")
-    module.empty = lambda shape, *, dtype, device: module.Tensor(
+    module.empty_strided = lambda shape, strides, *, dtype, device: module.Tensor(
         nf.empty(shape, dtype.removeprefix("torch."), device="rocm"))
     monkeypatch.setitem(sys.modules, "torch", module)
-    for cached in (of_torch._dtypes, of_torch._names):
+    for cached in (of_torch._dtypes, of_torch._names, of_torch._place):
         cached.cache_clear()
     yield module
-    for cached in (of_torch._dtypes, of_torch._names):
+    for cached in (of_torch._dtypes, of_torch._names, of_torch._place):
         cached.cache_clear()
 
 
@@ -274,9 +275,11 @@ def cupy(monkeypatch):
     module: Any = ModuleType("cupy")
 
     class ndarray:
-        def __init__(self, memory):
+        def __init__(self, memory, dtype=None):
+            if dtype is not None:  # a shape
+                memory = nf.empty(memory, dtype, device="rocm")
             self.memory, self.shape, self.dtype = memory, memory.shape, memory.dtype
-            self.data = SimpleNamespace(ptr=memory.pointer)
+            self.data = SimpleNamespace(ptr=memory.pointer, device_id=0)
             self.device = SimpleNamespace(id=0)
             self.strides = tuple(s*memory.dtype.itemsize for s in memory.strides)
 
@@ -292,7 +295,6 @@ def cupy(monkeypatch):
 
     ndarray.__module__ = "cupy"
     module.ndarray = ndarray
-    module.empty = lambda shape, dtype: ndarray(nf.empty(shape, dtype, device="rocm"))
     module.cuda = SimpleNamespace(
         Device=Device, runtime=SimpleNamespace(is_hip=True),
         get_current_stream=lambda device: SimpleNamespace(ptr=Current.handle))

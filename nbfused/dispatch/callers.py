@@ -1,0 +1,151 @@
+"""A generated function for each spec and each choice of argument types.
+
+It reads the arguments by the libraries' own texts (`arrays.Reading`), looks up what was
+prepared for such ones, compares addresses where outputs were given, and launches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import cache, lru_cache
+from typing import Any
+
+from ..arrays import Reading, reading_of
+from ..config import config
+from ..registry import registry
+from .prepared import Prepared
+
+__all__ = ["Caller", "key_of", "make_caller"]
+
+Types = tuple[type, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """How to call a spec with arguments of some types.
+
+    Attributes
+    ----------
+    call
+        ``call(inputs, outs, dtypes, casting, checked, like, run)``: the results that
+        were made, None in place of those that were given.  Not `run`: the key of the
+        arguments, the addresses of the arrays, the numbers.  None where nothing is
+        prepared, outputs may overlap inputs, or only `describe` can tell.
+    prepared
+        Earlier calls, by what decides how they run.
+    """
+
+    call: Callable[..., Any]
+    prepared: dict[tuple[Any, ...], Prepared] = field(default_factory=dict)
+
+
+def make_caller(kinds: tuple[str, ...], types: Types, outs: Types | None,
+                ) -> Caller | None:
+    """The caller for such arguments; None where `describe` has to look at one.
+
+    Parameters
+    ----------
+    kinds
+        Of the inputs: ``"scalar"`` is a number.
+    types
+        Of the inputs.
+    outs
+        Types of the outputs that were given, NoneType for one that was not.
+    """
+    found = _text(kinds, types, outs)
+    if found is None:
+        return None
+    text, names = found
+    prepared: dict[tuple[Any, ...], Prepared] = {}
+    space = {**names, "config": config, "registry": registry, "prepared": prepared,
+             "restricted": registry.restricted.get}
+    exec(compile(text, "<nbfused call>", "exec"), space)
+    return Caller(space["call"], prepared)
+
+
+@cache
+def key_of(kind: type) -> Callable[[Any], Any] | None:
+    """A function that gives the key of one array; None where only `describe` can."""
+    reading = reading_of(kind, False)
+    if reading is None:
+        return None
+    lines = ["def key(x):", *(f"    {line}" for line in _read("x", reading)),
+             f"    return ({_listed([part.format(x='x') for part in reading.key])})"]
+    space = dict(reading.names)
+    exec(compile("\n".join(lines), "<nbfused key>", "exec"), space)
+    made: Callable[[Any], Any] = space["key"]
+    return made
+
+
+#: What the key has besides the arguments.
+_COMMON = ("restricted() or registry.epoch", "config.debug", "dtypes", "casting",
+           "checked", "like")
+
+_TEXT = """\
+def call(inputs, outs, dtypes, casting, checked, like, run):
+    try:
+{read}
+        key = ({key})
+        found = prepared.get(key)
+    except Exception:  # of many kinds, from many libraries: a closer look will tell
+        return None
+    pointers = ({pointers})
+    if not run:
+        return key, pointers, ({scalars})
+    if found is None:
+        return None
+    for out, other, low, high, exact in found.pairs:
+        distance = pointers[other] - pointers[out]
+        if low < distance < high and not (exact and distance == 0):
+            return None
+    return found.start(pointers, ({scalars}))
+"""
+
+#: An output that was not given.
+_ABSENT = Reading("0")
+
+
+@lru_cache(maxsize=1024)
+def _text(kinds: tuple[str, ...], types: Types, outs: Types | None,
+          ) -> tuple[str, dict[str, Any]] | None:
+    """The function, and what it names."""
+    numbers = [kind == "scalar" for kind in kinds]
+    readings = [reading_of(t, n) for t, n in zip(types, numbers, strict=True)]
+    readings += [_ABSENT if t is type(None) else reading_of(t, False)
+                 for t in outs or ()]
+    numbers += [False for _ in outs or ()]
+    if None in readings:
+        return None
+    given = [f"x{k}" for k in range(len(types))]
+    places = [f"y{k}" for k in range(len(outs or ()))]
+    lines = _unpacked(given, "inputs") + _unpacked(places, "outs")
+    parts: list[str] = []
+    for x, reading, number in zip([*given, *places], readings, numbers, strict=True):
+        assert reading is not None
+        lines += _read(x, reading)
+        parts += [part.format(x=x) for part in reading.key]
+        if not number and reading is not _ABSENT:
+            parts.append(f"p_{x} & 15")  # it decides how elements are accessed
+    values = [f"p_{x}" for x in (*given, *places)]
+    names = dict(pair for reading in readings if reading for pair in reading.names)
+    return _TEXT.format(
+        read="\n".join("        " + line for line in lines or ["pass"]),
+        key=_listed((*_COMMON, *parts)),
+        pointers=_listed([v for v, n in zip(values, numbers, strict=True) if not n]),
+        scalars=_listed([v for v, n in zip(values, numbers, strict=True) if n])), names
+
+
+def _unpacked(names: Sequence[str], whole: str) -> list[str]:
+    return [f"{_listed(names)} = {whole}"] if names else []
+
+
+def _listed(names: Sequence[str]) -> str:
+    return "".join(f"{name}, " for name in names).rstrip()
+
+
+def _read(x: str, reading: Reading) -> list[str]:
+    lines = [f"if {reading.unless}: return None", reading.first,
+             f"p_{{x}} = {reading.value}"]
+    skipped = {"if : return None", ""}
+    return [line.format(x=x) for line in lines if line not in skipped]

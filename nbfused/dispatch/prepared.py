@@ -1,0 +1,207 @@
+"""A call that is decided but for addresses, numbers and the stream.
+
+It is found again by what the readers of its arguments say (`arrays.readers`); what is
+left for later calls is arithmetic on integers, the results' memory, and the launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from operator import add
+from typing import Any
+
+from ..arrays import Array, Library, byte_range, same_memory
+from ..backend import Backend, Call, Launcher, Start
+from ..layout import dense_strides
+from ..specs import Map, Spec
+from .allocation import maker
+from .launches import LAUNCHES, Launch, bytes_of
+from .plans import Plan, Result
+
+__all__ = ["Pair", "Place", "Prepared", "bind", "pair"]
+
+#: Positions of two addresses, and distances between them mean that
+#: the arrays may share memory; whether they may be the same.
+Pair = tuple[int, int, int, int, bool]
+
+
+@dataclass(slots=True)
+class Place:
+    """Where a call runs and who makes its results."""
+
+    library: Library
+    device: str
+    backend: Backend
+
+
+def pair(at: int, out: Array, other_at: int, other: Array, exact: bool) -> Pair | None:
+    """How far apart an output and another array lie where they share memory.
+
+    Parameters
+    ----------
+    at, other_at
+        Positions of their addresses among those of a call.
+    exact
+        Whether the output may be exactly the other array.
+    """
+    written, read = byte_range(out), byte_range(other)
+    if written.low == written.high or read.low == read.high:
+        return None
+    low = (written.low - out.pointer) - (read.high - other.pointer)
+    high = (written.high - out.pointer) - (read.low - other.pointer)
+    same = exact and same_memory(replace(out, pointer=0), replace(other, pointer=0))
+    return at, other_at, low, high, same
+
+
+def bind(launcher: Launcher, call: Call) -> Start:
+    """A launch that only pointers, numbers and the stream are missing from."""
+    own: Callable[[Call], Start | None] | None = getattr(launcher, "bind", None)
+    bound = None if own is None else own(call)
+    if bound is not None:
+        return bound
+
+    def start(pointers: Sequence[int], scalars: tuple[Any, ...], stream: int) -> None:
+        launcher(Call(call.shape, tuple(pointers), call.strides, scalars, call.device,
+                      stream, call.extents))
+
+    return start
+
+
+class Prepared:
+    """How to run one spec on arguments that differ in addresses and numbers only.
+
+    Parameters
+    ----------
+    spec, plan, place
+        What runs, and where.
+    arrays
+        The array inputs.
+    outs
+        The outputs that were given.
+    pointers
+        Of arrays and outputs, in the call at hand; of others each has the same
+        remainder by 16.
+    scalars
+        The numbers of the call at hand.
+    streams
+        Those that an input may still be made on.
+    pairs
+        Arrays that should not overlap.
+    clear
+        Fills an array with zeros.
+    """
+
+    def __init__(self, spec: Spec, plan: Plan, place: Place, arrays: Sequence[Array],
+                 outs: Sequence[Array | None] | None, pointers: Sequence[int],
+                 scalars: tuple[Any, ...], streams: tuple[int, ...],
+                 pairs: Sequence[Pair], clear: Callable[[Array], None]) -> None:
+        self.pairs = tuple(pairs)
+        self._place, self._streams, self._clear = place, streams, clear
+        self._moves = plan.moves
+        self._stream = place.library.streams(place.device)
+        self._pointer = place.library.pointer
+        given = outs or (None,) * len(plan.results)
+        self._outs: list[None] = [None] * len(plan.results)
+        self._first = len(arrays)
+        self._holes = (0,) * (len(arrays) + len(given) - len(pointers))
+        self._news = [(k, _maker(place, plan.results[k]))
+                      for k, out in enumerate(given) if out is None]
+        self._cleared = [k for k in plan.zeros
+                         if given[k] is None or not isinstance(spec, Map)]
+        self._stored = [
+            replace(out, stream=None, owner=None) if out else
+            Array(0, r.shape, r.strides or dense_strides(r.shape), r.dtype,
+                  place.device, None, False, place.library, None)
+            for out, r in zip(given, plan.results, strict=True)]
+        self._launch = Launch(type(spec).__name__, spec.name, plan.shape,
+                              place.backend.name, bytes_of([*arrays, *self._stored]))
+        self._launcher = plan.launcher
+        self._call = Call(plan.shape, self._moved((*pointers, *self._holes)),
+                          plan.strides, scalars, plan.ordinal, 0, plan.extents)
+        self._start = plan.launcher and bind(plan.launcher, self._call)
+        plain = not (self._cleared or streams or plan.moves)
+        if self._start and plain and (not self._news or len(given) == 1):
+            self.start = self._straight(self._start)  # type: ignore[method-assign]
+
+    def _straight(self, start: Start) -> Callable[..., Sequence[Any]]:
+        """`start` where nothing is left to do but to make one result and to launch."""
+        traced, launch, stream = LAUNCHES.get, self._launch, self._stream
+        nothing = (None,) * len(self._outs)
+        usual, address_of = self.start, self._pointer
+
+        def launched(pointers: Sequence[int], scalars: tuple[Any, ...],
+                     ) -> Sequence[Any]:
+            trace = traced()
+            if trace is not None:
+                trace.append(launch)
+            start(pointers, scalars, stream())
+            return nothing
+
+        if not self._news:
+            return launched
+        new = self._news[0][1]
+
+        def made(pointers: Sequence[int], scalars: tuple[Any, ...]) -> Sequence[Any]:
+            native = new()
+            address = address_of(native)
+            if address & 15 or traced() is not None:
+                return usual(pointers, scalars)
+            start((*pointers, address), scalars, stream())
+            return (native,)
+
+        return made
+
+    def start(self, pointers: Sequence[int], scalars: tuple[Any, ...]) -> Sequence[Any]:
+        """Launch; the results that were made, None for those that were given."""
+        natives: list[Any] = self._outs.copy()
+        start = self._start
+        if self._news:
+            pointers = [*pointers, *self._holes]
+            for k, new in self._news:
+                native = natives[k] = new()
+                address = pointers[self._first + k] = self._pointer(native)
+                if address & 15 and start:  # no library's own allocator gives such
+                    start = self._unbound
+        if self._cleared:
+            self._zero(pointers)
+        if start is None:
+            return natives
+        if self._moves is not None:
+            pointers = self._moved(pointers)
+        stream = self._stream()
+        if self._streams:
+            self._wait(stream)
+        trace = LAUNCHES.get()
+        if trace is not None:
+            trace.append(self._launch)
+        start(pointers, scalars, stream)
+        return natives
+
+    def _moved(self, pointers: Sequence[int]) -> tuple[int, ...]:
+        return tuple(pointers if self._moves is None else
+                     map(add, pointers, self._moves))
+
+    def _wait(self, stream: int) -> None:
+        """Somebody may make an input on another stream."""
+        if any(other != stream for other in self._streams):
+            self._place.backend.synchronize()
+
+    def _unbound(self, pointers: Sequence[int], scalars: tuple[Any, ...],
+                 stream: int) -> None:
+        assert self._launcher is not None
+        self._launcher(replace(self._call, pointers=tuple(pointers), scalars=scalars,
+                               stream=stream))
+
+    def _zero(self, pointers: Sequence[int]) -> None:
+        for k in self._cleared:
+            self._clear(replace(self._stored[k], pointer=pointers[self._first + k]))
+
+
+def _maker(place: Place, result: Result) -> Callable[[], Any]:
+    """A function that makes a result."""
+    make = maker(place.library, result.shape, result.dtype, place.device)
+    if result.strides is None:
+        return make
+    strides = result.strides
+    return lambda: place.library.view(make(), result.shape, strides, 0)
