@@ -6,7 +6,6 @@ import ctypes
 from contextlib import ExitStack
 from functools import lru_cache
 from math import prod
-from typing import Any
 
 from ..backend import Call, Signature
 from .contract_text import ContractText
@@ -14,6 +13,7 @@ from .contract_wgmma import DEPTH, Hopper, WgmmaText
 from .driver import Device, check, cu
 from .launch import Program
 from .source import Operand
+from .tune import Tuner, kernel_text, layout_of
 from .wgmma_padding import padded
 from .wgmma_plan import plans, tiles
 
@@ -27,8 +27,6 @@ _EXTENT, _STRIDE = 1 << 32, 1 << 40
 _BATCH = 3
 #: Multiplications that are worth copies of the factors.
 _WORTH = 1 << 24
-#: Choices that are remembered.
-_KEPT = 1024
 
 
 class WgmmaLauncher:
@@ -45,7 +43,11 @@ class WgmmaLauncher:
     def __init__(self, text: ContractText, signature: Signature) -> None:
         self._text = text
         self._programs: dict[Hopper, Program] = {}
-        self._plans: dict[tuple[Any, ...], Hopper] = {}
+        self._tuner = Tuner(
+            kernel_text("wgmma", text.name, signature),
+            lambda call, where: plans(self._text, call, where.processors),
+            lambda plan, where: self._program(plan).function(where),
+            lambda plan, call, where: self.run(call, where, plan))
         batch, m, n, k = signature.ranks
         a, b = text.factors
         self._batch = batch
@@ -81,25 +83,18 @@ class WgmmaLauncher:
             for which in (0, 1):
                 if not self._reachable(call, which):
                     call = padded(call, which, self._batch, where, stack)
-            self.run(call, where, self._chosen(call, where.processors))
+            plan = self._tuner(layout_of(call), call, where, len(self._text.outputs))
+            self.run(call, where, plan)
 
-    def _chosen(self, call: Call, processors: int) -> Hopper:
-        """The first of `plans`; it depends on nothing but what the key holds."""
-        key = (call.shape, call.strides, processors,
-               tuple([p % _ALIGN for p in call.pointers]))
-        found = self._plans.get(key)
-        if found is None:
-            if len(self._plans) >= _KEPT:
-                self._plans.clear()
-            found = self._plans[key] = plans(self._text, call, processors)[0]
-        return found
-
-    def run(self, call: Call, where: Device, plan: Hopper) -> None:
-        """Launch as `plan` says; it is one of `plans`."""
+    def _program(self, plan: Hopper) -> Program:
         program = self._programs.get(plan)
         if program is None:
             program = self._programs[plan] = Program(
                 WgmmaText(self._text, plan).kernel())
+        return program
+
+    def run(self, call: Call, where: Device, plan: Hopper) -> None:
+        """Launch as `plan` says; it is one of `plans`."""
         others = [o.at for o in (*self._text.extras, *self._text.outputs)]
         values = (self._map(call, 0, plan), self._map(call, 1, plan),
                   *(self._target(call, o, plan) for o, how in zip(
@@ -107,7 +102,7 @@ class WgmmaLauncher:
                   *(call.pointers[at] for at in others), *call.shape,
                   *(s for at in others for s in call.strides[at]), *call.scalars)
         blocks = min(tiles(call, self._batch, plan.tiling), where.processors)
-        program.launch(where, call.stream, blocks, values, plan.shared)
+        self._program(plan).launch(where, call.stream, blocks, values, plan.shared)
 
     def _map(self, call: Call, which: int, plan: Hopper) -> bytes:
         """Of a factor: boxes of 64 along its inner dimension."""
