@@ -13,7 +13,7 @@ from ml_dtypes import bfloat16
 import nbfused as nf
 from nbfused import ops
 from nbfused.backend import Call, Signature
-from nbfused.cuda import compile, wgmma
+from nbfused.cuda import compile
 from nbfused.cuda.contract_text import ContractText
 from nbfused.cuda.contract_wgmma import TILINGS, Hopper, WgmmaText
 from nbfused.cuda.wgmma import WgmmaLauncher
@@ -56,10 +56,12 @@ def tiling(request, monkeypatch):
     """Calls are tiled so, whatever the model of their time says."""
     chosen = TILINGS[request.param]
 
-    def only(*call):
-        return [p for p in plans(*call) if p.tiling == chosen]
+    def only(self, call, processors):
+        (plan,) = (p for p in plans(self._text, call, processors)
+                   if p.tiling == chosen)
+        return plan
 
-    monkeypatch.setattr(wgmma, "plans", only)
+    monkeypatch.setattr(WgmmaLauncher, "_chosen", only)  # it remembers its choices
     return chosen
 
 
