@@ -20,7 +20,7 @@ from .contract_mma_plan import ENGINES, Engine
 
 __all__ = ["mma_namespace"]
 
-_I8, _I32, _I64 = (ir.IntType(n) for n in (8, 32, 64))
+_I32 = ir.IntType(32)
 _F32, _F64 = ir.FloatType(), ir.DoubleType()
 _MEMORY = "~{memory}"
 
