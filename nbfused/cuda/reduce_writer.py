@@ -26,7 +26,9 @@ __all__ = ["Writer"]
 
 #: Blocks that should run on a multiprocessor together: the assembler trades loads that
 #: are under way for registers unless it is told how many it may use.
-AT_LEAST = {"rows": 4, "columns": 4}
+AT_LEAST = 4
+#: The same where the states of a thread take more than this many registers.
+SMALL_STATE, AT_LEAST_LARGE = 8, 2
 
 
 class Writer:
@@ -80,10 +82,14 @@ class Writer:
         out("thread = i64(cuda.threadIdx.x)", "block = i64(cuda.blockIdx.x)",
             f"kept = {'*'.join(self.kept)}", f"reduced = {'*'.join(self.reduced)}")
         self._body()
-        wide = is_wide(self.typed.state)
         return out.kernel(self.plan.threads,
-                          max(1, 512 // self.plan.threads) if wide else
-                          AT_LEAST[self.plan.kind]*BLOCK // self.plan.threads)
+                          max(1, self._resident()*BLOCK // self.plan.threads))
+
+    def _resident(self) -> int:
+        words = sum(-(-d.itemsize // 4) for d in self.typed.state)
+        states = self.width if self.plan.kind == "columns" else 1
+        large = words*states > SMALL_STATE or is_wide(self.typed.state)
+        return AT_LEAST_LARGE if large else AT_LEAST
 
     def _body(self) -> None:
         """What follows the declarations, by kind of kernel."""

@@ -93,3 +93,14 @@ def test_tiles_take_no_more_shared_memory_than_there_is(monkeypatch):
     (kernel,) = kernels(monkeypatch, lambda: five(z.T, z.T, z.T, z.T, z.T.copy()))
     assert len(re.findall(r"shared\.array", kernel.text)) == 2
     assembled(kernel)
+
+
+@pytest.mark.skipif(PTXAS is None, reason="needs ptxas")
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, BFLOAT16])
+@pytest.mark.parametrize("op", ["var", "argmax", "logsumexp"])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_large_states_in_chunks_do_not_spill(monkeypatch, op, axis, dtype):
+    x = np.zeros((4096, 256) if axis == 0 else (64, 16384), dtype)
+    (kernel,) = kernels(monkeypatch, lambda: getattr(nf.ops, op)(x, axis=axis))
+    assert kernel.name.endswith("last")
+    assert registers(assembled(kernel)[1])[1] == 0
