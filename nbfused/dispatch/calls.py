@@ -137,6 +137,7 @@ def closely(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None = None
             prepared = _remember(caller.prepared, key, _prepare(
                 request, kinds, arrays, places, (pointers, scalars), place, checked,
                 _streams(xs, arrays, kinds)))
+            return prepared.begin(pointers, scalars), place
         return prepared.start(pointers, scalars), place
     raise AssertionError(f"{spec.name}: what was described cannot be read")
 

@@ -119,10 +119,18 @@ class Prepared:
         self._launcher = plan.launcher
         self._call = Call(plan.shape, self._moved((*pointers, *self._holes)),
                           plan.strides, scalars, plan.ordinal, 0, plan.extents)
-        self._start = plan.launcher and bind(plan.launcher, self._call)
-        plain = not (self._cleared or streams or plan.moves)
-        if self._start and plain and (not self._news or len(given) == 1):
-            self.start = self._straight(self._start)  # type: ignore[method-assign]
+        self._start: Start | None = plan.launcher and self._unbound
+        self._plain = not (self._cleared or streams or plan.moves) and (
+            not self._news or len(given) == 1)
+
+    def begin(self, pointers: Sequence[int], scalars: tuple[Any, ...]) -> Sequence[Any]:
+        """`start` for the first time: the launcher may measure, then it is bound."""
+        made = self.start(pointers, scalars)
+        if self._launcher is not None:
+            start = self._start = bind(self._launcher, self._call)
+            if self._plain:
+                self.start = self._straight(start)  # type: ignore[method-assign]
+        return made
 
     def _straight(self, start: Start) -> Callable[..., Sequence[Any]]:
         """`start` where nothing is left to do but to make one result and to launch."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -46,6 +47,17 @@ def test_the_import_is_cheap():
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True,
                           check=True, env={"PATH": ""}, timeout=60)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_warm_process_imports_no_numba(tmp_path):
+    text = ("import sys, numpy as np; import nbfused as nf; x = np.ones((4, 5)); "
+            "nf.ops.swish(x); nf.ops.sum(x); nf.ops.softmax(x); "
+            "print(nf.cache.stats().compilations, 'numba' in sys.modules)")
+    said = [subprocess.run(
+        [sys.executable, "-c", text], capture_output=True, text=True, check=True,
+        env={**os.environ, "NBFUSED_CACHE_DIR": str(tmp_path)}, timeout=120).stdout
+        for _ in range(2)]
+    assert said == ["3 True\n", "0 False\n"]
 
 
 def test_views_have_no_kernel():
