@@ -14,6 +14,7 @@ from typing import Any
 from ..backend import Call, Launcher, Start
 from .driver import device
 from .launch import NOTES, Launched, Number
+from .tune import measuring
 
 __all__ = ["Bindable"]
 
@@ -40,6 +41,8 @@ class Bindable:
 
     def bind(self, call: Call) -> Start | None:
         """See `backend.Launcher`."""
+        if measuring():  # which takes a call's own addresses
+            return None
         pointers = tuple(map(_Address, call.pointers))
         numbers: tuple[Any, ...] = tuple(map(Number, range(len(call.scalars))))
         notes: list[Launched] = []

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from ..backend import Call, Launcher, Signature
 from ..specs import Map, TypedMap
 from .compile import ptx
-from .driver import device
+from .driver import Device, device
 from .launch import Program
 from .map_text import MapText
 from .map_tile import Across, TileText, lying_across
+from .tune import Tuner, kernel_text
 
 __all__ = ["build_map"]
 
@@ -20,10 +23,14 @@ class MapLauncher:
     """Chooses the kernel by strides, alignment and extents."""
 
     def __init__(self, name: str, typed: TypedMap, signature: Signature) -> None:
-        self._of = name, typed, signature
+        self._of, self._outputs = (name, typed, signature), len(signature.outputs)
         self._general, self._vector = (
             MapText(name, typed, signature, vector=v, threads=THREADS)
             for v in (False, True))
+        self._variants: list[MapText] = []
+        self._tuner = Tuner(kernel_text("map", name, signature), self._candidates,
+                            lambda text, where: self._program(text).function(where),
+                            self._launch)
         self._tiles: dict[Across, TileText] = {}
         self._programs: dict[MapText, Program] = {}
         looped = self._general.looped
@@ -39,24 +46,36 @@ class MapLauncher:
 
     def __call__(self, call: Call) -> None:
         """Launch on the call's stream."""
-        text = self._text(call)
+        where = device(call.device)
+        self._launch(self._text(call, where), call, where)
+
+    def _launch(self, text: MapText, call: Call, where: Device) -> None:
         strides = call.strides
         values = (*call.pointers, *call.shape,
                   *[strides[o][k] for o, k in self._picks], *call.scalars)
+        self._program(text).launch(where, call.stream, text.blocks(call.shape), values)
+
+    def _program(self, text: MapText) -> Program:
         program = self._programs.get(text)
         if program is None:
             program = self._programs[text] = Program(text.kernel())
-        program.launch(device(call.device), call.stream, text.blocks(call.shape),
-                       values)
+        return program
 
-    def _text(self, call: Call) -> MapText:
+    def _text(self, call: Call, where: Device) -> MapText:
         if self._could:
-            return self._vector if self._aligned(call) else self._general
+            if not self._aligned(call):
+                return self._general
+            size = prod(call.shape).bit_length()  # the best is much the same for it
+            return self._tuner(size, call, where, self._outputs)
         strides, shape, text = self._seen
         if strides is not call.strides or shape is not call.shape:
             text = self._strided(call)
             self._seen = call.strides, call.shape, text
         return text
+
+    def _candidates(self, call: Call, where: Device) -> list[MapText]:
+        self._variants = self._variants or self._vector.variants()
+        return self._variants
 
     def _strided(self, call: Call) -> MapText:
         found = lying_across(self._general, call)

@@ -51,12 +51,15 @@ class MapText:
         ``"0"``, every access aligned, and rows of a rank above 1 whole accesses.
     threads
         Per block.
+    repeat
+        With `vector`: accesses of each operand that a thread starts before it uses the
+        first.  None: as many as a rule says.
     """
 
     def __init__(self, name: str, typed: TypedMap, signature: Signature, *,
-                 vector: bool, threads: int) -> None:
+                 vector: bool, threads: int, repeat: int | None = None) -> None:
         self.typed, self.signature, self.vector = typed, signature, vector
-        self.threads = threads
+        self._name, self.threads = name, threads
         arrays = [t for t, k in zip(signature.inputs, _input_kinds(typed), strict=True)
                   if k != "scalar"]
         self.all = operand_list([*arrays, *signature.outputs], signature.inner)
@@ -68,9 +71,24 @@ class MapText:
         # Atomics are slow and long: nothing is gained by several at once.
         scatters = "scatter" in typed.kinds
         self.width = 1 if scatters else affordable(typed.function, width)
-        self.repeat = self._repeat() if vector and not scatters else 1
+        self.repeat = 1 if scatters or not vector else repeat or self._repeat()
         self.calls = calls_for(self.outputs)
         self.name = kernel_name(name, "map", "vector" if vector else "general")
+
+    def __str__(self) -> str:
+        return f"repeat={self.repeat} threads={self.threads}"
+
+    def variants(self) -> list[MapText]:
+        """It and, of a vectorised kernel, those that cut the work in other shares."""
+        if not self.vector or "scatter" in self.typed.kinds:
+            return [self]
+        function = self.typed.function
+        shares = {(r, self.threads) for r in (1, 2, 4)
+                  if affordable(function, r*self.width) == r*self.width}
+        shares |= {(self.repeat, self.threads//2), (self.repeat, 2*self.threads)}
+        shares.discard((self.repeat, self.threads))
+        return [self, *(MapText(self._name, self.typed, self.signature, vector=True,
+                                threads=t, repeat=r) for r, t in sorted(shares))]
 
     def _repeat(self) -> int:
         """Accesses of each operand that a thread starts before it uses the first."""

@@ -24,6 +24,7 @@ from .reduce_text import BLOCK, COLUMN_LANES, Plan, ReduceText
 from .reduce_writer import Writer
 from .scratch import TICKETS, scratch_of
 from .states import WARP
+from .tune import Tuner, kernel_text
 
 __all__ = ["ReduceLauncher", "build_reduce"]
 
@@ -34,8 +35,6 @@ RESIDENT = {"rows": 32, "columns": 8}
 LONG = 16
 #: Reduced elements below which a block's chunk is not worth another block.
 CHUNK = 4096
-#: Shapes and alignments that are remembered.
-MOST_WORKS = 256
 #: Kept points in a row from which neighbouring lanes take neighbouring points.
 WIDE = 16
 
@@ -67,7 +66,7 @@ class Step:
             *call.scalars, *call.scalars))
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Work:
     """How calls of one shape and alignment are done.
 
@@ -90,6 +89,9 @@ class Work:
     total: int
     steps: dict[str, Step]
 
+    def __str__(self) -> str:
+        return f"{self.plan} {self.cut}"
+
 
 class ReduceLauncher:
     """Chooses kernels by the call's extents, strides and alignment.
@@ -106,7 +108,8 @@ class ReduceLauncher:
         self.name, self.typed, self.signature = name, typed, signature
         self.text = ReduceText(name, typed, signature)
         self._programs: dict[Plan, Program] = {}
-        self._works: dict[tuple[object, ...], Work] = {}
+        self._tuner = Tuner(kernel_text("reduce", name, signature), self._works,
+                            self._load, self._run)
         self._kept_loops, self._reduced_loops = signature.ranks
         self._inputs = len(self.text.inputs)
 
@@ -114,22 +117,39 @@ class ReduceLauncher:
         """Launch on the call's stream."""
         where = device(call.device)
         ends = tuple([p & 15 for p in call.pointers[:self._inputs]])
-        key = call.shape, call.strides, call.device, ends
-        work = self._works.get(key)
-        if work is None:
-            if len(self._works) >= MOST_WORKS:
-                self._works.clear()
-            work = self._works[key] = self._work(call, where)
+        work = self._tuner((call.shape, call.strides, ends), call, where,
+                           len(self.signature.outputs))
+        self._run(work, call, where)
+
+    def _run(self, work: Work, call: Call, where: Device) -> None:
         if work.cut.count == 1:
             self._step(work, "whole", call).launch(call, where)
         else:
             self._in_chunks(work, call, where)
 
-    def _work(self, call: Call, where: Device) -> Work:
+    def _load(self, work: Work, where: Device) -> None:
+        """Compile; what merges chunks by itself is the same for every candidate."""
+        stage = "whole" if work.cut.count == 1 else \
+            "last" if _whole_blocks(work.plan) else "partial"
+        self._program(replace(work.plan, stage=stage)).function(where)
+
+    def _works(self, call: Call, where: Device) -> list[Work]:
+        """How this call can be done, the rule's way first.
+
+        The others have fewer accesses under way, another number of lanes for a kept
+        point, or fewer and longer chunks.
+        """
         kept = prod(call.shape[:self._kept_loops])
         reduced = prod(call.shape[self._kept_loops:])
-        plan = self.plan(call, kept, reduced)
-        cut = self.cut(plan, kept, reduced, where)
+        rule = self.plan(call, kept, reduced)
+        plans = [rule, replace(rule, ahead=max(1, rule.ahead//2))]
+        if rule.lanes >= WARP:
+            plans.append(replace(rule, lanes=BLOCK if rule.lanes == WARP else WARP))
+        ways = dict.fromkeys((plan, self.cut(plan, kept, reduced, where, fewer))
+                             for fewer in (1, 4) for plan in plans)
+        return [self._work(plan, cut, kept) for plan, cut in ways]
+
+    def _work(self, plan: Plan, cut: Cut, kept: int) -> Work:
         sizes = [-(-kept*cut.count*d.itemsize // 256)*256 for d in self.typed.state]
         return Work(plan, cut, kept, tuple(accumulate(sizes[:-1], initial=0)),
                     sum(sizes), {})
@@ -176,15 +196,19 @@ class ReduceLauncher:
                 return False
         return True
 
-    def cut(self, plan: Plan, kept: int, reduced: int, where: Device) -> Cut:
-        """Chunks so that the device is full, if there is that much to do."""
+    def cut(self, plan: Plan, kept: int, reduced: int, where: Device,
+            fewer: int = 1) -> Cut:
+        """Chunks so that the device is full, if there is that much to do.
+
+        Of as many as the rule says or, by a factor, `fewer`.
+        """
         if plan.kind == "columns":
             blocks = self._across(plan, kept)
             least = 4*plan.depth*plan.ahead
         else:
             blocks = -(-kept*plan.lanes // plan.threads)
             least = CHUNK
-        most = RESIDENT[plan.kind]*where.processors*BLOCK // plan.threads
+        most = RESIDENT[plan.kind]*where.processors*BLOCK // plan.threads // fewer
         count = min(most // max(blocks, 1), reduced // least)
         if count <= 1:
             return Cut(1, reduced)
@@ -198,8 +222,7 @@ class ReduceLauncher:
         """By one kernel whose last blocks merge the states, or by two."""
         plan = work.plan
         groups = work.kept if plan.kind == "rows" else self._across(plan, work.kept)
-        whole_blocks = plan.kind == "columns" or plan.lanes == plan.threads
-        if whole_blocks and groups <= TICKETS:
+        if _whole_blocks(plan) and groups <= TICKETS:
             scratch = scratch_of(where)
             with scratch.lock:
                 found = scratch.find(work.total, call.stream)
@@ -244,6 +267,11 @@ class ReduceLauncher:
             writer = _WRITERS[plan.kind](self.text, plan)
             program = self._programs[plan] = Program(writer.kernel())
         return program
+
+
+def _whole_blocks(plan: Plan) -> bool:
+    """Whether all threads of a block work for the same kept points."""
+    return plan.kind == "columns" or plan.lanes == plan.threads
 
 
 def build_reduce(spec: Reduce, signature: Signature) -> Launcher:
