@@ -27,6 +27,8 @@ _log = logging.getLogger(__name__)
 
 #: Rows below which starting processes takes longer than compiling in this one.
 WORTH = 10
+#: Seconds after which what is left is compiled where it is measured.
+LONG = 120
 #: PyTorch's compiler starts no processes of its own, here or there.
 ALONE = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
 #: Nothing of ours is tuned in processes that disturb one another.
@@ -49,13 +51,13 @@ def build(works: Sequence[Workload], libraries: Sequence[Library], device: str,
     spent: defaultdict[str, float] = defaultdict(float)
     with ProcessPoolExecutor(jobs, get_context("spawn"), _start) as pool:
         pending = [pool.submit(_compile, work, names, device) for work in works]
-        for done in as_completed(pending):
-            try:
+        try:
+            for done in as_completed(pending, LONG):
                 for name, seconds in done.result().items():
                     spent[name] += seconds
-            except BrokenProcessPool:
-                _log.warning("a compiling process died; the rest is compiled later")
-                break
+        except (BrokenProcessPool, TimeoutError) as why:
+            _log.warning("%s: the rest is compiled later", type(why).__name__)
+            pool.shutdown(cancel_futures=True)
     _log.info("compiled ahead in %.0f s; of all processes %s",
               time.perf_counter() - begin,
               ", ".join(f"{name} {s:.0f} s" for name, s in spent.items()))
