@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 from ..errors import (
@@ -80,25 +80,29 @@ def entries() -> Entries:
     launch = ctypes.CDLL("libcuda.so.1").cuLaunchKernelEx
     # Keeps the interpreter's lock: it only reads a variable of the thread.
     current = ctypes.PyDLL("libcuda.so.1").cuCtxGetCurrent
-    context = ctypes.c_void_p()
-    return Entries(launch, partial(current, ctypes.byref(context)), context)
+
+    def context() -> int | None:
+        found = ctypes.c_void_p()  # its own: threads ask at the same time
+        current(ctypes.byref(found))
+        return found.value
+
+    return Entries(launch, context)
 
 
 @dataclass(frozen=True, slots=True)
 class Entries:
-    """Functions of the driver that give a ``CUresult``; arguments are ctypes' own.
+    """Functions of the driver; arguments are ctypes' own.
 
     Attributes
     ----------
     launch
-        ``cuLaunchKernelEx(configuration, function, parameters, None)``.
-    ask_context
-        Stores the thread's current context in `context`.
+        ``cuLaunchKernelEx(configuration, function, parameters, None)``, a ``CUresult``.
+    context
+        The address of this thread's current context; None if there is none.
     """
 
     launch: Callable[..., int]
-    ask_context: Callable[[], int]
-    context: ctypes.c_void_p
+    context: Callable[[], int | None]
 
 
 def _describe(driver: Any, code: int) -> str:
@@ -204,9 +208,7 @@ class Device:
         Where none is current it stays, as with the runtime API: threads that only
         work with our arrays have it from their first launch on.
         """
-        driver = entries()
-        driver.ask_context()
-        now = driver.context.value
+        now = entries().context()
         if now is None:
             check(cu().cuCtxSetCurrent(self.context))
         return _NOTHING if now in (None, self.address) else self._pushed()

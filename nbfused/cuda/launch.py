@@ -162,8 +162,7 @@ class Program:
             notes.append(Launched(self, grid, threads, tuple(values), shared))
             return
         driver, memory = entries(), self._memory
-        driver.ask_context()
-        if driver.context.value != device.address:
+        if driver.context() != device.address:
             with device.current():
                 self.launch(device, stream, blocks, values, shared, block)
             return

@@ -74,13 +74,8 @@ class Driver:
 
     def entries(self):
         """The functions that are called through ctypes."""
-        context = ctypes.c_void_p()
-
-        def ask_context():
-            context.value = self.stack[-1] if self.stack else None
-            return 0
-
-        return driver.Entries(self.launch, ask_context, context)
+        return driver.Entries(self.launch,
+                              lambda: self.stack[-1] if self.stack else None)
 
     def launch(self, configuration, function, parameters, extra):
         *sizes, stream, attributes, count = struct.unpack(

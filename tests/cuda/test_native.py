@@ -128,9 +128,6 @@ class Driver:
     def cuGetErrorString(self, result):
         return 0, b"a reason"
 
-    def cuCtxGetCurrent(self):
-        return 0, 77
-
     def cuModuleLoadDataEx(self, code, count, options, values):
         if code.startswith(b"bad"):
             values[0][:9] = b"line 3: x"
@@ -170,6 +167,7 @@ def fake(monkeypatch):
     made = Driver()
     for module in (driver, native, attributes):
         monkeypatch.setattr(module, "cu", lambda: made)
+    monkeypatch.setattr(driver, "entries", lambda: driver.Entries(None, lambda: 77))
     return made
 
 
