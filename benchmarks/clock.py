@@ -12,9 +12,11 @@ __all__ = ["Clock", "clock"]
 #: Bytes that are written before each call, more than any L2 cache.
 FLUSH = 1 << 28
 CALLS = 20
-#: Clock cycles that the GPU idles before each call, about half a millisecond: the host
-#: is ahead by then, and what it takes to launch is not measured.
+#: Clock cycles that the GPU idles before a call, about half a millisecond; more where
+#: the host needs longer to launch: it is ahead then, and is not measured.
 AHEAD = 1_000_000
+#: Clock cycles a second, no GPU has more; and how much slower a later launch may be.
+FREQUENCY, SLOWER = 2.0e9, 3
 #: Bytes a second that no memory reaches: what writes FLUSH slower is the flush.
 SWIFT = 20e12
 #: Seconds that a workload is measured on the cpu.
@@ -49,10 +51,18 @@ class CudaClock:
     def samples(self, call: Call, share: float = 1, own_streams: bool = False,
                 ) -> list[float]:
         """See `Clock`."""
-        for _ in range(3):
-            call()
+        launching = min(self._launching(call) for _ in range(3))
         calls = max(1, round(CALLS*share))
-        return (self._profiled if own_streams else self._between)(call, calls)
+        if own_streams:
+            return self._profiled(call, calls)
+        return self._between(call, calls, max(AHEAD, int(SLOWER*FREQUENCY*launching)))
+
+    def _launching(self, call: Call) -> float:
+        """Seconds of the host for a call, while the GPU idles."""
+        self._cuda.synchronize()
+        begin = time.perf_counter()
+        call()
+        return time.perf_counter() - begin
 
     def seconds(self, call: Call) -> float:
         """See `Clock`."""
@@ -63,12 +73,12 @@ class CudaClock:
         event.record()
         return event
 
-    def _between(self, call: Call, calls: int) -> list[float]:
-        """Between two events."""
+    def _between(self, call: Call, calls: int, ahead: int) -> list[float]:
+        """Between two events, after `ahead` cycles."""
         pairs = []
         for _ in range(calls):
             self._flush.zero_()
-            self._cuda._sleep(AHEAD)
+            self._cuda._sleep(ahead)
             begin = self._event()
             call()
             pairs.append((begin, self._event()))
