@@ -18,7 +18,7 @@ import numpy as np
 
 from ..arrays import ByteRange, byte_range, describe, to_numpy
 from ..config import config
-from ..errors import InplaceModificationError
+from ..errors import InplaceModificationError, KernelTypeError
 
 __all__ = ["Saved", "note_write"]
 
@@ -63,7 +63,11 @@ class Saved:
 
     def note(self, written: ByteRange) -> None:
         """Mark the array as changed if `written` overlaps it."""
-        if self.place.overlaps(written):
+        try:
+            place = self.place
+        except KernelTypeError:  # it has no memory any more: JAX's were deleted
+            return
+        if place.overlaps(written):
             self._changed = True
 
     def load(self) -> Any:

@@ -136,6 +136,7 @@ class Pool:
         self._avoided: int | None = None
         self._masks: dict[int, tuple[set[int], set[int]]] = {}
         self._lock = threading.Lock()
+        self._moving = threading.Lock()
 
     @property
     def threads(self) -> int:
@@ -184,9 +185,18 @@ class Pool:
     def _avoid(self, processor: int) -> None:
         """Let helpers run on the processors that they may use except this one.
 
-        Where somebody else has chosen others meanwhile, those are the ones.
+        Where somebody else has chosen others meanwhile, those are the ones: so two
+        callers must not do this at once, and the second one leaves it.
         """
-        self._avoided = processor
+        if not self._moving.acquire(blocking=False):
+            return
+        try:
+            self._avoided = processor
+            self._move(processor)
+        finally:
+            self._moving.release()
+
+    def _move(self, processor: int) -> None:
         for number in (helper.native_id for helper in self._helpers):
             if number is None:
                 continue

@@ -82,6 +82,7 @@ class WgmmaLauncher:
         with ExitStack() as stack:
             for which in (0, 1):
                 if not self._reachable(call, which):
+                    stack.enter_context(where.current())  # allocating asks for it
                     call = padded(call, which, self._batch, where, stack)
             plan = self._tuner(layout_of(call), call, where, len(self._text.outputs))
             self.run(call, where, plan)

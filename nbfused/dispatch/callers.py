@@ -78,9 +78,10 @@ def key_of(kind: type) -> Callable[[Any], Any] | None:
     return made
 
 
-#: What the key has besides the arguments.
-_COMMON = ("restricted() or registry.epoch", "config.debug", "dtypes", "casting",
-           "checked", "like")
+#: What the key has besides the arguments; settings that a launcher chooses by are bound
+#: with the launch.
+_COMMON = ("restricted() or registry.epoch", "config.debug", "config.deterministic",
+           "config.autotune", "dtypes", "casting", "checked", "like")
 
 _TEXT = """\
 def call(inputs, outs, dtypes, casting, checked, like, run):

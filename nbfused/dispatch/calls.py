@@ -134,10 +134,12 @@ def closely(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None = None
         key, pointers, scalars = read
         prepared = caller.prepared.get(key)
         if prepared is None:
-            prepared = _remember(caller.prepared, key, _prepare(
+            prepared = _prepare(
                 request, kinds, arrays, places, (pointers, scalars), place, checked,
-                _streams(xs, arrays, kinds)))
-            return prepared.begin(pointers, scalars), place
+                _streams(xs, arrays, kinds))
+            made = prepared.begin(pointers, scalars)
+            _remember(caller.prepared, key, prepared)  # once it is bound
+            return made, place
         return prepared.start(pointers, scalars), place
     raise AssertionError(f"{spec.name}: what was described cannot be read")
 

@@ -121,7 +121,7 @@ class Prepared:
                           plan.strides, scalars, plan.ordinal, 0, plan.extents)
         self._start: Start | None = plan.launcher and self._unbound
         self._plain = not (self._cleared or streams or plan.moves) and (
-            not self._news or len(given) == 1)
+            not self._news or len(given) == len(self._holes) == 1)
 
     def begin(self, pointers: Sequence[int], scalars: tuple[Any, ...]) -> Sequence[Any]:
         """`start` for the first time: the launcher may measure, then it is bound."""

@@ -29,6 +29,10 @@ class Hashed:
             self.__dict__["_hash"] = cached
         return int(cached)
 
+    def __getstate__(self) -> dict[str, Any]:
+        """The fields: what was found out here (hash, calls) is of this process."""
+        return {f.name: getattr(self, f.name) for f in fields(self)}
+
 
 @dataclass(frozen=True, slots=True)
 class Ref:

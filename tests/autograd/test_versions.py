@@ -120,3 +120,14 @@ def test_saved_tensors_of_torch_in_debug_mode():
         (first,) = torch.autograd.grad(nf.ops.square(x).sum(), x, create_graph=True)
         (second,) = torch.autograd.grad(first.sum(), x)
     np.testing.assert_array_equal(second.numpy(), [2, 2, 2])
+
+
+def test_a_saved_array_that_was_deleted_lets_others_be_written_to():
+    jnp = pytest.importorskip("jax.numpy")
+    x = nf.Variable(jnp.ones(4), requires_grad=True)
+    y = nf.ops.swish(x)
+    x.data.delete()
+    out = np.empty(4)
+    nf.ops.negative(np.ones(4), out=out)
+    np.testing.assert_array_equal(out, -1)
+    del y

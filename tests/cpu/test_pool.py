@@ -53,6 +53,36 @@ def test_processors_that_somebody_else_chose_for_helpers_stay():
         assert os.sched_getaffinity(helper.native_id) == chosen
 
 
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="not on this system")
+def test_callers_at_once_do_not_take_processors_from_helpers(monkeypatch):
+    allowed, ask = os.sched_getaffinity(0), os.sched_getaffinity
+    if len(allowed) < 2:
+        pytest.skip("one processor")
+    pool = Pool(2)
+    pool.run(lambda k: None, 4)
+    pool._avoid(min(allowed))
+    asked, go = threading.Event(), threading.Event()
+
+    def slowly(number):
+        found = ask(number)
+        asked.set()
+        go.wait(20)
+        return found
+
+    monkeypatch.setattr(os, "sched_getaffinity", slowly)
+    first = threading.Thread(target=pool._avoid, args=(min(allowed),))
+    first.start()
+    assert asked.wait(20)
+    monkeypatch.setattr(os, "sched_getaffinity", ask)
+    pool._avoid(max(allowed))  # what the first one was told is no longer so
+    go.set()
+    first.join()
+    for processor in allowed:
+        pool._avoid(processor)
+        (helper,) = pool._helpers
+        assert os.sched_getaffinity(helper.native_id) == allowed - {processor}
+
+
 def test_an_error_reaches_the_caller_when_all_is_quiet():
     running = []
 

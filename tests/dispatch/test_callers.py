@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import sys
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -236,6 +237,69 @@ def test_a_launcher_that_is_bound_is_told_what_stays():
     assert (first, started) == ([(2.0,)], [(3.0,), (4.0,)])
 
 
+@pytest.mark.parametrize("setting", [{"deterministic": True}, {"autotune": "0"}])
+def test_a_launch_is_bound_for_the_settings_that_it_was_chosen_by(setting):
+    chosen = []
+
+    class Bindable:
+        def __init__(self, launch):
+            self.launch = launch
+
+        def __call__(self, call):
+            self.bind(call)(call.pointers, call.scalars, call.stream)
+
+        def bind(self, call):
+            mode = config.deterministic, config.autotune
+
+            def start(pointers, scalars, stream):
+                chosen.append(mode)
+                self.launch(Call(call.shape, tuple(pointers), call.strides, scalars))
+
+            return start
+
+    class Binding(NumpyBackend):
+        def build(self, spec, signature):
+            return Bindable(super().build(spec, signature))
+
+    x = np.arange(4.0)
+    with use_backend(Binding()):
+        for _ in range(2):
+            execute(SCALE, (x, 2.0))
+            usual = config.deterministic, config.autotune
+            with config.override(**setting):
+                execute(SCALE, (x, 2.0))
+                other = config.deterministic, config.autotune
+    assert chosen == [usual, other, usual, other]
+
+
+def test_a_first_call_that_fails_does_not_keep_others_from_being_bound():
+    bound = []
+
+    class Bindable:
+        def __init__(self, launch):
+            self.launch = launch
+
+        def __call__(self, call):
+            if call.scalars == (0.0,):
+                raise KernelTypeError("not this number")
+            self.launch(call)
+
+        def bind(self, call):
+            bound.append(call)
+
+    class Binding(NumpyBackend):
+        def build(self, spec, signature):
+            return Bindable(super().build(spec, signature))
+
+    x = np.arange(4.0)
+    with use_backend(Binding()):
+        with pytest.raises(KernelTypeError):
+            execute(SCALE, (x, 0.0))
+        for _ in range(2):
+            np.testing.assert_array_equal(execute(SCALE, (x, 2.0))[0], 2*x)
+    assert len(bound) == 1
+
+
 def test_threads_do_not_mix_their_arrays():
     rounds, wrong = 50, []
     ready = threading.Barrier(8)
@@ -257,6 +321,14 @@ def test_threads_do_not_mix_their_arrays():
     assert not wrong
 
 
+def test_an_output_may_be_named_and_left_out():
+    x = np.arange(4.0)
+    for _ in range(3):
+        np.testing.assert_array_equal(doubled(x, out=(None,)), 2*x)
+        (made,) = execute(SCALE, (x, 2.0), out=(None,))
+        np.testing.assert_array_equal(made, 2*x)
+
+
 def test_an_argument_without_a_reading_has_no_caller():
     class Strange:
         pass
@@ -265,3 +337,12 @@ def test_an_argument_without_a_reading_has_no_caller():
     assert make_caller(("element",), (float,), None) is None
     assert make_caller(("element",), (np.float64,), None) is None
     assert make_caller(("scalar",), (np.float64,), None) is not None
+
+
+def test_a_spec_that_was_called_can_be_sent_to_another_process():
+    x = np.arange(4.0)
+    for _ in range(2):
+        execute(SCALE, (x, 2.0))
+    (result,) = execute(pickle.loads(pickle.dumps(SCALE)), (x, 3.0))
+    np.testing.assert_array_equal(result, 3*x)
+    assert pickle.loads(pickle.dumps(SCALE)) == SCALE
