@@ -1,5 +1,5 @@
 # make demo   train a small network of fused kernels on real handwritten digits
-# make test   lint, types and all tests
+# make test   lint, types and all tests but those that compile many variants (make variants)
 # Both make a virtual environment in .venv first; nothing but Python >= 3.11 is needed.
 
 # PYTHON=/path/to/python chooses the interpreter; EXTRAS=demo,cuda13 the GPU packages.
@@ -14,7 +14,7 @@ comma := ,
 demo_stamp := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 dev_stamp := $(VENV)/.installed-$(subst $(comma),-,$(DEV_EXTRAS))
 
-.PHONY: demo test lint pytest gpu-test gpu-test-hip rocm-test rocm-build benchmark clean
+.PHONY: demo test lint pytest variants gpu-test gpu-test-hip rocm-test rocm-build benchmark clean
 
 demo: $(demo_stamp)
 	$(RUN) -m nbfused demo $(DEMO)
@@ -26,7 +26,11 @@ lint: $(dev_stamp)
 	$(RUN) -m mypy
 
 pytest: $(dev_stamp)
-	$(RUN) -m pytest -n $(JOBS) $(PYTEST)
+	$(RUN) -m pytest -n $(JOBS) -m "not variants" $(PYTEST)
+
+# Kernels of every shape of tile for every architecture: minutes of compiling.
+variants: $(dev_stamp)
+	$(RUN) -m pytest -n $(JOBS) -m variants $(PYTEST)
 
 # GPU machines are often offline: the Python at hand, nothing installed.
 gpu-test:

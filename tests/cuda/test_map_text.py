@@ -96,9 +96,11 @@ def test_tiles_take_no_more_shared_memory_than_there_is(monkeypatch):
 
 
 @pytest.mark.skipif(PTXAS is None, reason="needs ptxas")
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, BFLOAT16])
+@pytest.mark.parametrize("dtype", [
+    np.float32, *(pytest.param(t, marks=pytest.mark.variants)
+                  for t in (np.float64, BFLOAT16))])
 @pytest.mark.parametrize("op", ["var", "argmax", "logsumexp"])
-@pytest.mark.parametrize("axis", [0, 1])
+@pytest.mark.parametrize("axis", [0, pytest.param(1, marks=pytest.mark.variants)])
 def test_large_states_in_chunks_do_not_spill(monkeypatch, op, axis, dtype):
     x = np.zeros((4096, 256) if axis == 0 else (64, 16384), dtype)
     (kernel,) = kernels(monkeypatch, lambda: getattr(nf.ops, op)(x, axis=axis))
