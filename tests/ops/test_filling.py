@@ -5,6 +5,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from numpy.lib.stride_tricks import as_strided
 
 import nbfused as nf
 from nbfused.errors import (
@@ -106,7 +107,9 @@ def test_a_fill_of_what_the_tape_saved_is_seen():
     (lambda: full_like(np.zeros(2), np.zeros(3)), KernelTypeError, "'fill_value'"),
     (lambda: fill(np.zeros(2, "int8"), 300), RangeError, r"300.*int8"),
     (lambda: fill(READ_ONLY, 2), ReadOnlyError, "read"),
-    (lambda: fill(np.broadcast_to(1.0, 3), 2), OverlapError, "share memory"),
+    (lambda: fill(np.broadcast_to(1.0, 3), 2), ReadOnlyError, "read"),
+    (lambda: fill(as_strided(np.zeros(1), (3,), (0,)), 2), OverlapError,
+     "share memory"),
 ])
 def test_refusals(call, error, message):
     with pytest.raises(error, match=message):
