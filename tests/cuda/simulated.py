@@ -356,7 +356,7 @@ class SimulatedBackend(CudaBackend):
 
 def simulate():
     """Put the simulator into the device's place, in this process, for good."""
-    sys.setswitchinterval(1e-5)  # the simulator polls its threads
+    sys.setswitchinterval(1e-4)  # the simulator polls its threads
     _without_a_race()
     driver._devices[0] = SimulatedDevice()
     launch.Program.launch, launch.Program.bind = _launch, _bind
