@@ -18,9 +18,9 @@ __all__ = ["FAMILIES", "OVERWRITES"]
 
 Function = Callable[..., Any]
 
-#: Its forward pass writes the gradient over the logits: from the second call on it
-#: computes from what it wrote, which takes as long.
-OVERWRITES = {"cross_entropy"}
+#: Gradients are written over the logits, and over both inputs of swiglu: from the second
+#: call on it computes from what it wrote, which takes as long.
+OVERWRITES = {"cross_entropy", "swiglu"}
 
 
 def _simple(function: Function) -> Callable[[Workload, Sequence[Any]], Function]:
