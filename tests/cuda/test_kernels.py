@@ -62,9 +62,8 @@ def assert_clean(kernel):
 
 
 #: One op or a few of each kind of kernel; what the others compile is much the same.
-SEVERAL = ("swish", "where", "gelu", "remainder", "power", "sum", "argmax", "var",
-           "logsumexp", "prod", "softmax", "layer_norm", "add_rms_norm",
-           "cross_entropy", "linear", "batched_matmul", "take", "swiglu")
+SEVERAL = ("swish", "where", "gelu", "sum", "var", "softmax", "layer_norm",
+           "cross_entropy", "linear", "take")
 
 
 def sampled(values, *first):

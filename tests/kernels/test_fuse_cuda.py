@@ -34,7 +34,8 @@ FUNCTIONS = {
 
 
 @pytest.mark.filterwarnings("ignore:fuse.*decorated again")
-@pytest.mark.parametrize("dtype", ["float32", "float16"])
+@pytest.mark.parametrize("dtype", [
+    "float32", pytest.param("float16", marks=pytest.mark.variants)])
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_kernels_compile(monkeypatch, name, dtype):
     fused = nf.fuse(FUNCTIONS[name])
