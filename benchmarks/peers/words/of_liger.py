@@ -18,8 +18,8 @@ __all__ = ["FAMILIES", "OVERWRITES"]
 
 Function = Callable[..., Any]
 
-#: Gradients are written over the logits, and over both inputs of swiglu: from the second
-#: call on it computes from what it wrote, which takes as long.
+#: Gradients are written over the logits, and over both inputs of swiglu: from the
+#: second call on it computes from what it wrote, which takes as long.
 OVERWRITES = {"cross_entropy", "swiglu"}
 
 
