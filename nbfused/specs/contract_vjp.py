@@ -10,13 +10,13 @@ from dataclasses import replace
 from functools import lru_cache
 
 from ..scalar.differentiate import vjp
-from ..scalar.ir import Function, used_params
+from ..scalar.ir import Function, literal, used_params
 from .base import Operand, Program, Pullback, Ref, Shape
 from .contract import Contract, saving
 from .functions import identity, trim
 from .map import Map
 from .subscripts import Bound, parse_subscripts
-from .view import View
+from .view import View, unbroadcast
 
 __all__ = ["contract_vjp"]
 
@@ -47,8 +47,11 @@ def _epilogue(program: Program, spec: Contract, form: Bound, needs: tuple[bool, 
     epilogue = Map(spec.epilogue, ("element", *spec.kinds))
     users = len(spec.epilogue.results)
     present = (present + (False,) * users)[:users]
-    inner = epilogue.vjp((needs[0] or needs[1], *needs[2:]), (logical, *shapes[2:]),
-                         present)
+    alike = _alike(spec.epilogue, needs, present)
+    inner = epilogue.vjp(
+        (needs[0] or needs[1],
+         *(n and not a for n, a in zip(needs[2:], alike, strict=True))),
+        (logical, *shapes[2:]), present)
     table = {Ref("input", k): Ref("input", k + 1) for k in range(1, len(needs) - 1)}
     table[Ref("input", 0)] = accumulator
     reads: set[Operand | None] = {r for s in inner.steps for r in s.inputs}
@@ -62,8 +65,26 @@ def _epilogue(program: Program, spec: Contract, form: Bound, needs: tuple[bool, 
         replace(s, like=tuple(None if r == Ref("input", 0) else r for r in s.like))
         for s in inner.steps)
     table = program.extend(steps, table)
-    results = tuple(None if r is None else table.get(r, r) for r in inner.results)
-    return results[0], results[1:]
+    gacc, *extras = (None if r is None else table.get(r, r) for r in inner.results)
+    return gacc, tuple(
+        unbroadcast(program, gacc, logical, shape, Ref("input", k))
+        if same and gacc is not None else extra
+        for k, (extra, same, shape) in enumerate(
+            zip(extras, alike, shapes[2:], strict=True), 2))
+
+
+def _alike(epilogue: Function, needs: tuple[bool, ...],
+           present: tuple[bool, ...]) -> tuple[bool, ...]:
+    """Which extras have the accumulator's cotangent, summed where they broadcast.
+
+    A bias has: the array that the products read is summed, nothing computed again.
+    """
+    wanted = needs[2:]
+    if not (needs[0] or needs[1]):
+        return (False,) * len(wanted)
+    first, *others = vjp(epilogue, (True, *wanted), present).results
+    given = iter(others)
+    return tuple(need and next(given) == first != literal(0.0) for need in wanted)
 
 
 def _unpermuted(program: Program, spec: Contract, ref: Ref) -> Ref:
@@ -90,15 +111,19 @@ def _operand(program: Program, spec: Contract, form: Bound, which: int, gacc: Re
     def text(part: tuple[str, ...]) -> str:
         return "".join(letters[label] for label in part)
 
-    subscripts = f"{text(form.out)},{text(theirs_kept)}->{text(kept)}"
     epilogue, kinds = _prologue_vjp(spec.prologues[which])
-    inputs = [gacc, a]
+    factors = [(gacc, text(form.out), None),
+               (a, text(theirs_kept), spec.prologues[other])]
+    if kept and kept[-1] in form.out:  # neighbours in the result are the columns
+        factors.reverse()
+    (first, rows, p), (second, columns, q) = factors
+    extras = []
     if kinds:
         own = Ref("input", which)
-        inputs.append(_squeezed(program, own, mine, labels[which], kept))
-    product = Contract(subscripts, epilogue, kinds, (None, spec.prologues[other]),
+        extras.append(_squeezed(program, own, mine, labels[which], kept))
+    product = Contract(f"{rows},{columns}->{text(kept)}", epilogue, kinds, (p, q),
                        precision=spec.precision)
-    (out,) = program.run(product, *inputs, like=(Ref("input", which),))
+    (out,) = program.run(product, first, second, *extras, like=(Ref("input", which),))
     if len(kept) == len(mine):
         return out
     return program.run(View("reshape", mine), out)[0]
