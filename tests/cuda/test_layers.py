@@ -95,3 +95,21 @@ def test_gradients_that_read_the_kept_product(shape, dtype, eps, activation):
         found = nf.to_numpy(a).astype(np.float64)
         assert np.all(np.isfinite(found))
         assert np.max(np.abs(found - b)/scale) < 4*eps
+
+
+@pytest.mark.cuda
+def test_gradients_of_a_batch_with_a_bias_a_scale_and_a_permuted_store():
+    """What is added to the product first is kept with it; the scale reads that."""
+    x, w, b, s, g = (integers(k, *n) for k, n in enumerate(
+        ((4, 200, 64), (4, 64, 136), (136,), (4, 200, 136), (200, 4, 136))))
+    v = [nf.Variable(nf.array(a.astype("float16"), device="cuda"), requires_grad=True)
+         for a in (x, w, b, s)]
+    y = ops.batched_matmul(*v[:3], epilogue=lambda acc, s: acc*s, extras=v[3:],
+                           permute=(1, 0, 2))
+    y.backward(nf.array(g.astype("float16"), device="cuda"))
+    g = np.transpose(g, (1, 0, 2))
+    dz = g*s
+    for a, want in zip(v, (
+            np.einsum("bmn,bkn->bmk", dz, w), np.einsum("bmk,bmn->bkn", x, dz),
+            dz.sum((0, 1)), g*(x @ w + b)), strict=True):
+        np.testing.assert_array_equal(nf.to_numpy(a.grad), want.astype("float16"))

@@ -7,10 +7,13 @@ import pytest
 
 import nbfused as nf
 from nbfused import ops
+from nbfused.dispatch import execute
 from nbfused.op.contraction import epilogue_of
 from nbfused.ops.matmul import _biased
-from nbfused.specs import Contract, Map, Reduce
+from nbfused.specs import Contract, Map, Reduce, View
+from nbfused.specs.epilogues import begun
 from nbfused.specs.functions import identity
+from nbfused.specs.reduce import sum_over
 
 SHAPES = ((6, 4), (4, 5), (5,))
 
@@ -44,6 +47,33 @@ def test_a_bias_is_the_sum_of_what_the_products_read(activation):
     ("gelu", 2), ("swish", 2), ("relu", 1), ("tanh", 1), (None, 1)])
 def test_the_product_is_kept_where_the_result_does_not_tell(activation, kept):
     assert len(pullback(layer(activation)).forward.epilogue.results) == kept
+
+
+def test_what_is_kept_is_the_sum_with_the_bias():
+    r = np.random.default_rng(3)
+    x, w, b = (r.normal(size=n) for n in SHAPES)
+    _, kept = execute(pullback(layer("gelu")).forward, (x, w, b))
+    np.testing.assert_allclose(kept, x @ w + b, rtol=1e-12)
+
+
+def test_the_derivative_of_a_product_that_keeps_keeps_the_same():
+    forward = pullback(layer("gelu")).forward
+    assert forward.vjp((True,)*3, SHAPES, (True, True)).forward == forward
+
+
+@pytest.mark.parametrize(("epilogue", "added"), [
+    (lambda acc, b, c: max(acc + b, 0.0)*c, ("b",)),
+    (lambda acc, b, c: max(c + acc + b, 0.0), ("c", "b")),
+    (lambda acc, b, c: acc + b*c, ()),
+    (lambda acc, b, c: acc*c + b, ()),
+    (lambda acc, b, c: (acc + b)*(b + c), ()),
+    (lambda acc, b, c: max(acc + b, acc)*c, ()),
+    (lambda acc, b, c: acc + acc + b*c, ())])
+def test_what_is_added_first(epilogue, added):
+    function = epilogue_of(epilogue, takes=3)
+    rest, found = begun(function)
+    assert found == added
+    assert rest.params[1:] == tuple(p for p in "bc" if p not in added)
 
 
 def test_a_bias_alone_is_summed_as_it_is_computed():
@@ -121,3 +151,12 @@ def test_derivatives_of_a_layer_to_the_second_order():
     nf.testing.gradcheck(
         lambda *v: nf.grad(lambda *u: ops.linear(*u, activation="gelu").sum(),
                            argnums=(2,))(*v)[0], [x, w, b])
+
+
+@pytest.mark.parametrize(("axes", "views"), [
+    (None, ["broadcast"]), ((0,), ["broadcast"]), ((0, 1), ["broadcast"]),
+    ((1,), ["expand", "broadcast"])])
+def test_a_sum_over_the_first_axes_is_spread_by_broadcasting(axes, views):
+    found = sum_over(axes).vjp((True,), ((3, 4, 5),), (True,))
+    assert all(isinstance(s.spec, View) for s in found.steps)
+    assert [s.spec.kind for s in found.steps] == views
