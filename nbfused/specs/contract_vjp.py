@@ -1,7 +1,7 @@
 """The derivative of a Contract.
 
-A Map for the epilogue, then a Contract for each operand, with the derivative of its
-prologue as epilogue.
+A Map for the epilogue, its result summed for a bias, then a Contract for each operand,
+with the derivative of its prologue as epilogue.
 """
 
 from __future__ import annotations
