@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..scalar.build import Builder
-from ..scalar.ir import Function, Value
+from ..scalar.ir import Function
 from ..scalar.types import Typed, compute_dtype, promoted_dtype
 from .base import Hashed, Pullback, Shape
-from .functions import compose
+from .epilogues import with_total
 from .pointwise import pointwise
 from .shapes import contract_shapes
 
@@ -39,7 +38,8 @@ class Contract(Hashed):
     out_axes
         How the result is permuted when it is stored, as in `numpy.transpose`.
     saves
-        Whether the last output is the accumulator, for the derivative.
+        Whether the last output is the accumulator, or its sum with extras, for the
+        derivative.
     precision
         ``"tf32"``: a device may round float32 factors to the 10 bits of TF32.
     """
@@ -111,17 +111,11 @@ def _kernel(spec: Contract) -> Contract:
 
 
 @lru_cache(maxsize=1024)
-def saving(spec: Contract) -> Contract:
-    """The same results, then the accumulator."""
+def saving(spec: Contract, rest: Function, added: tuple[str, ...]) -> Contract:
+    """The same results, then the accumulator after the additions of `begun`."""
     if spec.saves:
         return spec
-
-    def build(b: Builder) -> tuple[Value, ...]:
-        params = spec.epilogue.params
-        return (*b.call(spec.epilogue, *params), params[0])
-
-    epilogue = compose(spec.epilogue.name, spec.epilogue.params, build)
-    return replace(spec, epilogue=epilogue, saves=True)
+    return replace(spec, epilogue=with_total(spec.epilogue, rest, added), saves=True)
 
 
 @dataclass(frozen=True)

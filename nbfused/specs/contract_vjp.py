@@ -1,7 +1,7 @@
 """The derivative of a Contract.
 
-A Map for the epilogue, then a Contract for each operand, with the derivative of its
-prologue as epilogue.
+A Map for the epilogue, its result summed for a bias, then a Contract for each operand,
+with the derivative of its prologue as epilogue.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ from ..scalar.differentiate import vjp
 from ..scalar.ir import Function, used_params
 from .base import Operand, Program, Pullback, Ref, Shape
 from .contract import Contract, saving
+from .epilogues import begun
 from .functions import identity, trim
 from .map import Map
 from .subscripts import Bound, parse_subscripts
-from .view import View
+from .view import View, unbroadcast
 
 __all__ = ["contract_vjp"]
 
@@ -28,42 +29,58 @@ def contract_vjp(spec: Contract, needs: tuple[bool, ...], shapes: tuple[Shape, .
     form = parse_subscripts(spec.subscripts).bind(shapes[0], shapes[1])
     program = Program()
     users = len(spec.epilogue.results)
-    accumulator = Ref("output", users - 1 if spec.saves else users)
-    gacc, extras = _epilogue(program, spec, form, needs, shapes, present, accumulator)
+    total = Ref("output", users - 1 if spec.saves else users)
+    rest, added = begun(spec.epilogue) if needs[0] or needs[1] else (spec.epilogue, ())
+    gacc, extras = _epilogue(program, spec, form, rest, needs, shapes, present, total)
     operands: list[Ref | None] = [None, None]
     for which in (0, 1):
         if needs[which] and gacc is not None:
             operands[which] = _operand(program, spec, form, which, gacc, shapes)
     steps = tuple(program.steps)
-    reads = any(r == accumulator for s in steps for r in s.inputs)
-    return Pullback(saving(spec) if reads else spec, steps, (*operands, *extras))
+    reads = any(r == total for s in steps for r in s.inputs)
+    return Pullback(saving(spec, rest, added) if reads else spec, steps,
+                    (*operands, *extras))
 
 
-def _epilogue(program: Program, spec: Contract, form: Bound, needs: tuple[bool, ...],
-              shapes: tuple[Shape, ...], present: tuple[bool, ...], accumulator: Ref,
+def _epilogue(program: Program, spec: Contract, form: Bound, rest: Function,
+              needs: tuple[bool, ...], shapes: tuple[Shape, ...],
+              present: tuple[bool, ...], total: Ref,
               ) -> tuple[Ref | None, tuple[Ref | None, ...]]:
-    """Cotangents of the accumulator and of the extras."""
+    """Cotangents of the accumulator and of the extras.
+
+    `rest` is a function of the `total` and of the extras that are not in it.
+    """
     logical = tuple(form.extents[label] for label in form.out)
-    epilogue = Map(spec.epilogue, ("element", *spec.kinds))
-    users = len(spec.epilogue.results)
-    present = (present + (False,) * users)[:users]
-    inner = epilogue.vjp((needs[0] or needs[1], *needs[2:]), (logical, *shapes[2:]),
-                         present)
-    table = {Ref("input", k): Ref("input", k + 1) for k in range(1, len(needs) - 1)}
-    table[Ref("input", 0)] = accumulator
+    others = [k for k, p in enumerate(spec.epilogue.params[1:], 2) if p in rest.params]
+    present = (present + (False,) * len(rest.results))[:len(rest.results)]
+    inner = Map(rest, ("element", *(spec.kinds[k - 2] for k in others))).vjp(
+        (needs[0] or needs[1], *(needs[k] for k in others)),
+        (logical, *(shapes[k] for k in others)), present)
+    gacc, *found = _inlined(program, spec, inner, (total, *(
+        Ref("input", k) for k in others)))
+    extras = dict(zip(others, found, strict=True))
+    if gacc is not None:  # what is added to the product has the product's cotangent
+        extras |= {k: unbroadcast(program, gacc, logical, shapes[k], Ref("input", k))
+                   for k in range(2, len(needs)) if k not in extras and needs[k]}
+    return gacc, tuple(extras.get(k) for k in range(2, len(needs)))
+
+
+def _inlined(program: Program, spec: Contract, inner: Pullback,
+             inputs: tuple[Ref, ...]) -> tuple[Ref | None, ...]:
+    """Run the steps of the epilogue's derivative; the cotangents of its `inputs`."""
+    table = {Ref("input", k): r for k, r in enumerate(inputs)}
     reads: set[Operand | None] = {r for s in inner.steps for r in s.inputs}
     reads |= set(inner.results)
     for r in sorted((r for r in reads if isinstance(r, Ref) and r.source in
                      ("output", "cotangent")), key=repr):
         table[r] = _unpermuted(program, spec, r)
     if Ref("input", 0) in reads:
-        table[Ref("input", 0)] = _unpermuted(program, spec, accumulator)
-    steps = tuple(  # the accumulator may not be saved: its cotangent's dtype is natural
+        table[Ref("input", 0)] = _unpermuted(program, spec, inputs[0])
+    steps = tuple(  # the total may not be saved: its cotangent's dtype is natural
         replace(s, like=tuple(None if r == Ref("input", 0) else r for r in s.like))
         for s in inner.steps)
     table = program.extend(steps, table)
-    results = tuple(None if r is None else table.get(r, r) for r in inner.results)
-    return results[0], results[1:]
+    return tuple(None if r is None else table.get(r, r) for r in inner.results)
 
 
 def _unpermuted(program: Program, spec: Contract, ref: Ref) -> Ref:
@@ -90,15 +107,19 @@ def _operand(program: Program, spec: Contract, form: Bound, which: int, gacc: Re
     def text(part: tuple[str, ...]) -> str:
         return "".join(letters[label] for label in part)
 
-    subscripts = f"{text(form.out)},{text(theirs_kept)}->{text(kept)}"
     epilogue, kinds = _prologue_vjp(spec.prologues[which])
-    inputs = [gacc, a]
+    factors = [(gacc, text(form.out), None),
+               (a, text(theirs_kept), spec.prologues[other])]
+    if kept and kept[-1] in form.out:  # neighbours in the result are the columns
+        factors.reverse()
+    (first, rows, p), (second, columns, q) = factors
+    extras = []
     if kinds:
         own = Ref("input", which)
-        inputs.append(_squeezed(program, own, mine, labels[which], kept))
-    product = Contract(subscripts, epilogue, kinds, (None, spec.prologues[other]),
+        extras.append(_squeezed(program, own, mine, labels[which], kept))
+    product = Contract(f"{rows},{columns}->{text(kept)}", epilogue, kinds, (p, q),
                        precision=spec.precision)
-    (out,) = program.run(product, *inputs, like=(Ref("input", which),))
+    (out,) = program.run(product, first, second, *extras, like=(Ref("input", which),))
     if len(kept) == len(mine):
         return out
     return program.run(View("reshape", mine), out)[0]

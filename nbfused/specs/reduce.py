@@ -217,7 +217,10 @@ def _arguments(program: Program, spec: Reduce, function: Function,
     kept = reduce_shape(full, spec.axes, True)
     count = prod(full) // max(prod(kept), 1)
     axes = tuple(sorted(normalize_axes(spec.axes, len(full))))
-    expand = None if spec.keepdims or not axes else View("expand", axes)
+    leading = not spec.keepdims and axes == tuple(range(len(axes)))
+    expand = None if spec.keepdims or leading else View("expand", axes)
+    if leading:  # axes in front are there for broadcasting as it is
+        kept = kept[len(axes):]
     used = used_params(function)
     given = iter(range(len(shapes)))
     arguments: list[Argument] = []
