@@ -32,7 +32,7 @@ _LINKED = ("cpu/intrinsics.py", "cpu/halves.py", "cpu/number.py", "cpu/math.py",
            "cpu/formats.py", "cpu/exponentials.py", "cpu/logarithms.py",
            "cpu/error_functions.py", "cpu/raw_atomics.py", "cpu/tile.py",
            "cpu/tile_code.py", "cpu/transpose_code.py", "cpu/stream_code.py",
-           "cpu/compile.py", "llvm_atomics.py")
+           "cpu/team_code.py", "cpu/compile.py", "llvm_atomics.py")
 
 
 @cache
@@ -75,11 +75,12 @@ def _namespace() -> dict[str, Any]:
     from .math import MATH
     from .raw_atomics import ATOMICS
     from .stream_code import STREAMS
+    from .team_code import SHARED_WORDS
     from .tile_code import TILES
     from .transpose_code import TRANSPOSES
 
     return {**NAMES, **INTRINSICS, **HALVES, **MATH, **_additions(HALVES), **ATOMICS,
-            **STREAMS, **TILES, **TRANSPOSES, "inlined": njit}
+            **STREAMS, **SHARED_WORDS, **TILES, **TRANSPOSES, "inlined": njit}
 
 
 def _additions(halves: dict[str, Any]) -> dict[str, Any]:

@@ -5,7 +5,7 @@ array that is larger than the last cache nothing is there, nor stays there for w
 comes next: then that is a third of all traffic of a Map with one input.  *Streaming*
 stores write whole lines and read none.  They pay for whole lines only, so the Map's
 kernel computes a block of results where the first cache holds it, and the block is
-streamed.
+streamed.  One thread alone computes as long as it waits for memory, and gains nothing.
 """
 
 from __future__ import annotations
@@ -20,12 +20,13 @@ import numpy as np
 
 from .compile import build
 from .objects import Entry
+from .pool import POOL
 from .text import indented
 
 __all__ = ["far", "streaming"]
 
 #: Bytes of a cache line, and of a block of one output.
-_LINE, _BLOCK = 64, 1 << 13
+_LINE, _BLOCK = 64, 1 << 12
 
 #: More outputs or words of arguments than these are not streamed.
 _OUTPUTS, _WORDS = 4, 64
@@ -53,7 +54,8 @@ def far(inputs: Sequence[int], outputs: Sequence[int], dtypes: Sequence[np.dtype
     have to begin at the same place of a line, or blocks of one were not whole lines.
     """
     sizes = [d.itemsize for d in dtypes]
-    return (count * sum(sizes) >= _last_cache() and len(sizes) <= _OUTPUTS
+    return (POOL.threads > 1 and count * sum(sizes) >= _last_cache()
+            and len(sizes) <= _OUTPUTS
             and len(set(sizes)) == 1 and outputs[0] % sizes[0] == 0
             and len({p % _LINE for p in outputs}) == 1
             and not set(outputs).intersection(inputs))
