@@ -22,7 +22,8 @@ def sigmoids(typed: Typed) -> Typed:
     Not where another operation needs the exponential too.
     """
     body = typed.function.body
-    known = {s.results[0]: s for s in body.statements if isinstance(s, Let)}
+    known = {s.results[0]: s for s in body.statements
+             if isinstance(s, Let) and len(s.results) == 1}
     uses = Counter(v for s in walk(body) for v in operands(s) if isinstance(v, str))
     uses.update(v for v in body.yields if isinstance(v, str))
     statements = list(body.statements)

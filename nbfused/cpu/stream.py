@@ -55,9 +55,8 @@ def far(inputs: Sequence[int], outputs: Sequence[int], dtypes: Sequence[np.dtype
     """
     sizes = [d.itemsize for d in dtypes]
     return (POOL.threads > 1 and count * sum(sizes) >= _last_cache()
-            and len(sizes) <= _OUTPUTS
-            and len(set(sizes)) == 1 and outputs[0] % sizes[0] == 0
-            and len({p % _LINE for p in outputs}) == 1
+            and len(sizes) <= _OUTPUTS and len(set(sizes)) == 1
+            and len({p % _LINE for p in outputs}) == 1 and outputs[0] % sizes[0] == 0
             and not set(outputs).intersection(inputs))
 
 
