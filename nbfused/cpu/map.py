@@ -12,7 +12,7 @@ from .compile import build
 from .elements import Elements, elementwise
 from .operands import Frame, Operand, offset
 from .schedule import spread
-from .stream import far, streaming
+from .stream import is_far, streamable, streaming
 from .text import indented, inlined, invoke, loop, unravel
 
 __all__ = ["build_map"]
@@ -35,18 +35,16 @@ def build_map(typed: TypedMap, signature: Signature) -> Launcher:
     serial = any(isinstance(s, Let) and s.op in EFFECTS
                  for s in walk(function.function.body))
     entry = build("\n".join(_text(typed, elements, outputs, frame, serial)))
-    first = len(operands)
-    straight = rank == 1 and not serial and all(o.code == "1" for o in outputs)
+    streams = rank == 1 and not serial and streamable(outputs)
+    first, itemsize = len(operands), outputs[0].dtype.itemsize
 
     def launch(call: Call) -> None:
         block = frame.pack(call)
         size = prod(call.shape)
         if serial:
             entry(block, 0, size)
-        elif straight and far(call.pointers[:first], call.pointers[first:],
-                              signature.outputs, size):
-            spread(*streaming(entry, block, first, len(outputs),
-                              signature.outputs[0].itemsize), size)
+        elif streams and is_far(call.pointers, first, itemsize, size):
+            spread(*streaming(entry, block, first, len(outputs), itemsize), size)
         else:
             spread(entry, block, size)
 

@@ -124,7 +124,8 @@ def along(problem: Problem) -> list[str]:
               *(indented(p.keep("c*kept + k", state)) or ["    pass"])]
     narrow = ["narrow_vectors()"] * is_cheap(p.typed.element)
     return [p.title("along"), *p.functions(), "def kernel(a, begin, end):", *indented([
-        *narrow, *p.start(), *fold.locals(), "for u in range(begin, end):", *indented(inside)])]
+        *narrow, *p.start(), *fold.locals(), "for u in range(begin, end):",
+        *indented(inside)])]
 
 
 def _one_run(p: Problem, k: Sequence[str]) -> list[str]:

@@ -16,14 +16,13 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
-import numpy as np
-
 from .compile import build
 from .objects import Entry
+from .operands import Operand
 from .pool import POOL
 from .text import indented
 
-__all__ = ["far", "streaming"]
+__all__ = ["is_far", "streamable", "streaming"]
 
 #: Bytes of a cache line, and of a block of one output.
 _LINE, _BLOCK = 64, 1 << 12
@@ -46,18 +45,23 @@ def _last_cache() -> int:
     return max(found, default=_CACHE)
 
 
-def far(inputs: Sequence[int], outputs: Sequence[int], dtypes: Sequence[np.dtype],
-        count: int) -> bool:
-    """Whether to stream the outputs: `count` elements of `dtypes` at these addresses.
+def streamable(outputs: Sequence[Operand]) -> bool:
+    """Whether a Map along one dimension with these outputs may be streamed."""
+    return (len(outputs) <= _OUTPUTS and len({o.dtype.itemsize for o in outputs}) == 1
+            and all(o.code == "1" for o in outputs))
+
+
+def is_far(pointers: Sequence[int], first: int, itemsize: int, count: int) -> bool:
+    """Whether to stream `count` elements to each of the arrays from the `first` one.
 
     Not where one of them is an input too, whose lines the kernel reads anyway.  All
     have to begin at the same place of a line, or blocks of one were not whole lines.
     """
-    sizes = [d.itemsize for d in dtypes]
-    return (POOL.threads > 1 and count * sum(sizes) >= _last_cache()
-            and len(sizes) <= _OUTPUTS and len(set(sizes)) == 1
-            and len({p % _LINE for p in outputs}) == 1 and outputs[0] % sizes[0] == 0
-            and not set(outputs).intersection(inputs))
+    outputs = pointers[first:]
+    if count * itemsize * len(outputs) < _last_cache() or POOL.threads < 2:
+        return False
+    return (len({p % _LINE for p in outputs}) == 1 and outputs[0] % itemsize == 0
+            and not set(outputs).intersection(pointers[:first]))
 
 
 def streaming(entry: Entry, arguments: bytes, first: int, outputs: int,
@@ -70,7 +74,7 @@ def streaming(entry: Entry, arguments: bytes, first: int, outputs: int,
         A kernel whose units are points, each stored at its place in every output.
     first, outputs, itemsize
         The word with the first output's address, how many there are, and bytes of
-        their elements; they are as `far` wants them.
+        their elements; they are as `is_far` wants them.
     """
     if len(arguments) > 8 * _WORDS:
         return entry, arguments

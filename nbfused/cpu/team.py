@@ -69,8 +69,8 @@ class Team:
         """Run ``entry`` on ``0 … units - 1``, `step` at a time, with all who come."""
         record = self._record()
         held = ctypes.c_char_p(block)
-        record[16:21] = (-(-units // step), step, units, _address(entry),
-                         _address(held))
+        record[16:21] = [-(-units // step), step, units, _address(entry),
+                         _address(held)]
         _program()(struct.pack("=2q", self._at, ctypes.addressof(record)), 0, 0)
         self._free.append(record)
 

@@ -52,7 +52,8 @@ def points(op, dtype, count=400):
     else:
         ends = {"exp": (low, high), "exp2": (low/math.log(2), high/math.log(2)),
                 "expm1": (-40, high), "sinh": (-high, high), "cosh": (-high, high),
-                "tanh": (-25, 25), "sigmoid": (low, 40), "erf": (-5, 5), "erfc": (-6, LAST_ERFC[dtype])}[op]
+                "tanh": (-25, 25), "sigmoid": (low, 40), "erf": (-5, 5),
+                "erfc": (-6, LAST_ERFC[dtype])}[op]
         parts = [rng.uniform(*ends, count), rng.uniform(-2, 2, count), tiny]
     x = np.concatenate([*parts, every_exponent(rng, info)]).astype(dtype)
     return x[np.isfinite(x)]
