@@ -11,6 +11,7 @@ milliseconds later: longer than most launches.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import threading
@@ -42,6 +43,10 @@ def _default_count() -> int:
     text = os.environ.get("NUMBA_NUM_THREADS", "")
     if text.isdecimal() and int(text):
         return int(text)
+    return _processors()
+
+
+def _processors() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -201,6 +206,10 @@ class Pool:
             self._queue.put(None)
         self._team.launch(entry, block, units, step)
 
+    def dismiss(self) -> None:
+        """Have no helper wait for work in machine code."""
+        self._team.dismiss()
+
     def _prepare(self) -> None:
         """Have helpers, and not on this thread's processor."""
         if len(self._helpers) < self.threads - 1:
@@ -210,6 +219,7 @@ class Pool:
 
     def _start(self, wanted: int) -> None:
         with self._lock:
+            self._team.patient = wanted < _processors()
             while len(self._helpers) < wanted:
                 helper = threading.Thread(
                     target=_help, args=(self._queue, self._team), daemon=True,
@@ -258,3 +268,4 @@ def _help(queue: SimpleQueue[_Job | None], team: Team) -> None:
 
 #: The pool of the `cpu` backend.
 POOL = Pool()
+atexit.register(POOL.dismiss)

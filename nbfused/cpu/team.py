@@ -24,6 +24,8 @@ from __future__ import annotations
 
 import ctypes
 import struct
+import time
+from contextlib import suppress
 from functools import cache
 
 from .compile import build
@@ -43,9 +45,16 @@ _Words = ctypes.c_int64 * 24  # no two words that are waited for in one cache li
 
 
 class Team:
-    """The board of a pool, and its records."""
+    """The board of a pool, and its records.
+
+    Attributes
+    ----------
+    patient
+        Whether to linger: not where there are more threads than processors.
+    """
 
     def __init__(self) -> None:
+        self.patient = True
         self._board = _Words()
         self._at = ctypes.addressof(self._board)
         self._records: list[ctypes.Array[ctypes.c_int64]] = []
@@ -76,10 +85,18 @@ class Team:
 
     def serve(self, calls: int) -> None:
         """Help with launches; linger until there is none, or `calls` is out of date."""
-        _program()(struct.pack("=2q", self._at, calls), 1, 0)
+        glances = _GLANCES if self.patient else 1
+        _program()(struct.pack("=3q", self._at, calls, glances), 1, 0)
+
+    def dismiss(self) -> None:
+        """Have nobody linger, within a second: at exit the memory may go."""
+        self.call()
+        end = time.monotonic() + 1.0
+        while self.lingering and time.monotonic() < end:
+            time.sleep(1e-4)
 
     def _record(self) -> ctypes.Array[ctypes.c_int64]:
-        if self._free:
+        with suppress(IndexError):
             return self._free.pop()
         record = _Words()
         record[0] = _CLOSED
@@ -120,7 +137,7 @@ def _calling() -> list[str]:
 def _serving() -> list[str]:
     return [
         "word_add(board + 64, 1)",
-        f"while glances < {_GLANCES} and word_read(board + 128) == a[1]:",
+        "while glances < a[2] and word_read(board + 128) == a[1]:",
         "    offer = word_read(board)", "    glances += 1", "    if offer != 0:",
         f"        {invoke('join', ['offer'])}", "        glances = 0", "    pause()",
         "word_add(board + 64, -1)",
