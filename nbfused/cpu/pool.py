@@ -2,7 +2,9 @@
 
 Kernels run without the GIL, so plain Python threads are enough.  A launch never waits
 for a busy pool: the calling thread works through its own pieces and others help, so
-any number of Python threads may launch at once, also from inside a piece.
+any number of Python threads may launch at once, also from inside a piece.  Pieces of a
+kernel are shared by a `Team`, without Python; pieces that are Python functions go
+through a queue, which also wakes threads that sleep.
 
 Helpers stay away from the processor that calls.  Where all others have been busy, Linux
 wakes a helper on the caller's processor and leaves both there until its next tick, four
