@@ -9,9 +9,9 @@ __all__ = ["BINARY", "CALLS", "FUNCTIONS"]
 #: Operations that `math` defines, by dtype.
 FUNCTIONS: dict[str, tuple[str, ...]] = {
     "float32": ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sinh", "cosh",
-                "tanh", "erf", "erfc", "pow", "hypot", "max", "min"),
+                "tanh", "sigmoid", "erf", "erfc", "pow", "hypot", "max", "min"),
     "float64": ("exp", "exp2", "expm1", "log", "log2", "log10", "log1p", "sinh", "cosh",
-                "tanh", "erf", "erfc", "max", "min"),
+                "tanh", "sigmoid", "erf", "erfc", "max", "min"),
 }
 
 #: Those of two numbers.

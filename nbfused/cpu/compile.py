@@ -31,8 +31,8 @@ if hasattr(os, "register_at_fork"):  # another thread may be compiling during a 
 _LINKED = ("cpu/intrinsics.py", "cpu/halves.py", "cpu/number.py", "cpu/math.py",
            "cpu/formats.py", "cpu/exponentials.py", "cpu/logarithms.py",
            "cpu/error_functions.py", "cpu/raw_atomics.py", "cpu/tile.py",
-           "cpu/tile_code.py", "cpu/transpose_code.py", "cpu/compile.py",
-           "llvm_atomics.py")
+           "cpu/tile_code.py", "cpu/transpose_code.py", "cpu/stream_code.py",
+           "cpu/team_code.py", "cpu/compile.py", "llvm_atomics.py")
 
 
 @cache
@@ -74,11 +74,13 @@ def _namespace() -> dict[str, Any]:
     from .intrinsics import INTRINSICS
     from .math import MATH
     from .raw_atomics import ATOMICS
+    from .stream_code import STREAMS
+    from .team_code import SHARED_WORDS
     from .tile_code import TILES
     from .transpose_code import TRANSPOSES
 
     return {**NAMES, **INTRINSICS, **HALVES, **MATH, **_additions(HALVES), **ATOMICS,
-            **TILES, **TRANSPOSES, "inlined": njit}
+            **STREAMS, **SHARED_WORDS, **TILES, **TRANSPOSES, "inlined": njit}
 
 
 def _additions(halves: dict[str, Any]) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from ..backend import Signature
 from ..scalar.print_numba import Raw, cast, statements
 from ..scalar.types import Typed
 from .calls import CALLS
+from .idioms import sigmoids
 from .operands import INT64, Operand, Scalar
 
 __all__ = ["Elements", "Known", "Slot", "elementwise"]
@@ -85,7 +86,8 @@ class Elements:
             else:
                 lines.append(f"{slot.name}_e = {slot.load('j')}")
                 arguments[parameter] = f"{slot.name}_e"
-        return lines + statements(typed, arguments, results, prefix=prefix, calls=CALLS)
+        return lines + statements(sigmoids(typed), arguments, results, prefix=prefix,
+                                  calls=CALLS)
 
 
 def elementwise(typed: Typed, kinds: Sequence[str], signature: Signature,

@@ -14,7 +14,7 @@ from .formats import Format, constant, format_of, horner
 from .number import Number, bits, fma, real, select
 
 __all__ = ["Reduced", "at_least", "cosh", "exp", "exp2", "expm1", "expm1_of_rest",
-           "reduced", "scaled", "sinh", "tanh"]
+           "reduced", "scaled", "sigmoid", "sinh", "tanh"]
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,7 @@ def exp(x: Number, halvings: int = 0) -> Number:
     parts = reduced(low)
     result = scaled(_exp_of_rest(parts.rest), parts.power - halvings,
                     low < form.log_small)
-    return select(x <= form.log_most[halvings], result, x*math.inf)
+    return select(x <= form.log_most[halvings], result, x + math.inf)
 
 
 def exp2(x: Number) -> Number:
@@ -81,7 +81,7 @@ def exp2(x: Number) -> Number:
     r = low - (shifted - form.round)
     result = scaled(fma(horner(form.exp2, r), r, 1.0), bits(shifted),
                     low < 3.0 - form.bias)
-    return select(x < form.bias + 1.0, result, x*math.inf)
+    return select(x < form.bias + 1.0, result, x + math.inf)
 
 
 def _power_of_two(n: Number, form: Format) -> Number:
@@ -97,8 +97,28 @@ def expm1(x: Number) -> Number:
     n = parts.power - bits(constant(x, form.round))
     half = _power_of_two(n - 1, form)  # 2**n itself may be infinite
     result = fma(expm1_of_rest(parts.rest), half, half - 0.5)*2.0
-    result = select(x <= form.log_most[0], result, x*math.inf)
+    result = select(x <= form.log_most[0], result, x + math.inf)
     return select(x.abs() < 2.0**-form.mantissa, x, result)
+
+
+def sigmoid(x: Number) -> Number:
+    """``1/(1 + exp(-x))``.
+
+    Both terms below are multiplied by so small a power of two that ``exp(-x)`` is a
+    normal number wherever it matters: nothing has to be chosen, in either tail.
+    """
+    form = format_of(x)
+    down = form.mantissa + 1
+    x = at_least(x, form.log_least)
+    x = select(x > float(down), float(down), x)
+    nearest = form.round + (form.bias - down)  # in the last bits: a biased exponent
+    shifted = fma(x, constant(x, -math.log2(math.e)), nearest)
+    negative = nearest - shifted
+    r = fma(negative, constant(x, form.ln2[0]), -x)
+    r = fma(negative, constant(x, form.ln2[1]), r)
+    power = real(bits(shifted) << form.mantissa)
+    scale = constant(x, 2.0**-down)
+    return scale/fma(_exp_of_rest(r), power, scale)
 
 
 def sinh(x: Number) -> Number:

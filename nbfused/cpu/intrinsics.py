@@ -87,6 +87,22 @@ def call(typing: Any, body: Any, args: Any) -> Any:
     return types.void(body, args), codegen
 
 
+@intrinsic
+def narrow_vectors(typing: Any) -> Any:
+    """Mark the kernel: no vectors of more than 32 bytes, though there be some.
+
+    NumPy's large arrays begin 16 bytes after a line.  Every load of 64 bytes is then
+    of two lines, and a kernel that waits for memory has fewer of them on their way.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        # llvmlite refuses the names of attributes that it does not know.
+        set.add(builder.function.attributes, '"prefer-vector-width"="256"')
+        return context.get_dummy_value()
+
+    return types.void(), codegen
+
+
 def _parallel_for(rolled: bool) -> Any:
     """Call ``body(i, *args)`` for ``begin <= i < end``, in any order.
 
@@ -214,7 +230,8 @@ def select(typing: Any, condition: Any, a: Any, b: Any) -> Any:
 
 #: Text of a kernel calls these by name.
 INTRINSICS: dict[str, Any] = {
-    "call": call, "select": select, "parallel_for": _parallel_for(rolled=False),
+    "call": call, "select": select, "narrow_vectors": narrow_vectors,
+    "parallel_for": _parallel_for(rolled=False),
     "rolled_parallel_for": _parallel_for(rolled=True),
     "real_bits": _bitcast(types.float64, types.int64, ir.DoubleType()),
     "f32_bits": _bitcast(types.int32, types.float32, ir.IntType(32)),

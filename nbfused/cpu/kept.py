@@ -10,11 +10,19 @@ from collections.abc import Hashable, Mapping
 from dataclasses import replace
 
 from ..scalar.clean import IMPURE, clean
-from ..scalar.ir import Let, Literal, Value, drop_params, substitute, used_params
+from ..scalar.ir import (
+    Let,
+    Literal,
+    Value,
+    drop_params,
+    substitute,
+    used_params,
+    walk,
+)
 from ..scalar.types import Typed
 from .calls import FUNCTIONS
 
-__all__ = ["costly_value", "taking"]
+__all__ = ["costly_value", "is_cheap", "taking"]
 
 #: Operations that take longer than storing and loading what they give.
 _COSTLY = frozenset(op for ops in FUNCTIONS.values() for op in ops) - {"max", "min"}
@@ -51,6 +59,12 @@ class _Expressions:
 
     def _tree(self, v: Value) -> Hashable:
         return v if isinstance(v, Literal) else self.trees.get(v)
+
+
+def is_cheap(typed: Typed) -> bool:
+    """Whether a function has no elementary function in it."""
+    return not any(isinstance(s, Let) and s.op in _COSTLY
+                   for s in walk(typed.function.body))
 
 
 def costly_value(typed: Typed) -> Hashable | None:

@@ -12,6 +12,7 @@ from .compile import build
 from .elements import Elements, elementwise
 from .operands import Frame, Operand, offset
 from .schedule import spread
+from .stream import is_far, streamable, streaming
 from .text import indented, inlined, invoke, loop, unravel
 
 __all__ = ["build_map"]
@@ -34,12 +35,16 @@ def build_map(typed: TypedMap, signature: Signature) -> Launcher:
     serial = any(isinstance(s, Let) and s.op in EFFECTS
                  for s in walk(function.function.body))
     entry = build("\n".join(_text(typed, elements, outputs, frame, serial)))
+    streams = rank == 1 and not serial and streamable(outputs)
+    first, itemsize = len(operands), outputs[0].dtype.itemsize
 
     def launch(call: Call) -> None:
         block = frame.pack(call)
         size = prod(call.shape)
         if serial:
             entry(block, 0, size)
+        elif streams and is_far(call.pointers, first, itemsize, size):
+            spread(*streaming(entry, block, first, len(outputs), itemsize), size)
         else:
             spread(entry, block, size)
 

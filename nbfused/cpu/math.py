@@ -17,7 +17,7 @@ from numba.extending import intrinsic
 
 from .calls import BINARY, CALLS, FUNCTIONS
 from .error_functions import erf, erfc
-from .exponentials import cosh, exp, exp2, expm1, sinh, tanh
+from .exponentials import cosh, exp, exp2, expm1, sigmoid, sinh, tanh
 from .logarithms import log, log1p, log2, log10
 from .number import Number, bits, select
 
@@ -59,7 +59,7 @@ def _min(a: Number, b: Number) -> Number:
 _DEFINITIONS: dict[str, Callable[..., Number]] = {
     "exp": exp, "exp2": exp2, "expm1": expm1, "log": log, "log2": log2, "log10": log10,
     "log1p": log1p, "sinh": sinh, "cosh": cosh, "tanh": tanh, "erf": erf, "erfc": erfc,
-    "pow": _pow, "hypot": _hypot, "max": _max, "min": _min,
+    "sigmoid": sigmoid, "pow": _pow, "hypot": _hypot, "max": _max, "min": _min,
 }
 _TYPES = {"float32": types.float32, "float64": types.float64}
 

@@ -2,7 +2,9 @@
 
 Kernels run without the GIL, so plain Python threads are enough.  A launch never waits
 for a busy pool: the calling thread works through its own pieces and others help, so
-any number of Python threads may launch at once, also from inside a piece.
+any number of Python threads may launch at once, also from inside a piece.  Pieces of a
+kernel are shared by a `Team`, without Python; pieces that are Python functions go
+through a queue, which also wakes threads that sleep.
 
 Helpers stay away from the processor that calls.  Where all others have been busy, Linux
 wakes a helper on the caller's processor and leaves both there until its next tick, four
@@ -11,6 +13,7 @@ milliseconds later: longer than most launches.
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import threading
@@ -20,6 +23,8 @@ from functools import cache
 from queue import SimpleQueue
 
 from ..config import config
+from .objects import Entry
+from .team import Team
 
 __all__ = ["POOL", "Pool", "thread_count"]
 
@@ -40,6 +45,10 @@ def _default_count() -> int:
     text = os.environ.get("NUMBA_NUM_THREADS", "")
     if text.isdecimal() and int(text):
         return int(text)
+    return _processors()
+
+
+def _processors() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -53,6 +62,19 @@ def _processor() -> Callable[[], int] | None:
 
 
 _current_processor = _processor()
+
+
+class _Here(threading.local):
+    """What the current thread does.
+
+    A launch from inside a piece is done by the thread that makes it: the others have
+    pieces of their own, and a helper must not be sent away from its own processor.
+    """
+
+    in_piece = False
+
+
+_here = _Here()
 
 
 class _Job:
@@ -71,13 +93,19 @@ class _Job:
 
     def work(self) -> None:
         """Run pieces until none is left to take."""
-        while True:
-            with self.lock:
-                index = self.taken
-                if index >= self.count:
-                    return
-                self.taken = index + 1
-            self.piece(index)
+        _here.in_piece = True
+        try:
+            while (index := self._next()) is not None:
+                self.piece(index)
+        finally:
+            _here.in_piece = False
+
+    def _next(self) -> int | None:
+        with self.lock:
+            if self.taken >= self.count:
+                return None
+            self.taken += 1
+            return self.taken - 1
 
     def help(self) -> None:
         """What another thread than the caller's does."""
@@ -131,7 +159,8 @@ class Pool:
 
     def _reset(self) -> None:
         """Forget the helpers: after a fork they do not exist."""
-        self._queue: SimpleQueue[_Job] = SimpleQueue()
+        self._queue: SimpleQueue[_Job | None] = SimpleQueue()
+        self._team = Team()
         self._helpers: list[threading.Thread] = []
         self._avoided: int | None = None
         self._masks: dict[int, tuple[set[int], set[int]]] = {}
@@ -151,19 +180,16 @@ class Pool:
         BaseException
             Whatever a piece raised; of several errors, one.
         """
-        threads = self.threads
-        helpers = min(threads, count) - 1
-        if helpers < 1:
+        helpers = min(self.threads, count) - 1
+        if helpers < 1 or _here.in_piece:
             for index in range(count):
                 piece(index)
             return
-        if len(self._helpers) < threads - 1:
-            self._start(threads - 1)
-        if _current_processor is not None and _current_processor() != self._avoided:
-            self._avoid(_current_processor())
+        self._prepare()
         job = _Job(piece, count)
         for _ in range(helpers):
             self._queue.put(job)
+        self._team.call()
         try:
             job.work()
         finally:
@@ -172,11 +198,33 @@ class Pool:
         if job.error is not None:
             raise job.error
 
+    def share(self, entry: Entry, block: bytes, units: int, step: int) -> None:
+        """Run a kernel on the units ``0 … units - 1``, `step` of them at a time."""
+        helpers = min(self.threads, -(-units // step)) - 1
+        if helpers < 1 or _here.in_piece:
+            return entry(block, 0, units)
+        self._prepare()
+        for _ in range(helpers - self._team.lingering - self._queue.qsize()):
+            self._queue.put(None)
+        self._team.launch(entry, block, units, step)
+
+    def dismiss(self) -> None:
+        """Have no helper wait for work in machine code."""
+        self._team.dismiss()
+
+    def _prepare(self) -> None:
+        """Have helpers, and not on this thread's processor."""
+        if len(self._helpers) < self.threads - 1:
+            self._start(self.threads - 1)
+        if _current_processor is not None and _current_processor() != self._avoided:
+            self._avoid(_current_processor())
+
     def _start(self, wanted: int) -> None:
         with self._lock:
+            self._team.patient = wanted < _processors()
             while len(self._helpers) < wanted:
                 helper = threading.Thread(
-                    target=_help, args=(self._queue,), daemon=True,
+                    target=_help, args=(self._queue, self._team), daemon=True,
                     name=f"nbfused-{len(self._helpers) + 1}")
                 helper.start()
                 self._helpers.append(helper)
@@ -210,10 +258,16 @@ class Pool:
                 self._masks[number] = whole, left
 
 
-def _help(queue: SimpleQueue[_Job]) -> None:
+def _help(queue: SimpleQueue[_Job | None], team: Team) -> None:
     while True:
-        queue.get().help()
+        calls = team.calls
+        if queue.empty():
+            team.serve(calls)
+        job = queue.get()
+        if job is not None:
+            job.help()
 
 
 #: The pool of the `cpu` backend.
 POOL = Pool()
+atexit.register(POOL.dismiss)

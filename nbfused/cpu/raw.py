@@ -189,7 +189,7 @@ class RawLauncher:
         block = text.frame.pack(
             call, *call.grid, *call.block, *(call.extents[k][a] for k, a in self._axes),
             -(-scratch.ctypes.data // _LINE)*_LINE, step, room, status.ctypes.data)
-        POOL.run(lambda k: entry(block, k*step, min(blocks, (k + 1)*step)), pieces)
+        POOL.share(entry, block, blocks, step)
         if status[0]:
             raise BarrierError(
                 f"{self._name}: not all threads of a block reached the barrier in "

@@ -9,6 +9,7 @@ from ..scalar.print_numba import encode
 from ..specs import TypedReduce
 from .elements import Known, elementwise
 from .fold import Fold
+from .kept import is_cheap
 from .operands import INT64, Frame, Operand, offset
 from .text import indented, inlined, invoke, loop, short, unravel
 
@@ -121,8 +122,10 @@ def along(problem: Problem) -> list[str]:
               "if chunks == 1:", *indented(p.bind_outputs(k)),
               f"    {invoke('post', p.post_names('0', state))}", "else:",
               *(indented(p.keep("c*kept + k", state)) or ["    pass"])]
+    narrow = ["narrow_vectors()"] * is_cheap(p.typed.element)
     return [p.title("along"), *p.functions(), "def kernel(a, begin, end):", *indented([
-        *p.start(), *fold.locals(), "for u in range(begin, end):", *indented(inside)])]
+        *narrow, *p.start(), *fold.locals(), "for u in range(begin, end):",
+        *indented(inside)])]
 
 
 def _one_run(p: Problem, k: Sequence[str]) -> list[str]:

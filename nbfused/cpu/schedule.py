@@ -9,7 +9,7 @@ __all__ = ["SERIAL", "spread"]
 
 #: A launch of fewer elements than this is not worth waking a thread for.
 SERIAL = 1 << 16
-_SHARES = 4  # pieces for each thread: who is late gets fewer
+_SHARES = 8  # pieces for each thread: who is late gets fewer
 _ALIGN = 64
 
 
@@ -36,9 +36,4 @@ def spread(entry: Entry, block: bytes, units: int, weight: int = 1,
     step = -(-units // pieces)
     if step > 8 * _ALIGN:  # vectors of neighbouring pieces do not share cache lines
         step = -(-step // _ALIGN) * _ALIGN
-    count = -(-units // step)
-
-    def piece(k: int) -> None:
-        entry(block, k * step, min(units, (k + 1) * step))
-
-    pool.run(piece, count)
+    pool.share(entry, block, units, step)

@@ -20,6 +20,7 @@ REFERENCES = {
     "log": mpmath.log, "log2": lambda x: mpmath.log(x)/mpmath.log(2),
     "log10": mpmath.log10, "log1p": mpmath.log1p, "sinh": mpmath.sinh,
     "cosh": mpmath.cosh, "tanh": mpmath.tanh, "erf": mpmath.erf,
+    "sigmoid": lambda x: 1/(1 + mpmath.exp(-x)),
     "erfc": lambda x: mpmath.erfc(max(min(x, 1e3), -1e3)),  # mpmath fails beyond
 }
 UNARY = [(dtype, op) for dtype, ops in FUNCTIONS.items() for op in ops
@@ -51,7 +52,8 @@ def points(op, dtype, count=400):
     else:
         ends = {"exp": (low, high), "exp2": (low/math.log(2), high/math.log(2)),
                 "expm1": (-40, high), "sinh": (-high, high), "cosh": (-high, high),
-                "tanh": (-25, 25), "erf": (-5, 5), "erfc": (-6, LAST_ERFC[dtype])}[op]
+                "tanh": (-25, 25), "sigmoid": (low, 40), "erf": (-5, 5),
+                "erfc": (-6, LAST_ERFC[dtype])}[op]
         parts = [rng.uniform(*ends, count), rng.uniform(-2, 2, count), tiny]
     x = np.concatenate([*parts, every_exponent(rng, info)]).astype(dtype)
     return x[np.isfinite(x)]
@@ -96,7 +98,9 @@ def test_special_values(dtype, op):
                   info.smallest_subnormal], dtype)
     x = np.concatenate([x, -x])
     got = run_map(operation(op), x)
-    function = getattr(scipy.special, op) if op in ("erf", "erfc") else getattr(np, op)
+    theirs = {"erf": scipy.special.erf, "erfc": scipy.special.erfc,
+              "sigmoid": scipy.special.expit}
+    function = theirs.get(op) or getattr(np, op)
     with np.errstate(all="ignore"):
         expected = function(x.astype(np.float64)).astype(dtype)
     assert np.allclose(got, expected, rtol=4*info.eps, atol=info.smallest_subnormal,

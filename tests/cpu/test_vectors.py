@@ -59,9 +59,9 @@ def built(monkeypatch):
 
 
 def widest(llvm, dtype):
-    """Numbers in the widest vector that is multiplied."""
+    """Numbers in the widest vector that is multiplied or divided."""
     name = {4: "float", 8: "double"}[np.dtype(dtype).itemsize]
-    return max(map(int, re.findall(rf"fmul <(\d+) x {name}>", llvm)), default=1)
+    return max(map(int, re.findall(rf"f(?:mul|div) <(\d+) x {name}>", llvm)), default=1)
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

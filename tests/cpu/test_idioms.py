@@ -1,0 +1,51 @@
+"""Sigmoids that typing wrote out are found, and nothing else is."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nbfused.cpu.idioms import sigmoids
+from nbfused.scalar import language as nb
+from nbfused.scalar.ir import Let, walk
+from nbfused.scalar.parse import parse
+from nbfused.scalar.types import specialize
+
+
+def operations(function, dtype="f4"):
+    typed = specialize(parse(function), (np.dtype(dtype),))
+    return [s.op for s in walk(sigmoids(typed).function.body) if isinstance(s, Let)]
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+def test_a_sigmoid_is_one_operation(dtype):
+    assert operations(lambda x: nb.sigmoid(x), dtype) == ["sigmoid"]
+    assert operations(lambda x: nb.silu(x), dtype) == ["sigmoid", "mul"]
+    found = operations(lambda x: nb.gelu_tanh(x), dtype)
+    assert found.count("sigmoid") == 1
+    assert "exp" not in found
+
+
+def test_an_exponential_that_something_else_needs_is_not_computed_twice():
+    found = operations(lambda x: nb.sigmoid(x) + nb.softplus(x))
+    assert "sigmoid" not in found
+    assert found.count("exp") == 1
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: (1.0 if x > 0.0 else nb.exp(-abs(x)))/(1.0 + nb.exp(-abs(x))),
+    lambda x: nb.select(x >= 0.0, 1.0, nb.exp(-abs(x)))/(2.0 + nb.exp(-abs(x))),
+    lambda x: nb.select(x >= 1.0, 1.0, nb.exp(-abs(x)))/(1.0 + nb.exp(-abs(x))),
+    lambda x: nb.select(x >= 0.0, 0.5, nb.exp(-abs(x)))/(1.0 + nb.exp(-abs(x))),
+    lambda x: nb.select(x >= 0.0, 1.0, nb.exp(abs(x)))/(1.0 + nb.exp(abs(x))),
+    lambda x: nb.select(x >= 0.0, 1.0, nb.exp(-abs(x + 1.0)))
+    / (1.0 + nb.exp(-abs(x + 1.0))),
+    lambda x: nb.select(x*x >= 0.0, 1.0, nb.exp(-abs(x)))/(1.0 + nb.exp(-abs(x))),
+])
+def test_what_is_nearly_one_stays(function):
+    assert "sigmoid" not in operations(function)
+
+
+def test_functions_without_results_and_without_sigmoids_stay():
+    typed = specialize(parse(lambda x: x + 1.0), (np.dtype("f4"),))
+    assert sigmoids(typed) is typed

@@ -1,0 +1,145 @@
+"""Launches that threads share without Python."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+
+import numpy as np
+import pytest
+
+from nbfused.cpu.compile import build
+from nbfused.cpu.pool import Pool
+
+#: Adds 1 to each number from ``begin`` to ``end``, `a[1]` times over.
+TEXT = """# Count
+def kernel(a, begin, end):
+    y = i64_pointer(a[0])
+    for i in range(begin, end):
+        for _ in range(a[1]):
+            y[i] += 1
+"""
+
+
+def counting(y, times=1):
+    return build(TEXT), np.array([y.ctypes.data, times], np.int64).tobytes()
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 8])
+@pytest.mark.parametrize(("units", "step"), [(1, 1), (2, 1), (7, 3), (1000, 1),
+                                             (1000, 999), (1000, 1001)])
+def test_every_unit_once(threads, units, step):
+    pool, y = Pool(threads), np.zeros(units + 1, np.int64)
+    for _ in range(3):
+        pool.share(*counting(y), units, step)
+    assert np.all(y[:-1] == 3)
+    assert y[-1] == 0
+
+
+def test_many_launches_one_after_the_other():
+    """Threads that linger, and such that come late to a record used again."""
+    pool, y = Pool(3), np.zeros(64, np.int64)
+    for k in range(3000):
+        pool.share(*counting(y), 64, 1)
+        assert np.all(y == k + 1)
+    assert len(pool._team._records) == 1
+
+
+def test_many_callers():
+    pool, wrong = Pool(3), []
+
+    def caller():
+        y = np.zeros(50, np.int64)
+        for k in range(300):
+            pool.share(*counting(y), 50, 3)
+            if np.any(y != k + 1):
+                wrong.append(y.copy())
+
+    callers = [threading.Thread(target=caller) for _ in range(6)]
+    for c in callers:
+        c.start()
+    for c in callers:
+        c.join()
+    assert not wrong
+
+
+def test_a_launch_from_inside_a_piece():
+    pool, y = Pool(2), np.zeros((4, 100), np.int64)
+    pool.run(lambda k: pool.share(*counting(y[k]), 100, 7), 4)
+    assert np.all(y == 1)
+
+
+#: Says that it is here, and waits for the other one: `a[0]` has two words for that and
+#: two for whether it came.
+MEETING = """# Meeting
+def kernel(a, begin, end):
+    for i in range(begin, end):
+        word_write(a[0] + 8*i, 1)
+        glances = 0
+        while word_read(a[0] + 8*(1 - i)) == 0 and glances < 1 << 28:
+            glances += 1
+            give_way()
+        word_write(a[0] + 16 + 8*i, word_read(a[0] + 8*(1 - i)))
+"""
+
+
+def test_helpers_take_pieces():
+    pool = Pool(2)
+    for _ in range(20):
+        y = np.zeros(4, np.int64)
+        block = np.array([y.ctypes.data], np.int64).tobytes()
+        pool.share(build(MEETING), block, 2, 1)
+        assert np.all(y == 1)
+
+
+def test_helpers_that_linger_come_for_pieces_in_python():
+    pool, y = Pool(2), np.zeros(1000, np.int64)
+    barrier = threading.Barrier(2, timeout=20)
+    for _ in range(30):
+        pool.share(*counting(y), 1000, 10)
+        pool.run(lambda k: barrier.wait(), 2)
+    assert np.all(y == 30)
+
+
+def test_helpers_sleep_after_a_while():
+    pool, y = Pool(2), np.zeros(1000, np.int64)
+    pool.share(*counting(y, 1000), 1000, 10)
+    end = time.monotonic() + 20
+    while pool._team.lingering or pool._queue.qsize():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    before = time.process_time()
+    time.sleep(0.2)
+    assert time.process_time() - before < 0.1
+
+
+FORK = """
+import os
+import numpy as np
+from nbfused.cpu.compile import build
+from nbfused.cpu.pool import Pool
+entry, pool, y = build(TEXT), Pool(3), np.zeros(1000, np.int64)
+block = np.array([y.ctypes.data, 1], np.int64).tobytes()
+pool.share(entry, block, 1000, 10)
+for attempt in range(5):
+    child = os.fork()
+    if child == 0:
+        pool.share(entry, block, 1000, 10)
+        os._exit(int(np.any(y != 2)))
+    assert os.waitpid(child, 0)[1] == 0
+pool.share(entry, block, 1000, 10)
+print("done" if np.all(y == 2) else y)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_fork_has_a_team_of_its_own():
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", f"TEXT = {TEXT!r}\n"
+         + textwrap.dedent(FORK)],
+        capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout.strip() == "done", done.stderr
