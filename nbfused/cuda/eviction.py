@@ -51,7 +51,8 @@ class Once(Access):
         kinds = [*["=&r"]*count, *"l"*len(values)]
         names = [f"${k}" for k in range(count)]
         hint = f", ${count + 1}" if self.policy else ""
-        text = f"ld.global{self.hints}{_type(count)} {_listed(names)}, [${count}]{hint};"
+        text = (f"ld.global{self.hints}{_type(count)} {_listed(names)}, "
+                f"[${count}]{hint};")
         if wanted is not None:
             zeros = " ".join(f"mov.b32 {name}, 0;" for name in names)
             text = (f"{{ .reg .pred p; setp.ne.b32 p, ${count + len(values)}, 0; "
