@@ -67,6 +67,13 @@ class Once(Access):
             words = builder.insert_element(words, word, _I32(k))
         return builder.bitcast(words, self.vector)
 
+    def _elements(self, builder: Any, loaded: Any) -> list[Any]:
+        """The elements of a vector, which is no load that LLVM would split."""
+        if self.packed == 1:
+            return super()._elements(builder, loaded)
+        vector = builder.bitcast(loaded, ir.VectorType(self.scalar, self.width))
+        return [builder.extract_element(vector, _I32(k)) for k in range(self.width)]
+
     def put(self, builder: Any, vector: Any, address: Any) -> None:
         """Write the vector."""
         count = self.count

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from ..backend import Signature
 from ..scalar.ir import used_params, walk
 from ..scalar.types import Typed
 from ..specs import TypedRow
 from .compile import Kernel
 from .row_cluster import ClusterSlots, slot_bytes
-from .row_plan import RowPlan, kept_plan
+from .row_plan import RowPlan, kept_plans
 from .row_sums import sum_of
 from .source import operand_list, width_of
 
@@ -92,16 +94,18 @@ class RowText:
         sums = sum(self.accumulators[k].itemsize for k in self.columns)
         return max(1, self.width*(elements + sums)//4)
 
-    def plan(self, accesses: int, clusters: bool, block: int) -> RowPlan | None:
-        """The kernel that keeps rows of so many accesses in registers, if any."""
+    def plans(self, accesses: int, clusters: bool, block: int) -> Iterator[RowPlan]:
+        """Kernels that read rows of so many accesses once, best first."""
         if not self.could_keep:
-            return None
-        found = kept_plan(accesses, self.registers(), clusters and self.could_share,
-                          "registers" if self.sums else "", block,
-                          not self.typed.stages and not self.sums)
-        if found is not None and found.kept*self.width*self._length() > LONGEST:
-            return None
-        return found
+            return
+        summed = self.width*sum(self.accumulators[k].itemsize for k in self.columns)//4
+        for found in kept_plans(
+                accesses, self.registers(), clusters and self.could_share,
+                "registers" if self.sums else "", block,
+                not self.typed.stages and not self.sums,
+                summed if len(self.levels()) == 1 else None):
+            if found.kept*self.width*self._length() <= LONGEST:
+                yield found
 
     def _length(self) -> int:
         """Statements that are printed for each element."""
@@ -112,7 +116,7 @@ class RowText:
     def shared_bytes(self, columns: int, plan: RowPlan) -> int:
         """Bytes of dynamic shared memory of a block."""
         if plan.kept:
-            ahead = [plan.kept*plan.threads*self.width*o.dtype.itemsize
+            ahead = [plan.places*plan.kept*plan.threads*self.width*o.dtype.itemsize
                      for o in self.kept] if plan.resident else []
             groups = [plan.groups*columns*self.accumulators[k].itemsize
                       for k in self.columns] if plan.groups > 1 else []
@@ -125,8 +129,8 @@ class RowText:
         """Bytes of shared memory where the blocks of a cluster exchange states."""
         if plan.cluster == 1:
             return 0
-        return ClusterSlots.barriers(len(self.levels())) + sum(
-            slot_bytes(d, plan.threads, plan.cluster)
+        return ClusterSlots.barriers(len(self.levels()), plan.turns) + sum(
+            slot_bytes(d, plan.threads, plan.cluster, plan.turns)
             for s in self.typed.stages for d in s.state)
 
     def kernel(self, plan: RowPlan) -> Kernel:

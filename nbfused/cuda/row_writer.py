@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ..scalar.print_numba import cast
 from ..scalar.types import Typed
 from .compile import Kernel
 from .row_cluster import ClusterSlots
-from .row_elements import Again, Elements, Kept
+from .row_elements import Again, Elements, Kept, Staged
 from .row_index import CALLS as COLUMN_CALLS
 from .row_index import compared_short
+from .row_pipeline import write_pipeline
 from .row_plan import RowPlan
 from .row_sums import RowSums
 from .row_text import RowText, read
@@ -29,7 +30,7 @@ from .source import (
     offsets,
     storage,
 )
-from .states import States, across_threads
+from .states import Reduced, States, across_threads, storage_name
 
 __all__ = ["RowWriter"]
 
@@ -65,11 +66,14 @@ class RowWriter:
                       if calls is ROUGH else "divide_near"}
         self.sums = RowSums(self.out, text, plan)
         self.looped = plan.resident > 0
+        self.ahead = self.looped and plan.kept > 0
         self.levels = text.levels()
         #: Blocks that wait for one another.
         self.linked = plan.cluster if self.levels else 1
-        self.cluster = ClusterSlots(plan.threads, plan.cluster, len(self.levels))
-        self.elements: Elements = Kept(self) if plan.kept else Again(self)
+        self.cluster = ClusterSlots(plan.threads, plan.cluster, len(self.levels),
+                                    plan.turns)
+        self.elements: Elements = Staged(self) if plan.staged else \
+            Kept(self) if plan.kept else Again(self)
         self._declare()
 
     def _declare(self) -> None:
@@ -98,15 +102,22 @@ class RowWriter:
         self.elements.prepare()
         self.sums.start()
         if self.looped:
+            if self.ahead:
+                out(*(f"ahead_{n} = {storage_name(o.dtype)}(0)"
+                      for n, o in self.row_inputs.items()))
             self.elements.fetch("base")
+        if plan.staged:
+            write_pipeline(self)
+        elif self.looped:
             with out.block("while base < rows:"):
                 self._row()
                 out("base += step")
                 if self.linked > 1:
                     self.cluster.turn(out)
-            self.sums.finish(self.elements.starts, self.elements.last)
         else:
             self._row()
+        if self.looped:
+            self.sums.finish(self.elements.starts, self.elements.last)
         return out.kernel(plan.threads, self._blocks(), cluster=self.linked)
 
     def _blocks(self) -> int:
@@ -126,12 +137,14 @@ class RowWriter:
         out("inside = base + group < rows",
             "row = base + group if inside else i64(0)",
             "end = columns if inside else i64(0)")
-        self._places()
+        self.place("row")
+        self.take_values("ahead" if self.ahead else "")
         self.elements.load()
         for level in self.levels:
-            self._level(level)
-        self._outs()
-        self._row_outs()
+            reduced = self.sum_level(level)
+            self._across(reduced)
+            self.posts(level, reduced)
+        self.finish()
 
     def places(self, row: str, prefix: str) -> dict[int, str]:
         """Where the row begins in each operand that has several."""
@@ -139,17 +152,30 @@ class RowWriter:
                   if o not in self._still()]
         return offsets(self.out, row, self.extents, moving, 0, prefix)
 
-    def _places(self) -> None:
-        """Where each operand's row begins; the values that a row has one of."""
-        out, text, at = self.out, self.text, self.places("row", "r")
-        out(*(f"base{k} = {place}" for k, place in at.items()))
+    def place(self, row: str) -> None:
+        """Where a row begins in each operand."""
+        at = self.places(row, "r")
+        self.out(*(f"base{k} = {place}" for k, place in at.items()))
         self.base = {o.at: f"base{o.at}" if o.at in at else "i64(0)"
-                     for o in text.operands}
-        for name, o in text.inputs.items():
-            if text.kinds[name] == "row":
-                element = f"{o.pointer}[{self.base[o.at]}]"
-                out(f"in_{name} = {decoded(o.dtype, element)}")
-                self.values[name] = f"in_{name}"
+                     for o in self.text.operands}
+
+    @property
+    def row_inputs(self) -> dict[str, Operand]:
+        """The inputs that a row has one of."""
+        return {n: o for n, o in self.text.inputs.items()
+                if self.text.kinds[n] == "row"}
+
+    def fetch_values(self, at: Mapping[int, str]) -> None:
+        """Load a later row's values, of which nobody should wait for memory."""
+        self.out(*(f"ahead_{n} = {o.pointer}[{at[o.at]}]"
+                   for n, o in self.row_inputs.items()))
+
+    def take_values(self, where: str = "") -> None:
+        """The values that a row has one of, from memory or names that begin so."""
+        for name, o in self.row_inputs.items():
+            element = f"{where}_{name}" if where else f"{o.pointer}[{self.base[o.at]}]"
+            self.out(f"in_{name} = {decoded(o.dtype, element)}")
+            self.values[name] = f"in_{name}"
 
     def _still(self) -> list[Operand]:
         """Operands that are the same for every row."""
@@ -168,8 +194,8 @@ class RowWriter:
 
     # --- stages and results
 
-    def _level(self, level: list[int]) -> None:
-        """Stages that do not need one another's values at each element."""
+    def sum_level(self, level: list[int]) -> Reduced:
+        """A lane's part of stages that do not need one another's values."""
         out, stages = self.out, self.typed.stages
         reduced = []
         for at in level:
@@ -187,6 +213,11 @@ class RowWriter:
                 states.tree(out, state, parts)
 
         self.elements.each([stages[at].element for at in level], body)
+        return reduced
+
+    def _across(self, reduced: Reduced) -> None:
+        """Every lane of a row gets the row's states."""
+        out = self.out
         if self.plan.cluster > 1:
             self.cluster.across(out, reduced)
         elif self.plan.threads > self.plan.lanes:
@@ -195,10 +226,13 @@ class RowWriter:
         else:  # another reduction's barrier comes before the memory is used again
             again = self.looped and len(self.levels) == 1
             across_threads(out, reduced, self.plan.threads, again=again)
+
+    def posts(self, level: list[int], reduced: Reduced) -> None:
+        """The values that a level's stages give each row."""
         for at, (_, state) in zip(level, reduced, strict=True):
             self._post(at, state)
 
-    def _post(self, at: int, state: list[str]) -> None:
+    def _post(self, at: int, state: Sequence[str]) -> None:
         """The values that a stage gives each row."""
         stage = self.typed.stages[at]
         post, count = stage.post, len(state)
@@ -215,6 +249,11 @@ class RowWriter:
         inner = [p for p in read(post) if p in rest]
         return {p: cast(self.typed.dtypes.get(p, INT64), post.dtypes[p],
                         self.values[p]) for p in inner}
+
+    def finish(self) -> None:
+        """All outputs of a row."""
+        self._outs()
+        self._row_outs()
 
     def _outs(self) -> None:
         """Everything that needs the elements once more."""

@@ -9,7 +9,7 @@ import nbfused as nf
 from nbfused import ops
 from nbfused.backend import Signature
 from nbfused.cuda import compile
-from nbfused.cuda.row_plan import RowPlan, kept_plan
+from nbfused.cuda.row_plan import RowPlan, kept_plans
 from nbfused.cuda.row_text import RowText
 from nbfused.errors import CompileError
 from nbfused.ops.losses import _cross_entropy
@@ -20,8 +20,9 @@ BFLOAT16 = nf.arrays.BFLOAT16
 DTYPES = [np.dtype(np.float32), BFLOAT16]
 
 
-def plan(accesses, registers=4, clusters=True, sums="", alone=False):
-    return kept_plan(accesses, registers, clusters, sums, 256, alone)
+def plan(accesses, registers=4, clusters=True, sums="", alone=False, summed=None):
+    return next(kept_plans(accesses, registers, clusters, sums, 256, alone, summed),
+                None)
 
 
 def test_short_rows_share_a_block_and_long_ones_take_a_cluster():
