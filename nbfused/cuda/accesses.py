@@ -8,8 +8,7 @@ from llvmlite import ir
 from numba import types
 from numba.cuda.extending import intrinsic
 
-__all__ = ["WIDTHS", "Access", "accesses", "asm", "copy_of", "l2_policy", "load_of",
-           "store_of"]
+__all__ = ["WIDTHS", "accesses", "asm"]
 
 _I8, _I32, _I64 = (ir.IntType(n) for n in (8, 32, 64))
 
@@ -26,15 +25,10 @@ def asm(builder: Any, result: Any, text: str, constraints: str, *values: Any,
     return builder.asm(kind, text, constraints, values, effect)
 
 
-def l2_policy(builder: Any, name: str) -> Any:
-    """``createpolicy.fractional.L2``: what the second cache does with an access."""
-    return asm(builder, _I64, f"createpolicy.fractional.L2::{name}.b64 $0, 1.0;", "=l")
-
-
 # --- several elements in one access
 
 
-class Access:
+class _Access:
     """`width` neighbouring elements as LLVM's vector; a complex number is two.
 
     Elements of 8 and 16 bits are moved in words of 32 bits: a vector of more than four
@@ -59,20 +53,9 @@ class Access:
         base = builder.gep(pointer, [index], source_etype=element)
         return builder.bitcast(base, self.vector.as_pointer())
 
-    def load(self, builder: Any, pointer: Any, index: Any) -> Any:
-        """The elements, as a tuple."""
-        return self.tuple_of(
-            builder, self.fetch(builder, self.address(builder, pointer, index)))
-
-    def tuple_of(self, builder: Any, vector: Any) -> Any:
-        """A loaded vector's elements, as a tuple."""
-        elements = self._elements(builder, vector)
-        packed = ir.Constant(ir.ArrayType(elements[0].type, self.width), ir.Undefined)
-        for k, element in enumerate(elements):
-            packed = builder.insert_value(packed, element, k)
-        return packed
-
-    def _elements(self, builder: Any, loaded: Any) -> list[Any]:
+    def load(self, builder: Any, pointer: Any, index: Any) -> list[Any]:
+        """The elements."""
+        loaded = builder.load(self.address(builder, pointer, index), align=self.align)
         parts = [loaded]
         if isinstance(self.vector, ir.VectorType):
             parts = [builder.extract_element(loaded, _I32(k))
@@ -98,15 +81,7 @@ class Access:
             whole = ir.Constant(self.vector, ir.Undefined)
             for k, part in enumerate(parts):
                 whole = builder.insert_element(whole, part, _I32(k))
-        self.put(builder, whole, self.address(builder, pointer, index))
-
-    def fetch(self, builder: Any, address: Any) -> Any:
-        """The vector at an address."""
-        return builder.load(address, align=self.align)
-
-    def put(self, builder: Any, vector: Any, address: Any) -> None:
-        """Write the vector."""
-        builder.store(vector, address, align=self.align)
+        builder.store(whole, self.address(builder, pointer, index), align=self.align)
 
     def _unpack(self, builder: Any, word: Any, k: int) -> Any:
         shifted = builder.lshr(word, _I32(k*self.kind.bitwidth))
@@ -121,25 +96,26 @@ class Access:
         return word
 
 
-def load_of(width: int, access: type[Access] = Access) -> Any:
-    """The intrinsic that loads `width` elements by an `access`."""
-
+def _load(width: int) -> Any:
     @intrinsic
     def load(typing: Any, pointer: Any, index: Any) -> Any:
         """``width`` elements from `index` on, as a tuple; naturally aligned."""
         result = types.UniTuple(pointer.dtype, width)
 
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            return access(context, pointer.dtype, width).load(builder, *values)
+            access = _Access(context, pointer.dtype, width)
+            elements = access.load(builder, *values)
+            packed = ir.Constant(ir.ArrayType(elements[0].type, width), ir.Undefined)
+            for k, element in enumerate(elements):
+                packed = builder.insert_value(packed, element, k)
+            return packed
 
         return result(pointer, types.int64), codegen
 
     return load
 
 
-def store_of(width: int, access: type[Access] = Access) -> Any:
-    """The intrinsic that stores `width` elements by an `access`."""
-
+def _store(width: int) -> Any:
     @intrinsic
     def store(typing: Any, pointer: Any, index: Any, elements: Any) -> Any:
         """Write the tuple `elements` from `index` on; naturally aligned."""
@@ -148,7 +124,7 @@ def store_of(width: int, access: type[Access] = Access) -> Any:
             address, at, packed = values
             parts = [context.cast(builder, builder.extract_value(packed, k),
                                   elements[k], pointer.dtype) for k in range(width)]
-            access(context, pointer.dtype, width).store(builder, address, at, parts)
+            _Access(context, pointer.dtype, width).store(builder, address, at, parts)
             return context.get_dummy_value()
 
         return types.void(pointer, types.int64, elements), codegen
@@ -184,13 +160,9 @@ def _shared(kind: Any) -> Any:
     return shared
 
 
-def copy_of(width: int, arch: tuple[int, int], policy: str = "") -> Any:
-    """The intrinsic that copies from global to shared memory.
-
-    Past the registers where the chip can; `policy` is that of the second cache, by
-    ``createpolicy``.
-    """
-    plain_load, plain_store = load_of(width), store_of(width)
+def _copy_async(width: int, arch: tuple[int, int]) -> Any:
+    """From global to shared memory past the registers, where the chip can."""
+    plain_load, plain_store = _load(width), _store(width)
 
     @intrinsic
     def copy(typing: Any, target: Any, at: Any, source: Any, index: Any) -> Any:
@@ -216,14 +188,9 @@ def copy_of(width: int, arch: tuple[int, int], policy: str = "") -> Any:
                 builder.addrspacecast(to, element.as_pointer(3)), _I32)
             origin = builder.gep(values[2], [values[3]], source_etype=element)
             cache = "cg" if size == 16 else "ca"
-            text, operands = f"cp.async.{cache}.shared.global", []
-            if policy:
-                text += ".L2::cache_hint"
-                operands.append(l2_policy(builder, policy))
             asm(builder, ir.VoidType(),
-                f"{text} [$0], [$1], {size}{', $2' if policy else ''};",
-                f"r,l,{'l,' if policy else ''}~{{memory}}",
-                to, builder.ptrtoint(origin, _I64), *operands, effect=True)
+                 f"cp.async.{cache}.shared.global [$0], [$1], {size};", "r,l,~{memory}",
+                 to, builder.ptrtoint(origin, _I64), effect=True)
             return context.get_dummy_value()
 
         return signature, fast if arch >= (8, 0) and size in (4, 8, 16) else slow
@@ -257,9 +224,9 @@ def _copy_wait(arch: tuple[int, int]) -> Any:
 def accesses(arch: tuple[int, int]) -> dict[str, Any]:
     """The names that kernel text for compute capability `arch` may use."""
     return {
-        **{f"load{n}": load_of(n) for n in WIDTHS},
-        **{f"store{n}": store_of(n) for n in WIDTHS},
-        **{f"copy_async{n}": copy_of(n, arch) for n in WIDTHS},
+        **{f"load{n}": _load(n) for n in WIDTHS},
+        **{f"store{n}": _store(n) for n in WIDTHS},
+        **{f"copy_async{n}": _copy_async(n, arch) for n in WIDTHS},
         "copy_wait": _copy_wait(arch),
         **{f"shared_{kind}": _shared(getattr(types, kind)) for kind in _KINDS},
     }

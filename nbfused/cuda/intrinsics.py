@@ -17,7 +17,6 @@ from numba.cuda.extending import intrinsic
 
 from ..scalar import print_numba
 from .accesses import accesses, asm
-from .eviction import eviction_namespace
 from .hopper import hopper_namespace
 from .mma import mma_namespace
 from .mma_copies import copies_namespace
@@ -301,7 +300,7 @@ def namespace(arch: tuple[int, int]) -> dict[str, Any]:
     u16, f32 = types.uint16, types.float32
     return {
         **print_numba.NAMES, "cuda": cuda, "libdevice": libdevice,
-        **accesses(arch), **eviction_namespace(arch),
+        **accesses(arch),
         **row_namespace(),
         **raw_namespace(_words, _number, {"f16": (_from_f16, _to_f16),
                                           "bf16": (_from_bf16, _to_bf16(arch))}),

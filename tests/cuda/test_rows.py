@@ -109,6 +109,20 @@ def test_clusters(monkeypatch, columns, dtype):
         assert registers(said)[1] == 0
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_row_is_finished_while_the_next_one_is_summed(monkeypatch, dtype):
+    needs_numba()
+    x = np.zeros((4, 32768), dtype)
+    kernel = kernels(monkeypatch, lambda: both(ops.softmax, x))[1]
+    code, said = assembled(kernel)
+    sent, got = (code.index(text) for text in ("st.async", "mbarrier.try_wait"))
+    copied = code.rindex("cp.async.cg", 0, sent)
+    assert copied < sent < got < code.index("st.global.v4")
+    assert "cp.async.cg" not in code[sent:]
+    if said is not None:
+        assert registers(said)[1] == 0
+
+
 def test_no_cluster_before_hopper(monkeypatch):
     needs_numba()
     with recording(monkeypatch, (8, 0)) as found:
