@@ -73,6 +73,9 @@ class RowPlan:
         every row.
     block
         Threads of a block where several rows share it.
+    ahead
+        Accesses of a lane that are on their way together where they are not kept; 0:
+        one, which may be in a loop of any kind.
     """
 
     lanes: int
@@ -83,6 +86,7 @@ class RowPlan:
     sums: str = ""
     resident: int = 0
     block: int = 256
+    ahead: int = 0
 
     @property
     def threads(self) -> int:

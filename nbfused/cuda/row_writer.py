@@ -12,7 +12,9 @@ from .row_cluster import ClusterSlots
 from .row_elements import Again, Elements, Kept
 from .row_index import CALLS as COLUMN_CALLS
 from .row_index import compared_short
+from .row_online import OnlineStates
 from .row_plan import RowPlan
+from .row_streamed import STREAMING, Streamed
 from .row_sums import RowSums
 from .row_text import RowText, read
 from .source import (
@@ -29,7 +31,7 @@ from .source import (
     offsets,
     storage,
 )
-from .states import States, across_threads
+from .states import Reduced, States, across_threads
 
 __all__ = ["RowWriter"]
 
@@ -65,11 +67,14 @@ class RowWriter:
                       if calls is ROUGH else "divide_near"}
         self.sums = RowSums(self.out, text, plan)
         self.looped = plan.resident > 0
-        self.levels = text.levels()
+        #: Sums relative to a maximum go with it, where a pass costs a reading.
+        self.together = not plan.kept
+        self.levels = text.levels(together=self.together)
         #: Blocks that wait for one another.
         self.linked = plan.cluster if self.levels else 1
         self.cluster = ClusterSlots(plan.threads, plan.cluster, len(self.levels))
-        self.elements: Elements = Kept(self) if plan.kept else Again(self)
+        self.elements: Elements = Kept(self) if plan.kept else \
+            Streamed(self) if plan.ahead else Again(self)
         self._declare()
 
     def _declare(self) -> None:
@@ -116,6 +121,9 @@ class RowWriter:
             return max(1, 512 // self.plan.threads)
         if self.looped:
             return max(1, self.plan.resident // self.plan.threads)
+        if self.plan.ahead:
+            few = self.plan.ahead*self.text.registers() <= FEW // 2
+            return (STREAMING if few and self.text.once() else BUSY) // self.plan.threads
         few = 0 < self.plan.kept*self.text.registers() <= FEW
         return BUSY // self.plan.threads if few else 0
 
@@ -128,8 +136,11 @@ class RowWriter:
             "end = columns if inside else i64(0)")
         self._places()
         self.elements.load()
-        for level in self.levels:
-            self._level(level)
+        for each in self.text.passes(together=self.together):
+            for at in each.points:
+                self._point(at)
+            if each.stages:
+                self._level(each.stages)
         self._outs()
         self._row_outs()
 
@@ -168,35 +179,77 @@ class RowWriter:
 
     # --- stages and results
 
+    def _point(self, at: int) -> None:
+        """A stage that needs one column; every lane has its value."""
+        out, stage, column = self.out, self.typed.stages[at], self.text.points[at]
+        lines, (place,) = evaluate(column, self._arguments(column, {}), f"c{at}_",
+                                   self.calls)
+        states = States(stage.merge, stage.identity, stage.state, f"z{at}_", self.calls)
+        state = states.start(out)
+        out(*lines)
+        with out.block(f"if {place} >= 0 and {place} < columns:"):
+            (values,) = self.elements.at(self.elements.names([stage.element]), [place])
+            part = states.names("_0")
+            states.assign(out, part, stage.element, self._arguments(
+                stage.element, {**values, "index": place}))
+            states.merge(out, state, state, part)
+        self._post(at, state)
+
     def _level(self, level: list[int]) -> None:
         """Stages that do not need one another's values at each element."""
         out, stages = self.out, self.typed.stages
+        pairs = {k: OnlineStates(self, o) for k, o in self.text.online.items()
+                 if {o.top, o.total} <= set(level)}
+        led = {p.pair.total for p in pairs.values()}
         reduced = []
         for at in level:
             s = stages[at]
-            states = States(s.merge, s.identity, s.state, f"z{at}_", self.calls)
-            reduced.append((states, states.start(out)))
+            states = pairs[at].both if at in pairs else \
+                States(s.merge, s.identity, s.state, f"z{at}_", self.calls)
+            if at not in led:
+                reduced.append((at, states, states.start(out)))
 
         def body(access: int, columns: list[str], loads: list[dict[str, str]]) -> None:
-            for at, (states, state) in zip(level, reduced, strict=True):
-                element, parts = stages[at].element, []
-                for k, (column, values) in enumerate(zip(columns, loads, strict=True)):
-                    parts.append(states.names(f"_{k}"))
-                    states.assign(out, parts[-1], element, self._arguments(
-                        element, {**values, "index": column}))
-                states.tree(out, state, parts)
+            for at, states, state in reduced:
+                if at in pairs:
+                    pair = pairs[at]
+                    top = stages[pair.pair.top].names[0]
+                    pair.add(state, self._parts(at, pair.top, columns, loads, {}),
+                             lambda base: self._parts(
+                                 pair.pair.total, pair.total, columns, loads,
+                                 {top: base}))
+                else:
+                    states.tree(out, state, self._parts(at, states, columns, loads, {}))
 
         self.elements.each([stages[at].element for at in level], body)
+        self._across([(states, state) for _, states, state in reduced])
+        values = {at: state for at, _, state in reduced}
+        for at, pair in pairs.items():
+            pair.finish(values[at])
+            values |= {at: values[at][:1], pair.pair.total: values[at][1:]}
+        for at in level:
+            self._post(at, values[at])
+
+    def _parts(self, at: int, states: States, columns: list[str],
+               loads: list[dict[str, str]], known: dict[str, str]) -> list[list[str]]:
+        """A stage's states of a few elements."""
+        element, parts = self.typed.stages[at].element, []
+        for k, (column, values) in enumerate(zip(columns, loads, strict=True)):
+            parts.append(states.names(f"_{k}"))
+            states.assign(self.out, parts[-1], element, self._arguments(
+                element, {**values, **known, "index": column}))
+        return parts
+
+    def _across(self, reduced: Reduced) -> None:
+        """Every lane of a row gets the row's states."""
         if self.plan.cluster > 1:
-            self.cluster.across(out, reduced)
+            self.cluster.across(self.out, reduced)
         elif self.plan.threads > self.plan.lanes:
             for states, state in reduced:
-                states.across_lanes(out, state, self.plan.lanes)
+                states.across_lanes(self.out, state, self.plan.lanes)
         else:  # another reduction's barrier comes before the memory is used again
             again = self.looped and len(self.levels) == 1
-            across_threads(out, reduced, self.plan.threads, again=again)
-        for at, (_, state) in zip(level, reduced, strict=True):
-            self._post(at, state)
+            across_threads(self.out, reduced, self.plan.threads, again=again)
 
     def _post(self, at: int, state: list[str]) -> None:
         """The values that a stage gives each row."""

@@ -12,7 +12,7 @@ from nbfused.cuda import compile
 from nbfused.cuda.row_plan import RowPlan, kept_plan
 from nbfused.cuda.row_text import RowText
 from nbfused.errors import CompileError
-from nbfused.ops.losses import _cross_entropy
+from nbfused.ops.losses import _smoothed
 from nbfused.scalar.types import Weak
 from tests.cuda.recorded import assembled, recording, registers
 
@@ -59,12 +59,13 @@ def test_blocks_that_sum_nothing_share_a_row_of_any_length():
 
 def test_stages_that_do_not_need_each_other_share_a_pass():
     types = (np.dtype("float32"), np.dtype("int64"), Weak("float"), Weak("int"))
-    spec = _cross_entropy.spec(("element", "row", "scalar", "scalar"), -1)
+    spec = _smoothed.spec(("element", "row", "scalar", "scalar"), -1)
     typed = spec.typed(types)
     text = RowText("cross_entropy", typed, Signature(
         types, (types[0],), (1, 1), ("1", "0", "0")))
-    names = [[typed.stages[k].names for k in level] for level in text.levels()]
-    assert [len(level) for level in names] == [3, 1]
+    assert text.levels() == [[0, 3], [1]]
+    assert text.levels(together=True) == [[0, 1, 3]]
+    assert list(text.points) == [2]
 
 
 def kernels(monkeypatch, call):
