@@ -21,11 +21,8 @@ __all__ = ["row_namespace"]
 _I32, _I64, _F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
 
 
-def _stream(width: int) -> Any:
-    """``ld.global.L1::no_allocate``: elements that are read once.
-
-    What is read for every row, such as a weight, stays in the first cache.
-    """
+def _stream(width: int, cache: str) -> Any:
+    """``ld.global``, with a hint for the `cache` or none; loads keep their order."""
 
     @intrinsic
     def stream(typing: Any, pointer: Any, index: Any, wanted: Any) -> Any:
@@ -34,7 +31,7 @@ def _stream(width: int) -> Any:
         names = [f"${k}" for k in range(count)]
         zeros = " ".join(f"mov.b32 {n}, 0;" for n in names)
         text = (f"{{ .reg .pred p; setp.ne.b32 p, ${count + 1}, 0; {zeros} @p "
-                f"ld.global.L1::no_allocate{_listed(names)}, [${count}]; }}")
+                f"ld.global{cache}{_listed(names)}, [${count}]; }}")
 
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             element = context.get_data_type(kind)
@@ -306,7 +303,9 @@ _FUNCTIONS = (column_is, divide_near, divide_nearly, cluster_rank, cluster_sync,
 
 def row_namespace() -> dict[str, Any]:
     """The names that kernel text may use besides the common ones."""
-    return {**{f"stream{n}": _stream(n) for n in WIDTHS},
+    return {# what is read for every row, such as a weight, stays in the first cache
+            **{f"stream{n}": _stream(n, ".L1::no_allocate") for n in WIDTHS},
+            **{f"ahead{n}": _stream(n, "") for n in WIDTHS},
             **{f"near{n}": _near(n) for n in WIDTHS},
             "bf16_again": bf16_again, "f16_again": f16_again,
             **{f.__name__: f for f in _FUNCTIONS}}

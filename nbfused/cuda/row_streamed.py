@@ -1,5 +1,4 @@
-"""Rows that are too long to keep: several accesses of each lane on their way together.
-"""
+"""Rows that are too long to keep: several accesses on their way together."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ STREAMING = 1536
 
 
 class Streamed(Elements):
-    """Each stage reads the elements from memory, past the first cache."""
+    """Each pass reads the elements from memory."""
 
     def each(self, functions: Sequence[Typed], body: Body) -> None:
         """See `Elements`."""
@@ -30,7 +29,7 @@ class Streamed(Elements):
         out(f"j = lane*{width}")
         with out.block("while j < end:"):
             for k, column in enumerate(columns):
-                out(*(f"{', '.join(self._parts(o, k))}, = stream{width}({o.pointer}, "
+                out(*(f"{', '.join(self._parts(o, k))}, = ahead{width}({o.pointer}, "
                       f"{self.writer.base[o.at]} + {column}, {column} < end)"
                       for o in self._loaded))
             for k, column in enumerate(columns):

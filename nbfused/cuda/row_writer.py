@@ -12,8 +12,8 @@ from .row_cluster import ClusterSlots
 from .row_elements import Again, Elements, Kept
 from .row_index import CALLS as COLUMN_CALLS
 from .row_index import compared_short
-from .row_online import OnlineStates
 from .row_plan import RowPlan
+from .row_reductions import Single, reductions
 from .row_streamed import STREAMING, Streamed
 from .row_sums import RowSums
 from .row_text import RowText, read
@@ -31,7 +31,7 @@ from .source import (
     offsets,
     storage,
 )
-from .states import Reduced, States, across_threads
+from .states import Reduced, across_threads
 
 __all__ = ["RowWriter"]
 
@@ -122,8 +122,9 @@ class RowWriter:
         if self.looped:
             return max(1, self.plan.resident // self.plan.threads)
         if self.plan.ahead:
-            few = self.plan.ahead*self.text.registers() <= FEW // 2
-            return (STREAMING if few and self.text.once() else BUSY) // self.plan.threads
+            little = self.text.once() and \
+                self.plan.ahead*self.text.registers() <= FEW // 2
+            return (STREAMING if little else BUSY) // self.plan.threads
         few = 0 < self.plan.kept*self.text.registers() <= FEW
         return BUSY // self.plan.threads if few else 0
 
@@ -168,7 +169,7 @@ class RowWriter:
         return [*(o for n, o in text.inputs.items() if text.kinds[n] == "column"),
                 *(text.outputs[k] for k in text.sums)]
 
-    def _arguments(self, typed: Typed, extra: Mapping[str, str]) -> dict[str, object]:
+    def arguments(self, typed: Typed, extra: Mapping[str, str]) -> dict[str, object]:
         """Texts of a function's parameters, in the dtypes that it wants."""
         known = {**self.values, **extra}
         found: dict[str, object] = {}
@@ -181,64 +182,30 @@ class RowWriter:
 
     def _point(self, at: int) -> None:
         """A stage that needs one column; every lane has its value."""
-        out, stage, column = self.out, self.typed.stages[at], self.text.points[at]
-        lines, (place,) = evaluate(column, self._arguments(column, {}), f"c{at}_",
+        out, column, stage = self.out, self.text.points[at], Single(self, at)
+        lines, (place,) = evaluate(column, self.arguments(column, {}), f"c{at}_",
                                    self.calls)
-        states = States(stage.merge, stage.identity, stage.state, f"z{at}_", self.calls)
-        state = states.start(out)
         out(*lines)
         with out.block(f"if {place} >= 0 and {place} < columns:"):
-            (values,) = self.elements.at(self.elements.names([stage.element]), [place])
-            part = states.names("_0")
-            states.assign(out, part, stage.element, self._arguments(
-                stage.element, {**values, "index": place}))
-            states.merge(out, state, state, part)
-        self._post(at, state)
+            names = self.elements.names([self.typed.stages[at].element])
+            stage.add([place], self.elements.at(names, [place]))
+        self._post(at, stage.state)
 
     def _level(self, level: list[int]) -> None:
         """Stages that do not need one another's values at each element."""
-        out, stages = self.out, self.typed.stages
-        pairs = {k: OnlineStates(self, o) for k, o in self.text.online.items()
-                 if {o.top, o.total} <= set(level)}
-        led = {p.pair.total for p in pairs.values()}
-        reduced = []
-        for at in level:
-            s = stages[at]
-            states = pairs[at].both if at in pairs else \
-                States(s.merge, s.identity, s.state, f"z{at}_", self.calls)
-            if at not in led:
-                reduced.append((at, states, states.start(out)))
+        found = reductions(self, level)
 
         def body(access: int, columns: list[str], loads: list[dict[str, str]]) -> None:
-            for at, states, state in reduced:
-                if at in pairs:
-                    pair = pairs[at]
-                    top = stages[pair.pair.top].names[0]
-                    pair.add(state, self._parts(at, pair.top, columns, loads, {}),
-                             lambda base: self._parts(
-                                 pair.pair.total, pair.total, columns, loads,
-                                 {top: base}))
-                else:
-                    states.tree(out, state, self._parts(at, states, columns, loads, {}))
+            for each in found:
+                each.add(columns, loads)
 
-        self.elements.each([stages[at].element for at in level], body)
-        self._across([(states, state) for _, states, state in reduced])
-        values = {at: state for at, _, state in reduced}
-        for at, pair in pairs.items():
-            pair.finish(values[at])
-            values |= {at: values[at][:1], pair.pair.total: values[at][1:]}
+        self.elements.each([self.typed.stages[at].element for at in level], body)
+        self._across([(each.states, each.state) for each in found])
+        values: dict[int, list[str]] = {}
+        for each in found:
+            values |= each.finish()
         for at in level:
             self._post(at, values[at])
-
-    def _parts(self, at: int, states: States, columns: list[str],
-               loads: list[dict[str, str]], known: dict[str, str]) -> list[list[str]]:
-        """A stage's states of a few elements."""
-        element, parts = self.typed.stages[at].element, []
-        for k, (column, values) in enumerate(zip(columns, loads, strict=True)):
-            parts.append(states.names(f"_{k}"))
-            states.assign(self.out, parts[-1], element, self._arguments(
-                element, {**values, **known, "index": column}))
-        return parts
 
     def _across(self, reduced: Reduced) -> None:
         """Every lane of a row gets the row's states."""
@@ -283,7 +250,7 @@ class RowWriter:
                 function, names = typed[k].function, []
                 for e, (column, values) in enumerate(zip(columns, loads, strict=True)):
                     lines, (name,) = evaluate(
-                        function, self._arguments(
+                        function, self.arguments(
                             function, {**values, "index": column}),
                         f"y{self.count}_{k}_{e}_", self.calls)
                     self.out(*lines)
@@ -317,7 +284,7 @@ class RowWriter:
         with out.block(f"if inside and lane == 0{first}:"):
             for k in wanted:
                 function, o = self.typed.outs[k].function, self.text.outputs[k]
-                lines, (name,) = evaluate(function, self._arguments(function, {}),
+                lines, (name,) = evaluate(function, self.arguments(function, {}),
                                           f"q{k}_", self.calls)
                 stored = encoded(function.results[0], o.dtype, name)
                 out(*lines, f"{o.pointer}[{self.base[o.at]}] = {stored}")

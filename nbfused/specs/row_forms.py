@@ -134,11 +134,11 @@ def online(row: TypedRow) -> tuple[Online, ...]:
     for total, stage in enumerate(row.stages):
         top = _relative_to(row, stage)
         if top is not None and top not in found:
-            (dtype,) = stage.state
+            (d,) = stage.state
             found[top] = Online(
-                top, total, pointwise(_MERGE, (dtype,)*4), pointwise(_SHIFT, (dtype,)*2),
-                pointwise(_BASE, (dtype,)),
-                pointwise(_FINISH, (dtype, dtype, np.dtype(np.int64))))
+                top, total, pointwise(_MERGE, (d,)*4), pointwise(_SHIFT, (d,)*2),
+                pointwise(_BASE, (d,)),
+                pointwise(_FINISH, (d, d, np.dtype(np.int64))))
     return tuple(found.values())
 
 
@@ -176,8 +176,7 @@ def _combines(stage: TypedStage) -> str | None:
 
 
 def _tree(typed: Typed, v: Value) -> object:
-    """How a value is computed from parameters; unlike any other if not by operations.
-    """
+    """How a value is computed from parameters; unlike any other if by branches."""
     if isinstance(v, Literal):
         return v
     s = _made(typed.function).get(v)
