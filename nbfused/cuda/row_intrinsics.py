@@ -305,7 +305,7 @@ def row_namespace() -> dict[str, Any]:
     """The names that kernel text may use besides the common ones."""
     return {# what is read for every row, such as a weight, stays in the first cache
             **{f"stream{n}": _stream(n, ".L1::no_allocate") for n in WIDTHS},
-            **{f"ahead{n}": _stream(n, "") for n in WIDTHS},
+            **{f"load_if{n}": _stream(n, "") for n in WIDTHS},
             **{f"near{n}": _near(n) for n in WIDTHS},
             "bf16_again": bf16_again, "f16_again": f16_again,
             **{f.__name__: f for f in _FUNCTIONS}}

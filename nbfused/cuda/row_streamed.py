@@ -29,7 +29,7 @@ class Streamed(Elements):
         out(f"j = lane*{width}")
         with out.block("while j < end:"):
             for k, column in enumerate(columns):
-                out(*(f"{', '.join(self._parts(o, k))}, = ahead{width}({o.pointer}, "
+                out(*(f"{', '.join(self._parts(o, k))}, = load_if{width}({o.pointer}, "
                       f"{self.writer.base[o.at]} + {column}, {column} < end)"
                       for o in self._loaded))
             for k, column in enumerate(columns):

@@ -13,7 +13,7 @@ from .row_elements import Again, Elements, Kept
 from .row_index import CALLS as COLUMN_CALLS
 from .row_index import compared_short
 from .row_plan import RowPlan
-from .row_reductions import Single, reductions
+from .row_reductions import Pair, Single, reductions
 from .row_streamed import STREAMING, Streamed
 from .row_sums import RowSums
 from .row_text import RowText, read
@@ -141,7 +141,9 @@ class RowWriter:
             for at in each.points:
                 self._point(at)
             if each.stages:
-                self._level(each.stages)
+                found = self.sum_level(each.stages)
+                self._across([(r.states, r.state) for r in found])
+                self.posts(each.stages, found)
         self._outs()
         self._row_outs()
 
@@ -191,8 +193,8 @@ class RowWriter:
             stage.add([place], self.elements.at(names, [place]))
         self._post(at, stage.state)
 
-    def _level(self, level: list[int]) -> None:
-        """Stages that do not need one another's values at each element."""
+    def sum_level(self, level: list[int]) -> list[Single | Pair]:
+        """A lane's part of stages that do not need one another's values."""
         found = reductions(self, level)
 
         def body(access: int, columns: list[str], loads: list[dict[str, str]]) -> None:
@@ -200,12 +202,7 @@ class RowWriter:
                 each.add(columns, loads)
 
         self.elements.each([self.typed.stages[at].element for at in level], body)
-        self._across([(each.states, each.state) for each in found])
-        values: dict[int, list[str]] = {}
-        for each in found:
-            values |= each.finish()
-        for at in level:
-            self._post(at, values[at])
+        return found
 
     def _across(self, reduced: Reduced) -> None:
         """Every lane of a row gets the row's states."""
@@ -217,6 +214,14 @@ class RowWriter:
         else:  # another reduction's barrier comes before the memory is used again
             again = self.looped and len(self.levels) == 1
             across_threads(self.out, reduced, self.plan.threads, again=again)
+
+    def posts(self, level: list[int], found: list[Single | Pair]) -> None:
+        """The values that a level's stages give each row."""
+        states: dict[int, list[str]] = {}
+        for each in found:
+            states |= each.finish()
+        for at in level:
+            self._post(at, states[at])
 
     def _post(self, at: int, state: list[str]) -> None:
         """The values that a stage gives each row."""

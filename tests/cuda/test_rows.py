@@ -10,9 +10,10 @@ from nbfused import ops
 from nbfused.backend import Signature
 from nbfused.cuda import compile
 from nbfused.cuda.row_plan import RowPlan, kept_plan
+from nbfused.cuda.row_streamed import AHEAD
 from nbfused.cuda.row_text import RowText
 from nbfused.errors import CompileError
-from nbfused.ops.losses import _smoothed
+from nbfused.ops.losses import _cross_entropy, _smoothed
 from nbfused.scalar.types import Weak
 from tests.cuda.recorded import assembled, recording, registers
 
@@ -107,6 +108,37 @@ def test_clusters(monkeypatch, columns, dtype):
     assert "st.global.v4" in code
     if said is not None:
         assert registers(said)[1] == 0
+
+
+def long_row(monkeypatch, dtype, columns, call):
+    """The PTX of a row's forward kernel, which must not spill."""
+    x = np.zeros((4, columns), dtype)
+    kernel = kernels(monkeypatch, lambda: call(x))[-1]
+    assert kernel.cluster == 1
+    code, said = assembled(kernel)
+    if said is not None:
+        assert registers(said)[1] == 0
+    return code
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("columns", [128_256, 300_000])
+def test_a_long_row_of_which_only_sums_are_wanted_is_read_once(
+        monkeypatch, dtype, columns):
+    needs_numba()
+    labels = np.zeros(4, np.int64)
+    code = long_row(monkeypatch, dtype, columns,
+                    lambda x: _cross_entropy(x, labels, -1))
+    assert code.count("ld.global.v4") == AHEAD
+    # one for each element, one for each access, two for each time that lanes are joined
+    assert code.count("ex2.approx") == AHEAD*(16//dtype.itemsize + 1) + 2*9
+
+
+def test_the_sum_of_a_longer_row_goes_with_its_maximum(monkeypatch):
+    needs_numba()
+    code = long_row(monkeypatch, np.float32, 1_000_000, ops.softmax)
+    assert code.count("ld.global.v4") == 2*AHEAD  # not three passes
+    assert code.count("bar.sync") == 1
 
 
 def test_no_cluster_before_hopper(monkeypatch):
