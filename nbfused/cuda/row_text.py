@@ -8,7 +8,7 @@ from ..backend import Signature
 from ..scalar.ir import used_params, walk
 from ..scalar.types import Typed
 from ..specs import TypedRow
-from ..specs.row_forms import column_of, online
+from ..specs.row_forms import online, points
 from .compile import Kernel
 from .row_cluster import ClusterSlots, slot_bytes
 from .row_plan import RowPlan, kept_plan
@@ -73,11 +73,7 @@ class RowText:
                      and o.code == "1" and n in self._reads()]
         self.could_keep = self.could_vector and all(
             o.dtype.itemsize*self.width >= LEAST for o in self.kept)
-        alike = {"size", *(n for n, k in self.kinds.items() if k in ("row", "scalar")),
-                 *(n for s in typed.stages for n in s.names)}
-        #: Stages that need the elements of one column, and its number.
-        self.points = {k: column for k, s in enumerate(typed.stages)
-                       if (column := column_of(s, alike)) is not None}
+        self.points = points(typed)
         self.online = {o.top: o for o in online(typed)}
         self.could_share = all(
             d.kind in "iuf" and d.itemsize in (4, 8)

@@ -19,23 +19,24 @@ from .functions import trim
 from .pointwise import pointwise
 from .row import TypedRow, TypedStage
 
-__all__ = ["Online", "column_of", "online"]
+__all__ = ["Online", "online", "points"]
 
 
-def column_of(stage: TypedStage, alike: Collection[str]) -> Typed | None:
-    """The one column whose element counts; None: each may.
+def points(row: TypedRow) -> dict[int, Typed]:
+    """The stages for which one column's element counts, and that column's number.
 
     The element is ``f(x) if index == column else neutral``, so the combined value is
     that of ``f(x)`` at the column, or neutral if there is no such column.
-
-    Parameters
-    ----------
-    stage
-        Of a row.
-    alike
-        Names whose values are the same for all elements: all that the column's number
-        may depend on.
     """
+    alike = {"size", *(n for n, k in zip(row.inputs, row.kinds, strict=True)
+                       if k in ("row", "scalar")),
+             *(n for s in row.stages for n in s.names)}
+    found = {k: _column(s, alike) for k, s in enumerate(row.stages)}
+    return {k: column for k, column in found.items() if column is not None}
+
+
+def _column(stage: TypedStage, alike: Collection[str]) -> Typed | None:
+    """The one column that counts, computed from names that all elements share."""
     typed, made = stage.element, _made(stage.element.function)
     if len(stage.identity) != 1:
         return None
