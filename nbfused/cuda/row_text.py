@@ -58,6 +58,8 @@ class RowText:
                          if self.kinds[n] == "element"]
         self.written = [o for o, t in zip(self.outputs, typed.outs, strict=True)
                         if t.kind == "element"]
+        #: Stages of which one column's element counts, and that column's number.
+        self.points = points(typed)
         self.sums = [k for k, t in enumerate(typed.outs)
                      if t.kind in ("column", "scalar")]
         self.columns = [k for k in self.sums if typed.outs[k].kind == "column"]
@@ -73,7 +75,7 @@ class RowText:
                      and o.code == "1" and n in self._reads()]
         self.could_keep = self.could_vector and all(
             o.dtype.itemsize*self.width >= LEAST for o in self.kept)
-        self.points = points(typed)
+        #: Sums that can go with a maximum, by the stage of that.
         self.online = {o.top: o for o in online(typed)}
         self.could_share = all(
             d.kind in "iuf" and d.itemsize in (4, 8)
@@ -81,8 +83,9 @@ class RowText:
                 self.sums)
 
     def _reads(self) -> set[str]:
-        """Names that a stage or an output reads."""
-        functions = [*(s.element for s in self.typed.stages),
+        """Names that outputs or stages read in all columns."""
+        functions = [*(s.element for k, s in enumerate(self.typed.stages)
+                       if k not in self.points),
                      *(o.function for o in self.typed.outs)]
         return {n for f in functions for n in read(f)}
 
@@ -118,7 +121,7 @@ class RowText:
     def once(self) -> bool:
         """Whether every element is needed only once, if not for sums over rows."""
         return not self.sums and not self.written and len(
-            self.levels(together=True)) == 1
+            self.levels(together=True)) <= 1
 
     def registers(self) -> int:
         """What a lane keeps of each of its accesses."""
