@@ -21,8 +21,9 @@ __all__ = ["row_namespace"]
 _I32, _I64, _F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
 
 
-def _stream(width: int, cache: str) -> Any:
+def _stream(width: int, cache: str = "") -> Any:
     """``ld.global``, with a hint for the `cache` or none; loads keep their order."""
+    unpacked = _elements if cache else _converted
 
     @intrinsic
     def stream(typing: Any, pointer: Any, index: Any, wanted: Any) -> Any:
@@ -40,7 +41,7 @@ def _stream(width: int, cache: str) -> Any:
                          ",".join([*["=&r"]*count, "l", "r"]),
                          builder.ptrtoint(place, _I64), builder.zext(values[2], _I32),
                          effect=True)
-            return _elements(builder, loaded, count, element, width)
+            return unpacked(builder, loaded, count, element, width)
 
         return types.UniTuple(kind, width)(pointer, types.int64, types.boolean), codegen
 
@@ -96,6 +97,21 @@ def _elements(builder: Any, loaded: Any, count: int, element: Any, width: int) -
     for k in range(width):
         packed = builder.insert_value(
             packed, builder.extract_element(vector, _I32(k)), k)
+    return packed
+
+
+def _converted(builder: Any, loaded: Any, count: int, element: Any, width: int) -> Any:
+    """The same for elements that are converted at once, not kept in pairs.
+
+    The upper half of a word is then a bfloat16's float32 after one instruction.
+    """
+    if element != ir.IntType(16):
+        return _elements(builder, loaded, count, element, width)
+    packed = ir.Constant(ir.ArrayType(element, width), ir.Undefined)
+    for k in range(width):
+        word = loaded if count == 1 else builder.extract_value(loaded, k // 2)
+        half = builder.trunc(builder.lshr(word, _I32(k % 2*16)), element)
+        packed = builder.insert_value(packed, half, k)
     return packed
 
 
@@ -305,7 +321,7 @@ def row_namespace() -> dict[str, Any]:
     """The names that kernel text may use besides the common ones."""
     return {# what is read for every row, such as a weight, stays in the first cache
             **{f"stream{n}": _stream(n, ".L1::no_allocate") for n in WIDTHS},
-            **{f"load_if{n}": _stream(n, "") for n in WIDTHS},
+            **{f"load_if{n}": _stream(n) for n in WIDTHS},
             **{f"near{n}": _near(n) for n in WIDTHS},
             "bf16_again": bf16_again, "f16_again": f16_again,
             **{f.__name__: f for f in _FUNCTIONS}}
