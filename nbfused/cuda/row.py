@@ -16,6 +16,7 @@ from ..specs import Row, TypedRow
 from .driver import Device, device
 from .launch import Program
 from .row_plan import RowPlan
+from .row_streamed import AHEAD
 from .row_text import RowText
 from .row_total import RowTotal
 from .states import WARP
@@ -69,12 +70,16 @@ class RowLauncher:
         accesses = columns // (self.text.width if vector else 1)
         if vector and columns < 1 << 32:  # see `compared_short`
             for kept in self.text.plans(accesses, where.arch >= (9, 0), BLOCK):
-                if self._fits(kept, columns, where):
+                if self._fits(kept, columns, where) and not (
+                        kept.cluster > 1 and self.text.once()):
                     return kept
         lanes = next((n for most, n in _LANES if accesses <= most), _MOST_LANES)
         sums = "shared" if self.text.columns else ""
         resident = _RESIDENT if self.text.sums else 0
-        plan = RowPlan(lanes, vector, sums=sums, resident=resident, block=BLOCK)
+        ahead = self.text.ahead(AHEAD) if vector and self.text.could_keep \
+            and not resident else 0
+        plan = RowPlan(lanes, vector, sums=sums, resident=resident, block=BLOCK,
+                       ahead=ahead)
         if self._fits(plan, columns, where):
             return plan
         return replace(plan, lanes=max(lanes, 2*WARP), sums="global")

@@ -61,7 +61,20 @@ class Elements:
         along = column if o.code == "1" else f"{column}*{o.stride(self.text.loops)}"
         return f"{self.writer.base[o.at]} + {along}"
 
-    def _names(self, functions: Sequence[Typed]) -> list[str]:
+    def at(self, names: Sequence[str],
+           columns: Sequence[str]) -> list[dict[str, str]]:
+        """For each of some columns, the values of the inputs, loaded one by one."""
+        out, found = self.out, []
+        for k, column in enumerate(columns):
+            values = {}
+            for name in names:
+                o = self.text.inputs[name]
+                out(f"x{o.at}_{k} = {o.pointer}[{self.place(o, column)}]")
+                values[name] = decoded(o.dtype, f"x{o.at}_{k}")
+            found.append(values)
+        return found
+
+    def names(self, functions: Sequence[Typed]) -> list[str]:
         """Inputs that the functions read and that differ from column to column."""
         return sorted({n for f in functions for n in read(f)} & {
             n for n in self.text.inputs if self.text.kinds[n] != "row"})
@@ -99,7 +112,7 @@ class Again(Elements):
 
     def each(self, functions: Sequence[Typed], body: Body) -> None:
         """See `Elements`."""
-        names = self._names(functions)
+        names = self.names(functions)
         if self.plan.vector:
             with own_columns(self.out, self.plan, self.width):
                 loads = self._vectors(names, "j")
@@ -111,20 +124,8 @@ class Again(Elements):
             last = (count - 1)*lanes
             with self.out.block(f"while j + {last} < end:"):
                 columns = [f"(j + {k*lanes})" if k else "j" for k in range(count)]
-                body(0, columns, self._scattered(names, columns))
+                body(0, columns, self.at(names, columns))
                 self.out(f"j += {count*lanes}")
-
-    def _scattered(self, names: Sequence[str],
-                   columns: Sequence[str]) -> list[dict[str, str]]:
-        out, found = self.out, []
-        for k, column in enumerate(columns):
-            values = {}
-            for name in names:
-                o = self.text.inputs[name]
-                out(f"x{o.at}_{k} = {o.pointer}[{self.place(o, column)}]")
-                values[name] = decoded(o.dtype, f"x{o.at}_{k}")
-            found.append(values)
-        return found
 
 
 class Kept(Elements):
@@ -190,7 +191,7 @@ class Kept(Elements):
 
     def each(self, functions: Sequence[Typed], body: Body) -> None:
         """See `Elements`."""
-        names = self._names(functions)
+        names = self.names(functions)
         for k, column in enumerate(self.starts):
             self.access = k
             with self.out.block(f"if {self._wanted(k)}:"):

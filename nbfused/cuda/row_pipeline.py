@@ -31,7 +31,8 @@ def write_pipeline(writer: RowWriter) -> None:
             writer.place("base")
             writer.take_values("next")
             elements.load()
-            reduced = writer.sum_level(level)
+            found = writer.sum_level(level)
+            reduced = [(r.states, r.state) for r in found]
             cluster.send(out, reduced)
             out(f"turn = (turn + 1) & {cluster.turns - 1}")
         with out.block("if before >= 0:"):
@@ -39,7 +40,7 @@ def write_pipeline(writer: RowWriter) -> None:
             writer.take_values("held")
             elements.slot = "held"
             cluster.receive(out, reduced, "got")
-            writer.posts(level, reduced)
+            writer.posts(level, found)
             writer.finish()
             out(f"got = (got + 1) & {cluster.turns - 1}",
                 "phase = phase ^ (i64(1) if got == 0 else i64(0))")

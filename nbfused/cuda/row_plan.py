@@ -37,14 +37,15 @@ class Share:
 #: The first that suffices is taken.  Blocks of a cluster are slow to start, so they
 #: stay for many rows; others are quicker where every row has its own.
 _SHARES = (Share(8, 1, 2), Share(32, 1, 4), Share(64, 1, 4), Share(128, 1, 4),
-           Share(256, 1, 4), Share(512, 1, 8, 32), Share(256, 8, 2, 16, 1024),
-           Share(1024, 1, 8, 32), Share(256, 8, 8, 64, 512, True),
-           Share(256, 8, 8, 32, 1024),
+           Share(256, 1, 4), Share(512, 1, 8, 32), Share(256, 4, 4, 64, 512, True),
+           Share(256, 8, 2, 16, 1024), Share(1024, 1, 8, 32),
+           Share(256, 8, 8, 64, 512, True), Share(256, 8, 8, 32, 1024),
            Share(256, 8, 8, 64, 512), Share(512, 8, 8, 64, 512))
 #: The same for rows with sums over rows, for which every block needs room.
 _SUMMED = (Share(8, 1, 2, 64, 512), Share(32, 1, 4, 64, 512), Share(64, 1, 4, 64, 384),
            Share(128, 1, 4, 64, 512), Share(256, 1, 4, 64, 512),
-           Share(512, 1, 4, 64, 512), Share(256, 8, 4, 64, 512, True),
+           Share(512, 1, 4, 64, 512), Share(512, 2, 4, 64, 512, True),
+           Share(256, 8, 4, 64, 512, True),
            Share(256, 4, 4, 64, 512),
            Share(256, 8, 8, 64, 512), Share(512, 8, 8, 64, 512))
 #: Where nothing is summed and the row is longer.
@@ -80,6 +81,9 @@ class RowPlan:
     staged
         Elements stay in shared memory, and a row is finished while the next one's
         reduction is under way.
+    ahead
+        Accesses of a lane that are on their way together where they are not kept; 0:
+        one, which may be in a loop of any kind.
     """
 
     lanes: int
@@ -91,6 +95,7 @@ class RowPlan:
     resident: int = 0
     block: int = 256
     staged: bool = False
+    ahead: int = 0
 
     @property
     def places(self) -> int:

@@ -14,6 +14,8 @@ from .row_index import CALLS as COLUMN_CALLS
 from .row_index import compared_short
 from .row_pipeline import write_pipeline
 from .row_plan import RowPlan
+from .row_reductions import Pair, Single, reductions
+from .row_streamed import STREAMING, Streamed
 from .row_sums import RowSums
 from .row_text import RowText, read
 from .source import (
@@ -30,7 +32,7 @@ from .source import (
     offsets,
     storage,
 )
-from .states import Reduced, States, across_threads, storage_name
+from .states import Reduced, across_threads, storage_name
 
 __all__ = ["RowWriter"]
 
@@ -66,14 +68,17 @@ class RowWriter:
                       if calls is ROUGH else "divide_near"}
         self.sums = RowSums(self.out, text, plan)
         self.looped = plan.resident > 0
-        self.ahead = self.looped and plan.kept > 0
-        self.levels = text.levels()
+        #: Values that a row has one of are loaded with the elements, a row before.
+        self.early = self.looped and plan.kept > 0
+        #: Sums relative to a maximum go with it, where a pass costs a reading.
+        self.together = not plan.kept
+        self.levels = text.levels(together=self.together)
         #: Blocks that wait for one another.
         self.linked = plan.cluster if self.levels else 1
         self.cluster = ClusterSlots(plan.threads, plan.cluster, len(self.levels),
                                     plan.turns)
         self.elements: Elements = Staged(self) if plan.staged else \
-            Kept(self) if plan.kept else Again(self)
+            Kept(self) if plan.kept else Streamed(self) if plan.ahead else Again(self)
         self._declare()
 
     def _declare(self) -> None:
@@ -102,7 +107,7 @@ class RowWriter:
         self.elements.prepare()
         self.sums.start()
         if self.looped:
-            if self.ahead:
+            if self.early:
                 out(*(f"ahead_{n} = {storage_name(o.dtype)}(0)"
                       for n, o in self.row_inputs.items()))
             self.elements.fetch("base")
@@ -127,6 +132,10 @@ class RowWriter:
             return max(1, 512 // self.plan.threads)
         if self.looped:
             return max(1, self.plan.resident // self.plan.threads)
+        if self.plan.ahead:
+            little = self.text.once() and \
+                self.plan.ahead*self.text.registers() <= FEW // 2
+            return (STREAMING if little else BUSY) // self.plan.threads
         few = 0 < self.plan.kept*self.text.registers() <= FEW
         return BUSY // self.plan.threads if few else 0
 
@@ -138,12 +147,15 @@ class RowWriter:
             "row = base + group if inside else i64(0)",
             "end = columns if inside else i64(0)")
         self.place("row")
-        self.take_values("ahead" if self.ahead else "")
+        self.take_values("ahead" if self.early else "")
         self.elements.load()
-        for level in self.levels:
-            reduced = self.sum_level(level)
-            self._across(reduced)
-            self.posts(level, reduced)
+        for each in self.text.passes(together=self.together):
+            for at in each.points:
+                self._point(at)
+            if each.stages:
+                found = self.sum_level(each.stages)
+                self._across([(r.states, r.state) for r in found])
+                self.posts(each.stages, found)
         self.finish()
 
     def places(self, row: str, prefix: str) -> dict[int, str]:
@@ -183,7 +195,7 @@ class RowWriter:
         return [*(o for n, o in text.inputs.items() if text.kinds[n] == "column"),
                 *(text.outputs[k] for k in text.sums)]
 
-    def _arguments(self, typed: Typed, extra: Mapping[str, str]) -> dict[str, object]:
+    def arguments(self, typed: Typed, extra: Mapping[str, str]) -> dict[str, object]:
         """Texts of a function's parameters, in the dtypes that it wants."""
         known = {**self.values, **extra}
         found: dict[str, object] = {}
@@ -194,43 +206,46 @@ class RowWriter:
 
     # --- stages and results
 
-    def sum_level(self, level: list[int]) -> Reduced:
+    def _point(self, at: int) -> None:
+        """A stage that needs one column; every lane has its value."""
+        out, column, stage = self.out, self.text.points[at], Single(self, at)
+        lines, (place,) = evaluate(column, self.arguments(column, {}), f"c{at}_",
+                                   self.calls)
+        out(*lines)
+        with out.block(f"if {place} >= 0 and {place} < columns:"):
+            names = self.elements.names([self.typed.stages[at].element])
+            stage.add([place], self.elements.at(names, [place]))
+        self._post(at, stage.state)
+
+    def sum_level(self, level: list[int]) -> list[Single | Pair]:
         """A lane's part of stages that do not need one another's values."""
-        out, stages = self.out, self.typed.stages
-        reduced = []
-        for at in level:
-            s = stages[at]
-            states = States(s.merge, s.identity, s.state, f"z{at}_", self.calls)
-            reduced.append((states, states.start(out)))
+        found = reductions(self, level)
 
         def body(access: int, columns: list[str], loads: list[dict[str, str]]) -> None:
-            for at, (states, state) in zip(level, reduced, strict=True):
-                element, parts = stages[at].element, []
-                for k, (column, values) in enumerate(zip(columns, loads, strict=True)):
-                    parts.append(states.names(f"_{k}"))
-                    states.assign(out, parts[-1], element, self._arguments(
-                        element, {**values, "index": column}))
-                states.tree(out, state, parts)
+            for each in found:
+                each.add(columns, loads)
 
-        self.elements.each([stages[at].element for at in level], body)
-        return reduced
+        self.elements.each([self.typed.stages[at].element for at in level], body)
+        return found
 
     def _across(self, reduced: Reduced) -> None:
         """Every lane of a row gets the row's states."""
-        out = self.out
         if self.plan.cluster > 1:
-            self.cluster.across(out, reduced)
+            self.cluster.across(self.out, reduced)
         elif self.plan.threads > self.plan.lanes:
             for states, state in reduced:
-                states.across_lanes(out, state, self.plan.lanes)
+                states.across_lanes(self.out, state, self.plan.lanes)
         else:  # another reduction's barrier comes before the memory is used again
             again = self.looped and len(self.levels) == 1
-            across_threads(out, reduced, self.plan.threads, again=again)
+            across_threads(self.out, reduced, self.plan.threads, again=again)
 
-    def posts(self, level: list[int], reduced: Reduced) -> None:
+    def posts(self, level: list[int], found: list[Single | Pair]) -> None:
         """The values that a level's stages give each row."""
-        for at, (_, state) in zip(level, reduced, strict=True):
-            self._post(at, state)
+        states: dict[int, list[str]] = {}
+        for each in found:
+            states |= each.finish()
+        for at in level:
+            self._post(at, states[at])
 
     def _post(self, at: int, state: Sequence[str]) -> None:
         """The values that a stage gives each row."""
@@ -269,7 +284,7 @@ class RowWriter:
                 function, names = typed[k].function, []
                 for e, (column, values) in enumerate(zip(columns, loads, strict=True)):
                     lines, (name,) = evaluate(
-                        function, self._arguments(
+                        function, self.arguments(
                             function, {**values, "index": column}),
                         f"y{self.count}_{k}_{e}_", self.calls)
                     self.out(*lines)
@@ -303,7 +318,7 @@ class RowWriter:
         with out.block(f"if inside and lane == 0{first}:"):
             for k in wanted:
                 function, o = self.typed.outs[k].function, self.text.outputs[k]
-                lines, (name,) = evaluate(function, self._arguments(function, {}),
+                lines, (name,) = evaluate(function, self.arguments(function, {}),
                                           f"q{k}_", self.calls)
                 stored = encoded(function.results[0], o.dtype, name)
                 out(*lines, f"{o.pointer}[{self.base[o.at]}] = {stored}")

@@ -206,7 +206,8 @@ def namespace():
         **{f"store{n}": _store(n) for n in (1, 2, 4, 8, 16)},
         **{f"copy_async{n}": _copy(n) for n in (1, 2, 4, 8, 16)},
         **{f"near{n}": _load(n) for n in (1, 2, 4, 8, 16)},
-        **{f"stream{n}": _stream(n) for n in (1, 2, 4, 8, 16)},
+        **{f"{name}{n}": _stream(n) for n in (1, 2, 4, 8, 16)
+           for name in ("stream", "load_if")},
         **{f"shared_{np.dtype(k).name}": shared(k) for k in "bhilBHILfdFD"},
         "copy_wait": lambda: None, **shuffles, **fetches(), "atomic_add": _add,
         "atomic_add_f16": _add_half(np.float16), "atomic_add_bf16": _add_half(bfloat16),

@@ -10,9 +10,10 @@ from nbfused import ops
 from nbfused.backend import Signature
 from nbfused.cuda import compile
 from nbfused.cuda.row_plan import RowPlan, kept_plans
+from nbfused.cuda.row_streamed import AHEAD
 from nbfused.cuda.row_text import RowText
 from nbfused.errors import CompileError
-from nbfused.ops.losses import _cross_entropy
+from nbfused.ops.losses import _cross_entropy, _smoothed
 from nbfused.scalar.types import Weak
 from tests.cuda.recorded import assembled, recording, registers
 
@@ -60,12 +61,13 @@ def test_blocks_that_sum_nothing_share_a_row_of_any_length():
 
 def test_stages_that_do_not_need_each_other_share_a_pass():
     types = (np.dtype("float32"), np.dtype("int64"), Weak("float"), Weak("int"))
-    spec = _cross_entropy.spec(("element", "row", "scalar", "scalar"), -1)
+    spec = _smoothed.spec(("element", "row", "scalar", "scalar"), -1)
     typed = spec.typed(types)
     text = RowText("cross_entropy", typed, Signature(
         types, (types[0],), (1, 1), ("1", "0", "0")))
-    names = [[typed.stages[k].names for k in level] for level in text.levels()]
-    assert [len(level) for level in names] == [3, 1]
+    assert text.levels() == [[0, 3], [1]]
+    assert text.levels(together=True) == [[0, 1, 3]]
+    assert list(text.points) == [2]
 
 
 def kernels(monkeypatch, call):
@@ -123,6 +125,37 @@ def test_a_row_is_finished_while_the_next_one_is_summed(monkeypatch, dtype):
         assert registers(said)[1] == 0
 
 
+def long_row(monkeypatch, dtype, columns, call):
+    """The PTX of a row's forward kernel, which must not spill."""
+    x = np.zeros((4, columns), dtype)
+    kernel = kernels(monkeypatch, lambda: call(x))[-1]
+    assert kernel.cluster == 1
+    code, said = assembled(kernel)
+    if said is not None:
+        assert registers(said)[1] == 0
+    return code
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("columns", [128_256, 300_000])
+def test_a_long_row_of_which_only_sums_are_wanted_is_read_once(
+        monkeypatch, dtype, columns):
+    needs_numba()
+    labels = np.zeros(4, np.int64)
+    code = long_row(monkeypatch, dtype, columns,
+                    lambda x: _cross_entropy(x, labels, -1))
+    assert code.count("ld.global.v4") == AHEAD
+    # one for each element, one for each access, two for each time that lanes are joined
+    assert code.count("ex2.approx") == AHEAD*(16//dtype.itemsize + 1) + 2*9
+
+
+def test_the_sum_of_a_longer_row_goes_with_its_maximum(monkeypatch):
+    needs_numba()
+    code = long_row(monkeypatch, np.float32, 1_000_000, ops.softmax)
+    assert code.count("ld.global.v4") == 2*AHEAD  # not three passes
+    assert code.count("bar.sync") == 1
+
+
 def test_no_cluster_before_hopper(monkeypatch):
     needs_numba()
     with recording(monkeypatch, (8, 0)) as found:
@@ -132,11 +165,11 @@ def test_no_cluster_before_hopper(monkeypatch):
         assembled(kernel, (8, 0))
 
 
-def test_elements_pass_the_first_cache(monkeypatch):
+def test_elements_are_loaded_by_whole_accesses(monkeypatch):
     needs_numba()
     x = np.zeros((8, 1024), BFLOAT16)
     (kernel,) = kernels(monkeypatch, lambda: ops.softmax(x))
     code = compile.ptx(kernel, (9, 0))
-    assert code.count("ld.global.L1::no_allocate.v4.b32") == 4
+    assert code.count("ld.global.v4.b32") == 4
     assert code.count("st.global.v4.") == 4
     assert "div." not in code

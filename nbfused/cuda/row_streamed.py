@@ -1,0 +1,48 @@
+"""Rows that are too long to keep: several accesses on their way together."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..scalar.types import Typed
+from .row_elements import Body, Elements
+from .source import Operand
+
+__all__ = ["AHEAD", "STREAMING", "Streamed"]
+
+#: Accesses of a lane that are on their way together.
+AHEAD = 4
+#: Threads of a multiprocessor where there is little else to keep.
+STREAMING = 1536
+
+
+class Streamed(Elements):
+    """Each pass reads the elements from memory."""
+
+    def each(self, functions: Sequence[Typed], body: Body) -> None:
+        """See `Elements`."""
+        out, names = self.out, self.names(functions)
+        self._loaded = [o for n, o in self.text.inputs.items()
+                        if n in names and o in self.text.kept]
+        step, width = self.plan.lanes*self.width, self.width
+        columns = [f"(j + {k*step})" if k else "j" for k in range(self.plan.ahead)]
+        out(f"j = lane*{width}")
+        with out.block("while j < end:"):
+            for k, column in enumerate(columns):
+                out(*(f"{', '.join(self._parts(o, k))}, = load_if{width}({o.pointer}, "
+                      f"{self.writer.base[o.at]} + {column}, {column} < end)"
+                      for o in self._loaded))
+            for k, column in enumerate(columns):
+                self._access = k
+                with out.block(f"if {column} < end:" if k else "if True:"):
+                    loads = self._vectors(names, column)
+                    body(0, [column, *(f"({column} + {e})" for e in range(1, width))],
+                         loads)
+            out(f"j += {self.plan.ahead*step}")
+
+    def _vector(self, o: Operand, column: str) -> list[str]:
+        return self._parts(o, self._access) if o in self._loaded else \
+            super()._vector(o, column)
+
+    def _parts(self, o: Operand, access: int) -> list[str]:
+        return [f"x{o.at}_{access}_{e}" for e in range(self.width)]
