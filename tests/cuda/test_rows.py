@@ -103,7 +103,7 @@ def test_clusters(monkeypatch, columns, dtype):
     x = np.zeros((4, columns), dtype)
     kernel = kernels(monkeypatch, lambda: both(ops.rms_norm, x, x[0]))[1]
     code, said = assembled(kernel)
-    assert kernel.cluster in (4, 8)
+    assert kernel.cluster in (2, 8)
     assert f".reqnctapercluster {kernel.cluster}, 1, 1" in code
     assert "st.async.shared::cluster" in code
     assert "st.global.v4" in code
