@@ -2,8 +2,8 @@
 
 Lanes keep their elements in registers from stage to stage, all loads in flight
 together.  A row may have a few lanes of a warp, a block, or the blocks of a cluster.
-Where there are sums over rows, blocks stay and go through many rows, the next one on
-its way.
+Where there are sums over rows, and in clusters, blocks stay and go through many rows,
+the next one on its way; in clusters a row is finished while the next one's sums travel.
 """
 
 from __future__ import annotations
