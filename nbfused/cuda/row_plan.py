@@ -24,6 +24,9 @@ class Share:
         That a lane may keep from one stage to the next.
     resident, staged
         See `RowPlan`.
+    inputs
+        Elements that are read for each that is summed, at least: with fewer, too few
+        bytes would be on their way.
     """
 
     lanes: int
@@ -32,22 +35,24 @@ class Share:
     registers: int = 64
     resident: int = 0
     staged: bool = False
+    inputs: int = 1
 
 
 #: The first that suffices is taken.  Blocks of a cluster are slow to start, so they
 #: stay for many rows; others are quicker where every row has its own.
 _SHARES = (Share(8, 1, 2), Share(32, 1, 4), Share(64, 1, 4), Share(128, 1, 4),
-           Share(256, 1, 4), Share(512, 1, 8, 32), Share(256, 4, 4, 64, 512, True),
-           Share(256, 8, 2, 16, 1024), Share(1024, 1, 8, 32),
-           Share(256, 8, 8, 64, 512, True), Share(256, 8, 8, 32, 1024),
+           Share(256, 1, 4), Share(512, 1, 8, 32), Share(256, 4, 4, 64, 512, True, 2),
+           Share(256, 8, 2, 16, 1024), Share(1024, 2, 4, 64, 1024, True),
+           Share(1024, 1, 8, 32), Share(256, 8, 8, 64, 512, True, 2),
+           Share(256, 8, 8, 32, 1024),
            Share(256, 8, 8, 64, 512), Share(512, 8, 8, 64, 512))
 #: The same for rows with sums over rows, for which every block needs room.
 _SUMMED = (Share(8, 1, 2, 64, 512), Share(32, 1, 4, 64, 512), Share(64, 1, 4, 64, 384),
            Share(128, 1, 4, 64, 512), Share(256, 1, 4, 64, 512),
            Share(512, 1, 4, 64, 512), Share(512, 2, 4, 64, 512, True),
-           Share(256, 8, 4, 64, 512, True),
-           Share(256, 4, 4, 64, 512),
-           Share(256, 8, 8, 64, 512), Share(512, 8, 8, 64, 512))
+           Share(512, 8, 2, 64, 1024, True), Share(256, 8, 4, 64, 512, True),
+           Share(256, 4, 4, 64, 512), Share(256, 8, 8, 64, 512),
+           Share(512, 8, 8, 64, 512))
 #: Where nothing is summed and the row is longer.
 _ALONE = Share(256, 1, 4)
 
@@ -119,7 +124,8 @@ class RowPlan:
 
 
 def kept_plans(accesses: int, registers: int, clusters: bool, sums: str, block: int,
-               alone: bool = False, summed: int | None = None) -> Iterator[RowPlan]:
+               alone: bool = False, summed: int | None = None,
+               inputs: int = 1) -> Iterator[RowPlan]:
     """How many lanes keep a row in registers or in shared memory, best first.
 
     Parameters
@@ -134,13 +140,16 @@ def kept_plans(accesses: int, registers: int, clusters: bool, sums: str, block: 
         Nothing is summed: any number of blocks may.
     summed
         Registers that the sums over rows cost of each access, if a row may be `staged`.
+    inputs
+        Elements that are read for each that is summed.
     """
     each = _ALONE.lanes*_ALONE.most
     if alone and accesses > each:
         blocks = -(-accesses // each)
         yield RowPlan(_ALONE.lanes, True, _ALONE.most, accesses == blocks*each, blocks)
     for share in _SUMMED if sums else _SHARES:
-        if (share.cluster > 1 and not clusters) or (share.staged and summed is None):
+        if (share.cluster > 1 and not clusters) or share.inputs > inputs or (
+                share.staged and summed is None):
             continue
         cost = summed or 0 if share.staged else registers
         together = share.lanes*share.cluster
