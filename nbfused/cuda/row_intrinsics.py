@@ -48,6 +48,26 @@ def _stream(width: int, cache: str = "") -> Any:
     return stream
 
 
+def _until_aligned(width: int) -> Any:
+    """How many elements there are before the next that an access may begin with."""
+
+    @intrinsic
+    def until_aligned(typing: Any, pointer: Any, index: Any) -> Any:
+        """For accesses of ``width`` elements, from `index` on."""
+        kind = pointer.dtype
+
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            element = context.get_data_type(kind)
+            place = builder.gep(values[0], [values[1]], source_etype=element)
+            number = builder.udiv(builder.ptrtoint(place, _I64),
+                                  _I64(kind.bitwidth // 8))
+            return builder.and_(builder.neg(number), _I64(width - 1))
+
+        return types.int64(pointer, types.int64), codegen
+
+    return until_aligned
+
+
 def _near(width: int) -> Any:
     """``ld.shared``: elements that an earlier `copy_async` has brought."""
 
@@ -322,6 +342,7 @@ def row_namespace() -> dict[str, Any]:
     return {# what is read for every row, such as a weight, stays in the first cache
             **{f"stream{n}": _stream(n, ".L1::no_allocate") for n in WIDTHS},
             **{f"load_if{n}": _stream(n) for n in WIDTHS},
+            **{f"until_aligned{n}": _until_aligned(n) for n in WIDTHS},
             **{f"near{n}": _near(n) for n in WIDTHS},
             "bf16_again": bf16_again, "f16_again": f16_again,
             **{f.__name__: f for f in _FUNCTIONS}}

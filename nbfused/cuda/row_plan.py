@@ -76,6 +76,8 @@ class RowPlan:
     ahead
         Accesses of a lane that are on their way together where they are not kept; 0:
         one, which may be in a loop of any kind.
+    ragged
+        Rows may begin and end inside an access.
     """
 
     lanes: int
@@ -87,6 +89,7 @@ class RowPlan:
     resident: int = 0
     block: int = 256
     ahead: int = 0
+    ragged: bool = False
 
     @property
     def threads(self) -> int:
