@@ -66,20 +66,21 @@ class RowLauncher:
 
     def plan(self, call: Call, where: Device) -> RowPlan:
         """Which kernel, and with how many lanes to a row."""
-        columns, vector = call.shape[-1], self._vector(call)
-        accesses = columns // (self.text.width if vector else 1)
+        text, columns, vector = self.text, call.shape[-1], self._vector(call)
+        accesses = columns // (text.width if vector or text.could_rag else 1)
         if vector and columns < 1 << 32:  # see `compared_short`
-            for kept in self.text.plans(accesses, where.arch >= (9, 0), BLOCK):
+            for kept in text.plans(accesses, where.arch >= (9, 0), BLOCK):
                 if self._fits(kept, columns, where) and not (
-                        kept.cluster > 1 and self.text.once()):
+                        kept.cluster > 1 and text.once()):
                     return kept
         lanes = next((n for most, n in _LANES if accesses <= most), _MOST_LANES)
-        sums = "shared" if self.text.columns else ""
-        resident = _RESIDENT if self.text.sums else 0
-        ahead = self.text.ahead(AHEAD) if vector and self.text.could_keep \
-            and not resident else 0
+        ragged = not vector and text.could_rag and lanes >= 2*text.width
+        vector = vector or ragged
+        sums = "shared" if text.columns else ""
+        resident = _RESIDENT if text.sums else 0
+        ahead = text.ahead(AHEAD) if vector and text.could_keep and not resident else 0
         plan = RowPlan(lanes, vector, sums=sums, resident=resident, block=BLOCK,
-                       ahead=ahead)
+                       ahead=ahead, ragged=ragged)
         if self._fits(plan, columns, where):
             return plan
         return replace(plan, lanes=max(lanes, 2*WARP), sums="global")

@@ -50,6 +50,26 @@ def _stream(width: int, unpacked: Any) -> Any:
     return stream
 
 
+def _until_aligned(width: int) -> Any:
+    """How many elements there are before the next that an access may begin with."""
+
+    @intrinsic
+    def until_aligned(typing: Any, pointer: Any, index: Any) -> Any:
+        """For accesses of ``width`` elements, from `index` on."""
+        kind = pointer.dtype
+
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            element = context.get_data_type(kind)
+            place = builder.gep(values[0], [values[1]], source_etype=element)
+            number = builder.udiv(builder.ptrtoint(place, _I64),
+                                  _I64(kind.bitwidth // 8))
+            return builder.and_(builder.neg(number), _I64(width - 1))
+
+        return types.int64(pointer, types.int64), codegen
+
+    return until_aligned
+
+
 def _near(width: int) -> Any:
     """``ld.shared``: elements that an earlier `copy_async` has brought."""
 
@@ -323,6 +343,7 @@ def row_namespace() -> dict[str, Any]:
     """The names that kernel text may use besides the common ones."""
     return {**{f"stream{n}": _stream(n, _elements) for n in WIDTHS},
             **{f"load_if{n}": _stream(n, _converted) for n in WIDTHS},
+            **{f"until_aligned{n}": _until_aligned(n) for n in WIDTHS},
             **{f"near{n}": _near(n) for n in WIDTHS},
             "bf16_again": bf16_again, "f16_again": f16_again,
             **{f.__name__: f for f in _FUNCTIONS}}

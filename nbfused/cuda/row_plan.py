@@ -89,6 +89,8 @@ class RowPlan:
     ahead
         Accesses of a lane that are on their way together where they are not kept; 0:
         one, which may be in a loop of any kind.
+    ragged
+        Rows may begin and end inside an access.
     """
 
     lanes: int
@@ -101,6 +103,7 @@ class RowPlan:
     block: int = 256
     staged: bool = False
     ahead: int = 0
+    ragged: bool = False
 
     @property
     def places(self) -> int:

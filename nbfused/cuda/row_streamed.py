@@ -17,28 +17,44 @@ STREAMING = 1536
 
 
 class Streamed(Elements):
-    """Each pass reads the elements from memory."""
+    """Each pass reads the elements from memory.
+
+    Where rows begin anywhere, the few elements before the first aligned access and
+    after the last one are taken one by one.
+    """
 
     def each(self, functions: Sequence[Typed], body: Body) -> None:
         """See `Elements`."""
         out, names = self.out, self.names(functions)
         self._loaded = [o for n, o in self.text.inputs.items()
                         if n in names and o in self.text.kept]
-        step, width = self.plan.lanes*self.width, self.width
+        step, width, first, stop = self.plan.lanes*self.width, self.width, "0", "end"
+        if self.plan.ragged:
+            first, stop = "head", "tail"
+            self._ends(names, body)
         columns = [f"(j + {k*step})" if k else "j" for k in range(self.plan.ahead)]
-        out(f"j = lane*{width}")
-        with out.block("while j < end:"):
+        out(f"j = {first} + lane*{width}")
+        with out.block(f"while j < {stop}:"):
             for k, column in enumerate(columns):
                 out(*(f"{', '.join(self._parts(o, k))}, = load_if{width}({o.pointer}, "
-                      f"{self.writer.base[o.at]} + {column}, {column} < end)"
+                      f"{self.writer.base[o.at]} + {column}, {column} < {stop})"
                       for o in self._loaded))
             for k, column in enumerate(columns):
                 self._access = k
-                with out.block(f"if {column} < end:" if k else "if True:"):
+                with out.block(f"if {column} < {stop}:" if k else "if True:"):
                     loads = self._vectors(names, column)
                     body(0, [column, *(f"({column} + {e})" for e in range(1, width))],
                          loads)
             out(f"j += {self.plan.ahead*step}")
+
+    def _ends(self, names: Sequence[str], body: Body) -> None:
+        """The elements outside of the aligned accesses, which are few."""
+        (o,), out = self.text.unit, self.out
+        out(f"head = until_aligned{self.width}({o.pointer}, {self.writer.base[o.at]})",
+            "head = min(head, end)", f"tail = head + ((end - head) & -{self.width})")
+        with out.block("if lane < head + end - tail:"):
+            out("j = lane if lane < head else lane + tail - head")
+            body(0, ["j"], self.at(names, ["j"]))
 
     def _vector(self, o: Operand, column: str) -> list[str]:
         return self._parts(o, self._access) if o in self._loaded else \

@@ -82,6 +82,9 @@ class RowText:
             o.dtype.itemsize*self.width >= LEAST for o in self.kept)
         #: Sums that can go with a maximum, by the stage of that.
         self.online = {o.top: o for o in online(typed)}
+        #: Rows that begin anywhere: only what is read must be aligned.
+        self.could_rag = self.could_keep and self.unit == self.kept and len(
+            self.unit) == 1 and self.once()
         self.could_share = all(
             d.kind in "iuf" and d.itemsize in (4, 8)
             for s in typed.stages for d in s.state) and len(self.columns) == len(

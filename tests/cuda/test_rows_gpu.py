@@ -97,7 +97,7 @@ def test_losses_and_special_values(dtype):
         np.testing.assert_allclose(nf.to_numpy(found).astype("f8"), expected, limit,
                                    limit, err_msg=name)
 
-    rows(check, (40, 1001, 20_000, 77_776, 128_256, 300_000), dtype, put)
+    rows(check, (40, 1001, 20_000, 50_257, 77_776, 128_256, 300_000), dtype, put)
 
 
 @pytest.mark.parametrize("columns", [4096, 128_256, 50_257])
