@@ -157,6 +157,32 @@ def test_the_sum_of_a_longer_row_goes_with_its_maximum(monkeypatch):
     assert code.count("bar.sync") == 1
 
 
+def test_two_blocks_share_a_long_row_that_is_staged(monkeypatch):
+    needs_numba()
+    clusters = []
+    for columns in (16384, 32768):
+        x = np.zeros((4, columns), np.float32)
+        (kernel,) = kernels(monkeypatch, lambda x=x: ops.rms_norm(x, x[0]))
+        _, said = assembled(kernel)
+        clusters.append(kernel.cluster)
+        if said is not None:
+            assert registers(said)[1] == 0
+    assert clusters == [1, 2]
+
+
+def test_a_block_that_is_alone_copies_ahead_beside_values_of_columns(monkeypatch):
+    needs_numba()
+    x = np.zeros((4, 32768), np.float32)
+    for call, copies in ((lambda: ops.layer_norm(x, x[0], x[1]), True),
+                         (lambda: ops.softmax(x), False)):
+        (kernel,) = kernels(monkeypatch, call)
+        assert (kernel.threads, kernel.cluster) == (1024, 1)
+        code, said = assembled(kernel)
+        assert ("cp.async.cg" in code) == copies
+        if said is not None:
+            assert registers(said)[1] == 0
+
+
 def test_no_cluster_before_hopper(monkeypatch):
     needs_numba()
     with recording(monkeypatch, (8, 0)) as found:
