@@ -16,7 +16,7 @@ from ..specs import Row, TypedRow
 from .driver import Device, device
 from .launch import Program
 from .row_plan import RowPlan
-from .row_streamed import AHEAD
+from .row_streamed import AHEAD, LONG, lanes_once
 from .row_text import RowText
 from .row_total import RowTotal
 from .states import WARP
@@ -68,13 +68,15 @@ class RowLauncher:
         """Which kernel, and with how many lanes to a row."""
         text, columns, vector = self.text, call.shape[-1], self._vector(call)
         accesses = columns // (text.width if vector or text.could_rag else 1)
+        lanes = next((n for most, n in _LANES if accesses <= most), _MOST_LANES)
+        if text.once():
+            lanes = lanes_once(accesses, _MOST_LANES)
         if vector and columns < 1 << 32:  # see `compared_short`
             for kept in text.plans(accesses, where.arch >= (9, 0), BLOCK):
                 if self._fits(kept, columns, where) and not (
-                        kept.cluster > 1 and text.once()):
+                        text.once() and (kept.cluster > 1 or lanes >= LONG)):
                     return kept
-        lanes = next((n for most, n in _LANES if accesses <= most), _MOST_LANES)
-        ragged = not vector and text.could_rag and lanes >= 2*text.width
+        ragged = not vector and text.could_rag
         vector = vector or ragged
         sums = "shared" if text.columns else ""
         resident = _RESIDENT if text.sums else 0

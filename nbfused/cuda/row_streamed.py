@@ -8,12 +8,27 @@ from ..scalar.types import Typed
 from .row_elements import Body, Elements
 from .source import Operand
 
-__all__ = ["AHEAD", "STREAMING", "Streamed"]
+__all__ = ["AHEAD", "LONG", "STREAMING", "Streamed", "lanes_once"]
 
 #: Accesses of a lane that are on their way together.
 AHEAD = 4
+#: Accesses of a lane of a row that is read once; with fewer, blocks that begin and end
+#: leave the memory idle.
+EACH = 15
+#: Lanes at least: there are fewer elements outside of the aligned accesses.
+LEAST_LANES = 16
+#: With so many lanes that is faster than to keep the row in registers.
+LONG = 128
 #: Threads of a multiprocessor where there is little else to keep.
 STREAMING = 1536
+
+
+def lanes_once(accesses: int, most: int) -> int:
+    """Threads for a row of so many accesses that is read once."""
+    lanes = LEAST_LANES
+    while lanes < most and 2*lanes*EACH <= accesses:
+        lanes *= 2
+    return lanes
 
 
 class Streamed(Elements):

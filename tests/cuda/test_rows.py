@@ -10,7 +10,7 @@ from nbfused import ops
 from nbfused.backend import Signature
 from nbfused.cuda import compile
 from nbfused.cuda.row_plan import RowPlan, kept_plans
-from nbfused.cuda.row_streamed import AHEAD
+from nbfused.cuda.row_streamed import AHEAD, lanes_once
 from nbfused.cuda.row_text import RowText
 from nbfused.errors import CompileError
 from nbfused.ops.losses import _cross_entropy, _smoothed
@@ -34,6 +34,13 @@ def test_short_rows_share_a_block_and_long_ones_take_a_cluster():
     assert plan(16032).cluster == 8
     assert plan(16).groups == 32
     assert plan(8192).groups == 1
+
+
+@pytest.mark.parametrize(("accesses", "lanes"), [
+    (1, 16), (479, 16), (480, 32), (2048, 128), (4000, 256), (6282, 256), (8192, 512),
+    (16_032, 512), (1 << 20, 512)])
+def test_rows_that_are_read_once_get_lanes_for_several_turns(accesses, lanes):
+    assert lanes_once(accesses, 512) == lanes
 
 
 @pytest.mark.parametrize("sums", ["", "registers"])
@@ -146,8 +153,9 @@ def test_a_long_row_of_which_only_sums_are_wanted_is_read_once(
                     lambda x: _cross_entropy(x, labels, -1))
     assert code.count("ld.global.v4") == AHEAD
     # one for each element, one for each access, two for each time that lanes are joined
+    joins = lanes_once(columns*dtype.itemsize//16, 512).bit_length() - 1
     alone = 2*(columns == 50_257)  # an element outside of the aligned accesses
-    assert code.count("ex2.approx") == AHEAD*(16//dtype.itemsize + 1) + 2*9 + alone
+    assert code.count("ex2.approx") == AHEAD*(16//dtype.itemsize + 1) + 2*joins + alone
 
 
 def test_the_sum_of_a_longer_row_goes_with_its_maximum(monkeypatch):
