@@ -13,6 +13,7 @@ from ..scalar.types import Typed, compute_dtype, specialize
 from ..specs import TypedRow
 from ..specs.combine import sum_combine
 from ..specs.row import TypedOut, TypedStage
+from ..specs.row_forms import points
 from .elements import Elements, Known
 from .fold import Fold
 from .kept import costly_value, taking
@@ -36,6 +37,7 @@ class RowText:
 
     def __init__(self, typed: TypedRow, signature: Signature) -> None:
         self.typed = typed
+        self.points = points(typed)
         self.kept: dict[str, Hashable] = {}  # where a stage's values are found again
         rank = sum(signature.ranks)
         self.rows = [f"n{d}" for d in range(rank - 1)]
@@ -128,7 +130,8 @@ class RowText:
             names = list(dict.fromkeys((*names, *room.names)))
             element = [*element, room.store("j", room.dtype, "e0")]
         functions = fold.functions(element, results, names, stage.element.results)
-        body = fold.whole(self.columns, names)
+        body = self._point(k, fold, names) if k in self.points else \
+            fold.whole(self.columns, names)
         values = [f"{fold.tag}_s{i}" for i in range(len(stage.state))]
         body += [f"{v} = {text}" for v, text
                  in zip(values, fold.values(fold.top, "0"), strict=True)]
@@ -140,6 +143,13 @@ class RowText:
             name: Known(m, compute_dtype(d)) for name, m, d
             in zip(stage.names, made, stage.post.results, strict=True)}
         return fold, functions, body
+
+    def _point(self, k: int, fold: Fold, names: Sequence[str]) -> list[str]:
+        """Lines that take one column's element, if there is such a column."""
+        c = f"c{k}_at"
+        return [*self.elements.evaluate(self.points[k], [c], f"c{k}_"),
+                fold.fill(fold.top, "1"), f"if 0 <= {c} < {self.columns}:",
+                f"    {fold.lane(fold.top, '1', c, names)}"]
 
     def _keep(self, k: int, stage: TypedStage) -> Operand | None:
         """A row of results where a stage's values stay until they are needed again."""

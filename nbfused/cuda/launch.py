@@ -130,6 +130,7 @@ class Program:
         self._memory = _Memory(kernel)
         self._functions: dict[int, Any] = {}
         self._allowed: dict[int, int] = {}
+        self._clusters: dict[tuple[int, int], int] = {}
         self._lock = threading.Lock()
 
     def launch(self, device: Device, stream: int, blocks: int | Extents,
@@ -195,6 +196,25 @@ class Program:
         """The driver's handle; the device's context is current."""
         with self._lock:
             return int(self._ready(device, shared).value)
+
+    def clusters(self, device: Device, shared: int) -> int:
+        """How many of the kernel's clusters run at the same time.
+
+        Fewer than the multiprocessors have room for: a cluster's are neighbours.
+        """
+        key = device.ordinal, shared
+        if key not in self._clusters:
+            driver, kernel = cu(), self.kernel
+            with device.current(), self._lock:
+                function = driver.CUfunction(self._ready(device, shared).value)
+                config = driver.CUlaunchConfig()
+                config.gridDimX, config.blockDimX = kernel.cluster, kernel.threads
+                config.gridDimY = config.gridDimZ = 1
+                config.blockDimY = config.blockDimZ = 1
+                config.sharedMemBytes = shared
+                self._clusters[key] = check(
+                    driver.cuOccupancyMaxActiveClusters(function, config))
+        return self._clusters[key]
 
     def _ready(self, device: Device, shared: int) -> Any:
         """The function, which may have so much shared memory."""

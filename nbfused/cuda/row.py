@@ -2,8 +2,8 @@
 
 Lanes keep their elements in registers from stage to stage, all loads in flight
 together.  A row may have a few lanes of a warp, a block, or the blocks of a cluster.
-Where there are sums over rows, blocks stay and go through many rows, the next one on
-its way.
+Where there are sums over rows, and in clusters, blocks stay and go through many rows,
+the next one on its way; in clusters a row is finished while the next one's sums travel.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from ..specs import Row, TypedRow
 from .driver import Device, device
 from .launch import Program
 from .row_plan import RowPlan
+from .row_streamed import AHEAD, LONG, lanes_once
 from .row_text import RowText
 from .row_total import RowTotal
 from .states import WARP
@@ -31,8 +32,6 @@ _MOST_LANES = 512
 _STATIC = 2048
 #: Threads of a multiprocessor that sums over rows are cut up for.
 _RESIDENT = 512
-#: Multiprocessors that are neighbours: clusters of blocks fit into such a group.
-_NEIGHBOURS = 16
 
 
 class RowLauncher:
@@ -59,7 +58,7 @@ class RowLauncher:
         shared = self.text.shared_bytes(call.shape[-1], plan)
         blocks = -(-prod(call.shape[:-1]) // plan.groups)*plan.cluster
         if plan.resident:
-            blocks = min(blocks, _resident(plan, where))
+            blocks = min(blocks, self._resident(plan, where, shared))
         if self._total is None:
             self._launch(plan, call, where, blocks, shared, ())
         else:
@@ -67,16 +66,23 @@ class RowLauncher:
 
     def plan(self, call: Call, where: Device) -> RowPlan:
         """Which kernel, and with how many lanes to a row."""
-        columns, vector = call.shape[-1], self._vector(call)
-        accesses = columns // (self.text.width if vector else 1)
-        if vector and columns < 1 << 32:  # see `compared_short`
-            kept = self.text.plan(accesses, where.arch >= (9, 0), BLOCK)
-            if kept is not None and self._fits(kept, columns, where):
-                return kept
+        text, columns, vector = self.text, call.shape[-1], self._vector(call)
+        accesses = columns // (text.width if vector or text.could_rag else 1)
         lanes = next((n for most, n in _LANES if accesses <= most), _MOST_LANES)
-        sums = "shared" if self.text.columns else ""
-        resident = _RESIDENT if self.text.sums else 0
-        plan = RowPlan(lanes, vector, sums=sums, resident=resident, block=BLOCK)
+        if text.once():
+            lanes = lanes_once(accesses, _MOST_LANES)
+        if vector and columns < 1 << 32:  # see `compared_short`
+            for kept in text.plans(accesses, where.arch >= (9, 0), BLOCK):
+                if self._fits(kept, columns, where) and not (
+                        text.once() and (kept.cluster > 1 or lanes >= LONG)):
+                    return kept
+        ragged = not vector and text.could_rag
+        vector = vector or ragged
+        sums = "shared" if text.columns else ""
+        resident = _RESIDENT if text.sums else 0
+        ahead = text.ahead(AHEAD) if vector and text.could_keep and not resident else 0
+        plan = RowPlan(lanes, vector, sums=sums, resident=resident, block=BLOCK,
+                       ahead=ahead, ragged=ragged)
         if self._fits(plan, columns, where):
             return plan
         return replace(plan, lanes=max(lanes, 2*WARP), sums="global")
@@ -112,23 +118,26 @@ class RowLauncher:
             self._launch(plan, call, where, blocks, shared, tuple(parts.values()))
             self._total(where, call, parts, blocks // plan.cluster)
 
-    def _launch(self, plan: RowPlan, call: Call, where: Device, blocks: int,
-                shared: int, parts: tuple[int, ...]) -> None:
+    def _program(self, plan: RowPlan) -> Program:
         program = self._programs.get(plan)
         if program is None:
             program = self._programs[plan] = Program(self.text.kernel(plan))
+        return program
+
+    def _resident(self, plan: RowPlan, where: Device, shared: int) -> int:
+        """Blocks that run at the same time, whole clusters of them."""
+        blocks = where.processors*max(1, plan.resident // plan.threads)
+        if plan.cluster == 1:
+            return blocks
+        most = self._program(plan).clusters(where, shared)
+        return max(1, min(blocks // plan.cluster, most))*plan.cluster
+
+    def _launch(self, plan: RowPlan, call: Call, where: Device, blocks: int,
+                shared: int, parts: tuple[int, ...]) -> None:
+        program = self._program(plan)
         values = (*call.pointers, *parts, *call.shape,
                   *(s for strides in call.strides for s in strides), *call.scalars)
         program.launch(where, call.stream, blocks, values, shared)
-
-
-def _resident(plan: RowPlan, where: Device) -> int:
-    """Blocks that run at the same time, whole clusters of them."""
-    each = max(1, plan.resident // plan.threads)
-    if plan.cluster == 1:
-        return where.processors*each
-    groups = max(1, where.processors // _NEIGHBOURS)
-    return max(1, groups*(_NEIGHBOURS*each // plan.cluster))*plan.cluster
 
 
 def build_row(spec: Row, signature: Signature) -> Launcher:

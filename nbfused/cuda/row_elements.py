@@ -13,7 +13,7 @@ from .source import Operand, decoded, storage
 if TYPE_CHECKING:
     from .row_writer import RowWriter
 
-__all__ = ["Again", "Body", "Elements", "Kept"]
+__all__ = ["Again", "Body", "Elements", "Kept", "Staged"]
 
 #: What is printed for a few columns: which of the lane's accesses it is if that is
 #: known, the columns, and the inputs at each.
@@ -45,7 +45,7 @@ class Elements:
         """What comes before the first row."""
 
     def fetch(self, row: str) -> None:
-        """Begin to copy the rows from `row` on."""
+        """Begin to load the rows from `row` on."""
 
     def load(self) -> None:
         """What comes before a row's first stage."""
@@ -61,7 +61,20 @@ class Elements:
         along = column if o.code == "1" else f"{column}*{o.stride(self.text.loops)}"
         return f"{self.writer.base[o.at]} + {along}"
 
-    def _names(self, functions: Sequence[Typed]) -> list[str]:
+    def at(self, names: Sequence[str],
+           columns: Sequence[str]) -> list[dict[str, str]]:
+        """For each of some columns, the values of the inputs, loaded one by one."""
+        out, found = self.out, []
+        for k, column in enumerate(columns):
+            values = {}
+            for name in names:
+                o = self.text.inputs[name]
+                out(f"x{o.at}_{k} = {o.pointer}[{self.place(o, column)}]")
+                values[name] = decoded(o.dtype, f"x{o.at}_{k}")
+            found.append(values)
+        return found
+
+    def names(self, functions: Sequence[Typed]) -> list[str]:
         """Inputs that the functions read and that differ from column to column."""
         return sorted({n for f in functions for n in read(f)} & {
             n for n in self.text.inputs if self.text.kinds[n] != "row"})
@@ -99,7 +112,7 @@ class Again(Elements):
 
     def each(self, functions: Sequence[Typed], body: Body) -> None:
         """See `Elements`."""
-        names = self._names(functions)
+        names = self.names(functions)
         if self.plan.vector:
             with own_columns(self.out, self.plan, self.width):
                 loads = self._vectors(names, "j")
@@ -111,20 +124,8 @@ class Again(Elements):
             last = (count - 1)*lanes
             with self.out.block(f"while j + {last} < end:"):
                 columns = [f"(j + {k*lanes})" if k else "j" for k in range(count)]
-                body(0, columns, self._scattered(names, columns))
+                body(0, columns, self.at(names, columns))
                 self.out(f"j += {count*lanes}")
-
-    def _scattered(self, names: Sequence[str],
-                   columns: Sequence[str]) -> list[dict[str, str]]:
-        out, found = self.out, []
-        for k, column in enumerate(columns):
-            values = {}
-            for name in names:
-                o = self.text.inputs[name]
-                out(f"x{o.at}_{k} = {o.pointer}[{self.place(o, column)}]")
-                values[name] = decoded(o.dtype, f"x{o.at}_{k}")
-            found.append(values)
-        return found
 
 
 class Kept(Elements):
@@ -139,6 +140,8 @@ class Kept(Elements):
         step = self.plan.lanes*self.plan.cluster*self.width
         self.starts = [f"(j + {k*step})" if k else "j" for k in range(self.plan.kept)]
         self.last = "" if self.plan.even else "last"
+        #: Where the lane's elements begin in shared memory, by name.
+        self.slot = self.fetched = "slot"
 
     def prepare(self) -> None:
         """Where the lane's accesses begin, in the row and in shared memory."""
@@ -153,8 +156,8 @@ class Kept(Elements):
         at, threads = self.text.slots(self.plan), self.plan.threads
         for o in self.text.kept:
             out(f"ahead{o.at} = shared_{storage(o.dtype)}(i64({at}))")
-            at += self.plan.kept*threads*self.width*o.dtype.itemsize
-        out(f"slot = thread*{self.width}")
+            at += self.plan.places*self.plan.kept*threads*self.width*o.dtype.itemsize
+        out(f"{self.slot} = thread*{self.width}")
 
     def fetch(self, row: str) -> None:
         """See `Elements`."""
@@ -162,9 +165,11 @@ class Kept(Elements):
         with out.block(f"if {row} + group < rows:"):
             out(f"next = {row} + group")
             at = self.writer.places("next", "f")
+            self.writer.fetch_values(at)
             for k, column in enumerate(self.starts):
+                slot = self._slot(self.fetched, k)
                 with out.block(f"if {self._wanted(k)}:"):
-                    out(*(f"copy_async{self.width}(ahead{o.at}, {self._slot(k)}, "
+                    out(*(f"copy_async{self.width}(ahead{o.at}, {slot}, "
                           f"{o.pointer}, {at[o.at]} + {column})"
                           for o in self.text.kept))
 
@@ -180,13 +185,13 @@ class Kept(Elements):
         out("copy_wait()")
         for k in range(self.plan.kept):
             out(*(f"{', '.join(self._kept(o, k))}, = "
-                  f"near{self.width}(ahead{o.at}, {self._slot(k)})"
+                  f"near{self.width}(ahead{o.at}, {self._slot(self.slot, k)})"
                   for o in self.text.kept))
         self.fetch("base + step")
 
     def each(self, functions: Sequence[Typed], body: Body) -> None:
         """See `Elements`."""
-        names = self._names(functions)
+        names = self.names(functions)
         for k, column in enumerate(self.starts):
             self.access = k
             with self.out.block(f"if {self._wanted(k)}:"):
@@ -209,5 +214,40 @@ class Kept(Elements):
         """Whether an access is inside the row."""
         return self.last if self.last and access == self.plan.kept - 1 else "True"
 
-    def _slot(self, access: int) -> str:
-        return f"slot + {access*self.plan.threads*self.width}"
+    def _slot(self, first: str, access: int) -> str:
+        return f"{first} + {access*self.plan.threads*self.width}"
+
+
+class Staged(Kept):
+    """A lane's elements are read from shared memory, where the next rows come too.
+
+    There are three places: the row that is finished, the one whose stage is under way,
+    and the one that is being copied, see `row_pipeline`.
+    """
+
+    def __init__(self, writer: RowWriter) -> None:
+        super().__init__(writer)
+        self.slot = self.fetched = "near"
+
+    def prepare(self) -> None:
+        """See `Elements`."""
+        super().prepare()
+        size = self.plan.kept*self.plan.threads*self.width
+        self.out(f"fill = near + {size}", f"held = near + {2*size}")
+
+    def load(self) -> None:
+        """See `Elements`."""
+        self.fetched = "fill"
+        self.out("copy_wait()")
+        self.fetch("base + step")
+
+    def _vector(self, o: Operand, column: str) -> list[str]:
+        if o not in self.text.kept:
+            return super()._vector(o, column)
+        parts = self._kept(o, self.access)
+        self.out(f"{', '.join(parts)}, = near{self.width}(ahead{o.at}, "
+                 f"{self._slot(self.slot, self.access)})")
+        return parts
+
+    def _decoded(self, o: Operand, part: str) -> str:
+        return decoded(o.dtype, part)

@@ -1,6 +1,6 @@
 """What Row's kernels need besides: clusters, cheaper loads and arithmetic.
 
-Loads pass the first cache; arithmetic is cheap where a row's elements share an operand.
+Arithmetic is cheap where a row's elements share an operand.
 
 A cluster is 2 to 8 blocks on neighbouring multiprocessors (compute capability 9.0 and
 newer) that can store to one another's shared memory.
@@ -21,10 +21,10 @@ __all__ = ["row_namespace"]
 _I32, _I64, _F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
 
 
-def _stream(width: int) -> Any:
-    """``ld.global.L1::no_allocate``: elements that are read once.
+def _stream(width: int, unpacked: Any) -> Any:
+    """``ld.global``; loads keep their order.
 
-    What is read for every row, such as a weight, stays in the first cache.
+    With ``.L1::no_allocate``, as with a policy for the second cache, they take longer.
     """
 
     @intrinsic
@@ -34,7 +34,7 @@ def _stream(width: int) -> Any:
         names = [f"${k}" for k in range(count)]
         zeros = " ".join(f"mov.b32 {n}, 0;" for n in names)
         text = (f"{{ .reg .pred p; setp.ne.b32 p, ${count + 1}, 0; {zeros} @p "
-                f"ld.global.L1::no_allocate{_listed(names)}, [${count}]; }}")
+                f"ld.global{_listed(names)}, [${count}]; }}")
 
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             element = context.get_data_type(kind)
@@ -43,11 +43,31 @@ def _stream(width: int) -> Any:
                          ",".join([*["=&r"]*count, "l", "r"]),
                          builder.ptrtoint(place, _I64), builder.zext(values[2], _I32),
                          effect=True)
-            return _elements(builder, loaded, count, element, width)
+            return unpacked(builder, loaded, count, element, width)
 
         return types.UniTuple(kind, width)(pointer, types.int64, types.boolean), codegen
 
     return stream
+
+
+def _until_aligned(width: int) -> Any:
+    """How many elements there are before the next that an access may begin with."""
+
+    @intrinsic
+    def until_aligned(typing: Any, pointer: Any, index: Any) -> Any:
+        """For accesses of ``width`` elements, from `index` on."""
+        kind = pointer.dtype
+
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            element = context.get_data_type(kind)
+            place = builder.gep(values[0], [values[1]], source_etype=element)
+            number = builder.udiv(builder.ptrtoint(place, _I64),
+                                  _I64(kind.bitwidth // 8))
+            return builder.and_(builder.neg(number), _I64(width - 1))
+
+        return types.int64(pointer, types.int64), codegen
+
+    return until_aligned
 
 
 def _near(width: int) -> Any:
@@ -99,6 +119,21 @@ def _elements(builder: Any, loaded: Any, count: int, element: Any, width: int) -
     for k in range(width):
         packed = builder.insert_value(
             packed, builder.extract_element(vector, _I32(k)), k)
+    return packed
+
+
+def _converted(builder: Any, loaded: Any, count: int, element: Any, width: int) -> Any:
+    """The same for elements that are converted at once, not kept in pairs.
+
+    The upper half of a word is then a bfloat16's float32 after one instruction.
+    """
+    if element != ir.IntType(16):
+        return _elements(builder, loaded, count, element, width)
+    packed = ir.Constant(ir.ArrayType(element, width), ir.Undefined)
+    for k in range(width):
+        word = loaded if count == 1 else builder.extract_value(loaded, k // 2)
+        half = builder.trunc(builder.lshr(word, _I32(k % 2*16)), element)
+        packed = builder.insert_value(packed, half, k)
     return packed
 
 
@@ -306,7 +341,9 @@ _FUNCTIONS = (column_is, divide_near, divide_nearly, cluster_rank, cluster_sync,
 
 def row_namespace() -> dict[str, Any]:
     """The names that kernel text may use besides the common ones."""
-    return {**{f"stream{n}": _stream(n) for n in WIDTHS},
+    return {**{f"stream{n}": _stream(n, _elements) for n in WIDTHS},
+            **{f"load_if{n}": _stream(n, _converted) for n in WIDTHS},
+            **{f"until_aligned{n}": _until_aligned(n) for n in WIDTHS},
             **{f"near{n}": _near(n) for n in WIDTHS},
             "bf16_again": bf16_again, "f16_again": f16_again,
             **{f.__name__: f for f in _FUNCTIONS}}

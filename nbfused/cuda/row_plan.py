@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from .states import WARP
 
-__all__ = ["RowPlan", "Share", "kept_plan"]
+__all__ = ["RowPlan", "Share", "kept_plans"]
 
 
 @dataclass(frozen=True)
@@ -21,8 +22,11 @@ class Share:
         Accesses of a lane.
     registers
         That a lane may keep from one stage to the next.
-    resident
+    resident, staged
         See `RowPlan`.
+    inputs
+        Elements that are read for each that is summed, at least: with fewer, too few
+        bytes would be on their way.
     """
 
     lanes: int
@@ -30,19 +34,25 @@ class Share:
     most: int
     registers: int = 64
     resident: int = 0
+    staged: bool = False
+    inputs: int = 1
 
 
 #: The first that suffices is taken.  Blocks of a cluster are slow to start, so they
 #: stay for many rows; others are quicker where every row has its own.
 _SHARES = (Share(8, 1, 2), Share(32, 1, 4), Share(64, 1, 4), Share(128, 1, 4),
-           Share(256, 1, 4), Share(512, 1, 8, 32), Share(256, 8, 2, 16, 1024),
-           Share(1024, 1, 8, 32), Share(256, 8, 8, 32, 1024),
+           Share(256, 1, 4), Share(512, 1, 8, 32), Share(256, 4, 4, 64, 512, True, 2),
+           Share(256, 8, 2, 16, 1024), Share(1024, 2, 4, 64, 1024, True),
+           Share(1024, 1, 8, 32), Share(256, 8, 8, 64, 512, True, 2),
+           Share(256, 8, 8, 32, 1024),
            Share(256, 8, 8, 64, 512), Share(512, 8, 8, 64, 512))
 #: The same for rows with sums over rows, for which every block needs room.
 _SUMMED = (Share(8, 1, 2, 64, 512), Share(32, 1, 4, 64, 512), Share(64, 1, 4, 64, 384),
            Share(128, 1, 4, 64, 512), Share(256, 1, 4, 64, 512),
-           Share(512, 1, 4, 64, 512), Share(256, 4, 4, 64, 512),
-           Share(256, 8, 8, 64, 512), Share(512, 8, 8, 64, 512))
+           Share(512, 1, 4, 64, 512), Share(512, 2, 4, 64, 512, True),
+           Share(512, 8, 2, 64, 1024, True), Share(256, 8, 4, 64, 512, True),
+           Share(256, 4, 4, 64, 512), Share(256, 8, 8, 64, 512),
+           Share(512, 8, 8, 64, 512))
 #: Where nothing is summed and the row is longer.
 _ALONE = Share(256, 1, 4)
 
@@ -73,6 +83,14 @@ class RowPlan:
         every row.
     block
         Threads of a block where several rows share it.
+    staged
+        Elements stay in shared memory, and a row is finished while the next one's
+        reduction is under way.
+    ahead
+        Accesses of a lane that are on their way together where they are not kept; 0:
+        one, which may be in a loop of any kind.
+    ragged
+        Rows may begin and end inside an access.
     """
 
     lanes: int
@@ -83,6 +101,19 @@ class RowPlan:
     sums: str = ""
     resident: int = 0
     block: int = 256
+    staged: bool = False
+    ahead: int = 0
+    ragged: bool = False
+
+    @property
+    def places(self) -> int:
+        """Rows that a block has room for in shared memory."""
+        return 3 if self.staged else 1
+
+    @property
+    def turns(self) -> int:
+        """See `ClusterSlots`."""
+        return 4 if self.staged else 2
 
     @property
     def threads(self) -> int:
@@ -95,9 +126,10 @@ class RowPlan:
         return self.threads // self.lanes
 
 
-def kept_plan(accesses: int, registers: int, clusters: bool, sums: str,
-              block: int, alone: bool = False) -> RowPlan | None:
-    """How many lanes keep a row in registers; None if no number does.
+def kept_plans(accesses: int, registers: int, clusters: bool, sums: str, block: int,
+               alone: bool = False, summed: int | None = None,
+               inputs: int = 1) -> Iterator[RowPlan]:
+    """How many lanes keep a row in registers or in shared memory, best first.
 
     Parameters
     ----------
@@ -109,16 +141,22 @@ def kept_plan(accesses: int, registers: int, clusters: bool, sums: str,
         Whether blocks may share a row.
     alone
         Nothing is summed: any number of blocks may.
+    summed
+        Registers that the sums over rows cost of each access, if a row may be `staged`.
+    inputs
+        Elements that are read for each that is summed.
     """
     each = _ALONE.lanes*_ALONE.most
     if alone and accesses > each:
         blocks = -(-accesses // each)
-        return RowPlan(_ALONE.lanes, True, _ALONE.most, accesses == blocks*each, blocks)
+        yield RowPlan(_ALONE.lanes, True, _ALONE.most, accesses == blocks*each, blocks)
     for share in _SUMMED if sums else _SHARES:
+        if (share.cluster > 1 and not clusters) or share.inputs > inputs or (
+                share.staged and summed is None):
+            continue
+        cost = summed or 0 if share.staged else registers
         together = share.lanes*share.cluster
         kept = -(-accesses // together)
-        if kept <= min(share.most, share.registers // registers) and (
-                clusters or share.cluster == 1):
-            return RowPlan(share.lanes, True, kept, kept*together == accesses,
-                           share.cluster, sums, share.resident, block)
-    return None
+        if kept <= share.most and kept*cost <= share.registers:
+            yield RowPlan(share.lanes, True, kept, kept*together == accesses,
+                          share.cluster, sums, share.resident, block, share.staged)

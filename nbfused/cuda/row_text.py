@@ -2,22 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
 from ..backend import Signature
 from ..scalar.ir import used_params, walk
 from ..scalar.types import Typed
 from ..specs import TypedRow
+from ..specs.row_forms import online, points
 from .compile import Kernel
 from .row_cluster import ClusterSlots, slot_bytes
-from .row_plan import RowPlan, kept_plan
+from .row_plan import RowPlan, kept_plans
 from .row_sums import sum_of
 from .source import operand_list, width_of
 
-__all__ = ["RowText", "read"]
+__all__ = ["Pass", "RowText", "read"]
 
 #: Accesses of fewer bytes are not kept in registers, nor copied asynchronously.
 LEAST = 4
+#: Threads of a block that is alone on its multiprocessor.  If each row reads columns'
+#: values, it stays and copies the next row meanwhile: copies pass the first cache, and
+#: leave those values there.
+ALONE = 1024
 #: Statements that are worth the time to compile them.
 LONGEST = 4000
+
+
+@dataclass
+class Pass:
+    """Stages of single columns, then stages that go over the elements together."""
+
+    points: list[int] = field(default_factory=list)
+    stages: list[int] = field(default_factory=list)
 
 
 class RowText:
@@ -47,6 +63,8 @@ class RowText:
                          if self.kinds[n] == "element"]
         self.written = [o for o, t in zip(self.outputs, typed.outs, strict=True)
                         if t.kind == "element"]
+        #: Stages of which one column's element counts, and that column's number.
+        self.points = points(typed)
         self.sums = [k for k, t in enumerate(typed.outs)
                      if t.kind in ("column", "scalar")]
         self.columns = [k for k in self.sums if typed.outs[k].kind == "column"]
@@ -62,29 +80,56 @@ class RowText:
                      and o.code == "1" and n in self._reads()]
         self.could_keep = self.could_vector and all(
             o.dtype.itemsize*self.width >= LEAST for o in self.kept)
+        #: Sums that can go with a maximum, by the stage of that.
+        self.online = {o.top: o for o in online(typed)}
+        #: Rows that begin anywhere: only what is read must be aligned.
+        self.could_rag = self.could_keep and self.unit == self.kept and len(
+            self.unit) == 1 and self.once()
         self.could_share = all(
             d.kind in "iuf" and d.itemsize in (4, 8)
             for s in typed.stages for d in s.state) and len(self.columns) == len(
                 self.sums)
 
     def _reads(self) -> set[str]:
-        """Names that a stage or an output reads."""
-        functions = [*(s.element for s in self.typed.stages),
+        """Names that outputs or stages read in all columns."""
+        functions = [*(s.element for k, s in enumerate(self.typed.stages)
+                       if k not in self.points),
                      *(o.function for o in self.typed.outs)]
         return {n for f in functions for n in read(f)}
 
-    def levels(self) -> list[list[int]]:
-        """Stages that can go over the elements together, after those before them."""
-        level: dict[str, int] = {}
-        found: list[list[int]] = []
+    def passes(self, *, together: bool) -> list[Pass]:
+        """The stages in the order in which they can be computed.
+
+        `together`: a sum relative to a maximum goes over the elements with it.
+        """
+        tops = {o.total: o.top for o in self.online.values()} if together else {}
+        made: dict[str, int] = {}  # the pass that makes a name
+        ready: dict[str, int] = {}  # the first whose elements may read it
+        found: list[Pass] = []
         for k, s in enumerate(self.typed.stages):
-            before = [level[n] + 1 for n in read(s.element) if n in level]
-            wired = [level[n] for n in read(s.post) if n in level]
-            own = max((0, *before, *wired))
-            found += [[]]*(own + 1 - len(found))
-            found[own] = [*found[own], k]
-            level |= dict.fromkeys(s.names, own)
+            point = k in self.points
+            elements = [ready[n] for n in read(s.element) if n in ready]
+            posts = [(ready if point else made)[n] for n in read(s.post) if n in made]
+            own = max((0, *elements, *posts))
+            if k in tops:
+                (top,) = self.typed.stages[tops[k]].names
+                others = [ready[n] for n in read(s.element) if n in ready and n != top]
+                if max((0, *others, *posts)) <= made[top]:
+                    own = made[top]
+            found += [Pass() for _ in range(own + 1 - len(found))]
+            (found[own].points if point else found[own].stages).append(k)
+            made |= dict.fromkeys(s.names, own)
+            ready |= dict.fromkeys(s.names, own if point else own + 1)
         return found
+
+    def levels(self, *, together: bool = False) -> list[list[int]]:
+        """The stages of each pass over the elements."""
+        return [p.stages for p in self.passes(together=together) if p.stages]
+
+    def once(self) -> bool:
+        """Whether every element is needed only once, if not for sums over rows."""
+        return not self.sums and not self.written and len(
+            self.levels(together=True)) <= 1
 
     def registers(self) -> int:
         """What a lane keeps of each of its accesses."""
@@ -92,16 +137,22 @@ class RowText:
         sums = sum(self.accumulators[k].itemsize for k in self.columns)
         return max(1, self.width*(elements + sums)//4)
 
-    def plan(self, accesses: int, clusters: bool, block: int) -> RowPlan | None:
-        """The kernel that keeps rows of so many accesses in registers, if any."""
+    def plans(self, accesses: int, clusters: bool, block: int) -> Iterator[RowPlan]:
+        """Kernels that read rows of so many accesses once, best first."""
         if not self.could_keep:
-            return None
-        found = kept_plan(accesses, self.registers(), clusters and self.could_share,
-                          "registers" if self.sums else "", block,
-                          not self.typed.stages and not self.sums)
-        if found is not None and found.kept*self.width*self._length() > LONGEST:
-            return None
-        return found
+            return
+        summed = self.width*sum(self.accumulators[k].itemsize for k in self.columns)//4
+        for found in kept_plans(
+                accesses, self.registers(), clusters and self.could_share,
+                "registers" if self.sums else "", block,
+                not self.typed.stages and not self.sums,
+                summed if len(self.levels()) == 1 and not self.points else None,
+                len(self.kept)):
+            if found.lanes == ALONE and not found.resident and "column" in \
+                    self.kinds.values():
+                found = replace(found, resident=ALONE)
+            if found.kept*self.width*self._length() <= LONGEST:
+                yield found
 
     def _length(self) -> int:
         """Statements that are printed for each element."""
@@ -109,10 +160,16 @@ class RowText:
                      *(o.function for o in self.typed.outs if o.kind != "row")]
         return sum(1 for f in functions for _ in walk(f.function.body))
 
+    def ahead(self, most: int) -> int:
+        """How many accesses of a lane that is not kept are worth compiling at once."""
+        while most > 1 and most*self.width*self._length() > LONGEST:
+            most //= 2
+        return most
+
     def shared_bytes(self, columns: int, plan: RowPlan) -> int:
         """Bytes of dynamic shared memory of a block."""
         if plan.kept:
-            ahead = [plan.kept*plan.threads*self.width*o.dtype.itemsize
+            ahead = [plan.places*plan.kept*plan.threads*self.width*o.dtype.itemsize
                      for o in self.kept] if plan.resident else []
             groups = [plan.groups*columns*self.accumulators[k].itemsize
                       for k in self.columns] if plan.groups > 1 else []
@@ -125,8 +182,8 @@ class RowText:
         """Bytes of shared memory where the blocks of a cluster exchange states."""
         if plan.cluster == 1:
             return 0
-        return ClusterSlots.barriers(len(self.levels())) + sum(
-            slot_bytes(d, plan.threads, plan.cluster)
+        return ClusterSlots.barriers(len(self.levels()), plan.turns) + sum(
+            slot_bytes(d, plan.threads, plan.cluster, plan.turns)
             for s in self.typed.stages for d in s.state)
 
     def kernel(self, plan: RowPlan) -> Kernel:

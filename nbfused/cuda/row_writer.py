@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from ..scalar.print_numba import cast
 from ..scalar.types import Typed
 from .compile import Kernel
 from .row_cluster import ClusterSlots
-from .row_elements import Again, Elements, Kept
+from .row_elements import Again, Elements, Kept, Staged
 from .row_index import CALLS as COLUMN_CALLS
 from .row_index import compared_short
+from .row_pipeline import write_pipeline
 from .row_plan import RowPlan
+from .row_reductions import Pair, Single, reductions
+from .row_streamed import STREAMING, Streamed
 from .row_sums import RowSums
 from .row_text import RowText, read
 from .source import (
@@ -29,7 +32,7 @@ from .source import (
     offsets,
     storage,
 )
-from .states import States, across_threads
+from .states import Reduced, across_threads, storage_name
 
 __all__ = ["RowWriter"]
 
@@ -65,11 +68,17 @@ class RowWriter:
                       if calls is ROUGH else "divide_near"}
         self.sums = RowSums(self.out, text, plan)
         self.looped = plan.resident > 0
-        self.levels = text.levels()
+        #: Values that a row has one of are loaded with the elements, a row before.
+        self.early = self.looped and plan.kept > 0
+        #: Sums relative to a maximum go with it, where a pass costs a reading.
+        self.together = not plan.kept
+        self.levels = text.levels(together=self.together)
         #: Blocks that wait for one another.
         self.linked = plan.cluster if self.levels else 1
-        self.cluster = ClusterSlots(plan.threads, plan.cluster, len(self.levels))
-        self.elements: Elements = Kept(self) if plan.kept else Again(self)
+        self.cluster = ClusterSlots(plan.threads, plan.cluster, len(self.levels),
+                                    plan.turns)
+        self.elements: Elements = Staged(self) if plan.staged else \
+            Kept(self) if plan.kept else Streamed(self) if plan.ahead else Again(self)
         self._declare()
 
     def _declare(self) -> None:
@@ -98,15 +107,22 @@ class RowWriter:
         self.elements.prepare()
         self.sums.start()
         if self.looped:
+            if self.early:
+                out(*(f"ahead_{n} = {storage_name(o.dtype)}(0)"
+                      for n, o in self.row_inputs.items()))
             self.elements.fetch("base")
+        if plan.staged:
+            write_pipeline(self)
+        elif self.looped:
             with out.block("while base < rows:"):
                 self._row()
                 out("base += step")
                 if self.linked > 1:
                     self.cluster.turn(out)
-            self.sums.finish(self.elements.starts, self.elements.last)
         else:
             self._row()
+        if self.looped:
+            self.sums.finish(self.elements.starts, self.elements.last)
         return out.kernel(plan.threads, self._blocks(), cluster=self.linked)
 
     def _blocks(self) -> int:
@@ -116,6 +132,10 @@ class RowWriter:
             return max(1, 512 // self.plan.threads)
         if self.looped:
             return max(1, self.plan.resident // self.plan.threads)
+        if self.plan.ahead:
+            little = self.text.once() and \
+                self.plan.ahead*self.text.registers() <= FEW // 2
+            return (STREAMING if little else BUSY) // self.plan.threads
         few = 0 < self.plan.kept*self.text.registers() <= FEW
         return BUSY // self.plan.threads if few else 0
 
@@ -126,12 +146,17 @@ class RowWriter:
         out("inside = base + group < rows",
             "row = base + group if inside else i64(0)",
             "end = columns if inside else i64(0)")
-        self._places()
+        self.place("row")
+        self.take_values("ahead" if self.early else "")
         self.elements.load()
-        for level in self.levels:
-            self._level(level)
-        self._outs()
-        self._row_outs()
+        for each in self.text.passes(together=self.together):
+            for at in each.points:
+                self._point(at)
+            if each.stages:
+                found = self.sum_level(each.stages)
+                self._across([(r.states, r.state) for r in found])
+                self.posts(each.stages, found)
+        self.finish()
 
     def places(self, row: str, prefix: str) -> dict[int, str]:
         """Where the row begins in each operand that has several."""
@@ -139,17 +164,30 @@ class RowWriter:
                   if o not in self._still()]
         return offsets(self.out, row, self.extents, moving, 0, prefix)
 
-    def _places(self) -> None:
-        """Where each operand's row begins; the values that a row has one of."""
-        out, text, at = self.out, self.text, self.places("row", "r")
-        out(*(f"base{k} = {place}" for k, place in at.items()))
+    def place(self, row: str) -> None:
+        """Where a row begins in each operand."""
+        at = self.places(row, "r")
+        self.out(*(f"base{k} = {place}" for k, place in at.items()))
         self.base = {o.at: f"base{o.at}" if o.at in at else "i64(0)"
-                     for o in text.operands}
-        for name, o in text.inputs.items():
-            if text.kinds[name] == "row":
-                element = f"{o.pointer}[{self.base[o.at]}]"
-                out(f"in_{name} = {decoded(o.dtype, element)}")
-                self.values[name] = f"in_{name}"
+                     for o in self.text.operands}
+
+    @property
+    def row_inputs(self) -> dict[str, Operand]:
+        """The inputs that a row has one of."""
+        return {n: o for n, o in self.text.inputs.items()
+                if self.text.kinds[n] == "row"}
+
+    def fetch_values(self, at: Mapping[int, str]) -> None:
+        """Load a later row's values, of which nobody should wait for memory."""
+        self.out(*(f"ahead_{n} = {o.pointer}[{at[o.at]}]"
+                   for n, o in self.row_inputs.items()))
+
+    def take_values(self, where: str = "") -> None:
+        """The values that a row has one of, from memory or names that begin so."""
+        for name, o in self.row_inputs.items():
+            element = f"{where}_{name}" if where else f"{o.pointer}[{self.base[o.at]}]"
+            self.out(f"in_{name} = {decoded(o.dtype, element)}")
+            self.values[name] = f"in_{name}"
 
     def _still(self) -> list[Operand]:
         """Operands that are the same for every row."""
@@ -157,7 +195,7 @@ class RowWriter:
         return [*(o for n, o in text.inputs.items() if text.kinds[n] == "column"),
                 *(text.outputs[k] for k in text.sums)]
 
-    def _arguments(self, typed: Typed, extra: Mapping[str, str]) -> dict[str, object]:
+    def arguments(self, typed: Typed, extra: Mapping[str, str]) -> dict[str, object]:
         """Texts of a function's parameters, in the dtypes that it wants."""
         known = {**self.values, **extra}
         found: dict[str, object] = {}
@@ -168,37 +206,48 @@ class RowWriter:
 
     # --- stages and results
 
-    def _level(self, level: list[int]) -> None:
-        """Stages that do not need one another's values at each element."""
-        out, stages = self.out, self.typed.stages
-        reduced = []
-        for at in level:
-            s = stages[at]
-            states = States(s.merge, s.identity, s.state, f"z{at}_", self.calls)
-            reduced.append((states, states.start(out)))
+    def _point(self, at: int) -> None:
+        """A stage that needs one column; every lane has its value."""
+        out, column, stage = self.out, self.text.points[at], Single(self, at)
+        lines, (place,) = evaluate(column, self.arguments(column, {}), f"c{at}_",
+                                   self.calls)
+        out(*lines)
+        with out.block(f"if {place} >= 0 and {place} < columns:"):
+            names = self.elements.names([self.typed.stages[at].element])
+            stage.add([place], self.elements.at(names, [place]))
+        self._post(at, stage.state)
+
+    def sum_level(self, level: list[int]) -> list[Single | Pair]:
+        """A lane's part of stages that do not need one another's values."""
+        found = reductions(self, level)
 
         def body(access: int, columns: list[str], loads: list[dict[str, str]]) -> None:
-            for at, (states, state) in zip(level, reduced, strict=True):
-                element, parts = stages[at].element, []
-                for k, (column, values) in enumerate(zip(columns, loads, strict=True)):
-                    parts.append(states.names(f"_{k}"))
-                    states.assign(out, parts[-1], element, self._arguments(
-                        element, {**values, "index": column}))
-                states.tree(out, state, parts)
+            for each in found:
+                each.add(columns, loads)
 
-        self.elements.each([stages[at].element for at in level], body)
+        self.elements.each([self.typed.stages[at].element for at in level], body)
+        return found
+
+    def _across(self, reduced: Reduced) -> None:
+        """Every lane of a row gets the row's states."""
         if self.plan.cluster > 1:
-            self.cluster.across(out, reduced)
+            self.cluster.across(self.out, reduced)
         elif self.plan.threads > self.plan.lanes:
             for states, state in reduced:
-                states.across_lanes(out, state, self.plan.lanes)
+                states.across_lanes(self.out, state, self.plan.lanes)
         else:  # another reduction's barrier comes before the memory is used again
             again = self.looped and len(self.levels) == 1
-            across_threads(out, reduced, self.plan.threads, again=again)
-        for at, (_, state) in zip(level, reduced, strict=True):
-            self._post(at, state)
+            across_threads(self.out, reduced, self.plan.threads, again=again)
 
-    def _post(self, at: int, state: list[str]) -> None:
+    def posts(self, level: list[int], found: list[Single | Pair]) -> None:
+        """The values that a level's stages give each row."""
+        states: dict[int, list[str]] = {}
+        for each in found:
+            states |= each.finish()
+        for at in level:
+            self._post(at, states[at])
+
+    def _post(self, at: int, state: Sequence[str]) -> None:
         """The values that a stage gives each row."""
         stage = self.typed.stages[at]
         post, count = stage.post, len(state)
@@ -216,6 +265,11 @@ class RowWriter:
         return {p: cast(self.typed.dtypes.get(p, INT64), post.dtypes[p],
                         self.values[p]) for p in inner}
 
+    def finish(self) -> None:
+        """All outputs of a row."""
+        self._outs()
+        self._row_outs()
+
     def _outs(self) -> None:
         """Everything that needs the elements once more."""
         typed = self.typed.outs
@@ -230,7 +284,7 @@ class RowWriter:
                 function, names = typed[k].function, []
                 for e, (column, values) in enumerate(zip(columns, loads, strict=True)):
                     lines, (name,) = evaluate(
-                        function, self._arguments(
+                        function, self.arguments(
                             function, {**values, "index": column}),
                         f"y{self.count}_{k}_{e}_", self.calls)
                     self.out(*lines)
@@ -264,7 +318,7 @@ class RowWriter:
         with out.block(f"if inside and lane == 0{first}:"):
             for k in wanted:
                 function, o = self.typed.outs[k].function, self.text.outputs[k]
-                lines, (name,) = evaluate(function, self._arguments(function, {}),
+                lines, (name,) = evaluate(function, self.arguments(function, {}),
                                           f"q{k}_", self.calls)
                 stored = encoded(function.results[0], o.dtype, name)
                 out(*lines, f"{o.pointer}[{self.base[o.at]}] = {stored}")

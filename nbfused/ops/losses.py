@@ -22,7 +22,7 @@ __all__ = ["cross_entropy"]
 
 
 @row(labels="row")
-def _cross_entropy(x, labels, smoothing, ignored):
+def _cross_entropy(x, labels, ignored):
     @stage("max", detach=True)
     def top(x):
         return x
@@ -34,6 +34,28 @@ def _cross_entropy(x, labels, smoothing, ignored):
     @stage("sum")
     def picked(x, labels, index):
         return x if index == np.int64(labels) else 0.0  # a narrow label would wrap
+
+    label = np.int64(labels)
+    if label == ignored:
+        return 0.0
+    if label < 0 or label >= size:
+        return math.nan
+    return top + log_total - picked
+
+
+@row(labels="row")
+def _smoothed(x, labels, smoothing, ignored):
+    @stage("max", detach=True)
+    def top(x):
+        return x
+
+    @stage("sum", post=nb.log)
+    def log_total(x, top):
+        return nb.exp(x - top)
+
+    @stage("sum")
+    def picked(x, labels, index):
+        return x if index == np.int64(labels) else 0.0
 
     @stage("sum", post=lambda total, size: total / size)
     def mean(x):
@@ -80,7 +102,8 @@ def cross_entropy(logits: AnyArray, labels: AnyArray, *,
     reduction : {"mean", "sum", "none"}
         The mean divides by the number of rows that are not ignored; NaN of none.
     label_smoothing : float
-        The share of the target that is spread over all classes.
+        The share of the target that is spread over all classes.  Without it, logits of
+        -inf leave a class out.
     ignore_index : int, optional
         A label whose rows count nothing.
 
@@ -118,7 +141,8 @@ def cross_entropy(logits: AnyArray, labels: AnyArray, *,
     check_range(labels, 0, classes, "cross_entropy: 'labels' out of range",
                 "to leave rows out, give them one label and name it in ignore_index",
                 ignored=ignore_index)
-    loss = _cross_entropy(logits, labels, smoothing, ignored)
+    loss = _smoothed(logits, labels, smoothing, ignored) if smoothing else \
+        _cross_entropy(logits, labels, ignored)  # -inf times 0 would be NaN
     if reduction == "none":
         return loss
     if reduction == "sum" or ignore_index is None:

@@ -78,6 +78,7 @@ def recording(monkeypatch, arch=(9, 0)):
     with monkeypatch.context() as patch, np.errstate(all="ignore"):
         patch.setattr(driver, "_devices", {0: NoDevice(arch)})
         patch.setattr(launch.Program, "launch", record)
+        patch.setattr(launch.Program, "clusters", lambda self, device, shared: 16)
         patch.setattr(scratch, "_SCRATCHES", {})
         patch.setattr(scratch.Scratch, "_grown",
                       lambda self, old, size, stream: scratch._Block(1 << 20, size))

@@ -13,12 +13,12 @@ import numpy as np
 
 import nbfused as nf
 from nbfused.testing.conformance import Check, checks
-from tests.cuda import simulated
+from tests.cuda import long_rows, simulated
 
 #: Elements of an operand above which a simulated call takes seconds.
 LARGE = 700
 #: What `Beyond` has.
-PARTS = ("reductions", "maps", "rows", "products")
+PARTS = ("reductions", "maps", "rows", "long", "products")
 
 
 def chosen(ops: tuple[str, ...]) -> list[Check]:
@@ -39,7 +39,8 @@ class Beyond:
         self.rng = np.random.default_rng(0)
 
     def check(self, name, found, expected):
-        if not np.allclose(nf.to_numpy(found), expected, rtol=1e-4, atol=1e-4):
+        if not np.allclose(nf.to_numpy(found), expected, rtol=1e-4, atol=1e-4,
+                           equal_nan=True):
             self.failures.append(name)
 
     def floats(self, *shape):
@@ -92,6 +93,10 @@ class Beyond:
         scale = np.sqrt((long**2).mean(1, keepdims=True))
         self.check("sums over rows in the workspace", g[1].grad,
                    (long*long/scale).sum(0))
+
+    def long(self):
+        # Kept, several at once, not aligned.
+        long_rows.rows(self.check, (40, 2604, 2001), np.float32)
 
     def products(self):
         check, a, b = self.check, self.floats(65, 40), self.floats(40, 70)

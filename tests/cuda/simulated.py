@@ -115,6 +115,12 @@ def _stream(width):
     return stream
 
 
+def _until_aligned(width):
+    def until_aligned(pointer, index):
+        return -(pointer.address//pointer.dtype.itemsize + index) % width
+    return until_aligned
+
+
 _ATOMIC = threading.Lock()  # simulated threads are threads
 
 
@@ -206,7 +212,9 @@ def namespace():
         **{f"store{n}": _store(n) for n in (1, 2, 4, 8, 16)},
         **{f"copy_async{n}": _copy(n) for n in (1, 2, 4, 8, 16)},
         **{f"near{n}": _load(n) for n in (1, 2, 4, 8, 16)},
-        **{f"stream{n}": _stream(n) for n in (1, 2, 4, 8, 16)},
+        **{f"until_aligned{n}": _until_aligned(n) for n in (1, 2, 4, 8, 16)},
+        **{f"{name}{n}": _stream(n) for n in (1, 2, 4, 8, 16)
+           for name in ("stream", "load_if")},
         **{f"shared_{np.dtype(k).name}": shared(k) for k in "bhilBHILfdFD"},
         "copy_wait": lambda: None, **shuffles, **fetches(), "atomic_add": _add,
         "atomic_add_f16": _add_half(np.float16), "atomic_add_bf16": _add_half(bfloat16),

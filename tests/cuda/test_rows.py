@@ -9,10 +9,11 @@ import nbfused as nf
 from nbfused import ops
 from nbfused.backend import Signature
 from nbfused.cuda import compile
-from nbfused.cuda.row_plan import RowPlan, kept_plan
+from nbfused.cuda.row_plan import RowPlan, kept_plans
+from nbfused.cuda.row_streamed import AHEAD, lanes_once
 from nbfused.cuda.row_text import RowText
 from nbfused.errors import CompileError
-from nbfused.ops.losses import _cross_entropy
+from nbfused.ops.losses import _cross_entropy, _smoothed
 from nbfused.scalar.types import Weak
 from tests.cuda.recorded import assembled, recording, registers
 
@@ -20,8 +21,9 @@ BFLOAT16 = nf.arrays.BFLOAT16
 DTYPES = [np.dtype(np.float32), BFLOAT16]
 
 
-def plan(accesses, registers=4, clusters=True, sums="", alone=False):
-    return kept_plan(accesses, registers, clusters, sums, 256, alone)
+def plan(accesses, registers=4, clusters=True, sums="", alone=False, summed=None):
+    return next(kept_plans(accesses, registers, clusters, sums, 256, alone, summed),
+                None)
 
 
 def test_short_rows_share_a_block_and_long_ones_take_a_cluster():
@@ -32,6 +34,13 @@ def test_short_rows_share_a_block_and_long_ones_take_a_cluster():
     assert plan(16032).cluster == 8
     assert plan(16).groups == 32
     assert plan(8192).groups == 1
+
+
+@pytest.mark.parametrize(("accesses", "lanes"), [
+    (1, 16), (479, 16), (480, 32), (2048, 128), (4000, 256), (6282, 256), (8192, 512),
+    (16_032, 512), (1 << 20, 512)])
+def test_rows_that_are_read_once_get_lanes_for_several_turns(accesses, lanes):
+    assert lanes_once(accesses, 512) == lanes
 
 
 @pytest.mark.parametrize("sums", ["", "registers"])
@@ -59,12 +68,13 @@ def test_blocks_that_sum_nothing_share_a_row_of_any_length():
 
 def test_stages_that_do_not_need_each_other_share_a_pass():
     types = (np.dtype("float32"), np.dtype("int64"), Weak("float"), Weak("int"))
-    spec = _cross_entropy.spec(("element", "row", "scalar", "scalar"), -1)
+    spec = _smoothed.spec(("element", "row", "scalar", "scalar"), -1)
     typed = spec.typed(types)
     text = RowText("cross_entropy", typed, Signature(
         types, (types[0],), (1, 1), ("1", "0", "0")))
-    names = [[typed.stages[k].names for k in level] for level in text.levels()]
-    assert [len(level) for level in names] == [3, 1]
+    assert text.levels() == [[0, 3], [1]]
+    assert text.levels(together=True) == [[0, 1, 3]]
+    assert list(text.points) == [2]
 
 
 def kernels(monkeypatch, call):
@@ -100,12 +110,85 @@ def test_clusters(monkeypatch, columns, dtype):
     x = np.zeros((4, columns), dtype)
     kernel = kernels(monkeypatch, lambda: both(ops.rms_norm, x, x[0]))[1]
     code, said = assembled(kernel)
-    assert kernel.cluster in (4, 8)
+    assert kernel.cluster in (2, 8)
     assert f".reqnctapercluster {kernel.cluster}, 1, 1" in code
     assert "st.async.shared::cluster" in code
     assert "st.global.v4" in code
     if said is not None:
         assert registers(said)[1] == 0
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_row_is_finished_while_the_next_one_is_summed(monkeypatch, dtype):
+    needs_numba()
+    x = np.zeros((4, 32768), dtype)
+    kernel = kernels(monkeypatch, lambda: both(ops.softmax, x))[1]
+    code, said = assembled(kernel)
+    sent, got = (code.index(text) for text in ("st.async", "mbarrier.try_wait"))
+    copied = code.rindex("cp.async.cg", 0, sent)
+    assert copied < sent < got < code.index("st.global.v4")
+    assert "cp.async.cg" not in code[sent:]
+    if said is not None:
+        assert registers(said)[1] == 0
+
+
+def long_row(monkeypatch, dtype, columns, call):
+    """The PTX of a row's forward kernel, which must not spill."""
+    x = np.zeros((4, columns), dtype)
+    kernel = kernels(monkeypatch, lambda: call(x))[-1]
+    assert kernel.cluster == 1
+    code, said = assembled(kernel)
+    if said is not None:
+        assert registers(said)[1] == 0
+    return code
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("columns", [128_256, 300_000, 50_257])
+def test_a_long_row_of_which_only_sums_are_wanted_is_read_once(
+        monkeypatch, dtype, columns):
+    needs_numba()
+    labels = np.zeros(4, np.int64)
+    code = long_row(monkeypatch, dtype, columns,
+                    lambda x: _cross_entropy(x, labels, -1))
+    assert code.count("ld.global.v4") == AHEAD
+    # one for each element, one for each access, two for each time that lanes are joined
+    joins = lanes_once(columns*dtype.itemsize//16, 512).bit_length() - 1
+    alone = 2*(columns == 50_257)  # an element outside of the aligned accesses
+    assert code.count("ex2.approx") == AHEAD*(16//dtype.itemsize + 1) + 2*joins + alone
+
+
+def test_the_sum_of_a_longer_row_goes_with_its_maximum(monkeypatch):
+    needs_numba()
+    code = long_row(monkeypatch, np.float32, 1_000_000, ops.softmax)
+    assert code.count("ld.global.v4") == 2*AHEAD  # not three passes
+    assert code.count("bar.sync") == 1
+
+
+def test_two_blocks_share_a_long_row_that_is_staged(monkeypatch):
+    needs_numba()
+    clusters = []
+    for columns in (16384, 32768):
+        x = np.zeros((4, columns), np.float32)
+        (kernel,) = kernels(monkeypatch, lambda x=x: ops.rms_norm(x, x[0]))
+        _, said = assembled(kernel)
+        clusters.append(kernel.cluster)
+        if said is not None:
+            assert registers(said)[1] == 0
+    assert clusters == [1, 2]
+
+
+def test_a_block_that_is_alone_copies_ahead_beside_values_of_columns(monkeypatch):
+    needs_numba()
+    x = np.zeros((4, 32768), np.float32)
+    for call, copies in ((lambda: ops.layer_norm(x, x[0], x[1]), True),
+                         (lambda: ops.softmax(x), False)):
+        (kernel,) = kernels(monkeypatch, call)
+        assert (kernel.threads, kernel.cluster) == (1024, 1)
+        code, said = assembled(kernel)
+        assert ("cp.async.cg" in code) == copies
+        if said is not None:
+            assert registers(said)[1] == 0
 
 
 def test_no_cluster_before_hopper(monkeypatch):
@@ -117,11 +200,11 @@ def test_no_cluster_before_hopper(monkeypatch):
         assembled(kernel, (8, 0))
 
 
-def test_elements_pass_the_first_cache(monkeypatch):
+def test_elements_are_loaded_by_whole_accesses(monkeypatch):
     needs_numba()
     x = np.zeros((8, 1024), BFLOAT16)
     (kernel,) = kernels(monkeypatch, lambda: ops.softmax(x))
     code = compile.ptx(kernel, (9, 0))
-    assert code.count("ld.global.L1::no_allocate.v4.b32") == 4
+    assert code.count("ld.global.v4.b32") == 4
     assert code.count("st.global.v4.") == 4
     assert "div." not in code

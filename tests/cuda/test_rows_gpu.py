@@ -9,14 +9,16 @@ import nbfused as nf
 from nbfused import ops
 from nbfused.arrays import BFLOAT16
 from nbfused.op import row, stage
+from tests.cuda.long_rows import losses, rows
 
 pytestmark = pytest.mark.cuda
 
 DTYPES = [np.dtype(np.float32), BFLOAT16]
 #: Rows and columns: a few lanes, a warp, blocks, clusters of 4 and 8 blocks, rows that
-#: are not kept; the last access of some lanes outside; columns that are not aligned.
+#: are not kept; the last access of some lanes outside; columns that are not aligned;
+#: clusters with many rows each.
 SHAPES = [(33, 40), (3, 264), (301, 1000), (70, 1024), (19, 1001), (5, 4096), (5, 4104),
-          (37, 20_000), (3, 32_768), (3, 77_776), (2, 300_000)]
+          (37, 20_000), (3, 32_768), (400, 32_760), (3, 77_776), (2, 300_000)]
 RNG = np.random.default_rng(0)
 
 
@@ -86,6 +88,42 @@ def test_cross_entropy(shape, dtype):
     target = 0.9*(np.arange(columns) == labels[:, None]) + 0.1/columns
     close(loss.data, -(target*logp).sum(1).mean(), dtype)
     close(v.grad, (np.exp(logp) - target)/rows, dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_losses_and_special_values(dtype):
+    def check(name, found, expected):
+        limit = 1e-5 if dtype == np.float32 else 8e-3
+        np.testing.assert_allclose(nf.to_numpy(found).astype("f8"), expected, limit,
+                                   limit, err_msg=name)
+
+    rows(check, (40, 1001, 20_000, 50_257, 77_776, 128_256, 300_000), dtype, put)
+
+
+@pytest.mark.parametrize("columns", [4096, 128_256, 50_257])
+def test_a_label_that_is_no_column_is_nan(columns):
+    labels = np.array([-1, -7, columns, 2**40, -2**40, 5, 2**32 + 5])
+    x = normal(len(labels), columns, dtype=BFLOAT16)
+    v = nf.Variable(put(x), requires_grad=True)
+    loss = ops.cross_entropy(v, put(labels), reduction="none", ignore_index=-7)
+    found = nf.to_numpy(loss.data).astype("f8")
+    np.testing.assert_array_equal(np.isnan(found), [1, 0, 1, 1, 1, 0, 1])
+    assert found[1] == 0
+    np.testing.assert_allclose(found[5], losses(x, labels, -7)[5], 8e-3)
+
+
+@pytest.mark.parametrize("columns", [4096, 128_256])
+def test_logits_of_minus_infinity_leave_classes_out(columns):
+    x, labels = normal(6, columns, dtype=np.float32), np.arange(6)
+    x[:, 10:columns - 10] = -np.inf
+    v = nf.Variable(put(x), requires_grad=True)
+    loss = ops.cross_entropy(v, put(labels), reduction="sum")
+    loss.backward()
+    close(loss.data, losses(x, labels, -1).sum(), np.float32)
+    p = np.exp(x.astype("f8") - x.max(1, keepdims=True))
+    p /= p.sum(1, keepdims=True)
+    p[labels, labels] -= 1
+    close(v.grad, p, np.float32)
 
 
 @pytest.mark.parametrize("shape", SHAPES)

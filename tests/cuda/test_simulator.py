@@ -25,7 +25,7 @@ def simulate(*arguments, program="simulate"):
 
 
 @pytest.mark.parametrize("given", [
-    ("maps", "reductions", "products"), ("rows",), ("layer_norm", "sum"),
+    ("maps", "reductions", "products"), ("rows",), ("long",), ("layer_norm", "sum"),
     ("softmax", "where", "swish", "argmax", "var", "linear", "take")], ids="+".join)
 def test_every_skeleton(given):
     said = simulate(*given)
