@@ -21,7 +21,7 @@ import nbfused
 
 ROOT = Path(nbfused.__file__).parent
 
-ANYTHING = {"__main__", "demo", "examples", "nbfused", "report", "testing"}
+ANYTHING = {"__main__", "demo", "examples", "front", "nbfused", "report", "testing"}
 
 #: For each part of the package, the parts that it may import.  ``errors`` is
 #: everyone's.

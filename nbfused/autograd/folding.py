@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..scalar.build import Builder
-from ..scalar.ir import Function, Value, literal
+from ..scalar.ir import Value, literal
 from ..specs import Map, Ref, Spec, View
 from ..specs.functions import compose
 

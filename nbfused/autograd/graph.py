@@ -22,7 +22,8 @@ from ..scalar.ir import Block, Function, Let, literal
 from ..specs import Map, View
 
 __all__ = ["ADD", "COPY", "ONE", "ZERO", "Edge", "Leaf", "Node", "Ones", "Pass",
-           "between", "grad_mode", "no_grad", "now", "reachable", "recording", "walk_back"]
+           "between", "grad_mode", "no_grad", "now", "reachable", "recording",
+           "walk_back"]
 
 #: A tracked array: output number `Edge[1]` of node `Edge[0]`.
 Edge = tuple["Node", int]

@@ -98,8 +98,8 @@ def plan(spec: Spec, needs: tuple[bool, ...], shapes: Shapes, types: tuple[Type,
     if not any(wants):
         return None
     extra = len(pullback.forward.result_types(types)) - len(found)
-    return Plan(pullback.forward, needs, shapes, types, tracked, wants, pullback.keeps("input"),
-                pullback.keeps("output"), extra)
+    return Plan(pullback.forward, needs, shapes, types, tracked, wants,
+                pullback.keeps("input"), pullback.keeps("output"), extra)
 
 
 class Identity(Node):

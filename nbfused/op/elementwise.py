@@ -50,7 +50,7 @@ class Elementwise(Func, Ufunc):
         super().__init__(pyfunc, gradcheck, nondiff, prefer)
         self._specs: dict[tuple[str, ...], Map] = {}
         self._variants: dict[tuple[Any, ...], Elementwise] = {}
-        #: By types of `out` and the arguments: spec, `Caller.direct`, the other defaults.
+        #: By types of `out` and the arguments: spec, `Caller.direct`, other defaults.
         self._known: dict[tuple[type, ...], tuple[Map, Any, tuple[Any, ...]]] = {}
 
     @cached_property
