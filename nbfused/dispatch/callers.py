@@ -33,7 +33,7 @@ class Caller:
         arguments, the addresses of the arrays, the numbers.  None where nothing is
         prepared, outputs may overlap inputs, or only `describe` can tell.
     direct
-        ``direct(*inputs, *outs)``: what `call` gives for the usual options.
+        ``direct(*outs, *inputs)``: what `call` gives for the usual options.
     prepared
         Earlier calls, by what decides how they run.
     """
@@ -163,7 +163,7 @@ def _text(kinds: tuple[str, ...], types: Types, outs: Types | None,
     unpacked = _unpacked(given, "inputs") + _unpacked(places, "outs")
     return _TEXT.format(
         read=_indented([*unpacked, *lines]), straight=_indented(lines),
-        names=", ".join((*given, *places)), asked=_ASKED, usual=_USUAL,
+        names=", ".join((*places, *given)), asked=_ASKED, usual=_USUAL,
         key=_listed((*_COMMON, *parts)),
         pointers=_listed([v for v, n in zip(values, numbers, strict=True) if not n]),
         scalars=_listed([v for v, n in zip(values, numbers, strict=True) if n])), names

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -73,12 +74,19 @@ def again(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
 
 
 def direct_call(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
-                ) -> Callable[..., Any] | None:
-    """`Caller.direct` for arguments of these types, if `spec` was called with such."""
+                defaults: tuple[Any, ...] = ()) -> Callable[..., Any] | None:
+    """`Caller.direct` for arguments of these types, if `spec` was called with such.
+
+    `defaults` are what it takes for the last inputs where they are left out.
+    """
     callers = spec.__dict__.get("_callers", {})
     caller: Caller | None = callers.get((*map(type, inputs), None,
                                          *map(type, outs or ())))
-    return None if caller is None else caller.direct
+    if caller is None:
+        return None
+    known = caller.direct
+    assert isinstance(known, FunctionType)
+    return FunctionType(known.__code__, known.__globals__, known.__name__, defaults)
 
 
 def closely(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None = None, *,

@@ -181,8 +181,8 @@ class Elementwise(Func, Ufunc):
                 (type(out), *map(type, args)))
             if known is not None:
                 spec, direct, defaults = known
-                made = None if direct is None else direct(
-                    *args, *defaults, *(() if out is None else (out,)))
+                made = None if direct is None else \
+                    direct(*args) if out is None else direct(out, *args)
                 if made is None:  # it is differentiated, or a closer look is needed
                     return apply(spec, args + defaults, names=self.parameters.names,
                                  out=None if out is None else (out,))[0]
@@ -222,9 +222,10 @@ class Elementwise(Func, Ufunc):
         types = tuple(map(type, args))
         one = self.nout == 1 and (outs is None or outs[0] is not None)
         if one and not self.gradcheck and self.parameters.accepts(types):
-            direct = direct_call(spec, values, outs)
+            defaults = self.parameters.defaults[len(args):]
+            direct = direct_call(spec, values, outs, defaults)
             self._known[type(None if outs is None else outs[0]), *types] = (
-                spec, direct, self.parameters.defaults[len(args):])
+                spec, direct, defaults)
         return only(results)
 
     def _check_count(self, count: int) -> None:
