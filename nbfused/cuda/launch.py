@@ -229,14 +229,15 @@ def _faster(start: Start, function: ctypes.c_void_p, memory: tuple[Any, ...],
             launched: Launched) -> Start | None:
     """`start` without Python, if it can be had."""
     words, _, configuration, *_ = memory
+    address = entries().address
     kinds = launched.program.kernel.parameters
     numbers = [(kinds[at] == "float64", at, v.position)
                for at, v in enumerate(launched.values) if isinstance(v, Number)]
-    plain = words is not None and len(words) == len(kinds) and DESCRIPTOR not in kinds
+    plain = address and words is not None and len(words) == len(kinds) and \
+        DESCRIPTOR not in kinds
     if not plain or any(kinds[at] not in ("float32", "float64") for _, at, _ in numbers):
         return None
-    address = ctypes.cast(entries().launch, ctypes.c_void_p).value  # type: ignore[arg-type]
-    return fast_start(start, address or 0, function.value or 0, launched.pointers,
+    return fast_start(start, address, function.value or 0, launched.pointers,
                       bytes(words), numbers, bytes(configuration))
 
 

@@ -252,7 +252,8 @@ def test_cupy_makes_the_arrays_where_it_is_imported(monkeypatch, kind, other, nu
             return None
 
     module.cuda = SimpleNamespace(
-        Device=Place, runtime=SimpleNamespace(is_hip=kind == "rocm"))
+        Device=Place, runtime=SimpleNamespace(is_hip=kind == "rocm"),
+        alloc=lambda size: ndarray.data)
     module.asarray = lambda x: x.view(ndarray)
     module.ndarray = ndarray
     module.from_dlpack = lambda x: ("from_dlpack", x.__dlpack_device__())
