@@ -19,6 +19,37 @@ from .version import __version__
 if TYPE_CHECKING:
     from . import testing
     from .front import *
+    from .front import (
+        Function,
+        Variable,
+        cache,
+        checkpoint,
+        contraction,
+        custom_vjp,
+        elementwise,
+        empty_like,
+        fill,
+        full_like,
+        func,
+        grad,
+        index,
+        jvp,
+        literal,
+        local,
+        max_iters,
+        no_grad,
+        ones_like,
+        ops,
+        reduction,
+        row,
+        size,
+        stage,
+        trace_launches,
+        unroll,
+        value_and_grad,
+        vjp,
+        zeros_like,
+    )
     from .kernels.elementwise_kernel import ElementwiseKernel
     from .kernels.fuse import fuse
     from .kernels.rawkernel import rawkernel

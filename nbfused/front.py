@@ -20,9 +20,9 @@ from .dispatch import trace_launches
 from .op import contraction, elementwise, func, index, reduction, row, size, stage
 from .ops import empty_like, fill, full_like, ones_like, zeros_like
 from .scalar import language, threads
-from .scalar.language import *
+from .scalar.language import *  # noqa: F403
 from .scalar.static import literal, local, max_iters, unroll
-from .scalar.threads import *
+from .scalar.threads import *  # noqa: F403
 
 __all__ = [
     "Function", "Variable", "cache", "checkpoint", "contraction", "custom_vjp",

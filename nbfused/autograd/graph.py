@@ -272,9 +272,9 @@ def walk_back(seeds: Sequence[tuple[Edge, Any]], mode: Pass, *,
             wanted = tuple([edge is not None for edge in edges] if targets is None else
                            map(leads, edges))
             pulled = _pull(node, cotangents, wanted, mode, keep)
-            for edge, pulled_back, want in zip(edges, pulled, wanted, strict=True):
-                if want and edge is not None and pulled_back is not None:
-                    send(edge, pulled_back)
+            for to, pulled_back, want in zip(edges, pulled, wanted, strict=True):
+                if want and to is not None and pulled_back is not None:
+                    send(to, pulled_back)
     finally:
         _RECORDING.reset(token)
     return found

@@ -185,11 +185,11 @@ class SpecNode(Node):
         for result in recipe.results:
             if result is None:
                 pulled.append(None)
-            elif type(result[0]) is Ref:
+            elif isinstance(result[0], Ref):
                 pulled.append(_as(fetch(result[0]), result[1], mode))
             else:
                 like = next(c.like for c in cotangents if type(c) is Ones)
-                pulled.append(Ones(*result, like))
+                pulled.append(Ones(result[0], result[1], like))
         return pulled
 
     def _recipe(self, cotangents: Sequence[Any | None], wanted: Sequence[bool],

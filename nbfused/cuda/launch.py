@@ -235,7 +235,7 @@ def _faster(start: Start, function: ctypes.c_void_p, memory: tuple[Any, ...],
                for at, v in enumerate(launched.values) if isinstance(v, Number)]
     plain = address and words is not None and len(words) == len(kinds) and \
         DESCRIPTOR not in kinds
-    if not plain or any(kinds[at] not in ("float32", "float64") for _, at, _ in numbers):
+    if not plain or not {kinds[at] for _, at, _ in numbers} <= {"float32", "float64"}:
         return None
     return fast_start(start, address, function.value or 0, launched.pointers,
                       bytes(words), numbers, bytes(configuration))
