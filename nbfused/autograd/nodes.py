@@ -126,11 +126,13 @@ class SpecNode(Node):
     __slots__ = ("plan", "results", "saved_inputs", "saved_outputs")
 
     def __init__(self, plan: Plan, edges: Sequence[Edge | None], inputs: Sequence[Any],
-                 outputs: Sequence[Any], names: Sequence[str]) -> None:
+                 outputs: Sequence[Any], results: tuple[np.dtype, ...],
+                 names: Sequence[str]) -> None:
+        """`results` are the dtypes of the outputs, `names` those of the inputs."""
         name = plan.forward.name
         super().__init__(name, edges, len(outputs))
         self.plan = plan
-        self.results = tuple([dtype_of(x) for x in outputs])
+        self.results = results
         saved: dict[int, Any] = {}
         for k in plan.inputs:
             x = inputs[k]

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -144,15 +145,16 @@ def _record(spec: Spec, inputs: Sequence[Any], data: tuple[Any, ...],
         dtypes = tuple(None if d is None else check_dtype(d) for d in dtypes)
     # The dtype of another library stands for ours.
     key = (needs, dtypes, *[type(x) if type(x) in _WEAK or is_number(x) else
-                            (x.shape, x.dtype) for x in data])
-    known: dict[Any, Plan | None] = spec.__dict__.setdefault("_recorded", {})
-    try:
-        found = known[key]
-    except KeyError:
+                            (type(x), x.shape, x.dtype) for x in data])
+    known: dict[Any, _Recorded] = spec.__dict__.setdefault("_recorded", {})
+    entry = known.get(key)
+    if entry is None:
         shapes = tuple(() if is_number(x) else tuple(x.shape) for x in data)
         if len(known) >= _LIMIT:
             known.clear()
-        found = known[key] = plan(spec, needs, shapes, tuple(map(_type, data)), dtypes)
+        entry = known[key] = _Recorded(
+            plan(spec, needs, shapes, tuple(map(_type, data)), dtypes))
+    found = entry.plan
     if found is None:
         return None
     if out is not None and any(o is not None for o in out):
@@ -160,16 +162,41 @@ def _record(spec: Spec, inputs: Sequence[Any], data: tuple[Any, ...],
             f"out: {spec.name} is recorded, because an input requires grad, and cannot "
             "store into a given array; leave out=None and change nothing in place, "
             "or use no_grad()")
-    if dtypes is not None:  # no wishes for what only the tape reads
-        options = {**options, "dtypes": (*dtypes, *(None,) * found.extra)}
-    results = dispatch.execute(found.forward, data, **options)
+    results = None if entry.direct is None else entry.direct(*data)
+    if results is None:
+        if dtypes is not None:  # no wishes for what only the tape reads
+            options = {**options, "dtypes": (*dtypes, *(None,) * found.extra)}
+        results = dispatch.execute(found.forward, data, **options)
+        entry.results = tuple(map(dtype_of, results))
+        if dtypes is None:
+            entry.direct = dispatch.direct_call(found.forward, data, None)
     edges = [x._edge if want else None
              for x, want in zip(inputs, found.wants, strict=True)]
-    node = SpecNode(found, edges, data, results, options.get("names") or ())
+    node = SpecNode(found, edges, data, results, entry.results,
+                    options.get("names") or ())
     at = Variable.at
     return tuple([at(a, (node, k) if tracked else None)
                   for k, (a, tracked) in enumerate(zip(results, found.tracked,
                                                        strict=False))])
+
+
+@dataclass(slots=True)
+class _Recorded:
+    """How calls are recorded that are alike in types, shapes and dtypes.
+
+    Attributes
+    ----------
+    plan
+        None if there is nothing to differentiate.
+    direct
+        `dispatch.direct_call`, once there has been one.
+    results
+        Dtypes.
+    """
+
+    plan: Plan | None
+    direct: Callable[..., Any] | None = None
+    results: tuple[np.dtype, ...] = ()
 
 
 _LIMIT = 1024  # ways to record one spec
