@@ -18,6 +18,7 @@ from ..scalar.build import Builder
 from ..scalar.ir import Value, literal
 from ..specs import Map, Ref, Spec, View
 from ..specs.functions import compose
+from ..specs.map import IMPLICIT
 
 __all__ = ["Steps", "fold"]
 
@@ -60,7 +61,7 @@ def fold(steps: Steps, ones: Mapping[Ref, Aval],
             known[Ref("step", index)] = spec.out_shapes((shape,))[0], dtype
         elif not any(read):
             left.append((index, spec, inputs, dtypes))
-        elif isinstance(spec, Map) and _fits(inputs, read, shape_of):
+        elif isinstance(spec, Map) and _fits(spec, inputs, read, shape_of):
             left.append((index, _without(spec, tuple(a and a[1] for a in read)), tuple(
                 [x for x, a in zip(inputs, read, strict=True) if a is None]), dtypes))
         else:
@@ -68,20 +69,25 @@ def fold(steps: Steps, ones: Mapping[Ref, Aval],
     return tuple(left), known
 
 
-def _fits(inputs: Sequence[Any], read: Sequence[Aval | None],
+def _fits(spec: Map, inputs: Sequence[Any], read: Sequence[Aval | None],
           shape_of: Callable[[Ref], Shape | None]) -> bool:
-    """Whether another array has the shape of the ones, which says what it runs over."""
-    shapes = {a[0] for a in read if a is not None}
-    others = {shape_of(x) for x, a in zip(inputs, read, strict=True)
-              if a is None and isinstance(x, Ref)}
-    return len(shapes) == 1 and shapes <= others
+    """Whether the map reads ones at its own index, and another array so.
+
+    That one has their shape, so that the map runs over as much without them.
+    """
+    kinds = [kind for kind in spec.kinds if kind not in IMPLICIT]
+    given = list(zip(inputs, kinds, read, strict=True))
+    shapes = {a[0] for _, _, a in given if a is not None}
+    others = {shape_of(x) for x, kind, a in given if a is None and kind == "element"}
+    return len(shapes) == 1 and shapes <= others and all(
+        kind == "element" for _, kind, a in given if a is not None)
 
 
 @lru_cache(maxsize=1024)
 def _without(spec: Map, ones: tuple[np.dtype | None, ...]) -> Map:
     """The map with 1 of a dtype for some of its inputs."""
     function, given = spec.function, iter(ones)
-    places = [None if kind in ("index", "size", "scatter") else next(given)
+    places = [None if kind in IMPLICIT else next(given)
               for kind in spec.kinds]
     kept = [k for k, dtype in enumerate(places) if dtype is None]
 

@@ -33,7 +33,7 @@ class Reduction(Func):
                  post: Callable[..., Any] | None, identity: float) -> None:
         super().__init__(pyfunc)
         self._combine, self._post, self._identity = combine, post, identity
-        #: For calls without options, by the types of the arguments: spec, defaults, results.
+        #: Of calls without options, by types: spec, other defaults, number of results.
         self._known: dict[tuple[type, ...], tuple[Reduce, tuple[Any, ...], int]] = {}
 
     @cached_property
