@@ -72,6 +72,9 @@ _LATER = {
     "versions": "report",
 }
 
+#: Parts of the package that are there without being imported.
+_PARTS = {"autograd", "cache", "dispatch", "op", "ops", "scalar", "specs"}
+
 
 def _front() -> None:
     """Import what `front` has."""
@@ -80,6 +83,8 @@ def _front() -> None:
 
 
 def __getattr__(name: str) -> Any:
+    if name in _PARTS:
+        return import_module(f".{name}", __name__)
     if name in _LATER:
         module = import_module(f".{_LATER[name]}", __name__)
         globals()[name] = found = module if name == "testing" else getattr(module, name)

@@ -20,10 +20,11 @@ class Table(dict[str, Any]):
     load: Callable[[], None] | None = None
 
     def fill(self) -> None:
-        """Define all entries, if they are not."""
-        load, self.load = self.load, None
+        """Define all entries, or wait for another thread that does."""
+        load = self.load
         if load is not None:
             load()
+            self.load = None
 
     def __missing__(self, name: str) -> Any:
         if self.load is None:
