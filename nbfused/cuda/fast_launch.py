@@ -23,7 +23,7 @@ from functools import lru_cache
 from .. import cache
 from ..backend import Start
 
-__all__ = ["MOST_WORDS", "fast_start"]
+__all__ = ["MOST_WORDS", "fast_start", "prepare"]
 
 #: Of the parameters of one kernel.
 MOST_WORDS = 64
@@ -183,6 +183,11 @@ def fast_start(otherwise: Start, driver: int, kernel: int, pointers: int, words:
     new.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
     made: Start = new(ctypes.addressof(method), (record, otherwise), None)
     return made
+
+
+def prepare() -> None:
+    """Load the code, if it is in the cache."""
+    _method()
 
 
 class _Method(ctypes.Structure):

@@ -40,12 +40,15 @@ def start(ordinal: int, meanwhile: Callable[[], None]) -> None:
 
 
 def _import() -> None:
-    """The modules that launch a kernel."""
+    """The modules that launch a kernel, and what they find out once."""
     try:
         from cuda.bindings import driver  # noqa: F401 - for `driver.cu`
     except ImportError:
         return
-    from . import arrays, bound, map  # noqa: F401
+    from . import arrays, bound, compile, fast_launch, map  # noqa: F401
+
+    compile.prepare()
+    fast_launch.prepare()
 
 
 def _retain(ordinal: int) -> None:
