@@ -102,7 +102,7 @@ class Pass:
     records: bool
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Ones:
     """A cotangent that is 1 everywhere: it lies nowhere, until somebody has to read it.
 
