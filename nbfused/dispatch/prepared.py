@@ -151,12 +151,15 @@ class Prepared:
             return launched
         new = self._news[0][1]
 
-        def made(pointers: Sequence[int], scalars: tuple[Any, ...]) -> Sequence[Any]:
-            native = new()
+        def made(pointers: tuple[int, ...], scalars: tuple[Any, ...]) -> Sequence[Any]:
+            try:
+                native = new()
+            except OUT_OF_MEMORY:
+                return usual(pointers, scalars)
             address = address_of(native)
             if address & 15 or traced() is not None:
                 return usual(pointers, scalars)
-            start((*pointers, address), scalars, stream())
+            start(pointers + (address,), scalars, stream())  # noqa: RUF005 - faster
             return (native,)
 
         return made

@@ -50,8 +50,11 @@ class Elementwise(Func, Ufunc):
         super().__init__(pyfunc, gradcheck, nondiff, prefer)
         self._specs: dict[tuple[str, ...], Map] = {}
         self._variants: dict[tuple[Any, ...], Elementwise] = {}
-        #: By types of `out` and the arguments: spec, `Caller.direct`, other defaults.
-        self._known: dict[tuple[type, ...], tuple[Map, Any, tuple[Any, ...]]] = {}
+        #: By types of the arguments: spec, `Caller.direct`, other defaults; the first
+        #: by the only type where there is one.
+        self._known: dict[Any, tuple[Map, Any, tuple[Any, ...]]] = {}
+        #: Where an output is given: by its type and theirs.
+        self._stored: dict[Any, tuple[Map, Any, tuple[Any, ...]]] = {}
 
     @cached_property
     def function(self) -> Function:
@@ -176,9 +179,13 @@ class Elementwise(Func, Ufunc):
             Of the library of the inputs.
         """
         if dtype is None and not kwargs:
-            known = self._known.get(
-                (type(out), type(args[0])) if len(args) == 1 else  # takes no map
-                (type(out), *map(type, args)))
+            if out is None:
+                known = self._known.get(type(args[0]) if len(args) == 1 else
+                                        tuple(map(type, args)))
+            else:
+                known = self._stored.get(
+                    (type(out), type(args[0])) if len(args) == 1 else
+                    (type(out), *map(type, args)))
             if known is not None:
                 spec, direct, defaults = known
                 made = None if direct is None else \
@@ -224,8 +231,11 @@ class Elementwise(Func, Ufunc):
         if one and not self.gradcheck and self.parameters.accepts(types):
             defaults = self.parameters.defaults[len(args):]
             direct = direct_call(spec, values, outs, defaults)
-            self._known[type(None if outs is None else outs[0]), *types] = (
-                spec, direct, defaults)
+            if outs is not None:
+                self._stored[type(outs[0]), *types] = spec, direct, defaults
+            else:
+                self._known[types[0] if len(types) == 1 else types] = (
+                    spec, direct, defaults)
         return only(results)
 
     def _check_count(self, count: int) -> None:
