@@ -10,31 +10,46 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from . import cache, ops
 from . import config as _config
 from .arrays import DeviceArray, array, empty, from_dlpack, full, to_numpy, zeros
-from .autograd import (
-    Function,
-    Variable,
-    checkpoint,
-    custom_vjp,
-    grad,
-    jvp,
-    no_grad,
-    value_and_grad,
-    vjp,
-)
-from .dispatch import trace_launches
-from .op import contraction, elementwise, func, index, reduction, row, size, stage
-from .ops import empty_like, fill, full_like, ones_like, zeros_like
 from .registry import backends, enable, register, synchronize, use_backend
-from .scalar.language import *
-from .scalar.static import literal, local, max_iters, unroll
-from .scalar.threads import *
+from .table import OPS as _OPS
 from .version import __version__
 
 if TYPE_CHECKING:
     from . import testing
+    from .front import *
+    from .front import (
+        Function,
+        Variable,
+        cache,
+        checkpoint,
+        contraction,
+        custom_vjp,
+        elementwise,
+        empty_like,
+        fill,
+        full_like,
+        func,
+        grad,
+        index,
+        jvp,
+        literal,
+        local,
+        max_iters,
+        no_grad,
+        ones_like,
+        ops,
+        reduction,
+        row,
+        size,
+        stage,
+        trace_launches,
+        unroll,
+        value_and_grad,
+        vjp,
+        zeros_like,
+    )
     from .kernels.elementwise_kernel import ElementwiseKernel
     from .kernels.fuse import fuse
     from .kernels.rawkernel import rawkernel
@@ -57,19 +72,36 @@ _LATER = {
     "versions": "report",
 }
 
+#: Parts of the package that are there without being imported.
+_PARTS = {"autograd", "cache", "dispatch", "op", "ops", "scalar", "specs"}
+
+
+def _front() -> None:
+    """Import what `front` has."""
+    front = import_module(".front", __name__)
+    globals().update((name, getattr(front, name)) for name in front.__all__)
+
 
 def __getattr__(name: str) -> Any:
-    if name not in _LATER:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = import_module(f".{_LATER[name]}", __name__)
-    globals()[name] = found = module if name == "testing" else getattr(module, name)
-    return found
+    if name in _PARTS:
+        return import_module(f".{name}", __name__)
+    if name in _LATER:
+        module = import_module(f".{_LATER[name]}", __name__)
+        globals()[name] = found = module if name == "testing" else getattr(module, name)
+        return found
+    if not name.startswith("__"):
+        _front()
+        if name in globals():
+            return globals()[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
+    _front()
     return sorted({*globals(), *_LATER})
 
 
+_OPS.load = _front
 config = _config.config
 enable(config.backend)
 

@@ -21,7 +21,7 @@ import nbfused
 
 ROOT = Path(nbfused.__file__).parent
 
-ANYTHING = {"__main__", "demo", "examples", "nbfused", "report", "testing"}
+ANYTHING = {"__main__", "demo", "examples", "front", "nbfused", "report", "testing"}
 
 #: For each part of the package, the parts that it may import.  ``errors`` is
 #: everyone's.
@@ -167,6 +167,27 @@ def test_importing_nbfused_imports_nothing_heavy(backend):
     loaded = python(f"import nbfused; {LOADED}", NBFUSED_BACKEND=backend).split()
     assert not HEAVY & set(loaded)
     assert "nbfused" in loaded
+
+
+def test_importing_nbfused_imports_what_arrays_need():
+    """The rest comes when it is used: a GPU starts meanwhile."""
+    parts = python("import nbfused as nf, sys; nf.array, nf.backends;"
+                   "print(*{name.split('.')[1] for name in sys.modules"
+                   " if name.startswith('nbfused.')})").split()
+    assert set(parts) <= {"arrays", "backend", "backend_info", "config", "errors",
+                          "layout", "plugins", "registry", "table", "version"}
+
+
+@pytest.mark.parametrize("first", [
+    "x = nf.Variable([2.0])", "from nbfused import grad", "from nbfused import *",
+    "from nbfused.table import OPS; OPS['sum']", "nf.ops", "nf.sigmoid", "dir(nf)",
+    "import nbfused.autograd; x = nbfused.autograd.Variable([2.0])"])
+def test_every_name_is_there_whatever_is_used_first(first):
+    out = python(f"import nbfused as nf; {first};"
+                 "import nbfused.autograd; x = nbfused.autograd.Variable([2.0]);"
+                 "print((x * x).sum().item(), set(nf.__all__) <= set(dir(nf)),"
+                 "all(hasattr(nf, n) for n in nf.__all__), hasattr(nf, 'nothing'))")
+    assert out.split() == ["4.0", "True", "True", "False"]
 
 
 def test_a_warm_process_compiles_nothing(tmp_path):

@@ -45,8 +45,9 @@ class Allocation:
         with device.current():
             self.address = device.allocate(size, STREAM)
 
-    def __del__(self) -> None:
-        if self.address and not sys.is_finalizing():
+    # The module's names may be gone before the last array is.
+    def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
+        if self.address and not ending():
             with self.device.current():
                 self.device.free(self.address, STREAM)
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
-from functools import cache
 from math import prod
 from operator import index
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from ..backend import Backend
 from ..config import config
 from ..errors import KernelTypeError, NbFusedError, RangeError, ShapeError
 from ..registry import backend_for, default_device
+from ..table import OPS
 from .description import Array, Library
 from .detect import describe, is_array, library_of
 from .devices import canonical_device, device_kind, ordinal
@@ -22,6 +22,9 @@ from .dtypes import check_dtype
 from .host import host_view
 from .interface import as_device_array
 from .of_cupy import CUPY
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 __all__ = ["array", "empty", "from_dlpack", "full", "to_numpy", "zeros"]
 
@@ -47,8 +50,8 @@ def array(x: Any, dtype: DTypeLike | None = None, device: str | None = None) -> 
     Returns
     -------
     array
-        A NumPy array on ``"cpu"``; on a GPU a CuPy array where CuPy is installed, and
-        otherwise a `DeviceArray`.
+        A NumPy array on ``"cpu"``; on a GPU a CuPy array where the program has imported
+        CuPy, and otherwise a `DeviceArray`.
 
     Raises
     ------
@@ -66,7 +69,7 @@ def array(x: Any, dtype: DTypeLike | None = None, device: str | None = None) -> 
     array([1., 2., 3.], dtype=float32)
     """
     place = _place(device, x)
-    backend = backend_for(place, "device")
+    backend = _started(place)
     # Copied on the host; the copy is what a device array is filled from.
     kind = None if dtype is None else check_dtype(dtype)
     source = to_numpy(x) if is_array(x) else x
@@ -82,7 +85,7 @@ def empty(shape: Shape, dtype: DTypeLike = "float64", device: str | None = None)
     ("float32", 3))`` has shape (4, 4, 3).
     """
     place = _place(device)
-    backend = backend_for(place, "device")
+    backend = _started(place)
     extents, kind = _elements(shape, dtype)
     if _uses_cupy(place):
         return CUPY.empty(extents, kind, place)
@@ -99,7 +102,7 @@ def full(shape: Shape, value: Any, dtype: DTypeLike = "float64",
          device: str | None = None) -> Any:
     """Make an array with every element `value`; parameters as for `array`."""
     place = _place(device)
-    backend = backend_for(place, "device")
+    backend = _started(place)
     extents, kind = _elements(shape, dtype)
     given = _held("value", value, lambda: np.asarray(value))
     if not isinstance(value, int):  # a huge one is an object, and out of range
@@ -200,6 +203,15 @@ def _place(device: str | None, x: Any = None) -> str:
     return default_device() if here == "cpu" else here
 
 
+def _started(place: str) -> Backend:
+    """The owner of a device; while that starts, what calls need is imported."""
+    backend = backend_for(place, "device")
+    start: Callable[..., None] | None = getattr(backend, "start", None)
+    if start is not None:
+        start(place, OPS.fill)
+    return backend
+
+
 def _send(host: np.ndarray, place: str, backend: Backend) -> Any:
     if place == "cpu":
         return host
@@ -248,7 +260,7 @@ def _elements(shape: Shape, dtype: Any) -> tuple[tuple[int, ...], np.dtype]:
 
 
 def _uses_cupy(place: str) -> bool:
-    """Whether CuPy is there, for devices of this kind, and not only emulated ones."""
+    """Whether CuPy is in use, for devices of this kind, and not only emulated ones."""
     kind = device_kind(place)
     if kind not in ("cuda", "rocm") or cupy() is None or (
             kind == "rocm" and config.rocm_emulate != "0"):
@@ -256,11 +268,6 @@ def _uses_cupy(place: str) -> bool:
     return bool(cupy().cuda.runtime.is_hip) == (kind == "rocm")
 
 
-@cache
 def cupy() -> Any:
-    """Import CuPy if it is installed and works; None otherwise."""
-    try:
-        import cupy as module
-    except ImportError:
-        return None
-    return module
+    """CuPy, if the program has imported it: to import it would take it 0.2 s."""
+    return sys.modules.get("cupy")

@@ -26,7 +26,7 @@ __all__ = ["DEVICE", "DeviceArray", "DeviceLibrary"]
 class DeviceArray:
     """Memory on a device with a shape; no arithmetic of its own.
 
-    Made by `nbfused.array`, `empty` and `zeros` where CuPy is not installed.  Other
+    Made by `nbfused.array`, `empty` and `zeros` where CuPy is not imported.  Other
     libraries take it through DLPack and ``__cuda_array_interface__``.
 
     Parameters

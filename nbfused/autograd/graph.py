@@ -19,10 +19,11 @@ from typing import Any
 
 from ..errors import TapeError
 from ..scalar.ir import Block, Function, Let, literal
-from ..specs import Map
+from ..specs import Map, View
 
-__all__ = ["ADD", "COPY", "ONE", "ZERO", "Edge", "Leaf", "Node", "Pass", "between",
-           "grad_mode", "no_grad", "now", "reachable", "recording", "walk_back"]
+__all__ = ["ADD", "COPY", "ONE", "ZERO", "Edge", "Leaf", "Node", "Ones", "Pass",
+           "between", "grad_mode", "no_grad", "now", "reachable", "recording",
+           "walk_back"]
 
 #: A tracked array: output number `Edge[1]` of node `Edge[0]`.
 Edge = tuple["Node", int]
@@ -101,6 +102,31 @@ class Pass:
     records: bool
 
 
+@dataclass(slots=True)
+class Ones:
+    """A cotangent that is 1 everywhere: it lies nowhere, until somebody has to read it.
+
+    Attributes
+    ----------
+    shape, dtype
+        Of the array that it stands for.
+    like
+        An array whose library and device that one has.
+    """
+
+    shape: tuple[int, ...]
+    dtype: Any
+    like: Any
+
+    def array(self, mode: Pass) -> Any:
+        """The array: one element, repeated by strides of 0."""
+        made = mode.run(ONE, (self.like,), dtypes=(self.dtype,))[0]
+        for kind, params in (("reshape", ()), ("broadcast", self.shape)):
+            if tuple(made.shape) != self.shape:
+                made = mode.run(View(kind, params), (made,), dtypes=None)[0]
+        return made
+
+
 class Node:
     """Something that was computed and can be pulled back.
 
@@ -112,8 +138,11 @@ class Node:
         For each input, where its cotangent goes; None for one that wants none.
     outputs
         How many outputs there are (saved state included).
+    takes_ones
+        Whether `pull` takes `Ones` for cotangents.
     """
 
+    takes_ones = False
     __slots__ = ("__weakref__", "edges", "name", "order", "outputs", "released")
 
     def __init__(self, name: str, edges: Iterable[Edge | None], outputs: int) -> None:
@@ -189,7 +218,10 @@ class _Arrivals:
         row[index] = cotangent if old is None else self.total(old, cotangent)
 
     def total(self, a: Any, b: Any) -> Any:
-        return self.mode.run(ADD, (a, b))[0]
+        return self.mode.run(ADD, (self.array(a), self.array(b)))[0]
+
+    def array(self, cotangent: Any) -> Any:
+        return cotangent.array(self.mode) if type(cotangent) is Ones else cotangent
 
     def __iter__(self) -> Iterator[tuple[Node, list[Any | None]]]:
         while self.heap:
@@ -223,33 +255,40 @@ def walk_back(seeds: Sequence[tuple[Edge, Any]], mode: Pass, *,
                                      or edge in (targets or ()))
 
     def send(edge: Edge, cotangent: Any) -> None:
-        if isinstance(edge[0], Leaf) if targets is None else edge in targets:
+        if type(edge[0]) is Leaf if targets is None else edge in targets:
             old = found.get(edge)
-            found[edge] = cotangent if old is None else arrivals.total(old, cotangent)
+            found[edge] = arrivals.array(cotangent) if old is None else \
+                arrivals.total(old, cotangent)
         else:
             arrivals.add(edge, cotangent)
 
-    with grad_mode(mode.records):
+    token = _RECORDING.set(mode.records)
+    try:
         for edge, cotangent in seeds:
             if leads(edge):
                 send(edge, cotangent)
         for node, cotangents in arrivals:
-            for edge, cotangent in _pull(node, cotangents, leads, mode, keep):
-                send(edge, cotangent)
+            edges = node.edges
+            wanted = tuple([edge is not None for edge in edges] if targets is None else
+                           map(leads, edges))
+            pulled = _pull(node, cotangents, wanted, mode, keep)
+            for to, pulled_back, want in zip(edges, pulled, wanted, strict=True):
+                if want and to is not None and pulled_back is not None:
+                    send(to, pulled_back)
+    finally:
+        _RECORDING.reset(token)
     return found
 
 
-def _pull(node: Node, cotangents: list[Any | None],
-          leads: Callable[[Edge | None], bool], mode: Pass,
-          keep: bool) -> list[tuple[Edge, Any]]:
+def _pull(node: Node, cotangents: list[Any | None], wanted: tuple[bool, ...],
+          mode: Pass, keep: bool) -> Sequence[Any | None]:
     if node.released:
         raise TapeError(
             f"the graph was freed: {node.name} has been pulled back already; call the "
             f"first backward with retain_graph=True, or compute the output again")
-    edges = node.edges
-    wanted = tuple([leads(edge) for edge in edges])
+    if not node.takes_ones:
+        cotangents = [c.array(mode) if type(c) is Ones else c for c in cotangents]
     pulled = node.pull(cotangents, wanted, mode)
     if not keep:
         node.release()
-    return [(edge, c) for edge, c, want in zip(edges, pulled, wanted, strict=True)
-            if want and edge is not None and c is not None]
+    return pulled

@@ -12,7 +12,8 @@ import numpy as np
 from ..arrays import BFLOAT16, dtype_of
 from ..scalar.types import Type
 from ..specs import Pullback, Ref, Spec, Step
-from .graph import COPY, Edge, Node, Pass
+from .folding import Steps, fold
+from .graph import COPY, Edge, Node, Ones, Pass
 from .versions import Saved
 
 __all__ = ["Identity", "Plan", "SpecNode", "is_floating", "is_number", "plan"]
@@ -39,6 +40,8 @@ class Plan:
     ----------
     forward
         What to run: the user's results, then state to save.
+    needs, shapes, types
+        Of the inputs: whether they are tracked; of numbers the shape is ().
     tracked
         For each of the user's results, whether it takes a cotangent.
     wants
@@ -52,12 +55,15 @@ class Plan:
     """
 
     forward: Spec
+    needs: tuple[bool, ...]
+    shapes: Shapes
+    types: tuple[Type, ...]
     tracked: tuple[bool, ...]
     wants: tuple[bool, ...]
     inputs: frozenset[int]
     outputs: frozenset[int]
     extra: int
-    recipes: dict[Any, Recipe] = field(default_factory=dict, compare=False)
+    recipes: dict[Any, Recipe | None] = field(default_factory=dict, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,11 +75,12 @@ class Recipe:
     steps
         Number of the step in the pullback, its spec, inputs, and dtypes of its outputs.
     results
-        For each input, its cotangent and the dtype that it should have.
+        For each input, its cotangent and the dtype that it should have.  In place of
+        one that is 1 everywhere its shape.
     """
 
-    steps: tuple[tuple[int, Spec, tuple[Any, ...], Dtypes | None], ...]
-    results: tuple[tuple[Ref, Type] | None, ...]
+    steps: Steps
+    results: tuple[tuple[Ref | tuple[int, ...], Type] | None, ...]
 
 
 @lru_cache(maxsize=4096)
@@ -91,8 +98,8 @@ def plan(spec: Spec, needs: tuple[bool, ...], shapes: Shapes, types: tuple[Type,
     if not any(wants):
         return None
     extra = len(pullback.forward.result_types(types)) - len(found)
-    return Plan(pullback.forward, tracked, wants, pullback.keeps("input"),
-                pullback.keeps("output"), extra)
+    return Plan(pullback.forward, needs, shapes, types, tracked, wants,
+                pullback.keeps("input"), pullback.keeps("output"), extra)
 
 
 class Identity(Node):
@@ -115,63 +122,104 @@ class SpecNode(Node):
     Numbers are kept as they are; of the arrays, only those that the steps read.
     """
 
-    __slots__ = ("dtypes", "needs", "recipes", "results", "saved_inputs",
-                 "saved_outputs", "shapes", "spec")
+    takes_ones = True
+    __slots__ = ("plan", "results", "saved_inputs", "saved_outputs")
 
-    def __init__(self, plan: Plan, needs: tuple[bool, ...],
-                 edges: Sequence[Edge | None], inputs: Sequence[Any],
-                 outputs: Sequence[Any], shapes: Shapes, types: tuple[Type, ...],
+    def __init__(self, plan: Plan, edges: Sequence[Edge | None], inputs: Sequence[Any],
+                 outputs: Sequence[Any], results: tuple[np.dtype, ...],
                  names: Sequence[str]) -> None:
-        spec = plan.forward
-        super().__init__(spec.name, edges, len(outputs))
-        self.spec = spec
-        self.needs = needs
-        self.shapes = shapes
-        self.dtypes = types
-        self.recipes = plan.recipes
-        self.results = tuple(map(dtype_of, outputs))
-        self.saved_inputs = {
-            k: inputs[k] if is_number(inputs[k])
-            else Saved(inputs[k], _label(k, names, self.name))
-            for k in plan.inputs}
-        self.saved_outputs = {k: Saved(outputs[k], f"the result of {self.name}")
-                              for k in plan.outputs}
+        """`results` are the dtypes of the outputs, `names` those of the inputs."""
+        name = plan.forward.name
+        super().__init__(name, edges, len(outputs))
+        self.plan = plan
+        self.results = results
+        saved: dict[int, Any] = {}
+        for k in plan.inputs:
+            x = inputs[k]
+            saved[k] = x if is_number(x) else Saved(x, (k, names, name))
+        self.saved_inputs = saved
+        self.saved_outputs = {k: Saved(outputs[k], f"the result of {name}")
+                              for k in plan.outputs} if plan.outputs else {}
+
+    @property
+    def spec(self) -> Spec:
+        """What was run."""
+        return self.plan.forward
+
+    @property
+    def shapes(self) -> Shapes:
+        """Of the inputs."""
+        return self.plan.shapes
+
+    @property
+    def dtypes(self) -> tuple[Type, ...]:
+        """Of the inputs."""
+        return self.plan.types
 
     def pull(self, cotangents: Sequence[Any | None], wanted: Sequence[bool],
              mode: Pass) -> Sequence[Any | None]:
         """Run the steps of the spec's pullback that the wanted cotangents need."""
-        key = (tuple([c is not None for c in cotangents]), tuple(wanted), self.results)
-        recipe = self.recipes.get(key)
+        recipes = self.plan.recipes
+        key = (tuple([c is not None and (type(c) is not Ones or (c.shape, c.dtype))
+                      for c in cotangents]), tuple(wanted), self.results)
+        if key in recipes:
+            recipe = recipes[key]
+        else:
+            recipe = recipes[key] = self._recipe(cotangents, wanted)
         if recipe is None:
-            recipe = self.recipes[key] = self._recipe(*key[:2])
+            return self.pull([c.array(mode) if type(c) is Ones else c
+                              for c in cotangents], wanted, mode)
         made: dict[int, Sequence[Any]] = {}
 
         def fetch(ref: Any) -> Any:
-            if not isinstance(ref, Ref):
+            if type(ref) is not Ref:
                 return ref  # a number
-            match ref.source:
-                case "cotangent":
-                    return cotangents[ref.index]
-                case "step":
-                    return made[ref.index][ref.output]
+            if ref.source == "cotangent":
+                return cotangents[ref.index]
+            if ref.source == "step":
+                return made[ref.index][ref.output]
             return self._saved(ref, mode)
 
         for index, spec, inputs, dtypes in recipe.steps:
             made[index] = mode.run(spec, tuple([fetch(x) for x in inputs]),
                                    dtypes=dtypes)
-        return [None if result is None else _as(fetch(result[0]), result[1], mode)
-                for result in recipe.results]
+        pulled: list[Any | None] = []
+        for result in recipe.results:
+            if result is None:
+                pulled.append(None)
+            elif isinstance(result[0], Ref):
+                pulled.append(_as(fetch(result[0]), result[1], mode))
+            else:
+                like = next(c.like for c in cotangents if type(c) is Ones)
+                pulled.append(Ones(result[0], result[1], like))
+        return pulled
 
-    def _recipe(self, present: tuple[bool, ...], wanted: tuple[bool, ...]) -> Recipe:
-        pullback = self.spec.vjp(self.needs, self.shapes, present)
+    def _recipe(self, cotangents: Sequence[Any | None], wanted: Sequence[bool],
+                ) -> Recipe | None:
+        """What to do for such cotangents; None if ones among them have to be stored."""
+        pullback = self.spec.vjp(self.plan.needs, self.shapes,
+                                 tuple([c is not None for c in cotangents]))
         results = [ref if want else None
                    for ref, want in zip(pullback.results, wanted, strict=True)]
         live = _live(pullback, results)
-        return Recipe(
-            tuple([(k, step.spec, step.inputs, self._dtypes(pullback, step))
-                   for k, step in enumerate(pullback.steps) if k in live]),
-            tuple([None if ref is None else (ref, dtype)
-                   for ref, dtype in zip(results, self.dtypes, strict=True)]))
+        steps = tuple([(k, step.spec, step.inputs, self._dtypes(pullback, step))
+                       for k, step in enumerate(pullback.steps) if k in live])
+        ones = {Ref("cotangent", k): (c.shape, c.dtype)
+                for k, c in enumerate(cotangents) if type(c) is Ones}
+        folded = fold(steps, ones, self._shape) if ones else (steps, ones)
+        if folded is None:
+            return None
+        steps, ones = folded
+        return Recipe(steps, tuple([
+            None if ref is None else (ones[ref][0] if ref in ones else ref, dtype)
+            for ref, dtype in zip(results, self.dtypes, strict=True)]))
+
+    def _shape(self, ref: Ref) -> tuple[int, ...] | None:
+        if ref.source == "input":
+            return self.shapes[ref.index]
+        if ref.source == "output" and ref.index in self.saved_outputs:
+            return tuple(self.saved_outputs[ref.index].data.shape)
+        return None
 
     def _saved(self, ref: Ref, mode: Pass) -> Any:
         if ref.source == "output":
@@ -205,10 +253,6 @@ class SpecNode(Node):
         super().release()
         self.saved_inputs = {}
         self.saved_outputs = {}
-
-
-def _label(k: int, names: Sequence[str], op: str) -> str:
-    return f"argument {names[k]!r} of {op}" if k < len(names) else f"input {k} of {op}"
 
 
 def _live(pullback: Pullback, results: Sequence[Ref | None]) -> set[int]:

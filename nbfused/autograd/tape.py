@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -20,8 +21,8 @@ from ..arrays import (
 from ..errors import KernelTypeError, ShapeError, TapeError
 from ..scalar.types import Type, Weak
 from ..specs import Spec
-from .graph import ADD, COPY, ONE, Edge, Leaf, Pass, recording, walk_back
-from .nodes import SpecNode, is_number, plan
+from .graph import ADD, COPY, ONE, Edge, Leaf, Ones, Pass, recording, walk_back
+from .nodes import Plan, SpecNode, is_number, plan
 from .traced import Traced, traced
 from .variable import Variable
 from .versions import note_write
@@ -33,8 +34,8 @@ _PLAIN: set[type] = {np.ndarray, bool, int, float, complex}
 
 
 def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None,
-          dtypes: Any = None, casting: str = "same_kind",
-          **options: Any) -> tuple[Any, ...]:
+          dtypes: Any = None, casting: str = "same_kind", names: Sequence[str] = (),
+          like: Any = None) -> tuple[Any, ...]:
     """Run a spec, on the tape where a gradient is wanted.
 
     Parameters
@@ -45,8 +46,8 @@ def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None
         Arrays of one library, Variables, numbers.
     out
         For each output, None or where to store it.
-    dtypes, casting, **options
-        As for `dispatch.execute`: also ``names`` and ``like``.
+    dtypes, casting, names, like
+        As for `dispatch.execute`.
 
     Returns
     -------
@@ -59,13 +60,25 @@ def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None
     TapeError
         `out` was given where the tape records.
     """
-    options |= {"dtypes": dtypes, "casting": casting}
-    if Variable in map(type, inputs):
-        return _on_variables(spec, inputs, out, options)
+    options: dict[str, Any] = {"dtypes": dtypes, "casting": casting}
+    if names:
+        options["names"] = names
+    if like is not None:
+        options["like"] = like
+    data, needs, wrapped = [], [], False
     for x in inputs:
-        if type(x) not in _PLAIN and (isinstance(x, (Variable, Traced))
-                                      or _tracked(x)):
-            return _on_variables(spec, inputs, out, options)
+        kind = type(x)
+        if kind is Variable:
+            wrapped = True
+            data.append(x._data)
+            needs.append(x._edge is not None)
+        elif kind in _PLAIN or not (isinstance(x, (Variable, Traced)) or _tracked(x)):
+            data.append(x)
+            needs.append(False)
+        else:
+            return _on_others(spec, inputs, out, options)
+    if wrapped:
+        return _on_data(spec, inputs, tuple(data), tuple(needs), out, options)
     if out is None:
         return dispatch.execute(spec, inputs, **options)
     return _store(spec, inputs, out, options)
@@ -82,24 +95,9 @@ def _tracked(x: Any) -> bool:
     return False
 
 
-def _on_variables(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
-                  options: dict[str, Any]) -> tuple[Any, ...]:
-    data, needs = [], []
-    for x in inputs:
-        if type(x) is Variable:
-            data.append(x.data)
-            needs.append(x.edge is not None)
-        elif type(x) in _PLAIN:
-            data.append(x)
-            needs.append(False)
-        else:
-            return _on_others(spec, inputs, out, options)
-    return _on_data(spec, inputs, tuple(data), tuple(needs), out, options)
-
-
 def _on_others(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
                options: dict[str, Any]) -> tuple[Any, ...]:
-    """`_on_variables` with inputs that might be traced, or differentiated elsewhere."""
+    """`apply` with inputs that might be traced, or differentiated elsewhere."""
     unknown = traced(inputs)
     if unknown is not None:
         return unknown.record(spec, inputs, out, options)
@@ -146,17 +144,17 @@ def _record(spec: Spec, inputs: Sequence[Any], data: tuple[Any, ...],
     if dtypes is not None:
         dtypes = tuple(None if d is None else check_dtype(d) for d in dtypes)
     # The dtype of another library stands for ours.
-    key = (needs, dtypes, *[type(x) if is_number(x) else (x.shape, x.dtype)
-                            for x in data])
-    known: dict[Any, Any] = spec.__dict__.setdefault("_recorded", {})
+    key = (needs, dtypes, *[type(x) if type(x) in _WEAK or is_number(x) else
+                            (type(x), x.shape, x.dtype) for x in data])
+    known: dict[Any, _Recorded] = spec.__dict__.setdefault("_recorded", {})
     entry = known.get(key)
     if entry is None:
         shapes = tuple(() if is_number(x) else tuple(x.shape) for x in data)
-        types = tuple(map(_type, data))
         if len(known) >= _LIMIT:
             known.clear()
-        entry = known[key] = plan(spec, needs, shapes, types, dtypes), shapes, types
-    found, shapes, types = entry
+        entry = known[key] = _Recorded(
+            plan(spec, needs, shapes, tuple(map(_type, data)), dtypes))
+    found = entry.plan
     if found is None:
         return None
     if out is not None and any(o is not None for o in out):
@@ -164,16 +162,41 @@ def _record(spec: Spec, inputs: Sequence[Any], data: tuple[Any, ...],
             f"out: {spec.name} is recorded, because an input requires grad, and cannot "
             "store into a given array; leave out=None and change nothing in place, "
             "or use no_grad()")
-    if dtypes is not None:  # no wishes for what only the tape reads
-        options = {**options, "dtypes": (*dtypes, *(None,) * found.extra)}
-    results = dispatch.execute(found.forward, data, **options)
-    edges = [x.edge if want else None
+    results = None if entry.direct is None else entry.direct(*data)
+    if results is None:
+        if dtypes is not None:  # no wishes for what only the tape reads
+            options = {**options, "dtypes": (*dtypes, *(None,) * found.extra)}
+        results = dispatch.execute(found.forward, data, **options)
+        entry.results = tuple(map(dtype_of, results))
+        if dtypes is None:
+            entry.direct = dispatch.direct_call(found.forward, data, None)
+    edges = [x._edge if want else None
              for x, want in zip(inputs, found.wants, strict=True)]
-    node = SpecNode(found, needs, edges, data, results, shapes, types,
+    node = SpecNode(found, edges, data, results, entry.results,
                     options.get("names") or ())
-    return tuple([Variable.at(a, (node, k) if tracked else None)
+    at = Variable.at
+    return tuple([at(a, (node, k) if tracked else None)
                   for k, (a, tracked) in enumerate(zip(results, found.tracked,
                                                        strict=False))])
+
+
+@dataclass(slots=True)
+class _Recorded:
+    """How calls are recorded that are alike in types, shapes and dtypes.
+
+    Attributes
+    ----------
+    plan
+        None if there is nothing to differentiate.
+    direct
+        `dispatch.direct_call`, once there has been one.
+    results
+        Dtypes.
+    """
+
+    plan: Plan | None
+    direct: Callable[..., Any] | None = None
+    results: tuple[np.dtype, ...] = ()
 
 
 _LIMIT = 1024  # ways to record one spec
@@ -194,11 +217,7 @@ def _type(x: Any) -> Type:
     return dtype_of(x)
 
 
-def _run(spec: Spec, inputs: Sequence[Any], dtypes: Any = None) -> tuple[Any, ...]:
-    return dispatch.execute(spec, inputs, dtypes=dtypes)
-
-
-PLAIN = Pass(_run, lambda data, edge: data, False)
+PLAIN = Pass(dispatch.execute, lambda data, edge: data, False)
 RECORDING = Pass(apply, Variable.at, True)
 
 
@@ -235,8 +254,12 @@ def backward(output: Variable, grad: Any, retain_graph: bool,
         raise ShapeError(
             f"backward(): the output has shape {output.shape}; pass grad=, an array of "
             "that shape, or reduce it to one element, with sum() for example")
-    seed = ones_like(output.detach() if create_graph else output.data, mode) \
-        if grad is None else cotangent(output, grad, mode)
+    if grad is not None:
+        seed = cotangent(output, grad, mode)
+    elif create_graph:
+        seed = ones_like(output.detach(), mode)
+    else:
+        seed = Ones(output.shape, output.dtype, output.data)
     found = walk_back([(output.edge, seed)], mode, keep=retain_graph or create_graph)
     if not create_graph:
         found = _apart(found, None if grad is None else seed)
@@ -273,5 +296,5 @@ def _apart(gradients: dict[Edge, Any], seed: Any) -> dict[Edge, Any]:
             last = place
         elif edge is not None:
             dtype = dtype_of(gradients[edge])
-            (apart[edge],) = _run(COPY, (gradients[edge],), (dtype,))
+            (apart[edge],) = PLAIN.run(COPY, (gradients[edge],), dtypes=(dtype,))
     return apart

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from math import prod
 from typing import Any
 
@@ -214,13 +215,11 @@ class Variable(ArrayMethods, NumpyProtocols):
         Gradients accumulate: a second call adds to `grad` of each leaf; see
         `zero_grad`.
         """
-        from .tape import backward  # which makes Variables
-
         if (gradcheck or config.check_grads) and self.edge is not None:
             from .check_backward import check_backward
 
             check_backward(self)
-        backward(self, grad, retain_graph, create_graph)
+        _tape().backward(self, grad, retain_graph, create_graph)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -246,6 +245,13 @@ class Variable(ArrayMethods, NumpyProtocols):
         note = f", grad_fn={self.grad_fn}" if self.grad_fn else \
             ", requires_grad=True" if self.requires_grad else ""
         return f"Variable({self._data!r}{note})"
+
+
+@cache
+def _tape() -> Any:
+    from . import tape  # which makes Variables; an import takes time each time
+
+    return tape
 
 
 def _array(data: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from ctypes import CDLL
 from functools import lru_cache
 from glob import glob
@@ -13,10 +14,10 @@ import numpy as np
 
 from ..backend import PROTOCOL_VERSION, Launcher, Native, NativeModule, Signature
 from ..errors import BackendNotAvailableError
-from ..specs import Contract, Map, Raw, Reduce, Row, Spec
 
 if TYPE_CHECKING:
     from ..arrays import DeviceArray
+    from ..specs import Map, Spec
 
 __all__ = ["CudaBackend"]
 
@@ -53,6 +54,13 @@ class CudaBackend:
         """Whether `device` is one of NVIDIA's."""
         return device == "cuda" or device.startswith("cuda:")
 
+    def start(self, device: str, meanwhile: Callable[[], None]) -> None:
+        """Start a device, at its first array; `meanwhile` runs beside that."""
+        from ..arrays.devices import ordinal
+        from .starting import start
+
+        start(ordinal(device), meanwhile)
+
     def empty(self, shape: tuple[int, ...], dtype: np.dtype,
               device: str) -> DeviceArray:
         """An array of our own, not initialised.
@@ -87,6 +95,7 @@ class CudaBackend:
 
     def build(self, spec: Spec, signature: Signature) -> Launcher:
         """A launcher; its kernels are compiled, or loaded, when a call needs them."""
+        from ..specs import Contract, Map, Raw, Reduce, Row
         from .bound import Bindable
 
         match spec:

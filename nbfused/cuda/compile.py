@@ -26,7 +26,7 @@ from ..config import dump_source
 from ..errors import CompileError
 from .driver import Device, check, cu, driver_version
 
-__all__ = ["DESCRIPTOR", "Arch", "Kernel", "cubin", "ptx", "target_version"]
+__all__ = ["DESCRIPTOR", "Arch", "Kernel", "cubin", "prepare", "ptx", "target_version"]
 
 _log = logging.getLogger("nbfused.compile")
 _lock = threading.Lock()
@@ -257,6 +257,11 @@ def cubin(kernel: Kernel, device: Device) -> bytes:
     _log.debug("compiled %s for sm_%d%d: %d bytes", kernel.name, *device.arch,
                len(machine))
     return machine
+
+
+def prepare() -> None:
+    """Find out what all keys of the cache have in common."""
+    cache.digest(_own_digest())
 
 
 @lru_cache(maxsize=1)

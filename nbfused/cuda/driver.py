@@ -86,7 +86,8 @@ def entries() -> Entries:
         current(ctypes.byref(found))
         return found.value
 
-    return Entries(launch, context)
+    address = ctypes.cast(launch, ctypes.c_void_p).value
+    return Entries(launch, context, address or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,10 +100,13 @@ class Entries:
         ``cuLaunchKernelEx(configuration, function, parameters, None)``, a ``CUresult``.
     context
         The address of this thread's current context; None if there is none.
+    address
+        Of the driver's ``cuLaunchKernelEx``; 0: machine code must not call it.
     """
 
     launch: Callable[..., int]
     context: Callable[[], int | None]
+    address: int = 0
 
 
 def _describe(driver: Any, code: int) -> str:

@@ -17,8 +17,9 @@ from typing import Any
 
 from ..backend import Extents, Start
 from ..words import Words
-from .compile import Kernel, cubin
+from .compile import DESCRIPTOR, Kernel, cubin
 from .driver import Device, check, cu, entries, loading
+from .fast_launch import fast_start
 
 __all__ = ["NOTES", "Launched", "Number", "Program"]
 
@@ -190,7 +191,8 @@ class Program:
                        for at, v in enumerate(launched.values) if isinstance(v, Number)]
             return (memory.pointers, numbers, memory.configuration, *memory.arguments)
 
-        return _starter(device, function, prepare, launched.pointers)
+        start = _starter(device, function, prepare, launched.pointers)
+        return _faster(start, function, prepare(), launched) or start
 
     def function(self, device: Device, shared: int = 0) -> int:
         """The driver's handle; the device's context is current."""
@@ -241,6 +243,22 @@ class Program:
         most = attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         check(cu().cuFuncSetAttribute(function.value, most, shared))
         self._allowed[device.ordinal] = shared
+
+
+def _faster(start: Start, function: ctypes.c_void_p, memory: tuple[Any, ...],
+            launched: Launched) -> Start | None:
+    """`start` without Python, if it can be had."""
+    words, _, configuration, *_ = memory
+    address = entries().address
+    kinds = launched.program.kernel.parameters
+    numbers = [(kinds[at] == "float64", at, v.position)
+               for at, v in enumerate(launched.values) if isinstance(v, Number)]
+    plain = address and words is not None and len(words) == len(kinds) and \
+        DESCRIPTOR not in kinds
+    if not plain or not {kinds[at] for _, at, _ in numbers} <= {"float32", "float64"}:
+        return None
+    return fast_start(start, address, function.value or 0, launched.pointers,
+                      bytes(words), numbers, bytes(configuration))
 
 
 def _starter(device: Device, function: ctypes.c_void_p,

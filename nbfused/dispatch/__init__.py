@@ -5,8 +5,8 @@ caller's library, turns shapes and strides into a loop nest and calls the backen
 launcher.  What repeats is planned once (`plans`).
 """
 
-from .calls import call_of
+from .calls import direct_call
 from .execute import execute
 from .launches import trace_launches
 
-__all__ = ["call_of", "execute", "trace_launches"]
+__all__ = ["direct_call", "execute", "trace_launches"]

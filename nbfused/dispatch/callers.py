@@ -32,11 +32,14 @@ class Caller:
         were made, None in place of those that were given.  Not `run`: the key of the
         arguments, the addresses of the arrays, the numbers.  None where nothing is
         prepared, outputs may overlap inputs, or only `describe` can tell.
+    direct
+        ``direct(*outs, *inputs)``: what `call` gives for the usual options.
     prepared
         Earlier calls, by what decides how they run.
     """
 
     call: Callable[..., Any]
+    direct: Callable[..., Any]
     prepared: dict[tuple[Any, ...], Prepared] = field(default_factory=dict)
 
 
@@ -61,7 +64,7 @@ def make_caller(kinds: tuple[str, ...], types: Types, outs: Types | None,
     space = {**names, "config": config, "registry": registry, "prepared": prepared,
              "restricted": registry.restricted.get}
     exec(compile(text, "<nbfused call>", "exec"), space)
-    return Caller(space["call"], prepared)
+    return Caller(space["call"], space["direct"], prepared)
 
 
 @cache
@@ -81,13 +84,20 @@ def key_of(kind: type) -> Callable[[Any], Any] | None:
 #: What the key has besides the arguments; settings that a launcher chooses by are bound
 #: with the launch.
 _COMMON = ("restricted() or registry.epoch", "config.debug", "config.deterministic",
-           "config.autotune", "dtypes", "casting", "checked", "like")
+           "config.autotune")
 
+#: How a call is asked for, and how most are.
+_ASKED = "(dtypes, casting, checked, like)"
+_USUAL = "(None, 'same_kind', False, None)"
+
+#: Most calls are like the last one: comparing keys takes half as long as a look-up.
 _TEXT = """\
+last = None, None
+
 def call(inputs, outs, dtypes, casting, checked, like, run):
     try:
 {read}
-        key = ({key})
+        key = ({key} {asked})
         found = prepared.get(key)
     except Exception:  # of many kinds, from many libraries: a closer look will tell
         return None
@@ -96,6 +106,26 @@ def call(inputs, outs, dtypes, casting, checked, like, run):
         return key, pointers, ({scalars})
     if found is None:
         return None
+    for out, other, low, high, exact in found.pairs:
+        distance = pointers[other] - pointers[out]
+        if low < distance < high and not (exact and distance == 0):
+            return None
+    return found.start(pointers, ({scalars}))
+
+def direct({names}):
+    global last
+    try:
+{straight}
+        key = ({key} {usual})
+        known, found = last
+        if key != known:
+            found = prepared.get(key)
+            if found is None:
+                return None
+            last = key, found
+    except Exception:
+        return None
+    pointers = ({pointers})
     for out, other, low, high, exact in found.pairs:
         distance = pointers[other] - pointers[out]
         if low < distance < high and not (exact and distance == 0):
@@ -120,7 +150,7 @@ def _text(kinds: tuple[str, ...], types: Types, outs: Types | None,
         return None
     given = [f"x{k}" for k in range(len(types))]
     places = [f"y{k}" for k in range(len(outs or ()))]
-    lines = _unpacked(given, "inputs") + _unpacked(places, "outs")
+    lines: list[str] = []
     parts: list[str] = []
     for x, reading, number in zip([*given, *places], readings, numbers, strict=True):
         assert reading is not None
@@ -130,8 +160,10 @@ def _text(kinds: tuple[str, ...], types: Types, outs: Types | None,
             parts.append(f"p_{x} & 15")  # it decides how elements are accessed
     values = [f"p_{x}" for x in (*given, *places)]
     names = dict(pair for reading in readings if reading for pair in reading.names)
+    unpacked = _unpacked(given, "inputs") + _unpacked(places, "outs")
     return _TEXT.format(
-        read="\n".join("        " + line for line in lines or ["pass"]),
+        read=_indented([*unpacked, *lines]), straight=_indented(lines),
+        names=", ".join((*places, *given)), asked=_ASKED, usual=_USUAL,
         key=_listed((*_COMMON, *parts)),
         pointers=_listed([v for v, n in zip(values, numbers, strict=True) if not n]),
         scalars=_listed([v for v, n in zip(values, numbers, strict=True) if n])), names
@@ -139,6 +171,10 @@ def _text(kinds: tuple[str, ...], types: Types, outs: Types | None,
 
 def _unpacked(names: Sequence[str], whole: str) -> list[str]:
     return [f"{_listed(names)} = {whole}"] if names else []
+
+
+def _indented(lines: Sequence[str]) -> str:
+    return "\n".join("        " + line for line in lines or ["pass"])
 
 
 def _listed(names: Sequence[str]) -> str:

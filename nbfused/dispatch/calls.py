@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -22,8 +23,8 @@ from .outputs import check_output, check_overlap
 from .plans import Arguments, Request, arguments, make_plan
 from .prepared import Pair, Place, Prepared, pair
 
-__all__ = ["COPY", "WEAK", "Place", "again", "call_of", "closely",
-           "described_outs", "place_of", "run", "scalar_type", "zero"]
+__all__ = ["COPY", "WEAK", "Place", "again", "closely",
+           "described_outs", "direct_call", "place_of", "run", "scalar_type", "zero"]
 
 #: Stores each element of its input.
 COPY = Map(Function("copy", ("x",), Block((Let(("y",), "id", ("x",)),), ("y",))),
@@ -72,13 +73,20 @@ def again(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
     return made
 
 
-def call_of(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
-            ) -> Callable[..., Any] | None:
-    """`Caller.call` for arguments of these types, if `spec` was called with such."""
+def direct_call(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
+                defaults: tuple[Any, ...] = ()) -> Callable[..., Any] | None:
+    """`Caller.direct` for arguments of these types, if `spec` was called with such.
+
+    `defaults` are what it takes for the last inputs where they are left out.
+    """
     callers = spec.__dict__.get("_callers", {})
     caller: Caller | None = callers.get((*map(type, inputs), None,
                                          *map(type, outs or ())))
-    return None if caller is None else caller.call
+    if caller is None:
+        return None
+    known = caller.direct
+    assert isinstance(known, FunctionType)
+    return FunctionType(known.__code__, known.__globals__, known.__name__, defaults)
 
 
 def closely(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None = None, *,

@@ -7,15 +7,16 @@ written, so that a call that fails has changed nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
-
-from numpy.typing import DTypeLike
+from typing import TYPE_CHECKING, Any
 
 from ..arrays import check_dtype, describe
 from ..errors import KernelTypeError
 from ..specs import Spec, View
 from .calls import again, closely, described_outs
 from .views import run_view
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
 
 __all__ = ["execute"]
 

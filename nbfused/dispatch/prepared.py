@@ -15,7 +15,7 @@ from ..arrays import Array, Library, byte_range, same_memory
 from ..backend import Backend, Call, Launcher, Start
 from ..layout import dense_strides
 from ..specs import Map, Spec
-from .allocation import maker
+from .allocation import OUT_OF_MEMORY, allocate
 from .launches import LAUNCHES, Launch, bytes_of
 from .plans import Plan, Result
 
@@ -105,6 +105,7 @@ class Prepared:
         self._outs: list[None] = [None] * len(plan.results)
         self._first = len(arrays)
         self._holes = (0,) * (len(arrays) + len(given) - len(pointers))
+        self._results = plan.results
         self._news = [(k, _maker(place, plan.results[k]))
                       for k, out in enumerate(given) if out is None]
         self._cleared = [k for k in plan.zeros
@@ -150,12 +151,15 @@ class Prepared:
             return launched
         new = self._news[0][1]
 
-        def made(pointers: Sequence[int], scalars: tuple[Any, ...]) -> Sequence[Any]:
-            native = new()
+        def made(pointers: tuple[int, ...], scalars: tuple[Any, ...]) -> Sequence[Any]:
+            try:
+                native = new()
+            except OUT_OF_MEMORY:
+                return usual(pointers, scalars)
             address = address_of(native)
             if address & 15 or traced() is not None:
                 return usual(pointers, scalars)
-            start((*pointers, address), scalars, stream())
+            start(pointers + (address,), scalars, stream())  # noqa: RUF005 - faster
             return (native,)
 
         return made
@@ -167,7 +171,11 @@ class Prepared:
         if self._news:
             pointers = [*pointers, *self._holes]
             for k, new in self._news:
-                native = natives[k] = new()
+                try:
+                    native = new()
+                except OUT_OF_MEMORY:
+                    native = _made(self._place, self._results[k])
+                natives[k] = native
                 address = pointers[self._first + k] = self._pointer(native)
                 if address & 15 and start:  # no library's own allocator gives such
                     start = self._unbound
@@ -175,8 +183,7 @@ class Prepared:
             self._zero(pointers)
         if start is None:
             return natives
-        if self._moves is not None:
-            pointers = self._moved(pointers)
+        pointers = self._moved(pointers)
         stream = self._stream()
         if self._streams:
             self._wait(stream)
@@ -207,9 +214,16 @@ class Prepared:
 
 
 def _maker(place: Place, result: Result) -> Callable[[], Any]:
-    """A function that makes a result."""
-    make = maker(place.library, result.shape, result.dtype, place.device)
+    """A function that makes a result; it may run out of memory, `_made` then helps."""
+    make = place.library.maker(result.shape, result.dtype, place.device)
     if result.strides is None:
         return make
     strides = result.strides
     return lambda: place.library.view(make(), result.shape, strides, 0)
+
+
+def _made(place: Place, result: Result) -> Any:
+    """A result, after memory ran out."""
+    native = allocate(place.library, result.shape, result.dtype, place.device)
+    return native if result.strides is None else place.library.view(
+        native, result.shape, result.strides, 0)

@@ -38,7 +38,8 @@ class _Derived(Elementwise):
         self.parameters = Parameters(function.name, self.signature)
         self.literals, self.rules, self.nondiff = (), Rules(), ()
         self.gradcheck, self.prefer = False, ""
-        self._specs, self._variants, self._known = {}, {}, {}
+        self._specs, self._variants = {}, {}
+        self._known, self._stored = {}, {}
 
 
 def derivative(function: ScalarFunction) -> Elementwise:

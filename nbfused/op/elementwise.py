@@ -10,7 +10,7 @@ from ..arrays import check_dtype
 from ..autograd import apply
 from ..autograd.nodes import is_floating
 from ..autograd.versions import note_write
-from ..dispatch import call_of
+from ..dispatch import direct_call
 from ..errors import KernelTypeError, ScalarSyntaxError
 from ..scalar.build import inline
 from ..scalar.custom import Rules
@@ -50,8 +50,11 @@ class Elementwise(Func, Ufunc):
         super().__init__(pyfunc, gradcheck, nondiff, prefer)
         self._specs: dict[tuple[str, ...], Map] = {}
         self._variants: dict[tuple[Any, ...], Elementwise] = {}
-        #: By types of `out` and the arguments: spec, `Caller.call`, the other defaults.
-        self._known: dict[tuple[type, ...], tuple[Map, Any, tuple[Any, ...]]] = {}
+        #: By types of the arguments: spec, `Caller.direct`, other defaults; the first
+        #: by the only type where there is one.
+        self._known: dict[Any, tuple[Map, Any, tuple[Any, ...]]] = {}
+        #: Where an output is given: by its type and theirs.
+        self._stored: dict[Any, tuple[Map, Any, tuple[Any, ...]]] = {}
 
     @cached_property
     def function(self) -> Function:
@@ -176,17 +179,23 @@ class Elementwise(Func, Ufunc):
             Of the library of the inputs.
         """
         if dtype is None and not kwargs:
-            known = self._known.get((type(out), *map(type, args)))
+            if out is None:
+                known = self._known.get(type(args[0]) if len(args) == 1 else
+                                        tuple(map(type, args)))
+            else:
+                known = self._stored.get(
+                    (type(out), type(args[0])) if len(args) == 1 else
+                    (type(out), *map(type, args)))
             if known is not None:
-                spec, call, defaults = known
-                given, place = args + defaults, None if out is None else (out,)
-                made = None if call is None else call(
-                    given, place, None, "same_kind", False, None, True)
+                spec, direct, defaults = known
+                made = None if direct is None else \
+                    direct(*args) if out is None else direct(out, *args)
                 if made is None:  # it is differentiated, or a closer look is needed
-                    return apply(spec, given, out=place, names=self.parameters.names)[0]
-                if place is None:
+                    return apply(spec, args + defaults, names=self.parameters.names,
+                                 out=None if out is None else (out,))[0]
+                if out is None:
                     return made[0]
-                note_write(place)
+                note_write((out,))
                 return out
         if self.literals:
             inputs = list(args)
@@ -220,9 +229,13 @@ class Elementwise(Func, Ufunc):
         types = tuple(map(type, args))
         one = self.nout == 1 and (outs is None or outs[0] is not None)
         if one and not self.gradcheck and self.parameters.accepts(types):
-            call = call_of(spec, values, outs)
-            self._known[type(None if outs is None else outs[0]), *types] = (
-                spec, call, self.parameters.defaults[len(args):])
+            defaults = self.parameters.defaults[len(args):]
+            direct = direct_call(spec, values, outs, defaults)
+            if outs is not None:
+                self._stored[type(outs[0]), *types] = spec, direct, defaults
+            else:
+                self._known[types[0] if len(types) == 1 else types] = (
+                    spec, direct, defaults)
         return only(results)
 
     def _check_count(self, count: int) -> None:

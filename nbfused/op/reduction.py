@@ -33,6 +33,8 @@ class Reduction(Func):
                  post: Callable[..., Any] | None, identity: float) -> None:
         super().__init__(pyfunc)
         self._combine, self._post, self._identity = combine, post, identity
+        #: Of calls without options, by types: spec, other defaults, number of results.
+        self._known: dict[tuple[type, ...], tuple[Reduce, tuple[Any, ...], int]] = {}
 
     @cached_property
     def function(self) -> Function:
@@ -122,6 +124,12 @@ class Reduction(Func):
         ShapeError
             An axis is repeated, or nothing to reduce and no identity (max, min).
         """
+        plain = axis is None and keepdims is False and dtype is None and not kwargs
+        known = self._known.get(tuple(map(type, args))) if plain else None
+        if known is not None:
+            return only(apply(known[0], args + known[1],
+                              out=places(out, known[2], self.parameters.name),
+                              names=self.parameters.names))
         values = self.parameters.bind(args, kwargs)
         shapes = [extents(v) for v in values]
         kinds = tuple(map(kind_of, values))
@@ -131,15 +139,22 @@ class Reduction(Func):
         name = None if dtype is None else check_dtype(dtype).name
         keep = truth(keepdims, self.parameters.name, "keepdims")
         spec = self.spec(kinds, axes, keep, name)
-        self._check_extent(spec, shapes, axes)
         outs = places(out, len(self.post.results), self.parameters.name)
+        types = tuple(map(type, args))
+        if not self._takes_nothing():
+            self._check_extent(spec, shapes, axes)
+        elif plain and self.parameters.accepts(types):
+            self._known[types] = (spec, self.parameters.defaults[len(args):],
+                                  len(self.post.results))
         return only(apply(spec, values, out=outs, names=self.parameters.names))
+
+    def _takes_nothing(self) -> bool:
+        """Whether there is a result of no elements."""
+        return self.combine.name == "logsumexp" or \
+            not {"lowest", "highest"} & set(self.combine.identity)
 
     def _check_extent(self, spec: Reduce, shapes: list[Shape],
                       axes: Shape | None) -> None:
-        if not {"lowest", "highest"} & set(self.combine.identity) or \
-                self.combine.name == "logsumexp":
-            return
         full = spec.extent(tuple(shapes))
         reduced = range(len(full)) if axes is None else axes
         if any(full[a] == 0 for a in reduced) and 0 not in [

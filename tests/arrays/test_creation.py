@@ -234,7 +234,7 @@ def test_torch_gradients_are_not_lost():
 
 @pytest.mark.parametrize(("kind", "other", "number"), [
     ("cuda", "rocm", 2), ("rocm", "cuda", 10)])
-def test_cupy_makes_the_arrays_where_it_is_installed(monkeypatch, kind, other, number):
+def test_cupy_makes_the_arrays_where_it_is_imported(monkeypatch, kind, other, number):
     class ndarray(np.ndarray):
         data = SimpleNamespace(device_id=7)
 
@@ -252,7 +252,8 @@ def test_cupy_makes_the_arrays_where_it_is_installed(monkeypatch, kind, other, n
             return None
 
     module.cuda = SimpleNamespace(
-        Device=Place, runtime=SimpleNamespace(is_hip=kind == "rocm"))
+        Device=Place, runtime=SimpleNamespace(is_hip=kind == "rocm"),
+        alloc=lambda size: ndarray.data)
     module.asarray = lambda x: x.view(ndarray)
     module.ndarray = ndarray
     module.from_dlpack = lambda x: ("from_dlpack", x.__dlpack_device__())
@@ -271,11 +272,27 @@ def test_cupy_makes_the_arrays_where_it_is_installed(monkeypatch, kind, other, n
         assert from_dlpack(device) == ("from_dlpack", (number, 0))
 
 
-def test_cupy_is_found_or_not(monkeypatch):
+def test_cupy_is_not_imported(monkeypatch):
     monkeypatch.undo()
-    find = creation.cupy.__wrapped__
-    monkeypatch.setitem(sys.modules, "cupy", None)
-    assert find() is None
-    module = ModuleType("cupy")
-    monkeypatch.setitem(sys.modules, "cupy", module)
-    assert find() is module
+    for module in (None, ModuleType("cupy")):
+        monkeypatch.setitem(sys.modules, "cupy", module)
+        assert creation.cupy() is module
+    monkeypatch.delitem(sys.modules, "cupy")
+    assert creation.cupy() is None
+    assert "cupy" not in sys.modules
+
+
+def test_devices_start_while_modules_are_imported():
+    begun = []
+
+    class Slow(Host):
+        def start(self, device, meanwhile):
+            begun.append(device)
+            meanwhile()
+
+    with use_backend(Host("cpu"), Slow("cuda")):
+        for make in (lambda d: array([1], device=d), lambda d: empty(2, device=d),
+                     lambda d: zeros(2, device=d)):
+            make("cpu")
+            make("cuda:1")
+    assert begun == ["cuda:1"]*3

@@ -125,6 +125,7 @@ def cupy(monkeypatch):
     module.ndarray, module.wrap, module.entered = ndarray, wrap, entered
     module.cuda = SimpleNamespace(
         Device=Device, runtime=SimpleNamespace(is_hip=False),
+        alloc=lambda size: Pointer(0),
         **vars(streams))
     monkeypatch.setitem(sys.modules, "cupy", module)
     return module

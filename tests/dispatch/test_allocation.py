@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+import nbfused as nf
+from nbfused.arrays.host import NUMPY
 from nbfused.dispatch.allocation import allocate
 from nbfused.errors import (
     AllocationError,
@@ -49,3 +51,34 @@ def test_other_errors_of_an_allocator_pass():
     broken: Any = Broken(1)
     with pytest.raises(RuntimeError, match="driver"):
         allocate(broken, (2,), np.dtype("f4"), "cpu")
+
+
+@pytest.mark.parametrize("op", ["exp", "both"])
+def test_calls_that_are_prepared_try_again(monkeypatch, op):
+    @nf.elementwise
+    def both(x):
+        return x + 1.0, x - 1.0
+
+    function = nf.ops.exp if op == "exp" else both
+    missing, freed = [], []
+    whole = type(NUMPY).maker
+
+    def maker(self, shape, dtype, device):
+        make = whole(self, shape, dtype, device)
+
+        def scarce():
+            if missing:
+                missing.pop()
+                raise MemoryError("none left")
+            return make()
+
+        return scarce
+
+    monkeypatch.setattr(type(NUMPY), "maker", maker)
+    monkeypatch.setattr(type(NUMPY), "free_cache", lambda self, device: freed.append(1))
+    x = np.linspace(0, 1, 3 + len(op))  # a shape that nobody has prepared
+    expected = function(x)
+    for times in (0, 1, 2):
+        missing[:] = [True]*times
+        assert np.array_equal(function(x), expected)
+        assert not missing

@@ -275,7 +275,7 @@ def cupy(monkeypatch):
     module: Any = ModuleType("cupy")
 
     class ndarray:
-        def __init__(self, memory, dtype=None):
+        def __init__(self, memory, dtype=None, memptr=None):
             if dtype is not None:  # a shape
                 memory = nf.empty(memory, dtype, device="rocm")
             self.memory, self.shape, self.dtype = memory, memory.shape, memory.dtype
@@ -297,6 +297,7 @@ def cupy(monkeypatch):
     module.ndarray = ndarray
     module.cuda = SimpleNamespace(
         Device=Device, runtime=SimpleNamespace(is_hip=True),
+        alloc=lambda size: SimpleNamespace(device_id=0),
         get_current_stream=lambda device: SimpleNamespace(ptr=Current.handle))
     monkeypatch.setitem(sys.modules, "cupy", module)
     return module

@@ -1,0 +1,66 @@
+"""Starting a device while the program imports what it will need.
+
+The driver takes a fifth of a second to start and to make a device's context, and needs
+no Python for that; what calls need of nbfused takes half as long to import.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Callable
+
+__all__ = ["start"]
+
+_LOCK = threading.Lock()
+_STARTED: set[int] = set()
+
+
+def start(ordinal: int, meanwhile: Callable[[], None]) -> None:
+    """Make the primary context of a device, at the first call for it.
+
+    It says nothing of errors: whoever uses the device meets them, and has the words.
+
+    Parameters
+    ----------
+    meanwhile
+        Runs in this thread, as other imports do.
+    """
+    with _LOCK:
+        if ordinal in _STARTED:
+            return
+        _STARTED.add(ordinal)
+    other = threading.Thread(target=_retain, args=(ordinal,), name="nbfused start")
+    other.start()
+    try:
+        meanwhile()
+        _import()
+    finally:
+        other.join()
+
+
+def _import() -> None:
+    """The modules that launch a kernel, and what they find out once."""
+    try:
+        from cuda.bindings import driver  # noqa: F401 - for `driver.cu`
+    except ImportError:
+        return
+    from . import arrays, bound, compile, fast_launch, map  # noqa: F401
+
+    compile.prepare()
+    fast_launch.prepare()
+
+
+def _retain(ordinal: int) -> None:
+    """`driver.Device` retains the context once more; it lives as long as the process.
+
+    By ctypes, because the bindings are imported meanwhile.
+    """
+    try:
+        library = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return
+    device, context = ctypes.c_int(), ctypes.c_void_p()
+    if library.cuInit(0) == 0 and \
+            library.cuDeviceGet(ctypes.byref(device), ordinal) == 0:
+        library.cuDevicePrimaryCtxRetain(ctypes.byref(context), device)

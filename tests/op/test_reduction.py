@@ -1,0 +1,66 @@
+"""A reduction called again finds what it found out, and only where it may."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nbfused as nf
+from nbfused.errors import KernelTypeError, ShapeError
+
+X = np.arange(6, dtype="float32").reshape(2, 3)
+
+
+@nf.reduction(combine="sum")
+def scaled(x, y, factor=2.0):
+    return x * y * factor
+
+
+def test_calls_without_options():
+    for _ in range(3):
+        assert nf.ops.sum(X) == 15
+        assert nf.ops.sum(X[:, 0]) == 3  # other shapes, the same types
+        assert nf.ops.sum(np.zeros((0, 3))) == 0
+        assert scaled(X, X) == 110
+        assert scaled(X, 1.0) == 30
+        assert scaled(X, X, 1.0) == 55
+        assert scaled(1.0, X, factor=1.0) == 15
+
+
+def test_options_are_looked_at_each_time():
+    for _ in range(2):
+        assert nf.ops.sum(X).shape == ()
+        assert nf.ops.sum(X, axis=0).tolist() == [3, 5, 7]
+        assert nf.ops.sum(X, keepdims=True).shape == (1, 1)
+        assert nf.ops.sum(X, dtype="float64").dtype == np.float64
+        with pytest.raises(KernelTypeError, match="keepdims"):
+            nf.ops.sum(X, keepdims="no")
+
+
+def test_outputs():
+    out = np.zeros((), "float32")
+    for _ in range(2):
+        out[()] = 7
+        assert nf.ops.sum(X, out=out) is out
+        assert out == 15
+        with pytest.raises(KernelTypeError, match="1 output, got 'out' of length 2"):
+            nf.ops.sum(X, out=(out, out))
+
+
+def test_what_needs_elements_is_refused_each_time():
+    for _ in range(3):
+        assert nf.ops.max(X) == 5
+        with pytest.raises(ShapeError, match="nothing to reduce"):
+            nf.ops.max(np.zeros((0, 3), "float32"))
+        assert nf.ops.logsumexp(np.zeros((0,), "float32")) == -np.inf
+
+
+def test_results_that_are_tracked_or_not():
+    x = nf.Variable(X, requires_grad=True)
+    for _ in range(2):
+        x.grad = None
+        scaled(x, X).backward()
+        assert np.array_equal(x.grad, 2*X)
+        with nf.no_grad():
+            assert not scaled(x, X).requires_grad
+        assert scaled(x.detach(), X).data == 110
