@@ -17,7 +17,7 @@ from typing import Any
 
 from ..backend import Extents, Start
 from ..words import Words
-from .compile import Kernel, cubin
+from .compile import Kernel, loaded
 from .driver import Device, check, cu, entries, loading
 
 __all__ = ["NOTES", "Launched", "Number", "Program"]
@@ -208,7 +208,7 @@ class Program:
     def _load(self, device: Device) -> Any:
         driver = cu()
         with loading():
-            module = check(driver.cuModuleLoadData(cubin(self.kernel, device)))
+            module = loaded(self.kernel, device)
         function = check(driver.cuModuleGetFunction(module, self.kernel.name.encode()))
         attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES
         static = check(driver.cuFuncGetAttribute(attribute, function))
