@@ -12,6 +12,7 @@ import warnings
 import numpy as np
 
 import nbfused as nf
+from nbfused.cuda import map_tile_pairs
 from nbfused.testing.conformance import Check, checks
 from tests.cuda import simulated
 
@@ -51,6 +52,10 @@ def beyond() -> list[str]:
     check("columns that are not aligned", nf.ops.max(x[:, 1:], axis=0), x[:, 1:].max(0))
     check("misaligned", nf.ops.swish(x.ravel()[1:500]),
           x.ravel()[1:500]/(1 + np.exp(-x.ravel()[1:500])))
+    map_tile_pairs.LEAST = 1
+    half = x.astype(np.float16).reshape(80, 120)
+    lines = half.ravel()[:5600].reshape(70, 80)
+    check("across, in pairs", nf.ops.add(half.T[:70], lines), half.T[:70] + lines)
     w = rng.standard_normal((2, 36)).astype(np.float32)
     v = [nf.Variable(a, requires_grad=True) for a in (x[:20], *w[:, :32])]
     y = nf.ops.layer_norm(*v)
