@@ -17,7 +17,7 @@ from math import prod
 from ..backend import Call, Launcher, Signature
 from ..specs import Reduce, TypedReduce
 from .driver import Device, device
-from .launch import Program
+from .launch import NOTES, Program
 from .reduce_columns import Columns
 from .reduce_rows import Rows
 from .reduce_text import BLOCK, COLUMN_LANES, Plan, ReduceText
@@ -220,6 +220,8 @@ class ReduceLauncher:
 
     def _in_chunks(self, work: Work, call: Call, where: Device) -> None:
         """By one kernel whose last blocks merge the states, or by two."""
+        if NOTES.get() is not None:  # their memory is the stream's, which is open yet
+            return
         plan = work.plan
         groups = work.kept if plan.kind == "rows" else self._across(plan, work.kept)
         if _whole_blocks(plan) and groups <= TICKETS:
