@@ -14,7 +14,7 @@ import benchmarks
 from benchmarks import record
 from benchmarks.__main__ import classes, main, runs
 from benchmarks.bench_rocm import missing
-from benchmarks.clock import _spans
+from benchmarks.clock import AHEAD, CALLS, CudaClock, _spans
 from benchmarks.peers import __main__ as peers
 from benchmarks.peers import host, reference
 from benchmarks.peers.inputs import inputs_of
@@ -145,6 +145,37 @@ def test_what_ran_between_two_flushes_is_one_call():
               event("Memset (Device)", 200, 260), event("gemm", 300, 320),
               event("Memset (Device)", 400, 460)]
     assert list(_spans(events)) == pytest.approx([40e-6, 20e-6])
+
+
+class TwoWays(CudaClock):
+    """Events see 3 microseconds more of a kernel than CUPTI does."""
+
+    def __init__(self):
+        self._cuda = SimpleNamespace(synchronize=lambda: None)
+        self.compared = 0
+
+    def _one_kernel(self):
+        pass
+
+    def _between(self, call, calls, ahead):
+        assert ahead >= AHEAD
+        return [13e-6 if call == self._one_kernel else 53e-6]*calls
+
+    def _profiled(self, call, calls):
+        self.compared += call == self._one_kernel
+        return [10e-6 if call == self._one_kernel else 50e-6]*calls
+
+
+def test_what_cupti_times_is_measured_like_the_rest(caplog):
+    clock = TwoWays()
+    with caplog.at_level(logging.INFO, "benchmarks"):
+        theirs = clock.samples(lambda: None, own_streams=True)
+    assert theirs == pytest.approx([53e-6]*CALLS)
+    assert theirs == pytest.approx(clock.samples(lambda: None))
+    assert "gets 3.00 us more" in caplog.text
+    once = clock.compared
+    clock.samples(lambda: None, 0.5, own_streams=True)
+    assert clock.compared == once > 0
 
 
 def test_a_row_against_a_limit():

@@ -28,7 +28,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Print the table, and write it where ``--json`` says."""
     given = _parser().parse_args(argv)
     logging.basicConfig(format="%(message)s")
-    logging.getLogger(__package__).setLevel(logging.INFO)
+    logging.getLogger("benchmarks").setLevel(logging.INFO)
     rows: list[Row] = []
     try:
         for row in _rows(given):

@@ -23,6 +23,11 @@ class _Address(int):
     """A pointer of the call; what is computed from it is a plain integer."""
 
 
+#: In a stream's place, and not a number: memory asked for in the default one would
+#: break the capture of another.
+_STREAM = object()
+
+
 class Bindable:
     """A launcher with `bind`.
 
@@ -44,12 +49,14 @@ class Bindable:
         if measuring():  # which takes a call's own addresses
             return None
         pointers = tuple(map(_Address, call.pointers))
+        stream: Any = _STREAM
         numbers: tuple[Any, ...] = tuple(map(Number, range(len(call.scalars))))
         notes: list[Launched] = []
         token = NOTES.set(notes)
         try:
-            self._launcher(replace(call, pointers=pointers, scalars=numbers))
-        except TypeError:  # it computes with numbers
+            self._launcher(replace(call, pointers=pointers, scalars=numbers,
+                                   stream=stream))
+        except TypeError:  # it computes with numbers, or asks for memory
             return None
         finally:
             NOTES.reset(token)

@@ -1,12 +1,12 @@
 """Kernel text to machine code.  Only this file and `intrinsics` name Numba.
 
-``text -> numba.cuda.compile -> PTX -> the driver's linker -> cubin -> disk cache``.
-A process that finds its kernels in the cache imports no Numba.
+``text -> numba.cuda.compile -> PTX -> disk cache -> the driver``, which assembles it
+when it is loaded and keeps what comes out in a cache of its own.  A process that finds
+its kernels in the cache imports no Numba.
 """
 
 from __future__ import annotations
 
-import ctypes
 import hashlib
 import linecache
 import logging
@@ -24,9 +24,10 @@ import numpy as np
 from .. import cache
 from ..config import dump_source
 from ..errors import CompileError
-from .driver import Device, check, cu, driver_version
+from .driver import Device, DriverError, check, cu, driver_version
 
-__all__ = ["DESCRIPTOR", "Arch", "Kernel", "cubin", "prepare", "ptx", "target_version"]
+__all__ = ["DESCRIPTOR", "Arch", "Kernel", "assembly", "loaded", "prepare", "ptx",
+           "target_version"]
 
 _log = logging.getLogger("nbfused.compile")
 _lock = threading.Lock()
@@ -232,17 +233,13 @@ def target_version(code: str, cuda: tuple[int, int]) -> str:
             + code[found.end():])
 
 
-def cubin(kernel: Kernel, device: Device) -> bytes:
-    """What the driver loads: machine code, from the cache or compiled now.
-
-    A kernel with a `feature` stays PTX, which the driver assembles when it loads it
-    and keeps in a cache of its own: its linker assembles for code that comes in parts,
-    where ``setmaxnreg`` is ignored and the products of ``wgmma`` wait for one another.
+def assembly(kernel: Kernel, device: Device) -> bytes:
+    """The PTX of a kernel, from the cache or compiled now.
 
     Raises
     ------
     CompileError
-        If Numba or the driver's linker refuses the kernel.
+        If Numba refuses the kernel.
     """
     target = f"sm_{device.arch[0]}{device.arch[1]}{kernel.feature}"
     key = cache.digest(kernel.text, *kernel.parameters, f"{kernel.threads}",
@@ -251,12 +248,11 @@ def cubin(kernel: Kernel, device: Device) -> bytes:
     if found is not None:
         return found
     _dump(kernel)
-    code = target_version(ptx(kernel, device.arch), driver_version())
-    machine = code.encode() + b"\0" if kernel.feature else _link(kernel, code, device)
-    cache.put(key, machine)
+    code = ptx(kernel, device.arch).encode()
+    cache.put(key, code)
     _log.debug("compiled %s for sm_%d%d: %d bytes", kernel.name, *device.arch,
-               len(machine))
-    return machine
+               len(code))
+    return code
 
 
 def prepare() -> None:
@@ -283,26 +279,29 @@ def _dump(kernel: Kernel) -> None:
 _LOG_BYTES = 16384
 
 
-def _link(kernel: Kernel, code: str, device: Device) -> bytes:
-    """Assemble PTX by the linker that is part of the driver."""
-    driver = cu()
+def loaded(kernel: Kernel, device: Device) -> Any:
+    """The module with the kernel, in the current context.
+
+    The driver assembles the PTX, and keeps the outcome on disk.  Its linker would give
+    a cubin that we could keep, but it assembles code as if it came in parts: a Map of
+    16-bit elements takes 61 registers then instead of 32, ``setmaxnreg`` is ignored,
+    and the products of ``wgmma`` wait for one another.
+
+    Raises
+    ------
+    CompileError
+        If Numba or the driver refuses the kernel.
+    """
+    code = target_version(assembly(kernel, device).decode(), driver_version())
+    option = cu().CUjit_option
     log = bytearray(_LOG_BYTES)
-    option = driver.CUjit_option
     options = [option.CU_JIT_ERROR_LOG_BUFFER,
                option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES]
-    data = code.encode() + b"\0"
-    with device.current():
-        state = check(driver.cuLinkCreate(2, options, [log, _LOG_BYTES]))
-        try:
-            check(driver.cuLinkAddData(
-                state, driver.CUjitInputType.CU_JIT_INPUT_PTX, data, len(data),
-                kernel.name.encode(), 0, [], []))
-            address, size = check(driver.cuLinkComplete(state))
-            return ctypes.string_at(int(address), int(size))
-        except Exception as error:
-            text = log.split(b"\0", 1)[0].decode(errors="replace").strip()
-            raise CompileError(
-                f"the CUDA driver does not assemble the kernel {kernel.name!r}: {error}"
-                f"\n{text}", source=code, log=text) from error
-        finally:
-            check(driver.cuLinkDestroy(state))
+    try:
+        return check(cu().cuModuleLoadDataEx(
+            code.encode() + b"\0", len(options), options, [log, _LOG_BYTES]))
+    except DriverError as error:
+        text = log.split(b"\0", 1)[0].decode(errors="replace").strip()
+        raise CompileError(
+            f"the CUDA driver does not assemble the kernel {kernel.name!r}: {error}\n"
+            f"{text}", source=code, log=text) from error

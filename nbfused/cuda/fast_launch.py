@@ -199,7 +199,7 @@ class _Method(ctypes.Structure):
 
 _FASTCALL = 0x80
 _LOCK = threading.Lock()
-_METHODS: list[tuple[_Method, mmap.mmap]] = []  # they live as long as the process
+_METHODS: list[tuple[_Method, mmap.mmap]] = []
 
 
 def _method() -> _Method | None:
@@ -279,7 +279,10 @@ def _load(code: bytes) -> None:
     if protect(ctypes.c_void_p(address), ctypes.c_size_t(len(memory)),
                mmap.PROT_READ | mmap.PROT_EXEC):
         return  # a hardened system
-    _METHODS.append((_Method(b"start", address, _FASTCALL, None), memory))
+    method = (_Method(b"start", address, _FASTCALL, None), memory)
+    # Functions may be called while the interpreter ends, when modules are empty.
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(method))
+    _METHODS.append(method)
 
 
 @lru_cache(maxsize=1)

@@ -17,7 +17,7 @@ from typing import Any
 
 from ..backend import Extents, Start
 from ..words import Words
-from .compile import DESCRIPTOR, Kernel, cubin
+from .compile import DESCRIPTOR, Kernel, loaded
 from .driver import Device, check, cu, entries, loading
 from .fast_launch import fast_start
 
@@ -230,7 +230,7 @@ class Program:
     def _load(self, device: Device) -> Any:
         driver = cu()
         with loading():
-            module = check(driver.cuModuleLoadData(cubin(self.kernel, device)))
+            module = loaded(self.kernel, device)
         function = check(driver.cuModuleGetFunction(module, self.kernel.name.encode()))
         attribute = driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES
         static = check(driver.cuFuncGetAttribute(attribute, function))

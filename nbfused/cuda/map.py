@@ -11,6 +11,7 @@ from .driver import Device, device
 from .launch import Program
 from .map_text import MapText
 from .map_tile import Across, TileText, lying_across
+from .map_tile_pairs import PairTileText, in_pairs
 from .tune import Tuner, kernel_text
 
 __all__ = ["build_map"]
@@ -81,9 +82,10 @@ class MapLauncher:
         found = lying_across(self._general, call)
         if found is None:
             return self._general
+        found = in_pairs(self._general, call, found)
         if found not in self._tiles:
-            self._tiles[found] = TileText(*self._of, across=found,
-                                          threads=TILE_THREADS)
+            kind = PairTileText if found.straight else TileText
+            self._tiles[found] = kind(*self._of, across=found, threads=TILE_THREADS)
         return self._tiles[found]
 
     def _aligned(self, call: Call) -> bool:

@@ -38,11 +38,15 @@ class Across:
         The results are contiguous in it.
     outer
         The inputs `tiled` are contiguous in it.
+    straight
+        Other operands, the results among them, that are contiguous in `inner` and are
+        accessed two elements at a time (`map_tile_pairs`); empty: one at a time.
     """
 
     inner: int
     outer: int
     tiled: tuple[int, ...]
+    straight: tuple[int, ...] = ()
 
 
 def lying_across(text: MapText, call: Call) -> Across | None:
@@ -93,6 +97,7 @@ class TileText(MapText):
         super().__init__(name, typed, signature, vector=False, threads=threads)
         self.inner, self.outer = across.inner, across.outer
         self.tiled = [o for o in self.inputs if o.at in across.tiled]
+        self.straight = across.straight or tuple(o.at for o in self.results)
         small = sum(_bytes(o, TILES[0]) for o in self.tiled) <= SMALL_BYTES
         self.side = min(TILES[0] if small else TILES[1], threads)
         self.below = threads // self.side  # rows that the threads of a block take
@@ -148,8 +153,11 @@ class TileText(MapText):
         terms = []
         for loop, place in places.items():
             stride = o.code if loop == len(self.extents) - 1 else "s"
-            if loop == (self.outer if o in self.tiled else self.inner) \
-                    and o in (*self.tiled, *self.results):
+            if o in self.tiled:
+                unit = loop == self.outer
+            else:
+                unit = loop == self.inner and o.at in self.straight
+            if unit:
                 stride = "1"
             if stride != "0":
                 terms.append(place if stride == "1" else f"{place}*{o.stride(loop)}")
@@ -200,8 +208,12 @@ class TileText(MapText):
         return f"base{o.at} + {self._sum(o, places)}"
 
     def _index(self, r: str) -> str:
-        """The flat index of an element, in C order of the loops."""
-        offset = {self.outer: f" + {r}", self.inner: " + along"}
+        """The flat index of an element of this thread's column."""
+        return self._flat(r, "along")
+
+    def _flat(self, line: str, column: str) -> str:
+        """The flat index of an element of the tile, in C order of the loops."""
+        offset = {self.outer: f" + {line}", self.inner: f" + {column}"}
         text = "i64(0)"
         for loop, extent in enumerate(self.extents):
             text = f"({text})*{extent} + {self.places[loop]}{offset.get(loop, '')}"

@@ -12,6 +12,7 @@ import warnings
 import numpy as np
 
 import nbfused as nf
+from nbfused.cuda import map_tile_pairs
 from nbfused.testing.conformance import Check, checks
 from tests.cuda import long_rows, simulated
 
@@ -67,6 +68,9 @@ class Beyond:
             result = np.full_like(p, np.nan)
             nf.ops.subtract(q, p.T, out=result.T)
             check("results that lie across", result, q.T - p)
+        map_tile_pairs.LEAST = 1
+        half, lines = (self.floats(*s).astype(np.float16) for s in ((80, 120), (70, 80)))
+        check("across, in pairs", nf.ops.add(half.T[:70], lines), half.T[:70] + lines)
         cube, other = self.floats(20, 3, 33), self.floats(3, 33, 20)
         check("inputs that lie across, of a rank above 2",
               nf.ops.subtract(cube.transpose(1, 2, 0), other),

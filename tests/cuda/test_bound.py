@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from nbfused import ops
 from nbfused.backend import Call
-from nbfused.cuda import bound, launch
+from nbfused.cuda import bound, launch, scratch
 from nbfused.cuda.bound import Bindable
 from nbfused.cuda.compile import Kernel
 from nbfused.cuda.launch import NOTES, Launched, Number, Program
+from tests.cuda.recorded import recording
 
 
 @pytest.fixture
@@ -89,3 +92,18 @@ def test_a_plain_call_goes_to_the_launcher():
     Bindable(calls.append)(CALL)
     assert calls == [CALL]
     assert launch.NOTES.get() is None
+
+
+def test_a_reduction_in_chunks_is_bound_without_memory(monkeypatch):
+    """The stream that it goes to may be captured; the default one must stay alone."""
+    asked, plain = [], Bindable.bind
+
+    def find(self, size, stream):
+        asked.append(isinstance(stream, int))
+        return int(stream), 1 << 21
+
+    with recording(monkeypatch), monkeypatch.context() as patch:
+        patch.setattr(Bindable, "bind", plain)
+        patch.setattr(scratch.Scratch, "find", find)
+        ops.sum(np.zeros(1 << 22, np.float32))
+    assert asked == [True, False]

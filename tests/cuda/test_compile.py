@@ -5,12 +5,14 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from dataclasses import replace
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 from nbfused.config import config
-from nbfused.cuda import compile
+from nbfused.cuda import compile, driver
 from nbfused.cuda.compile import Kernel, ptx, target_version
 from nbfused.errors import CompileError
 
@@ -76,34 +78,74 @@ class Target:
 
 def test_the_cache_tells_kernels_apart(monkeypatch, tmp_path):
     made = []
-    monkeypatch.setattr(compile, "ptx", lambda kernel, arch: f"{kernel.name} {arch}")
-    monkeypatch.setattr(compile, "driver_version", lambda: (13, 0))
 
-    def link(kernel, code, device):
-        made.append(code)
-        return code.encode()
+    def ptx(kernel, arch):
+        made.append(kernel)
+        return f"{kernel.name} {arch}"
 
-    monkeypatch.setattr(compile, "_link", link)
+    monkeypatch.setattr(compile, "ptx", ptx)
     with config.override(cache_dir=str(tmp_path), cache_disable=False):
         for _ in range(2):
-            compile.cubin(KERNEL, Target())
+            compile.assembly(KERNEL, Target())
         assert len(made) == 1
         other = Target()
         other.arch = (10, 0)
-        compile.cubin(KERNEL, other)
+        compile.assembly(KERNEL, other)
         wider = Kernel(KERNEL.name, KERNEL.text, ("*float64", "*float64", "int64"), 32)
-        compile.cubin(wider, Target())
-        compile.cubin(Kernel(KERNEL.name, KERNEL.text, KERNEL.parameters, 64), Target())
+        compile.assembly(wider, Target())
+        compile.assembly(replace(KERNEL, threads=64), Target())
         assert len(made) == 4
+
+
+class Assembler:
+    """The driver as it takes PTX, or says what is wrong with it."""
+
+    def __init__(self, said=b""):
+        self.said, self.given = said, []
+        self.CUjit_option = SimpleNamespace(CU_JIT_ERROR_LOG_BUFFER=5,
+                                            CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES=6)
+
+    def cuModuleLoadDataEx(self, code, count, options, values):
+        assert (count, options) == (2, [5, 6])
+        self.given.append(code)
+        values[0][:len(self.said)] = self.said  # keeps its length
+        return (218, None) if self.said else (0, "module")
+
+    def CUresult(self, code):
+        return SimpleNamespace(name="CUDA_ERROR_INVALID_PTX")
+
+    def cuGetErrorString(self, result):
+        return 0, b"a PTX JIT compilation failed"
+
+
+def test_the_driver_gets_ptx_that_it_understands(monkeypatch):
+    """Whatever is kept: another driver may have been installed since."""
+    made = Assembler()
+    monkeypatch.setattr(compile, "cu", lambda: made)
+    monkeypatch.setattr(compile, "assembly", lambda *of: b".version 9.4\nret;")
+    for version in ((13, 0), (12, 9)):
+        monkeypatch.setattr(compile, "driver_version", lambda version=version: version)
+        assert compile.loaded(KERNEL, Target()) == "module"
+    assert made.given == [b".version 9.0\nret;\0", b".version 8.8\nret;\0"]
+
+
+def test_what_the_driver_refuses_is_shown(monkeypatch):
+    made = Assembler(b"line 7: unknown instruction")
+    for module in (compile, driver):
+        monkeypatch.setattr(module, "cu", lambda: made)
+    monkeypatch.setattr(compile, "assembly", lambda *of: b"nonsense")
+    monkeypatch.setattr(compile, "driver_version", lambda: (13, 0))
+    with pytest.raises(CompileError, match=r"(?s)double_it.*unknown instr") as caught:
+        compile.loaded(KERNEL, Target())
+    assert caught.value.source == "nonsense"
+    assert caught.value.log == made.said.decode()
 
 
 def test_the_source_is_dumped_where_it_is_asked_for(monkeypatch, tmp_path):
     monkeypatch.setattr(compile, "ptx", lambda kernel, arch: "")
-    monkeypatch.setattr(compile, "driver_version", lambda: (13, 0))
-    monkeypatch.setattr(compile, "_link", lambda *args: b"machine code")
     target = tmp_path / "dump"
     with config.override(cache_dir=str(tmp_path / "cache"), dump_source=str(target)):
-        compile.cubin(KERNEL, Target())
+        compile.assembly(KERNEL, Target())
     (file,) = target.iterdir()
     assert file.read_text() == KERNEL.text
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import types
 from functools import cache
 
 import numpy as np
@@ -305,19 +304,6 @@ def test_large_tiles_for_large_products():
     assert first(4096, 4096, 4096, biased_gelu).turns  # a long way out
     assert first(16, 8192, 8192).rows == 64
     assert first(512, 512, 512).rows == 64
-
-
-def test_what_is_made_for_one_architecture_is_assembled_when_loaded(monkeypatch):
-    """The driver's linker would ignore setmaxnreg and wait for each wgmma."""
-    text, _ = product_text()
-    plan = Hopper(TILINGS[-1], (True, True), ((), (), ()), ("pair",), ("tile",), 2)
-    kernel = WgmmaText(text, plan).kernel()
-    monkeypatch.setattr(compile, "ptx", lambda kernel, arch: ".version 8.0\n")
-    monkeypatch.setattr(compile, "driver_version", lambda: (13, 0))
-    monkeypatch.setattr(compile.cache, "get", lambda key: None)
-    monkeypatch.setattr(compile.cache, "put", lambda key, data: None)
-    loaded = compile.cubin(kernel, types.SimpleNamespace(arch=(9, 0)))
-    assert loaded == b".version 8.0\n\0"
 
 
 def test_what_tensor_cores_take():

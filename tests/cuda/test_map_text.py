@@ -106,3 +106,20 @@ def test_large_states_in_chunks_do_not_spill(monkeypatch, op, axis, dtype):
     (kernel,) = kernels(monkeypatch, lambda: getattr(nf.ops, op)(x, axis=axis))
     assert kernel.name.endswith("last")
     assert registers(assembled(kernel)[1])[1] == 0
+
+
+def test_halves_that_lie_across_are_accessed_in_pairs(monkeypatch):
+    x, y = np.zeros((512, 320), BFLOAT16), np.zeros((320, 512), BFLOAT16)
+    (kernel,) = kernels(monkeypatch, lambda: nf.ops.add(x.T, y))
+    text = code(kernel)
+    assert len(re.findall(r"ld\.global(?:\.nc)?\.[bu]32", text)) == 16
+    assert len(re.findall(r"st\.global\.[bu]32", text)) == 8
+    used, spilled = registers(assembled(kernel)[1]) if PTXAS else (0, 0)
+    assert spilled == 0
+    assert used <= 64
+    odd = np.zeros((512, 321), BFLOAT16)[:, :320]
+    for a in (x.T[1:], odd.T, x.T.astype(np.float32), x.T[:, :255]):
+        (kernel,) = kernels(monkeypatch, lambda a=a: nf.ops.add(
+            a, np.zeros(a.shape, BFLOAT16)))
+        assert "tile" in kernel.name
+        assert "load2" not in kernel.text

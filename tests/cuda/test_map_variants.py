@@ -7,6 +7,7 @@ import pytest
 
 import nbfused as nf
 from nbfused import ops
+from nbfused.arrays import BFLOAT16
 from nbfused.cuda import bound, choices
 from nbfused.cuda.map import MapLauncher
 from nbfused.cuda.tune import Tuner
@@ -81,3 +82,20 @@ def test_tuning_a_map(tmp_path, monkeypatch):
     np.testing.assert_allclose(nf.to_numpy(y), np.log1p(np.e), rtol=1e-6)
     (path,) = choices.kept_files()
     print(choices.as_text(path))  # shown by pytest -s
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("shape", [(256, 256), (300, 512), (257, 2*259), (256, 3, 320)])
+@pytest.mark.parametrize("dtype", [np.float16, BFLOAT16])
+def test_halves_that_lie_across(shape, dtype):
+    """Whole tiles in pairs, edges singly; a broadcast operand and one of float32."""
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal(shape).astype(np.float32).astype(dtype)
+    turned = nf.array(x.T.copy(), device="cuda").T
+    y, row, z = (nf.array(v, device="cuda") for v in (
+        x, x[..., :1, :], x.astype(np.float32)))
+    wide = x.astype(np.float32)
+    for other, want in ((y, wide + wide), (row, wide + wide[..., :1, :]),
+                        (z, wide + wide)):
+        got = nf.to_numpy(ops.add(turned, other)).astype(np.float32)
+        np.testing.assert_allclose(got, want, rtol=2.0**-7, atol=1e-6)
