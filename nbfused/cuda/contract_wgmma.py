@@ -48,12 +48,15 @@ class Tiling:
     turns
         Whether each has tiles of its own: one multiplies while the other stores.
         Otherwise they have the rows of one tile.
+    cluster
+        Blocks, one below the other, that bring each a part of B for all of them.
     """
 
     high: int
     columns: int
     groups: int
     turns: bool = False
+    cluster: int = 1
 
     @property
     def rows(self) -> int:
@@ -78,7 +81,8 @@ class Tiling:
 
 #: What is compiled; `wgmma_plan` chooses.
 TILINGS = (Tiling(1, 256, 2), Tiling(2, 128, 2, True),
-           Tiling(1, 128, 2), Tiling(1, 128, 1), Tiling(1, 64, 1))
+           Tiling(1, 128, 2), Tiling(1, 128, 1), Tiling(1, 64, 1),
+           Tiling(1, 256, 2, cluster=2), Tiling(2, 128, 2, True, cluster=2))
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,8 @@ class Hopper:
         ``"each"``.
     slabs
         Of 2 KiB for each warp: the results on their way to memory.
+    unit
+        Columns whose epilogues are computed side by side.
     """
 
     tiling: Tiling
@@ -109,6 +115,7 @@ class Hopper:
     loads: tuple[str, ...]
     stores: tuple[str, ...]
     slabs: int
+    unit: int = 16
 
     @property
     def stages(self) -> int:
@@ -151,8 +158,8 @@ class WgmmaText:
         self.text, self.plan, self.typed = text, plan, text.typed
         self.tiling = tiling = plan.tiling
         kind = "turns" if tiling.turns else "wgmma"
-        self.out = Source(kernel_name(text.name,
-                                      f"{kind}{tiling.rows}x{tiling.columns}"))
+        self.out = Source(kernel_name(
+            text.name, f"{kind}{tiling.rows}x{tiling.columns}x{tiling.cluster}"))
         self.others = [*text.extras, *text.outputs]
         self.calls = calls_for(text.outputs)
         self.groups, self.first = [], []
@@ -184,7 +191,9 @@ class WgmmaText:
             self._produce()
         with out.block("else:"):
             self._consume()
-        return out.kernel(self.tiling.threads, 1, feature="a")
+        if self.tiling.cluster > 1:
+            out("cluster_meet()")  # the other block may still send, or ask for more
+        return out.kernel(self.tiling.threads, 1, "a", self.tiling.cluster)
 
     def _begin(self) -> None:
         out, tiling, plan = self.out, self.tiling, self.plan
@@ -194,7 +203,7 @@ class WgmmaText:
             "warp = first_lane(thread >> 5)",
             f"full = memory + {plan.barriers_at}",
             f"empty = full + {8*plan.stages}", f"order = empty + {8*plan.stages}")
-        readers = 1 if tiling.turns else tiling.groups
+        readers = tiling.cluster*(1 if tiling.turns else tiling.groups)
         with out.block("if thread == 0:"):
             for s in range(plan.stages):
                 out(f"barrier_init(full + {8*s}, 1)",
@@ -202,22 +211,29 @@ class WgmmaText:
             if tiling.turns:
                 out("barrier_init(order, 1)", "barrier_init(order + 8, 1)")
             out("barrier_fence()", "prefetch_map(map_left)", "prefetch_map(map_right)")
-        out("cuda.syncthreads()", "step = i64(cuda.gridDim.x)",
-            "tile = i64(cuda.blockIdx.x)",
-            f"down = divide(size_m + {tiling.rows - 1}, i64({tiling.rows}))",
+        out("cuda.syncthreads()" if tiling.cluster == 1 else "cluster_meet()",
+            "rank = i64(0)" if tiling.cluster == 1 else "rank = cluster_rank()",
+            "step = i64(cuda.gridDim.x)",
+            "tile = i64(cuda.blockIdx.x)")
+        high = tiling.rows*tiling.cluster
+        if tiling.cluster > 1:
+            out(f"step = divide(step, i64({tiling.cluster}))",
+                f"tile = divide(tile, i64({tiling.cluster}))")
+        out(f"down = divide(size_m + {high - 1}, i64({high}))",
             f"wide = divide(size_n + {tiling.columns - 1}, i64({tiling.columns}))",
             "tiles = size_batch*down*wide",
             f"slices = divide(size_k + {DEPTH - 1}, i64({DEPTH}))",
             "stage = i64(0)", "phase = i64(0)")
 
     def _position(self) -> None:
+        raster = RASTER//self.tiling.cluster
         self.out("batch = divide(tile, down*wide)", "place = tile - batch*down*wide",
-                 f"band = divide(place, {RASTER}*wide)",
-                 f"place -= band*{RASTER}*wide",
-                 f"height = min(down - band*{RASTER}, i64({RASTER}))",
+                 f"band = divide(place, {raster}*wide)",
+                 f"place -= band*{raster}*wide",
+                 f"height = min(down - band*{raster}, i64({raster}))",
                  "column = divide(place, height)",
-                 f"m_first = (band*{RASTER} + place - column*height)"
-                 f"*{self.tiling.rows}",
+                 f"m_first = ((band*{raster} + place - column*height)"
+                 f"*{self.tiling.cluster} + rank)*{self.tiling.rows}",
                  f"n_first = column*{self.tiling.columns}")
 
     def _batch_coordinates(self) -> None:
@@ -258,14 +274,22 @@ class WgmmaText:
             out("tile += step")
 
     def _copies(self, which: int, target: str, first: str, extent: int) -> None:
-        """One box where k is the inner dimension, else one for each 64 of the other."""
+        """One box where k is the inner dimension, else one for each 64 of the other.
+
+        Of B a block of a cluster brings its part, to all of them.
+        """
         batch = [f"batch{k}" for k in reversed(self.plan.batch[which])]
         rank, descriptor = 2 + len(batch), ("map_left", "map_right")[which]
+        name = f"tile_copy{rank}"
+        if which == 1 and self.tiling.cluster > 1:
+            extent //= self.tiling.cluster
+            target, first = f"{target} + rank*{extent*128}", f"{first} + rank*{extent}"
+            name = f"tile_share{rank}"
         boxes = [(0, "k", first)] if self.plan.along[which] else [
             (c*DEPTH*128, f"{first} + {64*c}", "k") for c in range(extent//64)]
         for at, inner, outer in boxes:
             places = ", ".join([inner, outer, *batch])
-            self.out(f"tile_copy{rank}({target} + {at}, {descriptor}, ready, {places})")
+            self.out(f"{name}({target} + {at}, {descriptor}, ready, {places})")
 
     # --- multiplying them
 
@@ -318,9 +342,11 @@ class WgmmaText:
         self._release("")
 
     def _release(self, condition: str) -> None:
-        """Tell the loading warp that a stage has been read."""
-        with self.out.block(f"if {condition}(thread & 127) == 0:"):
-            self.out("barrier_arrive(before)")
+        """Tell the blocks that write there that a stage has been read."""
+        cluster = self.tiling.cluster
+        with self.out.block(f"if {condition}(thread & 127) < {cluster}:"):
+            self.out("barrier_arrive(before)" if cluster == 1 else
+                     "barrier_arrive_at(before, thread & 127)")
 
     def _turn(self) -> None:
         """Wait until the other group has begun all its products."""

@@ -28,7 +28,7 @@ __all__ = ["SLAB", "Results"]
 #: Bytes of a slab, 16 rows of 128; each warp has several.
 SLAB = 2048
 #: Statements of the epilogue that are worth printing once for each element.
-UNROLLED = LONGEST
+UNROLLED = 2400
 
 
 class Results:
@@ -189,17 +189,19 @@ class Results:
             out(f"sums = shifted{self.tiling.sums}(sums)", "part += 1")
 
     def _part(self, part: str, letter: str, first: int) -> None:
-        """64 columns: 16 after 16, so that few results are in registers at once."""
+        """64 columns, some at once: as many results as there are registers for."""
         out = self.out
         self._place(part, "at_row", "at_column")
         with out.block("if at_column < size_n:"):
             if self.slabs:
                 self._free_slabs()
-            for unit in range(4):
+            each = self.kernel.plan.unit//16
+            for begin in range(0, 4, each):
                 # Blocks of their own, lest all elements be computed side by side: there
                 # are not the registers for that.
-                with out.block(f"if at_column + {16*unit} < size_n:"):
-                    self._unit(unit, first, letter)
+                with out.block(f"if at_column + {16*begin} < size_n:"):
+                    for unit in range(begin, begin + each):
+                        self._unit(unit, first, letter)
             if self.slabs:
                 self._empty_slabs()
 

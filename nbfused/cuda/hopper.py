@@ -93,11 +93,17 @@ def prefetch_map(typing: Any, descriptor: Any) -> Any:
 _WAIT = ("{ .reg .pred p; AGAIN: "
          "mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1; "
          "@p bra DONE; bra AGAIN; DONE: }")
+#: Without ``.release.cluster``, which would put a fence of the GPU into the main loop.
+_ARRIVE_AT = ("{ .reg .b32 there; mapa.shared::cluster.u32 there, $0, $1; "
+              "mbarrier.arrive.shared::cluster.b64 _, [there]; }")
 _BARRIERS = {
     "barrier_init": ("mbarrier.init.shared::cta.b64 [$0], $1;", 2),
     "barrier_expect": ("mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", 2),
     "barrier_arrive": ("mbarrier.arrive.release.cta.shared::cta.b64 _, [$0];", 1),
+    "barrier_arrive_at": (_ARRIVE_AT, 2),
     "barrier_wait": (_WAIT, 2),
+    "cluster_meet": ("barrier.cluster.arrive.release; "
+                     "barrier.cluster.wait.acquire;", 0),
     "barrier_fence": ("fence.mbarrier_init.release.cluster; fence.proxy.async;", 0),
     "stores_commit": ("cp.async.bulk.commit_group;", 0),
     "stores_read0": ("cp.async.bulk.wait_group.read 0;", 0),
@@ -112,14 +118,18 @@ _BARRIERS = {
 # --- tiles between global and shared memory
 
 
-def _tile_copy(rank: int) -> Any:
+def _tile_copy(rank: int, shared: bool) -> Any:
     """``cp.async.bulk.tensor``: a box to shared memory, told to a barrier.
 
-    ``tile_copy{rank}(target, map, barrier, x0, x1, …)``, innermost coordinate first.
+    ``tile_copy{rank}(target, map, barrier, x0, x1, …)``, innermost coordinate first;
+    ``tile_share{rank}``: to both blocks of a cluster (``.multicast::cluster``).
     """
     coordinates = ", ".join(f"${k + 3}" for k in range(rank))
     text = (f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile"
-            f".mbarrier::complete_tx::bytes [$0], [$1, {{{coordinates}}}], [$2];")
+            f".mbarrier::complete_tx::bytes{'.multicast::cluster'*shared}"
+            f" [$0], [$1, {{{coordinates}}}], [$2]{', all'*shared};")
+    if shared:
+        text = "{ .reg .b16 all; mov.b16 all, 3; " + text + " }"
     constraints = ",".join(["r", "l", "r", *["r"]*rank, _MEMORY])
 
     def typed() -> Any:
@@ -242,7 +252,8 @@ def hopper_namespace() -> dict[str, Any]:
     for name, (text, count) in _BARRIERS.items():
         found[name] = _instruction(name, text, count)
     for rank in range(2, 6):
-        found[f"tile_copy{rank}"] = _tile_copy(rank)
+        found[f"tile_copy{rank}"] = _tile_copy(rank, False)
+        found[f"tile_share{rank}"] = _tile_copy(rank, True)
         found[f"tile_store{rank}"] = _tile_store(rank)
     for count in {t.sums for t in TILINGS}:
         found[f"zeros{count}"] = _zeros(count)

@@ -29,6 +29,9 @@ _BATCH = 3
 _WORTH = 1 << 24
 
 
+PROMOTION = "L2_256B"
+
+
 class WgmmaLauncher:
     """Products of float16 or bfloat16 without prologues, one m, n and k loop each.
 
@@ -102,7 +105,9 @@ class WgmmaLauncher:
                       self._text.outputs, plan.stores, strict=True) if how == "tile"),
                   *(call.pointers[at] for at in others), *call.shape,
                   *(s for at in others for s in call.strides[at]), *call.scalars)
-        blocks = min(tiles(call, self._batch, plan.tiling), where.processors)
+        cluster = plan.tiling.cluster
+        blocks = cluster*min(tiles(call, self._batch, plan.tiling),
+                             where.processors//cluster)
         self._program(plan).launch(where, call.stream, blocks, values, plan.shared)
 
     def _map(self, call: Call, which: int, plan: Hopper) -> bytes:
@@ -111,7 +116,8 @@ class WgmmaLauncher:
         along, strides = plan.along[which], call.strides[which]
         inner, outer = (k, own) if along else (own, k)
         loops = (inner, outer, *reversed(plan.batch[which]))
-        edge = (plan.tiling.rows, plan.tiling.columns)[which]
+        tiling = plan.tiling
+        edge = (tiling.rows, tiling.columns//tiling.cluster)[which]
         box = (DEPTH, edge) if along else (64, DEPTH)
         return _tensor_map(self._text.factors[which].dtype.name, call.pointers[which],
                            tuple(call.shape[x] for x in loops),
@@ -146,6 +152,6 @@ def _tensor_map(dtype: str, pointer: int, extents: tuple[int, ...],
         [driver.cuuint32_t(1)]*rank,
         driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
         driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
-        driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+        getattr(driver.CUtensorMapL2promotion, "CU_TENSOR_MAP_L2_PROMOTION_" + PROMOTION),
         driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE))
     return ctypes.string_at(int(found.getPtr()), 128)

@@ -48,15 +48,16 @@ def plans(text: ContractText, call: Call, processors: int) -> tuple[Hopper, ...]
 
 
 def tiles(call: Call, batch: int, tiling: Tiling) -> int:
-    """Of the result."""
+    """Of the result; those of a cluster's blocks count as one."""
     m, n = call.shape[batch:batch + 2]
-    return prod(call.shape[:batch]) * -(-m // tiling.rows) * -(-n // tiling.columns)
+    high = tiling.rows*tiling.cluster
+    return prod(call.shape[:batch]) * -(-m // high) * -(-n // tiling.columns)
 
 
 def _cycles(call: Call, batch: int, tiling: Tiling, processors: int,
             epilogue: int) -> float:
     """A model of the time: waves of tiles, each its products and its way out."""
-    waves = -(-tiles(call, batch, tiling) // processors)
+    waves = -(-tiles(call, batch, tiling) // (processors//tiling.cluster))
     slices = -(-call.shape[batch + 2] // DEPTH)
     brought = float(tiling.stage_bytes)
     if tiling.columns == 64 and call.strides[1][batch + 2] != 1 and \
