@@ -49,7 +49,10 @@ class Tiling:
         Whether each has tiles of its own: one multiplies while the other stores.
         Otherwise they have the rows of one tile.
     cluster
-        Blocks, one below the other, that bring each a part of B for all of them.
+        Blocks that run together: what they share, each brings a part of for all.
+    beside
+        Whether they lie side by side and share A.  Otherwise one lies below the other,
+        and they share B.
     """
 
     high: int
@@ -57,6 +60,18 @@ class Tiling:
     groups: int
     turns: bool = False
     cluster: int = 1
+    beside: bool = False
+
+    @property
+    def extents(self) -> tuple[int, int]:
+        """Rows and columns that a cluster works on."""
+        return (self.rows*(1 if self.beside else self.cluster),
+                self.columns*(self.cluster if self.beside else 1))
+
+    @property
+    def shared(self) -> int | None:
+        """The factor that a cluster shares."""
+        return None if self.cluster == 1 else 0 if self.beside else 1
 
     @property
     def rows(self) -> int:
@@ -82,7 +97,7 @@ class Tiling:
 #: What is compiled; `wgmma_plan` chooses.
 TILINGS = (Tiling(1, 256, 2), Tiling(2, 128, 2, True),
            Tiling(1, 128, 2), Tiling(1, 128, 1), Tiling(1, 64, 1),
-           Tiling(1, 256, 2, cluster=2), Tiling(2, 128, 2, True, cluster=2))
+           Tiling(1, 256, 2, cluster=2), Tiling(1, 256, 2, cluster=2, beside=True))
 
 
 @dataclass(frozen=True)
@@ -159,7 +174,9 @@ class WgmmaText:
         self.tiling = tiling = plan.tiling
         kind = "turns" if tiling.turns else "wgmma"
         self.out = Source(kernel_name(
-            text.name, f"{kind}{tiling.rows}x{tiling.columns}x{tiling.cluster}"))
+            text.name, f"{kind}{tiling.rows}x{tiling.columns}"
+            + ("" if tiling.cluster == 1 else "_beside" if tiling.beside else
+               "_below")))
         self.others = [*text.extras, *text.outputs]
         self.calls = calls_for(text.outputs)
         self.groups, self.first = [], []
@@ -191,8 +208,6 @@ class WgmmaText:
             self._produce()
         with out.block("else:"):
             self._consume()
-        if self.tiling.cluster > 1:
-            out("cluster_meet()")  # the other block may still send, or ask for more
         return out.kernel(self.tiling.threads, 1, "a", self.tiling.cluster)
 
     def _begin(self) -> None:
@@ -211,30 +226,33 @@ class WgmmaText:
             if tiling.turns:
                 out("barrier_init(order, 1)", "barrier_init(order + 8, 1)")
             out("barrier_fence()", "prefetch_map(map_left)", "prefetch_map(map_right)")
-        out("cuda.syncthreads()" if tiling.cluster == 1 else "cluster_meet()",
-            "rank = i64(0)" if tiling.cluster == 1 else "rank = cluster_rank()",
+        out("cuda.syncthreads()" if tiling.cluster == 1 else "cluster_sync()",
             "step = i64(cuda.gridDim.x)",
             "tile = i64(cuda.blockIdx.x)")
-        high = tiling.rows*tiling.cluster
-        if tiling.cluster > 1:
-            out(f"step = divide(step, i64({tiling.cluster}))",
+        high, broad = tiling.extents
+        if tiling.cluster > 1:  # neighbours, and known to be the same in a warp
+            out(f"rank = tile & {tiling.cluster - 1}",
+                f"step = divide(step, i64({tiling.cluster}))",
                 f"tile = divide(tile, i64({tiling.cluster}))")
         out(f"down = divide(size_m + {high - 1}, i64({high}))",
-            f"wide = divide(size_n + {tiling.columns - 1}, i64({tiling.columns}))",
+            f"wide = divide(size_n + {broad - 1}, i64({broad}))",
             "tiles = size_batch*down*wide",
             f"slices = divide(size_k + {DEPTH - 1}, i64({DEPTH}))",
             "stage = i64(0)", "phase = i64(0)")
 
     def _position(self) -> None:
-        raster = RASTER//self.tiling.cluster
+        tiling = self.tiling
+        high, broad = tiling.extents
+        raster = RASTER*tiling.rows//high
+        own = [f" + rank*{x}" if tiling.shared == w else ""
+               for w, x in ((1, tiling.rows), (0, tiling.columns))]
         self.out("batch = divide(tile, down*wide)", "place = tile - batch*down*wide",
                  f"band = divide(place, {raster}*wide)",
                  f"place -= band*{raster}*wide",
                  f"height = min(down - band*{raster}, i64({raster}))",
                  "column = divide(place, height)",
-                 f"m_first = ((band*{raster} + place - column*height)"
-                 f"*{self.tiling.cluster} + rank)*{self.tiling.rows}",
-                 f"n_first = column*{self.tiling.columns}")
+                 f"m_first = (band*{raster} + place - column*height)*{high}{own[0]}",
+                 f"n_first = column*{broad}{own[1]}")
 
     def _batch_coordinates(self) -> None:
         rest, extents = "batch", self.groups[0]
@@ -276,12 +294,12 @@ class WgmmaText:
     def _copies(self, which: int, target: str, first: str, extent: int) -> None:
         """One box where k is the inner dimension, else one for each 64 of the other.
 
-        Of B a block of a cluster brings its part, to all of them.
+        Of what a cluster shares a block brings its part, to all of them.
         """
         batch = [f"batch{k}" for k in reversed(self.plan.batch[which])]
         rank, descriptor = 2 + len(batch), ("map_left", "map_right")[which]
         name = f"tile_copy{rank}"
-        if which == 1 and self.tiling.cluster > 1:
+        if which == self.tiling.shared:
             extent //= self.tiling.cluster
             target, first = f"{target} + rank*{extent*128}", f"{first} + rank*{extent}"
             name = f"tile_share{rank}"
@@ -317,6 +335,11 @@ class WgmmaText:
             results.tile()
             out(f"tile += {tiling.groups if tiling.turns else 1}*step")
         results.end()
+        if tiling.cluster > 1:
+            # A block must not end before others have told it what they have read.
+            for _ in range(self.plan.stages):
+                out("barrier_wait(empty + 8*stage, phase ^ 1)")
+                self._next_stage()
 
     def _multiply(self, results: Results) -> None:
         out, tiling, n = self.out, self.tiling, self.tiling.sums

@@ -102,8 +102,6 @@ _BARRIERS = {
     "barrier_arrive": ("mbarrier.arrive.release.cta.shared::cta.b64 _, [$0];", 1),
     "barrier_arrive_at": (_ARRIVE_AT, 2),
     "barrier_wait": (_WAIT, 2),
-    "cluster_meet": ("barrier.cluster.arrive.release; "
-                     "barrier.cluster.wait.acquire;", 0),
     "barrier_fence": ("fence.mbarrier_init.release.cluster; fence.proxy.async;", 0),
     "stores_commit": ("cp.async.bulk.commit_group;", 0),
     "stores_read0": ("cp.async.bulk.wait_group.read 0;", 0),

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from contextlib import ExitStack
 from functools import lru_cache
-from math import prod
 
 from ..backend import Call, Signature
 from .contract_text import ContractText
@@ -14,7 +12,6 @@ from .driver import Device, check, cu
 from .launch import Program
 from .source import Operand
 from .tune import Tuner, kernel_text, layout_of
-from .wgmma_padding import padded
 from .wgmma_plan import plans, tiles
 
 __all__ = ["WgmmaLauncher"]
@@ -25,11 +22,6 @@ _ALIGN = 16
 _EXTENT, _STRIDE = 1 << 32, 1 << 40
 #: Loops of a batch that a tensor map has room for.
 _BATCH = 3
-#: Multiplications that are worth copies of the factors.
-_WORTH = 1 << 24
-
-
-PROMOTION = "L2_256B"
 
 
 class WgmmaLauncher:
@@ -60,11 +52,10 @@ class WgmmaLauncher:
             and (m, n, k) == (1, 1, 1) and batch <= _BATCH)
 
     def takes(self, call: Call) -> bool:
-        """Whether TMA can bring the operands of this call, or of their copies."""
+        """Whether TMA can bring the factors of this call."""
         if not self._possible or 0 in call.shape or max(call.shape) >= _EXTENT//2:
             return False
-        return prod(call.shape) >= _WORTH or all(
-            self._reachable(call, which) for which in (0, 1))
+        return all(self._reachable(call, which) for which in (0, 1))
 
     def _loops(self, which: int) -> tuple[int, int]:
         """The numbers of the loops over the operand's own dimension, and over k."""
@@ -81,14 +72,9 @@ class WgmmaLauncher:
         return all(s > 0 and 2*s % _ALIGN == 0 and 2*s < _STRIDE for s in steps)
 
     def __call__(self, call: Call, where: Device) -> None:
-        """Launch on the call's stream, after copies of what TMA cannot reach."""
-        with ExitStack() as stack:
-            for which in (0, 1):
-                if not self._reachable(call, which):
-                    stack.enter_context(where.current())  # allocating asks for it
-                    call = padded(call, which, self._batch, where, stack)
-            plan = self._tuner(layout_of(call), call, where, len(self._text.outputs))
-            self.run(call, where, plan)
+        """Launch on the call's stream."""
+        plan = self._tuner(layout_of(call), call, where, len(self._text.outputs))
+        self.run(call, where, plan)
 
     def _program(self, plan: Hopper) -> Program:
         program = self._programs.get(plan)
@@ -117,7 +103,9 @@ class WgmmaLauncher:
         inner, outer = (k, own) if along else (own, k)
         loops = (inner, outer, *reversed(plan.batch[which]))
         tiling = plan.tiling
-        edge = (tiling.rows, tiling.columns//tiling.cluster)[which]
+        edge = (tiling.rows, tiling.columns)[which]
+        if which == tiling.shared:
+            edge //= tiling.cluster
         box = (DEPTH, edge) if along else (64, DEPTH)
         return _tensor_map(self._text.factors[which].dtype.name, call.pointers[which],
                            tuple(call.shape[x] for x in loops),
@@ -152,6 +140,6 @@ def _tensor_map(dtype: str, pointer: int, extents: tuple[int, ...],
         [driver.cuuint32_t(1)]*rank,
         driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
         driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
-        getattr(driver.CUtensorMapL2promotion, "CU_TENSOR_MAP_L2_PROMOTION_" + PROMOTION),
+        driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
         driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE))
     return ctypes.string_at(int(found.getPtr()), 128)

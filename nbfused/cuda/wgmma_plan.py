@@ -50,8 +50,8 @@ def plans(text: ContractText, call: Call, processors: int) -> tuple[Hopper, ...]
 def tiles(call: Call, batch: int, tiling: Tiling) -> int:
     """Of the result; those of a cluster's blocks count as one."""
     m, n = call.shape[batch:batch + 2]
-    high = tiling.rows*tiling.cluster
-    return prod(call.shape[:batch]) * -(-m // high) * -(-n // tiling.columns)
+    high, broad = tiling.extents
+    return prod(call.shape[:batch]) * -(-m // high) * -(-n // broad)
 
 
 def _cycles(call: Call, batch: int, tiling: Tiling, processors: int,
