@@ -120,8 +120,6 @@ class Hopper:
         ``"each"``.
     slabs
         Of 2 KiB for each warp: the results on their way to memory.
-    unit
-        Columns whose epilogues are computed side by side.
     """
 
     tiling: Tiling
@@ -130,7 +128,6 @@ class Hopper:
     loads: tuple[str, ...]
     stores: tuple[str, ...]
     slabs: int
-    unit: int = 16
 
     @property
     def stages(self) -> int:

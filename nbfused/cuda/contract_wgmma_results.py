@@ -18,7 +18,7 @@ from ..scalar.print_numba import cast
 from ..scalar.promotion import compute_dtype
 from .branches import flattened
 from .contract_text import offsets_of
-from .source import LONGEST, Operand, decoded, encoded, evaluate
+from .source import Operand, decoded, encoded, evaluate
 
 if TYPE_CHECKING:
     from .contract_wgmma import WgmmaText
@@ -189,19 +189,17 @@ class Results:
             out(f"sums = shifted{self.tiling.sums}(sums)", "part += 1")
 
     def _part(self, part: str, letter: str, first: int) -> None:
-        """64 columns, some at once: as many results as there are registers for."""
+        """64 columns: 16 after 16, so that few results are in registers at once."""
         out = self.out
         self._place(part, "at_row", "at_column")
         with out.block("if at_column < size_n:"):
             if self.slabs:
                 self._free_slabs()
-            each = self.kernel.plan.unit//16
-            for begin in range(0, 4, each):
+            for unit in range(4):
                 # Blocks of their own, lest all elements be computed side by side: there
                 # are not the registers for that.
-                with out.block(f"if at_column + {16*begin} < size_n:"):
-                    for unit in range(begin, begin + each):
-                        self._unit(unit, first, letter)
+                with out.block(f"if at_column + {16*unit} < size_n:"):
+                    self._unit(unit, first, letter)
             if self.slabs:
                 self._empty_slabs()
 

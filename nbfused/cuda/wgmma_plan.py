@@ -24,6 +24,8 @@ _FLOATS = ("float16", "bfloat16", "float32")
 #: group's products hide although they share the tile; and, of products, what tiles
 #: that are not the largest cost more.
 _BYTES, _START, _LEAVE, _HIDDEN, _SMALL = 66, 1500, 6, 1500, 1.03
+#: Of functions of `rough`; one in the special unit counts as eight.
+_ROUGH = {"exp": 10, "sigmoid": 16, "erfc": 20, "div": 8}
 #: Of boxes of 128 bytes, when lines come from memory for this block alone.
 _NARROW = 1.6
 
@@ -76,9 +78,11 @@ def _cycles(call: Call, batch: int, tiling: Tiling, processors: int,
 @lru_cache(maxsize=1024)
 def _instructions(text: ContractText) -> int:
     """About how many an element's epilogue takes."""
-    typed = expand(flattened(text.typed.epilogue), calls_for(text.outputs))
-    return sum(cost(s, typed) for s in walk(typed.function.body)
-               if isinstance(s, Let))
+    calls = calls_for(text.outputs)
+    typed = expand(flattened(text.typed.epilogue), calls)
+    return sum(_ROUGH[s.op] if (s.op, "float32") in calls and s.op in _ROUGH
+               else cost(s, typed)
+               for s in walk(typed.function.body) if isinstance(s, Let))
 
 
 def _load(call: Call, o: Operand, own: tuple[int, int]) -> str:

@@ -7,6 +7,7 @@ results are 16 bits wide have one for sigmoid and one for erfc.  No rule loses a
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -16,7 +17,19 @@ import numpy as np
 
 from .build import Builder, is_number
 from .clean import clean
-from .ir import Block, For, If, Let, Literal, Statement, Value, While, defined, walk
+from .ir import (
+    Block,
+    For,
+    If,
+    Let,
+    Literal,
+    Statement,
+    Value,
+    While,
+    defined,
+    operands,
+    walk,
+)
 
 if TYPE_CHECKING:
     from .types import Typed
@@ -54,6 +67,8 @@ RULES = (
     Rule("1.0 - erf(a)", "erfc"),
 )
 _COMMUTING = frozenset({"add", "mul"})
+#: What a rule saves: where something else needs it too, it stays, and saves nothing.
+_DEAR = frozenset({"exp", "tanh", "erf"})
 
 
 def rewritten(typed: Typed, calls: Mapping[tuple[str, str], str]) -> Typed:
@@ -70,12 +85,16 @@ def rewritten(typed: Typed, calls: Mapping[tuple[str, str], str]) -> Typed:
 
 
 class _Rewriting:
-    """The walk; `lets` are the statements seen so far, by the names they define."""
+    """The walk; `lets` are the statements seen so far, by the names they define.
+
+    `uses` counts, for each name, the operands that it is.
+    """
 
     def __init__(self, typed: Typed, rules: list[tuple[Rule, str]]) -> None:
         self.dtypes, self.rules = dict(typed.dtypes), rules
         self.lets: dict[str, Let] = {}
         f = typed.function
+        self.uses = _uses(f.body)
         self.builder = Builder({*f.params, *defined(f.body)})
 
     def block(self, block: Block) -> Block:
@@ -103,9 +122,16 @@ class _Rewriting:
             root, pattern = _pattern(rule.left, dtype)
             found: dict[str, Value] = {}
             if s.op == pattern[root].op and self.dtypes[s.results[0]].name == dtype \
-                    and self.same(root, s.results[0], pattern, found, s):
+                    and self.same(root, s.results[0], pattern, found, s) \
+                    and self.saves(pattern, found):
                 return self.instead(s, rule, dtype, found)
         return s
+
+    def saves(self, pattern: Mapping[str, Let], found: Mapping[str, Value]) -> bool:
+        """Whether nothing else needs what the rule does without."""
+        within = Counter(v for let in pattern.values() for v in let.args)
+        return all(self.uses[found[name]] == within[name]
+                   for name, let in pattern.items() if let.op in _DEAR)
 
     def same(self, name: Value, value: Value, pattern: Mapping[str, Let],
              found: dict[str, Value], root: Let | None = None) -> bool:
@@ -123,6 +149,7 @@ class _Rewriting:
             if all(self.same(n, v, pattern, tried)
                    for n, v in zip(wanted.args, args, strict=True)):
                 found.update(tried)
+                found[name] = value
                 return True
         return False
 
@@ -149,6 +176,21 @@ class _Rewriting:
     @staticmethod
     def arguments(value: Value, other: Value | None) -> tuple[Value, ...]:
         return (value,) if other is None else (other, value)
+
+
+def _uses(block: Block) -> Counter[Value]:
+    """How often each value is an operand or a yield, in `block` and inside it."""
+    blocks = [block]
+    for s in walk(block):
+        match s:
+            case If():
+                blocks += [s.then, s.orelse]
+            case For():
+                blocks.append(s.body)
+            case While():
+                blocks += [s.condition, s.body]
+    return Counter([*(v for s in walk(block) for v in operands(s)),
+                    *(v for b in blocks for v in b.yields)])
 
 
 @cache
