@@ -174,20 +174,36 @@ class PackLauncher:
             f"first = (place - row*pieces)*{32*EACH} + (i64(cuda.threadIdx.x) & 31)*2")
         with out.block(f"if row < {rows}:"):
             at = offsets_of(out, "row", extents[:-1], [o], 0, "q")[o.at]
-            out(f"source = {at}", "target_row = row*width",
-                f"end = {extents[-1]} - 1")
-            places = [f"first + {64*(e//2) + e % 2}" for e in range(EACH)]
-            out(*(f"x{e} = {o.pointer}[source + min({x}, end)*{o.stride(rank - 1)}]"
-                  for e, x in enumerate(places)))
-            for e in range(0, EACH, 2):
-                with out.block(f"if {places[e]} < width:"):
-                    # Beyond its end a row is 0: along k it is multiplied.
-                    pair = [f"({self._element(out, which, f'x{k}', k)} "
-                            f"if {places[k]} <= end else {self._zero(which)})"
-                            for k in (e, e + 1)]
-                    out(f"store2(target, target_row + {places[e]}, "
-                        f"({', '.join(pair)}))")
+            out(f"source = {at}", "begin = row*width + first",
+                f"room = {extents[-1]} - first")
+            step = o.stride(rank - 1)
+            with out.block(f"if {step} == 1 and room > {64*(EACH//2 - 1) + 1}:"):
+                out("near = source + first")
+                self._pairs(out, which, "near + {0}")
+            with out.block("else:"):
+                out("end = room - 1")
+                self._pairs(out, which, f"source + (first + min({{0}}, end))*{step}",
+                            "room", "width - first")
         return out.kernel(THREADS)
+
+    def _pairs(self, out: Source, which: int, source: str, room: str = "",
+               width: str = "") -> None:
+        """A lane's elements; `room`: how many a row has from there on, `width`: here.
+
+        Beyond its end a row is 0: along k it is multiplied.
+        """
+        places = [64*(e//2) + e % 2 for e in range(EACH)]
+        pointer = self._text.factors[which].pointer
+        out(*(f"x{e} = {pointer}[{source.format(x)}]" for e, x in enumerate(places)))
+        for e in range(0, EACH, 2):
+            pair = [self._element(out, which, f"x{k}", k) for k in (e, e + 1)]
+            if not room:
+                out(f"store2(target, begin + {places[e]}, ({', '.join(pair)}))")
+                continue
+            pair = [f"({x} if {k} < {room} else {self._zero(which)})"
+                    for x, k in zip(pair, places[e:], strict=False)]
+            with out.block(f"if {places[e]} < {width}:"):
+                out(f"store2(target, begin + {places[e]}, ({', '.join(pair)}))")
 
     def _zero(self, which: int) -> str:
         dtype = self._dtype(which)

@@ -48,30 +48,21 @@ class Tiling:
     turns
         Whether each has tiles of its own: one multiplies while the other stores.
         Otherwise they have the rows of one tile.
-    cluster
-        Blocks that run together: what they share, each brings a part of for all.
-    beside
-        Whether they lie side by side and share A.  Otherwise one lies below the other,
-        and they share B.
+    paired
+        Whether two blocks, a cluster, have tiles one below the other: each brings half
+        of B for both.
     """
 
     high: int
     columns: int
     groups: int
     turns: bool = False
-    cluster: int = 1
-    beside: bool = False
+    paired: bool = False
 
     @property
-    def extents(self) -> tuple[int, int]:
-        """Rows and columns that a cluster works on."""
-        return (self.rows*(1 if self.beside else self.cluster),
-                self.columns*(self.cluster if self.beside else 1))
-
-    @property
-    def shared(self) -> int | None:
-        """The factor that a cluster shares."""
-        return None if self.cluster == 1 else 0 if self.beside else 1
+    def cluster(self) -> int:
+        """Blocks that run together."""
+        return 2 if self.paired else 1
 
     @property
     def rows(self) -> int:
@@ -97,7 +88,7 @@ class Tiling:
 #: What is compiled; `wgmma_plan` chooses.
 TILINGS = (Tiling(1, 256, 2), Tiling(2, 128, 2, True),
            Tiling(1, 128, 2), Tiling(1, 128, 1), Tiling(1, 64, 1),
-           Tiling(1, 256, 2, cluster=2), Tiling(1, 256, 2, cluster=2, beside=True))
+           Tiling(1, 256, 2, paired=True))
 
 
 @dataclass(frozen=True)
@@ -169,11 +160,9 @@ class WgmmaText:
     def __init__(self, text: ContractText, plan: Hopper) -> None:
         self.text, self.plan, self.typed = text, plan, text.typed
         self.tiling = tiling = plan.tiling
-        kind = "turns" if tiling.turns else "wgmma"
-        self.out = Source(kernel_name(
-            text.name, f"{kind}{tiling.rows}x{tiling.columns}"
-            + ("" if tiling.cluster == 1 else "_beside" if tiling.beside else
-               "_below")))
+        kind = "turns" if tiling.turns else "pairs" if tiling.paired else "wgmma"
+        self.out = Source(kernel_name(text.name,
+                                      f"{kind}{tiling.rows}x{tiling.columns}"))
         self.others = [*text.extras, *text.outputs]
         self.calls = calls_for(text.outputs)
         self.groups, self.first = [], []
@@ -223,33 +212,43 @@ class WgmmaText:
             if tiling.turns:
                 out("barrier_init(order, 1)", "barrier_init(order + 8, 1)")
             out("barrier_fence()", "prefetch_map(map_left)", "prefetch_map(map_right)")
-        out("cuda.syncthreads()" if tiling.cluster == 1 else "cluster_sync()",
-            "step = i64(cuda.gridDim.x)",
-            "tile = i64(cuda.blockIdx.x)")
-        high, broad = tiling.extents
-        if tiling.cluster > 1:  # neighbours, and known to be the same in a warp
-            out(f"rank = tile & {tiling.cluster - 1}",
-                f"step = divide(step, i64({tiling.cluster}))",
-                f"tile = divide(tile, i64({tiling.cluster}))")
-        out(f"down = divide(size_m + {high - 1}, i64({high}))",
-            f"wide = divide(size_n + {broad - 1}, i64({broad}))",
-            "tiles = size_batch*down*wide",
+        out("cluster_sync()" if tiling.paired else "cuda.syncthreads()",
+            "step = i64(cuda.gridDim.x)", "tile = i64(cuda.blockIdx.x)",
+            f"down = divide(size_m + {tiling.rows - 1}, i64({tiling.rows}))",
+            f"wide = divide(size_n + {tiling.columns - 1}, i64({tiling.columns}))")
+        if tiling.paired:
+            # The last row of an odd number: neighbours lie side by side.
+            out("rank, step, tile = tile & 1, step >> 1, tile >> 1",
+                "pairs_down = down >> 1", "whole = pairs_down*wide",
+                "area = whole + (down & 1)*((wide + 1) >> 1)")
+        else:
+            out("area = down*wide")
+        out("tiles = size_batch*area",
             f"slices = divide(size_k + {DEPTH - 1}, i64({DEPTH}))",
             "stage = i64(0)", "phase = i64(0)")
 
     def _position(self) -> None:
-        tiling = self.tiling
-        high, broad = tiling.extents
-        raster = RASTER*tiling.rows//high
-        own = [f" + rank*{x}" if tiling.shared == w else ""
-               for w, x in ((1, tiling.rows), (0, tiling.columns))]
-        self.out("batch = divide(tile, down*wide)", "place = tile - batch*down*wide",
-                 f"band = divide(place, {raster}*wide)",
+        out, tiling = self.out, self.tiling
+        out("batch = divide(tile, area)", "place = tile - batch*area")
+        if not tiling.paired:
+            self._place("down", RASTER, tiling.rows)
+            return
+        out("alone = place >= whole")
+        with out.block("if alone:"):
+            out(f"m_first = (down - 1)*{tiling.rows}",
+                f"n_first = ((place - whole)*2 + rank)*{tiling.columns}")
+        with out.block("else:"):
+            self._place("pairs_down", RASTER//2, 2*tiling.rows)
+            out(f"m_first += rank*{tiling.rows}")
+
+    def _place(self, down: str, raster: int, rows: int) -> None:
+        """Down a column, `raster` times `rows`, then the next column."""
+        self.out(f"band = divide(place, {raster}*wide)",
                  f"place -= band*{raster}*wide",
-                 f"height = min(down - band*{raster}, i64({raster}))",
+                 f"height = min({down} - band*{raster}, i64({raster}))",
                  "column = divide(place, height)",
-                 f"m_first = (band*{raster} + place - column*height)*{high}{own[0]}",
-                 f"n_first = column*{broad}{own[1]}")
+                 f"m_first = (band*{raster} + place - column*height)*{rows}",
+                 f"n_first = column*{self.tiling.columns}")
 
     def _batch_coordinates(self) -> None:
         rest, extents = "batch", self.groups[0]
@@ -289,22 +288,27 @@ class WgmmaText:
             out("tile += step")
 
     def _copies(self, which: int, target: str, first: str, extent: int) -> None:
-        """One box where k is the inner dimension, else one for each 64 of the other.
+        """The tile of a factor; of B a block of a pair brings a half, to both."""
+        if which == 0 or not self.tiling.paired:
+            self._boxes("tile_copy", which, target, first, extent, extent)
+            return
+        half = extent//2
+        with self.out.block("if alone:"):
+            self._boxes("tile_copy", which, target, first, extent, half)
+        with self.out.block("else:"):
+            self._boxes("tile_share", which, f"{target} + rank*{half*128}",
+                        f"{first} + rank*{half}", half, half)
 
-        Of what a cluster shares a block brings its part, to all of them.
-        """
+    def _boxes(self, name: str, which: int, target: str, first: str, extent: int,
+               edge: int) -> None:
+        """Of `edge` rows where k is the inner dimension, else of 64 columns."""
         batch = [f"batch{k}" for k in reversed(self.plan.batch[which])]
-        rank, descriptor = 2 + len(batch), ("map_left", "map_right")[which]
-        name = f"tile_copy{rank}"
-        if which == self.tiling.shared:
-            extent //= self.tiling.cluster
-            target, first = f"{target} + rank*{extent*128}", f"{first} + rank*{extent}"
-            name = f"tile_share{rank}"
-        boxes = [(0, "k", first)] if self.plan.along[which] else [
-            (c*DEPTH*128, f"{first} + {64*c}", "k") for c in range(extent//64)]
-        for at, inner, outer in boxes:
-            places = ", ".join([inner, outer, *batch])
-            self.out(f"{name}({target} + {at}, {descriptor}, ready, {places})")
+        descriptor, along = ("map_left", "map_right")[which], self.plan.along[which]
+        for c in range(0, extent, edge if along else 64):
+            own = f"{first} + {c}"
+            places = ", ".join([*(("k", own) if along else (own, "k")), *batch])
+            self.out(f"{name}{2 + len(batch)}({target} + {c*128}, {descriptor}, ready, "
+                     f"{places})")
 
     # --- multiplying them
 
@@ -332,8 +336,8 @@ class WgmmaText:
             results.tile()
             out(f"tile += {tiling.groups if tiling.turns else 1}*step")
         results.end()
-        if tiling.cluster > 1:
-            # A block must not end before others have told it what they have read.
+        if tiling.paired:
+            # A block must not end before the other has told it what it has read.
             for _ in range(self.plan.stages):
                 out("barrier_wait(empty + 8*stage, phase ^ 1)")
                 self._next_stage()

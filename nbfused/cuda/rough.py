@@ -63,12 +63,12 @@ def exp_rough(typing: Any, a: Any) -> Any:
 def sigmoid_rough(typing: Any, a: Any) -> Any:
     """``1/(1 + exp(-a))``: scaled, since the divisor may be too large for its inverse.
 
-    The scale is 2**-8: the smallest subnormal of bfloat16 is 2**-133.
+    The scale is 2**-24: the smallest number of float32 is 2**-149.
     """
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        scale = _F32(2.0**-8)
-        scaled = builder.fma(values[0], _F32(-_LOG2E), _F32(-8.0))
+        scale = _F32(2.0**-24)
+        scaled = builder.fma(values[0], _F32(-_LOG2E), _F32(-24.0))
         divisor = builder.fadd(_power(builder, scaled), scale)
         return builder.fmul(_inverse(builder, divisor), scale)
 

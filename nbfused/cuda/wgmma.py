@@ -12,7 +12,7 @@ from .driver import Device, check, cu
 from .launch import Program
 from .source import Operand
 from .tune import Tuner, kernel_text, layout_of
-from .wgmma_plan import plans, tiles
+from .wgmma_plan import LINE, plans, tiles
 
 __all__ = ["WgmmaLauncher"]
 
@@ -103,9 +103,7 @@ class WgmmaLauncher:
         inner, outer = (k, own) if along else (own, k)
         loops = (inner, outer, *reversed(plan.batch[which]))
         tiling = plan.tiling
-        edge = (tiling.rows, tiling.columns)[which]
-        if which == tiling.shared:
-            edge //= tiling.cluster
+        edge = (tiling.rows, tiling.columns//tiling.cluster)[which]
         box = (DEPTH, edge) if along else (64, DEPTH)
         return _tensor_map(self._text.factors[which].dtype.name, call.pointers[which],
                            tuple(call.shape[x] for x in loops),
@@ -132,14 +130,18 @@ def _tensor_map(dtype: str, pointer: int, extents: tuple[int, ...],
     Elements outside are zeros.  `strides` in bytes, from the second dimension on.
     """
     driver, rank = cu(), len(extents)
-    kinds = driver.CUtensorMapDataType
+    kinds, promotions = driver.CUtensorMapDataType, driver.CUtensorMapL2promotion
     kind = getattr(kinds, f"CU_TENSOR_MAP_DATA_TYPE_{dtype.upper()}")
+    # Boxes across lines of the L2 cache ask for less if they do not ask for pairs.
+    whole = not any(x % LINE for x in (pointer, *strides))
+    promotion = promotions.CU_TENSOR_MAP_L2_PROMOTION_L2_256B if whole else \
+        promotions.CU_TENSOR_MAP_L2_PROMOTION_L2_128B
     found = check(driver.cuTensorMapEncodeTiled(
         kind, rank, pointer, [driver.cuuint64_t(n) for n in extents],
         [driver.cuuint64_t(s) for s in strides], [driver.cuuint32_t(n) for n in box],
         [driver.cuuint32_t(1)]*rank,
         driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
         driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
-        driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+        promotion,
         driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE))
     return ctypes.string_at(int(found.getPtr()), 128)

@@ -14,18 +14,24 @@ from .contract_text import ContractText
 from .contract_wgmma import DEPTH, TILINGS, Hopper, Tiling
 from .source import Operand, calls_for
 
-__all__ = ["plans"]
+__all__ = ["LINE", "plans", "tiles"]
+
+#: Bytes of a line of the L2 cache.
+LINE = 128
 
 #: Bytes of which TMA wants addresses and strides to be multiples.
 _ALIGN = 16
 _FLOATS = ("float16", "bfloat16", "float32")
-#: What the model counts in clock cycles: bytes that come in each; a launch; the way
-#: out of an element beside its epilogue; of the way out of a tile, what the other
-#: group's products hide although they share the tile; and, of products, what tiles
-#: that are not the largest cost more.
-_BYTES, _START, _LEAVE, _HIDDEN, _SMALL = 66, 1500, 6, 1500, 1.03
-#: Of functions of `rough`; one in the special unit counts as eight.
-_ROUGH = {"exp": 10, "sigmoid": 16, "erfc": 20, "div": 8}
+#: What the model counts in clock cycles: bytes that come in each; a launch; from a
+#: tile's last product to the next one's first, whatever the epilogue; the way out of an
+#: element beside its epilogue; of the way out of a tile, what the other group's
+#: products hide although they share the tile; and, of products, what tiles that are
+#: not the largest cost more.
+_BYTES, _START, _BETWEEN, _LEAVE, _HIDDEN, _SMALL = 66, 1500, 5000, 6, 3000, 1.12
+#: Times as long as lines of the cache, rows that begin anywhere take to come.
+_ACROSS = 1.83
+#: In instructions, functions of `rough`.
+_ROUGH = {"exp": 5, "sigmoid": 10, "erfc": 16, "div": 6}
 #: Of boxes of 128 bytes, when lines come from memory for this block alone.
 _NARROW = 1.6
 
@@ -50,10 +56,12 @@ def plans(text: ContractText, call: Call, processors: int) -> tuple[Hopper, ...]
 
 
 def tiles(call: Call, batch: int, tiling: Tiling) -> int:
-    """Of the result; those of a cluster's blocks count as one."""
+    """Of the result; two that a pair of blocks works on count as one."""
     m, n = call.shape[batch:batch + 2]
-    high, broad = tiling.extents
-    return prod(call.shape[:batch]) * -(-m // high) * -(-n // broad)
+    down, wide = -(-m // tiling.rows), -(-n // tiling.columns)
+    if tiling.paired:  # in an odd last row neighbours are a pair
+        return prod(call.shape[:batch])*(down//2*wide + down % 2 * -(-wide//2))
+    return prod(call.shape[:batch])*down*wide
 
 
 def _cycles(call: Call, batch: int, tiling: Tiling, processors: int,
@@ -61,7 +69,8 @@ def _cycles(call: Call, batch: int, tiling: Tiling, processors: int,
     """A model of the time: waves of tiles, each its products and its way out."""
     waves = -(-tiles(call, batch, tiling) // (processors//tiling.cluster))
     slices = -(-call.shape[batch + 2] // DEPTH)
-    brought = float(tiling.stage_bytes)
+    brought = sum(_across(call, batch, w)*part for w, part in enumerate(
+        (tiling.rows*DEPTH*2, tiling.columns*DEPTH*2/tiling.cluster)))
     if tiling.columns == 64 and call.strides[1][batch + 2] != 1 and \
             call.shape[batch] <= tiling.rows:
         brought *= _NARROW
@@ -70,9 +79,16 @@ def _cycles(call: Call, batch: int, tiling: Tiling, processors: int,
         products *= _SMALL
     leave = tiling.sums*(_LEAVE + epilogue)
     if tiling.turns:
-        return _START + waves*max(products, leave) + leave
+        return _START + waves*max(products, leave + _BETWEEN/2) + leave + _BETWEEN
     together = leave*tiling.groups
-    return _START + waves*(products + max(together - _HIDDEN, together/4))
+    return _START + waves*(products + max(together - _HIDDEN, together/4) + _BETWEEN)
+
+
+def _across(call: Call, batch: int, which: int) -> float:
+    """1 where the rows of a factor begin at lines of the L2 cache."""
+    steps = (2*s for s in call.strides[which][batch:] if s > 1)
+    whole = not any(x % LINE for x in (call.pointers[which], *steps))
+    return 1.0 if whole else _ACROSS
 
 
 @lru_cache(maxsize=1024)

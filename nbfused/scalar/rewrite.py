@@ -137,7 +137,7 @@ class _Rewriting:
              found: dict[str, Value], root: Let | None = None) -> bool:
         """Whether `value` is what `name` says, with the parameters in `found`."""
         if isinstance(name, Literal):
-            return is_number(value, float(name.value))
+            return isinstance(value, Literal) and value.value == name.value
         if name not in pattern:
             return found.setdefault(name, value) == value
         let, wanted = root or self.lets.get(str(value)), pattern[name]
