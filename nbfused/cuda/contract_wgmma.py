@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from .compile import Kernel
 from .contract_text import ContractText
+from .contract_wgmma_extras import BOX, Boxes
 from .contract_wgmma_results import SLAB, Results
 from .source import Source, calls_for, kernel_name, storage
 
@@ -23,6 +24,8 @@ __all__ = ["DEPTH", "TILINGS", "Hopper", "Tiling", "WgmmaText"]
 DEPTH = 64
 #: Bytes of shared memory that a block may have, on every Hopper GPU.
 SHARED = 232448
+#: Bytes of it for barriers.
+BARRIERS = 512
 #: Tiles on their way at most.
 STAGES = 8
 #: Tiles down a column before the next column.
@@ -92,29 +95,44 @@ class Hopper:
     along
         For A and B, whether k is the dimension with stride 1.
     batch
-        For A, B and the outputs, the batch loops that they vary along.
+        For A, B, the outputs and then each extra, the batch loops that they vary along.
     loads
-        How each extra comes to the fragment: ``"pair"`` (two neighbours at once),
-        ``"row"`` (one element for all columns) or ``"each"``.
+        How each extra comes to the fragment: ``"box"`` (by TMA), ``"pair"`` (two
+        neighbours at once), ``"row"`` (one element for all columns) or ``"each"``.
     stores
         How each output leaves: ``"tile"`` (by TMA), ``"lanes"`` (rows of a slab) or
         ``"each"``.
     slabs
         Of 2 KiB for each warp: the results on their way to memory.
+    boxes
+        Of 8 KiB: the extras by TMA of 64 rows and columns.
     """
 
     tiling: Tiling
     along: tuple[bool, bool]
-    batch: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+    batch: tuple[tuple[int, ...], ...]
     loads: tuple[str, ...]
     stores: tuple[str, ...]
     slabs: int
+    boxes: int = 0
 
     @property
     def stages(self) -> int:
         """Tiles of A and B that fit in shared memory, beside slabs and barriers."""
-        room = SHARED - 256 - self._slab_bytes
-        return min(STAGES, room // self.tiling.stage_bytes)
+        return min(STAGES, self._room(self.ahead) // self.tiling.stage_bytes)
+
+    @property
+    def ahead(self) -> int:
+        """Parts of a group's extras that TMA brings before the group needs them."""
+        if not self.boxes:
+            return 0
+        return 4 if self._room(4) >= 4*self.tiling.stage_bytes else 2
+
+    def _room(self, ahead: int) -> int:
+        return SHARED - BARRIERS - self._slab_bytes - self._box_bytes(ahead)
+
+    def _box_bytes(self, ahead: int) -> int:
+        return self.tiling.groups*ahead*self.boxes*BOX
 
     @property
     def _slab_bytes(self) -> int:
@@ -126,14 +144,24 @@ class Hopper:
         return self.stages*self.tiling.stage_bytes
 
     @property
-    def barriers_at(self) -> int:
-        """Where the barriers lie."""
+    def boxes_at(self) -> int:
+        """Where the extras by TMA lie, behind the slabs."""
         return self.slabs_at + self._slab_bytes
+
+    @property
+    def barriers_at(self) -> int:
+        """Where the barriers lie: of the tiles, of turns, of the extras."""
+        return self.boxes_at + self._box_bytes(self.ahead)
+
+    @property
+    def extras_at(self) -> int:
+        """Where the extras' barriers lie."""
+        return self.barriers_at + 16*self.stages + 16
 
     @property
     def shared(self) -> int:
         """Bytes of shared memory."""
-        return self.barriers_at + 16*self.stages + 16
+        return self.extras_at + 16*self.tiling.groups*self.ahead
 
 
 class WgmmaText:
@@ -162,13 +190,15 @@ class WgmmaText:
             self.first.append(loops)
             loops += rank
         self.kind = "f16" if text.factors[0].dtype.name == "float16" else "bf16"
+        self.boxes = Boxes(self)
 
     def kernel(self) -> Kernel:
         """The text and its parameters."""
         out = self.out
         out.descriptor("map_left", "map_right", *(
             f"map{o.at}" for o, how in zip(self.text.outputs, self.plan.stores,
-                                           strict=True) if how == "tile"))
+                                           strict=True) if how == "tile"),
+            *self.boxes.maps)
         for o in self.others:
             out.pointer(o.pointer, storage(o.dtype))
         loops = sum(self.text.ranks)
@@ -201,6 +231,7 @@ class WgmmaText:
                     f"barrier_init(empty + {8*s}, {readers})")
             if tiling.turns:
                 out("barrier_init(order, 1)", "barrier_init(order + 8, 1)")
+            self.boxes.prepare()
             out("barrier_fence()", "prefetch_map(map_left)", "prefetch_map(map_right)")
         out("cuda.syncthreads()", "step = i64(cuda.gridDim.x)",
             "tile = i64(cuda.blockIdx.x)",
@@ -210,7 +241,8 @@ class WgmmaText:
             f"slices = divide(size_k + {DEPTH - 1}, i64({DEPTH}))",
             "stage = i64(0)", "phase = i64(0)")
 
-    def _position(self) -> None:
+    def position(self) -> None:
+        """Of a tile: its first row and column, and its place in the batch."""
         self.out("batch = divide(tile, down*wide)", "place = tile - batch*down*wide",
                  f"band = divide(place, {RASTER}*wide)",
                  f"place -= band*{RASTER}*wide",
@@ -219,8 +251,6 @@ class WgmmaText:
                  f"m_first = (band*{RASTER} + place - column*height)"
                  f"*{self.tiling.rows}",
                  f"n_first = column*{self.tiling.columns}")
-
-    def _batch_coordinates(self) -> None:
         rest, extents = "batch", self.groups[0]
         for k in range(len(extents) - 1, 0, -1):
             self.out(f"rest{k} = divide({rest}, {extents[k]})",
@@ -242,8 +272,7 @@ class WgmmaText:
         if tiling.groups == 2:
             out("fewer_registers()")
         with out.block("if thread == 0:"), out.block("while tile < tiles:"):
-            self._position()
-            self._batch_coordinates()
+            self.position()
             out("slice = i64(0)")
             with out.block("while slice < slices:"):
                 out("barrier_wait(empty + 8*stage, phase ^ 1)",
@@ -256,6 +285,7 @@ class WgmmaText:
                 self._next_stage()
                 out("slice += 1")
             out("tile += step")
+        self.boxes.produce()
 
     def _copies(self, which: int, target: str, first: str, extent: int) -> None:
         """One box where k is the inner dimension, else one for each 64 of the other."""
@@ -286,8 +316,7 @@ class WgmmaText:
             out("tile += group*step", "count = group*slices",
                 "turn = 1 - group")
         with out.block("while tile < tiles:"):
-            self._position()
-            self._batch_coordinates()
+            self.position()
             results.announce()
             self._multiply(results)
             results.tile()

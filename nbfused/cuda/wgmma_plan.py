@@ -18,6 +18,10 @@ __all__ = ["plans"]
 
 #: Bytes of which TMA wants addresses and strides to be multiples.
 _ALIGN = 16
+#: Bytes between elements that TMA cannot count.
+_STRIDE = 1 << 40
+#: Of 8 KiB, for the extras of a part: more leave too little for the factors.
+_BOXES = 2
 _FLOATS = ("float16", "bfloat16", "float32")
 #: What the model counts in clock cycles: bytes that come in each; a launch; the way
 #: out of an element beside its epilogue; of the way out of a tile, what the other
@@ -35,7 +39,7 @@ def plans(text: ContractText, call: Call, processors: int) -> tuple[Hopper, ...]
     along = (call.strides[0][k] == 1, call.strides[1][k] == 1)
     several = [x for x in range(batch) if call.shape[x] > 1]
     varying = [tuple(x for x in several if call.strides[w][x]) for w in (0, 1)]
-    loads = tuple(_load(call, o, own) for o in text.extras)
+    loads, boxes = _loads(call, text.extras, own)
     stores = tuple(_store(call, o, own) for o in text.outputs)
     used = sum(o.dtype.itemsize//2 for o, how in zip(text.outputs, stores, strict=True)
                if how != "each")
@@ -43,8 +47,9 @@ def plans(text: ContractText, call: Call, processors: int) -> tuple[Hopper, ...]
     epilogue = _instructions(text)
     ordered = sorted(TILINGS, key=lambda t: _cycles(call, batch, t, processors,
                                                     epilogue))
-    return tuple(Hopper(t, along, (varying[0], varying[1], tuple(several)), loads,
-                        stores, slabs) for t in ordered)
+    vary = [tuple(x for x in several if call.strides[o.at][x]) for o in text.extras]
+    return tuple(Hopper(t, along, (*varying, tuple(several), *vary), loads, stores,
+                        slabs, boxes) for t in ordered)
 
 
 def tiles(call: Call, batch: int, tiling: Tiling) -> int:
@@ -78,6 +83,30 @@ def _instructions(text: ContractText) -> int:
     typed = expand(flattened(text.typed.epilogue), calls_for(text.outputs))
     return sum(cost(s, typed) for s in walk(typed.function.body)
                if isinstance(s, Let))
+
+
+def _loads(call: Call, extras: Sequence[Operand], own: tuple[int, int],
+           ) -> tuple[tuple[str, ...], int]:
+    """How each extra comes, and the boxes that a part of them takes."""
+    loads, boxes = [], 0
+    for o in extras:
+        taken = o.dtype.itemsize//2
+        if boxes + taken <= _BOXES and _is_tensor(call, o, own):
+            boxes += taken
+            loads.append("box")
+        else:
+            loads.append(_load(call, o, own))
+    return tuple(loads), boxes
+
+
+def _is_tensor(call: Call, o: Operand, own: tuple[int, int]) -> bool:
+    """Whether an extra varies along both loops of the result, and TMA can bring it."""
+    strides = call.strides[o.at]
+    return o.dtype.name in _FLOATS and strides[own[1]] == 1 and \
+        call.shape[own[0]] > 1 and strides[own[0]] > 0 and \
+        call.pointers[o.at] % _ALIGN == 0 and \
+        all(s >= 0 and s*o.dtype.itemsize % _ALIGN == 0
+            and s*o.dtype.itemsize < _STRIDE for s in _steps(call, o, own[1]))
 
 
 def _load(call: Call, o: Operand, own: tuple[int, int]) -> str:
