@@ -113,7 +113,8 @@ class Boxes:
             return
         self._start()
         self.out("boxes += (warp & 3)*2048",
-                 "box16 = boxes + (place16 - slabs)", "box32 = boxes + (place32 - slabs)")
+                 "box16 = boxes + (place16 - slabs)",
+                 "box32 = boxes + (place32 - slabs)")
 
     def arrive(self) -> None:
         """Wait for a part."""

@@ -36,7 +36,8 @@ def both(total, s, t):
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("dtype", ["float16", "float32"])
-@pytest.mark.parametrize("shape", [(3, 300, 72, 264), (1, 64, 200, 8), (150, 70, 64, 72)],
+@pytest.mark.parametrize("shape", [(3, 300, 72, 264), (1, 64, 200, 8),
+                                   (150, 70, 64, 72)],
                          ids=str)
 def test_every_tiling_takes_elements(shape, dtype, tiling, taken, hopper):  # noqa: F811
     """Ragged, several tiles a block, more parts than places for them."""
