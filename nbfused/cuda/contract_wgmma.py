@@ -17,6 +17,7 @@ from .compile import Kernel
 from .contract_text import ContractText
 from .contract_wgmma_extras import BOX, Boxes
 from .contract_wgmma_results import SLAB, Results
+from .contract_wgmma_split import SHARE, Shares
 from .source import Source, calls_for, kernel_name, storage
 
 __all__ = ["DEPTH", "TILINGS", "Hopper", "Tiling", "WgmmaText"]
@@ -51,12 +52,15 @@ class Tiling:
     turns
         Whether each has tiles of its own: one multiplies while the other stores.
         Otherwise they have the rows of one tile.
+    split
+        Blocks, a cluster, that share a tile: each has a part of k.
     """
 
     high: int
     columns: int
     groups: int
     turns: bool = False
+    split: int = 1
 
     @property
     def rows(self) -> int:
@@ -81,7 +85,8 @@ class Tiling:
 
 #: What is compiled; `wgmma_plan` chooses.
 TILINGS = (Tiling(1, 256, 2), Tiling(2, 128, 2, True),
-           Tiling(1, 128, 2), Tiling(1, 128, 1), Tiling(1, 64, 1))
+           Tiling(1, 128, 2), Tiling(1, 128, 1), Tiling(1, 64, 1),
+           Tiling(1, 256, 1, split=4), Tiling(1, 128, 1, split=2))
 
 
 @dataclass(frozen=True)
@@ -129,7 +134,12 @@ class Hopper:
         return 4 if self._room(4) >= 4*self.tiling.stage_bytes else 2
 
     def _room(self, ahead: int) -> int:
-        return SHARED - BARRIERS - self._slab_bytes - self._box_bytes(ahead)
+        return SHARED - BARRIERS - self._slab_bytes - self._box_bytes(ahead) \
+            - self._share_bytes
+
+    @property
+    def _share_bytes(self) -> int:
+        return self.tiling.columns//64*SHARE if self.tiling.split > 1 else 0
 
     def _box_bytes(self, ahead: int) -> int:
         return self.tiling.groups*ahead*self.boxes*BOX
@@ -149,9 +159,19 @@ class Hopper:
         return self.slabs_at + self._slab_bytes
 
     @property
+    def shares_at(self) -> int:
+        """Where other blocks' sums come."""
+        return self.boxes_at + self._box_bytes(self.ahead)
+
+    @property
     def barriers_at(self) -> int:
         """Where the barriers lie: of the tiles, of turns, of the extras."""
-        return self.boxes_at + self._box_bytes(self.ahead)
+        return self.shares_at + self._share_bytes
+
+    @property
+    def meeting_at(self) -> int:
+        """Where the barriers of blocks that share a tile lie, in place of turns'."""
+        return self.barriers_at + 16*self.stages
 
     @property
     def extras_at(self) -> int:
@@ -191,6 +211,7 @@ class WgmmaText:
             loops += rank
         self.kind = "f16" if text.factors[0].dtype.name == "float16" else "bf16"
         self.boxes = Boxes(self)
+        self.shares = Shares(self) if plan.tiling.split > 1 else None
 
     def kernel(self) -> Kernel:
         """The text and its parameters."""
@@ -214,7 +235,7 @@ class WgmmaText:
             self._produce()
         with out.block("else:"):
             self._consume()
-        return out.kernel(self.tiling.threads, 1, feature="a")
+        return out.kernel(self.tiling.threads, 1, "a", self.tiling.split)
 
     def _begin(self) -> None:
         out, tiling, plan = self.out, self.tiling, self.plan
@@ -232,6 +253,8 @@ class WgmmaText:
             if tiling.turns:
                 out("barrier_init(order, 1)", "barrier_init(order + 8, 1)")
             self.boxes.prepare()
+            if self.shares:
+                self.shares.prepare()
             out("barrier_fence()", "prefetch_map(map_left)", "prefetch_map(map_right)")
         out("cuda.syncthreads()", "step = i64(cuda.gridDim.x)",
             "tile = i64(cuda.blockIdx.x)",
@@ -240,6 +263,12 @@ class WgmmaText:
             "tiles = size_batch*down*wide",
             f"slices = divide(size_k + {DEPTH - 1}, i64({DEPTH}))",
             "stage = i64(0)", "phase = i64(0)")
+        if self.shares:
+            self.shares.begin()
+
+    @property
+    def _first_slice(self) -> str:
+        return "slice_first" if self.shares else "i64(0)"
 
     def position(self) -> None:
         """Of a tile: its first row and column, and its place in the batch."""
@@ -273,7 +302,7 @@ class WgmmaText:
             out("fewer_registers()")
         with out.block("if thread == 0:"), out.block("while tile < tiles:"):
             self.position()
-            out("slice = i64(0)")
+            out(f"slice = {self._first_slice}")
             with out.block("while slice < slices:"):
                 out("barrier_wait(empty + 8*stage, phase ^ 1)",
                     "ready = full + 8*stage",
@@ -328,14 +357,14 @@ class WgmmaText:
         steps = "_".join("2" if along else "128" for along in self.plan.along)
         if tiling.turns:
             self._turn()
-        out(f"sums = zeros{n}()", "slice = i64(0)", "before = empty")
+        out(f"sums = zeros{n}()", f"slice = {self._first_slice}", "before = empty")
         with out.block("while slice < slices:"):
             out("barrier_wait(full + 8*stage, phase)",
                 f"at = stage*{tiling.stage_bytes >> 4}",
                 f"sums = product_{self.kind}_{tiling.high}x{tiling.columns}_{steps}"
-                "(sums, left + at, right + at, slice > 0)",
+                f"(sums, left + at, right + at, slice > {self._first_slice})",
                 f"sums = product_wait{n}_1(sums)")
-            self._release("slice > 0 and ")
+            self._release(f"slice > {self._first_slice} and ")
             out("before = empty + 8*stage")
             self._next_stage()
             out("slice += 1")

@@ -22,6 +22,7 @@ from .source import LONGEST, Operand, decoded, encoded, evaluate
 
 if TYPE_CHECKING:
     from .contract_wgmma import WgmmaText
+    from .contract_wgmma_split import Shares
 
 __all__ = ["SLAB", "Results"]
 
@@ -44,7 +45,7 @@ class Results:
 
     def __init__(self, kernel: WgmmaText, rows: str) -> None:
         self.kernel, self.rows, self.out = kernel, rows, kernel.out
-        self.text, self.tiling = kernel.text, kernel.tiling
+        self.text, self.tiling, self.shares = kernel.text, kernel.tiling, kernel.shares
         self.loads = list(zip(self.text.extras, kernel.plan.loads, strict=True))
         #: Those that are in registers a part ahead.
         self.near = [(o, how) for o, how in self.loads if how in ("pair", "row")]
@@ -79,6 +80,8 @@ class Results:
         """Shared memory must last until TMA has read it."""
         if self._by_tma:
             self.out("stores_done()")
+        if self.shares:
+            self.shares.end()
 
     @property
     def _by_tma(self) -> bool:
@@ -118,7 +121,7 @@ class Results:
 
     def fetch_first(self) -> None:
         """The first part's extras."""
-        self._fetch("0", "x")
+        self._fetch("rank" if self.shares else "0", "x")
 
     def _offsets(self, index: str, group: int, operands: list[Operand],
                  prefix: str) -> dict[int, str]:
@@ -174,6 +177,9 @@ class Results:
     def tile(self) -> None:
         """All parts of the sums."""
         out = self.out
+        if self.shares:
+            self._shared(self.shares)
+            return
         if not self.rolled:
             for part in range(self.parts):
                 mine, other = "xy" if part % 2 == 0 else "yx"
@@ -190,6 +196,16 @@ class Results:
                 halves = (0, 1) if o.code[0] != "0" else (0,)
                 out(*(f"x{o.at}_{h} = y{o.at}_{h}" for h in halves))
             out(f"sums = shifted{self.tiling.sums}(sums)", "part += 1")
+
+    def _shared(self, shares: Shares) -> None:
+        """The parts of this block, of the cluster's sums."""
+        shares.give()
+        for turn in range(self.parts//self.tiling.split):
+            part = f"(rank + {turn*self.tiling.split})"
+            if turn:
+                self._fetch(part, "x")
+            shares.take(turn)
+            self._part(part, "x", 0)
 
     def _part(self, part: str, letter: str, first: int) -> None:
         """64 columns: 16 after 16, so that few results are in registers at once."""
@@ -210,7 +226,8 @@ class Results:
 
     def _unit(self, unit: int, first: int, letter: str) -> None:
         self.kernel.boxes.read(unit)
-        values = [self._evaluated(e, f"sums[{first + e}]", letter)
+        sums = "total" if self.shares else "sums"
+        values = [self._evaluated(e, f"{sums}[{first + e}]", letter)
                   for e in range(8*unit, 8*unit + 8)]
         for r, (o, how) in enumerate(self.stores):
             found = [v[r] for v in values]

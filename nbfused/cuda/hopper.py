@@ -18,6 +18,7 @@ from numba.cuda.extending import intrinsic
 from .accesses import asm
 from .contract_wgmma import TILINGS
 from .wgmma_fragments import fragment_namespace, parts_of, sums_of, tuple_of
+from .wgmma_shares import shares_namespace
 
 __all__ = ["hopper_namespace"]
 
@@ -238,7 +239,7 @@ def hopper_namespace() -> dict[str, Any]:
     """The names that kernel text for sm_90a may use besides the common ones."""
     found: dict[str, Any] = {
         "tiles_at": tiles_at, "first_lane": first_lane, "prefetch_map": prefetch_map,
-        **fragment_namespace()}
+        **fragment_namespace(), **shares_namespace()}
     for name, (text, count) in _BARRIERS.items():
         found[name] = _instruction(name, text, count)
     for rank in range(2, 6):

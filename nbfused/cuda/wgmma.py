@@ -104,7 +104,9 @@ class WgmmaLauncher:
                     if how == "box"),
                   *(call.pointers[at] for at in others), *call.shape,
                   *(s for at in others for s in call.strides[at]), *call.scalars)
-        blocks = min(tiles(call, self._batch, plan.tiling), where.processors)
+        split = plan.tiling.split
+        blocks = split*min(tiles(call, self._batch, plan.tiling),
+                           where.processors//split)
         self._program(plan).launch(where, call.stream, blocks, values, plan.shared)
 
     def _map(self, call: Call, which: int, plan: Hopper) -> bytes:

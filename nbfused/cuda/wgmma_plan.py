@@ -28,6 +28,8 @@ _FLOATS = ("float16", "bfloat16", "float32")
 #: group's products hide although they share the tile; and, of products, what tiles
 #: that are not the largest cost more.
 _BYTES, _START, _LEAVE, _HIDDEN, _SMALL = 66, 1500, 6, 1500, 1.03
+#: In cycles too: blocks that share a tile exchange sums.
+_MEET = 3000
 #: Of boxes of 128 bytes, when lines come from memory for this block alone.
 _NARROW = 1.6
 
@@ -48,8 +50,10 @@ def plans(text: ContractText, call: Call, processors: int) -> tuple[Hopper, ...]
     ordered = sorted(TILINGS, key=lambda t: _cycles(call, batch, t, processors,
                                                     epilogue))
     vary = [tuple(x for x in several if call.strides[o.at][x]) for o in text.extras]
-    return tuple(Hopper(t, along, (*varying, tuple(several), *vary), loads, stores,
-                        slabs, boxes) for t in ordered)
+    apart = tuple(_load(call, o, own) for o in text.extras)  # blocks have few parts
+    return tuple(Hopper(t, along, (*varying, tuple(several), *vary),
+                        loads if t.split == 1 else apart, stores, slabs,
+                        boxes if t.split == 1 else 0) for t in ordered)
 
 
 def tiles(call: Call, batch: int, tiling: Tiling) -> int:
@@ -61,8 +65,8 @@ def tiles(call: Call, batch: int, tiling: Tiling) -> int:
 def _cycles(call: Call, batch: int, tiling: Tiling, processors: int,
             epilogue: int) -> float:
     """A model of the time: waves of tiles, each its products and its way out."""
-    waves = -(-tiles(call, batch, tiling) // processors)
-    slices = -(-call.shape[batch + 2] // DEPTH)
+    waves = -(-tiles(call, batch, tiling) // (processors//tiling.split))
+    slices = -(-call.shape[batch + 2] // (DEPTH*tiling.split))
     brought = float(tiling.stage_bytes)
     if tiling.columns == 64 and call.strides[1][batch + 2] != 1 and \
             call.shape[batch] <= tiling.rows:
@@ -73,6 +77,8 @@ def _cycles(call: Call, batch: int, tiling: Tiling, processors: int,
     leave = tiling.sums*(_LEAVE + epilogue)
     if tiling.turns:
         return _START + waves*max(products, leave) + leave
+    if tiling.split > 1:
+        return _START + waves*(products + _MEET + leave/tiling.split)
     together = leave*tiling.groups
     return _START + waves*(products + max(together - _HIDDEN, together/4))
 
