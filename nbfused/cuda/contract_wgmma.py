@@ -299,7 +299,7 @@ class WgmmaText:
     def _produce(self) -> None:
         out, tiling = self.out, self.tiling
         if tiling.groups == 2:
-            out("fewer_registers()")
+            out(f"fewer_registers{56 if self.plan.boxes else ''}()")
         with out.block("if thread == 0:"), out.block("while tile < tiles:"):
             self.position()
             out(f"slice = {self._first_slice}")
@@ -334,7 +334,7 @@ class WgmmaText:
         # 64 rows of A are 8192 bytes, whichever dimension is the inner one.
         own = 0 if tiling.turns else 8192*tiling.high
         if tiling.groups == 2:
-            out("more_registers()")
+            out(f"more_registers{224 if self.plan.boxes else ''}()")
         out("group = (warp >> 2) - 1", "lane = thread & 31",
             f"left = i64({base[0]}) + (((memory + group*{own}) & 0x3FFFF) >> 4)",
             f"right = i64({base[1]}) + (((memory + {tiling.rows*DEPTH*2}) & 0x3FFFF)"

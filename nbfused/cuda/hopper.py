@@ -107,6 +107,9 @@ _BARRIERS = {
     "stores_fence": ("fence.proxy.async.shared::cta;", 0),
     "fewer_registers": ("setmaxnreg.dec.sync.aligned.u32 40;", 0),
     "more_registers": ("setmaxnreg.inc.sync.aligned.u32 232;", 0),
+    # Where loading takes more: bringing extras too.
+    "fewer_registers56": ("setmaxnreg.dec.sync.aligned.u32 56;", 0),
+    "more_registers224": ("setmaxnreg.inc.sync.aligned.u32 224;", 0),
 }
 
 
