@@ -11,6 +11,8 @@ them on their way, one block a multiprocessor that takes tile after tile.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 from .compile import Kernel
@@ -31,6 +33,7 @@ BARRIERS = 512
 STAGES = 8
 #: Tiles down a column before the next column.
 RASTER = 16
+_MAPS = ("map_left", "map_right")
 #: Descriptor of a tile with 128-byte swizzling, its address left out: bytes from one
 #: group of 8 rows to the next, and between tiles that are side by side.
 _INNER = (1 << 62) | ((1024 >> 4) << 32) | ((16 >> 4) << 16)
@@ -53,7 +56,8 @@ class Tiling:
         Whether each has tiles of its own: one multiplies while the other stores.
         Otherwise they have the rows of one tile.
     split
-        Blocks, a cluster, that share a tile: each has a part of k.
+        Blocks, a cluster, that share a tile: each has a part of k, and in the end 64
+        of the columns.
     """
 
     high: int
@@ -86,7 +90,7 @@ class Tiling:
 #: What is compiled; `wgmma_plan` chooses.
 TILINGS = (Tiling(1, 256, 2), Tiling(2, 128, 2, True),
            Tiling(1, 128, 2), Tiling(1, 128, 1), Tiling(1, 64, 1),
-           Tiling(1, 256, 1, split=4), Tiling(1, 128, 1, split=2))
+           Tiling(1, 128, 1, split=2))
 
 
 @dataclass(frozen=True)
@@ -111,6 +115,13 @@ class Hopper:
         Of 2 KiB for each warp: the results on their way to memory.
     boxes
         Of 8 KiB: the extras by TMA of 64 rows and columns.
+    once
+        Whether A, B and each extra are read by one block only.
+    asks
+        Whether the next tile's operands are asked for early, to come to the L2 cache.
+    spread
+        Tiles that begin at the same k, if not all: others begin elsewhere, and not all
+        blocks read the same of A at once.
     """
 
     tiling: Tiling
@@ -120,6 +131,9 @@ class Hopper:
     stores: tuple[str, ...]
     slabs: int
     boxes: int = 0
+    once: tuple[bool, ...] = ()
+    asks: bool = False
+    spread: int = 0
 
     @property
     def stages(self) -> int:
@@ -139,10 +153,15 @@ class Hopper:
 
     @property
     def _share_bytes(self) -> int:
-        return self.tiling.columns//64*SHARE if self.tiling.split > 1 else 0
+        return self.tiling.split*SHARE if self.tiling.split > 1 else 0
 
     def _box_bytes(self, ahead: int) -> int:
         return self.tiling.groups*ahead*self.boxes*BOX
+
+    def copy(self, which: int, rank: int) -> str:
+        """The instruction that brings a box of A, B or an extra."""
+        once = which < len(self.once) and self.once[which]
+        return f"tile_copy{rank}{'_once' if once else ''}"
 
     @property
     def _slab_bytes(self) -> int:
@@ -270,23 +289,45 @@ class WgmmaText:
     def _first_slice(self) -> str:
         return "slice_first" if self.shares else "i64(0)"
 
-    def position(self) -> None:
-        """Of a tile: its first row and column, and its place in the batch."""
-        self.out("batch = divide(tile, down*wide)", "place = tile - batch*down*wide",
+    def position(self, tile: str = "tile", which: str = "") -> None:
+        """Of a tile: its first row and column, and its place in the batch.
+
+        `which` is the end of their names.
+        """
+        self.out(f"batch = divide({tile}, down*wide)",
+                 f"place = {tile} - batch*down*wide",
                  f"band = divide(place, {RASTER}*wide)",
                  f"place -= band*{RASTER}*wide",
                  f"height = min(down - band*{RASTER}, i64({RASTER}))",
                  "column = divide(place, height)",
-                 f"m_first = (band*{RASTER} + place - column*height)"
+                 f"m_first{which} = (band*{RASTER} + place - column*height)"
                  f"*{self.tiling.rows}",
-                 f"n_first = column*{self.tiling.columns}")
+                 f"n_first{which} = column*{self.tiling.columns}")
         rest, extents = "batch", self.groups[0]
         for k in range(len(extents) - 1, 0, -1):
             self.out(f"rest{k} = divide({rest}, {extents[k]})",
-                     f"batch{k} = {rest} - rest{k}*{extents[k]}")
+                     f"batch{k}{which} = {rest} - rest{k}*{extents[k]}")
             rest = f"rest{k}"
         if extents:
-            self.out(f"batch0 = {rest}")
+            self.out(f"batch0{which} = {rest}")
+
+    @contextmanager
+    def tiles_in_turn(self, step: str) -> Iterator[None]:
+        """A loop over the block's tiles that knows the next one's position, too."""
+        out, names = self.out, ["m_first", "n_first"]
+        names += [f"batch{k}" for k in range(self.text.ranks[0])]
+        if self.plan.asks:
+            self.position()
+        with out.block("while tile < tiles:"):
+            if self.plan.asks:
+                out(f"following = tile + {step}", "more = following < tiles")
+                self.position("min(following, tiles - 1)", "_next")
+            else:
+                self.position()
+            yield
+            if self.plan.asks:
+                out(*(f"{name} = {name}_next" for name in names))
+            out(f"tile += {step}")
 
     def _next_stage(self) -> None:
         out = self.out
@@ -300,31 +341,55 @@ class WgmmaText:
         out, tiling = self.out, self.tiling
         if tiling.groups == 2:
             out(f"fewer_registers{56 if self.plan.boxes else ''}()")
-        with out.block("if thread == 0:"), out.block("while tile < tiles:"):
-            self.position()
+        with out.block("if thread == 0:"), self.tiles_in_turn("step"):
             out(f"slice = {self._first_slice}")
+            if self.plan.spread:
+                out(f"own_slices = slices - {self._first_slice}",
+                    f"shift = divide(divide(tile, i64({self.plan.spread}))"
+                    f"*{self.plan.spread}*own_slices, tiles)")
             with out.block("while slice < slices:"):
                 out("barrier_wait(empty + 8*stage, phase ^ 1)",
                     "ready = full + 8*stage",
                     f"barrier_expect(ready, {tiling.stage_bytes})",
                     f"left = memory + stage*{tiling.stage_bytes}",
                     f"right = left + {tiling.rows*DEPTH*2}", f"k = slice*{DEPTH}")
+                if self.plan.spread:
+                    out(f"k += shift*{DEPTH}")
+                    with out.block(f"if k >= slices*{DEPTH}:"):
+                        out(f"k -= own_slices*{DEPTH}")
                 self._copies(0, "left", "m_first", tiling.rows)
                 self._copies(1, "right", "n_first", tiling.columns)
+                if self.plan.asks:
+                    self._asks(0, "m_first", "n_first", tiling.rows)
+                    self._asks(1, "n_first", "m_first", tiling.columns)
                 self._next_stage()
                 out("slice += 1")
-            out("tile += step")
         self.boxes.produce()
+        if self.shares:
+            out("cluster_wait()")
 
     def _copies(self, which: int, target: str, first: str, extent: int) -> None:
         """One box where k is the inner dimension, else one for each 64 of the other."""
-        batch = [f"batch{k}" for k in reversed(self.plan.batch[which])]
-        rank, descriptor = 2 + len(batch), ("map_left", "map_right")[which]
-        boxes = [(0, "k", first)] if self.plan.along[which] else [
-            (c*DEPTH*128, f"{first} + {64*c}", "k") for c in range(extent//64)]
-        for at, inner, outer in boxes:
-            places = ", ".join([inner, outer, *batch])
-            self.out(f"tile_copy{rank}({target} + {at}, {descriptor}, ready, {places})")
+        for at, places in self._boxes(which, first, extent, ""):
+            copy = self.plan.copy(which, len(places))
+            self.out(f"{copy}({target} + {at}, {_MAPS[which]}, ready, "
+                     f"{', '.join(places)})")
+
+    def _boxes(self, which: int, first: str, extent: int, tile: str,
+               ) -> Iterator[tuple[int, list[str]]]:
+        """Where each box lies in the stage and in the array."""
+        batch = [f"batch{k}{tile}" for k in reversed(self.plan.batch[which])]
+        if self.plan.along[which]:
+            yield 0, ["k", first + tile, *batch]
+            return
+        for c in range(extent//64):
+            yield c*DEPTH*128, [f"{first}{tile} + {64*c}", "k", *batch]
+
+    def _asks(self, which: int, first: str, across: str, extent: int) -> None:
+        """For the next tile, by one of the blocks that need it."""
+        with self.out.block(f"if more and {across}_next == 0:"):
+            for _, places in self._boxes(which, first, extent, "_next"):
+                self.out(f"tile_ask{len(places)}({_MAPS[which]}, {', '.join(places)})")
 
     # --- multiplying them
 

@@ -9,6 +9,7 @@ leave.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .source import Operand
@@ -33,19 +34,19 @@ class Boxes:
 
     def __init__(self, kernel: WgmmaText) -> None:
         self.kernel, self.out, self.plan = kernel, kernel.out, kernel.plan
-        #: For each such extra its batch loops, and its first box of a part.
-        self.extras: list[tuple[Operand, tuple[int, ...], int]] = []
+        #: Which extras, and the first box of each in a part.
+        self.extras: dict[int, int] = {}
         taken = 0
         for k, (o, how) in enumerate(zip(kernel.text.extras, self.plan.loads,
                                          strict=True)):
             if how == "box":
-                self.extras.append((o, self.plan.batch[3 + k], taken))
+                self.extras[k] = taken
                 taken += o.dtype.itemsize//2
 
     @property
     def maps(self) -> list[str]:
         """The parameters that are tensor maps."""
-        return [f"map{o.at}" for o, *_ in self.extras]
+        return [f"map{self.kernel.text.extras[k].at}" for k in self.extras]
 
     def prepare(self) -> None:
         """Barriers, by one thread: a part has come; its four warps have read it."""
@@ -82,28 +83,44 @@ class Boxes:
             self._start()
             if tiling.turns:
                 out("tile += group*step")
-            with out.block("while tile < tiles:"):
-                self.kernel.position()
+            groups = tiling.groups if tiling.turns else 1
+            with self.kernel.tiles_in_turn(f"{groups}*step"):
                 for part in range(tiling.high*tiling.columns//64):
                     self._bring(part)
-                out(f"tile += {tiling.groups if tiling.turns else 1}*step")
 
     def _bring(self, part: int) -> None:
-        out, tiling, across = self.out, self.plan.tiling, self.plan.tiling.columns//64
-        own = "0" if tiling.turns else f"group*{64*tiling.high}"
-        out(f"at_row = m_first + {own} + {64*(part//across)}",
-            f"at_column = n_first + {64*(part % across)}")
-        with out.block("if at_column < size_n:"):
+        out = self.out
+        row, column = self._corner(part, "")
+        with out.block(f"if {column} < size_n:"):
             out("barrier_wait(gone + 8*spot, lap ^ 1)", "ready = come + 8*spot",
                 f"barrier_expect(ready, {self.plan.boxes*BOX})",
                 f"target = boxes + spot*{self.plan.boxes*BOX}")
-            for o, loops, first in self.extras:
-                places = ", ".join(f"batch{x}" for x in reversed(loops))
-                for k in range(o.dtype.itemsize//2):
-                    out(f"tile_copy{2 + len(loops)}(target + {(first + k)*BOX}, "
-                        f"map{o.at}, ready, at_column + {32*k}, at_row"
-                        f"{', ' + places if places else ''})")
+            for which, at, places in self._boxes(row, column, ""):
+                o = self.kernel.text.extras[which]
+                copy = self.plan.copy(2 + which, len(places))
+                out(f"{copy}(target + {at}, map{o.at}, ready, {', '.join(places)})")
             self._next()
+        if self.plan.asks:
+            row, column = self._corner(part, "_next")
+            with out.block(f"if more and {column} < size_n:"):
+                for which, _, places in self._boxes(row, column, "_next"):
+                    o = self.kernel.text.extras[which]
+                    out(f"tile_ask{len(places)}(map{o.at}, {', '.join(places)})")
+
+    def _corner(self, part: int, tile: str) -> tuple[str, str]:
+        """The first row and column of a part."""
+        tiling, across = self.plan.tiling, self.plan.tiling.columns//64
+        own = "0" if tiling.turns else f"group*{64*tiling.high}"
+        return (f"m_first{tile} + {own} + {64*(part//across)}",
+                f"n_first{tile} + {64*(part % across)}")
+
+    def _boxes(self, row: str, column: str, tile: str,
+               ) -> Iterator[tuple[int, int, list[str]]]:
+        """Which extra, and where each box lies in the part and in the array."""
+        for which, first in self.extras.items():
+            batch = [f"batch{x}{tile}" for x in reversed(self.plan.batch[3 + which])]
+            for k in range(self.kernel.text.extras[which].dtype.itemsize//2):
+                yield which, (first + k)*BOX, [f"{column} + {32*k}", row, *batch]
 
     # --- reading them
 
@@ -124,7 +141,8 @@ class Boxes:
 
     def read(self, unit: int) -> None:
         """16 columns of a part, as the fragment has them."""
-        for o, _, first in self.extras:
+        for which, first in self.extras.items():
+            o = self.kernel.text.extras[which]
             if o.dtype.itemsize == 2:
                 self.out(f"h{o.at} = held16_{unit}(box16 + behind + {first*BOX})")
             else:

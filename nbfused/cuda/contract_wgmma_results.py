@@ -66,6 +66,8 @@ class Results:
 
     def begin(self) -> None:
         """Places that stay the same from tile to tile."""
+        if self.shares:
+            self.out("cluster_wait()")
         plan = self.kernel.plan
         self.out(f"slabs = memory + {plan.slabs_at} + (warp - 4)*{plan.slabs*SLAB}",
                  "slot = i64(0)",
@@ -178,7 +180,8 @@ class Results:
         """All parts of the sums."""
         out = self.out
         if self.shares:
-            self._shared(self.shares)
+            self.shares.exchange()
+            self._part("rank", "x", 0)
             return
         if not self.rolled:
             for part in range(self.parts):
@@ -196,16 +199,6 @@ class Results:
                 halves = (0, 1) if o.code[0] != "0" else (0,)
                 out(*(f"x{o.at}_{h} = y{o.at}_{h}" for h in halves))
             out(f"sums = shifted{self.tiling.sums}(sums)", "part += 1")
-
-    def _shared(self, shares: Shares) -> None:
-        """The parts of this block, of the cluster's sums."""
-        shares.give()
-        for turn in range(self.parts//self.tiling.split):
-            part = f"(rank + {turn*self.tiling.split})"
-            if turn:
-                self._fetch(part, "x")
-            shares.take(turn)
-            self._part(part, "x", 0)
 
     def _part(self, part: str, letter: str, first: int) -> None:
         """64 columns: 16 after 16, so that few results are in registers at once."""

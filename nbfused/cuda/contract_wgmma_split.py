@@ -33,7 +33,6 @@ class Shares:
     def __init__(self, kernel: WgmmaText) -> None:
         self.out, self.plan = kernel.out, kernel.plan
         self.split = kernel.tiling.split
-        self.parts = kernel.tiling.columns//64
 
     def prepare(self) -> None:
         """Barriers, by one thread: all have given for a tile; all have taken it."""
@@ -42,8 +41,8 @@ class Shares:
                    for k in (0, 1)))
 
     def begin(self) -> None:
-        """All blocks have begun; the slices of this one."""
-        self.out("cluster_sync()", "rank = cluster_rank()",
+        """Tell that the block has begun; its slices."""
+        self.out("cluster_arrive()", "rank = cluster_rank()",
                  f"tile = divide(tile, i64({self.split}))",
                  f"step = divide(step, i64({self.split}))",
                  f"share = divide(slices + {self.split - 1}, i64({self.split}))",
@@ -52,27 +51,19 @@ class Shares:
                  f"given = memory + {self.plan.meeting_at}", "taken = given + 8",
                  "met = i64(0)")
 
-    def give(self) -> None:
-        """The sums to the others; warps without rows have none."""
-        out = self.out
+    def exchange(self) -> None:
+        """The sums to the others, of warps that have rows; the total of the part."""
+        out, at = self.out, self.plan.shares_at
         out("barrier_wait_all(taken, met ^ 1)",
-            f"mine = memory + {self.plan.shares_at} + rank*{SHARE} + (thread & 127)*16")
+            f"mine = memory + {at} + rank*{SHARE} + (thread & 127)*16")
         with out.block("if first < size_m:"):
-            for part in range(self.parts):
-                turn, owner = divmod(part, self.split)
-                out(f"give{self.plan.tiling.sums}_{part}(sums, "
-                    f"mine + {turn*self.split*SHARE}, i64({owner}))")
+            for part in range(self.split):
+                out(f"give{self.plan.tiling.sums}_{part}(sums, mine, i64({part}))")
         self._tell("given")
-        out("barrier_wait_all(given, met)")
-
-    def take(self, turn: int) -> None:
-        """The total of a part."""
-        out = self.out
-        out(f"total = total{self.split}(memory + "
-            f"{self.plan.shares_at + turn*self.split*SHARE} + (thread & 127)*16)")
-        if turn == self.parts//self.split - 1:
-            self._tell("taken")
-            out("met ^= 1")
+        out("barrier_wait_all(given, met)",
+            f"total = total{self.split}(memory + {at} + (thread & 127)*16)")
+        self._tell("taken")
+        out("met ^= 1")
 
     def _tell(self, barrier: str) -> None:
         """Each block of the cluster."""

@@ -116,14 +116,20 @@ _BARRIERS = {
 # --- tiles between global and shared memory
 
 
-def _tile_copy(rank: int) -> Any:
+def _tile_copy(rank: int, once: bool) -> Any:
     """``cp.async.bulk.tensor``: a box to shared memory, told to a barrier.
 
     ``tile_copy{rank}(target, map, barrier, x0, x1, …)``, innermost coordinate first.
+    `once`: it is the first to leave the L2 cache (``evict_first``), where what is read
+    again, or was written and must go to memory, may stay.
     """
     coordinates = ", ".join(f"${k + 3}" for k in range(rank))
     text = (f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile"
-            f".mbarrier::complete_tx::bytes [$0], [$1, {{{coordinates}}}], [$2];")
+            f".mbarrier::complete_tx::bytes{'.L2::cache_hint' if once else ''}"
+            f" [$0], [$1, {{{coordinates}}}], [$2]{', policy' if once else ''};")
+    if once:
+        text = ("{ .reg .b64 policy; createpolicy.fractional.L2::evict_first.b64"
+                f" policy, 1.0; {text} }}")
     constraints = ",".join(["r", "l", "r", *["r"]*rank, _MEMORY])
 
     def typed() -> Any:
@@ -137,6 +143,27 @@ def _tile_copy(rank: int) -> Any:
         return types.void(types.int64, types.uint64, *[types.int64]*(rank + 1)), codegen
 
     return intrinsic(_with_arity("tile_copy", typed, rank + 3))
+
+
+def _tile_ask(rank: int) -> Any:
+    """``cp.async.bulk.prefetch.tensor``: a box to the L2 cache.
+
+    ``tile_ask{rank}(map, x0, x1, …)``, innermost coordinate first.
+    """
+    coordinates = ", ".join(f"${k + 1}" for k in range(rank))
+    text = (f"cp.async.bulk.prefetch.tensor.{rank}d.L2.global.tile"
+            f" [$0, {{{coordinates}}}];")
+    constraints = ",".join(["l", *["r"]*rank, _MEMORY])
+
+    def typed() -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            asm(builder, ir.VoidType(), text, constraints, values[0],
+                *(builder.trunc(v, _I32) for v in values[1:]), effect=True)
+            return context.get_dummy_value()
+
+        return types.void(types.uint64, *[types.int64]*rank), codegen
+
+    return intrinsic(_with_arity("tile_ask", typed, rank + 1))
 
 
 def _tile_store(rank: int) -> Any:
@@ -246,7 +273,9 @@ def hopper_namespace() -> dict[str, Any]:
     for name, (text, count) in _BARRIERS.items():
         found[name] = _instruction(name, text, count)
     for rank in range(2, 6):
-        found[f"tile_copy{rank}"] = _tile_copy(rank)
+        found[f"tile_copy{rank}"] = _tile_copy(rank, once=False)
+        found[f"tile_copy{rank}_once"] = _tile_copy(rank, once=True)
+        found[f"tile_ask{rank}"] = _tile_ask(rank)
         found[f"tile_store{rank}"] = _tile_store(rank)
     for count in {t.sums for t in TILINGS}:
         found[f"zeros{count}"] = _zeros(count)

@@ -30,6 +30,8 @@ _FLOATS = ("float16", "bfloat16", "float32")
 _BYTES, _START, _LEAVE, _HIDDEN, _SMALL = 66, 1500, 6, 1500, 1.03
 #: In cycles too: blocks that share a tile exchange sums.
 _MEET = 3000
+#: Along k: the next tile's factors have room in the L2 cache.
+_NEAR = 1024
 #: Of boxes of 128 bytes, when lines come from memory for this block alone.
 _NARROW = 1.6
 
@@ -51,9 +53,26 @@ def plans(text: ContractText, call: Call, processors: int) -> tuple[Hopper, ...]
                                                     epilogue))
     vary = [tuple(x for x in several if call.strides[o.at][x]) for o in text.extras]
     apart = tuple(_load(call, o, own) for o in text.extras)  # blocks have few parts
-    return tuple(Hopper(t, along, (*varying, tuple(several), *vary),
-                        loads if t.split == 1 else apart, stores, slabs,
-                        boxes if t.split == 1 else 0) for t in ordered)
+    batch_of = (*varying, tuple(several), *vary)
+    return tuple(Hopper(
+        t, along, batch_of, loads if t.split == 1 else apart, stores, slabs,
+        boxes if t.split == 1 else 0, _once(call, batch, t, batch_of),
+        _asks(call, batch, t, processors)) for t in ordered)
+
+
+def _once(call: Call, batch: int, tiling: Tiling, vary: Sequence[tuple[int, ...]],
+          ) -> tuple[bool, ...]:
+    """Whether A, B and each extra are read by one block only."""
+    m, n = call.shape[batch:batch + 2]
+    alone = (n <= tiling.columns, m <= tiling.rows, *(True,)*(len(vary) - 3))
+    return tuple(single and loops == vary[2] for single, loops in zip(
+        alone, (*vary[:2], *vary[3:]), strict=True))
+
+
+def _asks(call: Call, batch: int, tiling: Tiling, processors: int) -> bool:
+    """Whether tiles are so short that the next one is not far."""
+    return tiling.split == 1 and tiles(call, batch, tiling) > processors and \
+        call.shape[batch + 2] <= _NEAR
 
 
 def tiles(call: Call, batch: int, tiling: Tiling) -> int:

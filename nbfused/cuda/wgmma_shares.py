@@ -101,13 +101,30 @@ def barrier_wait_all(typing: Any, barrier: Any, parity: Any) -> Any:
     return types.void(types.int64, types.int64), codegen
 
 
+def _cluster(text: str) -> Any:
+    @intrinsic
+    def cluster(typing: Any) -> Any:
+        """``barrier.cluster``: told, or waited for, by each thread that is there."""
+
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            asm(builder, ir.VoidType(), f"barrier.cluster.{text};", _MEMORY,
+                effect=True)
+            return context.get_dummy_value()
+
+        return types.void(), codegen
+
+    return cluster
+
+
 def shares_namespace() -> dict[str, Any]:
     """The names for kernel text."""
     found: dict[str, Any] = {"barrier_arrive_at": barrier_arrive_at,
-                             "barrier_wait_all": barrier_wait_all}
+                             "barrier_wait_all": barrier_wait_all,
+                             "cluster_arrive": _cluster("arrive.release"),
+                             "cluster_wait": _cluster("wait.acquire")}
     for t in TILINGS:
         if t.split > 1:
             found[f"total{t.split}"] = _total(t.split, 32*4*128)
-            for part in range(t.columns//64):
+            for part in range(t.split):
                 found[f"give{t.sums}_{part}"] = _give(t.sums, part)
     return found
