@@ -340,7 +340,7 @@ class WgmmaText:
     def _produce(self) -> None:
         out, tiling = self.out, self.tiling
         if tiling.groups == 2:
-            out(f"fewer_registers{56 if self.plan.boxes else ''}()")
+            out(f"fewer_registers{72 if self._loads_more else ''}()")
         with out.block("if thread == 0:"), self.tiles_in_turn("step"):
             out(f"slice = {self._first_slice}")
             if self.plan.spread:
@@ -367,6 +367,11 @@ class WgmmaText:
         self.boxes.produce()
         if self.shares:
             out("cluster_wait()")
+
+    @property
+    def _loads_more(self) -> bool:
+        """Whether loading takes more registers than usual."""
+        return self.plan.boxes > 0 or self.plan.asks
 
     def _copies(self, which: int, target: str, first: str, extent: int) -> None:
         """One box where k is the inner dimension, else one for each 64 of the other."""
@@ -399,7 +404,7 @@ class WgmmaText:
         # 64 rows of A are 8192 bytes, whichever dimension is the inner one.
         own = 0 if tiling.turns else 8192*tiling.high
         if tiling.groups == 2:
-            out(f"more_registers{224 if self.plan.boxes else ''}()")
+            out(f"more_registers{216 if self._loads_more else ''}()")
         out("group = (warp >> 2) - 1", "lane = thread & 31",
             f"left = i64({base[0]}) + (((memory + group*{own}) & 0x3FFFF) >> 4)",
             f"right = i64({base[1]}) + (((memory + {tiling.rows*DEPTH*2}) & 0x3FFFF)"

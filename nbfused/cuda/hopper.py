@@ -108,8 +108,8 @@ _BARRIERS = {
     "fewer_registers": ("setmaxnreg.dec.sync.aligned.u32 40;", 0),
     "more_registers": ("setmaxnreg.inc.sync.aligned.u32 232;", 0),
     # Where loading takes more: bringing extras too.
-    "fewer_registers56": ("setmaxnreg.dec.sync.aligned.u32 56;", 0),
-    "more_registers224": ("setmaxnreg.inc.sync.aligned.u32 224;", 0),
+    "fewer_registers72": ("setmaxnreg.dec.sync.aligned.u32 72;", 0),
+    "more_registers216": ("setmaxnreg.inc.sync.aligned.u32 216;", 0),
 }
 
 
