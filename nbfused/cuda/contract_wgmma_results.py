@@ -22,7 +22,6 @@ from .source import LONGEST, Operand, decoded, encoded, evaluate
 
 if TYPE_CHECKING:
     from .contract_wgmma import WgmmaText
-    from .contract_wgmma_split import Shares
 
 __all__ = ["SLAB", "Results"]
 

@@ -103,7 +103,7 @@ def test_split_where_tiles_are_few():
     def first(*shape):
         return plans(text, call(*shape), 132)[0].tiling.split
 
-    assert first(16, 8192, 8192) == 4
+    assert first(16, 8192, 8192) == 2
     assert first(4096, 4096, 4096) == 1
     assert first(512, 512, 512) == 1
 
