@@ -70,7 +70,7 @@ class Shares:
         out = self.out
         out("cuda.syncwarp()")
         with out.block(f"if lane < {self.split}:"):
-            out(f"barrier_arrive_at({barrier}, lane)")
+            out(f"barrier_tell({barrier}, lane)")
 
     def end(self) -> None:
         """Nobody leaves while others may still tell."""

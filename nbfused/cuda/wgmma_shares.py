@@ -74,7 +74,7 @@ def _total(shares: int, size: int) -> Any:
 
 
 @intrinsic
-def barrier_arrive_at(typing: Any, barrier: Any, rank: Any) -> Any:
+def barrier_tell(typing: Any, barrier: Any, rank: Any) -> Any:
     """``mbarrier.arrive.release.cluster``: at the same barrier of the block `rank`."""
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
@@ -118,7 +118,7 @@ def _cluster(text: str) -> Any:
 
 def shares_namespace() -> dict[str, Any]:
     """The names for kernel text."""
-    found: dict[str, Any] = {"barrier_arrive_at": barrier_arrive_at,
+    found: dict[str, Any] = {"barrier_tell": barrier_tell,
                              "barrier_wait_all": barrier_wait_all,
                              "cluster_arrive": _cluster("arrive.release"),
                              "cluster_wait": _cluster("wait.acquire")}
