@@ -11,15 +11,12 @@ them on their way, one block a multiprocessor that takes tile after tile.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 from .compile import Kernel
 from .contract_text import ContractText
-from .contract_wgmma_extras import BOX, Boxes
+from .contract_wgmma_extras import Boxes, box_bytes
 from .contract_wgmma_results import SLAB, Results
-from .contract_wgmma_split import SHARE, Shares
 from .source import Source, calls_for, kernel_name, storage
 
 __all__ = ["DEPTH", "TILINGS", "Hopper", "Tiling", "WgmmaText"]
@@ -28,12 +25,13 @@ DEPTH = 64
 #: Bytes of shared memory that a block may have, on every Hopper GPU.
 SHARED = 232448
 #: Bytes of it for barriers.
-BARRIERS = 512
+BARRIERS = 256
 #: Tiles on their way at most.
 STAGES = 8
 #: Tiles down a column before the next column.
 RASTER = 16
-_MAPS = ("map_left", "map_right")
+#: Tiles side by side that begin at the same k where others begin elsewhere.
+TOGETHER = 8
 #: Descriptor of a tile with 128-byte swizzling, its address left out: bytes from one
 #: group of 8 rows to the next, and between tiles that are side by side.
 _INNER = (1 << 62) | ((1024 >> 4) << 32) | ((16 >> 4) << 16)
@@ -55,16 +53,12 @@ class Tiling:
     turns
         Whether each has tiles of its own: one multiplies while the other stores.
         Otherwise they have the rows of one tile.
-    split
-        Blocks, a cluster, that share a tile: each has a part of k, and in the end 64
-        of the columns.
     """
 
     high: int
     columns: int
     groups: int
     turns: bool = False
-    split: int = 1
 
     @property
     def rows(self) -> int:
@@ -89,8 +83,7 @@ class Tiling:
 
 #: What is compiled; `wgmma_plan` chooses.
 TILINGS = (Tiling(1, 256, 2), Tiling(2, 128, 2, True),
-           Tiling(1, 128, 2), Tiling(1, 128, 1), Tiling(1, 64, 1),
-           Tiling(1, 128, 1, split=2))
+           Tiling(1, 128, 2), Tiling(1, 128, 1), Tiling(1, 64, 1))
 
 
 @dataclass(frozen=True)
@@ -104,7 +97,7 @@ class Hopper:
     along
         For A and B, whether k is the dimension with stride 1.
     batch
-        For A, B, the outputs and then each extra, the batch loops that they vary along.
+        For A, B, the outputs and each extra, the batch loops that they vary along.
     loads
         How each extra comes to the fragment: ``"box"`` (by TMA), ``"pair"`` (two
         neighbours at once), ``"row"`` (one element for all columns) or ``"each"``.
@@ -114,14 +107,11 @@ class Hopper:
     slabs
         Of 2 KiB for each warp: the results on their way to memory.
     boxes
-        Of 8 KiB: the extras by TMA of 64 rows and columns.
+        Of 8 KiB: the extras by TMA for 64 rows and columns of the result.
     once
-        Whether A, B and each extra are read by one block only.
-    asks
-        Whether the next tile's operands are asked for early, to come to the L2 cache.
-    spread
-        Tiles that begin at the same k, if not all: others begin elsewhere, and not all
-        blocks read the same of A at once.
+        Whether A and B are large, and read by one block only.
+    apart
+        Whether tiles begin at different k: else all would read the same of A at once.
     """
 
     tiling: Tiling
@@ -131,41 +121,22 @@ class Hopper:
     stores: tuple[str, ...]
     slabs: int
     boxes: int = 0
-    once: tuple[bool, ...] = ()
-    asks: bool = False
-    spread: int = 0
+    once: tuple[bool, bool] = (False, False)
+    apart: bool = False
 
     @property
     def stages(self) -> int:
         """Tiles of A and B that fit in shared memory, beside slabs and barriers."""
-        return min(STAGES, self._room(self.ahead) // self.tiling.stage_bytes)
-
-    @property
-    def ahead(self) -> int:
-        """Parts of a group's extras that TMA brings before the group needs them."""
-        if not self.boxes:
-            return 0
-        return 4 if self._room(4) >= 4*self.tiling.stage_bytes else 2
-
-    def _room(self, ahead: int) -> int:
-        return SHARED - BARRIERS - self._slab_bytes - self._box_bytes(ahead) \
-            - self._share_bytes
-
-    @property
-    def _share_bytes(self) -> int:
-        return self.tiling.split*SHARE if self.tiling.split > 1 else 0
-
-    def _box_bytes(self, ahead: int) -> int:
-        return self.tiling.groups*ahead*self.boxes*BOX
-
-    def copy(self, which: int, rank: int) -> str:
-        """The instruction that brings a box of A, B or an extra."""
-        once = which < len(self.once) and self.once[which]
-        return f"tile_copy{rank}{'_once' if once else ''}"
+        room = SHARED - BARRIERS - self._slab_bytes - self._box_bytes
+        return min(STAGES, room // self.tiling.stage_bytes)
 
     @property
     def _slab_bytes(self) -> int:
         return self.tiling.groups*4*self.slabs*SLAB
+
+    @property
+    def _box_bytes(self) -> int:
+        return box_bytes(self.tiling.groups, self.boxes)
 
     @property
     def slabs_at(self) -> int:
@@ -178,29 +149,14 @@ class Hopper:
         return self.slabs_at + self._slab_bytes
 
     @property
-    def shares_at(self) -> int:
-        """Where other blocks' sums come."""
-        return self.boxes_at + self._box_bytes(self.ahead)
-
-    @property
     def barriers_at(self) -> int:
-        """Where the barriers lie: of the tiles, of turns, of the extras."""
-        return self.shares_at + self._share_bytes
-
-    @property
-    def meeting_at(self) -> int:
-        """Where the barriers of blocks that share a tile lie, in place of turns'."""
-        return self.barriers_at + 16*self.stages
-
-    @property
-    def extras_at(self) -> int:
-        """Where the extras' barriers lie."""
-        return self.barriers_at + 16*self.stages + 16
+        """Where the barriers lie: of the tiles, of turns, then of the extras."""
+        return self.boxes_at + self._box_bytes
 
     @property
     def shared(self) -> int:
         """Bytes of shared memory."""
-        return self.extras_at + 16*self.tiling.groups*self.ahead
+        return self.barriers_at + BARRIERS
 
 
 class WgmmaText:
@@ -230,7 +186,6 @@ class WgmmaText:
             loops += rank
         self.kind = "f16" if text.factors[0].dtype.name == "float16" else "bf16"
         self.boxes = Boxes(self)
-        self.shares = Shares(self) if plan.tiling.split > 1 else None
 
     def kernel(self) -> Kernel:
         """The text and its parameters."""
@@ -254,7 +209,7 @@ class WgmmaText:
             self._produce()
         with out.block("else:"):
             self._consume()
-        return out.kernel(self.tiling.threads, 1, "a", self.tiling.split)
+        return out.kernel(self.tiling.threads, 1, feature="a")
 
     def _begin(self) -> None:
         out, tiling, plan = self.out, self.tiling, self.plan
@@ -272,8 +227,6 @@ class WgmmaText:
             if tiling.turns:
                 out("barrier_init(order, 1)", "barrier_init(order + 8, 1)")
             self.boxes.prepare()
-            if self.shares:
-                self.shares.prepare()
             out("barrier_fence()", "prefetch_map(map_left)", "prefetch_map(map_right)")
         out("cuda.syncthreads()", "step = i64(cuda.gridDim.x)",
             "tile = i64(cuda.blockIdx.x)",
@@ -282,52 +235,24 @@ class WgmmaText:
             "tiles = size_batch*down*wide",
             f"slices = divide(size_k + {DEPTH - 1}, i64({DEPTH}))",
             "stage = i64(0)", "phase = i64(0)")
-        if self.shares:
-            self.shares.begin()
 
-    @property
-    def _first_slice(self) -> str:
-        return "slice_first" if self.shares else "i64(0)"
-
-    def position(self, tile: str = "tile", which: str = "") -> None:
-        """Of a tile: its first row and column, and its place in the batch.
-
-        `which` is the end of their names.
-        """
-        self.out(f"batch = divide({tile}, down*wide)",
-                 f"place = {tile} - batch*down*wide",
+    def position(self) -> None:
+        """Of a tile: its first row and column, and its place in the batch."""
+        self.out("batch = divide(tile, down*wide)", "place = tile - batch*down*wide",
                  f"band = divide(place, {RASTER}*wide)",
                  f"place -= band*{RASTER}*wide",
                  f"height = min(down - band*{RASTER}, i64({RASTER}))",
                  "column = divide(place, height)",
-                 f"m_first{which} = (band*{RASTER} + place - column*height)"
+                 f"m_first = (band*{RASTER} + place - column*height)"
                  f"*{self.tiling.rows}",
-                 f"n_first{which} = column*{self.tiling.columns}")
+                 f"n_first = column*{self.tiling.columns}")
         rest, extents = "batch", self.groups[0]
         for k in range(len(extents) - 1, 0, -1):
             self.out(f"rest{k} = divide({rest}, {extents[k]})",
-                     f"batch{k}{which} = {rest} - rest{k}*{extents[k]}")
+                     f"batch{k} = {rest} - rest{k}*{extents[k]}")
             rest = f"rest{k}"
         if extents:
-            self.out(f"batch0{which} = {rest}")
-
-    @contextmanager
-    def tiles_in_turn(self, step: str) -> Iterator[None]:
-        """A loop over the block's tiles that knows the next one's position, too."""
-        out, names = self.out, ["m_first", "n_first"]
-        names += [f"batch{k}" for k in range(self.text.ranks[0])]
-        if self.plan.asks:
-            self.position()
-        with out.block("while tile < tiles:"):
-            if self.plan.asks:
-                out(f"following = tile + {step}", "more = following < tiles")
-                self.position("min(following, tiles - 1)", "_next")
-            else:
-                self.position()
-            yield
-            if self.plan.asks:
-                out(*(f"{name} = {name}_next" for name in names))
-            out(f"tile += {step}")
+            self.out(f"batch0 = {rest}")
 
     def _next_stage(self) -> None:
         out = self.out
@@ -340,61 +265,39 @@ class WgmmaText:
     def _produce(self) -> None:
         out, tiling = self.out, self.tiling
         if tiling.groups == 2:
-            out(f"fewer_registers{72 if self._loads_more else ''}()")
-        with out.block("if thread == 0:"), self.tiles_in_turn("step"):
-            out(f"slice = {self._first_slice}")
-            if self.plan.spread:
-                out(f"own_slices = slices - {self._first_slice}",
-                    f"shift = divide(divide(tile, i64({self.plan.spread}))"
-                    f"*{self.plan.spread}*own_slices, tiles)")
+            out(f"fewer_registers{'_56' if self.plan.boxes else ''}()")
+        with out.block("if thread == 0:"), out.block("while tile < tiles:"):
+            self.position()
+            out("slice = i64(0)", "k = i64(0)")
+            if self.plan.apart:
+                out(f"k = divide(divide(tile, i64({TOGETHER}))*{TOGETHER}*slices,"
+                    f" tiles)*{DEPTH}")
             with out.block("while slice < slices:"):
                 out("barrier_wait(empty + 8*stage, phase ^ 1)",
                     "ready = full + 8*stage",
                     f"barrier_expect(ready, {tiling.stage_bytes})",
                     f"left = memory + stage*{tiling.stage_bytes}",
-                    f"right = left + {tiling.rows*DEPTH*2}", f"k = slice*{DEPTH}")
-                if self.plan.spread:
-                    out(f"k += shift*{DEPTH}")
-                    with out.block(f"if k >= slices*{DEPTH}:"):
-                        out(f"k -= own_slices*{DEPTH}")
+                    f"right = left + {tiling.rows*DEPTH*2}")
                 self._copies(0, "left", "m_first", tiling.rows)
                 self._copies(1, "right", "n_first", tiling.columns)
-                if self.plan.asks:
-                    self._asks(0, "m_first", "n_first", tiling.rows)
-                    self._asks(1, "n_first", "m_first", tiling.columns)
                 self._next_stage()
-                out("slice += 1")
+                out("slice += 1", f"k += {DEPTH}")
+                if self.plan.apart:
+                    with out.block(f"if k >= slices*{DEPTH}:"):
+                        out("k = i64(0)")
+            out("tile += step")
         self.boxes.produce()
-        if self.shares:
-            out("cluster_wait()")
-
-    @property
-    def _loads_more(self) -> bool:
-        """Whether loading takes more registers than usual."""
-        return self.plan.boxes > 0 or self.plan.asks
 
     def _copies(self, which: int, target: str, first: str, extent: int) -> None:
         """One box where k is the inner dimension, else one for each 64 of the other."""
-        for at, places in self._boxes(which, first, extent, ""):
-            copy = self.plan.copy(which, len(places))
-            self.out(f"{copy}({target} + {at}, {_MAPS[which]}, ready, "
-                     f"{', '.join(places)})")
-
-    def _boxes(self, which: int, first: str, extent: int, tile: str,
-               ) -> Iterator[tuple[int, list[str]]]:
-        """Where each box lies in the stage and in the array."""
-        batch = [f"batch{k}{tile}" for k in reversed(self.plan.batch[which])]
-        if self.plan.along[which]:
-            yield 0, ["k", first + tile, *batch]
-            return
-        for c in range(extent//64):
-            yield c*DEPTH*128, [f"{first}{tile} + {64*c}", "k", *batch]
-
-    def _asks(self, which: int, first: str, across: str, extent: int) -> None:
-        """For the next tile, by one of the blocks that need it."""
-        with self.out.block(f"if more and {across}_next == 0:"):
-            for _, places in self._boxes(which, first, extent, "_next"):
-                self.out(f"tile_ask{len(places)}({_MAPS[which]}, {', '.join(places)})")
+        batch = [f"batch{k}" for k in reversed(self.plan.batch[which])]
+        rank, descriptor = 2 + len(batch), ("map_left", "map_right")[which]
+        name = f"tile_copy{rank}{'_once' if self.plan.once[which] else ''}"
+        boxes = [(0, "k", first)] if self.plan.along[which] else [
+            (c*DEPTH*128, f"{first} + {64*c}", "k") for c in range(extent//64)]
+        for at, inner, outer in boxes:
+            places = ", ".join([inner, outer, *batch])
+            self.out(f"{name}({target} + {at}, {descriptor}, ready, {places})")
 
     # --- multiplying them
 
@@ -404,7 +307,7 @@ class WgmmaText:
         # 64 rows of A are 8192 bytes, whichever dimension is the inner one.
         own = 0 if tiling.turns else 8192*tiling.high
         if tiling.groups == 2:
-            out(f"more_registers{216 if self._loads_more else ''}()")
+            out(f"more_registers{'_224' if self.plan.boxes else ''}()")
         out("group = (warp >> 2) - 1", "lane = thread & 31",
             f"left = i64({base[0]}) + (((memory + group*{own}) & 0x3FFFF) >> 4)",
             f"right = i64({base[1]}) + (((memory + {tiling.rows*DEPTH*2}) & 0x3FFFF)"
@@ -427,14 +330,14 @@ class WgmmaText:
         steps = "_".join("2" if along else "128" for along in self.plan.along)
         if tiling.turns:
             self._turn()
-        out(f"sums = zeros{n}()", f"slice = {self._first_slice}", "before = empty")
+        out(f"sums = zeros{n}()", "slice = i64(0)", "before = empty")
         with out.block("while slice < slices:"):
             out("barrier_wait(full + 8*stage, phase)",
                 f"at = stage*{tiling.stage_bytes >> 4}",
                 f"sums = product_{self.kind}_{tiling.high}x{tiling.columns}_{steps}"
-                f"(sums, left + at, right + at, slice > {self._first_slice})",
+                "(sums, left + at, right + at, slice > 0)",
                 f"sums = product_wait{n}_1(sums)")
-            self._release(f"slice > {self._first_slice} and ")
+            self._release("slice > 0 and ")
             out("before = empty + 8*stage")
             self._next_stage()
             out("slice += 1")

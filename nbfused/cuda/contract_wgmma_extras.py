@@ -9,7 +9,6 @@ leave.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from .source import Operand
@@ -17,10 +16,18 @@ from .source import Operand
 if TYPE_CHECKING:
     from .contract_wgmma import WgmmaText
 
-__all__ = ["BOX", "Boxes"]
+__all__ = ["Boxes", "box_bytes"]
 
 #: Bytes of 64 rows of 128.
 BOX = 8192
+#: Parts of a group's extras that are there or on their way: more would take room from
+#: tiles, which costs more time than it gains; one is too few.
+AHEAD = 2
+
+
+def box_bytes(groups: int, boxes: int) -> int:
+    """Bytes of shared memory, for `boxes` that belong to a part."""
+    return groups*AHEAD*boxes*BOX
 
 
 class Boxes:
@@ -48,27 +55,31 @@ class Boxes:
         """The parameters that are tensor maps."""
         return [f"map{self.kernel.text.extras[k].at}" for k in self.extras]
 
+    @property
+    def _barriers_at(self) -> int:
+        return self.plan.barriers_at + 16*self.plan.stages + 16
+
     def prepare(self) -> None:
         """Barriers, by one thread: a part has come; its four warps have read it."""
         if not self.extras:
             return
-        ahead, at = self.plan.ahead, self.plan.extras_at
         for g in range(self.plan.tiling.groups):
-            for k in range(ahead):
-                self.out(f"barrier_init(memory + {at + 16*g*ahead + 8*k}, 1)",
-                         f"barrier_init(memory + {at + 16*g*ahead + 8*(ahead + k)}, 4)")
+            at = self._barriers_at + 16*AHEAD*g
+            for k in range(AHEAD):
+                self.out(f"barrier_init(memory + {at + 8*k}, 1)",
+                         f"barrier_init(memory + {at + 8*(AHEAD + k)}, 4)")
         self.out(*(f"prefetch_map({name})" for name in self.maps))
 
     def _start(self) -> None:
         """Where the parts and barriers of `group` are."""
-        plan, ahead = self.plan, self.plan.ahead
-        self.out(f"boxes = memory + {plan.boxes_at} + group*{ahead*plan.boxes*BOX}",
-                 f"come = memory + {plan.extras_at} + group*{16*ahead}",
-                 f"gone = come + {8*ahead}", "spot = i64(0)", "lap = i64(0)")
+        self.out(f"boxes = memory + {self.plan.boxes_at}"
+                 f" + group*{box_bytes(1, self.plan.boxes)}",
+                 f"come = memory + {self._barriers_at} + group*{16*AHEAD}",
+                 f"gone = come + {8*AHEAD}", "spot = i64(0)", "lap = i64(0)")
 
     def _next(self) -> None:
         self.out("spot += 1")
-        with self.out.block(f"if spot == {self.plan.ahead}:"):
+        with self.out.block(f"if spot == {AHEAD}:"):
             self.out("spot = i64(0)", "lap ^= 1")
 
     # --- bringing parts
@@ -83,44 +94,28 @@ class Boxes:
             self._start()
             if tiling.turns:
                 out("tile += group*step")
-            groups = tiling.groups if tiling.turns else 1
-            with self.kernel.tiles_in_turn(f"{groups}*step"):
+            with out.block("while tile < tiles:"):
+                self.kernel.position()
                 for part in range(tiling.high*tiling.columns//64):
                     self._bring(part)
+                out(f"tile += {tiling.groups if tiling.turns else 1}*step")
 
     def _bring(self, part: int) -> None:
-        out = self.out
-        row, column = self._corner(part, "")
-        with out.block(f"if {column} < size_n:"):
+        out, tiling, across = self.out, self.plan.tiling, self.plan.tiling.columns//64
+        own = "0" if tiling.turns else f"group*{64*tiling.high}"
+        out(f"at_row = m_first + {own} + {64*(part//across)}",
+            f"at_column = n_first + {64*(part % across)}")
+        with out.block("if at_column < size_n:"):
             out("barrier_wait(gone + 8*spot, lap ^ 1)", "ready = come + 8*spot",
                 f"barrier_expect(ready, {self.plan.boxes*BOX})",
                 f"target = boxes + spot*{self.plan.boxes*BOX}")
-            for which, at, places in self._boxes(row, column, ""):
-                o = self.kernel.text.extras[which]
-                copy = self.plan.copy(2 + which, len(places))
-                out(f"{copy}(target + {at}, map{o.at}, ready, {', '.join(places)})")
+            for which, first in self.extras.items():
+                o, loops = self.kernel.text.extras[which], self.plan.batch[3 + which]
+                batch = "".join(f", batch{x}" for x in reversed(loops))
+                for k in range(o.dtype.itemsize//2):
+                    out(f"tile_copy{2 + len(loops)}(target + {(first + k)*BOX},"
+                        f" map{o.at}, ready, at_column + {32*k}, at_row{batch})")
             self._next()
-        if self.plan.asks:
-            row, column = self._corner(part, "_next")
-            with out.block(f"if more and {column} < size_n:"):
-                for which, _, places in self._boxes(row, column, "_next"):
-                    o = self.kernel.text.extras[which]
-                    out(f"tile_ask{len(places)}(map{o.at}, {', '.join(places)})")
-
-    def _corner(self, part: int, tile: str) -> tuple[str, str]:
-        """The first row and column of a part."""
-        tiling, across = self.plan.tiling, self.plan.tiling.columns//64
-        own = "0" if tiling.turns else f"group*{64*tiling.high}"
-        return (f"m_first{tile} + {own} + {64*(part//across)}",
-                f"n_first{tile} + {64*(part % across)}")
-
-    def _boxes(self, row: str, column: str, tile: str,
-               ) -> Iterator[tuple[int, int, list[str]]]:
-        """Which extra, and where each box lies in the part and in the array."""
-        for which, first in self.extras.items():
-            batch = [f"batch{x}{tile}" for x in reversed(self.plan.batch[3 + which])]
-            for k in range(self.kernel.text.extras[which].dtype.itemsize//2):
-                yield which, (first + k)*BOX, [f"{column} + {32*k}", row, *batch]
 
     # --- reading them
 

@@ -44,7 +44,7 @@ class Results:
 
     def __init__(self, kernel: WgmmaText, rows: str) -> None:
         self.kernel, self.rows, self.out = kernel, rows, kernel.out
-        self.text, self.tiling, self.shares = kernel.text, kernel.tiling, kernel.shares
+        self.text, self.tiling = kernel.text, kernel.tiling
         self.loads = list(zip(self.text.extras, kernel.plan.loads, strict=True))
         #: Those that are in registers a part ahead.
         self.near = [(o, how) for o, how in self.loads if how in ("pair", "row")]
@@ -65,8 +65,6 @@ class Results:
 
     def begin(self) -> None:
         """Places that stay the same from tile to tile."""
-        if self.shares:
-            self.out("cluster_wait()")
         plan = self.kernel.plan
         self.out(f"slabs = memory + {plan.slabs_at} + (warp - 4)*{plan.slabs*SLAB}",
                  "slot = i64(0)",
@@ -81,8 +79,6 @@ class Results:
         """Shared memory must last until TMA has read it."""
         if self._by_tma:
             self.out("stores_done()")
-        if self.shares:
-            self.shares.end()
 
     @property
     def _by_tma(self) -> bool:
@@ -122,7 +118,7 @@ class Results:
 
     def fetch_first(self) -> None:
         """The first part's extras."""
-        self._fetch("rank" if self.shares else "0", "x")
+        self._fetch("0", "x")
 
     def _offsets(self, index: str, group: int, operands: list[Operand],
                  prefix: str) -> dict[int, str]:
@@ -178,10 +174,6 @@ class Results:
     def tile(self) -> None:
         """All parts of the sums."""
         out = self.out
-        if self.shares:
-            self.shares.exchange()
-            self._part("rank", "x", 0)
-            return
         if not self.rolled:
             for part in range(self.parts):
                 mine, other = "xy" if part % 2 == 0 else "yx"
@@ -218,8 +210,7 @@ class Results:
 
     def _unit(self, unit: int, first: int, letter: str) -> None:
         self.kernel.boxes.read(unit)
-        sums = "total" if self.shares else "sums"
-        values = [self._evaluated(e, f"{sums}[{first + e}]", letter)
+        values = [self._evaluated(e, f"sums[{first + e}]", letter)
                   for e in range(8*unit, 8*unit + 8)]
         for r, (o, how) in enumerate(self.stores):
             found = [v[r] for v in values]

@@ -18,7 +18,6 @@ from numba.cuda.extending import intrinsic
 from .accesses import asm
 from .contract_wgmma import TILINGS
 from .wgmma_fragments import fragment_namespace, parts_of, sums_of, tuple_of
-from .wgmma_shares import shares_namespace
 
 __all__ = ["hopper_namespace"]
 
@@ -107,9 +106,9 @@ _BARRIERS = {
     "stores_fence": ("fence.proxy.async.shared::cta;", 0),
     "fewer_registers": ("setmaxnreg.dec.sync.aligned.u32 40;", 0),
     "more_registers": ("setmaxnreg.inc.sync.aligned.u32 232;", 0),
-    # Where loading takes more: bringing extras too.
-    "fewer_registers72": ("setmaxnreg.dec.sync.aligned.u32 72;", 0),
-    "more_registers216": ("setmaxnreg.inc.sync.aligned.u32 216;", 0),
+    # Where the loading warps bring extras, too.
+    "fewer_registers_56": ("setmaxnreg.dec.sync.aligned.u32 56;", 0),
+    "more_registers_224": ("setmaxnreg.inc.sync.aligned.u32 224;", 0),
 }
 
 
@@ -143,27 +142,6 @@ def _tile_copy(rank: int, once: bool) -> Any:
         return types.void(types.int64, types.uint64, *[types.int64]*(rank + 1)), codegen
 
     return intrinsic(_with_arity("tile_copy", typed, rank + 3))
-
-
-def _tile_ask(rank: int) -> Any:
-    """``cp.async.bulk.prefetch.tensor``: a box to the L2 cache.
-
-    ``tile_ask{rank}(map, x0, x1, …)``, innermost coordinate first.
-    """
-    coordinates = ", ".join(f"${k + 1}" for k in range(rank))
-    text = (f"cp.async.bulk.prefetch.tensor.{rank}d.L2.global.tile"
-            f" [$0, {{{coordinates}}}];")
-    constraints = ",".join(["l", *["r"]*rank, _MEMORY])
-
-    def typed() -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            asm(builder, ir.VoidType(), text, constraints, values[0],
-                *(builder.trunc(v, _I32) for v in values[1:]), effect=True)
-            return context.get_dummy_value()
-
-        return types.void(types.uint64, *[types.int64]*rank), codegen
-
-    return intrinsic(_with_arity("tile_ask", typed, rank + 1))
 
 
 def _tile_store(rank: int) -> Any:
@@ -269,13 +247,12 @@ def hopper_namespace() -> dict[str, Any]:
     """The names that kernel text for sm_90a may use besides the common ones."""
     found: dict[str, Any] = {
         "tiles_at": tiles_at, "first_lane": first_lane, "prefetch_map": prefetch_map,
-        **fragment_namespace(), **shares_namespace()}
+        **fragment_namespace()}
     for name, (text, count) in _BARRIERS.items():
         found[name] = _instruction(name, text, count)
     for rank in range(2, 6):
         found[f"tile_copy{rank}"] = _tile_copy(rank, once=False)
         found[f"tile_copy{rank}_once"] = _tile_copy(rank, once=True)
-        found[f"tile_ask{rank}"] = _tile_ask(rank)
         found[f"tile_store{rank}"] = _tile_store(rank)
     for count in {t.sums for t in TILINGS}:
         found[f"zeros{count}"] = _zeros(count)

@@ -104,9 +104,7 @@ class WgmmaLauncher:
                     if how == "box"),
                   *(call.pointers[at] for at in others), *call.shape,
                   *(s for at in others for s in call.strides[at]), *call.scalars)
-        split = plan.tiling.split
-        blocks = split*min(tiles(call, self._batch, plan.tiling),
-                           where.processors//split)
+        blocks = min(tiles(call, self._batch, plan.tiling), where.processors)
         self._program(plan).launch(where, call.stream, blocks, values, plan.shared)
 
     def _map(self, call: Call, which: int, plan: Hopper) -> bytes:

@@ -11,28 +11,28 @@ from ..scalar.formulas import expand
 from ..scalar.ir import Let, walk
 from .branches import cost, flattened
 from .contract_text import ContractText
-from .contract_wgmma import DEPTH, TILINGS, Hopper, Tiling
+from .contract_wgmma import DEPTH, TILINGS, TOGETHER, Hopper, Tiling
 from .source import Operand, calls_for
 
 __all__ = ["plans"]
 
 #: Bytes of which TMA wants addresses and strides to be multiples.
 _ALIGN = 16
-#: Bytes between elements that TMA cannot count.
+#: Bytes between elements that are more than TMA can count.
 _STRIDE = 1 << 40
 #: Of 8 KiB, for the extras of a part: more leave too little for the factors.
 _BOXES = 2
+#: Bytes of a factor that is not found in the L2 cache by the next call.
+_LARGE = 1 << 25
+#: Steps along k that are worth beginning at different ones.
+_LONG = 1024
 _FLOATS = ("float16", "bfloat16", "float32")
 #: What the model counts in clock cycles: bytes that come in each; a launch; the way
 #: out of an element beside its epilogue; of the way out of a tile, what the other
 #: group's products hide although they share the tile; and, of products, what tiles
 #: that are not the largest cost more.
 _BYTES, _START, _LEAVE, _HIDDEN, _SMALL = 66, 1500, 6, 1500, 1.03
-#: In cycles too: blocks that share a tile exchange sums.
-_MEET = 3000
-#: Along k: the next tile's factors have room in the L2 cache.
-_NEAR = 1024
-#: Of boxes of 128 bytes, when lines come from memory for this block alone.
+#: Of tiles with 64 columns, when B comes from memory for this block alone.
 _NARROW = 1.6
 
 
@@ -51,28 +51,11 @@ def plans(text: ContractText, call: Call, processors: int) -> tuple[Hopper, ...]
     epilogue = _instructions(text)
     ordered = sorted(TILINGS, key=lambda t: _cycles(call, batch, t, processors,
                                                     epilogue))
-    vary = [tuple(x for x in several if call.strides[o.at][x]) for o in text.extras]
-    apart = tuple(_load(call, o, own) for o in text.extras)  # blocks have few parts
-    batch_of = (*varying, tuple(several), *vary)
-    return tuple(Hopper(
-        t, along, batch_of, loads if t.split == 1 else apart, stores, slabs,
-        boxes if t.split == 1 else 0, _once(call, batch, t, batch_of),
-        _asks(call, batch, t, processors)) for t in ordered)
-
-
-def _once(call: Call, batch: int, tiling: Tiling, vary: Sequence[tuple[int, ...]],
-          ) -> tuple[bool, ...]:
-    """Whether A, B and each extra are read by one block only."""
-    m, n = call.shape[batch:batch + 2]
-    alone = (n <= tiling.columns, m <= tiling.rows, *(True,)*(len(vary) - 3))
-    return tuple(single and loops == vary[2] for single, loops in zip(
-        alone, (*vary[:2], *vary[3:]), strict=True))
-
-
-def _asks(call: Call, batch: int, tiling: Tiling, processors: int) -> bool:
-    """Whether tiles are so short that the next one is not far."""
-    return tiling.split == 1 and tiles(call, batch, tiling) > processors and \
-        call.shape[batch + 2] <= _NEAR
+    extras = [tuple(x for x in several if call.strides[o.at][x]) for o in text.extras]
+    loops = (varying[0], varying[1], tuple(several), *extras)
+    return tuple(Hopper(t, along, loops, loads, stores, slabs, boxes,
+                        _once(call, batch, t), _apart(call, batch, t))
+                 for t in ordered)
 
 
 def tiles(call: Call, batch: int, tiling: Tiling) -> int:
@@ -84,11 +67,10 @@ def tiles(call: Call, batch: int, tiling: Tiling) -> int:
 def _cycles(call: Call, batch: int, tiling: Tiling, processors: int,
             epilogue: int) -> float:
     """A model of the time: waves of tiles, each its products and its way out."""
-    waves = -(-tiles(call, batch, tiling) // (processors//tiling.split))
-    slices = -(-call.shape[batch + 2] // (DEPTH*tiling.split))
+    waves = -(-tiles(call, batch, tiling) // processors)
+    slices = -(-call.shape[batch + 2] // DEPTH)
     brought = float(tiling.stage_bytes)
-    if tiling.columns == 64 and call.strides[1][batch + 2] != 1 and \
-            call.shape[batch] <= tiling.rows:
+    if tiling.columns == 64 and call.shape[batch] <= tiling.rows:
         brought *= _NARROW
     products = slices*max(tiling.rows*tiling.columns/32, brought/_BYTES)
     if tiling.columns < 256:
@@ -96,8 +78,6 @@ def _cycles(call: Call, batch: int, tiling: Tiling, processors: int,
     leave = tiling.sums*(_LEAVE + epilogue)
     if tiling.turns:
         return _START + waves*max(products, leave) + leave
-    if tiling.split > 1:
-        return _START + waves*(products + _MEET + leave/tiling.split)
     together = leave*tiling.groups
     return _START + waves*(products + max(together - _HIDDEN, together/4))
 
@@ -110,13 +90,29 @@ def _instructions(text: ContractText) -> int:
                if isinstance(s, Let))
 
 
+def _once(call: Call, batch: int, tiling: Tiling) -> tuple[bool, bool]:
+    """Whether A and B are read by one block only, and too large to stay in a cache."""
+    m, n, k = call.shape[batch:batch + 3]
+    a, b = (prod(x for x, s in zip(call.shape, strides, strict=True) if s)
+            for strides in call.strides[:2])
+    every = prod(call.shape[:batch])
+    return (n <= tiling.columns and a == every*m*k and 2*a >= _LARGE,
+            m <= tiling.rows and b == every*n*k and 2*b >= _LARGE)
+
+
+def _apart(call: Call, batch: int, tiling: Tiling) -> bool:
+    """Whether all blocks would read the same few rows of A at once, for long."""
+    m, n, k = call.shape[batch:batch + 3]
+    return m <= tiling.rows and n >= 2*TOGETHER*tiling.columns and k >= _LONG
+
+
 def _loads(call: Call, extras: Sequence[Operand], own: tuple[int, int],
            ) -> tuple[tuple[str, ...], int]:
-    """How each extra comes, and the boxes that a part of them takes."""
+    """How each extra comes, and the boxes of those that TMA brings."""
     loads, boxes = [], 0
     for o in extras:
         taken = o.dtype.itemsize//2
-        if boxes + taken <= _BOXES and _is_tensor(call, o, own):
+        if boxes + taken <= _BOXES and _is_result_like(call, o, own):
             boxes += taken
             loads.append("box")
         else:
@@ -124,14 +120,14 @@ def _loads(call: Call, extras: Sequence[Operand], own: tuple[int, int],
     return tuple(loads), boxes
 
 
-def _is_tensor(call: Call, o: Operand, own: tuple[int, int]) -> bool:
-    """Whether an extra varies along both loops of the result, and TMA can bring it."""
-    strides = call.strides[o.at]
+def _is_result_like(call: Call, o: Operand, own: tuple[int, int]) -> bool:
+    """Whether an extra varies along rows and columns, and TMA can bring it."""
+    strides, item = call.strides[o.at], o.dtype.itemsize
     return o.dtype.name in _FLOATS and strides[own[1]] == 1 and \
         call.shape[own[0]] > 1 and strides[own[0]] > 0 and \
         call.pointers[o.at] % _ALIGN == 0 and \
-        all(s >= 0 and s*o.dtype.itemsize % _ALIGN == 0
-            and s*o.dtype.itemsize < _STRIDE for s in _steps(call, o, own[1]))
+        all(0 <= s*item < _STRIDE and s*item % _ALIGN == 0
+            for s in _steps(call, o, own[1]))
 
 
 def _load(call: Call, o: Operand, own: tuple[int, int]) -> str:
