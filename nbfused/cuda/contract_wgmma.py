@@ -25,9 +25,9 @@ DEPTH = 64
 #: Bytes of shared memory that a block may have, on every Hopper GPU.
 SHARED = 232448
 #: Bytes of it for barriers.
-BARRIERS = 256
+BARRIERS = 384
 #: Tiles on their way at most.
-STAGES = 8
+STAGES = 16
 #: Tiles down a column before the next column.
 RASTER = 16
 #: Tiles side by side that begin at the same k where others begin elsewhere.
@@ -112,6 +112,9 @@ class Hopper:
         Whether A and B are large, and read by one block only.
     apart
         Whether tiles begin at different k: else all would read the same of A at once.
+    few
+        Rows of A that are brought, if not all of a tile: it has no more.  What is
+        multiplied in their place is not stored.
     """
 
     tiling: Tiling
@@ -123,12 +126,23 @@ class Hopper:
     boxes: int = 0
     once: tuple[bool, bool] = (False, False)
     apart: bool = False
+    few: int = 0
+
+    @property
+    def brought(self) -> int:
+        """Rows of A in a stage."""
+        return self.few or self.tiling.rows
+
+    @property
+    def stage_bytes(self) -> int:
+        """Of a tile of A, as far as it is brought, and one of B."""
+        return (self.brought + self.tiling.columns)*DEPTH*2
 
     @property
     def stages(self) -> int:
         """Tiles of A and B that fit in shared memory, beside slabs and barriers."""
         room = SHARED - BARRIERS - self._slab_bytes - self._box_bytes
-        return min(STAGES, room // self.tiling.stage_bytes)
+        return min(STAGES, room // self.stage_bytes)
 
     @property
     def _slab_bytes(self) -> int:
@@ -141,7 +155,7 @@ class Hopper:
     @property
     def slabs_at(self) -> int:
         """Where the slabs lie, behind the tiles."""
-        return self.stages*self.tiling.stage_bytes
+        return self.stages*self.stage_bytes
 
     @property
     def boxes_at(self) -> int:
@@ -275,10 +289,10 @@ class WgmmaText:
             with out.block("while slice < slices:"):
                 out("barrier_wait(empty + 8*stage, phase ^ 1)",
                     "ready = full + 8*stage",
-                    f"barrier_expect(ready, {tiling.stage_bytes})",
-                    f"left = memory + stage*{tiling.stage_bytes}",
-                    f"right = left + {tiling.rows*DEPTH*2}")
-                self._copies(0, "left", "m_first", tiling.rows)
+                    f"barrier_expect(ready, {self.plan.stage_bytes})",
+                    f"left = memory + stage*{self.plan.stage_bytes}",
+                    f"right = left + {self.plan.brought*DEPTH*2}")
+                self._copies(0, "left", "m_first", self.plan.brought)
                 self._copies(1, "right", "n_first", tiling.columns)
                 self._next_stage()
                 out("slice += 1", f"k += {DEPTH}")
@@ -310,8 +324,8 @@ class WgmmaText:
             out(f"more_registers{'_224' if self.plan.boxes else ''}()")
         out("group = (warp >> 2) - 1", "lane = thread & 31",
             f"left = i64({base[0]}) + (((memory + group*{own}) & 0x3FFFF) >> 4)",
-            f"right = i64({base[1]}) + (((memory + {tiling.rows*DEPTH*2}) & 0x3FFFF)"
-            " >> 4)")
+            f"right = i64({base[1]}) + (((memory + {self.plan.brought*DEPTH*2})"
+            " & 0x3FFFF) >> 4)")
         results = Results(self, "0" if tiling.turns else f"group*{64*tiling.high}")
         results.begin()
         if tiling.turns:
@@ -333,7 +347,7 @@ class WgmmaText:
         out(f"sums = zeros{n}()", "slice = i64(0)", "before = empty")
         with out.block("while slice < slices:"):
             out("barrier_wait(full + 8*stage, phase)",
-                f"at = stage*{tiling.stage_bytes >> 4}",
+                f"at = stage*{self.plan.stage_bytes >> 4}",
                 f"sums = product_{self.kind}_{tiling.high}x{tiling.columns}_{steps}"
                 "(sums, left + at, right + at, slice > 0)",
                 f"sums = product_wait{n}_1(sums)")

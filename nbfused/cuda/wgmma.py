@@ -113,7 +113,7 @@ class WgmmaLauncher:
         along, strides = plan.along[which], call.strides[which]
         inner, outer = (k, own) if along else (own, k)
         loops = (inner, outer, *reversed(plan.batch[which]))
-        edge = (plan.tiling.rows, plan.tiling.columns)[which]
+        edge = (plan.brought, plan.tiling.columns)[which]
         box = (DEPTH, edge) if along else (64, DEPTH)
         return _tensor_map(self._text.factors[which].dtype.name, call.pointers[which],
                            tuple(call.shape[x] for x in loops),

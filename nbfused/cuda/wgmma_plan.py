@@ -54,7 +54,8 @@ def plans(text: ContractText, call: Call, processors: int) -> tuple[Hopper, ...]
     extras = [tuple(x for x in several if call.strides[o.at][x]) for o in text.extras]
     loops = (varying[0], varying[1], tuple(several), *extras)
     return tuple(Hopper(t, along, loops, loads, stores, slabs, boxes,
-                        _once(call, batch, t), _apart(call, batch, t))
+                        _once(call, batch, t), _apart(call, batch, t),
+                        _few(call, batch, t) if along[0] else 0)
                  for t in ordered)
 
 
@@ -104,6 +105,12 @@ def _apart(call: Call, batch: int, tiling: Tiling) -> bool:
     """Whether all blocks would read the same few rows of A at once, for long."""
     m, n, k = call.shape[batch:batch + 3]
     return m <= tiling.rows and n >= 2*TOGETHER*tiling.columns and k >= _LONG
+
+
+def _few(call: Call, batch: int, tiling: Tiling) -> int:
+    """Rows of A that are brought, where a tile would have many more."""
+    return next((few for few in (16, 32) if call.shape[batch] <= few
+                 and tiling.rows == 64), 0)
 
 
 def _loads(call: Call, extras: Sequence[Operand], own: tuple[int, int],

@@ -27,22 +27,22 @@ from tests.cuda.test_contract_wgmma import (  # noqa: F401  # fixtures
 )
 
 
-@pytest.fixture(params=[(once, apart) for once in (False, True)
-                        for apart in (False, True)], ids=str)
+@pytest.fixture(params=[(once, apart, few) for once in (False, True)
+                        for apart in (False, True) for few in (False, True)], ids=str)
 def way(request, monkeypatch):
     """How factors are read, whatever the rule says."""
-    once, apart = request.param
+    once, apart, few = request.param
 
     def only(self, key, call, device, outputs):
-        return replace(self._candidates(call, device)[0], once=(once, once),
-                       apart=apart)
+        plan = self._candidates(call, device)[0]
+        return replace(plan, once=(once, once), apart=apart, few=few and plan.few)
 
     monkeypatch.setattr(Tuner, "__call__", only)
 
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("shape", [
-    (16, 2056, 1032), (70, 1000, 72),  # ragged, fewer slices than tiles
+    (16, 2056, 1032), (17, 4104, 200), (70, 1000, 72),  # ragged, few slices
     (3000, 2056, 328)], ids=str)  # several tiles a block
 @pytest.mark.parametrize("transposed", [False, True])
 def test_every_way_of_reading(shape, transposed, way, taken, hopper):  # noqa: F811
@@ -52,6 +52,26 @@ def test_every_way_of_reading(shape, transposed, way, taken, hopper):  # noqa: F
     got = ops.linear(placed(a, bfloat16), w, placed(c, bfloat16), activation=ops.relu)
     np.testing.assert_array_equal(nf.to_numpy(got),
                                   np.maximum(a @ b + c, 0).astype(bfloat16))
+    assert len(taken) == 1
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("few", [False, True])
+def test_what_is_not_stored_does_no_harm(few, monkeypatch, taken,  # noqa: F811
+                                         hopper):  # noqa: F811
+    """NaN and infinities of B, multiplied in place of rows that A does not have."""
+    def only(self, key, call, device, outputs):
+        plan = self._candidates(call, device)[0]
+        assert plan.few == 16
+        return plan if few else replace(plan, few=0)
+
+    monkeypatch.setattr(Tuner, "__call__", only)
+    a, b = integers(0, 5, 136), integers(1, 136, 264)
+    b[:, 3], b[7, 100] = np.nan, np.inf
+    got = ops.matmul(placed(a, bfloat16), ops.transpose(placed(b.T, bfloat16)))
+    with np.errstate(invalid="ignore"):
+        want = np.einsum("mk,kn->mn", a, b)
+    np.testing.assert_array_equal(nf.to_numpy(got), want.astype(bfloat16))
     assert len(taken) == 1
 
 
@@ -80,10 +100,11 @@ def test_the_rule(transposed):
     """Large factors that one block reads leave the cache; blocks begin apart."""
     few = first(16, 8192, 8192, transposed=transposed)
     assert (few.once, few.apart) == ((False, True), True)
-    assert (few.tiling.rows, few.tiling.columns) == (64, 128)
+    assert (few.tiling.rows, few.tiling.columns, few.few) == (64, 128, 16)
     for shape in ((4096, 4096, 4096), (512, 512, 512), (16, 1024, 8192)):
         plan = first(*shape, transposed=transposed)
         assert (plan.once, plan.apart) == ((False, False), False)
+        assert plan.few == (16 if shape[0] == 16 else 0)
     small = first(16, 8192, 1024, transposed=transposed)  # stays for the next call
     assert (small.once, small.apart) == ((False, False), True)
     assert first(8192*16, 16, 1024, transposed=transposed).once == (True, False)
