@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from .compile import Kernel
 from .contract_text import ContractText
+from .contract_wgmma_extras import Boxes, box_bytes
 from .contract_wgmma_results import SLAB, Results
 from .source import Source, calls_for, kernel_name, storage
 
@@ -23,10 +24,14 @@ __all__ = ["DEPTH", "TILINGS", "Hopper", "Tiling", "WgmmaText"]
 DEPTH = 64
 #: Bytes of shared memory that a block may have, on every Hopper GPU.
 SHARED = 232448
+#: Bytes of it for barriers.
+BARRIERS = 384
 #: Tiles on their way at most.
-STAGES = 8
+STAGES = 16
 #: Tiles down a column before the next column.
 RASTER = 16
+#: Tiles side by side that begin at the same k where others begin elsewhere.
+TOGETHER = 8
 #: Descriptor of a tile with 128-byte swizzling, its address left out: bytes from one
 #: group of 8 rows to the next, and between tiles that are side by side.
 _INNER = (1 << 62) | ((1024 >> 4) << 32) | ((16 >> 4) << 16)
@@ -102,48 +107,80 @@ class Hopper:
     along
         For A and B, whether k is the dimension with stride 1.
     batch
-        For A, B and the outputs, the batch loops that they vary along.
+        For A, B, the outputs and each extra, the batch loops that they vary along.
     loads
-        How each extra comes to the fragment: ``"pair"`` (two neighbours at once),
-        ``"row"`` (one element for all columns) or ``"each"``.
+        How each extra comes to the fragment: ``"box"`` (by TMA), ``"pair"`` (two
+        neighbours at once), ``"row"`` (one element for all columns) or ``"each"``.
     stores
         How each output leaves: ``"tile"`` (by TMA), ``"lanes"`` (rows of a slab) or
         ``"each"``.
     slabs
         Of 2 KiB for each warp: the results on their way to memory.
+    boxes
+        Of 8 KiB: the extras by TMA for 64 rows and columns of the result.
+    once
+        Whether A and B are large, and read by one block only.
+    apart
+        Whether tiles begin at different k: else all would read the same of A at once.
+    few
+        Rows of A that are brought, if not all of a tile: it has no more.  What is
+        multiplied in their place is not stored.
     """
 
     tiling: Tiling
     along: tuple[bool, bool]
-    batch: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
+    batch: tuple[tuple[int, ...], ...]
     loads: tuple[str, ...]
     stores: tuple[str, ...]
     slabs: int
+    boxes: int = 0
+    once: tuple[bool, bool] = (False, False)
+    apart: bool = False
+    few: int = 0
+
+    @property
+    def brought(self) -> int:
+        """Rows of A in a stage."""
+        return self.few or self.tiling.rows
+
+    @property
+    def stage_bytes(self) -> int:
+        """Of a tile of A, as far as it is brought, and one of B."""
+        return (self.brought + self.tiling.columns)*DEPTH*2
 
     @property
     def stages(self) -> int:
         """Tiles of A and B that fit in shared memory, beside slabs and barriers."""
-        room = SHARED - 256 - self._slab_bytes
-        return min(STAGES, room // self.tiling.stage_bytes)
+        room = SHARED - BARRIERS - self._slab_bytes - self._box_bytes
+        return min(STAGES, room // self.stage_bytes)
 
     @property
     def _slab_bytes(self) -> int:
         return self.tiling.groups*4*self.slabs*SLAB
 
     @property
+    def _box_bytes(self) -> int:
+        return box_bytes(self.tiling.groups, self.boxes)
+
+    @property
     def slabs_at(self) -> int:
         """Where the slabs lie, behind the tiles."""
-        return self.stages*self.tiling.stage_bytes
+        return self.stages*self.stage_bytes
+
+    @property
+    def boxes_at(self) -> int:
+        """Where the extras by TMA lie, behind the slabs."""
+        return self.slabs_at + self._slab_bytes
 
     @property
     def barriers_at(self) -> int:
-        """Where the barriers lie."""
-        return self.slabs_at + self._slab_bytes
+        """Where the barriers lie: of the tiles, of turns, then of the extras."""
+        return self.boxes_at + self._box_bytes
 
     @property
     def shared(self) -> int:
         """Bytes of shared memory."""
-        return self.barriers_at + 16*self.stages + 16
+        return self.barriers_at + BARRIERS
 
 
 class WgmmaText:
@@ -172,13 +209,15 @@ class WgmmaText:
             self.first.append(loops)
             loops += rank
         self.kind = "f16" if text.factors[0].dtype.name == "float16" else "bf16"
+        self.boxes = Boxes(self)
 
     def kernel(self) -> Kernel:
         """The text and its parameters."""
         out = self.out
         out.descriptor("map_left", "map_right", *(
             f"map{o.at}" for o, how in zip(self.text.outputs, self.plan.stores,
-                                           strict=True) if how == "tile"))
+                                           strict=True) if how == "tile"),
+            *self.boxes.maps)
         for o in self.others:
             out.pointer(o.pointer, storage(o.dtype))
         loops = sum(self.text.ranks)
@@ -211,6 +250,7 @@ class WgmmaText:
                     f"barrier_init(empty + {8*s}, {readers})")
             if tiling.turns:
                 out("barrier_init(order, 1)", "barrier_init(order + 8, 1)")
+            self.boxes.prepare()
             out("barrier_fence()", "prefetch_map(map_left)", "prefetch_map(map_right)")
         out("cluster_sync()" if tiling.paired else "cuda.syncthreads()",
             "step = i64(cuda.gridDim.x)", "tile = i64(cuda.blockIdx.x)",
@@ -227,19 +267,27 @@ class WgmmaText:
             f"slices = divide(size_k + {DEPTH - 1}, i64({DEPTH}))",
             "stage = i64(0)", "phase = i64(0)")
 
-    def _position(self) -> None:
+    def position(self) -> None:
+        """Of a tile: its first row and column, and its place in the batch."""
         out, tiling = self.out, self.tiling
         out("batch = divide(tile, area)", "place = tile - batch*area")
-        if not tiling.paired:
+        if tiling.paired:
+            out("alone = place >= whole")
+            with out.block("if alone:"):
+                out(f"m_first = (down - 1)*{tiling.rows}",
+                    f"n_first = ((place - whole)*2 + rank)*{tiling.columns}")
+            with out.block("else:"):
+                self._place("pairs_down", RASTER//2, 2*tiling.rows)
+                out(f"m_first += rank*{tiling.rows}")
+        else:
             self._place("down", RASTER, tiling.rows)
-            return
-        out("alone = place >= whole")
-        with out.block("if alone:"):
-            out(f"m_first = (down - 1)*{tiling.rows}",
-                f"n_first = ((place - whole)*2 + rank)*{tiling.columns}")
-        with out.block("else:"):
-            self._place("pairs_down", RASTER//2, 2*tiling.rows)
-            out(f"m_first += rank*{tiling.rows}")
+        rest, extents = "batch", self.groups[0]
+        for k in range(len(extents) - 1, 0, -1):
+            out(f"rest{k} = divide({rest}, {extents[k]})",
+                f"batch{k} = {rest} - rest{k}*{extents[k]}")
+            rest = f"rest{k}"
+        if extents:
+            out(f"batch0 = {rest}")
 
     def _place(self, down: str, raster: int, rows: int) -> None:
         """Down a column, `raster` times `rows`, then the next column."""
@@ -249,15 +297,6 @@ class WgmmaText:
                  "column = divide(place, height)",
                  f"m_first = (band*{raster} + place - column*height)*{rows}",
                  f"n_first = column*{self.tiling.columns}")
-
-    def _batch_coordinates(self) -> None:
-        rest, extents = "batch", self.groups[0]
-        for k in range(len(extents) - 1, 0, -1):
-            self.out(f"rest{k} = divide({rest}, {extents[k]})",
-                     f"batch{k} = {rest} - rest{k}*{extents[k]}")
-            rest = f"rest{k}"
-        if extents:
-            self.out(f"batch0 = {rest}")
 
     def _next_stage(self) -> None:
         out = self.out
@@ -270,22 +309,28 @@ class WgmmaText:
     def _produce(self) -> None:
         out, tiling = self.out, self.tiling
         if tiling.groups == 2:
-            out("fewer_registers()")
+            out(f"fewer_registers{'_56' if self.plan.boxes else ''}()")
         with out.block("if thread == 0:"), out.block("while tile < tiles:"):
-            self._position()
-            self._batch_coordinates()
-            out("slice = i64(0)")
+            self.position()
+            out("slice = i64(0)", "k = i64(0)")
+            if self.plan.apart:
+                out(f"k = divide(divide(tile, i64({TOGETHER}))*{TOGETHER}*slices,"
+                    f" tiles)*{DEPTH}")
             with out.block("while slice < slices:"):
                 out("barrier_wait(empty + 8*stage, phase ^ 1)",
                     "ready = full + 8*stage",
-                    f"barrier_expect(ready, {tiling.stage_bytes})",
-                    f"left = memory + stage*{tiling.stage_bytes}",
-                    f"right = left + {tiling.rows*DEPTH*2}", f"k = slice*{DEPTH}")
-                self._copies(0, "left", "m_first", tiling.rows)
+                    f"barrier_expect(ready, {self.plan.stage_bytes})",
+                    f"left = memory + stage*{self.plan.stage_bytes}",
+                    f"right = left + {self.plan.brought*DEPTH*2}")
+                self._copies(0, "left", "m_first", self.plan.brought)
                 self._copies(1, "right", "n_first", tiling.columns)
                 self._next_stage()
-                out("slice += 1")
+                out("slice += 1", f"k += {DEPTH}")
+                if self.plan.apart:
+                    with out.block(f"if k >= slices*{DEPTH}:"):
+                        out("k = i64(0)")
             out("tile += step")
+        self.boxes.produce()
 
     def _copies(self, which: int, target: str, first: str, extent: int) -> None:
         """The tile of a factor; of B a block of a pair brings a half, to both."""
@@ -304,11 +349,12 @@ class WgmmaText:
         """Of `edge` rows where k is the inner dimension, else of 64 columns."""
         batch = [f"batch{k}" for k in reversed(self.plan.batch[which])]
         descriptor, along = ("map_left", "map_right")[which], self.plan.along[which]
+        once = "_once" if self.plan.once[which] and name == "tile_copy" else ""
         for c in range(0, extent, edge if along else 64):
             own = f"{first} + {c}"
             places = ", ".join([*(("k", own) if along else (own, "k")), *batch])
-            self.out(f"{name}{2 + len(batch)}({target} + {c*128}, {descriptor}, ready, "
-                     f"{places})")
+            self.out(f"{name}{2 + len(batch)}{once}({target} + {c*128}, {descriptor}, "
+                     f"ready, {places})")
 
     # --- multiplying them
 
@@ -318,19 +364,18 @@ class WgmmaText:
         # 64 rows of A are 8192 bytes, whichever dimension is the inner one.
         own = 0 if tiling.turns else 8192*tiling.high
         if tiling.groups == 2:
-            out("more_registers()")
+            out(f"more_registers{'_224' if self.plan.boxes else ''}()")
         out("group = (warp >> 2) - 1", "lane = thread & 31",
             f"left = i64({base[0]}) + (((memory + group*{own}) & 0x3FFFF) >> 4)",
-            f"right = i64({base[1]}) + (((memory + {tiling.rows*DEPTH*2}) & 0x3FFFF)"
-            " >> 4)")
+            f"right = i64({base[1]}) + (((memory + {self.plan.brought*DEPTH*2})"
+            " & 0x3FFFF) >> 4)")
         results = Results(self, "0" if tiling.turns else f"group*{64*tiling.high}")
         results.begin()
         if tiling.turns:
             out("tile += group*step", "count = group*slices",
                 "turn = 1 - group")
         with out.block("while tile < tiles:"):
-            self._position()
-            self._batch_coordinates()
+            self.position()
             results.announce()
             self._multiply(results)
             results.tile()
@@ -350,7 +395,7 @@ class WgmmaText:
         out(f"sums = zeros{n}()", "slice = i64(0)", "before = empty")
         with out.block("while slice < slices:"):
             out("barrier_wait(full + 8*stage, phase)",
-                f"at = stage*{tiling.stage_bytes >> 4}",
+                f"at = stage*{self.plan.stage_bytes >> 4}",
                 f"sums = product_{self.kind}_{tiling.high}x{tiling.columns}_{steps}"
                 "(sums, left + at, right + at, slice > 0)",
                 f"sums = product_wait{n}_1(sums)")

@@ -110,24 +110,33 @@ _BARRIERS = {
     "stores_fence": ("fence.proxy.async.shared::cta;", 0),
     "fewer_registers": ("setmaxnreg.dec.sync.aligned.u32 40;", 0),
     "more_registers": ("setmaxnreg.inc.sync.aligned.u32 232;", 0),
+    # Where the loading warps bring extras, too.
+    "fewer_registers_56": ("setmaxnreg.dec.sync.aligned.u32 56;", 0),
+    "more_registers_224": ("setmaxnreg.inc.sync.aligned.u32 224;", 0),
 }
 
 
 # --- tiles between global and shared memory
 
 
-def _tile_copy(rank: int, shared: bool) -> Any:
+def _tile_copy(rank: int, kind: str) -> Any:
     """``cp.async.bulk.tensor``: a box to shared memory, told to a barrier.
 
-    ``tile_copy{rank}(target, map, barrier, x0, x1, …)``, innermost coordinate first;
-    ``tile_share{rank}``: to both blocks of a cluster (``.multicast::cluster``).
+    ``tile_copy{rank}(target, map, barrier, x0, x1, …)``, innermost coordinate first.
+    `kind` ``"once"``: it is the first to leave the L2 cache (``evict_first``), where
+    what is read again, or was written and must go to memory, may stay; ``"share"``: to
+    both blocks of a cluster (``.multicast::cluster``).
     """
     coordinates = ", ".join(f"${k + 3}" for k in range(rank))
-    text = (f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile"
-            f".mbarrier::complete_tx::bytes{'.multicast::cluster'*shared}"
-            f" [$0], [$1, {{{coordinates}}}], [$2]{', all'*shared};")
-    if shared:
-        text = "{ .reg .b16 all; mov.b16 all, 3; " + text + " }"
+    suffix, operand, before = {
+        "": ("", "", ""),
+        "once": (".L2::cache_hint", ", policy", ".reg .b64 policy; createpolicy."
+                 "fractional.L2::evict_first.b64 policy, 1.0;"),
+        "share": (".multicast::cluster", ", all", ".reg .b16 all; mov.b16 all, 3;"),
+    }[kind]
+    text = (f"{{ {before} cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile"
+            f".mbarrier::complete_tx::bytes{suffix}"
+            f" [$0], [$1, {{{coordinates}}}], [$2]{operand}; }}")
     constraints = ",".join(["r", "l", "r", *["r"]*rank, _MEMORY])
 
     def typed() -> Any:
@@ -250,8 +259,9 @@ def hopper_namespace() -> dict[str, Any]:
     for name, (text, count) in _BARRIERS.items():
         found[name] = _instruction(name, text, count)
     for rank in range(2, 6):
-        found[f"tile_copy{rank}"] = _tile_copy(rank, False)
-        found[f"tile_share{rank}"] = _tile_copy(rank, True)
+        for kind, name in (("", f"tile_copy{rank}"), ("once", f"tile_copy{rank}_once"),
+                           ("share", f"tile_share{rank}")):
+            found[name] = _tile_copy(rank, kind)
         found[f"tile_store{rank}"] = _tile_store(rank)
     for count in {t.sums for t in TILINGS}:
         found[f"zeros{count}"] = _zeros(count)

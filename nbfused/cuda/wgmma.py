@@ -89,6 +89,8 @@ class WgmmaLauncher:
         values = (self._map(call, 0, plan), self._map(call, 1, plan),
                   *(self._target(call, o, plan) for o, how in zip(
                       self._text.outputs, plan.stores, strict=True) if how == "tile"),
+                  *(self._box(call, k, plan) for k, how in enumerate(plan.loads)
+                    if how == "box"),
                   *(call.pointers[at] for at in others), *call.shape,
                   *(s for at in others for s in call.strides[at]), *call.scalars)
         cluster = plan.tiling.cluster
@@ -102,8 +104,7 @@ class WgmmaLauncher:
         along, strides = plan.along[which], call.strides[which]
         inner, outer = (k, own) if along else (own, k)
         loops = (inner, outer, *reversed(plan.batch[which]))
-        tiling = plan.tiling
-        edge = (tiling.rows, tiling.columns//tiling.cluster)[which]
+        edge = (plan.brought, plan.tiling.columns//plan.tiling.cluster)[which]
         box = (DEPTH, edge) if along else (64, DEPTH)
         return _tensor_map(self._text.factors[which].dtype.name, call.pointers[which],
                            tuple(call.shape[x] for x in loops),
@@ -112,14 +113,23 @@ class WgmmaLauncher:
 
     def _target(self, call: Call, o: Operand, plan: Hopper) -> bytes:
         """Of an output: boxes as large as a slab."""
+        return self._result_map(call, o, plan.batch[2], 16)
+
+    def _box(self, call: Call, k: int, plan: Hopper) -> bytes:
+        """Of extra `k`: boxes as high as a part."""
+        return self._result_map(call, self._text.extras[k], plan.batch[3 + k], 64)
+
+    def _result_map(self, call: Call, o: Operand, batch: tuple[int, ...],
+                    rows: int) -> bytes:
+        """Of what is laid out as the result: boxes of 128 bytes and so many rows."""
         m, n = self._batch, self._batch + 1
         item, strides = o.dtype.itemsize, call.strides[o.at]
         down = strides[m] if call.shape[m] > 1 else _ALIGN*call.shape[n]
-        loops = tuple(reversed(plan.batch[2]))
+        loops = tuple(reversed(batch))
         return _tensor_map(o.dtype.name, call.pointers[o.at],
                            tuple(call.shape[x] for x in (n, m, *loops)),
                            (item*down, *(item*strides[x] for x in loops)),
-                           (128//item, 16, *(1,)*len(loops)))
+                           (128//item, rows, *(1,)*len(loops)))
 
 
 @lru_cache(maxsize=1024)
