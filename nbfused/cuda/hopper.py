@@ -16,8 +16,8 @@ from numba import types
 from numba.cuda.extending import intrinsic
 
 from .accesses import asm
-from .contract_wgmma import TILINGS
 from .wgmma_fragments import fragment_namespace, parts_of, sums_of, tuple_of
+from .wgmma_tiling import TILINGS
 
 __all__ = ["hopper_namespace"]
 

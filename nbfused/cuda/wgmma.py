@@ -7,12 +7,13 @@ from functools import lru_cache
 
 from ..backend import Call, Signature
 from .contract_text import ContractText
-from .contract_wgmma import DEPTH, Hopper, WgmmaText
+from .contract_wgmma import WgmmaText
 from .driver import Device, check, cu
 from .launch import Program
 from .source import Operand
 from .tune import Tuner, kernel_text, layout_of
 from .wgmma_plan import LINE, plans, tiles
+from .wgmma_tiling import DEPTH, Hopper
 
 __all__ = ["WgmmaLauncher"]
 

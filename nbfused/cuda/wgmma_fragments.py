@@ -13,7 +13,7 @@ from numba import types
 from numba.cuda.extending import intrinsic
 
 from .accesses import asm
-from .contract_wgmma import TILINGS
+from .wgmma_tiling import TILINGS
 
 __all__ = ["fragment_namespace", "parts_of", "sums_of", "tuple_of"]
 

@@ -11,8 +11,8 @@ from ..scalar.formulas import expand
 from ..scalar.ir import Let, walk
 from .branches import cost, flattened
 from .contract_text import ContractText
-from .contract_wgmma import DEPTH, TILINGS, TOGETHER, Hopper, Tiling
 from .source import Operand, calls_for
+from .wgmma_tiling import DEPTH, TILINGS, TOGETHER, Hopper, Tiling
 
 __all__ = ["LINE", "plans", "tiles"]
 

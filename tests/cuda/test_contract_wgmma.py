@@ -15,10 +15,11 @@ from nbfused import ops
 from nbfused.backend import Call, Signature
 from nbfused.cuda import compile
 from nbfused.cuda.contract_text import ContractText
-from nbfused.cuda.contract_wgmma import TILINGS, Hopper, WgmmaText
+from nbfused.cuda.contract_wgmma import WgmmaText
 from nbfused.cuda.tune import Tuner
 from nbfused.cuda.wgmma import WgmmaLauncher
 from nbfused.cuda.wgmma_plan import plans, tiles
+from nbfused.cuda.wgmma_tiling import TILINGS, Hopper
 from nbfused.errors import CompileError
 from nbfused.scalar import language
 from nbfused.scalar.parse import parse

@@ -11,8 +11,9 @@ from nbfused import ops
 from nbfused.backend import Call, Signature
 from nbfused.cuda import compile
 from nbfused.cuda.contract_text import ContractText
-from nbfused.cuda.contract_wgmma import SHARED, TILINGS, WgmmaText
+from nbfused.cuda.contract_wgmma import WgmmaText
 from nbfused.cuda.wgmma_plan import plans
+from nbfused.cuda.wgmma_tiling import SHARED, TILINGS
 from nbfused.errors import CompileError
 from nbfused.scalar.parse import parse
 from nbfused.specs import Contract
