@@ -32,7 +32,8 @@ _FLOATS = ("float16", "bfloat16", "float32")
 #: group's products hide although they share the tile; and, of products, what tiles
 #: that are not the largest cost more.
 _BYTES, _START, _LEAVE, _HIDDEN, _SMALL = 66, 1500, 6, 1500, 1.03
-#: Of tiles with 64 columns, when B comes from memory for this block alone.
+#: Of tiles with 64 columns, when B comes from memory for this block alone, and with
+#: it as many rows of A.
 _NARROW = 1.6
 
 
@@ -55,7 +56,7 @@ def plans(text: ContractText, call: Call, processors: int) -> tuple[Hopper, ...]
     loops = (varying[0], varying[1], tuple(several), *extras)
     return tuple(Hopper(t, along, loops, loads, stores, slabs, boxes,
                         _once(call, batch, t), _apart(call, batch, t),
-                        _few(call, batch, t) if along[0] else 0)
+                        _few(call, batch, t))
                  for t in ordered)
 
 
@@ -70,8 +71,10 @@ def _cycles(call: Call, batch: int, tiling: Tiling, processors: int,
     """A model of the time: waves of tiles, each its products and its way out."""
     waves = -(-tiles(call, batch, tiling) // processors)
     slices = -(-call.shape[batch + 2] // DEPTH)
-    brought = float(tiling.stage_bytes)
-    if tiling.columns == 64 and call.shape[batch] <= tiling.rows:
+    brought, few = float(tiling.stage_bytes), _few(call, batch, tiling)
+    if few:
+        brought -= (tiling.rows - few)*DEPTH*2
+    elif tiling.columns == 64 and call.shape[batch] <= tiling.rows:
         brought *= _NARROW
     products = slices*max(tiling.rows*tiling.columns/32, brought/_BYTES)
     if tiling.columns < 256:
@@ -109,8 +112,9 @@ def _apart(call: Call, batch: int, tiling: Tiling) -> bool:
 
 def _few(call: Call, batch: int, tiling: Tiling) -> int:
     """Rows of A that are brought, where a tile would have many more."""
-    return next((few for few in (16, 32) if call.shape[batch] <= few
-                 and tiling.rows == 64), 0)
+    if tiling.rows != 64 or call.strides[0][batch + 2] != 1:
+        return 0
+    return next((few for few in (16, 32) if call.shape[batch] <= few), 0)
 
 
 def _loads(call: Call, extras: Sequence[Operand], own: tuple[int, int],
