@@ -40,7 +40,8 @@ _BYTES, _START, _BETWEEN, _LEAVE, _HIDDEN, _SMALL = 66, 1500, 5000, 6, 3000, 1.1
 _ACROSS = 1.83
 #: In instructions, functions of `rough`.
 _ROUGH = {"exp": 5, "sigmoid": 10, "erfc": 16, "div": 6}
-#: Of tiles with 64 columns, when B comes from memory for this block alone.
+#: Of tiles with 64 columns, when B comes from memory for this block alone, and with
+#: it as many rows of A.
 _NARROW = 1.6
 
 
@@ -63,7 +64,7 @@ def plans(text: ContractText, call: Call, processors: int) -> tuple[Hopper, ...]
     loops = (varying[0], varying[1], tuple(several), *extras)
     return tuple(Hopper(t, along, loops, loads, stores, slabs, boxes,
                         _once(call, batch, t), _apart(call, batch, t),
-                        _few(call, batch, t) if along[0] else 0)
+                        _few(call, batch, t))
                  for t in ordered)
 
 
@@ -81,9 +82,10 @@ def _cycles(call: Call, batch: int, tiling: Tiling, processors: int,
     """A model of the time: waves of tiles, each its products and its way out."""
     waves = -(-tiles(call, batch, tiling) // (processors//tiling.cluster))
     slices = -(-call.shape[batch + 2] // DEPTH)
+    few = _few(call, batch, tiling)
     brought = sum(_across(call, batch, w)*part for w, part in enumerate(
-        (tiling.rows*DEPTH*2, tiling.columns*DEPTH*2/tiling.cluster)))
-    if tiling.columns == 64 and call.shape[batch] <= tiling.rows:
+        ((few or tiling.rows)*DEPTH*2, tiling.columns*DEPTH*2/tiling.cluster)))
+    if not few and tiling.columns == 64 and call.shape[batch] <= tiling.rows:
         brought *= _NARROW
     products = slices*max(tiling.rows*tiling.columns/32, brought/_BYTES)
     if tiling.columns < 256:
@@ -130,8 +132,9 @@ def _apart(call: Call, batch: int, tiling: Tiling) -> bool:
 
 def _few(call: Call, batch: int, tiling: Tiling) -> int:
     """Rows of A that are brought, where a tile would have many more."""
-    return next((few for few in (16, 32) if call.shape[batch] <= few
-                 and tiling.rows == 64), 0)
+    if tiling.rows != 64 or call.strides[0][batch + 2] != 1:
+        return 0
+    return next((few for few in (16, 32) if call.shape[batch] <= few), 0)
 
 
 def _loads(call: Call, extras: Sequence[Operand], own: tuple[int, int],

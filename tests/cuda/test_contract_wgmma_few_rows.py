@@ -101,8 +101,9 @@ def test_the_rule(transposed):
     """Large factors that one block reads leave the cache; blocks begin apart."""
     few = first(16, 8192, 8192, transposed=transposed)
     assert (few.once, few.apart) == ((False, True), True)
-    assert (few.tiling.rows, few.tiling.columns, few.few) == (64, 128, 16)
-    for shape in ((4096, 4096, 4096), (512, 512, 512), (16, 1024, 8192)):
+    assert (few.tiling.rows, few.tiling.columns, few.few) == (64, 64, 16)
+    assert first(64, 8192, 8192, transposed=transposed).tiling.columns == 128
+    for shape in ((4096, 4096, 4096), (512, 512, 512), (16, 512, 8192)):
         plan = first(*shape, transposed=transposed)
         assert (plan.once, plan.apart) == ((False, False), False)
         assert plan.few == (16 if shape[0] == 16 else 0)
