@@ -11,6 +11,7 @@ are kept in float32 for 16-bit floats and float32.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import prod
 
 from ..backend import Call, Launcher, Signature
@@ -69,8 +70,10 @@ class ContractLauncher:
 
     def __init__(self, name: str, typed: TypedContract, signature: Signature) -> None:
         self.text = ContractText(name, typed, signature)
-        self._rungs = _Rungs(self.text, signature)
-        self._pack = PackLauncher(self.text, signature)
+        single = _one_loop_of_rows(signature)
+        text = ContractText(name, typed, single)
+        self._rungs = _Rungs(text, single)
+        self._pack = PackLauncher(text, single)
         self._packed: dict[Signature, _Rungs] = {}
         self._programs: dict[Tile, Program] = {}
         self._ends = [sum(signature.ranks[:k + 1]) for k in range(4)]
@@ -119,6 +122,18 @@ class ContractLauncher:
         if self.text.kept.itemsize > 4 or blocks < where.processors:
             return SMALL
         return LARGE
+
+
+def _one_loop_of_rows(signature: Signature) -> Signature:
+    """Further loops over rows as loops over a batch: in memory they are not one.
+
+    The order of the loops stays the same.  B does not vary along them, which a batch
+    allows.
+    """
+    batch, rows, *others = signature.ranks
+    if rows < 2:
+        return signature
+    return replace(signature, ranks=(batch + rows - 1, 1, *others))
 
 
 def build_contract(spec: Contract, signature: Signature) -> Launcher:

@@ -1,8 +1,9 @@
 """Factors in an order that tensor cores can be fed from: packed rows, then a product.
 
 A factor whose rows begin anywhere, or that has no dimension with stride 1, or a
-prologue, is brought into temporary memory first, its prologue applied on the way.  Its
-rows begin at multiples of 16 bytes there.  That costs little beside a large product.
+prologue, is brought into temporary memory first, its prologue applied on the way.  That
+costs little beside a large product.  Rows that are not short begin at multiples of 128
+bytes there: TMA's boxes are lines of the L2 cache then.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from math import prod
 import numpy as np
 
 from ..backend import Call, Signature
+from ..scalar.print_numba import literal
+from ..scalar.promotion import compute_dtype
 from ..specs import TypedContract
 from .compile import Kernel
 from .contract_text import ContractText, offsets_of
@@ -27,7 +30,9 @@ __all__ = ["PackLauncher"]
 LEAST = 1 << 24
 #: Elements that a thread packs, and threads of a block.
 EACH, THREADS = 8, 256
-_ALIGN = 16
+#: Bytes of which the length of a row is a multiple; and of a long one.
+_ALIGN, _LINE, _LONG = 16, 128, 1024
+
 
 @dataclass(frozen=True)
 class _Layout:
@@ -40,7 +45,8 @@ class _Layout:
     @property
     def row(self) -> int:
         """Elements from row to row."""
-        each = _ALIGN//self.item
+        long = self.extents[-1]*self.item >= _LONG
+        each = (_LINE if long else _ALIGN)//self.item
         return -(-self.extents[-1]//each)*each
 
     @property
@@ -153,7 +159,7 @@ class PackLauncher:
              *(call.strides[which][x] for x in layout.loops), layout.row))
 
     def _kernel(self, which: int, rank: int) -> Kernel:
-        """A warp packs a piece of a row: neighbouring lanes, neighbouring elements."""
+        """A warp packs a piece of a row: neighbouring lanes, neighbouring pairs."""
         o, target = self._text.factors[which], self._dtype(which)
         out = Source(kernel_name(self._text.name, f"pack{which}"))
         out.pointer(o.pointer, storage(o.dtype))
@@ -165,20 +171,43 @@ class PackLauncher:
             "(i64(cuda.threadIdx.x) >> 5)",
             f"pieces = divide(width + {32*EACH - 1}, i64({32*EACH}))",
             "row = divide(place, pieces)",
-            f"first = (place - row*pieces)*{32*EACH} + (i64(cuda.threadIdx.x) & 31)")
+            f"first = (place - row*pieces)*{32*EACH} + (i64(cuda.threadIdx.x) & 31)*2")
         with out.block(f"if row < {rows}:"):
             at = offsets_of(out, "row", extents[:-1], [o], 0, "q")[o.at]
-            out(f"source = {at}", "target_row = row*width")
+            out(f"source = {at}", "begin = row*width + first",
+                f"room = {extents[-1]} - first")
             step = o.stride(rank - 1)
-            for e in range(EACH):
-                x = f"first + {32*e}"
-                with out.block(f"if {x} < {extents[-1]}:"):
-                    element = f"{o.pointer}[source + ({x})*{step}]"
-                    out(f"target[target_row + {x}] = "
-                        f"{self._element(out, which, element, e)}")
-                with out.block(f"elif {x} < width:"):  # along k it is multiplied
-                    out(f"target[target_row + {x}] = 0")
+            with out.block(f"if {step} == 1 and room > {64*(EACH//2 - 1) + 1}:"):
+                out("near = source + first")
+                self._pairs(out, which, "near + {0}")
+            with out.block("else:"):
+                out("end = room - 1")
+                self._pairs(out, which, f"source + (first + min({{0}}, end))*{step}",
+                            "room", "width - first")
         return out.kernel(THREADS)
+
+    def _pairs(self, out: Source, which: int, source: str, room: str = "",
+               width: str = "") -> None:
+        """A lane's elements; `room`: how many a row has from there on, `width`: here.
+
+        Beyond its end a row is 0: along k it is multiplied.
+        """
+        places = [64*(e//2) + e % 2 for e in range(EACH)]
+        pointer = self._text.factors[which].pointer
+        out(*(f"x{e} = {pointer}[{source.format(x)}]" for e, x in enumerate(places)))
+        for e in range(0, EACH, 2):
+            pair = [self._element(out, which, f"x{k}", k) for k in (e, e + 1)]
+            if not room:
+                out(f"store2(target, begin + {places[e]}, ({', '.join(pair)}))")
+                continue
+            pair = [f"({x} if {k} < {room} else {self._zero(which)})"
+                    for x, k in zip(pair, places[e:], strict=False)]
+            with out.block(f"if {places[e]} < {width}:"):
+                out(f"store2(target, begin + {places[e]}, ({', '.join(pair)}))")
+
+    def _zero(self, which: int) -> str:
+        dtype = self._dtype(which)
+        return encoded(dtype, dtype, literal(compute_dtype(dtype), 0.0))
 
     def _element(self, out: Source, which: int, element: str, e: int) -> str:
         """An element after its prologue, as it is stored."""

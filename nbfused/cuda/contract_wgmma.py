@@ -11,129 +11,21 @@ them on their way, one block a multiprocessor that takes tile after tile.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from .compile import Kernel
 from .contract_text import ContractText
-from .contract_wgmma_results import SLAB, Results
+from .contract_wgmma_extras import Boxes
+from .contract_wgmma_results import Results
 from .source import Source, calls_for, kernel_name, storage
+from .wgmma_tiling import DEPTH, TOGETHER, Hopper
 
-__all__ = ["DEPTH", "TILINGS", "Hopper", "Tiling", "WgmmaText"]
+__all__ = ["WgmmaText"]
 
-DEPTH = 64
-#: Bytes of shared memory that a block may have, on every Hopper GPU.
-SHARED = 232448
-#: Tiles on their way at most.
-STAGES = 8
 #: Tiles down a column before the next column.
 RASTER = 16
 #: Descriptor of a tile with 128-byte swizzling, its address left out: bytes from one
 #: group of 8 rows to the next, and between tiles that are side by side.
 _INNER = (1 << 62) | ((1024 >> 4) << 32) | ((16 >> 4) << 16)
 _OUTER = (1 << 62) | ((1024 >> 4) << 32) | ((8192 >> 4) << 16)
-
-
-@dataclass(frozen=True)
-class Tiling:
-    """How the warp groups of a block share the work.
-
-    Attributes
-    ----------
-    high
-        Times 64 rows of one group.
-    columns
-        Of a tile.
-    groups
-        That multiply.
-    turns
-        Whether each has tiles of its own: one multiplies while the other stores.
-        Otherwise they have the rows of one tile.
-    """
-
-    high: int
-    columns: int
-    groups: int
-    turns: bool = False
-
-    @property
-    def rows(self) -> int:
-        """Of a tile."""
-        return 64*self.high*(1 if self.turns else self.groups)
-
-    @property
-    def sums(self) -> int:
-        """That a thread keeps."""
-        return self.high*self.columns//2
-
-    @property
-    def threads(self) -> int:
-        """Of a block."""
-        return 128*(1 + self.groups)
-
-    @property
-    def stage_bytes(self) -> int:
-        """Of a tile of A and one of B."""
-        return (self.rows + self.columns)*DEPTH*2
-
-
-#: What is compiled; `wgmma_plan` chooses.
-TILINGS = (Tiling(1, 256, 2), Tiling(2, 128, 2, True),
-           Tiling(1, 128, 2), Tiling(1, 128, 1), Tiling(1, 64, 1))
-
-
-@dataclass(frozen=True)
-class Hopper:
-    """What the text depends on besides the spec.
-
-    Attributes
-    ----------
-    tiling
-        Of the result.
-    along
-        For A and B, whether k is the dimension with stride 1.
-    batch
-        For A, B and the outputs, the batch loops that they vary along.
-    loads
-        How each extra comes to the fragment: ``"pair"`` (two neighbours at once),
-        ``"row"`` (one element for all columns) or ``"each"``.
-    stores
-        How each output leaves: ``"tile"`` (by TMA), ``"lanes"`` (rows of a slab) or
-        ``"each"``.
-    slabs
-        Of 2 KiB for each warp: the results on their way to memory.
-    """
-
-    tiling: Tiling
-    along: tuple[bool, bool]
-    batch: tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
-    loads: tuple[str, ...]
-    stores: tuple[str, ...]
-    slabs: int
-
-    @property
-    def stages(self) -> int:
-        """Tiles of A and B that fit in shared memory, beside slabs and barriers."""
-        room = SHARED - 256 - self._slab_bytes
-        return min(STAGES, room // self.tiling.stage_bytes)
-
-    @property
-    def _slab_bytes(self) -> int:
-        return self.tiling.groups*4*self.slabs*SLAB
-
-    @property
-    def slabs_at(self) -> int:
-        """Where the slabs lie, behind the tiles."""
-        return self.stages*self.tiling.stage_bytes
-
-    @property
-    def barriers_at(self) -> int:
-        """Where the barriers lie."""
-        return self.slabs_at + self._slab_bytes
-
-    @property
-    def shared(self) -> int:
-        """Bytes of shared memory."""
-        return self.barriers_at + 16*self.stages + 16
 
 
 class WgmmaText:
@@ -150,7 +42,7 @@ class WgmmaText:
     def __init__(self, text: ContractText, plan: Hopper) -> None:
         self.text, self.plan, self.typed = text, plan, text.typed
         self.tiling = tiling = plan.tiling
-        kind = "turns" if tiling.turns else "wgmma"
+        kind = "turns" if tiling.turns else "pairs" if tiling.paired else "wgmma"
         self.out = Source(kernel_name(text.name,
                                       f"{kind}{tiling.rows}x{tiling.columns}"))
         self.others = [*text.extras, *text.outputs]
@@ -162,13 +54,15 @@ class WgmmaText:
             self.first.append(loops)
             loops += rank
         self.kind = "f16" if text.factors[0].dtype.name == "float16" else "bf16"
+        self.boxes = Boxes(self)
 
     def kernel(self) -> Kernel:
         """The text and its parameters."""
         out = self.out
         out.descriptor("map_left", "map_right", *(
             f"map{o.at}" for o, how in zip(self.text.outputs, self.plan.stores,
-                                           strict=True) if how == "tile"))
+                                           strict=True) if how == "tile"),
+            *self.boxes.maps)
         for o in self.others:
             out.pointer(o.pointer, storage(o.dtype))
         loops = sum(self.text.ranks)
@@ -184,7 +78,7 @@ class WgmmaText:
             self._produce()
         with out.block("else:"):
             self._consume()
-        return out.kernel(self.tiling.threads, 1, feature="a")
+        return out.kernel(self.tiling.threads, 1, "a", self.tiling.cluster)
 
     def _begin(self) -> None:
         out, tiling, plan = self.out, self.tiling, self.plan
@@ -194,40 +88,60 @@ class WgmmaText:
             "warp = first_lane(thread >> 5)",
             f"full = memory + {plan.barriers_at}",
             f"empty = full + {8*plan.stages}", f"order = empty + {8*plan.stages}")
-        readers = 1 if tiling.turns else tiling.groups
+        readers = tiling.cluster*(1 if tiling.turns else tiling.groups)
         with out.block("if thread == 0:"):
             for s in range(plan.stages):
                 out(f"barrier_init(full + {8*s}, 1)",
                     f"barrier_init(empty + {8*s}, {readers})")
             if tiling.turns:
                 out("barrier_init(order, 1)", "barrier_init(order + 8, 1)")
+            self.boxes.prepare()
             out("barrier_fence()", "prefetch_map(map_left)", "prefetch_map(map_right)")
-        out("cuda.syncthreads()", "step = i64(cuda.gridDim.x)",
-            "tile = i64(cuda.blockIdx.x)",
+        out("cluster_sync()" if tiling.paired else "cuda.syncthreads()",
+            "step = i64(cuda.gridDim.x)", "tile = i64(cuda.blockIdx.x)",
             f"down = divide(size_m + {tiling.rows - 1}, i64({tiling.rows}))",
-            f"wide = divide(size_n + {tiling.columns - 1}, i64({tiling.columns}))",
-            "tiles = size_batch*down*wide",
+            f"wide = divide(size_n + {tiling.columns - 1}, i64({tiling.columns}))")
+        if tiling.paired:
+            # The last row of an odd number: neighbours lie side by side.
+            out("rank, step, tile = tile & 1, step >> 1, tile >> 1",
+                "pairs_down = down >> 1", "whole = pairs_down*wide",
+                "area = whole + (down & 1)*((wide + 1) >> 1)")
+        else:
+            out("area = down*wide")
+        out("tiles = size_batch*area",
             f"slices = divide(size_k + {DEPTH - 1}, i64({DEPTH}))",
             "stage = i64(0)", "phase = i64(0)")
 
-    def _position(self) -> None:
-        self.out("batch = divide(tile, down*wide)", "place = tile - batch*down*wide",
-                 f"band = divide(place, {RASTER}*wide)",
-                 f"place -= band*{RASTER}*wide",
-                 f"height = min(down - band*{RASTER}, i64({RASTER}))",
-                 "column = divide(place, height)",
-                 f"m_first = (band*{RASTER} + place - column*height)"
-                 f"*{self.tiling.rows}",
-                 f"n_first = column*{self.tiling.columns}")
-
-    def _batch_coordinates(self) -> None:
+    def position(self) -> None:
+        """Of a tile: its first row and column, and its place in the batch."""
+        out, tiling = self.out, self.tiling
+        out("batch = divide(tile, area)", "place = tile - batch*area")
+        if tiling.paired:
+            out("alone = place >= whole")
+            with out.block("if alone:"):
+                out(f"m_first = (down - 1)*{tiling.rows}",
+                    f"n_first = ((place - whole)*2 + rank)*{tiling.columns}")
+            with out.block("else:"):
+                self._place("pairs_down", RASTER//2, 2*tiling.rows)
+                out(f"m_first += rank*{tiling.rows}")
+        else:
+            self._place("down", RASTER, tiling.rows)
         rest, extents = "batch", self.groups[0]
         for k in range(len(extents) - 1, 0, -1):
-            self.out(f"rest{k} = divide({rest}, {extents[k]})",
-                     f"batch{k} = {rest} - rest{k}*{extents[k]}")
+            out(f"rest{k} = divide({rest}, {extents[k]})",
+                f"batch{k} = {rest} - rest{k}*{extents[k]}")
             rest = f"rest{k}"
         if extents:
-            self.out(f"batch0 = {rest}")
+            out(f"batch0 = {rest}")
+
+    def _place(self, down: str, raster: int, rows: int) -> None:
+        """Down a column, `raster` times `rows`, then the next column."""
+        self.out(f"band = divide(place, {raster}*wide)",
+                 f"place -= band*{raster}*wide",
+                 f"height = min({down} - band*{raster}, i64({raster}))",
+                 "column = divide(place, height)",
+                 f"m_first = (band*{raster} + place - column*height)*{rows}",
+                 f"n_first = column*{self.tiling.columns}")
 
     def _next_stage(self) -> None:
         out = self.out
@@ -240,32 +154,52 @@ class WgmmaText:
     def _produce(self) -> None:
         out, tiling = self.out, self.tiling
         if tiling.groups == 2:
-            out("fewer_registers()")
+            out(f"fewer_registers{'_56' if self.plan.boxes else ''}()")
         with out.block("if thread == 0:"), out.block("while tile < tiles:"):
-            self._position()
-            self._batch_coordinates()
-            out("slice = i64(0)")
+            self.position()
+            out("slice = i64(0)", "k = i64(0)")
+            if self.plan.apart:
+                out(f"k = divide(divide(tile, i64({TOGETHER}))*{TOGETHER}*slices,"
+                    f" tiles)*{DEPTH}")
             with out.block("while slice < slices:"):
                 out("barrier_wait(empty + 8*stage, phase ^ 1)",
                     "ready = full + 8*stage",
-                    f"barrier_expect(ready, {tiling.stage_bytes})",
-                    f"left = memory + stage*{tiling.stage_bytes}",
-                    f"right = left + {tiling.rows*DEPTH*2}", f"k = slice*{DEPTH}")
-                self._copies(0, "left", "m_first", tiling.rows)
+                    f"barrier_expect(ready, {self.plan.stage_bytes})",
+                    f"left = memory + stage*{self.plan.stage_bytes}",
+                    f"right = left + {self.plan.brought*DEPTH*2}")
+                self._copies(0, "left", "m_first", self.plan.brought)
                 self._copies(1, "right", "n_first", tiling.columns)
                 self._next_stage()
-                out("slice += 1")
+                out("slice += 1", f"k += {DEPTH}")
+                if self.plan.apart:
+                    with out.block(f"if k >= slices*{DEPTH}:"):
+                        out("k = i64(0)")
             out("tile += step")
+        self.boxes.produce()
 
     def _copies(self, which: int, target: str, first: str, extent: int) -> None:
-        """One box where k is the inner dimension, else one for each 64 of the other."""
+        """The tile of a factor; of B a block of a pair brings a half, to both."""
+        if which == 0 or not self.tiling.paired:
+            self._boxes("tile_copy", which, target, first, extent, extent)
+            return
+        half = extent//2
+        with self.out.block("if alone:"):
+            self._boxes("tile_copy", which, target, first, extent, half)
+        with self.out.block("else:"):
+            self._boxes("tile_share", which, f"{target} + rank*{half*128}",
+                        f"{first} + rank*{half}", half, half)
+
+    def _boxes(self, name: str, which: int, target: str, first: str, extent: int,
+               edge: int) -> None:
+        """Of `edge` rows where k is the inner dimension, else of 64 columns."""
         batch = [f"batch{k}" for k in reversed(self.plan.batch[which])]
-        rank, descriptor = 2 + len(batch), ("map_left", "map_right")[which]
-        boxes = [(0, "k", first)] if self.plan.along[which] else [
-            (c*DEPTH*128, f"{first} + {64*c}", "k") for c in range(extent//64)]
-        for at, inner, outer in boxes:
-            places = ", ".join([inner, outer, *batch])
-            self.out(f"tile_copy{rank}({target} + {at}, {descriptor}, ready, {places})")
+        descriptor, along = ("map_left", "map_right")[which], self.plan.along[which]
+        once = "_once" if self.plan.once[which] and name == "tile_copy" else ""
+        for c in range(0, extent, edge if along else 64):
+            own = f"{first} + {c}"
+            places = ", ".join([*(("k", own) if along else (own, "k")), *batch])
+            self.out(f"{name}{2 + len(batch)}{once}({target} + {c*128}, {descriptor}, "
+                     f"ready, {places})")
 
     # --- multiplying them
 
@@ -275,24 +209,28 @@ class WgmmaText:
         # 64 rows of A are 8192 bytes, whichever dimension is the inner one.
         own = 0 if tiling.turns else 8192*tiling.high
         if tiling.groups == 2:
-            out("more_registers()")
+            out(f"more_registers{'_224' if self.plan.boxes else ''}()")
         out("group = (warp >> 2) - 1", "lane = thread & 31",
             f"left = i64({base[0]}) + (((memory + group*{own}) & 0x3FFFF) >> 4)",
-            f"right = i64({base[1]}) + (((memory + {tiling.rows*DEPTH*2}) & 0x3FFFF)"
-            " >> 4)")
+            f"right = i64({base[1]}) + (((memory + {self.plan.brought*DEPTH*2})"
+            " & 0x3FFFF) >> 4)")
         results = Results(self, "0" if tiling.turns else f"group*{64*tiling.high}")
         results.begin()
         if tiling.turns:
             out("tile += group*step", "count = group*slices",
                 "turn = 1 - group")
         with out.block("while tile < tiles:"):
-            self._position()
-            self._batch_coordinates()
+            self.position()
             results.announce()
             self._multiply(results)
             results.tile()
             out(f"tile += {tiling.groups if tiling.turns else 1}*step")
         results.end()
+        if tiling.paired:
+            # A block must not end before the other has told it what it has read.
+            for _ in range(self.plan.stages):
+                out("barrier_wait(empty + 8*stage, phase ^ 1)")
+                self._next_stage()
 
     def _multiply(self, results: Results) -> None:
         out, tiling, n = self.out, self.tiling, self.tiling.sums
@@ -302,7 +240,7 @@ class WgmmaText:
         out(f"sums = zeros{n}()", "slice = i64(0)", "before = empty")
         with out.block("while slice < slices:"):
             out("barrier_wait(full + 8*stage, phase)",
-                f"at = stage*{tiling.stage_bytes >> 4}",
+                f"at = stage*{self.plan.stage_bytes >> 4}",
                 f"sums = product_{self.kind}_{tiling.high}x{tiling.columns}_{steps}"
                 "(sums, left + at, right + at, slice > 0)",
                 f"sums = product_wait{n}_1(sums)")
@@ -318,9 +256,11 @@ class WgmmaText:
         self._release("")
 
     def _release(self, condition: str) -> None:
-        """Tell the loading warp that a stage has been read."""
-        with self.out.block(f"if {condition}(thread & 127) == 0:"):
-            self.out("barrier_arrive(before)")
+        """Tell the blocks that write there that a stage has been read."""
+        cluster = self.tiling.cluster
+        with self.out.block(f"if {condition}(thread & 127) < {cluster}:"):
+            self.out("barrier_arrive(before)" if cluster == 1 else
+                     "barrier_arrive_at(before, thread & 127)")
 
     def _turn(self) -> None:
         """Wait until the other group has begun all its products."""

@@ -2,8 +2,9 @@
 
 The epilogue runs on the fragment as wgmma leaves it, 64 columns of a warp's 16 rows at
 a time.  Extras are read as the fragment has them, the next part's while this one is
-computed.  16-bit and float32 results go to a slab of shared memory, from there by TMA,
-or by the lanes in rows where TMA cannot; others are stored one by one.
+computed, or TMA brings them (`contract_wgmma_extras`).  16-bit and float32 results go
+to a slab of shared memory, from there by TMA, or by the lanes in rows where TMA cannot;
+others are stored one by one.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ..scalar.print_numba import cast
 from ..scalar.promotion import compute_dtype
 from .branches import flattened
 from .contract_text import offsets_of
-from .source import LONGEST, Operand, decoded, encoded, evaluate
+from .source import Operand, decoded, encoded, evaluate
 
 if TYPE_CHECKING:
     from .contract_wgmma import WgmmaText
@@ -28,7 +29,7 @@ __all__ = ["SLAB", "Results"]
 #: Bytes of a slab, 16 rows of 128; each warp has several.
 SLAB = 2048
 #: Statements of the epilogue that are worth printing once for each element.
-UNROLLED = LONGEST
+UNROLLED = 2400
 
 
 class Results:
@@ -46,6 +47,8 @@ class Results:
         self.kernel, self.rows, self.out = kernel, rows, kernel.out
         self.text, self.tiling = kernel.text, kernel.tiling
         self.loads = list(zip(self.text.extras, kernel.plan.loads, strict=True))
+        #: Those that are in registers a part ahead.
+        self.near = [(o, how) for o, how in self.loads if how in ("pair", "row")]
         self.stores = list(zip(self.text.outputs, kernel.plan.stores, strict=True))
         #: The first slab of each output that goes through some, and how many in all.
         self.slabs: dict[int, int] = {}
@@ -71,6 +74,7 @@ class Results:
                  "pairs, eight = lane & 3, lane >> 2",
                  "place32 = slabs + eight*128 + (((pairs >> 1) ^ eight) << 4)"
                  " + (pairs & 1)*8")
+        self.kernel.boxes.begin()
 
     def end(self) -> None:
         """Shared memory must last until TMA has read it."""
@@ -136,15 +140,14 @@ class Results:
 
     def _fetch(self, part: str, letter: str) -> None:
         """Load what a part needs of the extras that come by pairs or rows."""
-        if all(how == "each" for _, how in self.loads):
+        if not self.near:
             return
         self._place(part, "row_next", "near_n")
         self.out("near_n += 2*pairs", "room = size_n - near_n",
                  *(f"near_m{h} = min(row_next + eight + {8*h}, size_m - 1)"
                    for h in (0, 1)))
-        for o, how in self.loads:
-            if how != "each":
-                self._fetch_one(o, how, letter)
+        for o, how in self.near:
+            self._fetch_one(o, how, letter)
 
     def _fetch_one(self, o: Operand, how: str, letter: str) -> None:
         moved = o.code[0] != "0"
@@ -156,7 +159,9 @@ class Results:
                      if how == "pair" else f"{letter}{o.at}_{h} = {o.pointer}[{at}]")
 
     def _fetched(self, o: Operand, how: str, letter: str, e: int) -> str:
-        """The text of an element that `_fetch` has loaded."""
+        """The text of an element that has been loaded."""
+        if how == "box":
+            return self.kernel.boxes.element(o, e)
         name = f"{letter}{o.at}_{(e >> 1) & 1 if o.code[0] != '0' else 0}"
         if how == "row":
             return name
@@ -182,10 +187,9 @@ class Results:
             out(f"following = min(part + 1, i64({self.parts - 1}))")
             self._fetch("following", "y")
             self._part("part", "x", 0)
-            for o, how in self.loads:
-                if how != "each":
-                    halves = (0, 1) if o.code[0] != "0" else (0,)
-                    out(*(f"x{o.at}_{h} = y{o.at}_{h}" for h in halves))
+            for o, _ in self.near:
+                halves = (0, 1) if o.code[0] != "0" else (0,)
+                out(*(f"x{o.at}_{h} = y{o.at}_{h}" for h in halves))
             out(f"sums = shifted{self.tiling.sums}(sums)", "part += 1")
 
     def _part(self, part: str, letter: str, first: int) -> None:
@@ -195,15 +199,18 @@ class Results:
         with out.block("if at_column < size_n:"):
             if self.slabs:
                 self._free_slabs()
+            self.kernel.boxes.arrive()
             for unit in range(4):
                 # Blocks of their own, lest all elements be computed side by side: there
                 # are not the registers for that.
                 with out.block(f"if at_column + {16*unit} < size_n:"):
                     self._unit(unit, first, letter)
+            self.kernel.boxes.leave()
             if self.slabs:
                 self._empty_slabs()
 
     def _unit(self, unit: int, first: int, letter: str) -> None:
+        self.kernel.boxes.read(unit)
         values = [self._evaluated(e, f"sums[{first + e}]", letter)
                   for e in range(8*unit, 8*unit + 8)]
         for r, (o, how) in enumerate(self.stores):

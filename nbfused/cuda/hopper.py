@@ -16,8 +16,8 @@ from numba import types
 from numba.cuda.extending import intrinsic
 
 from .accesses import asm
-from .contract_wgmma import TILINGS
 from .wgmma_fragments import fragment_namespace, parts_of, sums_of, tuple_of
+from .wgmma_tiling import TILINGS
 
 __all__ = ["hopper_namespace"]
 
@@ -93,10 +93,14 @@ def prefetch_map(typing: Any, descriptor: Any) -> Any:
 _WAIT = ("{ .reg .pred p; AGAIN: "
          "mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1; "
          "@p bra DONE; bra AGAIN; DONE: }")
+#: Without ``.release.cluster``, which would put a fence of the GPU into the main loop.
+_ARRIVE_AT = ("{ .reg .b32 there; mapa.shared::cluster.u32 there, $0, $1; "
+              "mbarrier.arrive.shared::cluster.b64 _, [there]; }")
 _BARRIERS = {
     "barrier_init": ("mbarrier.init.shared::cta.b64 [$0], $1;", 2),
     "barrier_expect": ("mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", 2),
     "barrier_arrive": ("mbarrier.arrive.release.cta.shared::cta.b64 _, [$0];", 1),
+    "barrier_arrive_at": (_ARRIVE_AT, 2),
     "barrier_wait": (_WAIT, 2),
     "barrier_fence": ("fence.mbarrier_init.release.cluster; fence.proxy.async;", 0),
     "stores_commit": ("cp.async.bulk.commit_group;", 0),
@@ -106,20 +110,33 @@ _BARRIERS = {
     "stores_fence": ("fence.proxy.async.shared::cta;", 0),
     "fewer_registers": ("setmaxnreg.dec.sync.aligned.u32 40;", 0),
     "more_registers": ("setmaxnreg.inc.sync.aligned.u32 232;", 0),
+    # Where the loading warps bring extras, too.
+    "fewer_registers_56": ("setmaxnreg.dec.sync.aligned.u32 56;", 0),
+    "more_registers_224": ("setmaxnreg.inc.sync.aligned.u32 224;", 0),
 }
 
 
 # --- tiles between global and shared memory
 
 
-def _tile_copy(rank: int) -> Any:
+def _tile_copy(rank: int, kind: str) -> Any:
     """``cp.async.bulk.tensor``: a box to shared memory, told to a barrier.
 
     ``tile_copy{rank}(target, map, barrier, x0, x1, …)``, innermost coordinate first.
+    `kind` ``"once"``: it is the first to leave the L2 cache (``evict_first``), where
+    what is read again, or was written and must go to memory, may stay; ``"share"``: to
+    both blocks of a cluster (``.multicast::cluster``).
     """
     coordinates = ", ".join(f"${k + 3}" for k in range(rank))
-    text = (f"cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile"
-            f".mbarrier::complete_tx::bytes [$0], [$1, {{{coordinates}}}], [$2];")
+    suffix, operand, before = {
+        "": ("", "", ""),
+        "once": (".L2::cache_hint", ", policy", ".reg .b64 policy; createpolicy."
+                 "fractional.L2::evict_first.b64 policy, 1.0;"),
+        "share": (".multicast::cluster", ", all", ".reg .b16 all; mov.b16 all, 3;"),
+    }[kind]
+    text = (f"{{ {before} cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile"
+            f".mbarrier::complete_tx::bytes{suffix}"
+            f" [$0], [$1, {{{coordinates}}}], [$2]{operand}; }}")
     constraints = ",".join(["r", "l", "r", *["r"]*rank, _MEMORY])
 
     def typed() -> Any:
@@ -242,7 +259,9 @@ def hopper_namespace() -> dict[str, Any]:
     for name, (text, count) in _BARRIERS.items():
         found[name] = _instruction(name, text, count)
     for rank in range(2, 6):
-        found[f"tile_copy{rank}"] = _tile_copy(rank)
+        for kind, name in (("", f"tile_copy{rank}"), ("once", f"tile_copy{rank}_once"),
+                           ("share", f"tile_share{rank}")):
+            found[name] = _tile_copy(rank, kind)
         found[f"tile_store{rank}"] = _tile_store(rank)
     for count in {t.sums for t in TILINGS}:
         found[f"zeros{count}"] = _zeros(count)

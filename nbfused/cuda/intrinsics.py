@@ -22,6 +22,7 @@ from .mma import mma_namespace
 from .mma_copies import copies_namespace
 from .mma_tf32 import tf32_namespace
 from .raw_intrinsics import raw_namespace
+from .rough import rough_namespace
 from .row_intrinsics import row_namespace
 
 __all__ = ["namespace"]
@@ -70,28 +71,6 @@ def _extremum(which: str, arch: tuple[int, int]) -> Any:
     return extremum
 
 
-@intrinsic
-def divide_rough(typing: Any, a: Any, b: Any) -> Any:
-    """``a / b`` within 2 units in the last place, by ``div.full.f32``; no branch."""
-
-    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        return asm(builder, _F32, "div.full.f32 $0, $1, $2;", "=f,f,f", *values)
-
-    return types.float32(types.float32, types.float32), codegen
-
-
-@intrinsic
-def exp_rough(typing: Any, a: Any) -> Any:
-    """``exp(a)`` by ``ex2.approx.ftz``: a relative error of 2**-17 at most.
-
-    Below ``2**-126`` it is 0.
-    """
-
-    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        scaled = builder.fmul(values[0], _F32(1.4426950408889634))
-        return asm(builder, _F32, "ex2.approx.ftz.f32 $0, $1;", "=f,f", scaled)
-
-    return types.float32(types.float32), codegen
 
 
 # --- between the threads of a warp
@@ -313,7 +292,7 @@ def namespace(arch: tuple[int, int]) -> dict[str, Any]:
         "f32_to_f16": _unary(u16, f32, _to_f16),
         "bf16_to_f32": _unary(f32, u16, _from_bf16),
         "f32_to_bf16": _unary(u16, f32, _to_bf16(arch)),
-        "divide": divide, "divide_rough": divide_rough, "exp_rough": exp_rough,
+        "divide": divide, **rough_namespace(),
         **({**hopper_namespace(), **tf32_namespace()} if arch[0] == 9 else {}),
         **({**copies_namespace(), **mma_namespace()} if arch >= (8, 0) else {}),
         **{f"{name}_local": _local(stored) for name, stored in _STORED.items()},

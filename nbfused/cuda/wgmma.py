@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 import ctypes
-from contextlib import ExitStack
 from functools import lru_cache
-from math import prod
 
 from ..backend import Call, Signature
 from .contract_text import ContractText
-from .contract_wgmma import DEPTH, Hopper, WgmmaText
+from .contract_wgmma import WgmmaText
 from .driver import Device, check, cu
 from .launch import Program
 from .source import Operand
 from .tune import Tuner, kernel_text, layout_of
-from .wgmma_padding import padded
-from .wgmma_plan import plans, tiles
+from .wgmma_plan import LINE, plans, tiles
+from .wgmma_tiling import DEPTH, Hopper
 
 __all__ = ["WgmmaLauncher"]
 
@@ -25,8 +23,6 @@ _ALIGN = 16
 _EXTENT, _STRIDE = 1 << 32, 1 << 40
 #: Loops of a batch that a tensor map has room for.
 _BATCH = 3
-#: Multiplications that are worth copies of the factors.
-_WORTH = 1 << 24
 
 
 class WgmmaLauncher:
@@ -57,11 +53,10 @@ class WgmmaLauncher:
             and (m, n, k) == (1, 1, 1) and batch <= _BATCH)
 
     def takes(self, call: Call) -> bool:
-        """Whether TMA can bring the operands of this call, or of their copies."""
+        """Whether TMA can bring the factors of this call."""
         if not self._possible or 0 in call.shape or max(call.shape) >= _EXTENT//2:
             return False
-        return prod(call.shape) >= _WORTH or all(
-            self._reachable(call, which) for which in (0, 1))
+        return all(self._reachable(call, which) for which in (0, 1))
 
     def _loops(self, which: int) -> tuple[int, int]:
         """The numbers of the loops over the operand's own dimension, and over k."""
@@ -78,14 +73,9 @@ class WgmmaLauncher:
         return all(s > 0 and 2*s % _ALIGN == 0 and 2*s < _STRIDE for s in steps)
 
     def __call__(self, call: Call, where: Device) -> None:
-        """Launch on the call's stream, after copies of what TMA cannot reach."""
-        with ExitStack() as stack:
-            for which in (0, 1):
-                if not self._reachable(call, which):
-                    stack.enter_context(where.current())  # allocating asks for it
-                    call = padded(call, which, self._batch, where, stack)
-            plan = self._tuner(layout_of(call), call, where, len(self._text.outputs))
-            self.run(call, where, plan)
+        """Launch on the call's stream."""
+        plan = self._tuner(layout_of(call), call, where, len(self._text.outputs))
+        self.run(call, where, plan)
 
     def _program(self, plan: Hopper) -> Program:
         program = self._programs.get(plan)
@@ -100,9 +90,13 @@ class WgmmaLauncher:
         values = (self._map(call, 0, plan), self._map(call, 1, plan),
                   *(self._target(call, o, plan) for o, how in zip(
                       self._text.outputs, plan.stores, strict=True) if how == "tile"),
+                  *(self._box(call, k, plan) for k, how in enumerate(plan.loads)
+                    if how == "box"),
                   *(call.pointers[at] for at in others), *call.shape,
                   *(s for at in others for s in call.strides[at]), *call.scalars)
-        blocks = min(tiles(call, self._batch, plan.tiling), where.processors)
+        cluster = plan.tiling.cluster
+        blocks = cluster*min(tiles(call, self._batch, plan.tiling),
+                             where.processors//cluster)
         self._program(plan).launch(where, call.stream, blocks, values, plan.shared)
 
     def _map(self, call: Call, which: int, plan: Hopper) -> bytes:
@@ -111,7 +105,7 @@ class WgmmaLauncher:
         along, strides = plan.along[which], call.strides[which]
         inner, outer = (k, own) if along else (own, k)
         loops = (inner, outer, *reversed(plan.batch[which]))
-        edge = (plan.tiling.rows, plan.tiling.columns)[which]
+        edge = (plan.brought, plan.tiling.columns//plan.tiling.cluster)[which]
         box = (DEPTH, edge) if along else (64, DEPTH)
         return _tensor_map(self._text.factors[which].dtype.name, call.pointers[which],
                            tuple(call.shape[x] for x in loops),
@@ -120,14 +114,23 @@ class WgmmaLauncher:
 
     def _target(self, call: Call, o: Operand, plan: Hopper) -> bytes:
         """Of an output: boxes as large as a slab."""
+        return self._result_map(call, o, plan.batch[2], 16)
+
+    def _box(self, call: Call, k: int, plan: Hopper) -> bytes:
+        """Of extra `k`: boxes as high as a part."""
+        return self._result_map(call, self._text.extras[k], plan.batch[3 + k], 64)
+
+    def _result_map(self, call: Call, o: Operand, batch: tuple[int, ...],
+                    rows: int) -> bytes:
+        """Of what is laid out as the result: boxes of 128 bytes and so many rows."""
         m, n = self._batch, self._batch + 1
         item, strides = o.dtype.itemsize, call.strides[o.at]
         down = strides[m] if call.shape[m] > 1 else _ALIGN*call.shape[n]
-        loops = tuple(reversed(plan.batch[2]))
+        loops = tuple(reversed(batch))
         return _tensor_map(o.dtype.name, call.pointers[o.at],
                            tuple(call.shape[x] for x in (n, m, *loops)),
                            (item*down, *(item*strides[x] for x in loops)),
-                           (128//item, 16, *(1,)*len(loops)))
+                           (128//item, rows, *(1,)*len(loops)))
 
 
 @lru_cache(maxsize=1024)
@@ -138,14 +141,18 @@ def _tensor_map(dtype: str, pointer: int, extents: tuple[int, ...],
     Elements outside are zeros.  `strides` in bytes, from the second dimension on.
     """
     driver, rank = cu(), len(extents)
-    kinds = driver.CUtensorMapDataType
+    kinds, promotions = driver.CUtensorMapDataType, driver.CUtensorMapL2promotion
     kind = getattr(kinds, f"CU_TENSOR_MAP_DATA_TYPE_{dtype.upper()}")
+    # Boxes across lines of the L2 cache ask for less if they do not ask for pairs.
+    whole = not any(x % LINE for x in (pointer, *strides))
+    promotion = promotions.CU_TENSOR_MAP_L2_PROMOTION_L2_256B if whole else \
+        promotions.CU_TENSOR_MAP_L2_PROMOTION_L2_128B
     found = check(driver.cuTensorMapEncodeTiled(
         kind, rank, pointer, [driver.cuuint64_t(n) for n in extents],
         [driver.cuuint64_t(s) for s in strides], [driver.cuuint32_t(n) for n in box],
         [driver.cuuint32_t(1)]*rank,
         driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
         driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
-        driver.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+        promotion,
         driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE))
     return ctypes.string_at(int(found.getPtr()), 128)

@@ -13,7 +13,7 @@ from numba import types
 from numba.cuda.extending import intrinsic
 
 from .accesses import asm
-from .contract_wgmma import TILINGS
+from .wgmma_tiling import TILINGS
 
 __all__ = ["fragment_namespace", "parts_of", "sums_of", "tuple_of"]
 
@@ -129,6 +129,44 @@ def _keep32(unit: int) -> Any:
     return keep32
 
 
+def _held16(unit: int) -> Any:
+    """``ldmatrix``: the mirror of `_keep16`, 4 words of 2 elements each."""
+
+    @intrinsic
+    def held16(typing: Any, place: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            at = builder.xor(builder.trunc(values[0], _I32), _I32(32*unit))
+            words = asm(builder, ir.LiteralStructType([_I32]*4),
+                        "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {$0, $1, $2, $3}, "
+                        "[$4];", f"=r,=r,=r,=r,r,{_MEMORY}", at, effect=True)
+            return tuple_of(builder, parts_of(builder, words, 4))
+
+        return types.UniTuple(types.uint32, 4)(types.int64), codegen
+
+    return held16
+
+
+def _held32(unit: int) -> Any:
+    """``ld.shared.v2``: the mirror of `_keep32`, 8 numbers."""
+
+    @intrinsic
+    def held32(typing: Any, place: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            at, found = builder.trunc(values[0], _I32), []
+            for k in range(4):
+                where = builder.add(builder.xor(at, _I32(64*unit + 32*(k >> 1))),
+                                    _I32(8*128*(k & 1)))
+                two = asm(builder, ir.LiteralStructType([_F32, _F32]),
+                          "ld.shared.v2.f32 {$0, $1}, [$2];", f"=f,=f,r,{_MEMORY}",
+                          where, effect=True)
+                found += parts_of(builder, two, 2)
+            return tuple_of(builder, found)
+
+        return types.UniTuple(types.float32, 8)(types.int64), codegen
+
+    return held32
+
+
 def _kept(result: Any, kind: Any, letter: str, suffix: str) -> Any:
     @intrinsic
     def kept(typing: Any, address: Any) -> Any:
@@ -198,6 +236,8 @@ def fragment_namespace() -> dict[str, Any]:
         "pack_float16": _pack("f16"), "pack_bfloat16": _pack("bf16"),
         **{f"keep16_{k}": _keep16(k) for k in range(4)},
         **{f"keep32_{k}": _keep32(k) for k in (0, 1)},
+        **{f"held16_{k}": _held16(k) for k in range(4)},
+        **{f"held32_{k}": _held32(k) for k in (0, 1)},
         "kept_uint16": _kept(types.uint16, ir.IntType(16), "h", "u16"),
         "kept_float32": _kept(types.float32, _F32, "f", "f32"),
         **{f"shifted{n}": _shifted(n) for n in {t.sums for t in TILINGS}}}

@@ -31,6 +31,7 @@ from .ir import (
     walk,
 )
 from .language import copysign, floor, fmod, isinf, select, sqrt
+from .rewrite import rewritten
 from .trigonometry import cosine, sine, tangent
 
 if TYPE_CHECKING:
@@ -107,6 +108,7 @@ def expand(typed: Typed, calls: Mapping[tuple[str, str], str]) -> Typed:
 
     An operation in `calls` is left as it is, and so is a power with a known exponent.
     """
+    typed = rewritten(typed, calls)
     expansion = _Expansion(typed, calls)
     if not any(expansion.applies(s) for s in walk(typed.function.body)):
         return typed

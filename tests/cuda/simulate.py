@@ -69,7 +69,8 @@ class Beyond:
             nf.ops.subtract(q, p.T, out=result.T)
             check("results that lie across", result, q.T - p)
         map_tile_pairs.LEAST = 1
-        half, lines = (self.floats(*s).astype(np.float16) for s in ((80, 120), (70, 80)))
+        half, lines = (self.floats(*shape).astype(np.float16)
+                       for shape in ((80, 120), (70, 80)))
         check("across, in pairs", nf.ops.add(half.T[:70], lines), half.T[:70] + lines)
         cube, other = self.floats(20, 3, 33), self.floats(3, 33, 20)
         check("inputs that lie across, of a rank above 2",

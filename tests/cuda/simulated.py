@@ -220,7 +220,8 @@ def namespace():
         "atomic_add_f16": _add_half(np.float16), "atomic_add_bf16": _add_half(bfloat16),
         "divide_rough": np.divide, "divide_near": np.divide,
         "divide_nearly": np.divide, "column_is": lambda a, b: bool(a == b),
-        "exp_rough": np.exp,
+        "exp_rough": np.exp, "sigmoid_rough": lambda x: 1/(1 + np.exp(-x)),
+        "erfc_rough": functions.erfc,
         "select": lambda c, a, b: a if c else b, "maximum": np.maximum,
         "minimum": np.minimum, "divide": lambda a, b: np.int64(a) // np.int64(b),
         **{f"{name}_local": partial(np.empty, dtype=dtype)

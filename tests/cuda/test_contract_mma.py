@@ -65,7 +65,8 @@ def integers(seed, *shape):
 
 
 def placed(x, dtype):
-    return nf.array(x.astype(dtype), device="cuda")
+    """In C order: CuPy, which may make the array, would keep a transposed one so."""
+    return nf.array(np.ascontiguousarray(x, dtype), device="cuda")
 
 
 def forced(monkeypatch, engine, shape):

@@ -14,10 +14,11 @@ from nbfused import ops
 from nbfused.backend import Call, Signature
 from nbfused.cuda import compile
 from nbfused.cuda.contract_text import ContractText
-from nbfused.cuda.contract_wgmma import TILINGS, Hopper, WgmmaText
+from nbfused.cuda.contract_wgmma import WgmmaText
 from nbfused.cuda.tune import Tuner
 from nbfused.cuda.wgmma import WgmmaLauncher
-from nbfused.cuda.wgmma_plan import plans
+from nbfused.cuda.wgmma_plan import plans, tiles
+from nbfused.cuda.wgmma_tiling import TILINGS, Hopper
 from nbfused.errors import CompileError
 from nbfused.scalar import language
 from nbfused.scalar.parse import parse
@@ -70,7 +71,8 @@ def integers(seed, *shape):
 
 
 def placed(x, dtype):
-    return nf.array(x.astype(dtype), device="cuda")
+    """In C order: CuPy, which may make the array, would keep a transposed one so."""
+    return nf.array(np.ascontiguousarray(x, dtype), device="cuda")
 
 
 @pytest.mark.cuda
@@ -88,7 +90,7 @@ def test_a_layer(shape, dtype, taken, hopper):
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("shape", [(512, 512, 512), (77, 1000, 200), (3000, 520, 640),
-                                   (200, 333, 72)], ids=str)
+                                   (200, 333, 72), (300, 770, 136)], ids=str)
 def test_every_tiling(shape, tiling, taken, hopper):
     m, n, k = shape
     a, b, c = integers(0, m, k), integers(1, n, k), integers(2, n)
@@ -291,6 +293,10 @@ def test_how_operands_are_reached():
     assert plan(out=(1, 64, 0)) == ("pair", "lanes")
 
 
+def digamma(total, bias):
+    return language.digamma(total + bias)
+
+
 def test_large_tiles_for_large_products():
     def first(m, n, k, epilogue=biased_relu):
         text, _ = product_text(epilogue)
@@ -301,9 +307,19 @@ def test_large_tiles_for_large_products():
         return found[0].tiling
 
     assert first(4096, 4096, 4096) == TILINGS[0]
-    assert first(4096, 4096, 4096, biased_gelu).turns  # a long way out
+    assert first(4096, 4096, 4096, biased_gelu) == TILINGS[0]  # short for 16 bits
+    assert first(4096, 4096, 4096, digamma).turns  # a long way out
+    assert first(4104, 4072, 4040).paired  # lines of the cache are read twice
     assert first(16, 8192, 8192).rows == 64
     assert first(512, 512, 512).rows == 64
+
+
+@pytest.mark.parametrize(("m", "n", "count"), [
+    (256, 512, 2), (384, 512, 3), (384, 768, 5), (100, 100, 1), (130, 100, 1)])
+def test_pairs_of_tiles(m, n, count):
+    """One below the other; side by side in an odd last row."""
+    (tiling,) = (t for t in TILINGS if t.paired)
+    assert tiles(Call((3, m, n, 64), (), ()), 1, tiling) == 3*count
 
 
 def test_what_tensor_cores_take():
@@ -320,6 +336,4 @@ def test_what_tensor_cores_take():
     assert not launcher.takes(call(left=(48, 0, 2)))
     assert not launcher.takes(call(left=(-24, 0, 1)))
     assert not launcher.takes(call(shape=(64, 40, 0)))
-    large = (1000, 1000, 25)
-    assert launcher.takes(call(shape=large, left=(25, 0, 1)))  # worth a copy
     assert not launcher.takes(call(shape=(1 << 32, 8, 8)))

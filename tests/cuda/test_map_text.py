@@ -65,8 +65,12 @@ def test_a_reduction_starts_several_accesses_at_once(monkeypatch, dtype, call):
 
 
 def test_results_of_16_bits_divide_without_a_branch(monkeypatch):
-    (half,) = kernels(monkeypatch, lambda: nf.ops.swish(X.astype(BFLOAT16)))
-    assert "div.full.f32" in code(half)
+    half = X.astype(BFLOAT16)
+    (quotient,) = kernels(monkeypatch, lambda: nf.ops.divide(half, half))
+    assert "div.full.f32" in code(quotient)
+    (sigmoid,) = kernels(monkeypatch, lambda: nf.ops.swish(half))
+    assert "rcp.approx.ftz.f32" in code(sigmoid)
+    assert not re.search(r"div\.\w+\.f32", code(sigmoid))
     (single,) = kernels(monkeypatch, lambda: nf.ops.swish(X))
     assert "div.full" not in code(single)
     assert re.search(r"div\.rn\.f32", code(single))
