@@ -2,8 +2,9 @@
 
 The epilogue runs on the fragment as wgmma leaves it, 64 columns of a warp's 16 rows at
 a time.  Extras are read as the fragment has them, the next part's while this one is
-computed, or TMA brings them (`contract_wgmma_extras`).  16-bit and float32 results go to a slab of shared memory, from there by TMA,
-or by the lanes in rows where TMA cannot; others are stored one by one.
+computed, or TMA brings them (`contract_wgmma_extras`).  16-bit and float32
+results go to a slab of shared memory, from there by TMA, or by the lanes in rows where
+TMA cannot; others are stored one by one.
 """
 
 from __future__ import annotations
