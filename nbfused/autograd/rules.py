@@ -240,6 +240,7 @@ def _entries(roots: Sequence[Edge], start: int) -> tuple[Edge, ...]:
 
 
 class _CheckpointNode(CallNode):
+    takes_ones = True
     __slots__ = ("arguments", "block", "keywords")
 
     def __init__(self, block: checkpoint, edges: Sequence[Edge], args: Sequence[Any],
