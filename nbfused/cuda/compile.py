@@ -162,7 +162,8 @@ def ptx(kernel: Kernel, arch: Arch) -> str:
     CompileError
         With the text and what the compiler said.
     """
-    cuda = _numba_cuda()
+    with _lock:  # the first of several threads imports it, the others wait
+        cuda = _numba_cuda()
     from numba import types
 
     signature = types.void(*map(_type, kernel.parameters))

@@ -131,7 +131,7 @@ def check(answer: tuple[Any, ...]) -> Any:
 
 @contextmanager
 def loading() -> Iterator[None]:
-    """Allow this thread to load code while one of its streams is being captured.
+    """Allow this thread to load code, or to start a device, while a stream is captured.
 
     The usual modes of capture refuse that, although it enters no graph.
     """
@@ -337,7 +337,8 @@ def _first(ordinal: int, make: Callable[[int], Device] = Device) -> Device:
             if not 0 <= ordinal < count:
                 raise DeviceError(f"device cuda:{ordinal} does not exist; the driver "
                                   f"shows {count} (cuda:0 to cuda:{count - 1})")
-            _devices[ordinal] = make(ordinal)
+            with loading():
+                _devices[ordinal] = make(ordinal)
         return _devices[ordinal]
 
 

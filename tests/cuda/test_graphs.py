@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -101,6 +105,32 @@ def test_graphs_of_torch(name, warm):
 
     check_replays(program, arrays, hosts, replay, captured,
                   lambda array, host: array.copy_(torch.from_numpy(host)))
+
+
+FIRST = """
+import torch
+from nbfused import ops
+
+x = torch.rand(1 << 22, device="cuda") - 0.5
+rows = x.reshape(1024, 4096)
+torch.cuda.synchronize()
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    total, normal = ops.sum(x*x), ops.layer_norm(rows, rows[0], rows[1])
+graph.replay()
+torch.cuda.synchronize()
+want = torch.nn.functional.layer_norm(rows, (4096,), rows[0], rows[1])
+assert torch.allclose(total, (x*x).sum(), rtol=1e-4)
+assert torch.allclose(normal, want, atol=1e-4)
+"""
+
+
+def test_the_first_call_of_a_process_may_be_captured():
+    """Nothing that happens once, or for all calls alike, may spoil the capture."""
+    pytest.importorskip("torch")
+    done = subprocess.run([sys.executable, "-c", FIRST], text=True, check=False,
+                          capture_output=True, cwd=Path(__file__).parents[2])
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize("name", PROGRAMS)
