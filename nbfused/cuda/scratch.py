@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import dataclass
+from operator import index
 
 from .driver import Device, DriverError, check, cu
 
@@ -52,7 +53,7 @@ class Scratch:
         """
         if size > _MOST_BYTES:
             return None
-        key = -1 if stream in _DEFAULT else self._identity(stream)
+        key = -1 if stream in _DEFAULT else self._identity(index(stream))
         if key is None:
             return None
         block = self._blocks.get(key)
