@@ -2,7 +2,9 @@
 
 For machines on which asv cannot build environments.  What is written names the
 machine and the commit as they are given here, and nothing of the computer: no host,
-no folder.  ``asv publish`` and ``asv preview`` show it.
+no folder.  ``asv publish`` and ``asv preview`` show it.  ``--table`` keeps what
+``python -m benchmarks.peers --json`` has measured by the same clock, instead of
+measuring it again.
 """
 
 from __future__ import annotations
@@ -14,13 +16,14 @@ import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 __all__ = ["main"]
 
 HERE = Path(__file__).parent
+_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -31,7 +34,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--bench", default=".", help="regular expression: track_ …")
     parser.add_argument("--commit", help="what the results are of; default: HEAD")
     parser.add_argument("--about", default="", help="CPU or GPU, for the pages")
+    parser.add_argument("--table", type=Path, help="a table's figures, in JSON")
+    parser.add_argument("--device", default="cuda", help="that the table is of")
+    parser.add_argument("--python", default=_PYTHON, help="that the table is of: 3.12")
     given = parser.parse_args(argv)
+    if given.table:
+        commit = _git("rev-parse", given.commit or "HEAD")
+        rows = json.loads(given.table.read_text())
+        _keep(_machine(given.machine, given.about, ""), given.python, commit,
+              dict(_rates(rows, given.device)))
+        return 0
     head = _git("rev-parse", "HEAD")
     status = _asv(given.machine, given.about, given.bench, head)
     commit = given.commit or head
@@ -45,11 +57,14 @@ def _git(*words: str) -> str:
                           cwd=HERE).stdout.strip()
 
 
+def _machine(machine: str, about: str, processors: str) -> dict[str, str]:
+    return {"machine": machine, "os": platform.system(), "arch": platform.machine(),
+            "cpu": about, "num_cpu": processors, "ram": ""}
+
+
 def _asv(machine: str, about: str, bench: str, commit: str) -> int:
     """Its exit status; what it knows of the computer is what is said here."""
-    known = {machine: {
-        "machine": machine, "os": platform.system(), "arch": platform.machine(),
-        "cpu": about, "num_cpu": str(os.cpu_count()), "ram": ""}, "version": 1}
+    known = {machine: _machine(machine, about, str(os.cpu_count())), "version": 1}
     with tempfile.TemporaryDirectory() as home:
         (Path(home)/".asv-machine.json").write_text(json.dumps(known))
         return subprocess.run(
@@ -62,13 +77,49 @@ def _asv(machine: str, about: str, bench: str, commit: str) -> int:
 
 def _clean(path: Path, commit: str) -> None:
     """Name the results by Python's version and by `commit`."""
-    name = f"existing-py{sys.version_info.major}.{sys.version_info.minor}"
     found: dict[str, Any] = json.loads(path.read_text())
-    found.update(commit_hash=commit, env_name=name,
-                 python=f"{sys.version_info.major}.{sys.version_info.minor}")
-    found["params"]["python"] = found["python"]
+    found.update(commit_hash=commit, env_name=f"existing-py{_PYTHON}", python=_PYTHON)
+    found["params"]["python"] = _PYTHON
     path.unlink()
-    (path.parent/f"{commit[:8]}-{name}.json").write_text(json.dumps(found))
+    _write(path.parent, found)
+
+
+def _write(folder: Path, results: dict[str, Any]) -> None:
+    name = f"{results['commit_hash'][:8]}-{results['env_name']}.json"
+    (folder/name).write_text(json.dumps(results))
+
+
+def _rates(rows: Sequence[dict[str, Any]], device: str,
+           ) -> Iterator[tuple[tuple[str, str], float]]:
+    """Of a table: the benchmark and the parameter, as asv writes it, and our rate."""
+    benchmarks = {"B": ("bench_workloads.Bytes.track_bandwidth", 1e9),
+                  "FLOP": ("bench_workloads.Products.track_tflops", 1e12)}
+    for row in rows:
+        if row["unit"] in benchmarks and row["seconds"].get("nbfused"):
+            benchmark, unit = benchmarks[row["unit"]]
+            name = repr(f"{device}: {row['name']}, {row['dtype']}")
+            yield (benchmark, name), row["work"]/row["seconds"]["nbfused"]/unit
+
+
+def _keep(machine: dict[str, str], python: str, commit: str,
+          rates: dict[tuple[str, str], float]) -> None:
+    """Write rates as asv does; a run of asv has left the list of all benchmarks."""
+    known = json.loads((HERE/"results"/"benchmarks.json").read_text())
+    results = {}
+    for benchmark in {b for b, _ in rates}:
+        about = known[benchmark]
+        found = [rates.get((benchmark, name), float("nan"))
+                 for name in about["params"][0]]
+        results[benchmark] = [found, about["params"], about["version"]]
+    folder = HERE/"results"/machine["machine"]
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder/"machine.json").write_text(json.dumps({**machine, "version": 1}, indent=4))
+    _write(folder, {
+        "commit_hash": commit, "env_name": f"existing-py{python}",
+        "date": 1000*int(_git("show", "-s", "--format=%ct", commit)),
+        "params": {**machine, "python": python}, "python": python, "requirements": {},
+        "env_vars": {}, "result_columns": ["result", "params", "version"],
+        "results": results, "durations": {}, "version": 2})
 
 
 if __name__ == "__main__":

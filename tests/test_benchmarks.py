@@ -209,3 +209,24 @@ def test_the_results_in_the_repository_name_no_folder():
     files = list(Path(benchmarks.__file__).parent.glob("results/**/*.json"))
     folder = re.compile(r"[\" ](/tmp|/home|/root)")
     assert not [f for f in files if folder.search(f.read_text())]
+
+
+def test_a_table_is_kept_as_results(tmp_path, monkeypatch):
+    """Rates of what asv knows by the same name; what the table lacks is NaN."""
+    known = json.loads((record.HERE/"results"/"benchmarks.json").read_text())
+    monkeypatch.setattr(record, "HERE", tmp_path)
+    monkeypatch.setattr(record, "_git", lambda *words: "1234567890")
+    (tmp_path/"results").mkdir()
+    (tmp_path/"results"/"benchmarks.json").write_text(json.dumps(known))
+    table = tmp_path/"table.json"
+    table.write_text(json.dumps([
+        {"name": "swish 67.1 M", "dtype": "float32", "unit": "B", "work": 6e8,
+         "seconds": {"nbfused": 2e-4, "torch": 1e-4}},
+        {"name": "launch", "dtype": "float32", "unit": "", "work": None,
+         "seconds": {"nbfused": 1e-6}}]))
+    assert record.main(["gpu", "--table", str(table), "--python", "3.12"]) == 0
+    found = json.loads((tmp_path/"results/gpu/12345678-existing-py3.12.json").read_text())
+    (rates, (names,), version), = found["results"].values()
+    assert rates[names.index("'cuda: swish 67.1 M, float32'")] == pytest.approx(3000)
+    assert sum(x == x for x in rates) == 1 and len(rates) == len(names)
+    assert version == known["bench_workloads.Bytes.track_bandwidth"]["version"]
