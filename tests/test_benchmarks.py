@@ -225,8 +225,10 @@ def test_a_table_is_kept_as_results(tmp_path, monkeypatch):
         {"name": "launch", "dtype": "float32", "unit": "", "work": None,
          "seconds": {"nbfused": 1e-6}}]))
     assert record.main(["gpu", "--table", str(table), "--python", "3.12"]) == 0
-    found = json.loads((tmp_path/"results/gpu/12345678-existing-py3.12.json").read_text())
+    kept = tmp_path/"results"/"gpu"/"12345678-existing-py3.12.json"
+    found = json.loads(kept.read_text())
     (rates, (names,), version), = found["results"].values()
     assert rates[names.index("'cuda: swish 67.1 M, float32'")] == pytest.approx(3000)
-    assert sum(x == x for x in rates) == 1 and len(rates) == len(names)
+    assert sum(x == x for x in rates) == 1
+    assert len(rates) == len(names)
     assert version == known["bench_workloads.Bytes.track_bandwidth"]["version"]
