@@ -101,7 +101,7 @@ def note_write(arrays: Iterable[Any]) -> None:
     if not _WATCHED:
         return
     written = [byte_range(describe(a, "out")) for a in arrays if a is not None]
-    for reference in tuple(_WATCHED):
+    for reference in _WATCHED.copy():  # in one step; `tuple` may collect garbage midway
         saved = reference()
         if saved is not None:
             for place in written:

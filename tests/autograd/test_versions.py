@@ -131,3 +131,25 @@ def test_a_saved_array_that_was_deleted_lets_others_be_written_to():
     nf.ops.negative(np.ones(4), out=out)
     np.testing.assert_array_equal(out, -1)
     del y
+
+
+@pytest.mark.parametrize("threshold", range(1, 16))
+def test_garbage_may_be_collected_during_a_write(monkeypatch, threshold):
+    kept = [Saved(np.ones(3), str(k)) for k in range(30)]
+    place = kept[0].place
+    thresholds = gc.get_threshold()
+
+    def garbage(array):  # as another thread may leave it
+        gc.collect()
+        cycle = [Saved(np.ones(2), "garbage")]
+        cycle.append(cycle)
+        gc.set_threshold(threshold)
+        return place
+
+    monkeypatch.setattr(versions, "byte_range", garbage)
+    monkeypatch.setattr(Saved, "place", place)
+    try:
+        note_write([np.ones(3)])
+    finally:
+        gc.set_threshold(*thresholds)
+    assert all(saved._changed for saved in kept)
