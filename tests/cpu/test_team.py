@@ -73,6 +73,32 @@ def test_a_launch_from_inside_a_piece():
     assert np.all(y == 1)
 
 
+#: Counts in `a[0]` who is inside; the most of them stays behind it.
+CROWD = """# Crowd
+def kernel(a, begin, end):
+    word_add(a[0], 1)
+    inside = word_read(a[0])
+    if inside > word_read(a[0] + 8):
+        word_write(a[0] + 8, inside)
+    for _ in range(1 << 14):
+        pause()
+    word_add(a[0], -1)
+"""
+
+
+def test_fewer_threads_than_linger(monkeypatch):
+    monkeypatch.setattr("nbfused.cpu.pool._processors", lambda: 16)
+    pool, entry = Pool(6), build(CROWD)
+    y = np.zeros(2, np.int64)
+    block = np.array([y.ctypes.data], np.int64).tobytes()
+    for _ in range(20):
+        for threads in (6, 2):
+            pool._wanted, y[1] = threads, 0
+            pool.share(entry, block, 48, 1)
+            assert y[0] == 0
+            assert 1 <= y[1] <= threads
+
+
 #: Says that it is here, and waits for the other one: `a[0]` has two words for that and
 #: two for whether it came.
 MEETING = """# Meeting
