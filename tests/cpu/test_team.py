@@ -169,3 +169,32 @@ def test_a_fork_has_a_team_of_its_own():
          + textwrap.dedent(FORK)],
         capture_output=True, text=True, check=False, timeout=120)
     assert done.stdout.strip() == "done", done.stderr
+
+
+BUSY = """
+import os, threading, time
+from nbfused.cpu import compile, objects
+host, lock, inside = objects.host, threading.Lock(), threading.Event()
+def slow():
+    with lock:  # as LLVM has
+        inside.set()
+        time.sleep(0.3)
+        return host()
+objects.host = slow
+thread = threading.Thread(target=compile.build, args=(TEXT,))
+thread.start()
+inside.wait()
+child = os.fork()
+if child == 0:
+    os._exit(0 if lock.acquire(timeout=5) else 1)
+print("done" if os.waitpid(child, 0)[1] == 0 else "held")
+thread.join()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_fork_waits_for_a_thread_that_asks_llvm():
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c",
+                           f"TEXT = {TEXT!r}\n{BUSY}"],
+                          capture_output=True, text=True, check=False, timeout=60)
+    assert done.stdout.strip() == "done", done.stderr
