@@ -49,8 +49,8 @@ def build(text: str) -> objects.Entry:
     CompileError
         Numba refuses the text.
     """
-    key = artefacts.digest("cpu", text, _revision(), *objects.host())
-    with _lock:
+    with _lock:  # a fork waits for it: LLVM has locks of its own
+        key = artefacts.digest("cpu", text, _revision(), *objects.host())
         data = artefacts.get(key)
         code = None if data is None else objects.unpack(data)
         dump_source(f"cpu_{key[:16]}.py", text)

@@ -187,10 +187,10 @@ class Pool:
             return
         self._prepare()
         job = _Job(piece, count)
-        for _ in range(helpers):
-            self._queue.put(job)
-        self._team.call()
         try:
+            for _ in range(helpers):
+                self._queue.put(job)
+            self._team.call()
             job.work()
         finally:
             job.stop()
@@ -206,7 +206,7 @@ class Pool:
         self._prepare()
         for _ in range(helpers - self._team.lingering - self._queue.qsize()):
             self._queue.put(None)
-        self._team.launch(entry, block, units, step)
+        self._team.launch(entry, block, units, step, helpers)
 
     def dismiss(self) -> None:
         """Have no helper wait for work in machine code."""

@@ -73,6 +73,32 @@ def test_a_launch_from_inside_a_piece():
     assert np.all(y == 1)
 
 
+#: Counts in `a[0]` who is inside; the most of them stays behind it.
+CROWD = """# Crowd
+def kernel(a, begin, end):
+    word_add(a[0], 1)
+    inside = word_read(a[0])
+    if inside > word_read(a[0] + 8):
+        word_write(a[0] + 8, inside)
+    for _ in range(1 << 14):
+        pause()
+    word_add(a[0], -1)
+"""
+
+
+def test_fewer_threads_than_linger(monkeypatch):
+    monkeypatch.setattr("nbfused.cpu.pool._processors", lambda: 16)
+    pool, entry = Pool(6), build(CROWD)
+    y = np.zeros(2, np.int64)
+    block = np.array([y.ctypes.data], np.int64).tobytes()
+    for _ in range(20):
+        for threads in (6, 2):
+            pool._wanted, y[1] = threads, 0
+            pool.share(entry, block, 48, 1)
+            assert y[0] == 0
+            assert 1 <= y[1] <= threads
+
+
 #: Says that it is here, and waits for the other one: `a[0]` has two words for that and
 #: two for whether it came.
 MEETING = """# Meeting
@@ -142,4 +168,33 @@ def test_a_fork_has_a_team_of_its_own():
         [sys.executable, "-W", "ignore", "-c", f"TEXT = {TEXT!r}\n"
          + textwrap.dedent(FORK)],
         capture_output=True, text=True, check=False, timeout=120)
+    assert done.stdout.strip() == "done", done.stderr
+
+
+BUSY = """
+import os, threading, time
+from nbfused.cpu import compile, objects
+host, lock, inside = objects.host, threading.Lock(), threading.Event()
+def slow():
+    with lock:  # as LLVM has
+        inside.set()
+        time.sleep(0.3)
+        return host()
+objects.host = slow
+thread = threading.Thread(target=compile.build, args=(TEXT,))
+thread.start()
+inside.wait()
+child = os.fork()
+if child == 0:
+    os._exit(0 if lock.acquire(timeout=5) else 1)
+print("done" if os.waitpid(child, 0)[1] == 0 else "held")
+thread.join()
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_a_fork_waits_for_a_thread_that_asks_llvm():
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c",
+                           f"TEXT = {TEXT!r}\n{BUSY}"],
+                          capture_output=True, text=True, check=False, timeout=60)
     assert done.stdout.strip() == "done", done.stderr
