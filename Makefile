@@ -42,9 +42,10 @@ gpu-test-hip:
 	NBFUSED_ROCM_EMULATE=nvidia NBFUSED_TEST_BACKEND=rocm $(or $(PYTHON),python3) -m pytest tests -m "gpu or rocm" $(PYTEST)
 
 # HIP on the CPU, through g++: what takes a device, with the last of waves of 64 threads
-# as far ahead as it can be; the kernels' own tests with the first of waves of 32.
+# as far ahead as it can be; the kernels' own tests with the first of waves of 32, and
+# SCHEDULED=tests for all of them.
 EMULATED := NBFUSED_ROCM_EMULATE=1 NBFUSED_TEST_BACKEND=rocm
-SCHEDULED := tests/test_conformance.py tests/rocm tests/acceptance
+SCHEDULED ?= tests/rocm tests/acceptance
 
 rocm-test: $(dev_stamp)
 	$(EMULATED) $(RUN) -m nbfused rocm build
