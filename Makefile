@@ -43,7 +43,7 @@ gpu-test-hip:
 
 # HIP on the CPU, through g++: what takes a device, with the last of waves of 64 threads
 # as far ahead as it can be; the kernels' own tests with the first of waves of 32, and
-# SCHEDULED=tests for all of them.
+# SCHEDULED=tests/test_conformance.py for the ops.
 EMULATED := NBFUSED_ROCM_EMULATE=1 NBFUSED_TEST_BACKEND=rocm
 SCHEDULED ?= tests/rocm tests/acceptance
 
