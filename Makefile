@@ -28,7 +28,7 @@ lint: $(dev_stamp)
 pytest: $(dev_stamp)
 	$(RUN) -m pytest -n $(JOBS) -m "not variants" $(PYTEST)
 
-# Kernels of every shape of tile for every architecture: minutes of compiling.
+# Every shape of tile, dtype and architecture, and the ops like others: minutes.
 variants: $(dev_stamp)
 	$(RUN) -m pytest -n $(JOBS) -m variants $(PYTEST)
 
@@ -42,10 +42,11 @@ gpu-test-hip:
 	NBFUSED_ROCM_EMULATE=nvidia NBFUSED_TEST_BACKEND=rocm $(or $(PYTHON),python3) -m pytest tests -m "gpu or rocm" $(PYTEST)
 
 # HIP on the CPU, through g++: what takes a device, with the last of waves of 64 threads
-# as far ahead as it can be; the kernels' own tests with the first of waves of 32, and
-# SCHEDULED=tests/test_conformance.py for the ops.
+# as far ahead as it can be; what runs kernels of its own with the first of waves of 32,
+# and SCHEDULED=tests/test_conformance.py for the ops.
 EMULATED := NBFUSED_ROCM_EMULATE=1 NBFUSED_TEST_BACKEND=rocm
-SCHEDULED ?= tests/rocm tests/acceptance
+RUNNING := map reduce row contract matrix raw atomics arrays launch
+SCHEDULED ?= $(RUNNING:%=tests/rocm/test_%.py) tests/acceptance
 
 rocm-test: $(dev_stamp)
 	$(EMULATED) $(RUN) -m nbfused rocm build

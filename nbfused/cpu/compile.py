@@ -120,6 +120,23 @@ def _compile(text: str) -> bytes:
     return _emit(compiled.library.get_llvm_str(), compiled.fndesc.llvm_func_name)
 
 
+@cache
+def _target() -> Any:
+    """Numba's target for this processor, without machine code: `_emit` makes that."""
+    from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
+    from numba.core.registry import cpu_target
+
+    class Text(JITCodeLibrary):
+        def _finalize_final_module(self) -> None:
+            self._finalized = True
+
+    class Codegen(JITCPUCodegen):
+        _library_class = Text
+
+    return cpu_target.target_context.subtarget(
+        _internal_codegen=Codegen("nbfused.text"))
+
+
 def _optimized(function: Any, parameters: tuple[Any, ...]) -> Any:
     """What ``njit`` does, up to the optimised LLVM text."""
     from numba import types
@@ -127,7 +144,7 @@ def _optimized(function: Any, parameters: tuple[Any, ...]) -> Any:
     from numba.core.compiler_lock import global_compiler_lock
     from numba.core.registry import cpu_target
 
-    typing, target = cpu_target.typing_context, cpu_target.target_context
+    typing, target = cpu_target.typing_context, _target()
     typing.refresh()
     target.refresh()
     flags = Flags()

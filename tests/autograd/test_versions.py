@@ -148,8 +148,10 @@ def test_garbage_may_be_collected_during_a_write(monkeypatch, threshold):
 
     monkeypatch.setattr(versions, "byte_range", garbage)
     monkeypatch.setattr(Saved, "place", place)
+    gc.freeze()  # what other tests left is not looked through each time
     try:
         note_write([np.ones(3)])
     finally:
         gc.set_threshold(*thresholds)
+        gc.unfreeze()
     assert all(saved._changed for saved in kept)

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import ctypes
 import math
-import sys
-import threading
 from contextlib import contextmanager
 from functools import partial
 from typing import ClassVar
@@ -35,7 +33,7 @@ from nbfused.cuda import (
 from nbfused.cuda import map as map_
 from nbfused.cuda.contract_text import Tile
 from nbfused.scalar.print_numba import NAMES
-from tests.cuda import simulated_mma
+from tests.cuda import simulated_mma, turns
 
 THREADS = 64
 #: Thread-local memory of each computing dtype, in NumPy's letters; a bool is a byte.
@@ -121,28 +119,22 @@ def _until_aligned(width):
     return until_aligned
 
 
-_ATOMIC = threading.Lock()  # simulated threads are threads
-
-
 def _add(pointer, index, value):
-    with _ATOMIC:
-        pointer[index] += value
+    pointer[index] += value
 
 
 def _add_half(dtype):
     def add(pointer, index, x):
-        with _ATOMIC:
-            pointer[index] = bits(dtype, value(dtype, pointer[index]) + x)
+        pointer[index] = bits(dtype, value(dtype, pointer[index]) + x)
     return add
 
 
 def _fetch(op, decode=None, encode=None):
     def fetch(pointer, index, *values):
-        with _ATOMIC:
-            old = pointer[index] if decode is None else decode(pointer[index])
-            new = UPDATES[op](old, *values)
-            pointer[index] = new if encode is None else encode(new)
-            return old
+        old = pointer[index] if decode is None else decode(pointer[index])
+        new = UPDATES[op](old, *values)
+        pointer[index] = new if encode is None else encode(new)
+        return old
     return fetch
 
 
@@ -235,39 +227,6 @@ def namespace():
     }
     names |= simulated_mma.namespace(names)
     return names
-
-
-class Allocations(dict):
-    """Shared arrays by line of text: the first thread makes one, for all of them.
-
-    Numba's simulator looks and then sets; a thread that misses holds the others back.
-    """
-
-    def __init__(self):
-        self.lock = threading.Lock()
-
-    def get(self, line):
-        self.lock.acquire()
-        found = super().get(line)
-        if found is not None:
-            self.lock.release()
-        return found
-
-    def __setitem__(self, line, array):
-        super().__setitem__(line, array)
-        self.lock.release()
-
-
-def _without_a_race():
-    from numba.cuda.simulator.kernelapi import FakeCUDAShared
-
-    plain = FakeCUDAShared.__init__
-
-    def init(self, size):
-        plain(self, size)
-        self._allocations = Allocations()
-
-    FakeCUDAShared.__init__ = init
 
 
 class SimulatedDevice:
@@ -365,8 +324,7 @@ class SimulatedBackend(CudaBackend):
 
 def simulate():
     """Put the simulator into the device's place, in this process, for good."""
-    sys.setswitchinterval(1e-4)  # the simulator polls its threads
-    _without_a_race()
+    turns.take_turns()
     driver._devices[0] = SimulatedDevice()
     launch.Program.launch, launch.Program.bind = _launch, _bind
     scratch.Scratch._grown = _grown

@@ -99,7 +99,7 @@ def assembly(tool: str) -> dict[str, str]:
     return dict(zip(parts[1::2], parts[2::2], strict=True))
 
 
-@pytest.fixture(params=TOOLS)
+@pytest.fixture(params=["amd", pytest.param("nvidia", marks=pytest.mark.variants)])
 def tool(request):
     """A compiler for GPUs, if it is there."""
     if shutil.which(TOOLS[request.param][0]) is None:
