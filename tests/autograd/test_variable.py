@@ -149,7 +149,7 @@ def test_refuses_a_tensor_on_the_tape_of_its_own_library():
 
 
 def test_rows_of_different_lengths():
-    with pytest.raises(ShapeError, match="data.*equal length"):
+    with pytest.raises(ShapeError, match=r"data.*equal length"):
         nf.Variable([[1.0, 2.0], [3.0]])
 
 
