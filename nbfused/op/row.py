@@ -90,6 +90,8 @@ class RowOp(Func):
                 f"{self.parameters.name}: kinds {dict(kinds)} must give 'row', "
                 f"'column' or 'element' to parameters of {self.signature}")
         self.kinds = dict(kinds)
+        #: Refuses the first argument, by the op's name and its own.
+        self.check: Callable[[Any, str, str], None] | None = None
         self._specs: dict[tuple[tuple[str, ...], int], Row] = {}
 
     @cached_property
@@ -153,6 +155,8 @@ class RowOp(Func):
         """
         values = self.parameters.bind(args, kwargs)
         names = self.parameters.names
+        if self.check is not None:
+            self.check(values[0], self.parameters.name, names[0])
         kinds = tuple("scalar" if is_number(v) else self.kinds.get(n, "element")
                       for v, n in zip(values, names, strict=True))
         ndim = max((len(extents(v)) for v, k in zip(values, kinds, strict=True)
