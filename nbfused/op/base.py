@@ -13,7 +13,7 @@ from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 
-from ..arrays import dtype_of, is_array
+from ..arrays import check_dtype, dtype_of, is_array
 from ..autograd import Variable
 from ..autograd.nodes import is_floating
 from ..autograd.traced import Traced, TracedNumber, traced
@@ -140,7 +140,7 @@ def check_floating(x: Any, op_name: str, name: str) -> None:
     Where elements are subtracted or squared first, integers would wrap around.
     """
     check_operand(x, op_name, name)
-    if not is_number(x) and not is_floating(dtype_of(x)):
+    if not is_number(x) and not is_floating(check_dtype(dtype_of(x), name)):
         raise KernelTypeError(f"{op_name}: '{name}' must be floating, got dtype "
                               f"{dtype_of(x)}; convert with astype")
 
