@@ -126,6 +126,9 @@ class RowOp(Func):
             scope[name] = values[0] if len(values) == 1 else values
         whole = _wired(parse(self.pyfunc, environment=_free(scope, self.signature)),
                        scope)
+        if not whole.results:
+            raise ScalarSyntaxError(f"row {whole.name} returns nothing; end it with the "
+                                    "return of a number, or of a tuple of numbers")
         outs = tuple(trim(pick(whole, [k]))[0] for k in range(len(whole.results)))
         return tuple(stages), outs
 
