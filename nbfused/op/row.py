@@ -127,8 +127,9 @@ class RowOp(Func):
         whole = _wired(parse(self.pyfunc, environment=_free(scope, self.signature)),
                        scope)
         if not whole.results:
-            raise ScalarSyntaxError(f"row {whole.name} returns nothing; end it with the "
-                                    "return of a number, or of a tuple of numbers")
+            raise ScalarSyntaxError(
+                f"row {whole.name} returns nothing; end it with the return of a "
+                "number, or of a tuple of numbers")
         outs = tuple(trim(pick(whole, [k]))[0] for k in range(len(whole.results)))
         return tuple(stages), outs
 
