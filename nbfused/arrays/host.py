@@ -82,10 +82,15 @@ class NumpyLibrary:
 
     def view(self, native: np.ndarray, shape: tuple[int, ...],
              strides: tuple[int, ...], offset: int) -> np.ndarray:
-        """View with other strides; it is not writable if `native` is not."""
+        """View with other strides; it is not writable if `native` is not.
+
+        Nor if it repeats elements, as with `numpy.broadcast_to`.
+        """
         whole = self.describe(native, "array")
         whole.pointer += offset * whole.dtype.itemsize
         whole.shape, whole.strides = shape, strides
+        whole.readonly |= any(n > 1 and not s
+                              for n, s in zip(shape, strides, strict=True))
         return host_view(whole)
 
     def stream(self, device: str) -> int:

@@ -258,7 +258,11 @@ def _array(data: Any) -> Any:
     if isinstance(data, Variable):
         return data.data
     if not is_array(data):
-        data = np.asarray(data)
+        try:
+            data = np.asarray(data)
+        except ValueError as error:
+            raise ShapeError(f"data: NumPy makes no array of it: {error}; expected "
+                             "rows of equal length") from error
     describe(data, "data")
     if getattr(data, "requires_grad", False):
         raise KernelTypeError(

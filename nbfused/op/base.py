@@ -13,17 +13,18 @@ from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import numpy as np
 
-from ..arrays import dtype_of, is_array
+from ..arrays import check_dtype, dtype_of, is_array
 from ..autograd import Variable
+from ..autograd.nodes import is_floating
 from ..autograd.traced import Traced, TracedNumber, traced
 from ..errors import KernelTypeError, RangeError
 from ..scalar.resolve import operation
 from ..table import OPS
 
 __all__ = [
-    "AnyArray", "Case", "Operand", "Parameters", "check_array", "check_operand",
-    "check_pyfunc", "counted", "is_number", "kind_of", "non_negative", "only", "op",
-    "places", "real_number", "share", "truth", "whole_number",
+    "AnyArray", "Case", "Operand", "Parameters", "check_array", "check_floating",
+    "check_operand", "check_pyfunc", "counted", "is_number", "kind_of", "non_negative",
+    "only", "op", "places", "real_number", "share", "truth", "whole_number",
 ]
 
 _REPR = Repr()
@@ -131,6 +132,17 @@ def check_array(x: Any, op_name: str, name: str) -> None:
     if type(x) in (bool, int, float, complex):
         raise KernelTypeError(f"{op_name}: '{name}' must be an array, got {x!r}; make "
                               "one with nf.array")
+
+
+def check_floating(x: Any, op_name: str, name: str) -> None:
+    """`KernelTypeError` for an array of integers or bools, or a complex one.
+
+    Where elements are subtracted or squared first, integers would wrap around.
+    """
+    check_operand(x, op_name, name)
+    if not is_number(x) and not is_floating(check_dtype(dtype_of(x), name)):
+        raise KernelTypeError(f"{op_name}: '{name}' must be floating, got dtype "
+                              f"{dtype_of(x)}; convert with astype")
 
 
 def check_pyfunc(pyfunc: Any, what: str) -> None:

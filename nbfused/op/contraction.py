@@ -37,6 +37,10 @@ def contract(subscripts: str, a: Any, b: Any, extras: Sequence[Any] = (), *,
         raise KernelTypeError(f"{what}: 'precision' must be None or 'tf32', got "
                               f"{precision!r}")
     function = identity() if epilogue is None else epilogue
+    if not function.params or not function.results:
+        raise KernelTypeError(
+            f"{what}: the epilogue {function.name}({', '.join(function.params)}) must "
+            "take the product and return a number, or a tuple of numbers")
     if len(function.params) != 1 + len(extras):
         raise KernelTypeError(
             f"{what}: the epilogue {function.name}({', '.join(function.params)}) takes "

@@ -90,6 +90,8 @@ class RowOp(Func):
                 f"{self.parameters.name}: kinds {dict(kinds)} must give 'row', "
                 f"'column' or 'element' to parameters of {self.signature}")
         self.kinds = dict(kinds)
+        #: Refuses the first argument, by the op's name and its own.
+        self.check: Callable[[Any, str, str], None] | None = None
         self._specs: dict[tuple[tuple[str, ...], int], Row] = {}
 
     @cached_property
@@ -124,6 +126,10 @@ class RowOp(Func):
             scope[name] = values[0] if len(values) == 1 else values
         whole = _wired(parse(self.pyfunc, environment=_free(scope, self.signature)),
                        scope)
+        if not whole.results:
+            raise ScalarSyntaxError(
+                f"row {whole.name} returns nothing; end it with the return of a "
+                "number, or of a tuple of numbers")
         outs = tuple(trim(pick(whole, [k]))[0] for k in range(len(whole.results)))
         return tuple(stages), outs
 
@@ -153,6 +159,8 @@ class RowOp(Func):
         """
         values = self.parameters.bind(args, kwargs)
         names = self.parameters.names
+        if self.check is not None:
+            self.check(values[0], self.parameters.name, names[0])
         kinds = tuple("scalar" if is_number(v) else self.kinds.get(n, "element")
                       for v, n in zip(values, names, strict=True))
         ndim = max((len(extents(v)) for v, k in zip(values, kinds, strict=True)

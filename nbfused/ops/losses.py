@@ -10,7 +10,7 @@ import numpy as np
 from ..arrays import dtype_of
 from ..errors import KernelTypeError, ShapeError
 from ..op import AnyArray, Case, op, row, size, stage
-from ..op.base import check_array, share, whole_number
+from ..op.base import check_array, check_floating, share, whole_number
 from ..scalar import language as nb
 from .arithmetic import divide
 from .checks import check_range
@@ -157,9 +157,7 @@ def _check(logits: AnyArray, labels: AnyArray) -> None:
     if not len(logits.shape):
         raise ShapeError("cross_entropy: 'logits' must have an axis of classes, got "
                          "shape (); reshape it")
-    if dtype_of(logits).kind in "bc":
-        raise KernelTypeError("cross_entropy: 'logits' must be floating, got dtype "
-                              f"{dtype_of(logits)}; convert with astype")
+    check_floating(logits, "cross_entropy", "logits")
     if dtype_of(labels).kind not in "iu":
         raise KernelTypeError("cross_entropy: 'labels' must be integers, got dtype "
                               f"{dtype_of(labels)}; convert with astype")

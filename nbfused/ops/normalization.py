@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..op import AnyArray, Case, op, row, stage
-from ..op.base import non_negative
+from ..op.base import check_floating, non_negative
 from ..scalar import language as nb
 
 __all__ = ["add_rms_norm", "layer_norm", "log_softmax", "rms_norm", "softmax"]
@@ -64,6 +64,9 @@ def log_softmax(x):
         return nb.exp(x - top)
 
     return x - top - log_total
+
+
+softmax.check = log_softmax.check = check_floating
 
 
 @row(weight="column", bias="column")
@@ -167,6 +170,7 @@ def rms_norm(x: AnyArray, weight: AnyArray | None = None, eps: float = 1e-6, *,
     >>> rms_norm(np.array([[1.0, 7.0]]), eps=0.0)
     array([[0.2, 1.4]])
     """
+    check_floating(x, "rms_norm", "x")
     weight = 1.0 if weight is None else weight
     return _rms_norm(x, weight, non_negative(eps, "rms_norm", "eps"), out=out)
 
@@ -216,6 +220,8 @@ def add_rms_norm(x: AnyArray, residual: AnyArray, weight: AnyArray | None = None
     >>> h
     array([[1., 7.]])
     """
+    check_floating(x, "add_rms_norm", "x")
+    check_floating(residual, "add_rms_norm", "residual")
     weight = 1.0 if weight is None else weight
     return _add_rms_norm(x, residual, weight, non_negative(eps, "add_rms_norm", "eps"),
                          out=out)

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..arrays import dtype_of
+from ..autograd.nodes import is_floating
 from ..errors import KernelTypeError
 from ..op import AnyArray, Case, Reduction, op, reduction
-from ..op.base import check_operand, real_number
+from ..op.base import check_operand, is_number, real_number
 from ..scalar import language as nb
 from ..specs.shapes import Axes
 
@@ -232,10 +233,28 @@ def _norm_inf(x):
     return abs(x)
 
 
+@reduction(combine="sum", post=nb.sqrt)
+def _norm_2_float(x):
+    return (x * 1.0) * (x * 1.0)
+
+
+@reduction(combine="sum")
+def _norm_1_float(x):
+    return abs(x * 1.0)
+
+
+@reduction(combine="max")
+def _norm_inf_float(x):
+    return abs(x * 1.0)
+
+
 _NORMS: dict[Any, Reduction] = {1: _norm_1, 2: _norm_2, float("inf"): _norm_inf}
+#: For integers and bools, which would wrap around: in float64, as NumPy has it.
+_FLOAT_NORMS: dict[Any, Reduction] = {
+    1: _norm_1_float, 2: _norm_2_float, float("inf"): _norm_inf_float}
 
 
-for _inner in _NORMS.values():
+for _inner in (*_NORMS.values(), *_FLOAT_NORMS.values()):
     _inner.parameters.name = "norm"  # for messages
 
 
@@ -285,4 +304,5 @@ def norm(x: AnyArray, ord: float = 2, axis: Axes = None, keepdims: bool = False,
     _check_real("norm", x)
     if not isinstance(ord, (int, float)) or ord not in _NORMS:
         raise KernelTypeError(f"norm: 'ord' must be 1, 2 or inf, got {ord!r}")
-    return _NORMS[ord](x, axis=axis, keepdims=keepdims, out=out)
+    norms = _NORMS if is_number(x) or is_floating(dtype_of(x)) else _FLOAT_NORMS
+    return norms[ord](x, axis=axis, keepdims=keepdims, out=out)

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from nbfused import ops
 from nbfused.arrays import (
     BFLOAT16,
     check_dtype,
@@ -168,3 +169,11 @@ def test_aligned_memory(shape):
     x = aligned_empty(shape, np.dtype("float32"), 64)
     assert x.shape == shape
     assert x.size == 0 or x.ctypes.data % 64 == 0
+
+
+def test_a_view_that_repeats_elements_is_not_written_to():
+    """As with `numpy.broadcast_to`: one assignment would change many elements."""
+    x = np.zeros((3, 1))
+    assert not ops.broadcast_to(x, (3, 4)).flags.writeable
+    assert ops.broadcast_to(x, (1, 3, 1)).flags.writeable
+    assert ops.transpose(x).flags.writeable

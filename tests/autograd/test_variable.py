@@ -148,6 +148,11 @@ def test_refuses_a_tensor_on_the_tape_of_its_own_library():
         nf.Variable(torch.ones(2, requires_grad=True))
 
 
+def test_rows_of_different_lengths():
+    with pytest.raises(ShapeError, match=r"data.*equal length"):
+        nf.Variable([[1.0, 2.0], [3.0]])
+
+
 def test_tensors_keep_their_type():
     torch = pytest.importorskip("torch")
     x = nf.Variable(torch.tensor([3.0, 4.0]), requires_grad=True)

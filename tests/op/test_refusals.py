@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.errors import KernelTypeError
+from nbfused import ops
+from nbfused.errors import KernelTypeError, ScalarSyntaxError
 from tests.refusal import refused
 
 A = np.arange(1.0, 13.0).reshape(3, 4)
@@ -131,3 +132,24 @@ def test_an_op_under_another_name_is_pickled_by_value():
     renamed = nf.elementwise(product)
     again = pickle.loads(pickle.dumps(renamed))
     np.testing.assert_array_equal(again(A, A), A * A)
+
+
+@nf.row
+def unreturned(x):
+    @nf.stage("sum")
+    def total(x):
+        return x
+
+
+@nf.contraction("mk,kn->mn")
+def empty(acc):
+    pass
+
+
+def test_functions_that_return_nothing():
+    with refused(ScalarSyntaxError, "row unreturned returns nothing"):
+        unreturned(A)
+    with refused(KernelTypeError, "empty(acc)", "return a number"):
+        empty(A, A.T)
+    with refused(KernelTypeError, "lambda_()", "take the product"):
+        ops.matmul(A, A.T, epilogue=lambda: 1.0)
