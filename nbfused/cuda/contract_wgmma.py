@@ -112,36 +112,52 @@ class WgmmaText:
             f"slices = divide(size_k + {DEPTH - 1}, i64({DEPTH}))",
             "stage = i64(0)", "phase = i64(0)")
 
-    def position(self) -> None:
-        """Of a tile: its first row and column, and its place in the batch."""
+    def position(self, before: str = "") -> None:
+        """Of a tile: its first row and column, and its place in the batch.
+
+        `before` begins the names.
+        """
         out, tiling = self.out, self.tiling
-        out("batch = divide(tile, area)", "place = tile - batch*area")
+        rest = f"{before}batch"
+        out(f"{rest} = divide(tile, area)", f"place = tile - {rest}*area")
         if tiling.paired:
             out("alone = place >= whole")
             with out.block("if alone:"):
-                out(f"m_first = (down - 1)*{tiling.rows}",
-                    f"n_first = ((place - whole)*2 + rank)*{tiling.columns}")
+                out(f"{before}m_first = (down - 1)*{tiling.rows}",
+                    f"{before}n_first = ((place - whole)*2 + rank)*{tiling.columns}")
             with out.block("else:"):
-                self._place("pairs_down", RASTER//2, 2*tiling.rows)
-                out(f"m_first += rank*{tiling.rows}")
+                self._place(before, "pairs_down", RASTER//2, 2*tiling.rows)
+                out(f"{before}m_first += rank*{tiling.rows}")
         else:
-            self._place("down", RASTER, tiling.rows)
-        rest, extents = "batch", self.groups[0]
+            self._place(before, "down", RASTER, tiling.rows)
+        extents = self.groups[0]
         for k in range(len(extents) - 1, 0, -1):
             out(f"rest{k} = divide({rest}, {extents[k]})",
-                f"batch{k} = {rest} - rest{k}*{extents[k]}")
+                f"{before}batch{k} = {rest} - rest{k}*{extents[k]}")
             rest = f"rest{k}"
         if extents:
-            out(f"batch0 = {rest}")
+            out(f"{before}batch0 = {rest}")
 
-    def _place(self, down: str, raster: int, rows: int) -> None:
+    def _place(self, before: str, down: str, raster: int, rows: int) -> None:
         """Down a column, `raster` times `rows`, then the next column."""
         self.out(f"band = divide(place, {raster}*wide)",
                  f"place -= band*{raster}*wide",
                  f"height = min({down} - band*{raster}, i64({raster}))",
                  "column = divide(place, height)",
-                 f"m_first = (band*{raster} + place - column*height)*{rows}",
-                 f"n_first = column*{self.tiling.columns}")
+                 f"{before}m_first = (band*{raster} + place - column*height)*{rows}",
+                 f"{before}n_first = column*{self.tiling.columns}")
+
+    @property
+    def _places(self) -> list[str]:
+        return ["m_first", "n_first", *(f"batch{k}" for k in range(len(self.groups[0])))]
+
+    def _position_next(self) -> None:
+        """Of the tile after this one, while products are on their way."""
+        step = f"{self.tiling.groups if self.tiling.turns else 1}*step"
+        self.out(f"tile += {step}")
+        self.position("next_")
+        # `first_lane` lest it be computed where it is needed, after the epilogue.
+        self.out(*(f"next_{name} = first_lane(next_{name})" for name in self._places))
 
     def _next_stage(self) -> None:
         out = self.out
@@ -219,12 +235,11 @@ class WgmmaText:
         if tiling.turns:
             out("tile += group*step", "count = group*slices",
                 "turn = 1 - group")
+        self.position()
         with out.block("while tile < tiles:"):
-            self.position()
             results.announce()
             self._multiply(results)
-            results.tile()
-            out(f"tile += {tiling.groups if tiling.turns else 1}*step")
+            out(*(f"{name} = next_{name}" for name in self._places))
         results.end()
         if tiling.paired:
             # A block must not end before the other has told it what it has read.
@@ -234,26 +249,70 @@ class WgmmaText:
 
     def _multiply(self, results: Results) -> None:
         out, tiling, n = self.out, self.tiling, self.tiling.sums
-        steps = "_".join("2" if along else "128" for along in self.plan.along)
         if tiling.turns:
             self._turn()
-        out(f"sums = zeros{n}()", "slice = i64(0)", "before = empty")
-        with out.block("while slice < slices:"):
+        out(f"sums = zeros{n}()", "slice = i64(0)", "before = empty",
+            f"most = slices - {self.plan.halves}")
+        with out.block("while slice < most:"):
             out("barrier_wait(full + 8*stage, phase)",
-                f"at = stage*{self.plan.stage_bytes >> 4}",
-                f"sums = product_{self.kind}_{tiling.high}x{tiling.columns}_{steps}"
-                "(sums, left + at, right + at, slice > 0)",
-                f"sums = product_wait{n}_1(sums)")
+                f"at = stage*{self.plan.stage_bytes >> 4}")
+            self._products("sums", "left + at, right + at", tiling.columns)
+            out("product_commit()", f"sums = product_wait{n}_1(sums)")
             self._release("slice > 0 and ")
             out("before = empty + 8*stage")
             self._next_stage()
             out("slice += 1")
+        if self.plan.halves:
+            return self._halves(results)
         if tiling.turns:
             with out.block("if (thread & 127) == 0:"):
                 out("barrier_arrive(order + 8*(1 - group))")
         results.fetch_first()  # while the last product is on its way
+        self._position_next()
         out(f"sums = product_wait{n}_0(sums)")
         self._release("")
+        results.tile()
+
+    def _products(self, sums: str, tiles: str, columns: int) -> None:
+        """Begin those of one slice: for all columns of a tile, or half of them."""
+        steps = "_".join("2" if along else "128" for along in self.plan.along)
+        self.out(f"{sums} = product_{self.kind}_{self.tiling.high}x{columns}_{steps}"
+                 f"({sums}, {tiles}, slice > 0)")
+
+    def _halves(self, results: Results) -> None:
+        """The last slices: the first half of the columns, then the second.
+
+        The first half leaves while the tensor cores are busy with the second.
+        """
+        out, n, columns = self.out, self.tiling.sums//2, self.tiling.columns//2
+        last = range(self.plan.halves)
+        out(f"sums = product_wait{2*n}_0(sums)")
+        self._release("slice > 0 and ")
+        out(f"low = sums[:{n}]")
+        for k in last:
+            out("barrier_wait(full + 8*stage, phase)",
+                f"at{k} = stage*{self.plan.stage_bytes >> 4}",
+                f"last{k} = empty + 8*stage")
+            self._products("low", f"left + at{k}, right + at{k}", columns)
+            self._next_stage()
+            out("slice += 1")
+        out("product_commit()", f"high = apart{n}(sums[{n}:], slices >> 62)",
+            f"slice -= {self.plan.halves}")
+        for k in last:
+            # Behind the first half of B's tile: 128 bytes times its columns.
+            self._products("high", f"left + at{k}, right + at{k} + {8*columns}",
+                           columns)
+            out("slice += 1")
+        out("product_commit()")
+        results.fetch_first()
+        self._position_next()
+        out(f"low = product_wait{n}_1(low)")
+        results.tile("low", 0)
+        out(f"high = product_wait{n}_0(high)")
+        for k in last:
+            out(f"before = last{k}")
+            self._release("")
+        results.tile("high", 1)
 
     def _release(self, condition: str) -> None:
         """Tell the blocks that write there that a stage has been read."""

@@ -172,27 +172,28 @@ class Results:
 
     # --- the parts
 
-    def tile(self) -> None:
-        """All parts of the sums."""
-        out = self.out
+    def tile(self, sums: str = "sums", half: int | None = None) -> None:
+        """All parts, or one half of them; their sums are called `sums`."""
+        out, count = self.out, self.parts if half is None else self.parts//2
+        begin = (half or 0)*count
         if not self.rolled:
-            for part in range(self.parts):
+            for part in range(begin, begin + count):
                 mine, other = "xy" if part % 2 == 0 else "yx"
                 if part + 1 < self.parts:
                     self._fetch(str(part + 1), other)
-                self._part(str(part), mine, 32*part)
+                self._part(str(part), mine, sums, 32*(part - begin))
             return
-        out("part = i64(0)")
-        with out.block(f"while part < {self.parts}:"):
+        out(f"part = i64({begin})")
+        with out.block(f"while part < {begin + count}:"):
             out(f"following = min(part + 1, i64({self.parts - 1}))")
             self._fetch("following", "y")
-            self._part("part", "x", 0)
+            self._part("part", "x", sums, 0)
             for o, _ in self.near:
                 halves = (0, 1) if o.code[0] != "0" else (0,)
                 out(*(f"x{o.at}_{h} = y{o.at}_{h}" for h in halves))
-            out(f"sums = shifted{self.tiling.sums}(sums)", "part += 1")
+            out(f"{sums} = shifted{32*count}({sums})", "part += 1")
 
-    def _part(self, part: str, letter: str, first: int) -> None:
+    def _part(self, part: str, letter: str, sums: str, first: int) -> None:
         """64 columns: 16 after 16, so that few results are in registers at once."""
         out = self.out
         self._place(part, "at_row", "at_column")
@@ -204,14 +205,14 @@ class Results:
                 # Blocks of their own, lest all elements be computed side by side: there
                 # are not the registers for that.
                 with out.block(f"if at_column + {16*unit} < size_n:"):
-                    self._unit(unit, first, letter)
+                    self._unit(unit, f"{sums}[{{}}]", first, letter)
             self.kernel.boxes.leave()
             if self.slabs:
                 self._empty_slabs()
 
-    def _unit(self, unit: int, first: int, letter: str) -> None:
+    def _unit(self, unit: int, total: str, first: int, letter: str) -> None:
         self.kernel.boxes.read(unit)
-        values = [self._evaluated(e, f"sums[{first + e}]", letter)
+        values = [self._evaluated(e, total.format(first + e), letter)
                   for e in range(8*unit, 8*unit + 8)]
         for r, (o, how) in enumerate(self.stores):
             found = [v[r] for v in values]

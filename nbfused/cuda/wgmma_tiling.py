@@ -66,6 +66,11 @@ class Tiling:
         return self.high*self.columns//2
 
     @property
+    def wide(self) -> bool:
+        """Whether half the columns of a tile are as many as another tile's."""
+        return self.columns == 256
+
+    @property
     def threads(self) -> int:
         """Of a block."""
         return 128*(1 + self.groups)
@@ -111,6 +116,9 @@ class Hopper:
     few
         Rows of A that are brought, if not all of a tile: it has no more.  What is
         multiplied in their place is not stored.
+    halves
+        Slices at the end of a tile whose products for the second half of the columns
+        run while the first half leaves; 0: all columns leave together.
     """
 
     tiling: Tiling
@@ -123,6 +131,7 @@ class Hopper:
     once: tuple[bool, bool] = (False, False)
     apart: bool = False
     few: int = 0
+    halves: int = 0
 
     @property
     def brought(self) -> int:
