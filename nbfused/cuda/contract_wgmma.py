@@ -149,12 +149,12 @@ class WgmmaText:
 
     @property
     def _places(self) -> list[str]:
-        return ["m_first", "n_first", *(f"batch{k}" for k in range(len(self.groups[0])))]
+        return ["m_first", "n_first",
+                *(f"batch{k}" for k in range(len(self.groups[0])))]
 
     def _position_next(self) -> None:
         """Of the tile after this one, while products are on their way."""
-        step = f"{self.tiling.groups if self.tiling.turns else 1}*step"
-        self.out(f"tile += {step}")
+        self.out("tile += step")
         self.position("next_")
         # `first_lane` lest it be computed where it is needed, after the epilogue.
         self.out(*(f"next_{name} = first_lane(next_{name})" for name in self._places))
@@ -235,11 +235,17 @@ class WgmmaText:
         if tiling.turns:
             out("tile += group*step", "count = group*slices",
                 "turn = 1 - group")
-        self.position()
+        if not tiling.turns:
+            self.position()
         with out.block("while tile < tiles:"):
+            if tiling.turns:
+                self.position()
             results.announce()
             self._multiply(results)
-            out(*(f"{name} = next_{name}" for name in self._places))
+            if tiling.turns:
+                out(f"tile += {tiling.groups}*step")
+            else:
+                out(*(f"{name} = next_{name}" for name in self._places))
         results.end()
         if tiling.paired:
             # A block must not end before the other has told it what it has read.
@@ -252,7 +258,7 @@ class WgmmaText:
         if tiling.turns:
             self._turn()
         out(f"sums = zeros{n}()", "slice = i64(0)", "before = empty",
-            f"most = slices - {self.plan.halves}")
+            f"most = slices - {self.plan.last}")
         with out.block("while slice < most:"):
             out("barrier_wait(full + 8*stage, phase)",
                 f"at = stage*{self.plan.stage_bytes >> 4}")
@@ -262,16 +268,17 @@ class WgmmaText:
             out("before = empty + 8*stage")
             self._next_stage()
             out("slice += 1")
-        if self.plan.halves:
+        if self.plan.last:
             return self._halves(results)
         if tiling.turns:
             with out.block("if (thread & 127) == 0:"):
                 out("barrier_arrive(order + 8*(1 - group))")
         results.fetch_first()  # while the last product is on its way
-        self._position_next()
+        if not tiling.turns:  # who waits for a turn has time for it then
+            self._position_next()
         out(f"sums = product_wait{n}_0(sums)")
         self._release("")
-        results.tile()
+        results.tile("sums", 0, results.parts)
 
     def _products(self, sums: str, tiles: str, columns: int) -> None:
         """Begin those of one slice: for all columns of a tile, or half of them."""
@@ -282,10 +289,10 @@ class WgmmaText:
     def _halves(self, results: Results) -> None:
         """The last slices: the first half of the columns, then the second.
 
-        The first half leaves while the tensor cores are busy with the second.
+        Some of the first half leaves while the tensor cores are busy with the second.
         """
         out, n, columns = self.out, self.tiling.sums//2, self.tiling.columns//2
-        last = range(self.plan.halves)
+        last = range(self.plan.last)
         out(f"sums = product_wait{2*n}_0(sums)")
         self._release("slice > 0 and ")
         out(f"low = sums[:{n}]")
@@ -297,7 +304,7 @@ class WgmmaText:
             self._next_stage()
             out("slice += 1")
         out("product_commit()", f"high = apart{n}(sums[{n}:], slices >> 62)",
-            f"slice -= {self.plan.halves}")
+            f"slice -= {self.plan.last}")
         for k in last:
             # Behind the first half of B's tile: 128 bytes times its columns.
             self._products("high", f"left + at{k}, right + at{k} + {8*columns}",
@@ -307,12 +314,13 @@ class WgmmaText:
         results.fetch_first()
         self._position_next()
         out(f"low = product_wait{n}_1(low)")
-        results.tile("low", 0)
+        results.tile("low", 0, 1)
         out(f"high = product_wait{n}_0(high)")
         for k in last:
             out(f"before = last{k}")
             self._release("")
-        results.tile("high", 1)
+        out("sums = low[32:] + high")
+        results.tile("sums", 1, results.parts)
 
     def _release(self, condition: str) -> None:
         """Tell the blocks that write there that a stage has been read."""

@@ -172,26 +172,31 @@ class Results:
 
     # --- the parts
 
-    def tile(self, sums: str = "sums", half: int | None = None) -> None:
-        """All parts, or one half of them; their sums are called `sums`."""
-        out, count = self.out, self.parts if half is None else self.parts//2
-        begin = (half or 0)*count
-        if not self.rolled:
-            for part in range(begin, begin + count):
-                mine, other = "xy" if part % 2 == 0 else "yx"
+    def tile(self, sums: str, begin: int, end: int) -> None:
+        """Parts from `begin` to `end`; their sums are called `sums`."""
+        out, count = self.out, end - begin
+        if not self.rolled or count == 1:
+            for part in range(begin, end):
+                mine, other = "xy" if part % 2 == 0 or self.rolled else "yx"
                 if part + 1 < self.parts:
                     self._fetch(str(part + 1), other)
                 self._part(str(part), mine, sums, 32*(part - begin))
+            if self.rolled and end < self.parts:
+                self._move()
             return
         out(f"part = i64({begin})")
-        with out.block(f"while part < {begin + count}:"):
+        with out.block(f"while part < {end}:"):
             out(f"following = min(part + 1, i64({self.parts - 1}))")
             self._fetch("following", "y")
             self._part("part", "x", sums, 0)
-            for o, _ in self.near:
-                halves = (0, 1) if o.code[0] != "0" else (0,)
-                out(*(f"x{o.at}_{h} = y{o.at}_{h}" for h in halves))
+            self._move()
             out(f"{sums} = shifted{32*count}({sums})", "part += 1")
+
+    def _move(self) -> None:
+        """What was loaded for the next part is this part's."""
+        for o, _ in self.near:
+            halves = (0, 1) if o.code[0] != "0" else (0,)
+            self.out(*(f"x{o.at}_{h} = y{o.at}_{h}" for h in halves))
 
     def _part(self, part: str, letter: str, sums: str, first: int) -> None:
         """64 columns: 16 after 16, so that few results are in registers at once."""

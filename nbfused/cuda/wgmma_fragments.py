@@ -261,5 +261,5 @@ def fragment_namespace() -> dict[str, Any]:
         **{f"held32_{k}": _held32(k) for k in (0, 1)},
         "kept_uint16": _kept(types.uint16, ir.IntType(16), "h", "u16"),
         "kept_float32": _kept(types.float32, _F32, "f", "f32"),
-        **{f"shifted{n}": _shifted(n) for n in {t.sums for t in TILINGS}},
-        **{f"apart{n}": _apart(n) for n in {t.sums//2 for t in TILINGS if t.wide}}}
+        **{f"shifted{n}": _shifted(n) for t in TILINGS for n in (t.sums, t.sums - 32)},
+        **{f"apart{n}": _apart(n) for n in {t.sums//2 for t in TILINGS}}}
