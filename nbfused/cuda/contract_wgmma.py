@@ -242,6 +242,7 @@ class WgmmaText:
                 self.position()
             results.announce()
             self._multiply(results)
+            results.tile()
             if tiling.turns:
                 out(f"tile += {tiling.groups}*step")
             else:
@@ -255,21 +256,20 @@ class WgmmaText:
 
     def _multiply(self, results: Results) -> None:
         out, tiling, n = self.out, self.tiling, self.tiling.sums
+        steps = "_".join("2" if along else "128" for along in self.plan.along)
         if tiling.turns:
             self._turn()
-        out(f"sums = zeros{n}()", "slice = i64(0)", "before = empty",
-            f"most = slices - {self.plan.last}")
-        with out.block("while slice < most:"):
+        out(f"sums = zeros{n}()", "slice = i64(0)", "before = empty")
+        with out.block("while slice < slices:"):
             out("barrier_wait(full + 8*stage, phase)",
-                f"at = stage*{self.plan.stage_bytes >> 4}")
-            self._products("sums", "left + at, right + at", tiling.columns)
-            out("product_commit()", f"sums = product_wait{n}_1(sums)")
+                f"at = stage*{self.plan.stage_bytes >> 4}",
+                f"sums = product_{self.kind}_{tiling.high}x{tiling.columns}_{steps}"
+                "(sums, left + at, right + at, slice > 0)",
+                f"sums = product_wait{n}_1(sums)")
             self._release("slice > 0 and ")
             out("before = empty + 8*stage")
             self._next_stage()
             out("slice += 1")
-        if self.plan.last:
-            return self._halves(results)
         if tiling.turns:
             with out.block("if (thread & 127) == 0:"):
                 out("barrier_arrive(order + 8*(1 - group))")
@@ -278,49 +278,6 @@ class WgmmaText:
             self._position_next()
         out(f"sums = product_wait{n}_0(sums)")
         self._release("")
-        results.tile("sums", 0, results.parts)
-
-    def _products(self, sums: str, tiles: str, columns: int) -> None:
-        """Begin those of one slice: for all columns of a tile, or half of them."""
-        steps = "_".join("2" if along else "128" for along in self.plan.along)
-        self.out(f"{sums} = product_{self.kind}_{self.tiling.high}x{columns}_{steps}"
-                 f"({sums}, {tiles}, slice > 0)")
-
-    def _halves(self, results: Results) -> None:
-        """The last slices: the first half of the columns, then the second.
-
-        Some of the first half leaves while the tensor cores are busy with the second.
-        """
-        out, n, columns = self.out, self.tiling.sums//2, self.tiling.columns//2
-        last = range(self.plan.last)
-        out(f"sums = product_wait{2*n}_0(sums)")
-        self._release("slice > 0 and ")
-        out(f"low = sums[:{n}]")
-        for k in last:
-            out("barrier_wait(full + 8*stage, phase)",
-                f"at{k} = stage*{self.plan.stage_bytes >> 4}",
-                f"last{k} = empty + 8*stage")
-            self._products("low", f"left + at{k}, right + at{k}", columns)
-            self._next_stage()
-            out("slice += 1")
-        out("product_commit()", f"high = apart{n}(sums[{n}:], slices >> 62)",
-            f"slice -= {self.plan.last}")
-        for k in last:
-            # Behind the first half of B's tile: 128 bytes times its columns.
-            self._products("high", f"left + at{k}, right + at{k} + {8*columns}",
-                           columns)
-            out("slice += 1")
-        out("product_commit()")
-        results.fetch_first()
-        self._position_next()
-        out(f"low = product_wait{n}_1(low)")
-        results.tile("low", 0, 1)
-        out(f"high = product_wait{n}_0(high)")
-        for k in last:
-            out(f"before = last{k}")
-            self._release("")
-        out("sums = low[32:] + high")
-        results.tile("sums", 1, results.parts)
 
     def _release(self, condition: str) -> None:
         """Tell the blocks that write there that a stage has been read."""

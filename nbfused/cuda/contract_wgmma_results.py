@@ -172,33 +172,27 @@ class Results:
 
     # --- the parts
 
-    def tile(self, sums: str, begin: int, end: int) -> None:
-        """Parts from `begin` to `end`; their sums are called `sums`."""
-        out, count = self.out, end - begin
-        if not self.rolled or count == 1:
-            for part in range(begin, end):
-                mine, other = "xy" if part % 2 == 0 or self.rolled else "yx"
+    def tile(self) -> None:
+        """All parts of the sums."""
+        out = self.out
+        if not self.rolled:
+            for part in range(self.parts):
+                mine, other = "xy" if part % 2 == 0 else "yx"
                 if part + 1 < self.parts:
                     self._fetch(str(part + 1), other)
-                self._part(str(part), mine, sums, 32*(part - begin))
-            if self.rolled and end < self.parts:
-                self._move()
+                self._part(str(part), mine, 32*part)
             return
-        out(f"part = i64({begin})")
-        with out.block(f"while part < {end}:"):
+        out("part = i64(0)")
+        with out.block(f"while part < {self.parts}:"):
             out(f"following = min(part + 1, i64({self.parts - 1}))")
             self._fetch("following", "y")
-            self._part("part", "x", sums, 0)
-            self._move()
-            out(f"{sums} = shifted{32*count}({sums})", "part += 1")
+            self._part("part", "x", 0)
+            for o, _ in self.near:
+                halves = (0, 1) if o.code[0] != "0" else (0,)
+                out(*(f"x{o.at}_{h} = y{o.at}_{h}" for h in halves))
+            out(f"sums = shifted{self.tiling.sums}(sums)", "part += 1")
 
-    def _move(self) -> None:
-        """What was loaded for the next part is this part's."""
-        for o, _ in self.near:
-            halves = (0, 1) if o.code[0] != "0" else (0,)
-            self.out(*(f"x{o.at}_{h} = y{o.at}_{h}" for h in halves))
-
-    def _part(self, part: str, letter: str, sums: str, first: int) -> None:
+    def _part(self, part: str, letter: str, first: int) -> None:
         """64 columns: 16 after 16, so that few results are in registers at once."""
         out = self.out
         self._place(part, "at_row", "at_column")
@@ -210,14 +204,14 @@ class Results:
                 # Blocks of their own, lest all elements be computed side by side: there
                 # are not the registers for that.
                 with out.block(f"if at_column + {16*unit} < size_n:"):
-                    self._unit(unit, f"{sums}[{{}}]", first, letter)
+                    self._unit(unit, first, letter)
             self.kernel.boxes.leave()
             if self.slabs:
                 self._empty_slabs()
 
-    def _unit(self, unit: int, total: str, first: int, letter: str) -> None:
+    def _unit(self, unit: int, first: int, letter: str) -> None:
         self.kernel.boxes.read(unit)
-        values = [self._evaluated(e, total.format(first + e), letter)
+        values = [self._evaluated(e, f"sums[{first + e}]", letter)
                   for e in range(8*unit, 8*unit + 8)]
         for r, (o, how) in enumerate(self.stores):
             found = [v[r] for v in values]

@@ -103,7 +103,6 @@ _BARRIERS = {
     "barrier_arrive_at": (_ARRIVE_AT, 2),
     "barrier_wait": (_WAIT, 2),
     "barrier_fence": ("fence.mbarrier_init.release.cluster; fence.proxy.async;", 0),
-    "product_commit": ("wgmma.commit_group.sync.aligned;", 0),
     "stores_commit": ("cp.async.bulk.commit_group;", 0),
     "stores_read0": ("cp.async.bulk.wait_group.read 0;", 0),
     "stores_read1": ("cp.async.bulk.wait_group.read 1;", 0),
@@ -193,8 +192,7 @@ def _product(kind: str, high: int, columns: int, steps: tuple[int, int]) -> Any:
     ``product(sums, left, right, again)``: the descriptors of the tiles, whether to add
     to the sums.  `steps` from 16 to 16 along k, in 16 bytes: 2 where k is the inner
     dimension of a tile, 128 where it is the outer one, which is then transposed.  The
-    next 64 rows of the left tile are 8192 bytes further.  `product_commit`
-    ends a group of products.
+    next 64 rows of the left tile are 8192 bytes further.
     """
     each, count = columns//2, high*columns//2
     left, right, again = (f"${2*count + k}" for k in range(3))
@@ -210,7 +208,7 @@ def _product(kind: str, high: int, columns: int, steps: tuple[int, int]) -> Any:
                       f"wgmma.mma_async.sync.aligned.m64n{columns}k16.f32.{kind}.{kind}"
                       f" {{{registers}}}, c, b, {'1' if k else 'p'}, 1, 1,"
                       f" {transposed};"]
-    text = "\n".join([*lines, "}"])
+    text = "\n".join([*lines, "wgmma.commit_group.sync.aligned; }"])
     kind_of = sums_of(count)
 
     @intrinsic

@@ -56,27 +56,6 @@ def _shifted(count: int) -> Any:
     return shifted
 
 
-def _apart(count: int) -> Any:
-    """``xor`` with `zero`, of which only we know that it is 0.
-
-    The second half of what ``wgmma`` summed up is no operand of its own for ptxas (13.0
-    says C7511 and waits after each product); what was computed from it is.
-    """
-    kind = sums_of(count)
-
-    @intrinsic
-    def apart(typing: Any, sums: Any, zero: Any) -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            nothing = builder.trunc(values[1], _I32)
-            return tuple_of(builder, [
-                asm(builder, _F32, "xor.b32 $0, $1, $2;", "=f,f,r", x, nothing)
-                for x in parts_of(builder, values[0], count)])
-
-        return kind(kind, types.int64), codegen
-
-    return apart
-
-
 def _pack(kind: str) -> Any:
     """``cvt.rn``: two float32 rounded to 16 bits each, the first in the low half."""
 
@@ -261,5 +240,4 @@ def fragment_namespace() -> dict[str, Any]:
         **{f"held32_{k}": _held32(k) for k in (0, 1)},
         "kept_uint16": _kept(types.uint16, ir.IntType(16), "h", "u16"),
         "kept_float32": _kept(types.float32, _F32, "f", "f32"),
-        **{f"shifted{n}": _shifted(n) for t in TILINGS for n in (t.sums, t.sums - 32)},
-        **{f"apart{n}": _apart(n) for n in {t.sums//2 for t in TILINGS}}}
+        **{f"shifted{n}": _shifted(n) for n in {t.sums for t in TILINGS}}}

@@ -12,7 +12,7 @@ from ..scalar.ir import Let, walk
 from .branches import cost, flattened
 from .contract_text import ContractText
 from .source import Operand, calls_for
-from .wgmma_tiling import DEPTH, LAST, TILINGS, TOGETHER, Hopper, Tiling
+from .wgmma_tiling import DEPTH, TILINGS, TOGETHER, Hopper, Tiling
 
 __all__ = ["LINE", "plans", "tiles"]
 
@@ -29,8 +29,6 @@ _BOXES = 2
 _LARGE = 1 << 25
 #: Steps along k that are worth beginning at different ones.
 _LONG = 1024
-#: Instructions of an epilogue that other products should hide.
-_MANY = 8
 _FLOATS = ("float16", "bfloat16", "float32")
 #: What the model counts in clock cycles: bytes that come in each; a launch; from a
 #: tile's last product to the next one's first, whatever the epilogue; the way out of an
@@ -66,7 +64,7 @@ def plans(text: ContractText, call: Call, processors: int) -> tuple[Hopper, ...]
     loops = (varying[0], varying[1], tuple(several), *extras)
     return tuple(Hopper(t, along, loops, loads, stores, slabs, boxes,
                         _once(call, batch, t), _apart(call, batch, t),
-                        _few(call, batch, t), _halves(call, batch, t, epilogue))
+                        _few(call, batch, t))
                  for t in ordered)
 
 
@@ -137,12 +135,6 @@ def _few(call: Call, batch: int, tiling: Tiling) -> int:
     if tiling.rows != 64 or call.strides[0][batch + 2] != 1:
         return 0
     return next((few for few in (16, 32) if call.shape[batch] <= few), 0)
-
-
-def _halves(call: Call, batch: int, tiling: Tiling, epilogue: int) -> bool:
-    """Whether a part of the epilogue takes as long as the last products of a half."""
-    return tiling.sums == 128 and not tiling.turns and epilogue >= _MANY and \
-        call.shape[batch + 2] > LAST*DEPTH
 
 
 def _loads(call: Call, extras: Sequence[Operand], own: tuple[int, int],

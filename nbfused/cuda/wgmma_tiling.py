@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from .contract_wgmma_extras import box_bytes
 from .contract_wgmma_results import SLAB
 
-__all__ = ["DEPTH", "LAST", "SHARED", "TILINGS", "TOGETHER", "Hopper", "Tiling"]
+__all__ = ["DEPTH", "SHARED", "TILINGS", "TOGETHER", "Hopper", "Tiling"]
 
 #: Of a tile along k.
 DEPTH = 64
@@ -20,8 +20,6 @@ SHARED = 232448
 BARRIERS = 384
 #: Tiles on their way at most.
 STAGES = 16
-#: Slices at the end of a tile that may be multiplied by half its columns at a time.
-LAST = 3
 #: Tiles side by side that begin at the same k where others begin elsewhere.
 TOGETHER = 8
 
@@ -113,9 +111,6 @@ class Hopper:
     few
         Rows of A that are brought, if not all of a tile: it has no more.  What is
         multiplied in their place is not stored.
-    halves
-        Whether the last slices are multiplied by half the columns of a tile at a time,
-        so that some of the first half leaves meanwhile.
     """
 
     tiling: Tiling
@@ -128,7 +123,6 @@ class Hopper:
     once: tuple[bool, bool] = (False, False)
     apart: bool = False
     few: int = 0
-    halves: bool = False
 
     @property
     def brought(self) -> int:
@@ -145,11 +139,6 @@ class Hopper:
         """Tiles of A and B that fit in shared memory, beside slabs and barriers."""
         room = SHARED - BARRIERS - self._slab_bytes - self._box_bytes
         return min(STAGES, room // self.stage_bytes)
-
-    @property
-    def last(self) -> int:
-        """Slices that are multiplied by halves: they keep their stages for long."""
-        return LAST if self.halves and self.stages > LAST else 0
 
     @property
     def _slab_bytes(self) -> int:

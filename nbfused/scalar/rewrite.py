@@ -1,8 +1,7 @@
 """Equal expressions that a backend computes in fewer instructions.
 
 A rule is tried only where the backend has a function for its operation: kernels whose
-results are 16 bits wide have one for sigmoid and one for erfc.  Powers of two that the
-rules bring meet others.  No rule loses accuracy:
+results are 16 bits wide have one for sigmoid and one for erfc.  No rule loses accuracy:
 ``1 + tanh(a)`` cancels for negative `a`, ``2*sigmoid(2*a)`` does not.
 """
 
@@ -12,7 +11,6 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from math import frexp
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -127,25 +125,7 @@ class _Rewriting:
                     and self.same(root, s.results[0], pattern, found, s) \
                     and self.saves(pattern, found):
                 return self.instead(s, rule, dtype, found)
-        return self.product(s)
-
-    def product(self, s: Let) -> Let:
-        """``(0.5*x)*(2.0*y)`` is ``x*y``: powers of two round nothing."""
-        if s.op == "mul":
-            factors = [self.factor(v) for v in s.args]
-            match factors:
-                case [(float(p), x), (float(q), y)] if p*q == 1.0 and _is_power(p):
-                    return replace(s, args=(x, y))
         return s
-
-    def factor(self, value: Value) -> tuple[object, Value] | None:
-        """`value` as a number times another, if nothing else needs it."""
-        let = None if isinstance(value, Literal) else self.lets.get(value)
-        if let is not None and let.op == "mul" and self.uses[value] == 1:
-            for number, other in (let.args, let.args[::-1]):
-                if isinstance(number, Literal):
-                    return number.value, other
-        return None
 
     def saves(self, pattern: Mapping[str, Let], found: Mapping[str, Value]) -> bool:
         """Whether nothing else needs what the rule does without."""
@@ -187,9 +167,6 @@ class _Rewriting:
         if "b" in found and not is_number(found["b"], 1.0):
             steps.append(("mul", found["b"]))
         value = found["a"]
-        match self.factor(value):
-            case (float(c), a) if _is_power(rule.inner) and rule.inner > 1.0:
-                value, steps[0] = a, ("mul", Literal(dtype, repr(c*rule.inner)))
         for op, other in steps[:-1]:
             value = self.builder.let(op, *self.arguments(value, other))
             self.dtypes[value] = np.dtype(dtype)
@@ -199,11 +176,6 @@ class _Rewriting:
     @staticmethod
     def arguments(value: Value, other: Value | None) -> tuple[Value, ...]:
         return (value,) if other is None else (other, value)
-
-
-def _is_power(x: float) -> bool:
-    """Whether `x` is a power of two."""
-    return frexp(x)[0] == 0.5
 
 
 def _uses(block: Block) -> Counter[Value]:

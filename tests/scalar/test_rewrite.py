@@ -8,7 +8,7 @@ import pytest
 
 from nbfused.scalar.formulas import expand
 from nbfused.scalar.interpret import evaluate
-from nbfused.scalar.ir import Let, Literal, walk
+from nbfused.scalar.ir import Let, walk
 from nbfused.scalar.parse import parse_definition, parse_expression
 from nbfused.scalar.rewrite import RULES, rewritten
 from nbfused.scalar.types import specialize
@@ -53,40 +53,6 @@ def test_a_rule_is_an_equality(rule):
 ])
 def test_what_is_found(text, expected):
     assert after(text) == expected
-
-
-@pytest.mark.parametrize(("text", "expected"), [
-    ("0.5*a*(1.0 + tanh(a))", ["2.0"]),
-    ("(1.0 + tanh(0.75*a))*(a*0.5)", ["1.5"]),
-    ("(1.0 - tanh(a*0.75))*(a*0.5)", ["-2.0", "0.75"]),
-    ("0.25*a*(1.0 + tanh(a))", ["0.25", "2.0", "2.0"]),
-    ("0.3*a*(1.0 + tanh(a))", ["0.3", "2.0", "2.0"]),
-])
-def test_powers_of_two_meet(text, expected):
-    """Which numbers are left; the function is the same."""
-    typed = specialize(parse_expression(text, ("a",)), (F4,))
-    found = rewritten(typed, CALLS)
-    lets = [s for s in walk(found.function.body) if isinstance(s, Let)]
-    numbers = [v.text for s in lets for v in s.args if isinstance(v, Literal)]
-    assert sorted(numbers) == expected
-    for a in (-3.0, -0.5, 0.0, 2.0):
-        values = {"a": a}
-        for s in lets:
-            args = [v.value if isinstance(v, Literal) else values[v] for v in s.args]
-            values[s.results[0]] = float(EXACT["sigmoid"](*args)) \
-                if s.op == "sigmoid" else args[0]*args[1]
-        (want,) = evaluate(typed, np.float32(a))
-        (result,) = found.function.body.yields
-        np.testing.assert_allclose(values[result], want, rtol=1e-5, atol=1e-7)
-
-
-def test_a_factor_that_is_needed_elsewhere_stays():
-    typed = specialize(parse_definition("""
-def function(a):
-    half = 0.5*a
-    return half*(1.0 + tanh(a)) + half
-"""), (F4,))
-    assert ops_of(rewritten(typed, CALLS)).count("mul") == 4
 
 
 @pytest.mark.parametrize("text", [
