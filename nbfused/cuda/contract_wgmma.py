@@ -112,36 +112,52 @@ class WgmmaText:
             f"slices = divide(size_k + {DEPTH - 1}, i64({DEPTH}))",
             "stage = i64(0)", "phase = i64(0)")
 
-    def position(self) -> None:
-        """Of a tile: its first row and column, and its place in the batch."""
+    def position(self, before: str = "") -> None:
+        """Of a tile: its first row and column, and its place in the batch.
+
+        `before` begins the names.
+        """
         out, tiling = self.out, self.tiling
-        out("batch = divide(tile, area)", "place = tile - batch*area")
+        rest = f"{before}batch"
+        out(f"{rest} = divide(tile, area)", f"place = tile - {rest}*area")
         if tiling.paired:
             out("alone = place >= whole")
             with out.block("if alone:"):
-                out(f"m_first = (down - 1)*{tiling.rows}",
-                    f"n_first = ((place - whole)*2 + rank)*{tiling.columns}")
+                out(f"{before}m_first = (down - 1)*{tiling.rows}",
+                    f"{before}n_first = ((place - whole)*2 + rank)*{tiling.columns}")
             with out.block("else:"):
-                self._place("pairs_down", RASTER//2, 2*tiling.rows)
-                out(f"m_first += rank*{tiling.rows}")
+                self._place(before, "pairs_down", RASTER//2, 2*tiling.rows)
+                out(f"{before}m_first += rank*{tiling.rows}")
         else:
-            self._place("down", RASTER, tiling.rows)
-        rest, extents = "batch", self.groups[0]
+            self._place(before, "down", RASTER, tiling.rows)
+        extents = self.groups[0]
         for k in range(len(extents) - 1, 0, -1):
             out(f"rest{k} = divide({rest}, {extents[k]})",
-                f"batch{k} = {rest} - rest{k}*{extents[k]}")
+                f"{before}batch{k} = {rest} - rest{k}*{extents[k]}")
             rest = f"rest{k}"
         if extents:
-            out(f"batch0 = {rest}")
+            out(f"{before}batch0 = {rest}")
 
-    def _place(self, down: str, raster: int, rows: int) -> None:
+    def _place(self, before: str, down: str, raster: int, rows: int) -> None:
         """Down a column, `raster` times `rows`, then the next column."""
         self.out(f"band = divide(place, {raster}*wide)",
                  f"place -= band*{raster}*wide",
                  f"height = min({down} - band*{raster}, i64({raster}))",
                  "column = divide(place, height)",
-                 f"m_first = (band*{raster} + place - column*height)*{rows}",
-                 f"n_first = column*{self.tiling.columns}")
+                 f"{before}m_first = (band*{raster} + place - column*height)*{rows}",
+                 f"{before}n_first = column*{self.tiling.columns}")
+
+    @property
+    def _places(self) -> list[str]:
+        return ["m_first", "n_first",
+                *(f"batch{k}" for k in range(len(self.groups[0])))]
+
+    def _position_next(self) -> None:
+        """Of the tile after this one, while products are on their way."""
+        self.out("tile += step")
+        self.position("next_")
+        # `first_lane` lest it be computed where it is needed, after the epilogue.
+        self.out(*(f"next_{name} = first_lane(next_{name})" for name in self._places))
 
     def _next_stage(self) -> None:
         out = self.out
@@ -219,12 +235,18 @@ class WgmmaText:
         if tiling.turns:
             out("tile += group*step", "count = group*slices",
                 "turn = 1 - group")
-        with out.block("while tile < tiles:"):
+        if not tiling.turns:
             self.position()
+        with out.block("while tile < tiles:"):
+            if tiling.turns:
+                self.position()
             results.announce()
             self._multiply(results)
             results.tile()
-            out(f"tile += {tiling.groups if tiling.turns else 1}*step")
+            if tiling.turns:
+                out(f"tile += {tiling.groups}*step")
+            else:
+                out(*(f"{name} = next_{name}" for name in self._places))
         results.end()
         if tiling.paired:
             # A block must not end before the other has told it what it has read.
@@ -252,6 +274,8 @@ class WgmmaText:
             with out.block("if (thread & 127) == 0:"):
                 out("barrier_arrive(order + 8*(1 - group))")
         results.fetch_first()  # while the last product is on its way
+        if not tiling.turns:  # who waits for a turn has time for it then
+            self._position_next()
         out(f"sums = product_wait{n}_0(sums)")
         self._release("")
 

@@ -101,6 +101,36 @@ def test_every_tiling(shape, tiling, taken, hopper):
     assert len(taken) == 1
 
 
+def several(total, s):
+    x = total + s
+    y = abs(x) + abs(x - 2.0) - abs(x + 3.0)
+    return max(y, 0.5*x) + min(x, 4.0)
+
+
+def many(total, s):
+    x = total + s
+    y = abs(x) + abs(x - 2.0) - abs(x + 3.0)
+    z = abs(y) + abs(y - 1.0) - abs(y + 4.0)
+    w = abs(z) + abs(z + 2.0) - abs(z - 5.0)
+    return max(w, 0.5*y) + min(x, 4.0) - max(z, 1.0)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("shape", [(512, 512, 512), (77, 1000, 200), (3000, 520, 640),
+                                   (200, 333, 264), (300, 770, 256), (130, 72, 192)],
+                         ids=str)
+@pytest.mark.parametrize("epilogue", [several, many])
+def test_every_tiling_takes_long_epilogues(epilogue, shape, tiling, taken, hopper):
+    """Printed for each element, or once for 64 columns."""
+    m, n, k = shape
+    a, b, s = integers(0, m, k), integers(1, n, k), integers(2, n)
+    got = ops.matmul(placed(a, bfloat16), ops.transpose(placed(b, bfloat16)),
+                     epilogue=epilogue, extras=(placed(s, bfloat16),))
+    want = np.vectorize(epilogue, otypes=[float])(a @ b.T, s)
+    np.testing.assert_array_equal(nf.to_numpy(got), want.astype(bfloat16))
+    assert len(taken) == 1
+
+
 @pytest.mark.cuda
 def test_every_tiling_stores_batches(tiling, taken, hopper):
     a, b, s = (integers(k, *t) for k, t in enumerate(
@@ -274,6 +304,7 @@ def test_the_text_compiles_without_spills(tiling, along):
         used, spilled = registers(said)
         assert spilled == 0
         assert used <= 65536//tiling.threads
+        assert "serialized" not in said
 
 
 def test_how_operands_are_reached():
