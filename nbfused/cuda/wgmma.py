@@ -12,7 +12,7 @@ from .driver import Device, check, cu
 from .launch import Program
 from .source import Operand
 from .tune import Tuner, kernel_text, layout_of
-from .wgmma_plan import LINE, plans, tiles
+from .wgmma_plan import LINE, MOST_OUTPUT, plans, tiles
 from .wgmma_tiling import DEPTH, Hopper
 
 __all__ = ["WgmmaLauncher"]
@@ -50,7 +50,8 @@ class WgmmaLauncher:
         self._possible = (
             a.dtype == b.dtype and a.dtype.name in ("float16", "bfloat16")
             and text.typed.prologues == (None, None) and text.kept.name == "float32"
-            and (m, n, k) == (1, 1, 1) and batch <= _BATCH)
+            and (m, n, k) == (1, 1, 1) and batch <= _BATCH
+            and sum(o.dtype.itemsize for o in text.outputs) <= MOST_OUTPUT)
 
     def takes(self, call: Call) -> bool:
         """Whether TMA can bring the factors of this call."""

@@ -14,10 +14,16 @@ from .contract_text import ContractText
 from .source import Operand, calls_for
 from .wgmma_tiling import DEPTH, TILINGS, TOGETHER, Hopper, Tiling
 
-__all__ = ["LINE", "plans", "tiles"]
+__all__ = ["LINE", "MOST_OUTPUT", "plans", "tiles"]
 
 #: Bytes of a line of the L2 cache.
 LINE = 128
+
+#: Tiles of each factor in shared memory at least: a stage is told to be free when the
+#: next one's product has begun, so with one alone nobody would ever go on.
+LEAST = 2
+#: Bytes of all outputs for one element, with which the smallest tiling has room.
+MOST_OUTPUT = 40
 
 #: Bytes of which TMA wants addresses and strides to be multiples.
 _ALIGN = 16
@@ -62,10 +68,11 @@ def plans(text: ContractText, call: Call, processors: int) -> tuple[Hopper, ...]
                                                     epilogue))
     extras = [tuple(x for x in several if call.strides[o.at][x]) for o in text.extras]
     loops = (varying[0], varying[1], tuple(several), *extras)
-    return tuple(Hopper(t, along, loops, loads, stores, slabs, boxes,
-                        _once(call, batch, t), _apart(call, batch, t),
-                        _few(call, batch, t))
-                 for t in ordered)
+    found = (Hopper(t, along, loops, loads, stores, slabs, boxes,
+                    _once(call, batch, t), _apart(call, batch, t),
+                    _few(call, batch, t))
+             for t in ordered)
+    return tuple(plan for plan in found if plan.stages >= LEAST)
 
 
 def tiles(call: Call, batch: int, tiling: Tiling) -> int:

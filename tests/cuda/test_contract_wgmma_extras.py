@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from ml_dtypes import bfloat16
@@ -12,10 +14,11 @@ from nbfused.backend import Call, Signature
 from nbfused.cuda import compile
 from nbfused.cuda.contract_text import ContractText
 from nbfused.cuda.contract_wgmma import WgmmaText
+from nbfused.cuda.wgmma import WgmmaLauncher
 from nbfused.cuda.wgmma_plan import plans
 from nbfused.cuda.wgmma_tiling import SHARED, TILINGS
 from nbfused.errors import CompileError
-from nbfused.scalar.parse import parse
+from nbfused.scalar.parse import parse, parse_definition
 from nbfused.specs import Contract
 from tests.cuda.recorded import assembled, registers
 from tests.cuda.test_contract_wgmma import (  # noqa: F401  # fixtures
@@ -33,6 +36,10 @@ def added(total, s):
 
 def both(total, s, t):
     return total*s + t
+
+
+def three(total, s):
+    return total + s, total*2.0, total - s
 
 
 @pytest.mark.cuda
@@ -144,6 +151,52 @@ def test_no_more_than_shared_memory_has_room_for():
         assert {p.tiling for p in found} == set(TILINGS)
         assert {(p.loads, p.boxes) for p in found} == {(loads, boxes)}
         assert all(p.shared <= SHARED and p.stages >= 2 for p in found)
+
+
+@pytest.mark.parametrize("outputs", range(1, 11))
+@pytest.mark.parametrize("extras", range(3))
+def test_outputs_leave_room_for_two_stages(outputs, extras):
+    """With one, a stage would never be told to be free: the kernel would not end."""
+    results = ", ".join(f"total*{k}.0" for k in range(1, outputs + 1))
+    names = ["total", *"st"[:extras]]
+    f16, f32 = np.dtype("float16"), np.dtype("float32")
+    spec = Contract("bmk,bkn->mbn", parse_definition(
+        f"def several({', '.join(names)}): return {results},"), ("element",)*extras)
+    signature = Signature((f16, f16, *(f32,)*extras), (f32,)*outputs, (1, 1, 1, 1),
+                          ("s1",)*(2 + extras + outputs))
+    text = ContractText(spec.name, spec.typed(signature.inputs, signature.outputs),
+                        signature)
+    made = call(*((512*512, 512, 1, 0),)*extras, shape=(4, 512, 512, 256))
+    made = replace(made, strides=made.strides[:-1] + (made.strides[-1],)*outputs,
+                   pointers=(0,)*(2 + extras + outputs))
+    found = plans(text, made, 132)
+    assert found
+    assert WgmmaLauncher(text, signature).takes(made)
+    assert all(p.stages >= 2 and p.shared <= SHARED for p in found)
+
+
+def test_more_outputs_than_there_is_room_for():
+    f16, f32 = np.dtype("float16"), np.dtype("float32")
+    results = ", ".join(f"t*{k}.0" for k in range(1, 12))
+    spec = Contract("mk,kn->mn", parse_definition(f"def many(t): return {results}"))
+    signature = Signature((f16, f16), (f32,)*11, (0, 1, 1, 1), ("s1",)*13)
+    text = ContractText(spec.name, spec.typed(signature.inputs, signature.outputs),
+                        signature)
+    made = Call((512, 512, 512), (0,)*13, ((512, 0, 1), (0, 512, 1),
+                                           *((512, 1, 0),)*11))
+    assert not WgmmaLauncher(text, signature).takes(made)
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize(("size", "dtype"), [(264, "float16"), (264, "float32"),
+                                             (2048, "float32")])
+def test_several_outputs(size, dtype, taken, hopper):  # noqa: F811
+    x, y, s = (integers(k, size, size) for k in range(3))
+    got = ops.batched_matmul(placed(x, "float16")[None], placed(y, "float16")[None],
+                             epilogue=three, extras=(placed(s, dtype),))
+    for a, want in zip(got, three(x @ y, s), strict=True):
+        np.testing.assert_array_equal(nf.to_numpy(a)[0], want.astype(a.dtype))
+    assert len(taken) == 1
 
 
 @pytest.mark.parametrize("chosen", [
