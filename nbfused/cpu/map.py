@@ -11,7 +11,7 @@ from ..specs import TypedMap
 from .compile import build
 from .elements import Elements, elementwise
 from .operands import Frame, Operand, offset
-from .schedule import spread
+from .schedule import lead_of, spread
 from .stream import is_far, streamable, streaming
 from .text import indented, inlined, invoke, loop, unravel
 
@@ -35,7 +35,8 @@ def build_map(typed: TypedMap, signature: Signature) -> Launcher:
     serial = any(isinstance(s, Let) and s.op in EFFECTS
                  for s in walk(function.function.body))
     entry = build("\n".join(_text(typed, elements, outputs, frame, serial)))
-    streams = rank == 1 and not serial and streamable(outputs)
+    contiguous = rank == 1 and outputs[0].code == "1"
+    streams = contiguous and not serial and streamable(outputs)
     first, itemsize = len(operands), outputs[0].dtype.itemsize
 
     def launch(call: Call) -> None:
@@ -45,6 +46,8 @@ def build_map(typed: TypedMap, signature: Signature) -> Launcher:
             entry(block, 0, size)
         elif streams and is_far(call.pointers, first, itemsize, size):
             spread(*streaming(entry, block, first, len(outputs), itemsize), size)
+        elif contiguous:
+            spread(entry, block, size, lead=lead_of(call.pointers[first], itemsize))
         else:
             spread(entry, block, size)
 

@@ -198,15 +198,16 @@ class Pool:
         if job.error is not None:
             raise job.error
 
-    def share(self, entry: Entry, block: bytes, units: int, step: int) -> None:
-        """Run a kernel on the units ``0 … units - 1``, `step` of them at a time."""
-        helpers = min(self.threads, -(-units // step)) - 1
+    def share(self, entry: Entry, block: bytes, units: int, step: int,
+              first: int = 0) -> None:
+        """Run a kernel on the units ``first … units - 1``, `step` at a time."""
+        helpers = min(self.threads, -(-(units - first) // step)) - 1
         if helpers < 1 or _here.in_piece:
-            return entry(block, 0, units)
+            return entry(block, first, units)
         self._prepare()
         for _ in range(helpers - self._team.lingering - self._queue.qsize()):
             self._queue.put(None)
-        self._team.launch(entry, block, units, step, helpers)
+        self._team.launch(entry, block, first, units, step, helpers)
 
     def dismiss(self) -> None:
         """Have no helper wait for work in machine code."""
