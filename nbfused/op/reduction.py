@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from ..arrays import check_dtype
 from ..autograd import apply
 from ..autograd.traced import extents
 from ..errors import KernelTypeError, RangeError, ShapeError
+from ..forks import cached_property
 from ..scalar.build import Builder
 from ..scalar.ir import Function, Value
 from ..scalar.parse import parse
