@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
-from ..backend import Call, Launcher, Signature
+from ..backend import Call, Launcher, Signature, Start
 from ..scalar.ir import EFFECTS, Let, walk
 from ..specs import TypedMap
+from .bound import Bindable
 from .compile import build
 from .elements import Elements, elementwise
 from .operands import Frame, Operand, offset
@@ -39,19 +41,23 @@ def build_map(typed: TypedMap, signature: Signature) -> Launcher:
     streams = contiguous and not serial and streamable(outputs)
     first, itemsize = len(operands), outputs[0].dtype.itemsize
 
-    def launch(call: Call) -> None:
-        block = frame.pack(call)
-        size = prod(call.shape)
-        if serial:
-            entry(block, 0, size)
-        elif streams and is_far(call.pointers, first, itemsize, size):
-            spread(*streaming(entry, block, first, len(outputs), itemsize), size)
-        elif contiguous:
-            spread(entry, block, size, lead=lead_of(call.pointers[first], itemsize))
-        else:
-            spread(entry, block, size)
+    def bind(call: Call) -> Start:
+        pack, size = frame.bound(call), prod(call.shape)
 
-    return launch
+        def start(pointers: Sequence[int], scalars: tuple[Any, ...], _: int) -> None:
+            block = pack(pointers, scalars)
+            if serial:
+                entry(block, 0, size)
+            elif streams and is_far(pointers, first, itemsize, size):
+                spread(*streaming(entry, block, first, len(outputs), itemsize), size)
+            elif contiguous:
+                spread(entry, block, size, lead=lead_of(pointers[first], itemsize))
+            else:
+                spread(entry, block, size)
+
+        return start
+
+    return Bindable(bind)
 
 
 def _text(typed: TypedMap, elements: Elements, outputs: Sequence[Operand], frame: Frame,

@@ -48,10 +48,11 @@ def spread(entry: Entry, block: bytes, units: int, weight: int = 1,
         return
     if lead:
         entry(block, 0, lead)
-    if pool.threads < 2:
+    threads = pool.threads
+    if threads < 2:
         entry(block, lead, units)
         return
-    pieces = min(pool.threads * _SHARES, work // (SERIAL // 4))
+    pieces = min(threads * _SHARES, work // (SERIAL // 4))
     step = -(-(units - lead) // pieces)
     if step > 8 * _ALIGN:  # vectors of neighbouring pieces do not share cache lines
         step = -(-step // _ALIGN) * _ALIGN

@@ -26,8 +26,8 @@ from __future__ import annotations
 import ctypes
 import struct
 import time
-from contextlib import suppress
 from functools import cache
+from typing import Any
 
 from .compile import build
 from .objects import Entry
@@ -101,16 +101,17 @@ class Team:
             time.sleep(1e-4)
 
     def _record(self) -> ctypes.Array[ctypes.c_int64]:
-        with suppress(IndexError):
+        try:
             return self._free.pop()
-        record = _Words()
-        record[0] = _CLOSED
-        self._records.append(record)
-        return record
+        except IndexError:
+            record = _Words()
+            record[0] = _CLOSED
+            self._records.append(record)
+            return record
 
 
-def _address(pointer: object) -> int:
-    return ctypes.cast(pointer, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
+def _address(pointer: Any) -> int:
+    return ctypes.c_void_p.from_buffer(pointer).value or 0
 
 
 @cache
