@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import config as _config
 from .arrays import DeviceArray, array, empty, from_dlpack, full, to_numpy, zeros
+from .forks import LOCK as _LOCK
 from .registry import backends, enable, register, synchronize, use_backend
 from .table import OPS as _OPS
 from .version import __version__
@@ -78,11 +79,18 @@ _PARTS = {"autograd", "cache", "dispatch", "op", "ops", "scalar", "specs"}
 
 def _front() -> None:
     """Import what `front` has."""
-    front = import_module(".front", __name__)
-    globals().update((name, getattr(front, name)) for name in front.__all__)
+    with _LOCK:
+        front = import_module(".front", __name__)
+        globals().update((name, getattr(front, name)) for name in front.__all__)
 
 
 def __getattr__(name: str) -> Any:
+    with _LOCK:
+        return _later(name)
+
+
+def _later(name: str) -> Any:
+    """A public name, or a part of the package, that has not been imported yet."""
     if name in _PARTS:
         return import_module(f".{name}", __name__)
     if name in _LATER:

@@ -8,7 +8,6 @@ driver, so that a process may still fork.
 
 from __future__ import annotations
 
-import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from typing import Any
 from .backend import Backend
 from .backend_info import BackendInfo, Backends, device_of, devices_of
 from .errors import BackendNotAvailableError, DeviceError, NbFusedWarning
+from .forks import LOCK
 from .plugins import BUILTIN, Source, entry_points, make, origin, why_not
 
 __all__ = [
@@ -56,11 +56,10 @@ class Registry:
         self.epoch = object()
         self.restricted: ContextVar[tuple[Backend, ...] | None] = ContextVar(
             "nbfused_backends", default=None)
-        self._lock = threading.RLock()
 
     def names(self) -> tuple[str, ...]:
         """Every known name: built-ins, then in order of registration."""
-        with self._lock:
+        with LOCK:
             if not self._searched:
                 self._searched = True
                 for name, source in self._plugins():
@@ -69,7 +68,7 @@ class Registry:
 
     def register(self, name: str, backend: Source) -> None:
         """Make `backend` known under `name`; the first one of a name stays."""
-        with self._lock:
+        with LOCK:
             self._add(name, backend)
             self._forget()
 
@@ -125,7 +124,10 @@ class Registry:
         return self._instance(name)
 
     def _instance(self, name: str) -> Backend:
-        with self._lock:
+        found = self._loaded.get(name)
+        if found is not None:
+            return found
+        with LOCK:
             if name not in self._loaded:
                 self._loaded[name] = make(self._sources[name])
             return self._loaded[name]
@@ -155,7 +157,7 @@ class Registry:
             except BackendNotAvailableError as error:
                 raise BackendNotAvailableError(
                     f"NBFUSED_BACKEND={selection}: {error}") from error
-        with self._lock:
+        with LOCK:
             self._selected = chosen
             self._forget()
 
@@ -244,9 +246,7 @@ class Registry:
 
     def synchronize(self) -> None:
         """Wait for the backends that have been used; starts none of the others."""
-        with self._lock:
-            used = list(self._loaded.items())
-        for name, backend in used:
+        for name, backend in self._loaded.copy().items():
             if self.why_not(name) is None:
                 backend.synchronize()
 

@@ -27,7 +27,8 @@ from .traced import Traced, traced
 from .variable import Variable
 from .versions import note_write
 
-__all__ = ["PLAIN", "RECORDING", "apply", "backward", "cotangent", "ones_like"]
+__all__ = ["PLAIN", "RECORDING", "apply", "backward", "cotangent", "ones_like",
+           "whole"]
 
 #: Types of inputs that nobody differentiates; those of more libraries are found out.
 _PLAIN: set[type] = {np.ndarray, bool, int, float, complex}
@@ -270,16 +271,30 @@ def backward(output: Variable, grad: Any, retain_graph: bool,
 
 def _accumulated(old: Any, gradient: Any, mode: Pass) -> Any:
     if old is None:
-        return gradient
+        return gradient if mode.records else whole(gradient)
     if not mode.records and isinstance(old, Variable):
         old = old.data
     return mode.run(ADD, (old, gradient))[0]
 
 
+def whole(x: Any) -> Any:
+    """`x`, or a copy if some of its elements are one place in memory.
+
+    The gradient of a sum is: who writes to it in place would change all of them.
+    """
+    strides = getattr(x, "strides", None)
+    if strides is None and hasattr(x, "stride"):  # PyTorch's; JAX has none at all
+        strides = x.stride()
+    if not strides or 0 not in strides or not any(
+            n > 1 and not s for n, s in zip(x.shape, strides, strict=True)):
+        return x
+    return PLAIN.run(COPY, (x,), dtypes=(dtype_of(x),))[0]
+
+
 def _apart(gradients: dict[Edge, Any], seed: Any) -> dict[Edge, Any]:
     """Copy gradients that share memory, so that each leaf may change its own.
 
-    Views that repeat elements stay: nobody can write to them.
+    Not views that repeat elements: `whole` copies them.
     """
     if seed is None and len(gradients) < 2:
         return gradients

@@ -23,7 +23,7 @@ from .custom import Context, Function, outputs_of, wanted, zeros_like
 from .graph import Edge, Leaf, Pass, between, grad_mode, no_grad, reachable, walk_back
 from .nodes import Identity, SpecNode, is_floating
 from .rules import check_callable, checkpoint, custom_vjp
-from .tape import PLAIN, RECORDING, cotangent, ones_like
+from .tape import PLAIN, RECORDING, cotangent, ones_like, whole
 from .variable import Variable
 
 __all__ = [
@@ -83,6 +83,8 @@ class _Trace:
         seeds = [(v.edge, c) for v, c in zip(self.outputs, cotangents, strict=True)
                  if v.edge is not None and c is not None]
         found = walk_back(seeds, mode, targets=self.edges, keep=True)
+        if not mode.records:
+            found = {edge: whole(g) for edge, g in found.items()}
         return [_variable(found.get(t.edge) if t.edge in found else zeros_like(
             (t.shape, t.dtype, t.device), t.data)) for t in self.targets]
 

@@ -115,9 +115,9 @@ class Variable(ArrayMethods, NumpyProtocols):
     def grad(self) -> Any:
         """What `backward` has collected: an array of the type of `data`.
 
-        After ``backward(create_graph=True)`` a Variable.  It may share memory with
-        nothing that can be written to; a gradient that repeats one number is a view
-        of it with strides 0.
+        It has memory of its own, which may be written to.  After
+        ``backward(create_graph=True)`` it is a Variable, for reading only: a gradient
+        that repeats one number is a view of it with strides 0.
         """
         node = None if self._edge is None else self._edge[0]
         return node.grad if isinstance(node, Leaf) else None

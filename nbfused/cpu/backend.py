@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 
 from ..backend import PROTOCOL_VERSION, Launcher, Signature
+from ..forks import LOCK
 from ..specs import Contract, Map, Raw, Reduce, Row, Spec
 
 __all__ = ["CpuBackend"]
@@ -60,25 +63,32 @@ class CpuBackend:
             Numba cannot compile the kernel.
         """
         typed = spec.typed(signature.inputs, signature.outputs)
-        match spec:
-            case Map():
-                from .map import build_map
+        with LOCK:
+            build = _builder(spec)
+        return build(typed, signature)
 
-                return build_map(typed, signature)
-            case Reduce():
-                from .reduce import build_reduce
 
-                return build_reduce(typed, signature)
-            case Row():
-                from .row import build_row
+def _builder(spec: Spec) -> Callable[[Any, Signature], Launcher]:
+    """The function for a spec's kind, from a module that may not be imported yet."""
+    match spec:
+        case Map():
+            from .map import build_map
 
-                return build_row(typed, signature)
-            case Contract():
-                from .contract import build_contract
+            return build_map
+        case Reduce():
+            from .reduce import build_reduce
 
-                return build_contract(typed, signature)
-            case Raw():
-                from .raw import build_raw
+            return build_reduce
+        case Row():
+            from .row import build_row
 
-                return build_raw(typed, signature)
-        raise TypeError(f"{spec!r} is no spec that runs as a kernel")
+            return build_row
+        case Contract():
+            from .contract import build_contract
+
+            return build_contract
+        case Raw():
+            from .raw import build_raw
+
+            return build_raw
+    raise TypeError(f"{spec!r} is no spec that runs as a kernel")

@@ -7,8 +7,6 @@ names are those of `print_numba.NAMES`, `intrinsics`, `halves` and `math`.
 from __future__ import annotations
 
 import logging
-import os
-import threading
 import time
 from functools import cache
 from pathlib import Path
@@ -17,15 +15,12 @@ from typing import Any
 from .. import cache as artefacts
 from ..config import dump_source
 from ..errors import CompileError
+from ..forks import LOCK
 from . import objects
 
 __all__ = ["build"]
 
 _log = logging.getLogger("nbfused.compile")
-_lock = threading.RLock()
-if hasattr(os, "register_at_fork"):  # another thread may be compiling during a fork
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release,
-                        after_in_child=_lock.release)
 
 #: Files whose functions generated text calls: a change makes old kernels stale.
 _LINKED = ("cpu/intrinsics.py", "cpu/halves.py", "cpu/number.py", "cpu/math.py",
@@ -49,7 +44,7 @@ def build(text: str) -> objects.Entry:
     CompileError
         Numba refuses the text.
     """
-    with _lock:  # a fork waits for it: LLVM has locks of its own
+    with LOCK:  # LLVM has locks of its own
         key = artefacts.digest("cpu", text, _revision(), *objects.host())
         data = artefacts.get(key)
         code = None if data is None else objects.unpack(data)

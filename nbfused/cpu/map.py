@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
+from typing import Any
 
-from ..backend import Call, Launcher, Signature
+from ..backend import Call, Launcher, Signature, Start
 from ..scalar.ir import EFFECTS, Let, walk
 from ..specs import TypedMap
+from .bound import Bindable
 from .compile import build
 from .elements import Elements, elementwise
 from .operands import Frame, Operand, offset
-from .schedule import spread
+from .schedule import lead_of, spread
 from .stream import is_far, streamable, streaming
 from .text import indented, inlined, invoke, loop, unravel
 
@@ -35,20 +37,27 @@ def build_map(typed: TypedMap, signature: Signature) -> Launcher:
     serial = any(isinstance(s, Let) and s.op in EFFECTS
                  for s in walk(function.function.body))
     entry = build("\n".join(_text(typed, elements, outputs, frame, serial)))
-    streams = rank == 1 and not serial and streamable(outputs)
+    contiguous = rank == 1 and outputs[0].code == "1"
+    streams = contiguous and not serial and streamable(outputs)
     first, itemsize = len(operands), outputs[0].dtype.itemsize
 
-    def launch(call: Call) -> None:
-        block = frame.pack(call)
-        size = prod(call.shape)
-        if serial:
-            entry(block, 0, size)
-        elif streams and is_far(call.pointers, first, itemsize, size):
-            spread(*streaming(entry, block, first, len(outputs), itemsize), size)
-        else:
-            spread(entry, block, size)
+    def bind(call: Call) -> Start:
+        pack, size = frame.bound(call), prod(call.shape)
 
-    return launch
+        def start(pointers: Sequence[int], scalars: tuple[Any, ...], _: int) -> None:
+            block = pack(pointers, scalars)
+            if serial:
+                entry(block, 0, size)
+            elif streams and is_far(pointers, first, itemsize, size):
+                spread(*streaming(entry, block, first, len(outputs), itemsize), size)
+            elif contiguous:
+                spread(entry, block, size, lead=lead_of(pointers[first], itemsize))
+            else:
+                spread(entry, block, size)
+
+        return start
+
+    return Bindable(bind)
 
 
 def _text(typed: TypedMap, elements: Elements, outputs: Sequence[Operand], frame: Frame,

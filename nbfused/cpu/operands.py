@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from typing import Any
@@ -127,6 +127,10 @@ class Scalar:
         return cast(self.carried, dtype, self.name)
 
 
+#: Pointers and numbers of a call to the bytes of a kernel's arguments.
+Pack = Callable[[Sequence[int], tuple[Any, ...]], bytes]
+
+
 class Frame:
     """The layout of a kernel's arguments: words that `pack` fills and `unpack` names.
 
@@ -149,9 +153,10 @@ class Frame:
         self.scalars = tuple(scalars)
         self.extras = tuple(extras)
         self._complex = any(s.dtype.kind == "c" for s in scalars)
-        words = len(self.operands) + sum(o.rank for o in operands) + rank + len(extras)
-        numbers = "".join(s.format for s in scalars)
-        self._pack = struct.Struct(f"={words}q{numbers}").pack
+        words = sum(o.rank for o in operands) + rank + len(extras)
+        self._pointers = struct.Struct(f"={len(self.operands)}q").pack
+        self._words = struct.Struct(f"={words}q").pack
+        self._numbers = struct.Struct("=" + "".join(s.format for s in scalars)).pack
 
     def unpack(self) -> list[str]:
         """Lines that name every argument."""
@@ -168,13 +173,25 @@ class Frame:
 
     def pack(self, call: Call, *extras: int) -> bytes:
         """The arguments of one launch."""
-        numbers: Iterable[Any] = call.scalars
+        return self.bound(call, *extras)(call.pointers, call.scalars)
+
+    def bound(self, call: Call, *extras: int) -> Pack:
+        """`pack` for calls that differ from `call` in pointers and numbers only."""
+        words = self._words(*chain.from_iterable(call.strides), *call.shape, *extras)
+        pointers_of, numbers_of = self._pointers, self._numbers
+        if not self.scalars:
+            return lambda pointers, scalars: pointers_of(*pointers) + words
         if self._complex:
-            numbers = chain.from_iterable(
-                (x.real, x.imag) if s.dtype.kind == "c" else (x,)
-                for s, x in zip(self.scalars, call.scalars, strict=True))
-        return self._pack(*call.pointers, *chain.from_iterable(call.strides),
-                          *call.shape, *extras, *numbers)
+            return lambda pointers, scalars: b"".join((
+                pointers_of(*pointers), words, numbers_of(*self._parts(scalars))))
+        return lambda pointers, scalars: \
+            pointers_of(*pointers) + words + numbers_of(*scalars)
+
+    def _parts(self, scalars: tuple[Any, ...]) -> Iterable[Any]:
+        """Numbers, of complex ones the real and the imaginary part."""
+        return chain.from_iterable(
+            (x.real, x.imag) if s.dtype.kind == "c" else (x,)
+            for s, x in zip(self.scalars, scalars, strict=True))
 
 
 def offset(operand: Operand, indices: Sequence[str]) -> str:

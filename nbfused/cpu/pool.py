@@ -185,7 +185,7 @@ class Pool:
             for index in range(count):
                 piece(index)
             return
-        self._prepare()
+        self._prepare(self.threads - 1)
         job = _Job(piece, count)
         try:
             for _ in range(helpers):
@@ -198,24 +198,26 @@ class Pool:
         if job.error is not None:
             raise job.error
 
-    def share(self, entry: Entry, block: bytes, units: int, step: int) -> None:
-        """Run a kernel on the units ``0 … units - 1``, `step` of them at a time."""
-        helpers = min(self.threads, -(-units // step)) - 1
+    def share(self, entry: Entry, block: bytes, units: int, step: int,
+              first: int = 0) -> None:
+        """Run a kernel on the units ``first … units - 1``, `step` at a time."""
+        threads = self.threads
+        helpers = min(threads, -(-(units - first) // step)) - 1
         if helpers < 1 or _here.in_piece:
-            return entry(block, 0, units)
-        self._prepare()
+            return entry(block, first, units)
+        self._prepare(threads - 1)
         for _ in range(helpers - self._team.lingering - self._queue.qsize()):
             self._queue.put(None)
-        self._team.launch(entry, block, units, step, helpers)
+        self._team.launch(entry, block, first, units, step, helpers)
 
     def dismiss(self) -> None:
         """Have no helper wait for work in machine code."""
         self._team.dismiss()
 
-    def _prepare(self) -> None:
+    def _prepare(self, wanted: int) -> None:
         """Have helpers, and not on this thread's processor."""
-        if len(self._helpers) < self.threads - 1:
-            self._start(self.threads - 1)
+        if len(self._helpers) < wanted:
+            self._start(wanted)
         if _current_processor is not None and _current_processor() != self._avoided:
             self._avoid(_current_processor())
 

@@ -9,14 +9,16 @@ give the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isqrt, prod
+from typing import Any
 
 import numpy as np
 
-from ..backend import Call, Launcher, Signature
+from ..backend import Call, Launcher, Signature, Start
 from ..specs import TypedReduce
+from .bound import Bindable
 from .compile import build
 from .objects import Entry
 from .operands import Frame
@@ -75,7 +77,7 @@ class _Cut:
 
 
 class _Reduction:
-    """The launcher: it compiles each kernel when a call needs it first."""
+    """How calls are bound; it compiles each kernel when a call needs it first."""
 
     def __init__(self, typed: TypedReduce, signature: Signature) -> None:
         self.typed = typed
@@ -84,12 +86,11 @@ class _Reduction:
         self.inputs = len(signature.inner) - len(signature.outputs)
         self._kernels: dict[tuple[Writer, tuple[str, ...]], _Kernel] = {}
 
-    def __call__(self, call: Call) -> None:
+    def bind(self, call: Call) -> Start:
+        """See `backend.Launcher`."""
         reduced = prod(call.shape[self.kept:])
-        if self._is_across(call, reduced):
-            self._run_across(call, reduced)
-        else:
-            self._run_along(call, reduced)
+        return self._across(call, reduced) if self._is_across(call, reduced) else \
+            self._along(call, reduced)
 
     def _is_across(self, call: Call, reduced: int) -> bool:
         """Whether a loop over results is better than one over reduced elements."""
@@ -102,13 +103,13 @@ class _Reduction:
         result, element = (sum(far) for far in zip(*columns, strict=True))
         return result < element or reduced <= _FEW
 
-    def _run_along(self, call: Call, reduced: int) -> None:
+    def _along(self, call: Call, reduced: int) -> Start:
         chunks = max(1, -(-reduced // _CHUNK))
         kept = prod(call.shape[:self.kept])
-        self._run(self._kernel(along, self.signature.inner), call,
-                  _Cut(kept * chunks, min(reduced, _CHUNK), chunks, _CHUNK, kept, 0))
+        cut = _Cut(kept * chunks, min(reduced, _CHUNK), chunks, _CHUNK, kept, 0)
+        return self._start(self._kernel(along, self.signature.inner), call, cut)
 
-    def _run_across(self, call: Call, reduced: int) -> None:
+    def _across(self, call: Call, reduced: int) -> Start:
         at = self.kept - 1
         codes = tuple(code if code[0] == "r" else "1" if s[at] == 1 else
                       "0" if s[at] == 0 else "s" for code, s
@@ -118,22 +119,34 @@ class _Reduction:
         chunk = max(_ROWS, min(reduced, -(-reduced * blocks // _PIECES)))
         chunks = max(1, -(-reduced // chunk))
         weight = max(1, kept * reduced // (blocks * chunks))
-        self._run(self._kernel(across, codes), call,
-                  _Cut(blocks * chunks, weight, chunks, chunk, kept,
-                       max(_GROUP, isqrt(chunk))))
+        cut = _Cut(blocks * chunks, weight, chunks, chunk, kept,
+                   max(_GROUP, isqrt(chunk)))
+        return self._start(self._kernel(across, codes), call, cut)
 
-    def _run(self, kernel: _Kernel, call: Call, cut: _Cut) -> None:
-        state = self.typed.state
-        if cut.chunks == 1:
-            nowhere = (0 for _ in state)
-            block = kernel.frame.pack(call, 1, cut.chunk, cut.group, *nowhere)
-            spread(kernel.entry, block, cut.units, cut.weight)
-            return
-        partial = [np.empty(cut.chunks * cut.kept, _stored(d)) for d in state]
-        extras = (cut.chunks, cut.chunk, cut.group, *(p.ctypes.data for p in partial))
-        spread(kernel.entry, kernel.frame.pack(call, *extras), cut.units, cut.weight)
+    def _start(self, kernel: _Kernel, call: Call, cut: _Cut) -> Start:
+        if cut.chunks > 1:
+            return self._in_chunks(kernel, call, cut)
+        nowhere = (0 for _ in self.typed.state)
+        pack = kernel.frame.bound(call, 1, cut.chunk, cut.group, *nowhere)
+        entry, units, weight = kernel.entry, cut.units, cut.weight
+        return lambda pointers, scalars, _: spread(
+            entry, pack(pointers, scalars), units, weight)
+
+    def _in_chunks(self, kernel: _Kernel, call: Call, cut: _Cut) -> Start:
+        """States of chunks go to memory that each launch has for itself."""
         last = self._kernel(finish, self.signature.inner)
-        spread(last.entry, last.frame.pack(call, *extras), cut.kept, cut.chunks)
+        sizes = [(cut.chunks * cut.kept, _stored(d)) for d in self.typed.state]
+
+        def start(pointers: Sequence[int], scalars: tuple[Any, ...], _: int) -> None:
+            partial = [np.empty(size, dtype) for size, dtype in sizes]
+            extras = (cut.chunks, cut.chunk, cut.group,
+                      *(p.ctypes.data for p in partial))
+            for part, units, weight in ((kernel, cut.units, cut.weight),
+                                        (last, cut.kept, cut.chunks)):
+                pack = part.frame.bound(call, *extras)
+                spread(part.entry, pack(pointers, scalars), units, weight)
+
+        return start
 
     def _kernel(self, write: Writer, codes: tuple[str, ...]) -> _Kernel:
         kernel = self._kernels.get((write, codes))
@@ -151,4 +164,4 @@ def _stored(dtype: np.dtype) -> np.dtype:
 
 def build_reduce(typed: TypedReduce, signature: Signature) -> Launcher:
     """Make the launcher of a Reduce; each of its kernels is compiled at first need."""
-    return _Reduction(typed, signature)
+    return Bindable(_Reduction(typed, signature).bind)

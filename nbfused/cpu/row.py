@@ -10,8 +10,9 @@ from math import prod
 
 import numpy as np
 
-from ..backend import Call, Launcher, Signature
+from ..backend import Call, Launcher, Signature, Start
 from ..specs import TypedRow
+from .bound import Bindable
 from .compile import build
 from .row_text import RowText
 from .schedule import spread
@@ -33,10 +34,6 @@ def build_row(typed: TypedRow, signature: Signature) -> Launcher:
 
     def launch(call: Call) -> None:
         rows, columns = prod(call.shape[:-1]), call.shape[-1]
-        if not sums:
-            block = frame.pack(call, 1, 1, 0)
-            spread(entry, block, rows, max(columns, 1))
-            return
         step = max(_ROWS, -(-rows // _CHUNKS))
         chunks = -(-rows // step)
         partial = [np.empty(chunks * (columns if kind == "column" else 1), dtype)
@@ -47,4 +44,10 @@ def build_row(typed: TypedRow, signature: Signature) -> Launcher:
         block = frame.pack(call, step, chunks, 1, *addresses)
         spread(entry, block, max(columns, 1), chunks)
 
-    return launch
+    def bind(call: Call) -> Start:
+        rows, weight = prod(call.shape[:-1]), max(call.shape[-1], 1)
+        pack = frame.bound(call, 1, 1, 0)
+        return lambda pointers, scalars, _: spread(
+            entry, pack(pointers, scalars), rows, weight)
+
+    return launch if sums else Bindable(bind)

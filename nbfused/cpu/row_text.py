@@ -16,7 +16,7 @@ from ..specs.row import TypedOut, TypedStage
 from ..specs.row_forms import points
 from .elements import Elements, Known
 from .fold import Fold
-from .kept import costly_value, taking
+from .kept import costly_value, is_cheap, taking
 from .operands import INT64, Frame, Operand, Scalar, offset
 from .text import indented, inlined, loop, short, unravel
 
@@ -91,9 +91,12 @@ class RowText:
         finishing, finish = self._finish()
         begin, end = self._chunk_ends()
         reserved = [line for fold in folds for line in fold.locals()]
+        each = [*(s.element for s in self.typed.stages),
+                *(o.function for _, o in self._outs("element", "column", "scalar"))]
+        narrow = ["narrow_vectors()"] * all(map(is_cheap, each))
         return [f"# Row {', '.join(o.function.function.name for o in self.typed.outs)}",
                 *functions, *finishing, *begin, "def kernel(a, begin, end):",
-                *indented([*self.frame.unpack(), *self._pointers(), *reserved,
+                *indented([*narrow, *self.frame.unpack(), *self._pointers(), *reserved,
                           f"rows = {' * '.join(self.rows)}",
                           "if finish:", *indented(finish or ["pass"]), "else:",
                           "    for u in range(begin, end):",

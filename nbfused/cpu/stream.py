@@ -20,12 +20,13 @@ from .compile import build
 from .objects import Entry
 from .operands import Operand
 from .pool import POOL
+from .schedule import LINE
 from .text import indented
 
 __all__ = ["is_far", "streamable", "streaming"]
 
-#: Bytes of a cache line, and of a block of one output.
-_LINE, _BLOCK = 64, 1 << 12
+#: Bytes of a block of one output.
+_BLOCK = 1 << 12
 
 #: More outputs or words of arguments than these are not streamed.
 _OUTPUTS, _WORDS = 4, 64
@@ -60,7 +61,7 @@ def is_far(pointers: Sequence[int], first: int, itemsize: int, count: int) -> bo
     outputs = pointers[first:]
     if count * itemsize * len(outputs) < _last_cache() or POOL.threads < 2:
         return False
-    return (len({p % _LINE for p in outputs}) == 1 and outputs[0] % itemsize == 0
+    return (len({p % LINE for p in outputs}) == 1 and outputs[0] % itemsize == 0
             and not set(outputs).intersection(pointers[:first]))
 
 
@@ -91,7 +92,7 @@ def _streaming() -> Entry:
         f"room = u8_local({_OUTPUTS * _BLOCK})", f"arguments = i64_local({_WORDS})",
         "for w in range(words):", "    arguments[w] = a[5 + w]",
         f"block = {_BLOCK} // size", "j0 = begin", "while j0 < end:", *indented([
-            f"lead = (-(a[first] + size*j0) & {_LINE - 1}) // size",
+            f"lead = (-(a[first] + size*j0) & {LINE - 1}) // size",
             "j1 = min(end, j0 + (lead if lead > 0 else block))",
             "whole = j1 - j0 == block",  # not the first ones, nor what is left
             "for k in range(outputs):",

@@ -10,8 +10,8 @@ A launch is a *record*, and the board has the address of the one that is offered
 ====================  ==================================================
 ``record[0]``         the next piece that nobody has taken
 ``record[8]``         how many other threads are looking at the record
-``record[16] …``      pieces, units in each, units; kernel and arguments; how many
-                      other threads may help
+``record[16] …``      pieces, units in each, the first unit, where they end; kernel
+                      and arguments; how many other threads may help
 ``board[0]``          the offered record, or 0
 ``board[8]``          how many threads linger
 ``board[16]``         counts what else there is to do: nobody lingers then
@@ -26,8 +26,8 @@ from __future__ import annotations
 import ctypes
 import struct
 import time
-from contextlib import suppress
 from functools import cache
+from typing import Any
 
 from .compile import build
 from .objects import Entry
@@ -75,16 +75,16 @@ class Team:
         """Tell those who linger that there is something to do in Python."""
         self._board[16] += 1
 
-    def launch(self, entry: Entry, block: bytes, units: int, step: int,
+    def launch(self, entry: Entry, block: bytes, first: int, units: int, step: int,
                helpers: int) -> None:
-        """Run ``entry`` on ``0 … units - 1``, `step` at a time, with who comes.
+        """Run ``entry`` on ``first … units - 1``, `step` at a time, with who comes.
 
         More than `helpers` may linger since a launch that wanted more.
         """
         record = self._record()
         held = ctypes.c_char_p(block)
-        record[16:22] = [-(-units // step), step, units, _address(entry),
-                         _address(held), helpers]
+        record[16:23] = [-(-(units - first) // step), step, first, units,
+                         _address(entry), _address(held), helpers]
         _program()(struct.pack("=2q", self._at, ctypes.addressof(record)), 0, 0)
         self._free.append(record)
 
@@ -101,16 +101,17 @@ class Team:
             time.sleep(1e-4)
 
     def _record(self) -> ctypes.Array[ctypes.c_int64]:
-        with suppress(IndexError):
+        try:
             return self._free.pop()
-        record = _Words()
-        record[0] = _CLOSED
-        self._records.append(record)
-        return record
+        except IndexError:
+            record = _Words()
+            record[0] = _CLOSED
+            self._records.append(record)
+            return record
 
 
-def _address(pointer: object) -> int:
-    return ctypes.cast(pointer, ctypes.c_void_p).value or 0  # type: ignore[arg-type]
+def _address(pointer: Any) -> int:
+    return ctypes.c_void_p.from_buffer(pointer).value or 0
 
 
 @cache
@@ -120,10 +121,11 @@ def _program() -> Entry:
         "# Team",
         *inlined("work", ["record"], [
             "r = i64_pointer(record)", "k = word_add(record, 1)", "while k < r[16]:",
-            "    enter(r[19], r[20], k*r[17], min(r[18], (k + 1)*r[17]))",
+            "    first = r[18] + k*r[17]",
+            "    enter(r[20], r[21], first, min(r[19], first + r[17]))",
             "    k = word_add(record, 1)"]),
         *inlined("join", ["record"], [
-            "if word_add(record + 64, 1) < i64_pointer(record)[21]:",
+            "if word_add(record + 64, 1) < i64_pointer(record)[22]:",
             f"    {invoke('work', ['record'])}", "word_add(record + 64, -1)"]),
         "def kernel(a, begin, end):", "    board = a[0]", "    glances = 0",
         "    if begin == 0:", *indented(indented(_calling())),
@@ -144,7 +146,7 @@ def _serving() -> list[str]:
         "word_add(board + 64, 1)",
         "while glances < a[2] and word_read(board + 128) == a[1]:",
         "    offer = word_read(board)", "    glances += 1",
-        "    if offer != 0 and word_read(offer + 64) < i64_pointer(offer)[21]:",
+        "    if offer != 0 and word_read(offer + 64) < i64_pointer(offer)[22]:",
         f"        {invoke('join', ['offer'])}", "        glances = 0", "    pause()",
         "word_add(board + 64, -1)",
         "offer = word_read(board)  # by somebody who counted on this thread",

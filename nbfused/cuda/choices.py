@@ -34,6 +34,7 @@ __all__ = ["SHIPPED", "Choice", "Measured", "Table", "as_text", "clear", "export
 
 _log = logging.getLogger("nbfused.autotune")
 _lock = threading.Lock()
+_NO_NAME = re.compile(r"[^\w-]+")
 
 FORMAT = 1
 SHIPPED = Path(__file__).with_name("tuned")
@@ -144,7 +145,7 @@ def as_text(path: Path) -> list[str]:
 
 def _file_name(model: str) -> str:
     """Without an ending: ``NVIDIA_H200``."""
-    return re.sub(r"[^\w-]+", "_", model)
+    return _NO_NAME.sub("_", model)
 
 
 @lru_cache(maxsize=1)

@@ -31,6 +31,7 @@ __all__ = ["DESCRIPTOR", "Arch", "Kernel", "assembly", "loaded", "prepare", "ptx
 
 _log = logging.getLogger("nbfused.compile")
 _lock = threading.Lock()
+_VERSION = re.compile(r"^\.version (\d+)\.(\d+)$", re.MULTILINE)
 
 Arch = tuple[int, int]
 
@@ -227,7 +228,7 @@ def target_version(code: str, cuda: tuple[int, int]) -> str:
     younger than PTX 7.8, those with a `feature` nothing younger than 8.0.
     """
     newest = _PTX_VERSIONS.get(cuda, (cuda[0] - 4, cuda[1]))
-    found = re.search(r"^\.version (\d+)\.(\d+)$", code, re.MULTILINE)
+    found = _VERSION.search(code)
     if found is None or (int(found[1]), int(found[2])) <= newest:
         return code
     return (code[:found.start()] + f".version {newest[0]}.{newest[1]}"

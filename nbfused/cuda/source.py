@@ -34,6 +34,7 @@ ACCESS = 16
 MOST = 8
 #: Statements that are worth the time to compile them.
 LONGEST = 600
+_NO_NAME = re.compile(r"\W+")
 
 
 #: Functions of the kernels' namespace for operations, by operation and dtype.
@@ -69,7 +70,7 @@ def storage(dtype: np.dtype) -> str:
 
 def kernel_name(*parts: str) -> str:
     """A name for profilers: letters, digits and underscores."""
-    return re.sub(r"\W+", "_", "_".join(parts)).strip("_")[:80]
+    return _NO_NAME.sub("_", "_".join(parts)).strip("_")[:80]
 
 
 @dataclass(frozen=True)

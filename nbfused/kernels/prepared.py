@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -13,6 +13,7 @@ import numpy as np
 from ..arrays import dtype_of
 from ..autograd import apply
 from ..errors import KernelTypeError, ShapeError
+from ..forks import cached_property
 from ..op.base import is_number
 from ..scalar.build import Builder
 from ..scalar.ir import Function, Value, drop_params, used_params

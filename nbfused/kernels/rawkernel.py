@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping
-from functools import cached_property, update_wrapper
+from functools import update_wrapper
 from types import FunctionType, MethodType
 from typing import Any, overload
 
 from ..dispatch.raw import Launchable
 from ..errors import KernelTypeError
+from ..forks import cached_property
 from ..scalar.parse import parse
 from ..scalar.preferences import check_preference, preferring
 from ..scalar.source import namespace

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, lru_cache, partial
+from functools import lru_cache, partial
 from typing import Any, overload
 
 from ..arrays import check_dtype
@@ -12,6 +12,7 @@ from ..autograd.nodes import is_floating
 from ..autograd.versions import note_write
 from ..dispatch import direct_call
 from ..errors import KernelTypeError, ScalarSyntaxError
+from ..forks import cached_property
 from ..scalar.build import inline
 from ..scalar.custom import Rules
 from ..scalar.differentiate import checkpoint_bytes

@@ -6,10 +6,11 @@ import inspect
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property, partial, update_wrapper
+from functools import partial, update_wrapper
 from typing import Any, Self, TypeVar, overload
 
 from ..errors import KernelTypeError
+from ..forks import cached_property
 from ..scalar.build import Builder
 from ..scalar.custom import Rules, with_rules
 from ..scalar.ir import Function, Value, raw_params

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 from ..arrays import check_dtype
 from ..autograd import apply
 from ..autograd.traced import extents
 from ..errors import KernelTypeError, RangeError, ShapeError
+from ..forks import cached_property
 from ..scalar.build import Builder
 from ..scalar.ir import Function, Value
 from ..scalar.parse import parse
@@ -34,7 +35,7 @@ class Reduction(Func):
         super().__init__(pyfunc)
         self._combine, self._post, self._identity = combine, post, identity
         #: Of calls without options, by types: spec, other defaults, number of results.
-        self._known: dict[tuple[type, ...], tuple[Reduce, tuple[Any, ...], int]] = {}
+        self._known: dict[tuple[Any, ...], tuple[Reduce, tuple[Any, ...], int]] = {}
 
     @cached_property
     def function(self) -> Function:
@@ -124,8 +125,10 @@ class Reduction(Func):
         ShapeError
             An axis is repeated, or nothing to reduce and no identity (max, min).
         """
-        plain = axis is None and keepdims is False and dtype is None and not kwargs
-        known = self._known.get(tuple(map(type, args))) if plain else None
+        plain = keepdims is False and dtype is None and not kwargs and (
+            axis is None or type(axis) is int)
+        key = _alike(args, axis) if plain else ()
+        known = self._known.get(key) if plain else None
         if known is not None:
             return only(apply(known[0], args + known[1],
                               out=places(out, known[2], self.parameters.name),
@@ -144,7 +147,7 @@ class Reduction(Func):
         if not self._takes_nothing():
             self._check_extent(spec, shapes, axes)
         elif plain and self.parameters.accepts(types):
-            self._known[types] = (spec, self.parameters.defaults[len(args):],
+            self._known[key] = (spec, self.parameters.defaults[len(args):],
                                   len(self.post.results))
         return only(apply(spec, values, out=outs, names=self.parameters.names))
 
@@ -245,3 +248,10 @@ def check_combine(given: Any, other: str = "") -> None:
     if not isinstance(given, str) or given not in COMBINES:
         raise KernelTypeError(f"'combine' must be {other}one of {sorted(COMBINES)}, "
                               f"got {given!r}")
+
+
+def _alike(args: tuple[Any, ...], axis: Any) -> tuple[Any, ...]:
+    """What decides how arguments are reduced along `axis`, besides their elements."""
+    types = tuple(map(type, args))
+    return types if axis is None else (
+        axis, types, tuple([getattr(x, "ndim", 0) for x in args]))

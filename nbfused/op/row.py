@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from inspect import Signature
 from typing import Any, overload
 
 from ..autograd import apply
 from ..autograd.traced import extents
 from ..errors import KernelTypeError, ScalarSyntaxError
+from ..forks import cached_property
 from ..scalar.build import Builder
 from ..scalar.ir import Function, Value, read
 from ..scalar.parse import parse

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from ..arrays import dtype_of
 from ..autograd import apply
 from ..errors import KernelTypeError
+from ..forks import cached_property
 from ..scalar.build import Builder
 from ..scalar.ir import Block, Function, Let, Value
 from ..scalar.types import result_types

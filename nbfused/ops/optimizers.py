@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import dtype_of, is_array
-from ..autograd import Variable, no_grad
+from ..autograd import Variable, apply, no_grad
 from ..errors import KernelTypeError, RangeError, ShapeError
 from ..op import AnyArray
 from ..op.base import non_negative, real_number, share, whole_number
@@ -37,6 +37,9 @@ def adam_update(param, grad, m, v, lr, beta1, beta2, eps, decay, scale1, scale2)
     second = beta2 * v + (1 - beta2) * (grad * grad)
     step = first * scale1 / (np.sqrt(second * scale2) + eps)
     return param - lr * (step + decay * param), first, second
+
+
+_ADAM_KINDS = ("element",)*4 + ("scalar",)*7
 
 
 def _arrays(what: str, **given: AnyArray) -> Collection[Any]:
@@ -148,7 +151,8 @@ def adam_step(param: AnyArray, grad: AnyArray, m: AnyArray, v: AnyArray, *,
                     for x, name in ((beta1, "beta1"), (beta2, "beta2")))
     eps = non_negative(eps, "adam_step", "eps")
     p, g, m, v = _arrays("adam_step", param=param, grad=grad, m=m, v=v)
-    with no_grad():
-        adam_update(p, g, m, v, rate, beta1, beta2, eps, decay,
-                    1.0 / (1.0 - beta1 ** step), 1.0 / (1.0 - beta2 ** step),
-                    out=(p, m, v))
+    values = (p, g, m, v, rate, beta1, beta2, eps, decay,
+              1.0 / (1.0 - beta1 ** step), 1.0 / (1.0 - beta2 ** step))
+    with no_grad():  # and without a look at what has been looked at
+        apply(adam_update.spec(_ADAM_KINDS), values, out=(p, m, v),
+              names=adam_update.parameters.names)

@@ -108,6 +108,14 @@ def expand(typed: Typed, calls: Mapping[tuple[str, str], str]) -> Typed:
 
     An operation in `calls` is left as it is, and so is a power with a known exponent.
     """
+    known = typed.__dict__.get("_expanded")  # kernels print one function many times
+    if known is None or known[0] is not calls:
+        known = typed.__dict__["_expanded"] = calls, _expanded(typed, calls)
+    found: Typed = known[1]
+    return found
+
+
+def _expanded(typed: Typed, calls: Mapping[tuple[str, str], str]) -> Typed:
     typed = rewritten(typed, calls)
     expansion = _Expansion(typed, calls)
     if not any(expansion.applies(s) for s in walk(typed.function.body)):

@@ -72,7 +72,7 @@ def definition(pyfunc: Any) -> Definition:
     linecache.checkcache(code.co_filename)
     text = "".join(linecache.getlines(code.co_filename, pyfunc.__globals__)) or \
         _command_line(code)
-    found = [n for n in _functions(text) if _is(n, code)]
+    found = [n for n in _functions(_tree(text), code.co_firstlineno) if _is(n, code)]
     if len(found) > 1:
         found = [n for n in found if _spans(n, code)]
     if len(found) != 1:
@@ -102,13 +102,25 @@ def _codes(text: str) -> frozenset[CodeType]:
 
 
 @lru_cache(maxsize=32)
-def _functions(text: str) -> tuple[ast.FunctionDef | ast.Lambda, ...]:
+def _tree(text: str) -> ast.Module:
     try:
-        tree = ast.parse(text)
+        return ast.parse(text)
     except SyntaxError:  # an IPython cell with magics, or a file half edited
-        return ()
-    return tuple(n for n in ast.walk(tree)
-                 if isinstance(n, (ast.FunctionDef, ast.Lambda)))
+        return ast.Module([], [])
+
+
+def _functions(tree: ast.AST, line: int) -> list[ast.FunctionDef | ast.Lambda]:
+    """Those that have this line, be it a decorator's."""
+    found, within = [], [tree]
+    for node in within:  # which grows
+        first, last = getattr(node, "lineno", line), getattr(node, "end_lineno", line)
+        for decorator in getattr(node, "decorator_list", ()):
+            first = min(first, decorator.lineno)
+        if first <= line <= last:
+            within += ast.iter_child_nodes(node)
+            if isinstance(node, (ast.FunctionDef, ast.Lambda)):
+                found.append(node)
+    return found
 
 
 def _is(node: ast.FunctionDef | ast.Lambda, code: CodeType) -> bool:

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import TYPE_CHECKING, NoReturn
 
 from ..errors import KernelTypeError, NotDifferentiableError
+from ..forks import cached_property
 from ..scalar.build import inline
 from ..scalar.ir import (
     Block,

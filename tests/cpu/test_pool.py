@@ -169,8 +169,9 @@ def test_a_fork_gets_threads_of_its_own():
 
 
 INTERRUPT = """
-import _thread, threading, time
+import _thread, signal, threading, time
 from nbfused.cpu.pool import Pool
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's jobs ignore it
 pool, running = Pool(2), []
 def piece(k):
     running.append(k)

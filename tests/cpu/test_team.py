@@ -40,6 +40,16 @@ def test_every_unit_once(threads, units, step):
     assert y[-1] == 0
 
 
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize(("first", "step"), [(1, 1), (7, 64), (99, 5), (12, 1000)])
+def test_from_a_later_unit_on(threads, first, step):
+    y = np.zeros(101, np.int64)
+    Pool(threads).share(*counting(y), 100, step, first)
+    assert np.all(y[first:100] == 1)
+    assert not y[:first].any()
+    assert y[100] == 0
+
+
 def test_many_launches_one_after_the_other():
     """Threads that linger, and such that come late to a record used again."""
     pool, y = Pool(3), np.zeros(64, np.int64)

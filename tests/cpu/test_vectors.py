@@ -76,6 +76,16 @@ def test_no_function_leaves_the_vectors(built, name, skeleton, dtype):
     assert not symbols, text
 
 
+@pytest.mark.parametrize(("name", "narrow"), [("square", True), ("exp", False)])
+@pytest.mark.parametrize("skeleton", ["reduce", "row"])
+def test_kernels_that_wait_for_memory_have_narrow_vectors(built, skeleton, name,
+                                                          narrow):
+    run(skeleton, FUNCTIONS[name], np.ones((2, 2000), np.float32))
+    text, llvm, _ = built[0]
+    assert ('"prefer-vector-width"="256"' in llvm) == narrow, text
+    assert widest(llvm, "float32") <= (8 if narrow else 16)
+
+
 def test_maxima_stay_in_registers(built):
     """A conditional store would go through memory in every step."""
     spec = Reduce(identity(), ("element",), MAX, MAX.finish)

@@ -64,3 +64,20 @@ def test_results_that_are_tracked_or_not():
         with nf.no_grad():
             assert not scaled(x, X).requires_grad
         assert scaled(x.detach(), X).data == 110
+
+
+def test_an_axis_is_looked_at_each_time():
+    cube = np.ones((2, 3, 4), np.float32)
+    for _ in range(3):
+        assert nf.ops.sum(X, axis=1).tolist() == [3, 12]
+        assert nf.ops.sum(X, axis=0).tolist() == [3, 5, 7]
+        assert nf.ops.sum(X, axis=-1).tolist() == [3, 12]
+        assert nf.ops.sum(cube, axis=-1).shape == (2, 3)
+        assert nf.ops.sum(cube, axis=1).shape == (2, 4)
+        assert nf.ops.sum(X, axis=1, keepdims=True).shape == (2, 1)
+        assert nf.ops.sum(X.astype("float64"), axis=1).dtype == np.float64
+        assert scaled(X, X[0], axis=0).tolist() == [0, 10, 28]
+        with pytest.raises(np.exceptions.AxisError):
+            nf.ops.sum(X[0], axis=1)
+        with pytest.raises(ShapeError):
+            nf.ops.max(np.zeros((3, 0)), axis=1)

@@ -1,0 +1,52 @@
+"""What makes a fork safe while other threads are at work.
+
+A child has none of its parent's other threads.  What one of them was importing or
+compiling at that moment stays locked in the child, which hangs when it needs the same.
+So whoever does that late, not while the program itself is being imported, holds `LOCK`,
+and so does a fork.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, overload
+
+__all__ = ["LOCK", "cached_property"]
+
+_T = TypeVar("_T")
+
+#: There is but one: of two, each could be held by somebody who waits for the other.
+LOCK = threading.RLock()
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(before=LOCK.acquire, after_in_parent=LOCK.release,
+                        after_in_child=LOCK.release)
+
+
+class cached_property(Generic[_T]):
+    """`functools.cached_property` as it is from Python 3.12 on: without a lock.
+
+    Two threads may both compute a value; the last one stays.
+    """
+
+    def __init__(self, function: Callable[[Any], _T]) -> None:
+        self.function = function
+        self.__doc__ = function.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> cached_property[_T]: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type) -> _T: ...
+
+    def __get__(self, instance: object | None,
+                owner: type) -> cached_property[_T] | _T:
+        if instance is None:
+            return self
+        value = instance.__dict__[self.name] = self.function(instance)
+        return value
