@@ -65,7 +65,9 @@ class _Product:
     def __init__(self, typed: TypedContract, signature: Signature) -> None:
         self.batch, self.m, self.n, self.k = signature.ranks
         self.accumulator = typed.accumulator
-        dtypes = [t for t in signature.inputs if isinstance(t, np.dtype)]
+        kinds = ("element", "element", *typed.kinds)  # numbers may have dtypes too
+        dtypes = [t for t, kind in zip(signature.inputs, kinds, strict=True)
+                  if kind != "scalar" and isinstance(t, np.dtype)]
         codes = signature.inner
         self.factors = [
             Factor(dtypes[i], typed.accumulator, typed.prologues[i],

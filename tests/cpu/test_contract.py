@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from nbfused import ops
 from nbfused.config import config
 from nbfused.cpu.contract import panels
 from nbfused.scalar.parse import parse
@@ -137,6 +138,18 @@ def test_several_dimensions_in_each_group():
     launch(BIAS, (a, b, d), (out,), (1, 2, 2, 2), (2, 3, 5, 7, 2, 4, 6), strides, codes)
     product = np.einsum("gmkij,gjnkl->gmnil", a, b)
     assert np.array_equal(out, np.maximum(product + d[:, None, :], 0))
+
+
+@pytest.mark.parametrize("number", [2.0, np.float32(2), np.float64(2), np.int32(2),
+                                    np.array(2, np.float32)], ids=repr)
+@pytest.mark.parametrize("sizes", [(3, 4, 5), (300, 20, 300)], ids=str)
+def test_a_number_as_extra_has_a_dtype_perhaps(sizes, number):
+    m, k, n = sizes
+    a, b, d = integers((m, k), "f4"), integers((k, n), "f4"), integers((m, n), "f4")
+    for extras, want in (((d, number), (a @ b + d)*2), ((number, d), (a @ b + 2)*d)):
+        got = ops.matmul(a, b, epilogue=two_results, extras=extras)
+        np.testing.assert_array_equal(got[0], want)
+        np.testing.assert_array_equal(got[1], a @ b)
 
 
 def test_panels_cover_everything_once():
