@@ -27,6 +27,8 @@ class Share:
     inputs
         Elements that are read for each that is summed, at least: with fewer, too few
         bytes would be on their way.
+    held
+        Columns' values must have room in registers too; elsewhere they may have.
     """
 
     lanes: int
@@ -36,19 +38,21 @@ class Share:
     resident: int = 0
     staged: bool = False
     inputs: int = 1
+    held: bool = False
 
 
 #: The first that suffices is taken.  Blocks of a cluster are slow to start, so they
 #: stay for many rows; others are quicker where every row has its own.
-_SHARES = (Share(8, 1, 2), Share(32, 1, 4), Share(64, 1, 4), Share(128, 1, 4),
-           Share(256, 1, 4), Share(512, 1, 8, 32), Share(256, 4, 4, 64, 512, True, 2),
-           Share(256, 8, 2, 16, 1024), Share(1024, 2, 4, 64, 1024, True),
-           Share(1024, 1, 8, 32), Share(256, 8, 8, 64, 512, True, 2),
-           Share(256, 8, 8, 32, 1024),
+_SHARES = (Share(8, 1, 2), Share(32, 1, 2), Share(64, 1, 4), Share(128, 1, 4),
+           Share(256, 1, 2), Share(512, 1, 8, 32), Share(256, 4, 4, 64, 512, True, 2),
+           Share(256, 8, 2, 16, 1024), Share(1024, 1, 8, 32),
+           Share(256, 8, 8, 64, 512, True, 2), Share(256, 8, 8, 32, 1024),
            Share(256, 8, 8, 64, 512), Share(512, 8, 8, 64, 512))
-#: The same for rows with sums over rows, for which every block needs room.
-_SUMMED = (Share(8, 1, 2, 64, 512), Share(32, 1, 4, 64, 512), Share(64, 1, 4, 64, 384),
-           Share(128, 1, 4, 64, 512), Share(256, 1, 4, 64, 512),
+#: The same for rows with sums over rows, for which every block needs room.  Lanes with
+#: one access need so few registers that twice as many are resident.
+_SUMMED = (Share(8, 1, 2, 64, 512), Share(32, 1, 4, 80, 512), Share(64, 1, 2, 64, 512),
+           Share(256, 1, 1, 16, 1024, held=True), Share(64, 1, 4, 80, 384),
+           Share(128, 1, 2, 64, 512), Share(256, 1, 2, 64, 512),
            Share(512, 1, 4, 64, 512), Share(512, 2, 4, 64, 512, True),
            Share(512, 8, 2, 64, 1024, True), Share(256, 8, 4, 64, 512, True),
            Share(256, 4, 4, 64, 512), Share(256, 8, 8, 64, 512),
@@ -91,6 +95,8 @@ class RowPlan:
         one, which may be in a loop of any kind.
     ragged
         Rows may begin and end inside an access.
+    held
+        Columns' values stay in registers from row to row.
     """
 
     lanes: int
@@ -104,6 +110,7 @@ class RowPlan:
     staged: bool = False
     ahead: int = 0
     ragged: bool = False
+    held: bool = False
 
     @property
     def places(self) -> int:
@@ -128,7 +135,7 @@ class RowPlan:
 
 def kept_plans(accesses: int, registers: int, clusters: bool, sums: str, block: int,
                alone: bool = False, summed: int | None = None,
-               inputs: int = 1) -> Iterator[RowPlan]:
+               inputs: int = 1, held: int = 0) -> Iterator[RowPlan]:
     """How many lanes keep a row in registers or in shared memory, best first.
 
     Parameters
@@ -145,6 +152,8 @@ def kept_plans(accesses: int, registers: int, clusters: bool, sums: str, block: 
         Registers that the sums over rows cost of each access, if a row may be `staged`.
     inputs
         Elements that are read for each that is summed.
+    held
+        Registers that columns' values cost of each access, to keep them as well.
     """
     each = _ALONE.lanes*_ALONE.most
     if alone and accesses > each:
@@ -157,6 +166,10 @@ def kept_plans(accesses: int, registers: int, clusters: bool, sums: str, block: 
         cost = summed or 0 if share.staged else registers
         together = share.lanes*share.cluster
         kept = -(-accesses // together)
-        if kept <= share.most and kept*cost <= share.registers:
+        room = kept*(cost + held) <= share.registers
+        if kept <= share.most and kept*cost <= share.registers and (
+                room or not share.held):
             yield RowPlan(share.lanes, True, kept, kept*together == accesses,
-                          share.cluster, sums, share.resident, block, share.staged)
+                          share.cluster, sums, share.resident, block, share.staged,
+                          held=held > 0 and room and share.resident > 0
+                          and not share.staged)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ..backend import Signature
 from ..scalar.ir import used_params, walk
@@ -20,10 +20,6 @@ __all__ = ["Pass", "RowText", "read"]
 
 #: Accesses of fewer bytes are not kept in registers, nor copied asynchronously.
 LEAST = 4
-#: Threads of a block that is alone on its multiprocessor.  If each row reads columns'
-#: values, it stays and copies the next row meanwhile: copies pass the first cache, and
-#: leave those values there.
-ALONE = 1024
 #: Statements that are worth the time to compile them.
 LONGEST = 4000
 
@@ -142,15 +138,14 @@ class RowText:
         if not self.could_keep:
             return
         summed = self.width*sum(self.accumulators[k].itemsize for k in self.columns)//4
+        held = self.width*sum(o.dtype.itemsize for n, o in self.inputs.items()
+                              if self.kinds[n] == "column" and o.code == "1")//4
         for found in kept_plans(
                 accesses, self.registers(), clusters and self.could_share,
                 "registers" if self.sums else "", block,
                 not self.typed.stages and not self.sums,
                 summed if len(self.levels()) == 1 and not self.points else None,
-                len(self.kept)):
-            if found.lanes == ALONE and not found.resident and "column" in \
-                    self.kinds.values():
-                found = replace(found, resident=ALONE)
+                len(self.kept), held):
             if found.kept*self.width*self._length() <= LONGEST:
                 yield found
 
