@@ -56,7 +56,6 @@ def _at_once(which: str, kind: str) -> Combine:
 
 def _by_halves(which: str, number: Callable[[Any, Any], Any]) -> Combine:
     """The same before compute capability 8.0; `number` makes a float32 of 16 bits."""
-
     sign = ">" if which == "max" else "<"
 
     def half(builder: Any, word: Any, shift: int) -> Any:

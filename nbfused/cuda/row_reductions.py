@@ -11,6 +11,7 @@ from ..scalar.ir import Let
 from ..scalar.types import Typed
 from ..specs import TypedStage
 from ..specs.row_forms import Online
+from .row_elements import Kept
 from .source import Operand, decoded, evaluate
 from .states import States
 
@@ -64,7 +65,9 @@ class Extreme(Single):
 
     def add(self, columns: Sequence[str], loads: Loads) -> None:
         """See `Single`."""
-        parts = ", ".join(self.writer.elements.parts(self.operand))
+        kept = self.writer.elements
+        assert isinstance(kept, Kept)
+        parts = ", ".join(kept.parts(self.operand))
         function = f"{self.which}_pairs_{_KINDS[self.operand.dtype.name]}"
         self.writer.out(f"{self.pair} = {function}({self.pair}, ({parts},))")
 
@@ -140,8 +143,9 @@ def _single(writer: RowWriter, at: int) -> Single:
     return Extreme(writer, at, *found) if found else Single(writer, at)
 
 
-def _extreme(writer: RowWriter, stage: TypedStage) -> tuple[str, Operand] | None:
-    """Whether a stage is ``max`` or ``min`` of 16-bit elements as they are: of which."""
+def _extreme(writer: RowWriter,
+             stage: TypedStage) -> tuple[str, Operand] | None:
+    """``max`` or ``min``, and of which operand, if a stage takes 16-bit elements."""
     element, merge = stage.element.function, stage.merge.function
     if element.body.statements or len(merge.body.statements) != 1:
         return None

@@ -148,8 +148,8 @@ def smallest(x):
 @pytest.mark.parametrize("dtype", [np.dtype(np.float16), BFLOAT16])
 def test_the_largest_and_the_smallest_of_16_bit_floats(columns, dtype):
     x = normal(70, columns, dtype=dtype)
-    x[0], x[1], x[2, 7], x[3, 8], x[4, columns - 1] = -np.inf, np.inf, np.nan, -np.nan, 99
-    x[5], x[6, 0], x[7, 1] = -0.5, np.inf, -np.inf
+    x[0], x[1], x[2, 7], x[3, 8] = -np.inf, np.inf, np.nan, -np.nan
+    x[4, columns - 1], x[5], x[6, 0], x[7, 1] = 99, -0.5, np.inf, -np.inf
     for function, expected in ((largest, np.max), (smallest, np.min)):
         found = nf.to_numpy(function(put(x)))
         np.testing.assert_array_equal(found.astype("f4"), expected(x.astype("f4"), 1))
