@@ -149,8 +149,7 @@ class Kept(Elements):
         self.starts = [f"(j + {k*step})" if k else "j" for k in range(self.plan.kept)]
         self.last = "" if self.plan.even else "last"
         #: Columns' values, which are loaded for several accesses together, or once.
-        self.along = [o for n, o in self.text.inputs.items()
-                      if self.text.kinds[n] == "column" and o.code == "1"]
+        self.along = self.text.along
         #: Where the lane's elements begin in shared memory, by name.
         self.slot = self.fetched = "slot"
 

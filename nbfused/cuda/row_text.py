@@ -74,8 +74,13 @@ class RowText:
         self.width = width_of(self.unit)
         self.kept = [o for n, o in self.inputs.items() if o in self.elements
                      and o.code == "1" and n in self._reads()]
+        #: Columns' values that whole accesses bring.
+        self.along = [o for n, o in self.inputs.items() if self.kinds[n] == "column"
+                      and o.code == "1" and o.dtype.kind != "c"
+                      and o.dtype.itemsize*self.width >= LEAST]
         self.could_keep = self.could_vector and all(
-            o.dtype.itemsize*self.width >= LEAST for o in self.kept)
+            o.dtype.itemsize*self.width >= LEAST and o.dtype.kind != "c"
+            for o in self.kept)
         #: Sums that can go with a maximum, by the stage of that.
         self.online = {o.top: o for o in online(typed)}
         #: Rows that begin anywhere: only what is read must be aligned.
@@ -138,8 +143,7 @@ class RowText:
         if not self.could_keep:
             return
         summed = self.width*sum(self.accumulators[k].itemsize for k in self.columns)//4
-        held = self.width*sum(o.dtype.itemsize for n, o in self.inputs.items()
-                              if self.kinds[n] == "column" and o.code == "1")//4
+        held = self.width*sum(o.dtype.itemsize for o in self.along)//4
         for found in kept_plans(
                 accesses, self.registers(), clusters and self.could_share,
                 "registers" if self.sums else "", block,

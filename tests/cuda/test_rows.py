@@ -13,6 +13,7 @@ from nbfused.cuda.row_plan import RowPlan, kept_plans
 from nbfused.cuda.row_streamed import AHEAD, lanes_once
 from nbfused.cuda.row_text import RowText
 from nbfused.errors import CompileError
+from nbfused.op import row, stage
 from nbfused.ops.losses import _cross_entropy, _smoothed
 from nbfused.scalar.types import Weak
 from tests.cuda.recorded import assembled, recording, registers
@@ -198,6 +199,28 @@ def test_values_of_columns_stay_in_registers_from_row_to_row(
         assert "ld.global.v4" in code
         if said is not None:
             assert registers(said)[1] == 0
+
+
+@row
+def weighted(x, weight):
+    @stage("sum")
+    def total(x):
+        return x
+
+    return x/total*weight
+
+
+@pytest.mark.parametrize(("dtype", "weight"), [
+    (np.float64, np.int8), (np.float32, np.bool_), (np.float64, np.float16),
+    (np.float32, np.complex64), (np.complex64, np.float32)])
+@pytest.mark.parametrize("columns", [1000, 8192])
+def test_values_of_columns_may_have_another_dtype(monkeypatch, columns, dtype, weight):
+    needs_numba()
+    x, w = np.zeros((4, columns), dtype), np.zeros(columns, weight)
+    (kernel,) = kernels(monkeypatch, lambda: weighted(x, w))
+    _, said = assembled(kernel)
+    if said is not None:
+        assert registers(said)[1] == 0
 
 
 def test_no_cluster_before_hopper(monkeypatch):
