@@ -29,6 +29,8 @@ class Share:
         bytes would be on their way.
     held
         Columns' values must have room in registers too; elsewhere they may have.
+    width
+        Elements of an access, at least: with fewer, more threads are faster.
     """
 
     lanes: int
@@ -39,14 +41,16 @@ class Share:
     staged: bool = False
     inputs: int = 1
     held: bool = False
+    width: int = 1
 
 
 #: The first that suffices is taken.  Blocks of a cluster are slow to start, so they
 #: stay for many rows; others are quicker where every row has its own.
 _SHARES = (Share(8, 1, 2), Share(32, 1, 2), Share(64, 1, 4), Share(128, 1, 4),
-           Share(256, 1, 2), Share(512, 1, 8, 32), Share(256, 4, 4, 64, 512, True, 2),
-           Share(256, 8, 2, 16, 1024), Share(1024, 1, 8, 32),
-           Share(256, 8, 8, 64, 512, True, 2), Share(256, 8, 8, 32, 1024),
+           Share(256, 1, 4, width=8), Share(512, 1, 8, 32),
+           Share(256, 4, 4, 64, 512, True, 2), Share(256, 8, 2, 16, 1024),
+           Share(1024, 1, 8, 32), Share(256, 8, 8, 64, 512, True, 2),
+           Share(256, 8, 8, 32, 1024),
            Share(256, 8, 8, 64, 512), Share(512, 8, 8, 64, 512))
 #: The same for rows with sums over rows, for which every block needs room.  Lanes with
 #: one access need so few registers that twice as many are resident.
@@ -135,7 +139,7 @@ class RowPlan:
 
 def kept_plans(accesses: int, registers: int, clusters: bool, sums: str, block: int,
                alone: bool = False, summed: int | None = None,
-               inputs: int = 1, held: int = 0) -> Iterator[RowPlan]:
+               inputs: int = 1, held: int = 0, width: int = 8) -> Iterator[RowPlan]:
     """How many lanes keep a row in registers or in shared memory, best first.
 
     Parameters
@@ -154,6 +158,8 @@ def kept_plans(accesses: int, registers: int, clusters: bool, sums: str, block: 
         Elements that are read for each that is summed.
     held
         Registers that columns' values cost of each access, to keep them as well.
+    width
+        Elements of an access.
     """
     each = _ALONE.lanes*_ALONE.most
     if alone and accesses > each:
@@ -161,7 +167,7 @@ def kept_plans(accesses: int, registers: int, clusters: bool, sums: str, block: 
         yield RowPlan(_ALONE.lanes, True, _ALONE.most, accesses == blocks*each, blocks)
     for share in _SUMMED if sums else _SHARES:
         if (share.cluster > 1 and not clusters) or share.inputs > inputs or (
-                share.staged and summed is None):
+                share.staged and summed is None) or share.width > width:
             continue
         cost = summed or 0 if share.staged else registers
         together = share.lanes*share.cluster

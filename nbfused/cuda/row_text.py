@@ -149,7 +149,7 @@ class RowText:
                 "registers" if self.sums else "", block,
                 not self.typed.stages and not self.sums,
                 summed if len(self.levels()) == 1 and not self.points else None,
-                len(self.kept), held):
+                len(self.kept), held, self.width):
             if found.kept*self.width*self._length() <= LONGEST:
                 yield found
 

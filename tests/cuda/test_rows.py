@@ -55,6 +55,21 @@ def test_the_lanes_of_a_plan_suffice_and_keep_what_they_may(sums, accesses):
     assert found.resident > 0 or not sums
 
 
+def test_more_threads_share_a_row_of_wider_elements():
+    wide, narrow = (next(kept_plans(1024, 4, True, "", 256, width=w)) for w in (4, 8))
+    assert (wide.lanes, wide.kept) == (512, 2)
+    assert (narrow.lanes, narrow.kept) == (256, 4)
+
+
+def test_values_of_columns_are_held_where_registers_suffice():
+    found = next(kept_plans(256, 12, True, "registers", 256, held=4))
+    assert (found.lanes, found.resident, found.held) == (256, 1024, True)
+    found = next(kept_plans(256, 16, True, "registers", 256, held=4))
+    assert (found.lanes, found.resident, found.held) == (64, 384, True)
+    assert not next(kept_plans(2048, 16, True, "registers", 256, held=8)).held
+    assert not next(kept_plans(2048, 4, True, "", 256, held=4)).held
+
+
 def test_a_row_is_not_kept_where_its_registers_do_not_suffice():
     assert plan(1 << 20) is None
     assert plan(16384, clusters=False) is None
