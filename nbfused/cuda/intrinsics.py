@@ -24,6 +24,7 @@ from .mma_tf32 import tf32_namespace
 from .raw_intrinsics import raw_namespace
 from .rough import rough_namespace
 from .row_intrinsics import row_namespace
+from .row_pairs import pairs_namespace
 
 __all__ = ["namespace"]
 
@@ -281,6 +282,7 @@ def namespace(arch: tuple[int, int]) -> dict[str, Any]:
         **print_numba.NAMES, "cuda": cuda, "libdevice": libdevice,
         **accesses(arch),
         **row_namespace(),
+        **pairs_namespace(arch, {"f16": _from_f16, "bf16": _from_bf16}),
         **raw_namespace(_words, _number, {"f16": (_from_f16, _to_f16),
                                           "bf16": (_from_bf16, _to_bf16(arch))}),
         "select": select, "maximum": _extremum("max", arch),

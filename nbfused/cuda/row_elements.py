@@ -20,6 +20,10 @@ __all__ = ["Again", "Body", "Elements", "Kept", "Staged"]
 Body = Callable[[int, list[str], list[dict[str, str]]], None]
 #: Elements that a lane takes at once where they are not neighbours.
 SCATTERED = 4
+#: Registers for columns' values that are loaded together, before results are stored,
+#: in blocks of so many threads: each would wait for the store before it, and such a
+#: block has few others beside it that could use the time.
+TOGETHER, LARGE = 16, 512
 
 
 class Elements:
@@ -46,6 +50,10 @@ class Elements:
 
     def fetch(self, row: str) -> None:
         """Begin to load the rows from `row` on."""
+
+    def begin(self) -> None:
+        """What comes before the first of many rows."""
+        self.fetch("base")
 
     def load(self) -> None:
         """What comes before a row's first stage."""
@@ -140,6 +148,8 @@ class Kept(Elements):
         step = self.plan.lanes*self.plan.cluster*self.width
         self.starts = [f"(j + {k*step})" if k else "j" for k in range(self.plan.kept)]
         self.last = "" if self.plan.even else "last"
+        #: Columns' values, which are loaded for several accesses together, or once.
+        self.along = self.text.along
         #: Where the lane's elements begin in shared memory, by name.
         self.slot = self.fetched = "slot"
 
@@ -173,6 +183,13 @@ class Kept(Elements):
                           f"{o.pointer}, {at[o.at]} + {column})"
                           for o in self.text.kept))
 
+    def begin(self) -> None:
+        """See `Elements`."""
+        if self.plan.held:
+            for access in range(self.plan.kept):
+                self._load_along(self.along, access)
+        super().begin()
+
     def load(self) -> None:
         """See `Elements`."""
         out = self.out
@@ -192,20 +209,45 @@ class Kept(Elements):
     def each(self, functions: Sequence[Typed], body: Body) -> None:
         """See `Elements`."""
         names = self.names(functions)
-        for k, column in enumerate(self.starts):
-            self.access = k
-            with self.out.block(f"if {self._wanted(k)}:"):
-                loads = self._vectors(names, column)
-                columns = [column, *(f"({column} + {e})" for e in range(1, self.width))]
-                body(k, columns, loads)
+        along = [o for n, o in self.text.inputs.items()
+                 if n in names and o in self.along and not self.plan.held]
+        floats = sum(max(4, o.dtype.itemsize) for o in along)*self.width//4
+        together = 1
+        if along and self.plan.threads >= LARGE:
+            together = max(1, TOGETHER // floats)
+        for first in range(0, self.plan.kept, together):
+            accesses = range(first, min(first + together, self.plan.kept))
+            for k in accesses:
+                self._load_along(along, k)
+            for k in accesses:
+                self._one(k, names, body)
+
+    def _one(self, access: int, names: Sequence[str], body: Body) -> None:
+        """One access of each lane."""
+        self.access, column = access, self.starts[access]
+        with self.out.block(f"if {self._wanted(access)}:"):
+            loads = self._vectors(names, column)
+            columns = [column, *(f"({column} + {e})" for e in range(1, self.width))]
+            body(access, columns, loads)
+
+    def _load_along(self, along: Sequence[Operand], access: int) -> None:
+        """Load columns' values, in this order."""
+        self.out(*(f"{', '.join(self._kept(o, access))}, = stream{self.width}("
+                   f"{o.pointer}, {self.starts[access]}, {self._wanted(access)})"
+                   for o in along))
+
+    def parts(self, o: Operand) -> list[str]:
+        """Names of a kept input's elements, as they are stored."""
+        return self._kept(o, self.access)
 
     def _vector(self, o: Operand, column: str) -> list[str]:
-        return self._kept(o, self.access) if o in self.text.kept else \
+        return self.parts(o) if o in self.text.kept or o in self.along else \
             super()._vector(o, column)
 
     def _decoded(self, o: Operand, part: str) -> str:
         text = super()._decoded(o, part)
-        return text.replace("16_to_f32", "16_again") if o in self.text.kept else text
+        kept = o in self.text.kept or o in self.along
+        return text.replace("16_to_f32", "16_again") if kept else text
 
     def _kept(self, o: Operand, access: int) -> list[str]:
         return [f"x{o.at}_{access}_{e}" for e in range(self.width)]
@@ -228,6 +270,7 @@ class Staged(Kept):
     def __init__(self, writer: RowWriter) -> None:
         super().__init__(writer)
         self.slot = self.fetched = "near"
+        self.along = []  # registers are short
 
     def prepare(self) -> None:
         """See `Elements`."""

@@ -27,6 +27,10 @@ class Share:
     inputs
         Elements that are read for each that is summed, at least: with fewer, too few
         bytes would be on their way.
+    held
+        Columns' values must have room in registers too; elsewhere they may have.
+    width
+        Elements of an access, at least: with fewer, more threads are faster.
     """
 
     lanes: int
@@ -36,19 +40,23 @@ class Share:
     resident: int = 0
     staged: bool = False
     inputs: int = 1
+    held: bool = False
+    width: int = 1
 
 
 #: The first that suffices is taken.  Blocks of a cluster are slow to start, so they
 #: stay for many rows; others are quicker where every row has its own.
-_SHARES = (Share(8, 1, 2), Share(32, 1, 4), Share(64, 1, 4), Share(128, 1, 4),
-           Share(256, 1, 4), Share(512, 1, 8, 32), Share(256, 4, 4, 64, 512, True, 2),
-           Share(256, 8, 2, 16, 1024), Share(1024, 2, 4, 64, 1024, True),
+_SHARES = (Share(8, 1, 2), Share(32, 1, 2), Share(64, 1, 4), Share(128, 1, 4),
+           Share(256, 1, 4, width=8), Share(512, 1, 8, 32),
+           Share(256, 4, 4, 64, 512, True, 2), Share(256, 8, 2, 16, 1024),
            Share(1024, 1, 8, 32), Share(256, 8, 8, 64, 512, True, 2),
            Share(256, 8, 8, 32, 1024),
            Share(256, 8, 8, 64, 512), Share(512, 8, 8, 64, 512))
-#: The same for rows with sums over rows, for which every block needs room.
-_SUMMED = (Share(8, 1, 2, 64, 512), Share(32, 1, 4, 64, 512), Share(64, 1, 4, 64, 384),
-           Share(128, 1, 4, 64, 512), Share(256, 1, 4, 64, 512),
+#: The same for rows with sums over rows, for which every block needs room.  Lanes with
+#: one access need so few registers that twice as many are resident.
+_SUMMED = (Share(8, 1, 2, 64, 512), Share(32, 1, 4, 80, 512), Share(64, 1, 2, 64, 512),
+           Share(256, 1, 1, 16, 1024, held=True), Share(64, 1, 4, 80, 384),
+           Share(128, 1, 2, 64, 512), Share(256, 1, 2, 64, 512),
            Share(512, 1, 4, 64, 512), Share(512, 2, 4, 64, 512, True),
            Share(512, 8, 2, 64, 1024, True), Share(256, 8, 4, 64, 512, True),
            Share(256, 4, 4, 64, 512), Share(256, 8, 8, 64, 512),
@@ -91,6 +99,8 @@ class RowPlan:
         one, which may be in a loop of any kind.
     ragged
         Rows may begin and end inside an access.
+    held
+        Columns' values stay in registers from row to row.
     """
 
     lanes: int
@@ -104,6 +114,7 @@ class RowPlan:
     staged: bool = False
     ahead: int = 0
     ragged: bool = False
+    held: bool = False
 
     @property
     def places(self) -> int:
@@ -128,7 +139,7 @@ class RowPlan:
 
 def kept_plans(accesses: int, registers: int, clusters: bool, sums: str, block: int,
                alone: bool = False, summed: int | None = None,
-               inputs: int = 1) -> Iterator[RowPlan]:
+               inputs: int = 1, held: int = 0, width: int = 8) -> Iterator[RowPlan]:
     """How many lanes keep a row in registers or in shared memory, best first.
 
     Parameters
@@ -145,6 +156,10 @@ def kept_plans(accesses: int, registers: int, clusters: bool, sums: str, block: 
         Registers that the sums over rows cost of each access, if a row may be `staged`.
     inputs
         Elements that are read for each that is summed.
+    held
+        Registers that columns' values cost of each access, to keep them as well.
+    width
+        Elements of an access.
     """
     each = _ALONE.lanes*_ALONE.most
     if alone and accesses > each:
@@ -152,11 +167,15 @@ def kept_plans(accesses: int, registers: int, clusters: bool, sums: str, block: 
         yield RowPlan(_ALONE.lanes, True, _ALONE.most, accesses == blocks*each, blocks)
     for share in _SUMMED if sums else _SHARES:
         if (share.cluster > 1 and not clusters) or share.inputs > inputs or (
-                share.staged and summed is None):
+                share.staged and summed is None) or share.width > width:
             continue
         cost = summed or 0 if share.staged else registers
         together = share.lanes*share.cluster
         kept = -(-accesses // together)
-        if kept <= share.most and kept*cost <= share.registers:
+        room = kept*(cost + held) <= share.registers
+        if kept <= share.most and kept*cost <= share.registers and (
+                room or not share.held):
             yield RowPlan(share.lanes, True, kept, kept*together == accesses,
-                          share.cluster, sums, share.resident, block, share.staged)
+                          share.cluster, sums, share.resident, block, share.staged,
+                          held=held > 0 and room and share.resident > 0
+                          and not share.staged)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 from ..backend import Signature
 from ..scalar.ir import used_params, walk
@@ -20,10 +20,6 @@ __all__ = ["Pass", "RowText", "read"]
 
 #: Accesses of fewer bytes are not kept in registers, nor copied asynchronously.
 LEAST = 4
-#: Threads of a block that is alone on its multiprocessor.  If each row reads columns'
-#: values, it stays and copies the next row meanwhile: copies pass the first cache, and
-#: leave those values there.
-ALONE = 1024
 #: Statements that are worth the time to compile them.
 LONGEST = 4000
 
@@ -78,8 +74,13 @@ class RowText:
         self.width = width_of(self.unit)
         self.kept = [o for n, o in self.inputs.items() if o in self.elements
                      and o.code == "1" and n in self._reads()]
+        #: Columns' values that whole accesses bring.
+        self.along = [o for n, o in self.inputs.items() if self.kinds[n] == "column"
+                      and o.code == "1" and o.dtype.kind != "c"
+                      and o.dtype.itemsize*self.width >= LEAST]
         self.could_keep = self.could_vector and all(
-            o.dtype.itemsize*self.width >= LEAST for o in self.kept)
+            o.dtype.itemsize*self.width >= LEAST and o.dtype.kind != "c"
+            for o in self.kept)
         #: Sums that can go with a maximum, by the stage of that.
         self.online = {o.top: o for o in online(typed)}
         #: Rows that begin anywhere: only what is read must be aligned.
@@ -142,15 +143,13 @@ class RowText:
         if not self.could_keep:
             return
         summed = self.width*sum(self.accumulators[k].itemsize for k in self.columns)//4
+        held = self.width*sum(o.dtype.itemsize for o in self.along)//4
         for found in kept_plans(
                 accesses, self.registers(), clusters and self.could_share,
                 "registers" if self.sums else "", block,
                 not self.typed.stages and not self.sums,
                 summed if len(self.levels()) == 1 and not self.points else None,
-                len(self.kept)):
-            if found.lanes == ALONE and not found.resident and "column" in \
-                    self.kinds.values():
-                found = replace(found, resident=ALONE)
+                len(self.kept), held, self.width):
             if found.kept*self.width*self._length() <= LONGEST:
                 yield found
 

@@ -110,7 +110,7 @@ class RowWriter:
             if self.early:
                 out(*(f"ahead_{n} = {storage_name(o.dtype)}(0)"
                       for n, o in self.row_inputs.items()))
-            self.elements.fetch("base")
+            self.elements.begin()
         if plan.staged:
             write_pipeline(self)
         elif self.looped:
@@ -226,6 +226,8 @@ class RowWriter:
                 each.add(columns, loads)
 
         self.elements.each([self.typed.stages[at].element for at in level], body)
+        for each in found:
+            each.close()
         return found
 
     def _across(self, reduced: Reduced) -> None:

@@ -166,6 +166,14 @@ def value(dtype, x):
     return np.asarray(x, np.uint16).view(dtype).astype(np.float32)[()]
 
 
+def _pairs(function, dtype):
+    def extremum(pair, elements):
+        halves = np.asarray([pair & 0xFFFF, pair >> 16, *elements], np.uint16)
+        found = function.reduce(halves.view(dtype).astype(np.float32).reshape(-1, 2))
+        return found.astype(dtype).view(np.uint32)[0]
+    return extremum
+
+
 def namespace():
     """The names of kernel text; `cuda` is exchanged while a kernel runs."""
     from ml_dtypes import bfloat16
@@ -218,6 +226,9 @@ def namespace():
         "minimum": np.minimum, "divide": lambda a, b: np.int64(a) // np.int64(b),
         **{f"{name}_local": partial(np.empty, dtype=dtype)
            for name, dtype in LOCALS.items()},
+        **{f"{name}_pairs_{kind}": _pairs(function, dtype)
+           for kind, dtype in (("f16", np.float16), ("bf16", bfloat16))
+           for name, function in (("max", np.maximum), ("min", np.minimum))},
         "f16_to_f32": lambda x: value(np.float16, x),
         "f16_again": lambda x: value(np.float16, x),
         "bf16_again": lambda x: value(bfloat16, x),

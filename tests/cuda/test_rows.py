@@ -13,6 +13,7 @@ from nbfused.cuda.row_plan import RowPlan, kept_plans
 from nbfused.cuda.row_streamed import AHEAD, lanes_once
 from nbfused.cuda.row_text import RowText
 from nbfused.errors import CompileError
+from nbfused.op import row, stage
 from nbfused.ops.losses import _cross_entropy, _smoothed
 from nbfused.scalar.types import Weak
 from tests.cuda.recorded import assembled, recording, registers
@@ -52,6 +53,21 @@ def test_the_lanes_of_a_plan_suffice_and_keep_what_they_may(sums, accesses):
     assert found.even == (accesses == lanes*found.kept)
     assert found.kept*4 <= 64
     assert found.resident > 0 or not sums
+
+
+def test_more_threads_share_a_row_of_wider_elements():
+    wide, narrow = (next(kept_plans(1024, 4, True, "", 256, width=w)) for w in (4, 8))
+    assert (wide.lanes, wide.kept) == (512, 2)
+    assert (narrow.lanes, narrow.kept) == (256, 4)
+
+
+def test_values_of_columns_are_held_where_registers_suffice():
+    found = next(kept_plans(256, 12, True, "registers", 256, held=4))
+    assert (found.lanes, found.resident, found.held) == (256, 1024, True)
+    found = next(kept_plans(256, 16, True, "registers", 256, held=4))
+    assert (found.lanes, found.resident, found.held) == (64, 384, True)
+    assert not next(kept_plans(2048, 16, True, "registers", 256, held=8)).held
+    assert not next(kept_plans(2048, 4, True, "", 256, held=4)).held
 
 
 def test_a_row_is_not_kept_where_its_registers_do_not_suffice():
@@ -165,30 +181,61 @@ def test_the_sum_of_a_longer_row_goes_with_its_maximum(monkeypatch):
     assert code.count("bar.sync") == 1
 
 
-def test_two_blocks_share_a_long_row_that_is_staged(monkeypatch):
+def test_a_large_block_loads_values_of_columns_together_before_it_stores(monkeypatch):
     needs_numba()
-    clusters = []
-    for columns in (16384, 32768):
-        x = np.zeros((4, columns), np.float32)
-        (kernel,) = kernels(monkeypatch, lambda x=x: ops.rms_norm(x, x[0]))
-        _, said = assembled(kernel)
-        clusters.append(kernel.cluster)
-        if said is not None:
-            assert registers(said)[1] == 0
-    assert clusters == [1, 2]
+    for columns, dtype, threads in ((32768, np.float32, 1024), (32768, BFLOAT16, 512),
+                                    (4096, np.float32, 512)):
+        x = np.zeros((4, columns), dtype)
+        for call, most in ((lambda x: ops.rms_norm(x, x[0]), 4),
+                           (lambda x: ops.layer_norm(x, x[0], x[1]), 2)):
+            (kernel,) = kernels(monkeypatch, lambda x=x, call=call: call(x))
+            assert (kernel.threads, kernel.cluster) == (threads, 1)
+            code, said = assembled(kernel)
+            before = code[code.rindex("bar.sync"):code.index("st.global.v4")]
+            width, inputs = 16//x.dtype.itemsize, 4//most
+            together = min(4*most//width, columns//threads//width) or 1
+            assert before.count("ld.global.v4") == together*inputs
+            if said is not None:
+                assert registers(said)[1] == 0
 
 
-def test_a_block_that_is_alone_copies_ahead_beside_values_of_columns(monkeypatch):
+@pytest.mark.parametrize("columns", [1024, 1000, 4096])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_values_of_columns_stay_in_registers_from_row_to_row(
+        monkeypatch, dtype, columns):
     needs_numba()
-    x = np.zeros((4, 32768), np.float32)
-    for call, copies in ((lambda: ops.layer_norm(x, x[0], x[1]), True),
-                         (lambda: ops.softmax(x), False)):
-        (kernel,) = kernels(monkeypatch, call)
-        assert (kernel.threads, kernel.cluster) == (1024, 1)
+    x = np.zeros((64, columns), dtype)
+    for call in (lambda: both(ops.rms_norm, x, x[0]),
+                 lambda: both(ops.layer_norm, x, x[0], x[0])):
+        kernel = kernels(monkeypatch, call)[1]
         code, said = assembled(kernel)
-        assert ("cp.async.cg" in code) == copies
+        loop = code[code.index("cp.async.wait_all"):]
+        assert "ld.global.v4" not in loop
+        assert "ld.global.v4" in code
         if said is not None:
             assert registers(said)[1] == 0
+
+
+@row
+def weighted(x, weight):
+    @stage("sum")
+    def total(x):
+        return x
+
+    return x/total*weight
+
+
+@pytest.mark.parametrize(("dtype", "weight"), [
+    (np.float64, np.int8), (np.float32, np.bool_), (np.float64, np.float16),
+    (np.float32, np.complex64), (np.complex64, np.float32)])
+@pytest.mark.parametrize("columns", [1000, 8192])
+def test_values_of_columns_may_have_another_dtype(monkeypatch, columns, dtype, weight):
+    needs_numba()
+    x, w = np.zeros((4, columns), dtype), np.zeros(columns, weight)
+    (kernel,) = kernels(monkeypatch, lambda: weighted(x, w))
+    _, said = assembled(kernel)
+    if said is not None:
+        assert registers(said)[1] == 0
 
 
 def test_no_cluster_before_hopper(monkeypatch):
@@ -205,6 +252,19 @@ def test_elements_are_loaded_by_whole_accesses(monkeypatch):
     x = np.zeros((8, 1024), BFLOAT16)
     (kernel,) = kernels(monkeypatch, lambda: ops.softmax(x))
     code = compile.ptx(kernel, (9, 0))
-    assert code.count("ld.global.v4.b32") == 4
-    assert code.count("st.global.v4.") == 4
+    assert code.count("ld.global.v4.b32") == 2
+    assert code.count("st.global.v4.") == 2
     assert "div." not in code
+
+
+@pytest.mark.parametrize("dtype", [np.float16, BFLOAT16])
+def test_sixteen_bit_floats_are_compared_in_pairs(monkeypatch, dtype):
+    needs_numba()
+    x = np.zeros((8, 1024), dtype)
+    kind = "f16" if dtype == np.float16 else "bf16"
+    for arch, pairs in (((8, 0), 2*4), ((7, 5), 0)):  # accesses of four words
+        with recording(monkeypatch, arch) as found:
+            ops.softmax(x)
+        (kernel,) = found.values()
+        code = compile.ptx(kernel, arch)
+        assert code.count(f"max.NaN.{kind}x2") == pairs

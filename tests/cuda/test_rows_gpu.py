@@ -126,6 +126,35 @@ def test_logits_of_minus_infinity_leave_classes_out(columns):
     close(v.grad, p, np.float32)
 
 
+@row
+def largest(x):
+    @stage("max")
+    def top(x):
+        return x
+
+    return top
+
+
+@row
+def smallest(x):
+    @stage("min")
+    def low(x):
+        return x
+
+    return low
+
+
+@pytest.mark.parametrize("columns", [40, 1000, 4096, 4104, 16_384])
+@pytest.mark.parametrize("dtype", [np.dtype(np.float16), BFLOAT16])
+def test_the_largest_and_the_smallest_of_16_bit_floats(columns, dtype):
+    x = normal(70, columns, dtype=dtype)
+    x[0], x[1], x[2, 7], x[3, 8] = -np.inf, np.inf, np.nan, -np.nan
+    x[4, columns - 1], x[5], x[6, 0], x[7, 1] = 99, -0.5, np.inf, -np.inf
+    for function, expected in ((largest, np.max), (smallest, np.min)):
+        found = nf.to_numpy(function(put(x)))
+        np.testing.assert_array_equal(found.astype("f4"), expected(x.astype("f4"), 1))
+
+
 @pytest.mark.parametrize("shape", SHAPES)
 def test_every_element_is_written(shape):
     out = put(np.full(shape, np.nan, np.float32))
