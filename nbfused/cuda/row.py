@@ -129,8 +129,10 @@ class RowLauncher:
         blocks = where.processors*max(1, plan.resident // plan.threads)
         if plan.cluster == 1:
             return blocks
-        most = self._program(plan).clusters(where, shared)
-        return max(1, min(blocks // plan.cluster, most))*plan.cluster
+        most, program = blocks // plan.cluster, self._program(plan)
+        if program.kernel.cluster > 1:  # else blocks share a row and need not meet
+            most = min(most, program.clusters(where, shared))
+        return max(1, most)*plan.cluster
 
     def _launch(self, plan: RowPlan, call: Call, where: Device, blocks: int,
                 shared: int, parts: tuple[int, ...]) -> None:

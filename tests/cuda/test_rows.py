@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,8 @@ import nbfused as nf
 from nbfused import ops
 from nbfused.backend import Signature
 from nbfused.cuda import compile
+from nbfused.cuda.launch import Program
+from nbfused.cuda.row import RowLauncher
 from nbfused.cuda.row_plan import RowPlan, kept_plans
 from nbfused.cuda.row_streamed import AHEAD, lanes_once
 from nbfused.cuda.row_text import RowText
@@ -268,3 +272,46 @@ def test_sixteen_bit_floats_are_compared_in_pairs(monkeypatch, dtype):
         (kernel,) = found.values()
         code = compile.ptx(kernel, arch)
         assert code.count(f"max.NaN.{kind}x2") == pairs
+
+
+@nf.row(w="column")
+def masked(x, w):
+    @nf.stage("sum")
+    def total(x, w):
+        return x*w
+
+    return x*w - total
+
+
+@pytest.mark.parametrize("dtypes", [
+    ("float64", "bool"), ("int32", "uint8"), ("int64", "int8"),
+    ("float32", "complex64"), ("complex64", "complex64"), ("complex128", "float32")],
+    ids=str)
+def test_columns_and_elements_of_all_widths(monkeypatch, dtypes):
+    """Bytes beside 8 bytes, complex numbers: no whole words of real numbers."""
+    needs_numba()
+    x, w = np.zeros((4, 1024), dtypes[0]), np.zeros(1024, dtypes[1])
+    (kernel,) = kernels(monkeypatch, lambda: masked(x, w))
+    assembled(kernel)
+
+
+@nf.row(label="row")
+def without(x, label):
+    @nf.stage("sum")
+    def picked(x, label, index):
+        return x if index == label else 0.0
+
+    return x - picked
+
+
+def test_blocks_of_a_row_that_exchange_nothing_are_no_cluster(monkeypatch):
+    """So the driver is not asked how many clusters there may be."""
+    types = (np.dtype("float32"), np.dtype("int64"))
+    spec = without.spec(("element", "row"), -1)
+    launcher = RowLauncher(spec.name, spec.typed(types, types[:1]), Signature(
+        types, types[:1], (1, 1), ("1", "0", "1")))
+    plan = RowPlan(256, True, 5, True, 8, resident=1024)
+    monkeypatch.setattr(Program, "clusters", None)
+    where = SimpleNamespace(processors=132)
+    assert launcher._resident(plan, where, 0) == 132*4
+    assert launcher.text.kernel(plan).cluster == 1
