@@ -38,7 +38,15 @@ Call = Callable[[], Any]
 
 
 class Clock(Protocol):
-    """Times calls that have been made before."""
+    """Times calls that have been made before.
+
+    Attributes
+    ----------
+    turns
+        In how many parts what is compared should be timed, one after the other.
+    """
+
+    turns: int
 
     def samples(self, call: Call, share: float = 1, own_streams: bool = False,
                 ) -> list[float]:
@@ -53,6 +61,8 @@ class Clock(Protocol):
 
 class CudaClock:
     """CUDA events of PyTorch's current stream; nothing is read from the L2 cache."""
+
+    turns = 2
 
     def __init__(self) -> None:
         import torch
@@ -131,14 +141,19 @@ class CudaClock:
 
 
 class CpuClock:
-    """`time.perf_counter`, several calls."""
+    """`time.perf_counter`, several calls.
+
+    A computer that others share may be half as fast for a second: hence many turns.
+    """
+
+    turns = 20
 
     def samples(self, call: Call, share: float = 1, own_streams: bool = False,
                 ) -> list[float]:
         """See `Clock`."""
         call()
         times: list[float] = []
-        while len(times) < 5 or (sum(times) < LONG*share and len(times) < 200):
+        while len(times) < 3 or (sum(times) < LONG*share and len(times) < 200):
             begin = time.perf_counter()
             call()
             times.append(time.perf_counter() - begin)

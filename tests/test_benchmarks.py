@@ -2,6 +2,7 @@
 
 import json
 import logging
+import os
 import pkgutil
 import re
 from pathlib import Path
@@ -232,3 +233,13 @@ def test_a_table_is_kept_as_results(tmp_path, monkeypatch):
     assert sum(x == x for x in rates) == 1
     assert len(rates) == len(names)
     assert version == known["bench_workloads.Bytes.track_bandwidth"]["version"]
+
+
+@pytest.mark.parametrize(("seen", "one"), [(None, "0"), ("2,3", "2"), ("1", "1")])
+def test_the_table_is_of_one_gpu(monkeypatch, seen, one):
+    """JAX makes another one current, where events would see nothing."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", seen or "")
+    if seen is None:
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
+    peers._one_gpu()
+    assert os.environ["CUDA_VISIBLE_DEVICES"] == one

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import logging
+import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
@@ -27,6 +28,8 @@ __all__ = ["main"]
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the table, and write it where ``--json`` says."""
     given = _parser().parse_args(argv)
+    if given.device == "cuda":
+        _one_gpu()
     logging.basicConfig(format="%(message)s")
     logging.getLogger("benchmarks").setLevel(logging.INFO)
     rows: list[Row] = []
@@ -41,6 +44,15 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     print(f"{len(rows)} rows, {sum(r.below for r in rows)} below their bars")
     return 0
+
+
+def _one_gpu() -> None:
+    """Hide all GPUs but the first: JAX takes all it sees and makes another current.
+
+    Events would then be those of that one, where nothing runs.
+    """
+    seen = os.environ.get("CUDA_VISIBLE_DEVICES", "0")
+    os.environ["CUDA_VISIBLE_DEVICES"] = seen.partition(",")[0]
 
 
 def _rows(given: argparse.Namespace) -> Iterator[Row]:

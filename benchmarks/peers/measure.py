@@ -99,11 +99,11 @@ def _alive(device: str, library: Library) -> None:
 
 
 def _timed(calls: dict[Library, Call], clock: Clock) -> dict[str, float]:
-    """Medians; each library has its turn twice, the second time in reverse order."""
+    """Medians; all libraries have their turns, every other time in reverse order."""
     samples: dict[str, list[float]] = {library.name: [] for library in calls}
-    for turn in (list(calls), list(calls)[::-1]):
-        for library in turn:
-            samples[library.name] += clock.samples(calls[library], 0.5,
+    for turn in range(clock.turns):
+        for library in list(calls)[::-1 if turn % 2 else 1]:
+            samples[library.name] += clock.samples(calls[library], 1/clock.turns,
                                                    library.own_streams)
     return {name: statistics.median(s) for name, s in samples.items() if s}
 

@@ -235,18 +235,18 @@ class WgmmaText:
         if tiling.turns:
             out("tile += group*step", "count = group*slices",
                 "turn = 1 - group")
-        if not tiling.turns:
+        if tiling.early:
             self.position()
         with out.block("while tile < tiles:"):
-            if tiling.turns:
+            if not tiling.early:
                 self.position()
             results.announce()
             self._multiply(results)
             results.tile()
-            if tiling.turns:
-                out(f"tile += {tiling.groups}*step")
-            else:
+            if tiling.early:
                 out(*(f"{name} = next_{name}" for name in self._places))
+            else:
+                out(f"tile += {tiling.groups if tiling.turns else 1}*step")
         results.end()
         if tiling.paired:
             # A block must not end before the other has told it what it has read.
@@ -274,7 +274,7 @@ class WgmmaText:
             with out.block("if (thread & 127) == 0:"):
                 out("barrier_arrive(order + 8*(1 - group))")
         results.fetch_first()  # while the last product is on its way
-        if not tiling.turns:  # who waits for a turn has time for it then
+        if tiling.early:
             self._position_next()
         out(f"sums = product_wait{n}_0(sums)")
         self._release("")

@@ -22,7 +22,8 @@ Body = Callable[[int, list[str], list[dict[str, str]]], None]
 SCATTERED = 4
 #: Registers for columns' values that are loaded together, before results are stored,
 #: in blocks of so many threads: each would wait for the store before it, and such a
-#: block has few others beside it that could use the time.
+#: block has few others beside it that could use the time.  Where these would be all of
+#: a row's, lanes have so few accesses that registers are better spent on more blocks.
 TOGETHER, LARGE = 16, 512
 
 
@@ -214,7 +215,8 @@ class Kept(Elements):
         floats = sum(max(4, o.dtype.itemsize) for o in along)*self.width//4
         together = 1
         if along and self.plan.threads >= LARGE:
-            together = max(1, TOGETHER // floats)
+            several = TOGETHER // floats
+            together = several if 1 < several < self.plan.kept else 1
         for first in range(0, self.plan.kept, together):
             accesses = range(first, min(first + together, self.plan.kept))
             for k in accesses:

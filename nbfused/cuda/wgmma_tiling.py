@@ -56,6 +56,15 @@ class Tiling:
         return 2 if self.paired else 1
 
     @property
+    def early(self) -> bool:
+        """Whether a tile's place is found while the one before it is multiplied.
+
+        Not where a block has one tile, as with small ones, nor by turns: who waits for
+        its turn has time for it then.
+        """
+        return self.columns == 256
+
+    @property
     def rows(self) -> int:
         """Of a tile."""
         return 64*self.high*(1 if self.turns else self.groups)

@@ -293,6 +293,7 @@ def test_the_text_compiles_without_spills(tiling, along):
     except CompileError as missing:
         pytest.skip(str(missing))
     code, said = assembled(kernel, (9, 0))
+    assert ("next_m_first" in kernel.text) == (tiling.columns == 256)
     count = code.count("wgmma.mma_async")  # a short loop is unrolled
     assert count >= 4*tiling.high
     assert count % (4*tiling.high) == 0
