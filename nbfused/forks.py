@@ -4,6 +4,10 @@ A child has none of its parent's other threads.  What one of them was importing 
 compiling at that moment stays locked in the child, which hangs when it needs the same.
 So whoever does that late, not while the program itself is being imported, holds `LOCK`,
 and so does a fork.
+
+A thread that imports a module must not wait for `LOCK`: who holds it may be waiting for
+that module.  So what programs import by name (``import nbfused.ops``) takes nothing
+from the package itself, as ``from .. import`` would, that is imported late.
 """
 
 from __future__ import annotations

@@ -55,6 +55,44 @@ def test_a_child_does_not_wait_for_another_threads_first_call(busy):
     assert done.stdout.strip() == "3"
 
 
+#: One thread imports a module by its name, another asks for it by `nbfused.ops`.
+BOTH = """
+import importlib, sys, threading, time
+import nbfused as nf
+inside, asked = threading.Event(), threading.Event()
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == "nbfused.autograd.tape" and not inside.is_set():
+            inside.set()
+            asked.wait(10)
+            time.sleep(0.3)
+
+sys.meta_path.insert(0, Finder())
+first = threading.Thread(target=importlib.import_module, args=sys.argv[1:], daemon=True)
+first.start()
+inside.wait(10)
+
+def ask():
+    asked.set()
+    nf.ops.exp
+
+second = threading.Thread(target=ask, daemon=True)
+second.start()
+for thread in (first, second):
+    thread.join(20)
+print(first.is_alive(), second.is_alive())
+"""
+
+
+@pytest.mark.parametrize("module", ["ops", "autograd", "op", "kernels.rawkernel",
+                                    "testing"])
+def test_two_threads_import_the_same_in_two_ways(module):
+    done = subprocess.run([sys.executable, "-c", BOTH, f"nbfused.{module}"], check=True,
+                          capture_output=True, text=True, timeout=120)
+    assert done.stdout.strip() == "False False"
+
+
 def test_a_cached_property_is_computed_once():
     class Owner:
         """With one property."""

@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from .. import dispatch
 from ..arrays import (
     Array,
     byte_range,
@@ -18,6 +17,7 @@ from ..arrays import (
     is_array,
     library_of,
 )
+from ..dispatch import direct_call, execute  # not `from .. import`: see `forks`
 from ..errors import KernelTypeError, ShapeError, TapeError
 from ..scalar.types import Type, Weak
 from ..specs import Spec
@@ -81,7 +81,7 @@ def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None
     if wrapped:
         return _on_data(spec, inputs, tuple(data), tuple(needs), out, options)
     if out is None:
-        return dispatch.execute(spec, inputs, **options)
+        return execute(spec, inputs, **options)
     return _store(spec, inputs, out, options)
 
 
@@ -120,7 +120,7 @@ def _on_data(spec: Spec, inputs: Sequence[Any], data: tuple[Any, ...],
             return made
     if out is not None:
         return _store(spec, data, out, options, wrap=True)
-    return tuple(Variable.at(a, None) for a in dispatch.execute(spec, data, **options))
+    return tuple(Variable.at(a, None) for a in execute(spec, data, **options))
 
 
 def _store(spec: Spec, inputs: Sequence[Any], out: Sequence[Any],
@@ -130,7 +130,7 @@ def _store(spec: Spec, inputs: Sequence[Any], out: Sequence[Any],
         raise TapeError(f"out: {spec.name} cannot store into a Variable that requires "
                         "grad; use no_grad() around the update")
     places = tuple(o.data if isinstance(o, Variable) else o for o in out)
-    results = dispatch.execute(spec, inputs, out=places, **options)
+    results = execute(spec, inputs, out=places, **options)
     note_write(places)
     return tuple(
         given if given is not None else Variable.at(made, None) if wrap else made
@@ -167,10 +167,10 @@ def _record(spec: Spec, inputs: Sequence[Any], data: tuple[Any, ...],
     if results is None:
         if dtypes is not None:  # no wishes for what only the tape reads
             options = {**options, "dtypes": (*dtypes, *(None,) * found.extra)}
-        results = dispatch.execute(found.forward, data, **options)
+        results = execute(found.forward, data, **options)
         entry.results = tuple(map(dtype_of, results))
         if dtypes is None:
-            entry.direct = dispatch.direct_call(found.forward, data, None)
+            entry.direct = direct_call(found.forward, data, None)
     edges = [x._edge if want else None
              for x, want in zip(inputs, found.wants, strict=True)]
     node = SpecNode(found, edges, data, results, entry.results,
@@ -218,7 +218,7 @@ def _type(x: Any) -> Type:
     return dtype_of(x)
 
 
-PLAIN = Pass(dispatch.execute, lambda data, edge: data, False)
+PLAIN = Pass(execute, lambda data, edge: data, False)
 RECORDING = Pass(apply, Variable.at, True)
 
 
