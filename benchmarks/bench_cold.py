@@ -69,9 +69,9 @@ class Cold:
     timeout = 300
 
     def setup(self, where: str, how: str) -> None:
+        self.folder = tempfile.TemporaryDirectory()
         if "CuPy" in how and not where.startswith("cuda"):
             raise NotImplementedError("CuPy has no arrays there")
-        self.folder = tempfile.TemporaryDirectory()
         self._start(where, how)
 
     def _start(self, where: str, how: str) -> tuple[float, list[str]]:
