@@ -1,0 +1,53 @@
+"""Gradients have memory of their own, which may be written to."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nbfused as nf
+
+
+def leaf(x):
+    return nf.Variable(np.array(x), requires_grad=True)
+
+
+@pytest.mark.parametrize("loss", [
+    lambda x: x.sum(), lambda x: x.mean(), lambda x: x.T.sum(),
+    lambda x: x.reshape(12).sum(), lambda x: x.sum(axis=0).sum(),
+    lambda x: x[:, 1:].sum(), lambda x: nf.ops.swish(x).sum()])
+def test_a_gradient_may_be_written_to(loss):
+    x = leaf(np.ones((3, 4)))
+    loss(x).backward()
+    expected = x.grad.copy()
+    x.grad[1, 2] += 1
+    expected[1, 2] += 1
+    np.testing.assert_array_equal(x.grad, expected)
+
+
+def test_repeated_cotangents():
+    x, g = leaf(np.ones((3, 4))), np.broadcast_to(np.arange(4.0), (3, 4))
+    nf.ops.transpose(nf.ops.transpose(x)).backward(g)
+    assert 0 not in x.grad.strides
+    np.testing.assert_array_equal(x.grad, g)
+    x.sum().backward()
+    assert 0 not in x.grad.strides
+    np.testing.assert_array_equal(x.grad, g + 1)
+
+
+def test_gradients_by_transforms_may_be_written_to():
+    (g,) = nf.vjp(lambda x: x.sum(), np.ones(3))[1](np.ones(()))
+    h = nf.grad(lambda x: x.mean())(np.ones(4))
+    g *= 3.0
+    h += 0.25
+    np.testing.assert_array_equal(g, [3.0, 3.0, 3.0])
+    np.testing.assert_array_equal(h, [0.5, 0.5, 0.5, 0.5])
+
+
+def test_the_gradient_of_a_sum_of_tensors():
+    torch = pytest.importorskip("torch")
+    x = nf.Variable(torch.ones(3, 4), requires_grad=True)
+    x.sum().backward()
+    assert x.grad.is_contiguous()
+    x.grad[0, 0] = 5.0
+    assert x.grad.sum() == 16.0
