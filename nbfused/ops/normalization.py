@@ -28,6 +28,11 @@ def softmax(x):
     The largest element is subtracted first, so nothing overflows.  A row with NaN or
     +inf is NaN, so is one of -inf only; elsewhere -inf gives 0.
 
+    Raises
+    ------
+    KernelTypeError
+        `x` is not floating; differences of integers would wrap around.
+
     Examples
     --------
     >>> import numpy as np
@@ -53,6 +58,11 @@ def log_softmax(x):
 
     Finite where `softmax` underflows; NaN in the same rows, -inf where that gives 0 for
     -inf.
+
+    Raises
+    ------
+    KernelTypeError
+        `x` is not floating; differences of integers would wrap around.
     """
 
     @stage("max", detach=True)
@@ -160,6 +170,11 @@ def rms_norm(x: AnyArray, weight: AnyArray | None = None, eps: float = 1e-6, *,
     array
         Of the shape of `x`.
 
+    Raises
+    ------
+    KernelTypeError
+        `x` is not floating; squares of integers would wrap around.
+
     Notes
     -----
     Source: Zhang, Sennrich 2019, arXiv:1910.07467.
@@ -210,6 +225,11 @@ def add_rms_norm(x: AnyArray, residual: AnyArray, weight: AnyArray | None = None
     -------
     normalised, sum : array
         The second one is the residual of the next layer.
+
+    Raises
+    ------
+    KernelTypeError
+        `x` or `residual` is not floating; squares of integers would wrap around.
 
     Examples
     --------
