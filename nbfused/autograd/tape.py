@@ -24,7 +24,7 @@ from ..specs import Spec
 from .graph import ADD, COPY, ONE, Edge, Leaf, Ones, Pass, recording, walk_back
 from .nodes import Plan, SpecNode, is_number, plan
 from .traced import Traced, traced
-from .variable import Variable
+from .variable import Variable, check_gradient
 from .versions import note_write
 
 __all__ = ["PLAIN", "RECORDING", "apply", "backward", "cotangent", "ones_like",
@@ -229,9 +229,7 @@ def ones_like(x: Any, mode: Pass = PLAIN) -> Any:
 
 def cotangent(like: Variable, given: Any, mode: Pass, name: str = "grad") -> Any:
     """A cotangent from the caller, checked, as the pass works with it."""
-    if not isinstance(given, Variable) and not is_array(given):
-        raise KernelTypeError(f"{name} is a {type(given).__name__}; expected an array "
-                              f"of shape {like.shape} and dtype {like.dtype}")
+    check_gradient(name, given, like)
     if tuple(given.shape) != like.shape:
         raise ShapeError(f"{name}: shape {tuple(given.shape)}, expected {like.shape}, "
                          "that of the output")
