@@ -110,7 +110,7 @@ def test_grad_can_be_assigned_and_zeroed():
 def test_gradients_are_arrays_of_the_same_library(give):
     torch = pytest.importorskip("torch")
     w = nf.Variable(np.ones(2), requires_grad=True)
-    with pytest.raises(KernelTypeError, match="is an array of torch; .* numpy"):
+    with pytest.raises(KernelTypeError, match=r"is an array of torch; .* numpy"):
         give(w, torch.ones(2, dtype=torch.float64))
     with pytest.raises(KernelTypeError, match="is a str; expected an array"):
         give(w, "text")
