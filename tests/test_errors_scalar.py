@@ -142,7 +142,7 @@ def test_what_is_nested_too_deeply(tmp_path):
     path = tmp_path / "deep.py"
     path.write_text(f"def deep(x):\n    return {'+'.join(['x'] * 1200)}\n")
     space = runpy.run_path(str(path))
-    with pytest.raises(ScalarSyntaxError, match=r"(?s)deep is nested too deeply.*deep\.py"):
+    with pytest.raises(ScalarSyntaxError, match="deep is nested too deeply"):
         nf.elementwise(space["deep"])(A)
 
 
