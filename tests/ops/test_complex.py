@@ -8,8 +8,6 @@ import pytest
 import nbfused as nf
 from nbfused import ops
 
-pytestmark = pytest.mark.gpu
-
 DTYPES = ["complex64", "complex128"]
 
 
