@@ -23,7 +23,7 @@ from .custom import Context, Function, outputs_of, wanted, zeros_like
 from .graph import Edge, Leaf, Pass, between, grad_mode, no_grad, reachable, walk_back
 from .nodes import Identity, SpecNode, is_floating
 from .rules import check_callable, checkpoint, custom_vjp
-from .tape import PLAIN, RECORDING, cotangent, ones_like, whole
+from .tape import PLAIN, RECORDING, apart, cotangent, ones_like, whole
 from .variable import Variable
 
 __all__ = [
@@ -78,15 +78,24 @@ class _Trace:
             return v
         return v.data if self.native else v.detach()
 
-    def pull(self, cotangents: Sequence[Any], mode: Pass) -> list[Variable]:
-        """Cotangents of the targets: zeros where nothing depends on one."""
+    def pull(self, cotangents: Sequence[Any], mode: Pass,
+             given: Sequence[Any] = ()) -> list[Variable]:
+        """Cotangents of the targets: zeros where nothing depends on one.
+
+        They share no memory with each other, nor with arrays that the caller has given.
+        """
         seeds = [(v.edge, c) for v, c in zip(self.outputs, cotangents, strict=True)
                  if v.edge is not None and c is not None]
         found = walk_back(seeds, mode, targets=self.edges, keep=True)
         if not mode.records:
-            found = {edge: whole(g) for edge, g in found.items()}
+            found = _own(found, given)
         return [_variable(found.get(t.edge) if t.edge in found else zeros_like(
             (t.shape, t.dtype, t.device), t.data)) for t in self.targets]
+
+
+def _own(found: dict[Edge, Any], given: Sequence[Any]) -> dict[Edge, Any]:
+    """Gradients in memory of their own, that the caller may write to."""
+    return apart({edge: whole(g) for edge, g in found.items()}, given)
 
 
 def _variable(x: Any) -> Variable:
@@ -272,7 +281,7 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...,
         pairs = zip(trace.outputs, cotangents, strict=True)
         seeds = [cotangent(v, c, mode, f"cotangent {k}")
                  for k, (v, c) in enumerate(pairs)]
-        grads = trace.pull(seeds, mode)
+        grads = trace.pull(seeds, mode, seeds)
         return tuple(g if again else trace.given_back(g) for g in grads)
 
     return trace.result(), pullback
@@ -329,6 +338,8 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any],
              if g.edge is not None]
     found = walk_back(seeds, mode, keep=True,
                       targets=[p.edge for p in probes if p is not None and p.edge])
+    if not mode.records:
+        found = _own(found, directions)
     pushed = tuple(
         _tangent(v, found.get(p.edge) if p is not None and p.edge else None,
                  trace, again)
