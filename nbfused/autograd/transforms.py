@@ -20,11 +20,21 @@ from ..arrays import array, is_array
 from ..errors import KernelTypeError, RangeError, ShapeError
 from ..specs import Map
 from .custom import Context, Function, outputs_of, wanted, zeros_like
-from .graph import Edge, Leaf, Pass, between, grad_mode, no_grad, reachable, walk_back
+from .graph import (
+    Edge,
+    Leaf,
+    Pass,
+    Target,
+    between,
+    grad_mode,
+    no_grad,
+    reachable,
+    walk_back,
+)
 from .nodes import Identity, SpecNode, is_floating
 from .rules import check_callable, checkpoint, custom_vjp
 from .tape import PLAIN, RECORDING, apart, cotangent, ones_like, whole
-from .variable import Variable
+from .variable import Variable, check_differentiable
 
 __all__ = [
     "Context", "Function", "checkpoint", "custom_vjp", "grad", "jvp", "no_grad",
@@ -46,6 +56,9 @@ class _Trace:
             given[k] = target
         with grad_mode(True):
             result = function(*given, **(kwargs or {}))
+        for node in (t.edge[0] for t in self.targets if t.edge is not None):
+            if isinstance(node, Target):
+                node.running = False
         self.aux = None
         if has_aux:
             if not isinstance(result, tuple) or len(result) != 2:
@@ -60,7 +73,8 @@ class _Trace:
 
     def _reaches_others(self) -> bool:
         roots = [v.edge for v in self.outputs if v.edge is not None]
-        return any(isinstance(node, Leaf) for node in reachable(roots, self.edges))
+        return any(isinstance(node, Leaf) and getattr(node, "running", True)
+                   for node in reachable(roots, self.edges))
 
     @property
     def mode(self) -> Pass:
@@ -115,7 +129,8 @@ def _alias(x: Any, position: int, name: str) -> Variable:
         raise KernelTypeError(f"{what} has dtype {made.dtype}; expected a floating one "
                               "to differentiate by: use astype, or see argnums=")
     if made.edge is None:
-        return Variable(made.data, requires_grad=True)
+        check_differentiable(made.dtype)
+        return Variable.at(made.data, (Target(True), 0))
     return Variable.at(made.data, (Identity(made.edge), 0))
 
 
@@ -331,7 +346,7 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any],
     directions = [cotangent(t, _number_like(given, t), mode, f"tangent {k}")
                   for k, (t, given) in enumerate(zip(trace.targets, tangents,
                                                      strict=True))]
-    probes = [Variable(ones_like(v.data), requires_grad=True)
+    probes = [Variable.at(ones_like(v.data), (Target(False), 0))
               if is_floating(v.dtype) else None for v in trace.outputs]
     pulled = trace.pull(probes, RECORDING)
     seeds = [(g.edge, d) for g, d in zip(pulled, directions, strict=True)

@@ -22,7 +22,7 @@ from .methods import ArrayMethods
 from .nodes import is_floating
 from .protocols import NumpyProtocols
 
-__all__ = ["Variable", "check_gradient", "no_grad"]
+__all__ = ["Variable", "check_differentiable", "check_gradient", "no_grad"]
 
 
 class Variable(ArrayMethods, NumpyProtocols):
@@ -99,7 +99,7 @@ class Variable(ArrayMethods, NumpyProtocols):
             raise TapeError("requires_grad: this Variable was computed; use detach() "
                             "for one that is not differentiated through")
         if want:
-            _check_differentiable(self.dtype)
+            check_differentiable(self.dtype)
         self._edge = (Leaf(), 0) if want else None
 
     @property
@@ -278,7 +278,7 @@ def _array(data: Any) -> Any:
     return data
 
 
-def _check_differentiable(dtype: np.dtype) -> None:
+def check_differentiable(dtype: np.dtype) -> None:
     if dtype.kind == "c":
         raise NotDifferentiableError(
             f"requires_grad: gradients of {dtype} are not defined here; differentiate "
