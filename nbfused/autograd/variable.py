@@ -279,6 +279,15 @@ def _array(data: Any) -> Any:
 
 
 def check_differentiable(dtype: np.dtype) -> None:
+    """Check that gradients of `dtype` are defined.
+
+    Raises
+    ------
+    NotDifferentiableError
+        Complex numbers.
+    KernelTypeError
+        Integers or booleans.
+    """
     if dtype.kind == "c":
         raise NotDifferentiableError(
             f"requires_grad: gradients of {dtype} are not defined here; differentiate "
