@@ -194,13 +194,28 @@ def _quotient(t: str, a: str, b: str) -> str:
     return f"(({a} / {b}) if {nonzero} else {by_zero})"
 
 
+def _complex_power(t: str, a: str, b: str) -> str:
+    """Complex ``a**b``; of 0 what NumPy has.
+
+    Where both real parts are 0, numba-cuda gives 0.
+    """
+    part = "f32" if t == "c64" else "f64"
+    zero, one, nan = (f"{t}(complex({x}, {y}))" for x, y in (
+        ("0.0", "0.0"), ("1.0", "0.0"), ("math.nan", "math.nan")))
+    of_zero = (f"({one} if {b} == {zero} else {zero} if {b}.real > {part}(0.0) "
+               f"else {nan})")
+    imaginary = f"({a}.real == {part}(0.0)) & ({b}.real == {part}(0.0))"
+    return (f"({of_zero} if {a} == {zero} else cmath.exp({b} * cmath.log({a})) "
+            f"if {imaginary} else ({a} ** {b}))")
+
+
 _COMPLEX: dict[str, Callable[..., str]] = {
     "div": _quotient,
     "abs": lambda t, a: f"abs({a})",
     "real": lambda t, a: f"{a}.real",
     "imag": lambda t, a: f"{a}.imag",
     "conj": lambda t, a: f"{a}.conjugate()",
-    "pow": lambda t, a, b: f"({a} ** {b})",
+    "pow": _complex_power,
     "isnan": lambda t, a: f"(({a}.real != {a}.real) | ({a}.imag != {a}.imag))",
     "isinf": lambda t, a: f"((abs({a}.real) == math.inf) | "
                           f"(abs({a}.imag) == math.inf))",

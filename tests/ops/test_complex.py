@@ -40,6 +40,18 @@ def test_quotients_by_zero_are_numpys(dtype, size, device):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_powers_of_zero_and_of_imaginary_numbers_are_numpys(dtype, device):
+    values = np.array([0, 1, -1, 2j, -0.5j, 0.5 - 1.5j, 2 + 3j, -2 - 1j, 2], dtype)
+    a, b = (x.ravel() for x in np.meshgrid(values, values))
+    with np.errstate(all="ignore"):
+        want = np.power(a, b)
+    got = nf.to_numpy(ops.power(*(nf.array(x, device=device) for x in (a, b))))
+    np.testing.assert_array_equal(np.isfinite(got), np.isfinite(want))
+    finite = np.isfinite(want)
+    np.testing.assert_allclose(got[finite], want[finite], rtol=3e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_the_mean_of_nothing(dtype, device):
     x = nf.array(np.empty((0, 3), dtype), device=device)
     assert np.isnan(nf.to_numpy(ops.mean(x, axis=0))).all()
