@@ -77,8 +77,11 @@ def _run_autotune(arguments: argparse.Namespace) -> int:
         written = choices.export(arguments.to or choices.SHIPPED)
         print("\n".join(map(str, written)) or "nothing was measured with these kernels")
     else:
-        for path in (*choices.shipped_files(), *choices.kept_files()):
+        files = [*choices.shipped_files(), *choices.kept_files()]
+        for path in files:
             print(path, *choices.as_text(path), sep="\n  ")
+        if not files:
+            print(f"no choices: none came with nbfused, none are in {choices.folder()}")
     return 0
 
 

@@ -89,6 +89,16 @@ def test_the_table_of_peers_checks_what_it_times(tmp_path, caplog, monkeypatch):
     assert json.loads(table.read_text())[0]["ratio"] is None
 
 
+def test_tables_that_cannot_be_made_say_why_at_once(tmp_path, capsys, monkeypatch):
+    with pytest.raises(SystemExit):
+        peers.main([*WORDS, "l2norm", "--json", str(tmp_path / "missing" / "table")])
+    assert "missing/table: there is no such folder" in capsys.readouterr().err
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")  # which main sets
+    monkeypatch.setattr(peers, "find_spec", lambda name: None)
+    assert peers.main(["--device", "cuda"]) == 2
+    assert "needs PyTorch, which is not installed" in capsys.readouterr().err
+
+
 def test_a_peer_that_fails_leaves_the_rest_of_the_table(capsys, caplog, monkeypatch):
     def families(name):
         raise RuntimeError("a peer's own trouble\nat length")

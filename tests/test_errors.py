@@ -106,6 +106,8 @@ SHAPES = {
                 "got (4,)")),
     "reshape": (lambda put: ops.reshape(put(A), (5, 3)),
                 ("shape (3, 4) (12 elements)", "(5, 3) (15 elements)", "-1")),
+    "negative": (lambda put: ops.broadcast_to(put(A), (-1, *A.shape)),
+                 ["'shape'", "(-1, ", "at least 0"]),
     "broadcast": (lambda put: ops.broadcast_to(put(A), (3, 5)),
                   ("shape (3, 4)", "(3, 5)", "expected extents", "reshape")),
     "concatenate": (lambda put: ops.concatenate([put(A), put(A[:, :2])]),
@@ -154,7 +156,7 @@ def test_axis_out_of_range(kind, axis, put):
         AXES[kind](put(A), axis)
 
 
-@pytest.mark.parametrize("axis", ["x", 1.0, None, (0, "x")], ids=str)
+@pytest.mark.parametrize("axis", ["x", 1.0, None, True, (0, "x"), (0, True)], ids=str)
 def test_axis_that_is_no_integer(axis, put):
     with refused(KernelTypeError, "'axis' must be an integer", "int()"):
         (ops.softmax if axis is None else ops.sum)(put(A), axis=axis)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import runpy
+
 import numpy as np
 import pytest
 
@@ -134,6 +136,14 @@ def test_unsupported_syntax(function, where, words, wrap):
     assert where in error.text
     assert f"line {error.lineno}" in str(error)
     assert "test_errors_scalar.py" in str(error)
+
+
+def test_what_is_nested_too_deeply(tmp_path):
+    path = tmp_path / "deep.py"
+    path.write_text(f"def deep(x):\n    return {'+'.join(['x'] * 1200)}\n")
+    space = runpy.run_path(str(path))
+    with pytest.raises(ScalarSyntaxError, match="deep is nested too deeply"):
+        nf.elementwise(space["deep"])(A)
 
 
 def test_the_message_says_what_is_allowed():

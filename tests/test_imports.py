@@ -32,6 +32,7 @@ MAY_IMPORT = {
     "config": "",
     "layout": "",
     "words": "",
+    "named": "",
     "llvm_atomics": "",
     "scalar": "",
     "specs": "scalar",
@@ -44,15 +45,15 @@ MAY_IMPORT = {
     "arrays": "backend config layout registry table",
     "cache": "config version",
     "dispatch": "arrays backend config layout registry scalar specs",
-    "autograd": "arrays config dispatch scalar specs table",
-    "op": "arrays autograd dispatch scalar specs table",
+    "autograd": "arrays config dispatch named scalar specs table",
+    "op": "arrays autograd dispatch named scalar specs table",
     "ops": "arrays autograd config op scalar specs",
     "cpu": "arrays backend cache config layout llvm_atomics scalar specs",
     "cuda": "arrays backend cache config layout llvm_atomics raw_layout scalar specs "
             "words",
     "rocm": "arrays backend cache config layout raw_layout scalar specs words",
-    "kernels": "arrays autograd backend cache config dispatch op ops registry scalar "
-               "specs table",
+    "kernels": "arrays autograd backend cache config dispatch named op ops registry "
+               "scalar specs table",
 }
 
 #: What is imported together with each part; everything else when it is needed.

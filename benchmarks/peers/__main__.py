@@ -13,6 +13,7 @@ import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 from ..clock import clock
@@ -27,9 +28,15 @@ __all__ = ["main"]
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Print the table, and write it where ``--json`` says."""
-    given = _parser().parse_args(argv)
+    parser = _parser()
+    given = parser.parse_args(argv)
+    if given.json and not given.json.parent.is_dir():
+        parser.error(f"--json {given.json}: there is no such folder")
     if given.device == "cuda":
         _one_gpu()
+        if (missing := _missing()) is not None:
+            print(missing, file=sys.stderr)
+            return 2
     logging.basicConfig(format="%(message)s")
     logging.getLogger("benchmarks").setLevel(logging.INFO)
     rows: list[Row] = []
@@ -53,6 +60,16 @@ def _one_gpu() -> None:
     """
     seen = os.environ.get("CUDA_VISIBLE_DEVICES", "0")
     os.environ["CUDA_VISIBLE_DEVICES"] = seen.partition(",")[0]
+
+
+def _missing() -> str | None:
+    """Why nothing can be timed on a GPU: inputs and events are PyTorch's."""
+    if find_spec("torch") is None:
+        return "--device cuda needs PyTorch, which is not installed"
+    import torch
+
+    return None if torch.cuda.is_available() else \
+        "--device cuda needs a PyTorch that sees an NVIDIA GPU; this one sees none"
 
 
 def _rows(given: argparse.Namespace) -> Iterator[Row]:

@@ -22,7 +22,7 @@ from ..scalar.ir import Block, Function, Let, literal
 from ..specs import Map, View
 
 __all__ = ["ADD", "COPY", "ONE", "ZERO", "Edge", "Leaf", "Node", "Ones", "Pass",
-           "between", "grad_mode", "no_grad", "now", "reachable", "recording",
+           "Target", "between", "grad_mode", "no_grad", "now", "reachable", "recording",
            "walk_back"]
 
 #: A tracked array: output number `Edge[1]` of node `Edge[0]`.
@@ -176,6 +176,22 @@ class Leaf(Node):
         self.grad: Any | None = None
 
 
+class Target(Leaf):
+    """A leaf that a transform made, to differentiate by.
+
+    Attributes
+    ----------
+    running
+        Whether the function is: afterwards nobody asks for a gradient here.
+    """
+
+    __slots__ = ("running",)
+
+    def __init__(self, running: bool) -> None:
+        super().__init__()
+        self.running = running
+
+
 def reachable(seeds: Iterable[Edge], targets: Collection[Edge] = ()) -> list[Node]:
     """Every node that the seeds depend on, oldest first; not looking behind targets."""
     found: set[Node] = set()
@@ -255,7 +271,7 @@ def walk_back(seeds: Sequence[tuple[Edge, Any]], mode: Pass, *,
                                      or edge in (targets or ()))
 
     def send(edge: Edge, cotangent: Any) -> None:
-        if type(edge[0]) is Leaf if targets is None else edge in targets:
+        if isinstance(edge[0], Leaf) if targets is None else edge in targets:
             old = found.get(edge)
             found[edge] = arrivals.array(cotangent) if old is None else \
                 arrivals.total(old, cotangent)

@@ -8,6 +8,7 @@ from typing import Any
 
 from ..arrays import is_array
 from ..errors import KernelTypeError, NotDifferentiableError, ShapeError
+from ..named import Named
 from .custom import Argument, CallNode, detached, outputs_of, variables, wanted
 from .graph import Edge, Pass, grad_mode, now, recording, walk_back
 from .traced import traced
@@ -24,7 +25,7 @@ def check_callable(function: Any) -> None:
                               f"{function!r}; pass the function, not its result")
 
 
-class custom_vjp:
+class custom_vjp(Named):
     """A function of arrays with a derivative of its own.
 
     Parameters

@@ -24,10 +24,10 @@ from ..specs import Spec
 from .graph import ADD, COPY, ONE, Edge, Leaf, Ones, Pass, recording, walk_back
 from .nodes import Plan, SpecNode, is_number, plan
 from .traced import Traced, traced
-from .variable import Variable
+from .variable import Variable, check_gradient
 from .versions import note_write
 
-__all__ = ["PLAIN", "RECORDING", "apply", "backward", "cotangent", "ones_like",
+__all__ = ["PLAIN", "RECORDING", "apart", "apply", "backward", "cotangent", "ones_like",
            "whole"]
 
 #: Types of inputs that nobody differentiates; those of more libraries are found out.
@@ -229,9 +229,7 @@ def ones_like(x: Any, mode: Pass = PLAIN) -> Any:
 
 def cotangent(like: Variable, given: Any, mode: Pass, name: str = "grad") -> Any:
     """A cotangent from the caller, checked, as the pass works with it."""
-    if not isinstance(given, Variable) and not is_array(given):
-        raise KernelTypeError(f"{name} is a {type(given).__name__}; expected an array "
-                              f"of shape {like.shape} and dtype {like.dtype}")
+    check_gradient(name, given, like)
     if tuple(given.shape) != like.shape:
         raise ShapeError(f"{name}: shape {tuple(given.shape)}, expected {like.shape}, "
                          "that of the output")
@@ -263,7 +261,7 @@ def backward(output: Variable, grad: Any, retain_graph: bool,
         seed = Ones(output.shape, output.dtype, output.data)
     found = walk_back([(output.edge, seed)], mode, keep=retain_graph or create_graph)
     if not create_graph:
-        found = _apart(found, None if grad is None else seed)
+        found = apart(found, () if grad is None else (seed,))
     for (leaf, _), gradient in found.items():
         assert isinstance(leaf, Leaf)
         leaf.grad = _accumulated(leaf.grad, gradient, mode)
@@ -291,16 +289,15 @@ def whole(x: Any) -> Any:
     return PLAIN.run(COPY, (x,), dtypes=(dtype_of(x),))[0]
 
 
-def _apart(gradients: dict[Edge, Any], seed: Any) -> dict[Edge, Any]:
-    """Copy gradients that share memory, so that each leaf may change its own.
+def apart(gradients: dict[Edge, Any], seeds: Sequence[Any]) -> dict[Edge, Any]:
+    """Copy gradients that share memory, with a caller's `seeds` too.
 
-    Not views that repeat elements: `whole` copies them.
+    Who gets one may change it in place.  Views that repeat elements are left: `whole`
+    copies them.
     """
-    if seed is None and len(gradients) < 2:
+    if not seeds and len(gradients) < 2:
         return gradients
-    arrays: list[tuple[Edge | None, Array]] = []
-    if seed is not None:
-        arrays.append((None, describe(seed)))
+    arrays: list[tuple[Edge | None, Array]] = [(None, describe(s)) for s in seeds]
     arrays += [(edge, describe(g)) for edge, g in gradients.items()]
     places = [(byte_range(a), edge) for edge, a in arrays
               if all(n < 2 or s for n, s in zip(a.shape, a.strides, strict=True))]

@@ -20,11 +20,21 @@ from ..arrays import array, is_array
 from ..errors import KernelTypeError, RangeError, ShapeError
 from ..specs import Map
 from .custom import Context, Function, outputs_of, wanted, zeros_like
-from .graph import Edge, Leaf, Pass, between, grad_mode, no_grad, reachable, walk_back
+from .graph import (
+    Edge,
+    Leaf,
+    Pass,
+    Target,
+    between,
+    grad_mode,
+    no_grad,
+    reachable,
+    walk_back,
+)
 from .nodes import Identity, SpecNode, is_floating
 from .rules import check_callable, checkpoint, custom_vjp
-from .tape import PLAIN, RECORDING, cotangent, ones_like, whole
-from .variable import Variable
+from .tape import PLAIN, RECORDING, apart, cotangent, ones_like, whole
+from .variable import Variable, check_differentiable
 
 __all__ = [
     "Context", "Function", "checkpoint", "custom_vjp", "grad", "jvp", "no_grad",
@@ -46,6 +56,9 @@ class _Trace:
             given[k] = target
         with grad_mode(True):
             result = function(*given, **(kwargs or {}))
+        for node in (t.edge[0] for t in self.targets if t.edge is not None):
+            if isinstance(node, Target):
+                node.running = False
         self.aux = None
         if has_aux:
             if not isinstance(result, tuple) or len(result) != 2:
@@ -60,7 +73,8 @@ class _Trace:
 
     def _reaches_others(self) -> bool:
         roots = [v.edge for v in self.outputs if v.edge is not None]
-        return any(isinstance(node, Leaf) for node in reachable(roots, self.edges))
+        return any(isinstance(node, Leaf) and getattr(node, "running", True)
+                   for node in reachable(roots, self.edges))
 
     @property
     def mode(self) -> Pass:
@@ -78,15 +92,24 @@ class _Trace:
             return v
         return v.data if self.native else v.detach()
 
-    def pull(self, cotangents: Sequence[Any], mode: Pass) -> list[Variable]:
-        """Cotangents of the targets: zeros where nothing depends on one."""
+    def pull(self, cotangents: Sequence[Any], mode: Pass,
+             given: Sequence[Any] = ()) -> list[Variable]:
+        """Cotangents of the targets: zeros where nothing depends on one.
+
+        They share no memory with each other, nor with arrays that the caller has given.
+        """
         seeds = [(v.edge, c) for v, c in zip(self.outputs, cotangents, strict=True)
                  if v.edge is not None and c is not None]
         found = walk_back(seeds, mode, targets=self.edges, keep=True)
         if not mode.records:
-            found = {edge: whole(g) for edge, g in found.items()}
+            found = _own(found, given)
         return [_variable(found.get(t.edge) if t.edge in found else zeros_like(
             (t.shape, t.dtype, t.device), t.data)) for t in self.targets]
+
+
+def _own(found: dict[Edge, Any], given: Sequence[Any]) -> dict[Edge, Any]:
+    """Gradients in memory of their own, that the caller may write to."""
+    return apart({edge: whole(g) for edge, g in found.items()}, given)
 
 
 def _variable(x: Any) -> Variable:
@@ -106,7 +129,8 @@ def _alias(x: Any, position: int, name: str) -> Variable:
         raise KernelTypeError(f"{what} has dtype {made.dtype}; expected a floating one "
                               "to differentiate by: use astype, or see argnums=")
     if made.edge is None:
-        return Variable(made.data, requires_grad=True)
+        check_differentiable(made.dtype)
+        return Variable.at(made.data, (Target(True), 0))
     return Variable.at(made.data, (Identity(made.edge), 0))
 
 
@@ -272,7 +296,7 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...,
         pairs = zip(trace.outputs, cotangents, strict=True)
         seeds = [cotangent(v, c, mode, f"cotangent {k}")
                  for k, (v, c) in enumerate(pairs)]
-        grads = trace.pull(seeds, mode)
+        grads = trace.pull(seeds, mode, seeds)
         return tuple(g if again else trace.given_back(g) for g in grads)
 
     return trace.result(), pullback
@@ -322,13 +346,15 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any],
     directions = [cotangent(t, _number_like(given, t), mode, f"tangent {k}")
                   for k, (t, given) in enumerate(zip(trace.targets, tangents,
                                                      strict=True))]
-    probes = [Variable(ones_like(v.data), requires_grad=True)
+    probes = [Variable.at(ones_like(v.data), (Target(False), 0))
               if is_floating(v.dtype) else None for v in trace.outputs]
     pulled = trace.pull(probes, RECORDING)
     seeds = [(g.edge, d) for g, d in zip(pulled, directions, strict=True)
              if g.edge is not None]
     found = walk_back(seeds, mode, keep=True,
                       targets=[p.edge for p in probes if p is not None and p.edge])
+    if not mode.records:
+        found = _own(found, directions)
     pushed = tuple(
         _tangent(v, found.get(p.edge) if p is not None and p.edge else None,
                  trace, again)

@@ -10,13 +10,19 @@ import numpy as np
 
 from ..arrays import describe, dtype_of, is_array, to_numpy
 from ..config import config
-from ..errors import KernelTypeError, NotDifferentiableError, ShapeError, TapeError
+from ..errors import (
+    DeviceError,
+    KernelTypeError,
+    NotDifferentiableError,
+    ShapeError,
+    TapeError,
+)
 from .graph import Edge, Leaf, Node, no_grad
 from .methods import ArrayMethods
 from .nodes import is_floating
 from .protocols import NumpyProtocols
 
-__all__ = ["Variable", "no_grad"]
+__all__ = ["Variable", "check_differentiable", "check_gradient", "no_grad"]
 
 
 class Variable(ArrayMethods, NumpyProtocols):
@@ -93,7 +99,7 @@ class Variable(ArrayMethods, NumpyProtocols):
             raise TapeError("requires_grad: this Variable was computed; use detach() "
                             "for one that is not differentiated through")
         if want:
-            _check_differentiable(self.dtype)
+            check_differentiable(self.dtype)
         self._edge = (Leaf(), 0) if want else None
 
     @property
@@ -128,6 +134,7 @@ class Variable(ArrayMethods, NumpyProtocols):
         if not isinstance(node, Leaf):
             raise TapeError("grad: only a leaf with requires_grad=True has a gradient")
         if value is not None:
+            check_gradient("grad", value, self)
             _check_like("grad", value, self)
         node.grad = value
 
@@ -271,7 +278,16 @@ def _array(data: Any) -> Any:
     return data
 
 
-def _check_differentiable(dtype: np.dtype) -> None:
+def check_differentiable(dtype: np.dtype) -> None:
+    """Check that gradients of `dtype` are defined.
+
+    Raises
+    ------
+    NotDifferentiableError
+        Complex numbers.
+    KernelTypeError
+        Integers or booleans.
+    """
     if dtype.kind == "c":
         raise NotDifferentiableError(
             f"requires_grad: gradients of {dtype} are not defined here; differentiate "
@@ -280,6 +296,31 @@ def _check_differentiable(dtype: np.dtype) -> None:
         raise KernelTypeError(
             f"requires_grad: dtype {dtype} has no gradient; expected float16, "
             "bfloat16, float32 or float64: use x.astype('float32')")
+
+
+def check_gradient(name: str, given: Any, like: Variable) -> None:
+    """Check that a gradient from the caller is an array where `like` is.
+
+    Raises
+    ------
+    KernelTypeError
+        No array, or one of another library.
+    DeviceError
+        It is on another device.
+    """
+    value = given.data if isinstance(given, Variable) else given
+    if not is_array(value):
+        raise KernelTypeError(f"{name} is a {type(given).__name__}; expected an array "
+                              f"of shape {like.shape} and dtype {like.dtype}")
+    found, wanted = describe(value, name), describe(like.data)
+    if found.library is not wanted.library:
+        raise KernelTypeError(
+            f"{name} is an array of {found.library.name}; expected one of "
+            f"{wanted.library.name}, as the Variable has: convert it (from_dlpack does "
+            "not copy)")
+    if found.device != wanted.device:
+        raise DeviceError(f"{name} is on {found.device}; expected {wanted.device}, "
+                          "where the Variable is: copy it there first")
 
 
 def _check_like(name: str, value: Any, like: Variable) -> None:

@@ -48,6 +48,9 @@ def build(text: str) -> objects.Entry:
         key = artefacts.digest("cpu", text, _revision(), *objects.host())
         data = artefacts.get(key)
         code = None if data is None else objects.unpack(data)
+        if code is None and data is not None:
+            _target()  # it may call what only Numba has, such as complex powers
+            code = objects.unpack(data)
         dump_source(f"cpu_{key[:16]}.py", text)
         if code is None:
             data = _compile(text)

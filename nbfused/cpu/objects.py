@@ -22,6 +22,7 @@ ENTRY = "nbfused_kernel"
 _PROTOTYPE = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)
 _lock = threading.Lock()
 _engines: list[Any] = []  # an engine owns the memory of its code
+_found: set[str] = set()
 
 
 @cache
@@ -54,13 +55,16 @@ def pack(symbols: Sequence[str], code: bytes) -> bytes:
     return len(head).to_bytes(8, "little") + head + code
 
 
-@cache
 def _known(name: str) -> bool:
-    """Whether this process has a function called `name`."""
-    with _lock:
-        if not _engines:  # the first one makes libm known to `address_of_symbol`
-            _engines.append(_engine())
-    return llvm.address_of_symbol(name) is not None
+    """Whether this process has a function called `name`; it may have it later."""
+    if name not in _found:
+        with _lock:
+            if not _engines:  # the first one makes libm known to `address_of_symbol`
+                _engines.append(_engine())
+        if llvm.address_of_symbol(name) is None:
+            return False
+        _found.add(name)
+    return True
 
 
 def _engine() -> Any:

@@ -185,10 +185,10 @@ class Pool:
             for index in range(count):
                 piece(index)
             return
-        self._prepare(self.threads - 1)
+        started = self._prepare(self.threads - 1)
         job = _Job(piece, count)
         try:
-            for _ in range(helpers):
+            for _ in range(min(helpers, started)):
                 self._queue.put(job)
             self._team.call()
             job.work()
@@ -214,12 +214,13 @@ class Pool:
         """Have no helper wait for work in machine code."""
         self._team.dismiss()
 
-    def _prepare(self, wanted: int) -> None:
-        """Have helpers, and not on this thread's processor."""
+    def _prepare(self, wanted: int) -> int:
+        """Have helpers, and not on this thread's processor; how many there are."""
         if len(self._helpers) < wanted:
             self._start(wanted)
         if _current_processor is not None and _current_processor() != self._avoided:
             self._avoid(_current_processor())
+        return len(self._helpers)
 
     def _start(self, wanted: int) -> None:
         with self._lock:
@@ -228,7 +229,10 @@ class Pool:
                 helper = threading.Thread(
                     target=_help, args=(self._queue, self._team), daemon=True,
                     name=f"nbfused-{len(self._helpers) + 1}")
-                helper.start()
+                try:
+                    helper.start()
+                except RuntimeError:  # no more threads here, or at exit: fewer will do
+                    break
                 self._helpers.append(helper)
                 self._avoided = None
 

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from ..autograd.traced import Traced
 from ..errors import KernelTypeError, NbFusedPerformanceWarning
+from ..named import Named
 from .fuse_arguments import Arguments, Scope, shape_class
 from .fuse_program import Changed, Program
 from .fuse_source import source
@@ -34,7 +35,7 @@ class CacheInfo(NamedTuple):
     currsize: int
 
 
-class Fused:
+class Fused(Named):
     """A function of arrays that runs in as few launches as possible.
 
     Attributes

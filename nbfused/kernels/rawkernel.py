@@ -11,6 +11,7 @@ from typing import Any, overload
 from ..dispatch.raw import Launchable
 from ..errors import KernelTypeError
 from ..forks import cached_property
+from ..named import Named
 from ..scalar.parse import parse
 from ..scalar.preferences import check_preference, preferring
 from ..scalar.source import namespace
@@ -25,7 +26,7 @@ from .views import annotation_of
 
 __all__ = ["ThreadKernel", "rawkernel"]
 
-class ThreadKernel(Launching):
+class ThreadKernel(Launching, Named):
     """A Python function that every thread of a grid of blocks runs; see `rawkernel`.
 
     It is compiled at the first launch for each combination of argument types.

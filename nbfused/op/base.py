@@ -17,7 +17,7 @@ from ..arrays import check_dtype, dtype_of, is_array
 from ..autograd import Variable
 from ..autograd.nodes import is_floating
 from ..autograd.traced import Traced, TracedNumber, traced
-from ..errors import KernelTypeError, RangeError
+from ..errors import KernelTypeError, RangeError, ScalarSyntaxError
 from ..scalar.resolve import operation
 from ..table import OPS
 
@@ -159,9 +159,10 @@ def check_pyfunc(pyfunc: Any, what: str) -> None:
                    "numpy and nbfused, or write a def")
     elif callable(pyfunc) and hasattr(pyfunc, "__name__"):
         try:
-            inspect.signature(pyfunc)
+            inspect.signature(pyfunc, follow_wrapped=False)
         except ValueError:  # written in C, and says nothing of its parameters
-            way_out = "call it in a function of your own"
+            way_out = ("decorate what it wraps" if hasattr(pyfunc, "__wrapped__") else
+                       "call it in a function of your own")
         else:
             return
     raise KernelTypeError(f"nf.{what} must decorate a Python function of numbers, got "
@@ -324,7 +325,8 @@ class Parameters:
             raise KernelTypeError(
                 f"{self.name}{self.signature}: {error}; it takes "
                 f"{counted(len(self.names), 'argument')}") from None
-        raise AssertionError("bind: the signature accepts what was refused")
+        raise ScalarSyntaxError(f"{self.name}{self.signature}: *args and **kwargs are "
+                                "not part of the scalar language; name the parameters")
 
 
 def counted(count: int, noun: str) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, update_wrapper
@@ -11,6 +10,7 @@ from typing import Any, Self, TypeVar, overload
 
 from ..errors import KernelTypeError
 from ..forks import cached_property
+from ..named import Named
 from ..scalar.build import Builder
 from ..scalar.custom import Rules, with_rules
 from ..scalar.ir import Function, Value, raw_params
@@ -27,7 +27,7 @@ __all__ = ["Func", "func"]
 R = TypeVar("R", bound=Callable[..., Any])
 
 
-class Func:
+class Func(Named):
     """A scalar function: callable from other scalar functions, and as plain Python.
 
     Attributes
@@ -38,7 +38,6 @@ class Func:
         What its loops record; "" if nothing was said.
     """
 
-    __qualname__: str
     #: Whether a function is all that one is made of.
     renewable = False
 
@@ -176,10 +175,8 @@ class Func:
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """By name, as a function, where the name leads here; else by value."""
-        target: Any = sys.modules.get(self.__module__)
-        for name in self.__qualname__.split("."):
-            target = getattr(target, name, None)
-        return self.__qualname__ if target is self else super().__reduce_ex__(protocol)
+        return self.__qualname__ if self.found_by_name() else \
+            object.__reduce_ex__(self, protocol)
 
     def __repr__(self) -> str:
         kind = type(self).__name__.lower()

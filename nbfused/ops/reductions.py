@@ -64,11 +64,24 @@ def prod(x):
     return x
 
 
-@op(np.mean, *_cases("iuf"))
 @reduction(combine="sum", post=lambda total, size: total / size)
-def mean(x):
-    """The mean; integers in float64; NaN of nothing."""
+def _mean(x):
     return x
+
+
+_mean.parameters.name = "mean"  # for messages
+#: Integers that NumPy's accumulator is not wider than.
+_LONG = {np.dtype("int64"), np.dtype("uint64")}
+
+
+@op(np.mean, *_cases("iuf"))
+def mean(x: AnyArray, axis: Axes = None, keepdims: bool = False, *,
+         dtype: DTypeLike | None = None, out: AnyArray | None = None) -> AnyArray:
+    """The mean; integers in float64; NaN of nothing."""
+    check_operand(x, "mean", "x")
+    if dtype is None and not is_number(x) and dtype_of(x) in _LONG:
+        dtype = "float64"  # their sum would wrap around
+    return _mean(x, axis=axis, keepdims=keepdims, dtype=dtype, out=out)
 
 
 @op(np.max, *_cases("biuf"))
@@ -148,13 +161,13 @@ def logsumexp(x):
 
 
 @reduction(combine="welford", post=lambda mean, variance, size, ddof:
-           variance * size / (size - ddof))
+           variance * size / nb.relu(size - ddof))
 def _var(x, ddof):
     return x
 
 
 @reduction(combine="welford", post=lambda mean, variance, size, ddof:
-           nb.sqrt(variance * size / (size - ddof)))
+           nb.sqrt(variance * size / nb.relu(size - ddof)))
 def _std(x, ddof):
     return x
 
@@ -186,7 +199,8 @@ def var(x: AnyArray, axis: Axes = None, keepdims: bool = False, *, ddof: float =
     axis, keepdims, dtype, out
         As in `numpy.var`.
     ddof : number
-        The divisor is ``size - ddof``; NaN where that is 0.
+        The divisor is ``size - ddof``, or 0 where that is less: inf then, and NaN
+        where all elements are equal.
 
     Returns
     -------

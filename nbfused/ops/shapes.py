@@ -251,8 +251,8 @@ def _window(item: Any, extent: int, axis: int) -> tuple[Window, bool]:
         i = None
     if i is None:
         raise KernelTypeError(f"index {item!r} of axis {axis} must be an integer, a "
-                              "slice, None, ... or one integer array; take reads by "
-                              "arrays along other axes")
+                              "slice, None or ...; one integer array by itself "
+                              "reads along axis 0, take along any one")
     if not -extent <= i < extent:
         raise RangeError(f"index {i} is out of bounds for axis {axis} of extent "
                          f"{extent}; expected one in [{-extent}, {extent})")

@@ -136,6 +136,8 @@ def encode(dtype: np.dtype, text: str) -> str:
 
 def repeats(op: str, dtype: np.dtype) -> bool:
     """Whether the text of `op` may repeat its operands: they must be names."""
+    if op == "div" and dtype.kind == "c":
+        return True
     if op in _INFIX or op in _PREFIX or op in ("select", "cast"):
         return False
     return dtype.kind != "f" or op not in _MATH | _NUMPY | {"abs", "rsqrt"}
@@ -155,13 +157,13 @@ def expression(op: str, dtype: np.dtype, args: Sequence[str],
         constant = number(values[-1]) if isinstance(values[-1], Literal) else None
         assert not isinstance(constant, (float, complex))
         return _integer(op, dtype, args, constant)
+    special = (_COMPLEX if dtype.kind == "c" else _FLOATING).get(op)
+    if special is not None:
+        return special(_t(dtype), *args)
     if op in _INFIX:
         return f"({args[0]} {_INFIX[op]} {args[1]})"
     if op in _PREFIX:
         return f"({_PREFIX[op]}{args[0]})"
-    special = (_COMPLEX if dtype.kind == "c" else _FLOATING).get(op)
-    if special is not None:
-        return special(_t(dtype), *args)
     module = "np" if op in _NUMPY else "cmath" if dtype.kind == "c" else "math"
     return _call(f"{module}.{op}", args)
 
@@ -183,12 +185,37 @@ _FLOATING: dict[str, Callable[..., str]] = {
     "isfinite": lambda t, a: f"(abs({a}) < {t}(math.inf))",
 }
 
+
+def _quotient(t: str, a: str, b: str) -> str:
+    """Complex ``a / b``; by 0 what NumPy has, where Numba raises: nothing is stored."""
+    zero = f"{'f32' if t == 'c64' else 'f64'}(0.0)"
+    by_zero = f"{t}(complex({a}.real / {zero}, {a}.imag / {zero}))"
+    nonzero = f"({b}.real != {zero}) | ({b}.imag != {zero})"
+    return f"(({a} / {b}) if {nonzero} else {by_zero})"
+
+
+def _complex_power(t: str, a: str, b: str) -> str:
+    """Complex ``a**b``; of 0 what NumPy has.
+
+    Where both real parts are 0, numba-cuda gives 0.
+    """
+    part = "f32" if t == "c64" else "f64"
+    zero, one, nan = (f"{t}(complex({x}, {y}))" for x, y in (
+        ("0.0", "0.0"), ("1.0", "0.0"), ("math.nan", "math.nan")))
+    of_zero = (f"({one} if {b} == {zero} else {zero} if {b}.real > {part}(0.0) "
+               f"else {nan})")
+    imaginary = f"({a}.real == {part}(0.0)) & ({b}.real == {part}(0.0))"
+    return (f"({of_zero} if {a} == {zero} else cmath.exp({b} * cmath.log({a})) "
+            f"if {imaginary} else ({a} ** {b}))")
+
+
 _COMPLEX: dict[str, Callable[..., str]] = {
+    "div": _quotient,
     "abs": lambda t, a: f"abs({a})",
     "real": lambda t, a: f"{a}.real",
     "imag": lambda t, a: f"{a}.imag",
     "conj": lambda t, a: f"{a}.conjugate()",
-    "pow": lambda t, a, b: f"({a} ** {b})",
+    "pow": _complex_power,
     "isnan": lambda t, a: f"(({a}.real != {a}.real) | ({a}.imag != {a}.imag))",
     "isinf": lambda t, a: f"((abs({a}.real) == math.inf) | "
                           f"(abs({a}.imag) == math.inf))",
@@ -287,7 +314,12 @@ def power(dtype: np.dtype, base: str, exponent: int,
         elif bits:
             factors, bits = [square, square], 0
     text = _product(dtype, factors)
-    return lines, text if exponent >= 0 else f"({literal(dtype, 1)} / {text})"
+    if exponent >= 0:
+        return lines, text
+    if dtype.kind != "c":
+        return lines, f"({literal(dtype, 1)} / {text})"
+    name = local("power")
+    return [*lines, f"{name} = {text}"], _quotient(_t(dtype), literal(dtype, 1), name)
 
 
 def _product(dtype: np.dtype, factors: list[str]) -> str:

@@ -259,5 +259,10 @@ def _opened(found: Definition, pyfunc: Any) -> Iterator[None]:
     token = _OPEN.set((*callers, code))
     try:
         yield
+    except RecursionError:
+        raise found.source.error(found.node, f"{found.name} is nested too deeply for "
+                                             "Python's stack; compute parts of it in "
+                                             "statements of their own, or in a loop"
+                                             ) from None
     finally:
         _OPEN.reset(token)

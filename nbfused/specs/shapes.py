@@ -80,6 +80,8 @@ def normalize_axis(axis: SupportsIndex, ndim: int, name: str = "axis") -> int:
         `axis` is not in ``[-ndim, ndim)``.
     """
     try:
+        if isinstance(axis, bool):  # meant for another parameter, such as keepdims
+            raise TypeError
         number = index(axis)
     except KernelTypeError:
         raise  # a number that is traced says why

@@ -79,6 +79,9 @@ class View(Hashed):
         tail = self.params[len(self.params) - len(shape):]
         fits = len(shape) <= len(self.params) and all(
             s in (1, t) for s, t in zip(shape, tail, strict=True))
+        if min(self.params, default=0) < 0:
+            raise ShapeError(f"broadcast_to: 'shape' is {self.params}; expected "
+                             "extents of at least 0")
         if not fits:
             raise ShapeError(f"an array of shape {shape} does not broadcast to "
                              f"{self.params}; expected extents that are equal, or 1: "

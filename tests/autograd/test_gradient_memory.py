@@ -51,3 +51,29 @@ def test_the_gradient_of_a_sum_of_tensors():
     assert x.grad.is_contiguous()
     x.grad[0, 0] = 5.0
     assert x.grad.sum() == 16.0
+
+
+def gradients(transform):
+    c = np.arange(1.0, 4.0)
+
+    def loss(a, b):
+        return ((nf.ops.reshape(a, (3,)) + b) * c).sum()
+
+    at = np.ones((3, 1)), np.ones(3)
+    if transform == "grad":
+        return nf.grad(loss, argnums=(0, 1))(*at)
+    if transform == "value_and_grad":
+        return nf.value_and_grad(loss, argnums=(0, 1))(*at)[1]
+    if transform == "vjp":
+        return *nf.vjp(lambda a, b: nf.ops.reshape(a, (3,)) + b, *at)[1](c), c
+    return *nf.jvp(lambda a: (a, nf.ops.reshape(a, (3, 1))), (at[1],), (c,))[1], c
+
+
+@pytest.mark.parametrize("transform", ["grad", "value_and_grad", "vjp", "jvp"])
+def test_gradients_by_transforms_share_no_memory(transform):
+    """Nor with what the caller has given: each may be scaled in place."""
+    found = gradients(transform)
+    for g in found:
+        g *= 2.0
+    for g in found:
+        np.testing.assert_array_equal(g.ravel(), [2.0, 4.0, 6.0])

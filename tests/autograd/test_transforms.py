@@ -12,6 +12,7 @@ from nbfused.errors import KernelTypeError, RangeError, ShapeError
 from tests.refusal import refused
 
 A = np.array([1.0, 2.0, 3.0])
+B = np.array([4.0, 0.5, -1.0])
 
 
 @nf.elementwise
@@ -203,6 +204,38 @@ def test_derivatives_up_to_the_third(name):
         np.testing.assert_allclose((found * direction).sum(), (up - down) / (2 * step),
                                    rtol=1e-6, atol=1e-8)
         f = along(f)
+
+
+ONES = np.ones(3)
+NESTED = {
+    "grad-grad": (lambda x: nf.grad(lambda y: (x * y * y).sum())(B).sum(), 2 * B),
+    "grad-jvp": (lambda x: nf.jvp(lambda y: (x * y**3).sum(), (B,), (ONES,))[1],
+                 3 * B**2),
+    "grad-vjp": (lambda x: nf.vjp(lambda y: x * y * y, B)[0].sum(), B * B),
+    "grad-pullback": (lambda x: nf.vjp(lambda y: x * y * y, B)[1](x)[0].sum(),
+                      4 * A * B),
+    "grad-grad-grad": (lambda x: nf.grad(lambda y: nf.grad(
+        lambda z: (x * y * y * z * z).sum())(B).sum())(A).sum(), 4 * A * B),
+}
+
+
+@pytest.mark.parametrize("kind", NESTED)
+def test_transforms_in_transforms_give_arrays(kind):
+    function, expected = NESTED[kind]
+    found = nf.grad(function)(A)
+    assert isinstance(found, np.ndarray)
+    np.testing.assert_allclose(found, expected)
+    y, dy = nf.jvp(lambda x: x * function(x), (A,), (ONES,))
+    assert isinstance(y, np.ndarray)
+    assert isinstance(dy, np.ndarray)
+
+
+def test_what_a_transformed_function_closes_over_stays_differentiable():
+    x = nf.Variable(A, requires_grad=True)
+    found = nf.grad(lambda y: (x * y * y).sum())(B)
+    assert isinstance(found, nf.Variable)
+    found.sum().backward()
+    np.testing.assert_allclose(x.grad, 2 * B)
 
 
 class TestVjp:

@@ -103,6 +103,19 @@ def test_grad_can_be_assigned_and_zeroed():
         nf.Variable([1.0]).grad = np.ones(1)
 
 
+@pytest.mark.parametrize("give", [
+    lambda w, g: setattr(w, "grad", g), lambda w, g: (w * 2.0).backward(g),
+    lambda w, g: nf.vjp(lambda x: x * 2.0, w)[1](g),
+    lambda w, g: nf.jvp(lambda x: x * 2.0, (w,), (g,))])
+def test_gradients_are_arrays_of_the_same_library(give):
+    torch = pytest.importorskip("torch")
+    w = nf.Variable(np.ones(2), requires_grad=True)
+    with pytest.raises(KernelTypeError, match=r"is an array of torch; .* numpy"):
+        give(w, torch.ones(2, dtype=torch.float64))
+    with pytest.raises(KernelTypeError, match="is a str; expected an array"):
+        give(w, "text")
+
+
 def test_one_element_converts_to_a_number():
     v = nf.Variable([2.5])
     assert float(v) == 2.5

@@ -190,5 +190,22 @@ def test_a_warm_process_does_not_import_numba(tmp_path):
     assert program() == "False"
 
 
+def test_a_warm_process_finds_functions_that_only_numba_has(tmp_path):
+    """Complex powers are one."""
+    code = """if True:
+        import numpy as np
+        from nbfused import ops
+        print(ops.power(np.array([2j]), np.array([3 + 1j])))
+    """
+    found = [subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False,
+        timeout=120, env={"NBFUSED_CACHE_DIR": str(tmp_path / "warm"), "PATH": "",
+                          "NBFUSED_LOG_LEVEL": "INFO"}) for _ in range(2)]
+    assert [run.returncode for run in found] == [0, 0], found[1].stderr
+    assert found[0].stdout == found[1].stdout != ""
+    assert "raise_to" in found[0].stderr
+    assert "raise_to" not in found[1].stderr  # not compiled again
+
+
 def test_entries_release_the_gil():
     assert not objects._PROTOTYPE._flags_ & ctypes._FUNCFLAG_PYTHONAPI

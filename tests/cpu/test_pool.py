@@ -23,6 +23,40 @@ def test_every_piece_runs_once(threads, count):
     assert sorted(seen) == list(range(count))
 
 
+@pytest.mark.parametrize("most", [0, 1])
+def test_a_system_without_more_threads(monkeypatch, most):
+    start, started = threading.Thread.start, []
+
+    def limited(thread):
+        if len(started) >= most:
+            raise RuntimeError("can't start new thread")
+        started.append(thread)
+        start(thread)
+
+    monkeypatch.setattr(threading.Thread, "start", limited)
+    pool = Pool(4)
+    for _ in range(3):
+        seen = []
+        pool.run(seen.append, 9)
+        assert sorted(seen) == list(range(9))
+    assert len(started) == len(pool._helpers) == most
+    assert pool._queue.qsize() <= 3 * most
+
+
+def test_a_large_launch_at_exit():
+    """From Python 3.12 on no thread is started then."""
+    code = """if True:
+        import atexit
+        import numpy as np
+        from nbfused import ops
+        x = np.ones(1 << 20)
+        atexit.register(lambda: print(float(ops.sum(ops.square(x)))))
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
+                          env={**os.environ, "NBFUSED_NUM_THREADS": "3"}, timeout=120)
+    assert done.stdout == f"{float(1 << 20)}\n", done.stderr
+
+
 def test_pieces_run_at_the_same_time():
     barrier = threading.Barrier(3, timeout=20)
     Pool(3).run(lambda k: barrier.wait(), 3)

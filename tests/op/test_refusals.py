@@ -37,6 +37,7 @@ NO_FUNCTIONS = {
     "built-in": (len, "<built-in function len>", "not part of the scalar language"),
     "method": (dict.get, "'get' of 'dict'", "functions of math, numpy and nbfused"),
     "ufunc": (np.exp, "<ufunc 'exp'>", "lambda x: numpy.exp(x)"),
+    "cached": (functools.lru_cache(product), "lru_cache", "decorate what it wraps"),
 }
 
 
@@ -116,6 +117,56 @@ def test_kinds_of_text():
 def test_ops_are_pickled_by_name(op, protocol):
     assert pickle.loads(pickle.dumps(op, protocol)) is op
     assert copy.deepcopy(op) is op
+
+
+@nf.rawkernel(differentiable=True)
+def copied(x, y):
+    i = nf.grid(1)
+    if i < x.shape[0]:
+        y[i] = x[i]
+
+
+@nf.fuse
+def fused(x):
+    return x * 2.0
+
+
+@nf.custom_vjp
+def ruled(x):
+    return x * 2.0
+
+
+@pytest.mark.parametrize("named", [copied, fused, ruled], ids=["raw", "fuse", "rule"])
+def test_kernels_are_pickled_by_name_and_copied_as_functions(named):
+    x, y = np.ones(3), np.zeros(3)
+    if named is copied:
+        copied[1, 32](x, y)
+    else:
+        named(x)
+    for protocol in range(pickle.HIGHEST_PROTOCOL + 1):
+        assert pickle.loads(pickle.dumps(named, protocol)) is named
+    assert copy.copy(named) is named
+    assert copy.deepcopy({"layer": named})["layer"] is named
+
+
+def test_a_local_kernel_is_not_pickled():
+    @nf.fuse
+    def local(x):
+        return x + 1.0
+
+    with pytest.raises(pickle.PicklingError, match=r"has no such .*decorate it there"):
+        pickle.dumps(local)
+
+
+def test_open_parameters():
+    for given in ((A,), (A, A, A)):
+        with refused(ScalarSyntaxError, "several(x, *rest, **named)", "not part of",
+                     "name the parameters"):
+            nf.elementwise(several)(*given)
+
+
+def several(x, *rest, **named):
+    return x
 
 
 def test_a_local_op_is_not_pickled():

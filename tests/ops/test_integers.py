@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import nbfused as nf
 from nbfused import ops
 from nbfused.errors import KernelTypeError
 
@@ -31,3 +32,29 @@ def test_norms_of_integers_are_numpys(dtype, ord):
     got, want = ops.norm(x, ord), np.linalg.norm(x.astype(float), ord)
     assert got.dtype == np.float64
     np.testing.assert_allclose(got, want, rtol=1e-15)
+
+
+@pytest.mark.parametrize("dtype", ["int64", "uint64"])
+@pytest.mark.parametrize("mean", [
+    ops.mean, lambda x, axis: nf.Variable(x).mean(axis).data])
+@pytest.mark.parametrize("axis", [None, 0, (0, 1)], ids=str)
+def test_means_of_long_integers_do_not_wrap_around(mean, axis, dtype):
+    x = np.full((3, 4), np.iinfo(dtype).max)
+    got = mean(x, axis)
+    assert got.dtype == np.float64
+    np.testing.assert_allclose(got, np.mean(x, axis), rtol=1e-15)
+
+
+def test_fused_means_of_long_integers_do_not_wrap_around():
+    x = np.full((3, 4), np.iinfo("int64").max)
+    np.testing.assert_allclose(nf.fuse(lambda x: x.mean(0))(x), x.mean(0), rtol=1e-15)
+
+
+@pytest.mark.parametrize("ddof", [6, 9])
+@pytest.mark.parametrize("name", ["var", "std"])
+def test_no_negative_degrees_of_freedom(name, ddof):
+    x = np.stack([np.arange(6.0), np.ones(6)])
+    with np.errstate(all="ignore"), pytest.warns(RuntimeWarning):
+        want = getattr(np, name)(x, axis=1, ddof=ddof)
+    np.testing.assert_array_equal(getattr(ops, name)(x, axis=1, ddof=ddof), want)
+    np.testing.assert_array_equal(want, [np.inf, np.nan])

@@ -18,7 +18,8 @@ INDICES = {
     "slice": (KernelTypeError, slice("a", None), "slice('a'", "integers or None"),
     "bool": (KernelTypeError, True, "index True of axis 0", "integer"),
     "numpy-bool": (KernelTypeError, np.True_, "of axis 0", "integer"),
-    "several": (KernelTypeError, (SOME, 0), "of axis 0", "one integer array", "take"),
+    "several": (KernelTypeError, (SOME, 0), "of axis 0", "one integer array by itself",
+                "take"),
 }
 
 

@@ -125,6 +125,8 @@ def test_without_the_cache_nothing_is_read_or_written(device, times, monkeypatch
 
 
 def test_the_command(device, times, monkeypatch, capsys, folder):
+    assert main(["autotune", "list"]) == 0
+    assert "no choices: none came with nbfused, none are in" in capsys.readouterr().out
     Kernels()(device)
     assert main(["autotune", "list"]) == 0
     assert f"kernel {KEY}: {PLANS[1]}, 7.0 us (by rule 10.0)" in capsys.readouterr().out
