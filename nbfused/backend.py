@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 import numpy as np
 
@@ -21,8 +21,7 @@ PROTOCOL_VERSION = 1
 Extents = tuple[int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(NamedTuple):
     """What a kernel is specialised on, besides its spec.
 
     Attributes
@@ -127,8 +126,7 @@ class Backend(Protocol):
         """Compile `spec` for `signature`, or load it from the cache."""
 
 
-@dataclass(frozen=True, slots=True)
-class Native:
+class Native(NamedTuple):
     """Kernels in the language of the device, as users hand them over.
 
     Attributes

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from .backend import Backend
 
 __all__ = ["BackendInfo", "Backends", "device_of", "devices_of"]
 
 
-@dataclass(frozen=True, slots=True)
-class BackendInfo:
+class BackendInfo(NamedTuple):
     """What `backends` says of one backend.
 
     Attributes
