@@ -6,16 +6,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-import numpy as np
+from .version import PROTOCOL_VERSION
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from .scalar.types import Type
     from .specs import Spec
 
 __all__ = ["PROTOCOL_VERSION", "Backend", "Call", "Extents", "Launcher", "Native",
            "NativeBackend", "NativeKernel", "NativeModule", "Signature", "Start"]
-
-PROTOCOL_VERSION = 1
 
 #: Of a grid or a block: x, y, z.
 Extents = tuple[int, int, int]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
-from .backend import Backend
+if TYPE_CHECKING:
+    from .backend import Backend
 
 __all__ = ["BackendInfo", "Backends", "device_of", "devices_of"]
 

@@ -35,9 +35,9 @@ MAY_IMPORT = {
     "llvm_atomics": "",
     "scalar": "",
     "specs": "scalar",
-    "backend": "scalar specs",
+    "backend": "scalar specs version",
     "raw_layout": "backend specs",
-    "plugins": "backend config",
+    "plugins": "backend config version",
     "backend_info": "backend",
     "forks": "",
     "registry": "backend backend_info plugins",
@@ -49,7 +49,7 @@ MAY_IMPORT = {
     "ops": "arrays autograd config op scalar specs",
     "cpu": "arrays backend cache config layout llvm_atomics scalar specs",
     "cuda": "arrays backend cache config layout llvm_atomics raw_layout scalar specs "
-            "words",
+            "version words",
     "rocm": "arrays backend cache config layout raw_layout scalar specs words",
     "kernels": "arrays autograd backend cache config dispatch op ops registry scalar "
                "specs table",

@@ -10,13 +10,14 @@ from glob import glob
 from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from ..backend import PROTOCOL_VERSION, Launcher, Native, NativeModule, Signature
 from ..errors import BackendNotAvailableError
+from ..version import PROTOCOL_VERSION
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from ..arrays import DeviceArray
+    from ..backend import Launcher, Native, NativeModule, Signature
     from ..specs import Map, Spec
 
 __all__ = ["CudaBackend"]
