@@ -180,6 +180,15 @@ def test_importing_nbfused_imports_what_starts_a_device():
                           "plugins", "registry", "table", "version"}
 
 
+def test_importing_ops_parses_none():
+    """Nor the ways to combine: each is parsed when it is first used."""
+    parsed = python("import ast; parse = ast.parse; seen = [];"
+                    "ast.parse = lambda *a, **k: seen.append(a) or parse(*a, **k);"
+                    "import nbfused as nf; nf.ops; before = len(seen);"
+                    "nf.ops.prod.combine; print(before, len(seen) > before)")
+    assert parsed.split() == ["0", "True"]
+
+
 @pytest.mark.parametrize("first", [
     "x = nf.Variable([2.0])", "from nbfused import grad", "from nbfused import *",
     "from nbfused.table import OPS; OPS['sum']", "nf.ops", "nf.sigmoid", "dir(nf)",

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 __all__ = ["start"]
 
@@ -42,9 +43,11 @@ def start(ordinal: int, meanwhile: Callable[[], None]) -> None:
 def _import() -> None:
     """The modules that launch a kernel, and what they find out once."""
     try:
-        from cuda.bindings import driver  # noqa: F401 - for `driver.cu`
+        from cuda.bindings import driver  # for `driver.cu`
     except ImportError:
         return
+    with suppress(Exception):  # whoever uses the driver meets it
+        driver.cuDriverGetVersion()  # the bindings look all its functions up
     from . import arrays, bound, compile, fast_launch, map  # noqa: F401
 
     compile.prepare()
