@@ -7,6 +7,7 @@ that takes as long.  So this module needs nothing but the backends' names.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -87,6 +88,11 @@ def _creation(device: str | None) -> Any:
     """The module `creation`; a device that is named is started."""
     if device is not None:
         started(canonical_device(device))
+    return _imported()
+
+
+@cache
+def _imported() -> Any:
     with LOCK:
         return import_module(".creation", __package__)
 
@@ -101,5 +107,5 @@ def started(place: str) -> Backend:
 
 
 def _meanwhile() -> None:
-    _creation(None)
+    _imported()
     OPS.fill()
