@@ -32,7 +32,8 @@ def parsed(*args, **kwargs):
 sys.meta_path.insert(0, Finder())
 ast.parse = parsed
 def call():
-    return nf.ops.exp(nf.array([0.0]*3))
+    x = nf.array([0.0]*3)
+    return nf.ops.exp(x)
 
 thread = threading.Thread(target=call)
 thread.start()

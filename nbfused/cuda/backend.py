@@ -22,8 +22,10 @@ if TYPE_CHECKING:
 
 __all__ = ["CudaBackend"]
 
-#: Device files of the driver: on a server or desktop, under Windows, on a Jetson.
-_DEVICE_FILES = ("/dev/nvidia[0-9]*", "/dev/dxg", "/dev/nvgpu/*", "/dev/nvhost-gpu")
+#: Device files of the driver: on a server or desktop, under Windows, on a Jetson.  The
+#: usual one is no pattern, which is found ten times as fast.
+_DEVICE_FILES = ("/dev/nvidia0", "/dev/nvidia[0-9]*", "/dev/dxg", "/dev/nvgpu/*",
+                 "/dev/nvhost-gpu")
 
 
 class CudaBackend:
