@@ -11,7 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import config as _config
-from .arrays import DeviceArray, array, empty, from_dlpack, full, to_numpy, zeros
+from .arrays.starting import array, empty, full, zeros
 from .forks import LOCK as _LOCK
 from .registry import backends, enable, register, synchronize, use_backend
 from .table import OPS as _OPS
@@ -19,6 +19,7 @@ from .version import __version__
 
 if TYPE_CHECKING:
     from . import testing
+    from .arrays import DeviceArray, from_dlpack, to_numpy
     from .front import *
     from .front import (
         Function,
@@ -64,6 +65,7 @@ if TYPE_CHECKING:
 #: Public names whose modules are imported when they are first used: most programs
 #: need few of them, and start sooner.
 _LATER = {
+    "DeviceArray": "arrays", "from_dlpack": "arrays", "to_numpy": "arrays",
     "DiffView": "kernels.views", "Dual": "kernels.views", "View": "kernels.views",
     "ElementwiseKernel": "kernels.elementwise_kernel", "fuse": "kernels.fuse",
     "RawKernel": "kernels.rawmodule", "RawModule": "kernels.rawmodule",

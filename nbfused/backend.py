@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-import numpy as np
+from .version import PROTOCOL_VERSION
 
 if TYPE_CHECKING:
+    import numpy as np
+
     from .scalar.types import Type
     from .specs import Spec
 
 __all__ = ["PROTOCOL_VERSION", "Backend", "Call", "Extents", "Launcher", "Native",
            "NativeBackend", "NativeKernel", "NativeModule", "Signature", "Start"]
 
-PROTOCOL_VERSION = 1
-
 #: Of a grid or a block: x, y, z.
 Extents = tuple[int, int, int]
 
 
-@dataclass(frozen=True, slots=True)
-class Signature:
+class Signature(NamedTuple):
     """What a kernel is specialised on, besides its spec.
 
     Attributes
@@ -127,8 +126,7 @@ class Backend(Protocol):
         """Compile `spec` for `signature`, or load it from the cache."""
 
 
-@dataclass(frozen=True, slots=True)
-class Native:
+class Native(NamedTuple):
     """Kernels in the language of the device, as users hand them over.
 
     Attributes

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import TYPE_CHECKING, NamedTuple
 
-from .backend import Backend
+if TYPE_CHECKING:
+    from .backend import Backend
 
 __all__ = ["BackendInfo", "Backends", "device_of", "devices_of"]
 
 
-@dataclass(frozen=True, slots=True)
-class BackendInfo:
+class BackendInfo(NamedTuple):
     """What `backends` says of one backend.
 
     Attributes

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import atexit
 import hashlib
-import logging
 import os
 import shutil
 import sys
@@ -22,13 +21,13 @@ from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
-from .config import config
+from .config import config, logger
 from .version import __version__
 
 __all__ = ["Stats", "clear", "digest", "discard", "folder", "get", "get_file", "note",
            "noted", "put", "put_file", "stats"]
 
-_log = logging.getLogger("nbfused.cache")
+_log = logger("cache")
 _lock = threading.Lock()
 
 _MAGIC = b"nbfused1"

@@ -38,18 +38,20 @@ the same effect, except for ``backend``, which is read once, at import: see
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .errors import SettingError
 
-__all__ = ["Config", "config", "dump_source"]
+if TYPE_CHECKING:
+    import logging
+
+__all__ = ["Config", "config", "dump_source", "logger"]
 
 PREFIX = "NBFUSED_"
 
@@ -76,6 +78,8 @@ def _count(text: str) -> int:
 
 
 def _level(text: str) -> str:
+    import logging
+
     if not isinstance(logging.getLevelName(text.upper()), int):
         raise ValueError("DEBUG, INFO, WARNING, ERROR or CRITICAL")
     return text.upper()
@@ -99,17 +103,19 @@ def _emulation(text: str) -> str:
     return text
 
 
-_PARSERS: dict[str, Callable[[str], Any]] = {
-    "autotune": _autotune, "backend": str, "cache_dir": str, "cache_disable": _boolean,
-    "cache_size": _size, "check_grads": _boolean,
-    "cuda_array_interface_sync": _boolean, "debug": _boolean,
-    "deterministic": _boolean, "disable_plugins": _boolean, "dump_source": str,
-    "hipcc": str, "log_level": _level, "num_threads": _count, "rocm_arch": _archs,
-    "rocm_emulate": _emulation, "rocm_matrix": _boolean,
+#: Default and parser of each setting.
+_SETTINGS: dict[str, tuple[Any, Callable[[str], Any]]] = {
+    "autotune": ("readonly", _autotune), "backend": ("auto", str),
+    "cache_dir": (None, str), "cache_disable": (False, _boolean),
+    "cache_size": (1 << 30, _size), "check_grads": (False, _boolean),
+    "cuda_array_interface_sync": (True, _boolean), "debug": (False, _boolean),
+    "deterministic": (False, _boolean), "disable_plugins": (False, _boolean),
+    "dump_source": (None, str), "hipcc": (None, str), "log_level": (None, _level),
+    "num_threads": (None, _count), "rocm_arch": (None, _archs),
+    "rocm_emulate": ("0", _emulation), "rocm_matrix": (False, _boolean),
 }
 
 
-@dataclass(slots=True)
 class Config:
     """The settings of this process; the table is in `nbfused.config`.
 
@@ -121,23 +127,34 @@ class Config:
     True
     """
 
-    autotune: str = "readonly"
-    backend: str = "auto"
-    cache_dir: str | None = None
-    cache_disable: bool = False
-    cache_size: int = 1 << 30
-    check_grads: bool = False
-    cuda_array_interface_sync: bool = True
-    debug: bool = False
-    deterministic: bool = False
-    disable_plugins: bool = False
-    dump_source: str | None = None
-    hipcc: str | None = None
-    log_level: str | None = None
-    num_threads: int | None = None
-    rocm_arch: str | None = None
-    rocm_emulate: str = "0"
-    rocm_matrix: bool = False
+    __slots__ = tuple(_SETTINGS)
+
+    autotune: str
+    backend: str
+    cache_dir: str | None
+    cache_disable: bool
+    cache_size: int
+    check_grads: bool
+    cuda_array_interface_sync: bool
+    debug: bool
+    deterministic: bool
+    disable_plugins: bool
+    dump_source: str | None
+    hipcc: str | None
+    log_level: str | None
+    num_threads: int | None
+    rocm_arch: str | None
+    rocm_emulate: str
+    rocm_matrix: bool
+
+    def __init__(self, **values: Any) -> None:
+        for name, (default, _) in _SETTINGS.items():
+            setattr(self, name, values.pop(name, default))
+        if values:
+            raise TypeError(f"no such settings: {', '.join(values)}")
+
+    def __repr__(self) -> str:
+        return f"Config({', '.join(f'{k}={v!r}' for k, v in self.as_dict().items())})"
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Config:
@@ -149,7 +166,7 @@ class Config:
             If a variable has a value that it cannot have.
         """
         values = {}
-        for name, parse in _PARSERS.items():
+        for name, (_, parse) in _SETTINGS.items():
             text = environment.get(PREFIX + name.upper(), "").strip()
             if not text:
                 continue
@@ -175,7 +192,7 @@ class Config:
 
     def as_dict(self) -> dict[str, Any]:
         """Every setting with its present value."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return {name: getattr(self, name) for name in _SETTINGS}
 
 
 def dump_source(name: str, text: str) -> None:
@@ -199,16 +216,24 @@ def dump_source(name: str, text: str) -> None:
             "to: set it to one, or unset it") from error
 
 
-def _log_to_stderr(level: str | None) -> None:
+config = Config.read(os.environ)
+
+
+def logger(part: str) -> logging.Logger:
+    """The logger ``nbfused.<part>``."""
+    return _root().getChild(part)
+
+
+@cache
+def _root() -> logging.Logger:
     """Silent unless asked: a library leaves handlers to the application."""
-    logger = logging.getLogger("nbfused")
-    logger.addHandler(logging.NullHandler())
-    if level is not None:
+    import logging  # 2 ms that a program with a GPU spends while the driver starts
+
+    root = logging.getLogger("nbfused")
+    root.addHandler(logging.NullHandler())
+    if config.log_level is not None:
         handler = logging.StreamHandler()
         handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
-        logger.addHandler(handler)
-        logger.setLevel(level)
-
-
-config = Config.read(os.environ)
-_log_to_stderr(config.log_level)
+        root.addHandler(handler)
+        root.setLevel(config.log_level)
+    return root

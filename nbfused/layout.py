@@ -11,9 +11,9 @@ Strides count elements.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import chain
 from math import prod
+from typing import NamedTuple
 
 __all__ = [
     "Group", "Nest", "Strides", "axis_order", "broadcast_strides", "canonical",
@@ -118,8 +118,7 @@ def _is_inner(strides: Sequence[Strides], axis: int, other: int) -> bool | None:
     return verdict
 
 
-@dataclass(frozen=True, slots=True)
-class Group:
+class Group(NamedTuple):
     """Loops that may be exchanged with one another.
 
     Attributes
@@ -230,8 +229,7 @@ def move(source: Group, target: Group, free: int) -> tuple[Group, Group]:
     return source, target
 
 
-@dataclass(frozen=True, slots=True)
-class Nest:
+class Nest(NamedTuple):
     """A whole loop nest: what a launch needs besides pointers.
 
     Attributes

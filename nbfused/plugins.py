@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from importlib import import_module
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from .backend import PROTOCOL_VERSION, Backend
 from .config import config
 from .errors import BackendNotAvailableError
+from .version import PROTOCOL_VERSION
+
+if TYPE_CHECKING:
+    from .backend import Backend
 
 __all__ = ["BUILTIN", "GROUP", "Source", "entry_points", "make", "origin", "why_not"]
 
@@ -20,7 +23,7 @@ BUILTIN = {
     "rocm": "nbfused.rocm:RocmBackend",
 }
 
-Source = str | type | Backend | Callable[[], Any]
+Source: TypeAlias = "str | type | Backend | Callable[[], Any]"
 """``"module:Class"``, a class or function that makes a backend, or the backend."""
 
 
@@ -90,7 +93,7 @@ def _checked(backend: Any, where: str) -> Backend:
         raise BackendNotAvailableError(
             f"{where} speaks version {spoken} of the backend protocol, this nbfused "
             f"version {PROTOCOL_VERSION}; install versions that match")
-    return cast(Backend, backend)
+    return cast("Backend", backend)
 
 
 def _text(error: Exception) -> str:

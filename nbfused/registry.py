@@ -12,13 +12,15 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .backend import Backend
 from .backend_info import BackendInfo, Backends, device_of, devices_of
 from .errors import BackendNotAvailableError, DeviceError, NbFusedWarning
 from .forks import LOCK
 from .plugins import BUILTIN, Source, entry_points, make, origin, why_not
+
+if TYPE_CHECKING:
+    from .backend import Backend
 
 __all__ = [
     "BackendInfo", "Backends", "Registry", "backend_for", "backends", "default_device",

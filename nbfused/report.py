@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import platform
-from dataclasses import asdict
 from importlib import metadata
 from typing import Any
 
@@ -37,7 +36,7 @@ def info() -> dict[str, Any]:
         "versions": versions(),
         "platform": f"{platform.system()} {platform.machine()}, "
                     f"{os.cpu_count()} processors",
-        "backends": {name: asdict(record) for name, record in backends().items()},
+        "backends": {name: record._asdict() for name, record in backends().items()},
         "cache": {"folder": stored.folder, "entries": stored.entries,
                   "bytes": stored.bytes, "limit": config.cache_size},
         "environment": {name: value for name, value in sorted(os.environ.items())

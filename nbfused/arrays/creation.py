@@ -1,20 +1,18 @@
-"""New arrays on a device, and arrays back on the host."""
+"""New arrays on a device, and arrays back on the host: what `starting` begins."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import prod
 from operator import index
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..backend import Backend
 from ..config import config
 from ..errors import KernelTypeError, NbFusedError, RangeError, ShapeError
 from ..registry import backend_for, default_device
-from ..table import OPS
 from .description import Array, Library
 from .detect import describe, is_array, library_of
 from .devices import canonical_device, device_kind, ordinal
@@ -22,54 +20,21 @@ from .dtypes import check_dtype
 from .host import host_view
 from .interface import as_device_array
 from .of_cupy import CUPY
+from .starting import Shape, started
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
 
-__all__ = ["array", "empty", "from_dlpack", "full", "to_numpy", "zeros"]
+    from ..backend import Backend
 
-Shape = int | Sequence[int]
+__all__ = ["array", "empty", "from_dlpack", "full", "to_numpy"]
 
 _LARGEST = 2**59 - 1  # times 16 bytes: what an address can hold
 
 
 def array(x: Any, dtype: DTypeLike | None = None, device: str | None = None) -> Any:
-    """Copy `x` into a new array on a device.
-
-    Parameters
-    ----------
-    x
-        Numbers, nested lists, or an array of any library.
-    dtype
-        By default that of `x`, as `numpy.array` decides; ``"bfloat16"`` is understood.
-    device
-        ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"rocm"``.  By default where `x` is, and
-        for data of the host the default device of the first enabled backend, which is
-        ``"cpu"`` unless ``NBFUSED_BACKEND`` lists another one first.
-
-    Returns
-    -------
-    array
-        A NumPy array on ``"cpu"``; on a GPU a CuPy array where the program has imported
-        CuPy, and otherwise a `DeviceArray`.
-
-    Raises
-    ------
-    DeviceError
-        If no enabled backend owns the device.
-    KernelTypeError
-        If there are no kernels for the dtype.
-    RangeError, ShapeError
-        If a number does not fit the dtype, or nested lists are ragged.
-
-    Examples
-    --------
-    >>> import nbfused as nf
-    >>> nf.array([1, 2, 3], dtype="float32")
-    array([1., 2., 3.], dtype=float32)
-    """
-    place = _place(device, x)
-    backend = _started(place)
+    """Copy `x` into a new array."""
+    place, backend = _owned(device, x)
     # Copied on the host; the copy is what a device array is filled from.
     kind = None if dtype is None else check_dtype(dtype)
     source = to_numpy(x) if is_array(x) else x
@@ -79,13 +44,8 @@ def array(x: Any, dtype: DTypeLike | None = None, device: str | None = None) -> 
 
 
 def empty(shape: Shape, dtype: DTypeLike = "float64", device: str | None = None) -> Any:
-    """Make an array without setting its elements; parameters as for `array`.
-
-    Vectors as elements are a trailing dimension, as in NumPy: ``empty((4, 4),
-    ("float32", 3))`` has shape (4, 4, 3).
-    """
-    place = _place(device)
-    backend = _started(place)
+    """Make an array without setting its elements."""
+    place, backend = _owned(device)
     extents, kind = _elements(shape, dtype)
     if _uses_cupy(place):
         return CUPY.empty(extents, kind, place)
@@ -93,16 +53,10 @@ def empty(shape: Shape, dtype: DTypeLike = "float64", device: str | None = None)
         extents, kind, place)
 
 
-def zeros(shape: Shape, dtype: DTypeLike = "float64", device: str | None = None) -> Any:
-    """Make an array of zeros; parameters as for `array`."""
-    return full(shape, 0, dtype, device)
-
-
 def full(shape: Shape, value: Any, dtype: DTypeLike = "float64",
          device: str | None = None) -> Any:
-    """Make an array with every element `value`; parameters as for `array`."""
-    place = _place(device)
-    backend = _started(place)
+    """Make an array with every element `value`."""
+    place, backend = _owned(device)
     extents, kind = _elements(shape, dtype)
     given = _held("value", value, lambda: np.asarray(value))
     if not isinstance(value, int):  # a huge one is an object, and out of range
@@ -174,6 +128,7 @@ def from_dlpack(x: Any, *, device: str | None = None, copy: bool | None = None) 
             f"x is on {source.device} and device={place!r}: that takes a copy, which "
             "copy=False forbids")
     if copy or place != source.device:
+        started(place)
         return array(x, device=place)
     backend_for(place, "x")
     return _wrapped(source)
@@ -195,30 +150,30 @@ def _wrapped(source: Array) -> Any:
     return cupy().from_dlpack(wrapper) if _uses_cupy(source.device) else wrapper
 
 
-def _place(device: str | None, x: Any = None) -> str:
+def _owned(device: str | None, x: Any = None) -> tuple[str, Backend]:
     """Choose the device: never move what is on one already without being asked."""
-    if device is not None:
-        return canonical_device(device)
+    if device is not None:  # `starting` has started it
+        place = canonical_device(device)
+        return place, backend_for(place, "device")
     here = describe(x).device if is_array(x) else "cpu"
-    return default_device() if here == "cpu" else here
-
-
-def _started(place: str) -> Backend:
-    """The owner of a device; while that starts, what calls need is imported."""
-    backend = backend_for(place, "device")
-    start: Callable[..., None] | None = getattr(backend, "start", None)
-    if start is not None:
-        start(place, OPS.fill)
-    return backend
+    place = default_device() if here == "cpu" else here
+    return place, started(place)
 
 
 def _send(host: np.ndarray, place: str, backend: Backend) -> Any:
     if place == "cpu":
         return host
-    if _uses_cupy(place):
-        with cupy().cuda.Device(ordinal(place)):
-            return cupy().asarray(host)
-    return backend.from_host(host, place)
+    return _to_cupy(host, place) if _uses_cupy(place) else backend.from_host(
+        host, place)
+
+
+def _to_cupy(host: np.ndarray, place: str) -> Any:
+    """By `set`, as `asarray` asks for pinned memory first: five times as long."""
+    order = "F" if host.flags.f_contiguous else "C"
+    with cupy().cuda.Device(ordinal(place)):
+        made = cupy().empty(host.shape, host.dtype, order)
+        made.set(host)
+    return made
 
 
 def _held(name: str, given: Any, make: Callable[[], np.ndarray]) -> np.ndarray:

@@ -6,21 +6,20 @@ names are those of `print_numba.NAMES`, `intrinsics`, `halves` and `math`.
 
 from __future__ import annotations
 
-import logging
 import time
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 from .. import cache as artefacts
-from ..config import dump_source
+from ..config import dump_source, logger
 from ..errors import CompileError
 from ..forks import LOCK
 from . import objects
 
 __all__ = ["build"]
 
-_log = logging.getLogger("nbfused.compile")
+_log = logger("compile")
 
 #: Files whose functions generated text calls: a change makes old kernels stale.
 _LINKED = ("cpu/intrinsics.py", "cpu/halves.py", "cpu/number.py", "cpu/math.py",

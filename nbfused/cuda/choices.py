@@ -13,7 +13,6 @@ over and logged.
 from __future__ import annotations
 
 import hashlib
-import logging
 import os
 import re
 import tempfile
@@ -26,13 +25,13 @@ from pathlib import Path
 from typing import Any
 
 from .. import cache
-from ..config import config
+from ..config import config, logger
 from ..errors import SettingError
 
 __all__ = ["SHIPPED", "Choice", "Measured", "Table", "as_text", "clear", "export",
            "folder", "kept_files", "read", "shipped_files", "table"]
 
-_log = logging.getLogger("nbfused.autotune")
+_log = logger("autotune")
 _lock = threading.Lock()
 _NO_NAME = re.compile(r"[^\w-]+")
 

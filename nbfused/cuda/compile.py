@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import hashlib
 import linecache
-import logging
 import re
 import threading
 from collections.abc import Iterator
@@ -22,14 +21,14 @@ from typing import Any
 import numpy as np
 
 from .. import cache
-from ..config import dump_source
+from ..config import dump_source, logger
 from ..errors import CompileError
 from .driver import Device, DriverError, check, cu, driver_version
 
 __all__ = ["DESCRIPTOR", "Arch", "Kernel", "assembly", "loaded", "prepare", "ptx",
            "target_version"]
 
-_log = logging.getLogger("nbfused.compile")
+_log = logger("compile")
 _lock = threading.Lock()
 _VERSION = re.compile(r"^\.version (\d+)\.(\d+)$", re.MULTILINE)
 

@@ -11,7 +11,6 @@ are kept in float32 for 16-bit floats and float32.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from math import prod
 
 from ..backend import Call, Launcher, Signature
@@ -133,7 +132,7 @@ def _one_loop_of_rows(signature: Signature) -> Signature:
     batch, rows, *others = signature.ranks
     if rows < 2:
         return signature
-    return replace(signature, ranks=(batch + rows - 1, 1, *others))
+    return signature._replace(ranks=(batch + rows - 1, 1, *others))
 
 
 def build_contract(spec: Contract, signature: Signature) -> Launcher:

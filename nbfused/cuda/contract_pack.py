@@ -84,7 +84,7 @@ class PackLauncher:
             dtypes[0].itemsize == 2 or typed.precision is not None
             or typed.prologues != (None, None))
         self._stripped = replace(typed, prologues=(None, None))
-        self._signature = replace(signature, inputs=(*dtypes, *signature.inputs[2:]))
+        self._signature = signature._replace(inputs=(*dtypes, *signature.inputs[2:]))
 
     def _dtype(self, which: int) -> np.dtype:
         prologue = self._text.typed.prologues[which]
@@ -101,7 +101,7 @@ class PackLauncher:
         for w, layout in self.layouts(call).items():
             along = layout.loops[-1] == self._batch + 2
             codes[w] = "s1" if along == (w == 0) else "1s"
-        return self._stripped, replace(self._signature, inner=tuple(codes))
+        return self._stripped, self._signature._replace(inner=tuple(codes))
 
     def layouts(self, call: Call) -> dict[int, _Layout]:
         """The factors that have to be packed."""

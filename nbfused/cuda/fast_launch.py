@@ -11,7 +11,6 @@ it cannot be had, launches are made in Python.
 from __future__ import annotations
 
 import ctypes
-import logging
 import mmap
 import platform
 import struct
@@ -22,6 +21,7 @@ from functools import lru_cache
 
 from .. import cache
 from ..backend import Start
+from ..config import logger
 
 __all__ = ["MOST_WORDS", "fast_start", "prepare"]
 
@@ -227,7 +227,7 @@ def _code() -> bytes | None:
         try:
             code = _compiled(text)
         except Exception as error:  # of another LLVM; launches are made in Python then
-            logging.getLogger(__name__).debug("no fast launches: %s", error)
+            logger("compile").debug("no fast launches: %s", error)
             return None
         cache.note(key, code)
     return code

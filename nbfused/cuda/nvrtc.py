@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import logging
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,12 +13,13 @@ from typing import Any
 
 from .. import cache
 from ..backend import Native
+from ..config import logger
 from ..errors import BackendNotAvailableError, CompileError
 from .compile import Arch
 
 __all__ = ["Machine", "compile_native"]
 
-_log = logging.getLogger("nbfused.compile")
+_log = logger("compile")
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Callable
+from contextlib import suppress
 
 __all__ = ["start"]
 
@@ -42,13 +43,15 @@ def start(ordinal: int, meanwhile: Callable[[], None]) -> None:
 def _import() -> None:
     """The modules that launch a kernel, and what they find out once."""
     try:
-        from cuda.bindings import driver  # noqa: F401 - for `driver.cu`
+        from cuda.bindings import driver
     except ImportError:
         return
     from . import arrays, bound, compile, fast_launch, map  # noqa: F401
 
     compile.prepare()
     fast_launch.prepare()
+    with suppress(Exception):  # of the bindings; who needs the driver meets it too
+        driver.cuDriverGetVersion()  # they look up all functions at the first call
 
 
 def _retain(ordinal: int) -> None:

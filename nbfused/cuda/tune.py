@@ -15,7 +15,6 @@ So a call whose output is an input too is not measured, nor is one that a graph 
 
 from __future__ import annotations
 
-import logging
 import os
 import threading
 import time
@@ -23,7 +22,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Generic, TypeVar
 
 from ..backend import Call, Signature
-from ..config import config
+from ..config import config, logger
 from ..errors import NbFusedError, SettingError
 from . import choices
 from .driver import Device
@@ -31,7 +30,7 @@ from .timer import is_capturing, timing
 
 __all__ = ["Tuner", "kernel_text", "layout_of", "measuring"]
 
-_log = logging.getLogger("nbfused.autotune")
+_log = logger("autotune")
 #: Measurements would disturb one another.
 _alone = threading.RLock()
 

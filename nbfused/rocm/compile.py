@@ -10,7 +10,6 @@ from __future__ import annotations
 import _ctypes
 import ctypes
 import hashlib
-import logging
 import os
 import re
 import shlex
@@ -22,7 +21,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from .. import cache
-from ..config import dump_source
+from ..config import dump_source, logger
 from ..errors import CompileError
 from . import index
 from .kernel import HIP, Kernel
@@ -30,7 +29,7 @@ from .toolchain import Toolchain, find
 
 __all__ = ["build", "key_of", "load", "load_many", "runtime_library", "symbol", "unit"]
 
-_log = logging.getLogger("nbfused.compile")
+_log = logger("compile")
 _lock = threading.RLock()
 if hasattr(os, "register_at_fork"):  # another thread may be compiling during a fork
     os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release,

@@ -6,7 +6,6 @@ AMD devices is tested where there is none.
 
 from __future__ import annotations
 
-import logging
 import os
 import platform
 import shutil
@@ -17,13 +16,13 @@ from functools import lru_cache
 from pathlib import Path
 
 from .. import cache
-from ..config import config
+from ..config import config, logger
 from ..errors import BackendNotAvailableError
 from .kernel import HIP
 
 __all__ = ["AMD", "EMULATION", "NVIDIA", "Toolchain", "find", "rocm_folders"]
 
-_log = logging.getLogger("nbfused.compile")
+_log = logger("compile")
 
 AMD, EMULATION, NVIDIA = "amd", "emulation", "nvidia"
 #: What ``NBFUSED_ROCM_EMULATE`` may be.

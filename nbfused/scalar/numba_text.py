@@ -11,6 +11,8 @@ import cmath
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import cache
+from operator import attrgetter
 
 import numpy as np
 
@@ -69,10 +71,11 @@ _BOOLEAN = frozenset({
 
 def short(dtype: np.dtype) -> str:
     """What the text calls a computing dtype."""
-    return _TYPES[dtype.name]
+    return _TYPES[_name(dtype)]
 
 
 _t = short
+_name: Callable[[np.dtype], str] = cache(attrgetter("name"))  # NumPy composes it
 
 
 def literal(dtype: np.dtype, value: bool | int | float | complex) -> str:
@@ -146,8 +149,9 @@ def repeats(op: str, dtype: np.dtype) -> bool:
 def expression(op: str, dtype: np.dtype, args: Sequence[str],
                values: Sequence[str | Literal], calls: Calls) -> str:
     """``op(*args)`` on operands of `dtype`; `values` are they before they were text."""
-    if (op, dtype.name) in calls:
-        return _call(calls[op, dtype.name], args)
+    function = calls.get((op, _name(dtype)))
+    if function is not None:
+        return _call(function, args)
     if op == "select":
         return f"({args[1]} if {args[0]} else {args[2]})"
     if op in _BOOLEAN:

@@ -11,6 +11,7 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -85,7 +86,7 @@ class Printer:
         self.indent = 0
         self.raw = {p: a for p, a in arguments.items() if isinstance(a, Raw)}
         self.text: dict[str, str] = {}
-        self.reads = _reads(typed.function.body)
+        self.reads = _reads(typed)
         self.constants = self.shared(typed.function.body)
         for p, a in arguments.items():
             if isinstance(a, str) and self.reads[p]:
@@ -353,8 +354,10 @@ class Printer:
         self.run(f"{self.entry(s)} += {bare(self.value(s.args[2]))}")
 
 
-def _reads(block: Block) -> Counter[str]:
-    """How often each name is read, in `block` and inside it."""
+@lru_cache(maxsize=64)  # kernels print one function many times
+def _reads(typed: Typed) -> Counter[str]:
+    """How often each name is read."""
+    block = typed.function.body
     found = Counter(v for v in block.yields if isinstance(v, str))
     for s in walk(block):
         found.update(v for v in operands(s) if isinstance(v, str))

@@ -1,7 +1,8 @@
 """Where a Python function is written: its syntax tree, and errors that point into it.
 
-The whole file is parsed and the definition found by position, so that lambdas and
-nested functions need no guessing about indentation or line ends.
+The definition is found by position, in the tree of its own lines or, where these cannot
+be told or parsed, of the whole file, which takes longer.  So lambdas and nested
+functions need no guessing about indentation or line ends.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import builtins
 import linecache
 import sys
 from collections import ChainMap
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -70,15 +72,47 @@ def definition(pyfunc: Any) -> Definition:
         raise TypeError(f"{pyfunc!r} is not a Python function")
     code = pyfunc.__code__
     linecache.checkcache(code.co_filename)
-    text = "".join(linecache.getlines(code.co_filename, pyfunc.__globals__)) or \
-        _command_line(code)
+    lines = linecache.getlines(code.co_filename, pyfunc.__globals__)
+    text = "".join(lines) or _command_line(code)
+    node = _node(_own_lines(lines, code), code) or _node(text, code)
+    if node is None:
+        raise OSError(f"no source of {pyfunc.__qualname__}")
+    name = "lambda_" if isinstance(node, ast.Lambda) else code.co_name
+    return Definition(name, node, Source(code.co_filename, text))
+
+
+def _node(text: str, code: CodeType) -> ast.FunctionDef | ast.Lambda | None:
+    """What `code` was compiled from, if there is one such in `text`."""
     found = [n for n in _functions(_tree(text), code.co_firstlineno) if _is(n, code)]
     if len(found) > 1:
         found = [n for n in found if _spans(n, code)]
-    if len(found) != 1:
-        raise OSError(f"no source of {pyfunc.__qualname__}")
-    name = "lambda_" if isinstance(found[0], ast.Lambda) else code.co_name
-    return Definition(name, found[0], Source(code.co_filename, text))
+    return found[0] if len(found) == 1 else None
+
+
+def _own_lines(lines: Sequence[str], code: CodeType) -> str:
+    """A ``def`` where it stands, without the rest of the file.
+
+    To the last line that has instructions, and on while lines are indented.
+    """
+    first = code.co_firstlineno - 1
+    if code.co_name == "<lambda>" or first >= len(lines):
+        return ""
+    depth, last = _depth(lines[first]), _last_line(code)
+    while last < len(lines) and (lines[last].isspace() or _depth(lines[last]) > depth):
+        last += 1
+    above = "\n"*(first - 1) + "if True:\n" if depth else "\n"*first
+    return above + "".join(lines[first:last])
+
+
+def _depth(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _last_line(code: CodeType) -> int:
+    """Counted from 1, with functions inside."""
+    inside = [_last_line(c) for c in code.co_consts if isinstance(c, CodeType)]
+    return max([code.co_firstlineno, *inside, *(
+        end for _, end, _, _ in code.co_positions() if end is not None)])
 
 
 def _command_line(code: CodeType) -> str:

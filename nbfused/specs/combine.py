@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -164,29 +164,58 @@ def _prod() -> Combine:
                    widen=True)
 
 
-def _build() -> Mapping[str, Combine]:
-    logsumexp = Combine(
+def _logsumexp() -> Combine:
+    return Combine(
         "logsumexp", parse_definition("def lift(m): return float(m), 1.0"),
         parse_definition(_LOGSUMEXP), ("lowest", "0"),
         parse_definition("def finish(top, total): return top + log(total)"),
         parse_definition(_SOFTMAX))
-    welford = Combine(
+
+
+def _welford() -> Combine:
+    return Combine(
         "welford", parse_definition("def lift(m): return 1.0, float(m), 0.0"),
         parse_definition(_WELFORD), ("0", "0", "0"),
         parse_definition("def finish(n, mean, squares): return mean, squares / n"),
         parse_definition(_MOMENTS))
-    both = parse_definition("def merge(a, b): return a and b")
-    either = parse_definition("def merge(a, b): return a or b")
-    truth = parse_definition("def lift(m): return m != 0")
-    return {
-        "sum": sum_combine(1), "prod": _prod(), "logsumexp": logsumexp,
-        "welford": welford,
-        "max": _extreme("max", ">", "lowest"), "min": _extreme("min", "<", "highest"),
-        "argmax": _arg("argmax", ">", "lowest"),
-        "argmin": _arg("argmin", "<", "highest"),
-        "all": Combine("all", truth, both, ("1",), identity()),
-        "any": Combine("any", truth, either, ("0",), identity()),
-    }
 
 
-COMBINES: Mapping[str, Combine] = _build()
+def _logical(name: str, op: str, neutral: str) -> Combine:
+    return Combine(name, parse_definition("def lift(m): return m != 0"),
+                   parse_definition(f"def merge(a, b): return a {op} b"), (neutral,),
+                   identity())
+
+
+_MAKERS: dict[str, Callable[[], Combine]] = {
+    "sum": sum_combine, "prod": _prod, "logsumexp": _logsumexp, "welford": _welford,
+    "max": lambda: _extreme("max", ">", "lowest"),
+    "min": lambda: _extreme("min", "<", "highest"),
+    "argmax": lambda: _arg("argmax", ">", "lowest"),
+    "argmin": lambda: _arg("argmin", "<", "highest"),
+    "all": lambda: _logical("all", "and", "1"),
+    "any": lambda: _logical("any", "or", "0"),
+}
+
+
+class _Combines(Mapping[str, Combine]):
+    """Each is parsed when it is first asked for: few processes need them all."""
+
+    def __getitem__(self, name: str) -> Combine:
+        return _made(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in _MAKERS
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_MAKERS)
+
+    def __len__(self) -> int:
+        return len(_MAKERS)
+
+
+@lru_cache(maxsize=len(_MAKERS))
+def _made(name: str) -> Combine:
+    return _MAKERS[name]()
+
+
+COMBINES: Mapping[str, Combine] = _Combines()

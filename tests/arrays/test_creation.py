@@ -238,6 +238,9 @@ def test_cupy_makes_the_arrays_where_it_is_imported(monkeypatch, kind, other, nu
     class ndarray(np.ndarray):
         data = SimpleNamespace(device_id=7)
 
+        def set(self, host):
+            self[...] = host
+
     module: Any = ModuleType("cupy")
     places = []
 
@@ -254,14 +257,17 @@ def test_cupy_makes_the_arrays_where_it_is_imported(monkeypatch, kind, other, nu
     module.cuda = SimpleNamespace(
         Device=Place, runtime=SimpleNamespace(is_hip=kind == "rocm"),
         alloc=lambda size: ndarray.data)
-    module.asarray = lambda x: x.view(ndarray)
+    module.empty = lambda *args: np.empty(*args).view(ndarray)
     module.ndarray = ndarray
     module.from_dlpack = lambda x: ("from_dlpack", x.__dlpack_device__())
     monkeypatch.setitem(sys.modules, "cupy", module)
     monkeypatch.setattr(creation, "cupy", lambda: module)
     with use_backend(Host("cpu"), Host(kind), Host(other)), \
             config.override(rocm_emulate="0"):
-        assert type(array([1.0], device=kind)) is ndarray
+        made = array([[1.0, 2.0], [3.0, 4.0]], device=kind)
+        assert type(made) is ndarray
+        assert made.tolist() == [[1, 2], [3, 4]]
+        assert array(made.T, device="cpu").flags.f_contiguous
         assert type(empty((2, 3), device=kind)) is ndarray
         assert type(empty((2, 3), device=other)) is DeviceArray
         assert type(zeros(3, device="cpu")) is np.ndarray

@@ -125,6 +125,23 @@ def test_jax():
         assert result.unsafe_buffer_pointer() == made.pointer
 
 
+@pytest.mark.parametrize("host", [
+    np.float32(3), np.empty((0, 3)), np.arange(6.0).reshape(2, 3),
+    np.asfortranarray(np.arange(6.0).reshape(2, 3)), np.arange(9)[::-2],
+    np.arange(24).reshape(2, 3, 4).transpose(1, 0, 2), np.arange(1 << 20)],
+    ids=lambda x: f"{x.shape} {x.strides}")
+@pytest.mark.parametrize("null", [True, False])
+def test_copies_to_cupy(host, null):
+    """As `cupy.asarray` makes them; another stream's memory may be in use."""
+    with cupy.cuda.Stream(null=null, non_blocking=not null):
+        expected = cupy.asarray(host)
+        made = array(host, device="cuda")
+        assert type(made) is cupy.ndarray
+        assert (made.dtype, made.shape, made.strides) == (
+            expected.dtype, expected.shape, expected.strides)
+        assert np.array_equal(cupy.asnumpy(made), host)
+
+
 def test_numba():
     cuda = pytest.importorskip("numba.cuda")
     x = cuda.to_device(HOST)

@@ -6,9 +6,12 @@ import ast
 import functools
 import importlib.util
 import math
+from types import FunctionType
 
 import pytest
 
+from nbfused.ops import reductions
+from nbfused.scalar import source
 from nbfused.scalar.source import Source, definition, namespace, parameters
 
 IDENTITY = functools.partial(lambda f, *_: f)
@@ -62,6 +65,56 @@ def test_definitions():
     assert definition(marked).name == "marked"
     assert definition(several[0]).name == "lambda_"
     assert definition(marked).source.file == __file__
+
+
+def unusual(x):
+    if x:
+        y = """
+several lines of text
+"""
+        return len(y
+)
+    return 1
+    def never(x):
+        return x
+
+
+class Holder:
+    # a comment
+    @decorated(lambda x: x)
+    def method(self, x):
+        return [
+            x,
+        ]
+
+    def other(self): return self
+
+
+def written():
+    """Functions of this file and of a file of ops."""
+    found = [marked, outer, outer(1), outer(0), unusual, Holder.method, Holder.other]
+    return [*found, *(f for f in vars(reductions).values()
+                      if isinstance(f, FunctionType))]
+
+
+@pytest.mark.parametrize("pyfunc", written(), ids=lambda f: f.__qualname__)
+def test_own_lines_are_as_good_as_the_file(pyfunc, monkeypatch):
+    """The tree is the same, and so is the place of everything in it."""
+    own = definition(pyfunc).node
+    monkeypatch.setattr(source, "_own_lines", lambda lines, code: "")
+    assert ast.dump(own, include_attributes=True) == ast.dump(
+        definition(pyfunc).node, include_attributes=True)
+
+
+def test_only_its_own_lines_are_parsed(monkeypatch):
+    parsed = []
+    monkeypatch.setattr(
+        source, "_tree", lambda text: parsed.append(text) or ast.parse(text))
+    for f in (marked, outer(2), Holder.method, unusual):
+        parsed.clear()
+        definition(f)
+        assert len(parsed) == 1
+        assert "test_only" not in parsed[0]
 
 
 def test_no_source():

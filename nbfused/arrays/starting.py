@@ -1,0 +1,111 @@
+"""Functions that make arrays, as programs call them: a device starts with its first.
+
+What fills an array, and what calls will need, is imported while a GPU's driver starts:
+that takes as long.  So this module needs nothing but the backends' names.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from ..forks import LOCK
+from ..registry import backend_for
+from ..table import OPS
+from .devices import canonical_device
+
+if TYPE_CHECKING:
+    from numpy.typing import DTypeLike
+
+    from ..backend import Backend
+
+__all__ = ["array", "empty", "full", "started", "zeros"]
+
+Shape = int | Sequence[int]
+
+
+def array(x: Any, dtype: DTypeLike | None = None, device: str | None = None) -> Any:
+    """Copy `x` into a new array on a device.
+
+    Parameters
+    ----------
+    x
+        Numbers, nested lists, or an array of any library.
+    dtype
+        By default that of `x`, as `numpy.array` decides; ``"bfloat16"`` is understood.
+    device
+        ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"rocm"``.  By default where `x` is, and
+        for data of the host the default device of the first enabled backend, which is
+        ``"cpu"`` unless ``NBFUSED_BACKEND`` lists another one first.
+
+    Returns
+    -------
+    array
+        A NumPy array on ``"cpu"``; on a GPU a CuPy array where the program has imported
+        CuPy, and otherwise a `DeviceArray`.
+
+    Raises
+    ------
+    DeviceError
+        If no enabled backend owns the device.
+    KernelTypeError
+        If there are no kernels for the dtype.
+    RangeError, ShapeError
+        If a number does not fit the dtype, or nested lists are ragged.
+
+    Examples
+    --------
+    >>> import nbfused as nf
+    >>> nf.array([1, 2, 3], dtype="float32")
+    array([1., 2., 3.], dtype=float32)
+    """
+    return _creation(device).array(x, dtype, device)
+
+
+def empty(shape: Shape, dtype: DTypeLike = "float64", device: str | None = None) -> Any:
+    """Make an array without setting its elements; parameters as for `array`.
+
+    Vectors as elements are a trailing dimension, as in NumPy: ``empty((4, 4),
+    ("float32", 3))`` has shape (4, 4, 3).
+    """
+    return _creation(device).empty(shape, dtype, device)
+
+
+def zeros(shape: Shape, dtype: DTypeLike = "float64", device: str | None = None) -> Any:
+    """Make an array of zeros; parameters as for `array`."""
+    return _creation(device).full(shape, 0, dtype, device)
+
+
+def full(shape: Shape, value: Any, dtype: DTypeLike = "float64",
+         device: str | None = None) -> Any:
+    """Make an array with every element `value`; parameters as for `array`."""
+    return _creation(device).full(shape, value, dtype, device)
+
+
+def _creation(device: str | None) -> Any:
+    """The module `creation`; a device that is named is started."""
+    if device is not None:
+        started(canonical_device(device))
+    return _imported()
+
+
+@cache
+def _imported() -> Any:
+    with LOCK:
+        return import_module(".creation", __package__)
+
+
+def started(place: str) -> Backend:
+    """The owner of a device; while that starts, what calls need is imported."""
+    backend = backend_for(place, "device")
+    start: Callable[..., None] | None = getattr(backend, "start", None)
+    if start is not None:
+        start(place, _meanwhile)
+    return backend
+
+
+def _meanwhile() -> None:
+    _imported()
+    OPS.fill()
