@@ -174,22 +174,25 @@ f16_again = _again("cvt.f32.f16 $0, $1;")
 def divide_near(typing: Any, a: Any, b: Any) -> Any:
     """``a / b`` in float32 within 0.51 units in the last place; no branch.
 
-    ``rcp.approx`` and a step of Newton's, then one correction of the quotient.  What
-    concerns only `b` is computed once where `b` is the same for all elements.
+    The inverse of `b` is a sum, ``high + low``, and the quotient ``a*high + a*low``: as
+    exact as if rounded once, but below 2**-120.  What concerns only `b` is computed
+    once where `b` is the same for all elements.  Both parts have the sign of `b`, so
+    infinities are not subtracted from one another.
     """
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         x, y = values
         scale = _scale(builder, y)
         divisor = builder.fmul(y, scale)
-        minus = builder.fsub(_F32(-0.0), divisor)
         rough = asm(builder, _F32, "rcp.approx.f32 $0, $1;", "=f,f", divisor)
-        inverse = _unless_nan(builder, builder.fma(
-            rough, builder.fma(minus, rough, _F32(1.0)), rough), rough)
-        quotient = builder.fmul(x, inverse)
-        rest = builder.fma(minus, quotient, x)
-        better = _unless_nan(builder, builder.fma(rest, inverse, quotient), quotient)
-        return builder.fmul(better, scale)
+        less = builder.bitcast(  # than the inverse, by more than the error of `rough`
+            builder.sub(builder.bitcast(rough, _I32), _I32(4)), _F32)
+        minus = builder.fsub(_F32(-0.0), divisor)
+        rest = builder.fmul(builder.fma(minus, less, _F32(1.0)), rough)
+        high = _unless_nan(builder, rest, less, rough)  # of infinity it is 0, not less
+        low = _unless_nan(builder, rest, rest, rough)
+        quotient = builder.fma(x, high, builder.fmul(x, low))
+        return builder.fmul(quotient, scale)
 
     return types.float32(types.float32, types.float32), codegen
 
@@ -218,9 +221,9 @@ def _scale(builder: Any, y: Any) -> Any:
                        _F32(2.0**-64), _F32(1.0)))
 
 
-def _unless_nan(builder: Any, x: Any, otherwise: Any) -> Any:
-    """`x`; where infinities have made it NaN, `otherwise`."""
-    return builder.select(builder.fcmp_ordered("==", x, x), x, otherwise)
+def _unless_nan(builder: Any, x: Any, value: Any, otherwise: Any) -> Any:
+    """`value`; where `x` is NaN, `otherwise`."""
+    return builder.select(builder.fcmp_ordered("==", x, x), value, otherwise)
 
 
 @intrinsic

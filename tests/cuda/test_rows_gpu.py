@@ -188,6 +188,26 @@ def test_a_division_by_what_a_row_has_one_of_is_exact_to_the_last_place(columns)
     assert (np.abs(found - expected) <= 0.51*last).all()
 
 
+@row(divisor="row")
+def over(x, divisor):
+    return x/divisor
+
+
+@pytest.mark.parametrize("columns", [64, 1001, 4096])
+def test_quotients_of_what_is_no_plain_number(columns):
+    values = np.float32([0, 1, 2.5, 1e-45, 1e-38, 1e-30, 1e30, 3e38, np.inf, np.nan])
+    values = np.concatenate([values, -values])
+    x = np.resize(values, columns)[None].repeat(len(values), 0)
+    with np.errstate(all="ignore"):
+        rounded, exact = x/values[:, None], x.astype("f8")/values[:, None]
+    found = nf.to_numpy(over(put(x), put(values)))
+    negative = np.signbit([found, rounded])[:, ~np.isnan(rounded)]
+    np.testing.assert_array_equal(*negative)
+    np.testing.assert_allclose(
+        found, np.where(np.isfinite(rounded), exact, rounded),
+        rtol=0.51*2**-23, atol=np.spacing(np.float32(0)))
+
+
 def test_dividing_by_zero_and_by_infinity():
     x = np.array([[1, -1, 0, 0], [np.inf, 1, 2, 0]], np.float32).repeat(16, 1)
     found = nf.to_numpy(shares(put(x)))
