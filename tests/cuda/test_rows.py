@@ -245,6 +245,16 @@ def test_values_of_columns_may_have_another_dtype(monkeypatch, columns, dtype, w
         assert registers(said)[1] == 0
 
 
+@pytest.mark.parametrize("columns", [1001, 1024, 32768])
+def test_a_derivative_begins_with_the_last_row(monkeypatch, columns):
+    needs_numba()
+    x = np.zeros((4, columns), np.float32)
+    for call in (lambda: both(ops.softmax, x), lambda: both(ops.rms_norm, x, x[0])):
+        first, second, *_ = kernels(monkeypatch, call)
+        assert "rows - 1" not in first.text
+        assert "rows - 1" in second.text
+
+
 def test_no_cluster_before_hopper(monkeypatch):
     needs_numba()
     with recording(monkeypatch, (8, 0)) as found:
