@@ -195,8 +195,9 @@ class Kept(Elements):
         """See `Elements`."""
         out = self.out
         if not self.writer.looped:
+            stream = "stream_last" if self.plan.lasting else "stream"
             for k, column in enumerate(self.starts):
-                out(*(f"{', '.join(self._kept(o, k))}, = stream{self.width}("
+                out(*(f"{', '.join(self._kept(o, k))}, = {stream}{self.width}("
                       f"{o.pointer}, {self.writer.base[o.at]} + {column}, "
                       f"{self._wanted(k)})" for o in self.text.kept))
             return

@@ -21,11 +21,15 @@ __all__ = ["row_namespace"]
 _I32, _I64, _F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
 
 
-def _stream(width: int, unpacked: Any) -> Any:
+def _stream(width: int, unpacked: Any, *, last: bool = False) -> Any:
     """``ld.global``; loads keep their order.
 
-    With ``.L1::no_allocate``, as with a policy for the second cache, they take longer.
+    With ``.L1::no_allocate`` or ``evict_first`` they take longer.  `last`: what they
+    bring is the last to leave the second cache (``createpolicy``, ``evict_last``).
     """
+    policy = (".reg .b64 policy; createpolicy.fractional.L2::evict_last.b64 "
+              "policy, 1.0;") if last else ""
+    hint, operand = (".L2::cache_hint", ", policy") if last else ("", "")
 
     @intrinsic
     def stream(typing: Any, pointer: Any, index: Any, wanted: Any) -> Any:
@@ -33,8 +37,8 @@ def _stream(width: int, unpacked: Any) -> Any:
         kind, count = pointer.dtype, _words(pointer.dtype, width)
         names = [f"${k}" for k in range(count)]
         zeros = " ".join(f"mov.b32 {n}, 0;" for n in names)
-        text = (f"{{ .reg .pred p; setp.ne.b32 p, ${count + 1}, 0; {zeros} @p "
-                f"ld.global{_listed(names)}, [${count}]; }}")
+        text = (f"{{ .reg .pred p; {policy} setp.ne.b32 p, ${count + 1}, 0; {zeros} "
+                f"@p ld.global{hint}{_listed(names)}, [${count}]{operand}; }}")
 
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             element = context.get_data_type(kind)
@@ -174,9 +178,9 @@ f16_again = _again("cvt.f32.f16 $0, $1;")
 def divide_near(typing: Any, a: Any, b: Any) -> Any:
     """``a / b`` in float32 within 0.51 units in the last place; no branch.
 
-    The inverse of `b` is a sum, ``high + low``, and the quotient ``a*high + a*low``: as
-    exact as if rounded once, but below 2**-120.  What concerns only `b` is computed
-    once where `b` is the same for all elements.  Both parts have the sign of `b`, so
+    The inverse of `b` is ``high + low`` and the quotient ``a*high + a*low``; below
+    2**-120 it is off by the smallest number at most.  What concerns only `b` is
+    computed once where all elements have it.  Both parts have the sign of `b`:
     infinities are not subtracted from one another.
     """
 
@@ -342,9 +346,11 @@ _FUNCTIONS = (column_is, divide_near, divide_nearly, cluster_rank, cluster_sync,
               cluster_store, barrier_start, barrier_bytes, barrier_until)
 
 
-def row_namespace() -> dict[str, Any]:
+def row_namespace(arch: tuple[int, int]) -> dict[str, Any]:
     """The names that kernel text may use besides the common ones."""
+    last = arch >= (8, 0)
     return {**{f"stream{n}": _stream(n, _elements) for n in WIDTHS},
+            **{f"stream_last{n}": _stream(n, _elements, last=last) for n in WIDTHS},
             **{f"load_if{n}": _stream(n, _converted) for n in WIDTHS},
             **{f"until_aligned{n}": _until_aligned(n) for n in WIDTHS},
             **{f"near{n}": _near(n) for n in WIDTHS},

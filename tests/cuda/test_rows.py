@@ -255,6 +255,21 @@ def test_a_derivative_begins_with_the_last_row(monkeypatch, columns):
         assert "rows - 1" in second.text
 
 
+def test_what_large_arrays_bring_is_the_last_to_leave_the_cache(monkeypatch):
+    needs_numba()
+    wide, narrow = (np.zeros((8192, 4096), d) for d in DTYPES)
+    for x, hints in ((wide, [2, 4]), (narrow, [0, 8]), (wide[:1000], [0, 0])):
+        found = kernels(monkeypatch, lambda x=x: both(ops.softmax, x))
+        assert [compile.ptx(k, (9, 0)).count("ld.global.L2::cache_hint")
+                for k in found] == hints
+        assert "cache_hint" not in compile.ptx(found[1], (7, 5))
+    (kernel,) = kernels(monkeypatch, lambda: ops.rms_norm(wide, wide[0]))
+    code, said = assembled(kernel)
+    assert code.count("ld.global.L2::cache_hint") == 2  # not those of the weights
+    if said is not None:
+        assert registers(said)[1] == 0
+
+
 def test_no_cluster_before_hopper(monkeypatch):
     needs_numba()
     with recording(monkeypatch, (8, 0)) as found:
