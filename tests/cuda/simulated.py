@@ -245,7 +245,7 @@ class SimulatedDevice:
 
     ordinal, address, processors, arch = 0, 0, 2, (8, 0)  # no wgmma
     name, cuda = "simulated", (13, 0)
-    shared_limit, shared_total, cache_size = 8192, 16384, 4096
+    shared_limit, shared_total, cache_size = 8192, 16384, 512
 
     @contextmanager
     def current(self):
