@@ -198,7 +198,8 @@ def test_a_large_block_loads_values_of_columns_together_before_it_stores(monkeyp
             before = code[code.rindex("bar.sync"):code.index("st.global.v4")]
             width, inputs = 16//x.dtype.itemsize, 4//most
             together, kept = 4*most//width, columns//threads//width
-            assert before.count("ld.global.v4") == (
+            hint = ".L1::evict_last" if inputs == 1 and together < kept else ""
+            assert before.count(f"ld.global{hint}.v4") == (
                 together if together < kept else 1)*inputs
             if said is not None:
                 used, spilled = registers(said)
