@@ -73,6 +73,32 @@ def test_layer_norm(shape, dtype):
         close(found, expected, dtype)
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rms_norm(shape, dtype):
+    x, w = normal(*shape, dtype=dtype), normal(shape[1], dtype=dtype)
+    X = x.astype("f8")
+    r = 1/np.sqrt((X*X).mean(1, keepdims=True) + 1e-6)
+    close(ops.rms_norm(put(x), put(w)), X*r*w.astype("f8"), dtype)
+
+
+@pytest.mark.parametrize("columns", [1024, 4096, 32_768])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_arrays_larger_than_the_cache(columns, dtype):
+    """What they are read with differs, the results do not."""
+    few = (1 << 17)//columns
+    x, g = (normal(few, columns, dtype=dtype) for _ in range(2))
+    times = (160 << 20)//x.nbytes
+
+    def results(x, g):
+        made = [*pulled(ops.softmax, [x], g), ops.rms_norm(put(x), put(x[0]))]
+        return [nf.to_numpy(y).view(f"u{x.itemsize}") for y in made]
+
+    large = results(*(np.tile(a, (times, 1)) for a in (x, g)))
+    for many, once in zip(large, results(x, g), strict=True):
+        assert (many.reshape(times, *once.shape) == once).all()
+
+
 @pytest.mark.parametrize("shape", [(33, 40), (70, 1024), (37, 20_000), (3, 77_776)])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_cross_entropy(shape, dtype):
