@@ -281,7 +281,7 @@ def namespace(arch: tuple[int, int]) -> dict[str, Any]:
     return {
         **print_numba.NAMES, "cuda": cuda, "libdevice": libdevice,
         **accesses(arch),
-        **row_namespace(),
+        **row_namespace(arch),
         **pairs_namespace(arch, {"f16": _from_f16, "bf16": _from_bf16}),
         **raw_namespace(_words, _number, {"f16": (_from_f16, _to_f16),
                                           "bf16": (_from_bf16, _to_bf16(arch))}),

@@ -32,6 +32,10 @@ _MOST_LANES = 512
 _STATIC = 2048
 #: Threads of a multiprocessor that sums over rows are cut up for.
 _RESIDENT = 512
+#: Rows are large that take more than so many times the second cache: what was read is
+#: the last to leave it.  Such loads are faster (why is not known), but less of the
+#: results remains for who reads them next, which costs more where arrays are smaller.
+LARGE = 2
 
 
 class RowLauncher:
@@ -75,7 +79,8 @@ class RowLauncher:
             for kept in text.plans(accesses, where.arch >= (9, 0), BLOCK):
                 if self._fits(kept, columns, where) and not (
                         text.once() and (kept.cluster > 1 or lanes >= LONG)):
-                    return kept
+                    return replace(kept, lasting=not kept.resident
+                                   and self._large(call, where))
         ragged = not vector and text.could_rag
         vector = vector or ragged
         sums = "shared" if text.columns else ""
@@ -92,6 +97,11 @@ class RowLauncher:
         size = self.text.shared_bytes(columns, plan) + _STATIC
         turns = max(1, plan.resident // plan.threads)
         return size <= min(where.shared_limit, where.shared_total // turns)
+
+    def _large(self, call: Call, where: Device) -> bool:
+        """Whether the elements that are read are many more than the cache holds."""
+        read = prod(call.shape)*sum(o.dtype.itemsize for o in self.text.kept)
+        return read > LARGE*where.cache_size
 
     def _vector(self, call: Call) -> bool:
         text = self.text

@@ -24,6 +24,7 @@ SCATTERED = 4
 #: in blocks of so many threads: each would wait for the store before it, and such a
 #: block has few others beside it that could use the time.  Where these would be all of
 #: a row's, lanes have so few accesses that registers are better spent on more blocks.
+#: The values of one input stay in the first cache, those of more do not fit there.
 TOGETHER, LARGE = 16, 512
 
 
@@ -195,8 +196,9 @@ class Kept(Elements):
         """See `Elements`."""
         out = self.out
         if not self.writer.looped:
+            stream = "stream_last" if self.plan.lasting else "stream"
             for k, column in enumerate(self.starts):
-                out(*(f"{', '.join(self._kept(o, k))}, = stream{self.width}("
+                out(*(f"{', '.join(self._kept(o, k))}, = {stream}{self.width}("
                       f"{o.pointer}, {self.writer.base[o.at]} + {column}, "
                       f"{self._wanted(k)})" for o in self.text.kept))
             return
@@ -217,10 +219,11 @@ class Kept(Elements):
         if along and self.plan.threads >= LARGE:
             several = TOGETHER // floats
             together = several if 1 < several < self.plan.kept else 1
+        stream = "stream_near" if together > 1 and len(along) == 1 else "stream"
         for first in range(0, self.plan.kept, together):
             accesses = range(first, min(first + together, self.plan.kept))
             for k in accesses:
-                self._load_along(along, k)
+                self._load_along(along, k, stream)
             for k in accesses:
                 self._one(k, names, body)
 
@@ -232,9 +235,10 @@ class Kept(Elements):
             columns = [column, *(f"({column} + {e})" for e in range(1, self.width))]
             body(access, columns, loads)
 
-    def _load_along(self, along: Sequence[Operand], access: int) -> None:
+    def _load_along(self, along: Sequence[Operand], access: int,
+                    stream: str = "stream") -> None:
         """Load columns' values, in this order."""
-        self.out(*(f"{', '.join(self._kept(o, access))}, = stream{self.width}("
+        self.out(*(f"{', '.join(self._kept(o, access))}, = {stream}{self.width}("
                    f"{o.pointer}, {self.starts[access]}, {self._wanted(access)})"
                    for o in along))
 

@@ -1,4 +1,4 @@
-"""What Row's kernels need besides: clusters, cheaper loads and arithmetic.
+"""What Row's kernels need besides: clusters and cheaper arithmetic.
 
 Arithmetic is cheap where a row's elements share an operand.
 
@@ -14,134 +14,12 @@ from llvmlite import ir
 from numba import types
 from numba.cuda.extending import intrinsic
 
-from .accesses import WIDTHS, asm
+from .accesses import asm
+from .row_loads import loads_namespace, shared_address
 
 __all__ = ["row_namespace"]
 
 _I32, _I64, _F32 = ir.IntType(32), ir.IntType(64), ir.FloatType()
-
-
-def _stream(width: int, unpacked: Any) -> Any:
-    """``ld.global``; loads keep their order.
-
-    With ``.L1::no_allocate``, as with a policy for the second cache, they take longer.
-    """
-
-    @intrinsic
-    def stream(typing: Any, pointer: Any, index: Any, wanted: Any) -> Any:
-        """``width`` elements from `index` on if `wanted`, else zeros; aligned."""
-        kind, count = pointer.dtype, _words(pointer.dtype, width)
-        names = [f"${k}" for k in range(count)]
-        zeros = " ".join(f"mov.b32 {n}, 0;" for n in names)
-        text = (f"{{ .reg .pred p; setp.ne.b32 p, ${count + 1}, 0; {zeros} @p "
-                f"ld.global{_listed(names)}, [${count}]; }}")
-
-        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            element = context.get_data_type(kind)
-            place = builder.gep(values[0], [values[1]], source_etype=element)
-            loaded = asm(builder, _struct(count), text,
-                         ",".join([*["=&r"]*count, "l", "r"]),
-                         builder.ptrtoint(place, _I64), builder.zext(values[2], _I32),
-                         effect=True)
-            return unpacked(builder, loaded, count, element, width)
-
-        return types.UniTuple(kind, width)(pointer, types.int64, types.boolean), codegen
-
-    return stream
-
-
-def _until_aligned(width: int) -> Any:
-    """How many elements there are before the next that an access may begin with."""
-
-    @intrinsic
-    def until_aligned(typing: Any, pointer: Any, index: Any) -> Any:
-        """For accesses of ``width`` elements, from `index` on."""
-        kind = pointer.dtype
-
-        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            element = context.get_data_type(kind)
-            place = builder.gep(values[0], [values[1]], source_etype=element)
-            number = builder.udiv(builder.ptrtoint(place, _I64),
-                                  _I64(kind.bitwidth // 8))
-            return builder.and_(builder.neg(number), _I64(width - 1))
-
-        return types.int64(pointer, types.int64), codegen
-
-    return until_aligned
-
-
-def _near(width: int) -> Any:
-    """``ld.shared``: elements that an earlier `copy_async` has brought."""
-
-    @intrinsic
-    def near(typing: Any, pointer: Any, index: Any) -> Any:
-        """``width`` elements from `index` on; aligned."""
-        kind, count = pointer.dtype, _words(pointer.dtype, width)
-        text = f"ld.shared{_listed([f'${k}' for k in range(count)])}, [${count}];"
-
-        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            loaded = asm(builder, _struct(count), text,
-                         ",".join([*["=r"]*count, "r", "~{memory}"]),
-                         _shared(context, builder, kind, *values), effect=True)
-            return _elements(builder, loaded, count, context.get_data_type(kind), width)
-
-        return types.UniTuple(kind, width)(pointer, types.int64), codegen
-
-    return near
-
-
-def _words(kind: Any, width: int) -> int:
-    """How many words of 32 bits an access moves."""
-    count = kind.bitwidth//8*width//4
-    if not 1 <= count <= 4:
-        raise TypeError(f"{width} elements of {kind} are no access of 4, 8 or 16 bytes")
-    return int(count)
-
-
-def _listed(names: list[str]) -> str:
-    """Type and registers of a load."""
-    return f".v{len(names)}.b32 {{{', '.join(names)}}}" if len(names) > 1 \
-        else f".b32 {names[0]}"
-
-
-def _struct(count: int) -> Any:
-    return _I32 if count == 1 else ir.LiteralStructType([_I32]*count)
-
-
-def _elements(builder: Any, loaded: Any, count: int, element: Any, width: int) -> Any:
-    """Loaded words as a tuple of elements."""
-    words = ir.Constant(ir.VectorType(_I32, count), ir.Undefined)
-    for k in range(count):
-        word = loaded if count == 1 else builder.extract_value(loaded, k)
-        words = builder.insert_element(words, word, _I32(k))
-    vector = builder.bitcast(words, ir.VectorType(element, width))
-    packed = ir.Constant(ir.ArrayType(element, width), ir.Undefined)
-    for k in range(width):
-        packed = builder.insert_value(
-            packed, builder.extract_element(vector, _I32(k)), k)
-    return packed
-
-
-def _converted(builder: Any, loaded: Any, count: int, element: Any, width: int) -> Any:
-    """The same for elements that are converted at once, not kept in pairs.
-
-    The upper half of a word is then a bfloat16's float32 after one instruction.
-    """
-    if element != ir.IntType(16):
-        return _elements(builder, loaded, count, element, width)
-    packed = ir.Constant(ir.ArrayType(element, width), ir.Undefined)
-    for k in range(width):
-        word = loaded if count == 1 else builder.extract_value(loaded, k // 2)
-        half = builder.trunc(builder.lshr(word, _I32(k % 2*16)), element)
-        packed = builder.insert_value(packed, half, k)
-    return packed
-
-
-def _shared(context: Any, builder: Any, kind: Any, pointer: Any, index: Any) -> Any:
-    """The address in this block's shared memory, as instructions take it."""
-    element = context.get_data_type(kind)
-    place = builder.gep(pointer, [index], source_etype=element)
-    return builder.ptrtoint(builder.addrspacecast(place, element.as_pointer(3)), _I32)
 
 
 # --- conversions that are not kept
@@ -174,22 +52,25 @@ f16_again = _again("cvt.f32.f16 $0, $1;")
 def divide_near(typing: Any, a: Any, b: Any) -> Any:
     """``a / b`` in float32 within 0.51 units in the last place; no branch.
 
-    ``rcp.approx`` and a step of Newton's, then one correction of the quotient.  What
-    concerns only `b` is computed once where `b` is the same for all elements.
+    The inverse of `b` is ``high + low`` and the quotient ``a*high + a*low``; below
+    2**-120 it is off by the smallest number at most.  What concerns only `b` is
+    computed once where all elements have it.  Both parts have the sign of `b`:
+    infinities are not subtracted from one another.
     """
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         x, y = values
         scale = _scale(builder, y)
         divisor = builder.fmul(y, scale)
-        minus = builder.fsub(_F32(-0.0), divisor)
         rough = asm(builder, _F32, "rcp.approx.f32 $0, $1;", "=f,f", divisor)
-        inverse = _unless_nan(builder, builder.fma(
-            rough, builder.fma(minus, rough, _F32(1.0)), rough), rough)
-        quotient = builder.fmul(x, inverse)
-        rest = builder.fma(minus, quotient, x)
-        better = _unless_nan(builder, builder.fma(rest, inverse, quotient), quotient)
-        return builder.fmul(better, scale)
+        less = builder.bitcast(  # than the inverse, by more than the error of `rough`
+            builder.sub(builder.bitcast(rough, _I32), _I32(4)), _F32)
+        minus = builder.fsub(_F32(-0.0), divisor)
+        rest = builder.fmul(builder.fma(minus, less, _F32(1.0)), rough)
+        high = _unless_nan(builder, rest, less, rough)  # of infinity it is 0, not less
+        low = _unless_nan(builder, rest, rest, rough)
+        quotient = builder.fma(x, high, builder.fmul(x, low))
+        return builder.fmul(quotient, scale)
 
     return types.float32(types.float32, types.float32), codegen
 
@@ -218,9 +99,9 @@ def _scale(builder: Any, y: Any) -> Any:
                        _F32(2.0**-64), _F32(1.0)))
 
 
-def _unless_nan(builder: Any, x: Any, otherwise: Any) -> Any:
-    """`x`; where infinities have made it NaN, `otherwise`."""
-    return builder.select(builder.fcmp_ordered("==", x, x), x, otherwise)
+def _unless_nan(builder: Any, x: Any, value: Any, otherwise: Any) -> Any:
+    """`value`; where `x` is NaN, `otherwise`."""
+    return builder.select(builder.fcmp_ordered("==", x, x), value, otherwise)
 
 
 @intrinsic
@@ -283,8 +164,8 @@ def cluster_store(typing: Any, pointer: Any, index: Any, value: Any, rank: Any,
             "st.async.shared::cluster.mbarrier::complete_tx::bytes"
             f".b{size} [far], $2, [told]; }}",
             f"r,r,{'l' if size == 64 else 'r'},r,~{{memory}}",
-            _shared(context, builder, kind, values[0], values[1]),
-            _shared(context, builder, types.uint64, values[4], values[5]),
+            shared_address(context, builder, kind, values[0], values[1]),
+            shared_address(context, builder, types.uint64, values[4], values[5]),
             number, builder.trunc(values[3], _I32), effect=True)
         return context.get_dummy_value()
 
@@ -299,7 +180,7 @@ def barrier_start(typing: Any, barriers: Any, which: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         asm(builder, ir.VoidType(), "mbarrier.init.shared::cta.b64 [$0], 1; "
             "fence.mbarrier_init.release.cluster;", "r,~{memory}",
-            _shared(context, builder, types.uint64, *values), effect=True)
+            shared_address(context, builder, types.uint64, *values), effect=True)
         return context.get_dummy_value()
 
     return types.void(barriers, types.int64), codegen
@@ -312,7 +193,7 @@ def barrier_bytes(typing: Any, barriers: Any, which: Any, size: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         asm(builder, ir.VoidType(),
             "mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;", "r,r,~{memory}",
-            _shared(context, builder, types.uint64, *values[:2]),
+            shared_address(context, builder, types.uint64, *values[:2]),
             builder.trunc(values[2], _I32), effect=True)
         return context.get_dummy_value()
 
@@ -328,7 +209,7 @@ def barrier_until(typing: Any, barriers: Any, which: Any, phase: Any) -> Any:
             "{ .reg .pred p; AGAIN: "
             "mbarrier.try_wait.parity.shared::cta.b64 p, [$0], $1; "
             "@p bra DONE; bra AGAIN; DONE: }", "r,r,~{memory}",
-            _shared(context, builder, types.uint64, *values[:2]),
+            shared_address(context, builder, types.uint64, *values[:2]),
             builder.trunc(values[2], _I32), effect=True)
         return context.get_dummy_value()
 
@@ -339,11 +220,7 @@ _FUNCTIONS = (column_is, divide_near, divide_nearly, cluster_rank, cluster_sync,
               cluster_store, barrier_start, barrier_bytes, barrier_until)
 
 
-def row_namespace() -> dict[str, Any]:
+def row_namespace(arch: tuple[int, int]) -> dict[str, Any]:
     """The names that kernel text may use besides the common ones."""
-    return {**{f"stream{n}": _stream(n, _elements) for n in WIDTHS},
-            **{f"load_if{n}": _stream(n, _converted) for n in WIDTHS},
-            **{f"until_aligned{n}": _until_aligned(n) for n in WIDTHS},
-            **{f"near{n}": _near(n) for n in WIDTHS},
-            "bf16_again": bf16_again, "f16_again": f16_again,
+    return {**loads_namespace(arch), "bf16_again": bf16_again, "f16_again": f16_again,
             **{f.__name__: f for f in _FUNCTIONS}}

@@ -101,6 +101,8 @@ class RowPlan:
         Rows may begin and end inside an access.
     held
         Columns' values stay in registers from row to row.
+    lasting
+        Elements are the last to leave the second cache, see `row.LARGE`.
     """
 
     lanes: int
@@ -115,6 +117,7 @@ class RowPlan:
     ahead: int = 0
     ragged: bool = False
     held: bool = False
+    lasting: bool = False
 
     @property
     def places(self) -> int:

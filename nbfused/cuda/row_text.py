@@ -59,6 +59,10 @@ class RowText:
                          if self.kinds[n] == "element"]
         self.written = [o for o, t in zip(self.outputs, typed.outs, strict=True)
                         if t.kind == "element"]
+        #: Another kernel has given each row a number, as to a derivative: the last rows
+        #: that it read or wrote may still be in the cache, so these come first.
+        self.later = any(self.kinds[n] == "row" and o.dtype.kind not in "iub"
+                         for n, o in self.inputs.items())
         #: Stages of which one column's element counts, and that column's number.
         self.points = points(typed)
         self.sums = [k for k, t in enumerate(typed.outs)

@@ -160,6 +160,8 @@ class RowWriter:
 
     def places(self, row: str, prefix: str) -> dict[int, str]:
         """Where the row begins in each operand that has several."""
+        if self.text.later:
+            row = f"(rows - 1 - {row})"
         moving = [replace(o, code="s") for o in self.text.operands
                   if o not in self._still()]
         return offsets(self.out, row, self.extents, moving, 0, prefix)

@@ -48,7 +48,7 @@ class NoDevice:
 
     ordinal, address, processors = 0, 0, 132
     name, cuda = "no device", (13, 0)
-    shared_limit, shared_total = 232448, 233472
+    shared_limit, shared_total, cache_size = 232448, 233472, 50 << 20
 
     def __init__(self, arch):
         self.arch = arch

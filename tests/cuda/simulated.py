@@ -214,7 +214,7 @@ def namespace():
         **{f"near{n}": _load(n) for n in (1, 2, 4, 8, 16)},
         **{f"until_aligned{n}": _until_aligned(n) for n in (1, 2, 4, 8, 16)},
         **{f"{name}{n}": _stream(n) for n in (1, 2, 4, 8, 16)
-           for name in ("stream", "load_if")},
+           for name in ("stream", "stream_near", "stream_last", "load_if")},
         **{f"shared_{np.dtype(k).name}": shared(k) for k in "bhilBHILfdFD"},
         "copy_wait": lambda: None, **shuffles, **fetches(), "atomic_add": _add,
         "atomic_add_f16": _add_half(np.float16), "atomic_add_bf16": _add_half(bfloat16),
@@ -245,7 +245,7 @@ class SimulatedDevice:
 
     ordinal, address, processors, arch = 0, 0, 2, (8, 0)  # no wgmma
     name, cuda = "simulated", (13, 0)
-    shared_limit, shared_total = 8192, 16384
+    shared_limit, shared_total, cache_size = 8192, 16384, 512
 
     @contextmanager
     def current(self):

@@ -198,7 +198,8 @@ def test_a_large_block_loads_values_of_columns_together_before_it_stores(monkeyp
             before = code[code.rindex("bar.sync"):code.index("st.global.v4")]
             width, inputs = 16//x.dtype.itemsize, 4//most
             together, kept = 4*most//width, columns//threads//width
-            assert before.count("ld.global.v4") == (
+            hint = ".L1::evict_last" if inputs == 1 and together < kept else ""
+            assert before.count(f"ld.global{hint}.v4") == (
                 together if together < kept else 1)*inputs
             if said is not None:
                 used, spilled = registers(said)
@@ -241,6 +242,31 @@ def test_values_of_columns_may_have_another_dtype(monkeypatch, columns, dtype, w
     x, w = np.zeros((4, columns), dtype), np.zeros(columns, weight)
     (kernel,) = kernels(monkeypatch, lambda: weighted(x, w))
     _, said = assembled(kernel)
+    if said is not None:
+        assert registers(said)[1] == 0
+
+
+@pytest.mark.parametrize("columns", [1001, 1024, 32768])
+def test_a_derivative_begins_with_the_last_row(monkeypatch, columns):
+    needs_numba()
+    x = np.zeros((4, columns), np.float32)
+    for call in (lambda: both(ops.softmax, x), lambda: both(ops.rms_norm, x, x[0])):
+        first, second, *_ = kernels(monkeypatch, call)
+        assert "rows - 1" not in first.text
+        assert "rows - 1" in second.text
+
+
+def test_what_large_arrays_bring_is_the_last_to_leave_the_cache(monkeypatch):
+    needs_numba()
+    wide, narrow = (np.zeros((8192, 4096), d) for d in DTYPES)
+    for x, hints in ((wide, [2, 4]), (narrow, [0, 8]), (wide[:1000], [0, 0])):
+        found = kernels(monkeypatch, lambda x=x: both(ops.softmax, x))
+        assert [compile.ptx(k, (9, 0)).count("ld.global.L2::cache_hint")
+                for k in found] == hints
+        assert "cache_hint" not in compile.ptx(found[1], (7, 5))
+    (kernel,) = kernels(monkeypatch, lambda: ops.rms_norm(wide, wide[0]))
+    code, said = assembled(kernel)
+    assert code.count("ld.global.L2::cache_hint") == 2  # not those of the weights
     if said is not None:
         assert registers(said)[1] == 0
 

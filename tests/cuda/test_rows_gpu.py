@@ -73,6 +73,32 @@ def test_layer_norm(shape, dtype):
         close(found, expected, dtype)
 
 
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_rms_norm(shape, dtype):
+    x, w = normal(*shape, dtype=dtype), normal(shape[1], dtype=dtype)
+    X = x.astype("f8")
+    r = 1/np.sqrt((X*X).mean(1, keepdims=True) + 1e-6)
+    close(ops.rms_norm(put(x), put(w)), X*r*w.astype("f8"), dtype)
+
+
+@pytest.mark.parametrize("columns", [1024, 4096, 32_768])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_arrays_larger_than_the_cache(columns, dtype):
+    """What they are read with differs, the results do not."""
+    few = (1 << 17)//columns
+    x, g = (normal(few, columns, dtype=dtype) for _ in range(2))
+    times = (160 << 20)//x.nbytes
+
+    def results(x, g):
+        made = [*pulled(ops.softmax, [x], g), ops.rms_norm(put(x), put(x[0]))]
+        return [nf.to_numpy(y).view(f"u{x.itemsize}") for y in made]
+
+    large = results(*(np.tile(a, (times, 1)) for a in (x, g)))
+    for many, once in zip(large, results(x, g), strict=True):
+        assert (many.reshape(times, *once.shape) == once).all()
+
+
 @pytest.mark.parametrize("shape", [(33, 40), (70, 1024), (37, 20_000), (3, 77_776)])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_cross_entropy(shape, dtype):
@@ -186,6 +212,26 @@ def test_a_division_by_what_a_row_has_one_of_is_exact_to_the_last_place(columns)
     found = nf.to_numpy(shares(put(x)))
     last = np.spacing(np.abs(expected).astype(np.float32))
     assert (np.abs(found - expected) <= 0.51*last).all()
+
+
+@row(divisor="row")
+def over(x, divisor):
+    return x/divisor
+
+
+@pytest.mark.parametrize("columns", [64, 1001, 4096])
+def test_quotients_of_what_is_no_plain_number(columns):
+    values = np.float32([0, 1, 2.5, 1e-45, 1e-38, 1e-30, 1e30, 3e38, np.inf, np.nan])
+    values = np.concatenate([values, -values])
+    x = np.resize(values, columns)[None].repeat(len(values), 0)
+    with np.errstate(all="ignore"):
+        rounded, exact = x/values[:, None], x.astype("f8")/values[:, None]
+    found = nf.to_numpy(over(put(x), put(values)))
+    negative = np.signbit([found, rounded])[:, ~np.isnan(rounded)]
+    np.testing.assert_array_equal(*negative)
+    np.testing.assert_allclose(
+        found, np.where(np.isfinite(rounded), exact, rounded),
+        rtol=0.51*2**-23, atol=np.spacing(np.float32(0)))
 
 
 def test_dividing_by_zero_and_by_infinity():
