@@ -16,6 +16,7 @@ from math import prod
 
 from ..backend import Call, Launcher, Signature
 from ..specs import Contract, TypedContract
+from .contract_mma_f32_launch import F32Launcher
 from .contract_mma_launch import MmaLauncher
 from .contract_mma_tf32_launch import Tf32Launcher
 from .contract_pack import PackLauncher
@@ -43,14 +44,14 @@ class _Rungs:
     def __init__(self, text: ContractText, signature: Signature, *,
                  padded: bool = False) -> None:
         self._wgmma = WgmmaLauncher(text, signature)
-        self._tf32 = Tf32Launcher(text, signature)
+        self._others = Tf32Launcher(text, signature), F32Launcher(text, signature)
         self._mma = MmaLauncher(text, signature, padded=padded)
 
     def wgmma(self, call: Call, where: Device) -> Rung | None:
-        """Hopper's, if it takes the call."""
+        """Hopper's, if one of them takes the call."""
         if where.arch[0] == 9 and self._wgmma.takes(call):
             return self._wgmma
-        return self._tf32 if self._tf32.takes(call, where) else None
+        return next((r for r in self._others if r.takes(call, where)), None)
 
     def mma(self, call: Call, where: Device) -> Rung | None:
         """The one for sm_80 and later, if it takes the call."""

@@ -31,6 +31,8 @@ class Engine:
         warp reads at the same time in different banks.
     kept
         What sums are kept in.
+    places
+        Along k, that registers hold of A at once; 0 on tensor cores.
     """
 
     name: str
@@ -43,6 +45,7 @@ class Engine:
     sums: int
     pads: tuple[int, int]
     kept: str = "float32"
+    places: int = 0
 
     @property
     def kept_item(self) -> int:
@@ -57,12 +60,14 @@ class Engine:
     @property
     def transposes(self) -> bool:
         """Whether tiles in shared memory always have k as their outer dimension."""
-        return self.name == "fma"
+        return self.places > 0
 
 
 ENGINES = {
     e.name: e for e in (
-        Engine("fma", 4, 32, 16, 1, 4, 4, 16, (0, 4)),
+        Engine("fma", 4, 32, 16, 1, 4, 4, 16, (0, 4), places=1),
+        # Four places along k of A in registers: tiles need not be transposed.
+        Engine("quads", 4, 32, 16, 1, 16, 4, 16, (0, 0), places=4),
         Engine("f16", 2, 16, 16, 16, 4, 4, 8, (8, 8)),
         Engine("bf16", 2, 16, 16, 16, 4, 4, 8, (8, 8)),
         Engine("tf32", 4, 16, 16, 8, 4, 4, 8, (4, 8)),
@@ -135,6 +140,11 @@ class Plan:
         """Rows and columns of a block."""
         m, n = self.warp_extents
         return m*self.warps[0], n*self.warps[1]
+
+    @property
+    def sums(self) -> int:
+        """Of a thread."""
+        return self.units[0]*self.units[1]*self.engine.sums
 
     @property
     def threads(self) -> int:
