@@ -1,9 +1,9 @@
 """Contract in float32 on Hopper's ordinary cores: the text of the kernel.
 
-One thread brings tiles of A and B to shared memory by TMA, as they lie in memory.
-Eight warps do nothing but multiply and add.  Each block gets the same number of slices
-of the result's tiles along k ("stream-K"): where a tile is shared, the block that has
-its first slice adds the others' sums to its own, in the order of k.
+Eight warps do nothing but multiply and add what a ninth to twelfth bring to shared
+memory.  Each block gets the same number of slices of the result's tiles along k
+("stream-K"): where a tile is shared, the block that has its first slice adds the
+others' sums to its own, in the order of k.
 """
 
 from __future__ import annotations
@@ -13,33 +13,24 @@ from contextlib import contextmanager
 
 from .compile import Kernel
 from .contract_mma import FMA_LANES
+from .contract_mma_f32_tiles import TURNING, Tiles
 from .contract_mma_plan import Plan
 from .contract_mma_results import ResultRows
 from .contract_text import ContractText, position
 from .source import Source, kernel_name, storage
 
-__all__ = ["CONSUMERS", "F32Text", "box_of", "shared_of"]
+__all__ = ["F32Text", "shared_of"]
 
 RASTER = 8
-#: Warps that multiply; those of the last group lend them their registers.
-CONSUMERS, _THREADS = 8, 384
-_SIDES = ("left", "right")
+#: Threads after those that multiply: they bring tiles, and lend them their registers.
+_PRODUCERS = 128
+#: Of those the one that sends for tiles.
+_SENDER = 96
 
 
-def box_of(plan: Plan, which: int) -> tuple[int, int]:
-    """The extents of a tile of A or B, the inner dimension first."""
-    extent = plan.extents[which]
-    return (plan.depth, extent) if plan.factors[which].along else (extent, plan.depth)
-
-
-def _stage(plan: Plan) -> int:
-    """Bytes of a tile of A and one of B."""
-    return sum(plan.extents)*plan.depth*4
-
-
-def shared_of(plan: Plan) -> int:
-    """Bytes of shared memory: tiles, rows of sums, two barriers for each stage."""
-    return plan.stages*(_stage(plan) + 16) + CONSUMERS*plan.strip_bytes
+def shared_of(plan: Plan, tiles: Tiles) -> int:
+    """Bytes of shared memory: rows of sums, tiles, three barriers for each stage."""
+    return plan.threads//32*plan.strip_bytes + plan.stages*(tiles.stage_bytes + 24)
 
 
 class F32Text:
@@ -49,15 +40,14 @@ class F32Text:
     ----------
     text
         Operands, ranks and functions.
-    plan
-        How.
-    batch
-        For A and B, the batch loops that they vary along.
+    tiles
+        How, and of which tiles.
     """
 
-    def __init__(self, text: ContractText, plan: Plan,
-                 batch: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
-        self.text, self.plan, self.batch, self.typed = text, plan, batch, text.typed
+    def __init__(self, text: ContractText, tiles: Tiles) -> None:
+        plan = tiles.plan
+        self.text, self.tiles, self.plan, self.typed = text, tiles, plan, text.typed
+        self.warps = plan.threads//32
         m, n = plan.extents
         self.out = Source(kernel_name(text.name, f"f32_{m}x{n}"))
         self.groups, loops = [], 0
@@ -67,16 +57,18 @@ class F32Text:
 
     def kernel(self) -> Kernel:
         """The text and its parameters."""
-        out = self.out
+        out, plan = self.out, self.plan
         scalars = self._parameters()
         self._begin()
-        with out.block(f"if warp >= {CONSUMERS}:"):
-            out("fewer_registers()")
-            with out.block(f"if thread == {32*CONSUMERS}:"):
-                with self._pieces():
-                    self._produce()
+        with out.block(f"if warp >= {self.warps}:"):
+            out("fewer_registers()", f"mover = thread - {plan.threads}")
+            with out.block(f"if mover == {_SENDER}:"), self._pieces():
+                self._send()
+            if self.tiles.turned:
+                with out.block(f"if mover < {TURNING}:"):
+                    self._turn()
         with out.block("else:"):
-            out("more_registers()")
+            out("more_registers()" if plan.blocks == 1 else "more_registers_216()")
             self._lanes()
             with self._pieces():
                 self._consume()
@@ -84,14 +76,13 @@ class F32Text:
                     self._leave()
                 with out.block("else:"):
                     self._gather()
-                    ResultRows(out, self.text, self.plan, self.groups,
-                               scalars).write()
-        return out.kernel(_THREADS, 1, feature="a")
+                    ResultRows(out, self.text, plan, self.groups, scalars).write()
+        return out.kernel(plan.threads + _PRODUCERS, plan.blocks, feature="a")
 
     def _parameters(self) -> dict[str, str]:
         out, loops = self.out, sum(self.text.ranks)
         others = [*self.text.extras, *self.text.outputs]
-        out.descriptor("map_left", "map_right")
+        out.descriptor("map0", "map1")
         for o in others:
             out.pointer(o.pointer, storage(o.dtype))
         out.pointer("partial", "float32")
@@ -116,13 +107,14 @@ class F32Text:
             out(f"size_{name} = {'*'.join(extents) or 'i64(1)'}")
         out("thread = i64(cuda.threadIdx.x)", "warp = first_lane(thread >> 5)",
             "lane = thread & 31", "memory = first_lane(shared_at())",
-            f"tiles = memory + {CONSUMERS*plan.strip_bytes}",
-            f"full = tiles + {plan.stages*_stage(plan)}",
-            f"empty = full + {8*plan.stages}")
+            f"tiles = memory + {self.warps*plan.strip_bytes}",
+            f"full = tiles + {plan.stages*self.tiles.stage_bytes}",
+            f"empty = full + {8*plan.stages}", f"raw = empty + {8*plan.stages}")
         with out.block("if thread == 0:"):
             for s in range(plan.stages):
-                out(f"barrier_init(full + {8*s}, 1)",
-                    f"barrier_init(empty + {8*s}, {CONSUMERS})")
+                out(f"barrier_init(full + {8*s}, {self.tiles.arrivals})",
+                    f"barrier_init(empty + {8*s}, {self.warps})",
+                    f"barrier_init(raw + {8*s}, 1)")
             out("barrier_fence()")
         out("cuda.syncthreads()",
             f"slices = divide(size_k + {plan.depth - 1}, i64({plan.depth}))",
@@ -133,84 +125,84 @@ class F32Text:
             "turn = i32(0)")
 
     @contextmanager
-    def _pieces(self) -> Iterator[None]:
+    def _pieces(self, condition: str = "") -> Iterator[None]:
         """Lines for each tile of the block's, from slice `begin` up to `end`."""
         out = self.out
-        with out.block("while at < stop:"):
+        with out.block(f"while {condition}at < stop:"):
             out("tile = divide(at, slices)", "begin = at - tile*slices",
                 "end = min(slices, begin + stop - at)")
             position(out, *self.plan.extents, RASTER, "tile")
             yield
             out("at += end - begin")
 
-    def _turn(self) -> tuple[str, str]:
+    def _ring(self) -> tuple[str, str]:
         """The stage that a slice goes through, and the phase of its barriers."""
         stages = self.plan.stages
         return f"(turn & {stages - 1})", f"((turn >> {stages.bit_length() - 1}) & 1)"
 
     # --- bringing tiles
 
-    def _produce(self) -> None:
-        out, plan, rest = self.out, self.plan, "batch"
-        for k in range(len(self.groups[0]) - 1, 0, -1):
-            out(f"rest{k} = divide({rest}, {self.groups[0][k]})",
-                f"batch{k} = {rest} - rest{k}*{self.groups[0][k]}")
-            rest = f"rest{k}"
-        if self.groups[0]:
-            out(f"batch0 = {rest}")
-        stage, phase = self._turn()
-        out("slice = begin")
+    def _send(self) -> None:
+        """One thread, as far ahead as there is room."""
+        out, (stage, phase) = self.out, self._ring()
+        self.tiles.batches(out, self.groups[0])
+        out("slice = i32(begin)")
         with out.block("while slice < end:"):
             out(f"barrier_wait(empty + 8*{stage}, {phase} ^ 1)",
-                f"ready = full + 8*{stage}", f"barrier_expect(ready, {_stage(plan)})",
-                f"target = tiles + {stage}*{_stage(plan)}", f"k = slice*{plan.depth}")
-            for which in (0, 1):
-                self._copy(which)
-            out("slice += 1", "turn = i32(turn + 1)")
+                f"target = tiles + {stage}*{self.tiles.stage_bytes}",
+                f"ready = full + 8*{stage}", f"came = raw + 8*{stage}")
+            self.tiles.send(out)
+            out("slice = i32(slice + 1)", "turn = i32(turn + 1)")
 
-    def _copy(self, which: int) -> None:
-        batch = [f"batch{k}" for k in reversed(self.batch[which])]
-        places = ["k", ("m_first", "n_first")[which]]
-        if not self.plan.factors[which].along:
-            places.reverse()
-        target = "target" if which == 0 else \
-            f"target + {self.plan.extents[0]*self.plan.depth*4}"
-        self.out(f"tile_copy{2 + len(batch)}({target}, map_{_SIDES[which]}, ready, "
-                 f"{', '.join([*places, *batch])})")
+    def _turn(self) -> None:
+        """What has come with k as its inner dimension, of all the block's slices."""
+        out, (stage, phase) = self.out, self._ring()
+        out("rest = i32(stop - at)")
+        with out.block("while rest > 0:"):
+            out(f"barrier_wait(raw + 8*{stage}, {phase})",
+                f"target = tiles + {stage}*{self.tiles.stage_bytes}")
+            self.tiles.turn(out)
+            out("warp_sync()")
+            with out.block("if lane == 0:"):
+                out(f"barrier_arrive(full + 8*{stage})")
+            out("rest = i32(rest - 1)", "turn = i32(turn + 1)")
 
-    # --- multiplying them
+    # --- multiplying
 
     def _lanes(self) -> None:
         """Where each lane's fragments begin in the first stage."""
         out, plan = self.out, self.plan
-        across, (m, n) = plan.warps[1], plan.warp_extents
+        across, (rows, columns) = plan.warps[1], plan.warp_extents
         out(f"warp_m = divide(warp, i64({across}))", f"warp_n = warp - warp_m*{across}",
-            *FMA_LANES, f"left = tiles + {lane_of_left(plan)}",
-            f"right = tiles + {plan.extents[0]*plan.depth*4} + (warp_n*{n} + lane_n*4)*4")
+            *FMA_LANES, f"left = tiles + (warp_m*{rows} + lane_m*4)*4",
+            f"right = tiles + {self.tiles.first(1)} + (warp_n*{columns} + lane_n*4)*4")
 
     def _consume(self) -> None:
         """Multiply slice by slice.
 
-        The last step of each waits for the next slice's first fragments.  After the
-        last slice it loads whatever is there, which nobody looks at.
+        The last step of each loads the next slice's first fragments; whether they are
+        there is asked long before.  After the last slice it loads whatever is there,
+        which nobody looks at.
         """
-        out, plan, name = self.out, self.plan, self.plan.engine.name
-        pitch = plan.depth if plan.factors[0].along else plan.extents[0]
-        geometry = (f"{plan.units[0]}, {plan.units[1]}, {plan.depth}, {4*pitch}, 0, "
-                    f"{4*plan.extents[1]}, 0")
-        stage, phase = self._turn()
-        wait = f"barrier_wait(full + 8*{stage}, {phase})"
-        fragments = ", ".join(f"{x} + {stage}*{_stage(plan)}" for x in _SIDES)
-        out(f"state = {name}_zeros({plan.units[0]}, {plan.units[1]})", wait,
-            f"state = {name}_first(state, {fragments}, {geometry})",
+        out, plan = self.out, self.plan
+        units = f"{plan.units[0]}, {plan.units[1]}"
+        geometry = (f"{units}, {plan.depth}, {self.tiles.pitch(0)}, 0, "
+                    f"{self.tiles.pitch(1)}, 0")
+        stage, phase = self._ring()
+        barrier = f"full + 8*{stage}, {phase}"
+        out(f"here = {stage}*{self.tiles.stage_bytes}", f"state = fma_zeros({units})",
+            f"barrier_wait({barrier})",
+            f"state = fma_first(state, left + here, right + here, {geometry})",
             "rest = i32(end - begin)")
         with out.block("while rest > 0:"):
-            out(f"state = {name}_most(state, {fragments}, {geometry})",
-                f"done = empty + 8*{stage}", "rest = i32(rest - 1)",
-                "turn = i32(turn + 1)")
-            with out.block("if rest > 0:"):
-                out(wait)
-            out(f"state = {name}_last(state, {fragments}, {geometry})", "warp_sync()")
+            out(f"done = empty + 8*{stage}", "turn = i32(turn + 1)",
+                "rest = i32(rest - 1)", f"ready = barrier_passed({barrier})",
+                f"state = fma_most(state, left + here, right + here, {geometry})",
+                f"here = {stage}*{self.tiles.stage_bytes}")
+            with out.block("if rest > 0 and not ready:"):
+                out(f"barrier_wait({barrier})")
+            out(f"state = fma_last(state, left + here, right + here, {geometry})",
+                "warp_sync()")
             with out.block("if lane == 0:"):
                 out("barrier_arrive(done)")
 
@@ -218,35 +210,22 @@ class F32Text:
 
     def _leave(self) -> None:
         """The sums for the block that has the tile's first slice."""
-        out, (m, n) = self.out, self.plan.extents
-        out(f"sums_leave(state, partial, me*{m*n} + thread, {self.plan.sums})",
-            "cuda.threadfence()", "consumers_sync()")
+        out, plan, (m, n) = self.out, self.plan, self.plan.extents
+        out(f"sums_leave(state, partial, me*{m*n} + thread, {plan.sums}, "
+            f"{plan.threads})", "cuda.threadfence()", f"sums_sync({plan.threads})")
         with out.block("if thread == 0:"):
             out("flag_raise(flags, me)")
 
     def _gather(self) -> None:
         """Add what the next blocks have left, one after the other."""
-        out, (m, n) = self.out, self.plan.extents
+        out, plan, (m, n) = self.out, self.plan, self.plan.extents
         out("other = me")
         with out.block("while end < slices:"):
             out("other += 1")
             with out.block("if thread == 0:"):
                 out("flag_lower(flags, other)")
-            out("consumers_sync()",
+            out(f"sums_sync({plan.threads})",
                 f"state = sums_join(state, partial, other*{m*n} + thread, "
-                f"{self.plan.sums})",
+                f"{plan.sums}, {plan.threads})",
                 "end = min(slices, divide((other + 1)*total, blocks) - tile*slices)")
 
-
-def lane_of_left(plan: Plan) -> str:
-    """Bytes from a tile of A to a lane's fragments.
-
-    Where k is the inner dimension, TMA has exchanged the groups of 16 bytes of each
-    row, as the number of the 128 bytes that they lie in says.
-    """
-    rows = plan.warp_extents[0]
-    if not plan.factors[0].along:
-        return f"(warp_m*{rows} + lane_m*4)*4"
-    row = 4*plan.depth
-    return (f"(warp_m*{rows} + lane_m)*{row}"
-            f" + ((divide(lane_m*{row}, i64(128)) & {row//16 - 1}) << 4)")

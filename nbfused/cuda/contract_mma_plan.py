@@ -31,8 +31,6 @@ class Engine:
         warp reads at the same time in different banks.
     kept
         What sums are kept in.
-    places
-        Along k, that registers hold of A at once; 0 on tensor cores.
     """
 
     name: str
@@ -45,7 +43,6 @@ class Engine:
     sums: int
     pads: tuple[int, int]
     kept: str = "float32"
-    places: int = 0
 
     @property
     def kept_item(self) -> int:
@@ -60,14 +57,12 @@ class Engine:
     @property
     def transposes(self) -> bool:
         """Whether tiles in shared memory always have k as their outer dimension."""
-        return self.places > 0
+        return self.name == "fma"
 
 
 ENGINES = {
     e.name: e for e in (
-        Engine("fma", 4, 32, 16, 1, 4, 4, 16, (0, 4), places=1),
-        # Four places along k of A in registers: tiles need not be transposed.
-        Engine("quads", 4, 32, 16, 1, 16, 4, 16, (0, 0), places=4),
+        Engine("fma", 4, 32, 16, 1, 4, 4, 16, (0, 4)),
         Engine("f16", 2, 16, 16, 16, 4, 4, 8, (8, 8)),
         Engine("bf16", 2, 16, 16, 16, 4, 4, 8, (8, 8)),
         Engine("tf32", 4, 16, 16, 8, 4, 4, 8, (4, 8)),

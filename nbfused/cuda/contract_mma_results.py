@@ -163,9 +163,8 @@ class ResultRows:
 def _lane_of_sums(plan: Plan) -> str:
     """Bytes from a strip's begin to what a lane keeps of it."""
     row = plan.row_bytes
-    if plan.engine.places:
-        rows = 4 if plan.engine.places == 1 else 1
-        return f"lane_m*{rows*row} + lane_n*16"
+    if plan.engine.name == "fma":
+        return f"lane_m*{4*row} + lane_n*16"
     if plan.engine.name == "tf32b":
         return f"(lane >> 2)*4 + (lane & 3)*{2*row}"
     return f"(lane >> 2)*{row} + (lane & 3)*{2*plan.engine.kept_item}"

@@ -61,21 +61,10 @@ class _Tiles:
 
     def load(self, builder: Any, address: Any, step: int) -> list[Any]:
         """All fragments of a step."""
-        if self.engine.places > 1 and not self.right:
-            return self._rows(builder, address, step)
-        read = {"fma": self._four, "quads": self._four, "f64": self._one,
-                "tf32": self._rounded}.get(self.engine.name, self._matrices)
+        read = {"fma": self._four, "f64": self._one, "tf32": self._rounded}.get(
+            self.engine.name, self._matrices)
         return [value for unit in range(self.count)
                 for value in read(builder, address, self.offset(unit, step))]
-
-    def _rows(self, builder: Any, address: Any, step: int) -> list[Any]:
-        """``ld.shared.v4``: four places along k of every eighth row.
-
-        The lanes' rows follow one another; swizzling has put them in different banks.
-        """
-        there = builder.xor(address, _I32(step*self.engine.item))
-        return [value for row in range(4*self.count)
-                for value in self._four(builder, there, 8*row*self.pitch)]
 
     @staticmethod
     def _four(builder: Any, address: Any, at: int) -> list[Any]:
@@ -166,21 +155,14 @@ class _State:
             whole = builder.insert_value(whole, value, k)
         return whole
 
-    def fragments(self) -> tuple[list[Any], list[Any]]:
-        """Of A and of B."""
-        e = self.engine
-        left = self.down*self.across*e.sums
-        right = left + self.down*e.left
-        return self.values[left:right], self.values[right:]
-
-    def multiply(self, builder: Any, step: int = 0) -> list[Any]:
-        """The sums after the fragments that are there, those of a step along k."""
+    def multiply(self, builder: Any) -> list[Any]:
+        """The sums after the fragments that are there."""
         e, found = self.engine, []
         first = self.down*self.across*e.sums
         right = first + self.down*e.left
-        if e.places:
-            a, b = self.fragments()
-            return self._row_by_row(builder, a[step % e.places::e.places], b)
+        if e.name == "fma":
+            return self._row_by_row(builder, self.values[first:right],
+                                    self.values[right:])
         for i in range(self.down):
             a = self.values[first + i*e.left:first + (i + 1)*e.left]
             for j in range(self.across):
@@ -253,18 +235,14 @@ def _advance(engine: Engine, part: str) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             present = _State.of(builder, engine, values[0], i, j)
             addresses = [builder.trunc(v, _I32) for v in values[1:3]]
-            sums, several = i*j*engine.sums, engine.places > 1
+            sums = i*j*engine.sums
             steps = range(1, count) if part == "most" else (0,)
             for step in steps:
-                left, right = (present.fragments()[0] if several and not t.right else
-                               t.load(builder, a, step)
-                               for t, a in zip(tiles, addresses, strict=True))
+                loaded = [x for t, a in zip(tiles, addresses, strict=True)
+                          for x in t.load(builder, a, step)]
                 done = present.values[:sums] if part == "first" else \
-                    present.multiply(builder, step - 1)
-                if several and step % engine.places == 0:
-                    # Into the registers of those that were multiplied last.
-                    left = tiles[0].load(builder, addresses[0], step)
-                present.values = [*done, *left, *right]
+                    present.multiply(builder)
+                present.values = [*done, *loaded]
             return present.packed(builder)
 
         return state(state, types.int64, types.int64, *geometry), codegen
@@ -302,11 +280,10 @@ def _keep(engine: Engine) -> Any:
 
 def _places(engine: Engine, unit: int, row: int) -> list[tuple[int, tuple[int, int]]]:
     """Bytes from a thread's own address, and which sums of a unit go there."""
-    if engine.places:
-        # One by one: neighbours that must be stored together would lie in the banks of
-        # registers that B's do, where a multiply-add would read two or three at once.
-        apart = row if engine.places == 1 else 8*row
-        return [(r*apart + unit*64 + 4*c, (4*r + c, 4*r + c + 1))
+    if engine.name == "fma":
+        # One by one: sums that were stored together would lie in the banks of registers
+        # that columns of B do, from which a multiply-add would read two or three.
+        return [(r*row + unit*64 + 4*c, (4*r + c, 4*r + c + 1))
                 for r in range(4) for c in range(4)]
     if engine.name == "f64":
         return [(unit*64, (0, 2))]
@@ -325,7 +302,8 @@ def _store(builder: Any, engine: Engine, base: Any, at: int,
     count, wide = len(values), engine.kept == "float64"
     names = ", ".join(f"${k + 1}" for k in range(count))
     vector = f".v{count}" if count > 1 else ""
-    alone = ".volatile" if engine.places else ""  # ptxas puts others together again
+    # ptxas would put those of `fma` together again.
+    alone = ".volatile" if engine.name == "fma" else ""
     asm(builder, ir.VoidType(), f"st{alone}.shared{vector}."
         f"{'f64' if wide else 'f32'} [$0+{at}], {{{names}}};",
         ",".join(["r", *["d" if wide else "f"]*count, _MEMORY]), base, *values,

@@ -9,13 +9,14 @@ import nbfused as nf
 from nbfused import ops
 from nbfused.backend import Call
 from nbfused.cuda import contract_mma_f32_launch
-from nbfused.cuda.contract_mma_f32 import F32Text
-from nbfused.cuda.contract_mma_f32_launch import F32Launcher
+from nbfused.cuda.contract_mma_f32 import F32Text, shared_of
+from nbfused.cuda.contract_mma_f32_launch import DEPTH, STAGES, F32Launcher
+from nbfused.cuda.contract_mma_f32_tiles import Tiles
 from nbfused.cuda.contract_mma_plan import ENGINES, Factor, Plan
 from tests.cuda.recorded import NoDevice, assembled, registers
 from tests.cuda.test_contract_mma import integers, layer, needs_compiler, placed
 
-EXTENTS = [(256, 128, 64), (260, 264, 72), (1, 8, 4), (77, 1000, 200), (1000, 72, 1032),
+EXTENTS = [(256, 128, 64), (260, 264, 72), (4, 8, 4), (77, 1000, 200), (1000, 72, 1032),
            (513, 388, 36), (2052, 1000, 260), (4100, 2052, 12)]
 
 
@@ -40,18 +41,22 @@ def poisoned(*shape):
 
 @pytest.mark.cuda
 @pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("right", [False, True])
 @pytest.mark.parametrize("shared", [1, 3, 8])
-def test_any_extents(left, shared, taken, monkeypatch):
-    """Tiles of one block or of several, of several at once; A in either order."""
+def test_any_extents(left, right, shared, taken, monkeypatch):
+    """Tiles of one block or of several, of several at once; factors in any order."""
     monkeypatch.setattr(contract_mma_f32_launch, "SHARED", shared)
+    reachable = 0
     for m, n, k in EXTENTS:
         a, b, c = integers(0, m, k), integers(1, k, n), integers(2, n)
         x = placed(a.T if left else a, "f4")
+        y = placed(b.T if right else b, "f4")
         out = poisoned(m, n)
-        ops.linear(ops.transpose(x) if left else x, placed(b, "f4"), placed(c, "f4"),
-                   activation=ops.relu, out=out)
+        ops.linear(ops.transpose(x) if left else x, ops.transpose(y) if right else y,
+                   placed(c, "f4"), activation=ops.relu, out=out)
         np.testing.assert_array_equal(nf.to_numpy(out), np.maximum(a @ b + c, 0))
-    assert len(taken) == sum(not left or m % 4 == 0 for m, _, _ in EXTENTS)
+        reachable += not left or m % 4 == 0
+    assert len(taken) == reachable
 
 
 @pytest.mark.cuda
@@ -102,13 +107,16 @@ def test_nan_outside_an_operand_does_no_harm(taken):
 # --- without a device
 
 
-@pytest.mark.parametrize("along", [True, False])
-def test_it_compiles_without_spills(along):
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("right", [False, True])
+def test_it_compiles_without_spills(left, right):
     needs_compiler()
     text, _ = layer("float32")
-    plan = Plan(ENGINES["quads" if along else "fma"], (2, 4), (4, 2), 8, 8, 1,
-                (Factor(along, 4), Factor(False, 4)), vector=True)
-    code, said = assembled(F32Text(text, plan, ((), ())).kernel(), (9, 0))
+    plan = Plan(ENGINES["fma"], (2, 4), (4, 2), DEPTH, STAGES, 1,
+                (Factor(left, 4), Factor(right, 4)), vector=True)
+    tiles = Tiles(text, plan, ((), ()))
+    assert shared_of(plan, tiles) <= NoDevice((9, 0)).shared_limit
+    code, said = assembled(F32Text(text, tiles).kernel(), (9, 0))
     assert "cp.async.bulk.tensor.2d" in code
     assert "fma.rn.f32" in code
     if said is not None:
@@ -124,7 +132,7 @@ def test_which_calls_are_taken():
 
     assert takes()
     assert takes(left=(1, 0, 4096))
-    assert not takes(right=(0, 4096, 1))
+    assert takes(right=(0, 4096, 1))
     assert not takes(left=(4097, 0, 1))
     assert not takes(pointers=(4, 0, 0, 0))
     assert not takes(arch=(8, 0))
