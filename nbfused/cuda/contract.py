@@ -1,8 +1,9 @@
 """Contract on CUDA: a ladder of kernels, by compute capability and layout.
 
-From the top: tensor cores fed by TMA (`wgmma` for 16-bit floats, `contract_mma_tf32`
-for float32 that may be rounded; sm_90a), tensor cores or
-multiply-adds fed by ``cp.async`` (`contract_mma`, sm_80), and tiles through registers
+From the top, fed by TMA (sm_90a): tensor cores (`wgmma` for 16-bit floats,
+`contract_mma_tf32` for float32 that may be rounded) and multiply-adds
+(`contract_mma_f32`); fed by ``cp.async`` (sm_80): tensor cores or multiply-adds
+(`contract_mma`); and tiles through registers
 that are right at every dtype, shape and stride (`contract_text`).  Where only the
 layout of a large factor stands in the way, or its prologue, it is packed first.  Sums
 are kept in float32 for 16-bit floats and float32.

@@ -11,8 +11,9 @@ from nbfused.backend import Call
 from nbfused.cuda import contract_mma_f32_launch
 from nbfused.cuda.contract_mma_f32 import F32Text, shared_of
 from nbfused.cuda.contract_mma_f32_launch import DEPTH, STAGES, F32Launcher
-from nbfused.cuda.contract_mma_f32_tiles import Tiles
+from nbfused.cuda.contract_mma_f32_tiles import TURNING, Tiles
 from nbfused.cuda.contract_mma_plan import ENGINES, Factor, Plan
+from nbfused.cuda.source import Source
 from tests.cuda.recorded import NoDevice, assembled, registers
 from tests.cuda.test_contract_mma import integers, layer, needs_compiler, placed
 
@@ -121,6 +122,40 @@ def test_it_compiles_without_spills(left, right):
     assert "fma.rn.f32" in code
     if said is not None:
         assert registers(said)[1] == 0
+
+
+@pytest.mark.parametrize(("left", "right"), [(True, False), (False, True), (True,)*2])
+@pytest.mark.parametrize("depth", [8, 16])
+def test_tiles_are_turned(left, right, depth):
+    """The kernel's own lines, thread by thread, on memory of NumPy."""
+    text, _ = layer("float32")
+    plan = Plan(ENGINES["fma"], (2, 4), (4, 2), depth, STAGES, 1,
+                (Factor(left, 4), Factor(right, 4)), vector=True)
+    tiles, out = Tiles(text, plan, ((), ())), Source("turn")
+    assert tiles.stage_bytes % 128 == 0  # TMA
+    memory = np.full(tiles.stage_bytes//4, np.nan)
+    whole = [np.arange(e*depth).reshape(e, depth) for e in plan.extents]
+    for w, along in enumerate((left, right)):
+        assert tiles._first_raw(w) % 128 == 0
+        rows = whole[w] if along else whole[w].T
+        memory[tiles._first_raw(w)//4:][:rows.size] = rows.ravel()
+
+    def turn_4x4(target, source, pitch, row):
+        assert target % 16 == source % 16 == 0
+        for r in range(4):
+            for c in range(4):
+                memory[(target + c*pitch)//4 + r] = memory[(source + r*row)//4 + c]
+
+    out.integer("target", "mover")
+    tiles.turn(out)
+    scope = {"turn_4x4": turn_4x4, "divide": lambda a, b: a//b, "i64": int}
+    exec(out.kernel(TURNING).text, scope)
+    for mover in range(TURNING):
+        scope["turn"](0, mover)
+    for w, extent in enumerate(plan.extents):
+        for k in range(depth):
+            row = (tiles.first(w) + k*tiles.pitch(w))//4
+            np.testing.assert_array_equal(memory[row:row + extent], whole[w][:, k])
 
 
 def test_which_calls_are_taken():
