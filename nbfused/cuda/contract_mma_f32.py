@@ -13,7 +13,7 @@ from contextlib import contextmanager
 
 from .compile import Kernel
 from .contract_mma import FMA_LANES
-from .contract_mma_f32_tiles import TURNING, Tiles
+from .contract_mma_f32_tiles import APART, TURNING, Tiles
 from .contract_mma_plan import Plan
 from .contract_mma_results import ResultRows
 from .contract_text import ContractText, position
@@ -68,7 +68,7 @@ class F32Text:
                 with out.block(f"if mover < {TURNING}:"):
                     self._turn()
         with out.block("else:"):
-            out("more_registers()" if plan.blocks == 1 else "more_registers_216()")
+            out("more_registers()")
             self._lanes()
             with self._pieces():
                 self._consume()
@@ -76,7 +76,7 @@ class F32Text:
                     self._leave()
                 with out.block("else:"):
                     self._gather()
-                    ResultRows(out, self.text, plan, self.groups, scalars).write()
+                    _Rows(out, self.text, plan, self.groups, scalars).write()
         return out.kernel(plan.threads + _PRODUCERS, plan.blocks, feature="a")
 
     def _parameters(self) -> dict[str, str]:
@@ -212,7 +212,7 @@ class F32Text:
         """The sums for the block that has the tile's first slice."""
         out, plan, (m, n) = self.out, self.plan, self.plan.extents
         out(f"sums_leave(state, partial, me*{m*n} + thread, {plan.sums}, "
-            f"{plan.threads})", "cuda.threadfence()", f"sums_sync({plan.threads})")
+            f"{plan.threads})", f"sums_sync({plan.threads})")
         with out.block("if thread == 0:"):
             out("flag_raise(flags, me)")
 
@@ -229,3 +229,30 @@ class F32Text:
                 f"{plan.sums}, {plan.threads})",
                 "end = min(slices, divide((other + 1)*total, blocks) - tile*slices)")
 
+
+class _Rows(ResultRows):
+    """Sums of turned tiles: neighbours lie `APART` rows or columns from each other."""
+
+    def _steps(self, which: int) -> tuple[int, int, int]:
+        """From lane to lane, neighbour to neighbour, four to four of a lane."""
+        lanes, turned = (8, 4)[which], self.plan.factors[which].along
+        return (1, APART, lanes) if turned else (4, 1, 4*lanes)
+
+    def lane(self) -> str:
+        """See `ResultRows`."""
+        columns, (lane, *_) = self._steps(1), self._steps(0)
+        row = self.plan.row_bytes
+        return f"lane_m*{lane*row} + lane_n*{4*columns[0]}"
+
+    def keep(self, part: int) -> str:
+        """See `ResultRows`."""
+        row, (_, column, unit) = self.plan.row_bytes, self._steps(1)
+        rows = 8*row if self.plan.factors[0].along else row
+        return (f"sums_keep(state, mine, {part}, {self.plan.units[1]}, {rows}, "
+                f"{4*unit}, {4*column})")
+
+    def row(self) -> str:
+        """See `ResultRows`."""
+        if not self.plan.factors[0].along:
+            return super().row()
+        return f"part*8 + (row & 7) + (row >> 3)*{APART}"

@@ -14,15 +14,17 @@ from .contract_mma_tf32_launch import Tf32Launcher
 from .contract_text import ContractText
 from .driver import Device, check, cu
 from .launch import Program
+from .scratch import TICKETS, scratch_of
 
 __all__ = ["F32Launcher"]
 
 #: Places along k of a slice, and slices in shared memory.
 DEPTH, STAGES = 8, 4
-#: Warps of a block that multiply, down and across, and blocks of a multiprocessor.
-WARPS, BLOCKS = (4, 2), 1
-#: Multiply-adds from which on it is worth it, and blocks that share a tile at most.
-LEAST, SHARED = 1 << 29, 8
+#: Warps that multiply, down and across; a factor with fewer rows is turned sooner.
+WARPS = ((2, 4), (4, 2))
+#: Multiply-adds from which on it is worth it; slices that take as long as it takes to
+#: pass sums from block to block, and blocks that share a tile at most.
+LEAST, PASSING, SHARED = 1 << 30, 16, 8
 
 
 class F32Launcher(Tf32Launcher):
@@ -59,8 +61,7 @@ class F32Launcher(Tf32Launcher):
         if program is None:
             program = self._programs[plan, (a, b)] = Program(
                 F32Text(self._text, tiles).kernel())
-        count, slices = self._tiles(call, plan), -(-call.shape[-1] // plan.depth)
-        blocks = min(where.processors*plan.blocks, count*min(slices, SHARED))
+        blocks = self._blocks(call, plan, where)
         others = [o.at for o in (*self._text.extras, *self._text.outputs)]
         boxes = [self._box(call, tiles, w) for w in (0, 1)]
 
@@ -70,18 +71,34 @@ class F32Launcher(Tf32Launcher):
                       *call.scalars)
             program.launch(where, call.stream, blocks, values, shared_of(plan, tiles))
 
-        if count % blocks == 0:  # none is shared
+        if self._tiles(call, plan) % blocks == 0:  # none is shared
             return launch(0, 0)
         size = 4*blocks*prod(plan.extents)
         with where.current(), where.workspace(size + 4*blocks, call.stream) as base:
-            flags = base + size
-            check(cu().cuMemsetD32Async(flags, 0, blocks, call.stream))
-            launch(base, flags)
+            scratch = scratch_of(where)
+            with scratch.lock:
+                found = scratch.find(0, call.stream)
+                if found is not None:  # its counters are 0 between launches
+                    return launch(base, found[0])
+            check(cu().cuMemsetD32Async(base + size, 0, blocks, call.stream))
+            launch(base, base + size)
+
+    def _blocks(self, call: Call, plan: Plan, where: Device) -> int:
+        """As many as share all slices equally, or as leave no tile to be shared."""
+        tiles, slices = self._tiles(call, plan), -(-call.shape[-1] // plan.depth)
+        most = min(where.processors, tiles*min(slices, SHARED), TICKETS)
+        alone = max(n for n in range(1, min(most, tiles) + 1) if tiles % n == 0)
+        if tiles*slices/most + PASSING < tiles*slices/alone:
+            return most
+        return alone
 
     def _plan(self, call: Call) -> Plan:
+        """Of fewer tiles; else with fewer rows of a factor that is turned."""
         a, b = (Factor(self._along(call, w), 4) for w in (0, 1))
-        return Plan(ENGINES["fma"], (2, 4), WARPS, DEPTH, STAGES, BLOCKS, (a, b),
-                    vector_of(self._text, call))
+        vector = vector_of(self._text, call)
+        plans = [Plan(ENGINES["fma"], (2, 4), warps, DEPTH, STAGES, 1, (a, b), vector)
+                 for warps in WARPS]
+        return min(plans, key=lambda plan: self._tiles(call, plan))
 
     def _box(self, call: Call, tiles: Tiles, which: int) -> bytes:
         """The tensor map of a factor."""

@@ -12,10 +12,12 @@ from .contract_mma_plan import Plan
 from .contract_text import ContractText
 from .source import Operand, Source
 
-__all__ = ["TURNING", "Tiles"]
+__all__ = ["APART", "TURNING", "Tiles"]
 
 #: Threads that turn tiles.
 TURNING = 96
+#: Rows or columns of a warp between those that are neighbours in a turned tile.
+APART = 16
 _AXES = ("m", "n")
 #: Elements that a lane turns at once, down and across.
 _FOUR = 4
@@ -108,16 +110,20 @@ class Tiles:
             f"{barrier}, {', '.join(places)})")
 
     def turn(self, out: Source) -> None:
-        """Lines that turn what came to `target`; neighbouring lanes go along k."""
+        """Lines that turn what came to `target`.
+
+        Four neighbours of a turned row come from places `APART` from one another, so
+        that lanes side by side read neighbouring rows, and write side by side.
+        """
         row, across = 4*self.plan.depth, self.plan.depth//_FOUR
         for o in self.turned:
             pitch = self.pitch(o.at)
             pieces = self.plan.extents[o.at]*across//_FOUR
-            for turn in range(-(-pieces // TURNING)):
-                out(f"piece = mover + {turn*TURNING}",
-                    f"down = divide(piece, i64({across}))",
-                    f"right = piece - down*{across}")
+            for first in range(0, pieces, TURNING):
+                out(f"piece = mover + {first}", f"down = divide(piece, i64({across}))",
+                    f"right = piece - down*{across}",
+                    f"place = divide(down, i64({APART}))*{3*APART} + down")
                 with out.block(f"if piece < {pieces}:"):
                     out(f"turn_4x4(target + {self.first(o.at)} + right*{_FOUR*pitch}"
                         f" + down*{4*_FOUR}, target + {self._first_raw(o.at)}"
-                        f" + down*{_FOUR*row} + right*{4*_FOUR}, {pitch}, {row})")
+                        f" + place*{row} + right*{4*_FOUR}, {pitch}, {APART*row})")

@@ -110,8 +110,6 @@ _BARRIERS = {
     "stores_fence": ("fence.proxy.async.shared::cta;", 0),
     "fewer_registers": ("setmaxnreg.dec.sync.aligned.u32 40;", 0),
     "more_registers": ("setmaxnreg.inc.sync.aligned.u32 232;", 0),
-    # Where two blocks share a multiprocessor, of one group that multiplies each.
-    "more_registers_216": ("setmaxnreg.inc.sync.aligned.u32 216;", 0),
     # Where the loading warps bring extras, too.
     "fewer_registers_56": ("setmaxnreg.dec.sync.aligned.u32 56;", 0),
     "more_registers_224": ("setmaxnreg.inc.sync.aligned.u32 224;", 0),

@@ -7,6 +7,7 @@ joins to its own.  A flag in global memory says that it is there.
 
 from __future__ import annotations
 
+from itertools import product
 from typing import Any
 
 from llvmlite import ir
@@ -61,6 +62,32 @@ def turn(typing: Any, target: Any, source: Any, pitch: Any, from_row: Any) -> An
 def _address(builder: Any, pointer: Any, index: Any, item: int) -> Any:
     offset = builder.mul(index, _I64(item))
     return builder.add(builder.ptrtoint(pointer, _I64), offset)
+
+
+@intrinsic
+def sums_keep(typing: Any, state: Any, address: Any, part: Any, across: Any,
+              rows: Any, units: Any, columns: Any) -> Any:
+    """``st.shared``: the sums of a unit of rows, each in its place.
+
+    Four rows `rows` bytes from one another; in each `across` times four elements,
+    `columns` bytes from one another, the fours `units` bytes.
+    """
+    given = (part, across, rows, units, columns)
+    if not _are_literals(*given):
+        return None
+    which, count, down, along, side = (g.literal_value for g in given)
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        base = builder.trunc(values[1], _I32)
+        for unit, r, c in product(range(count), range(4), range(4)):
+            # volatile: ptxas would store four at once, see `mma._places`.
+            value = builder.extract_value(values[0], (which*count + unit)*16 + 4*r + c)
+            asm(builder, ir.VoidType(), "st.volatile.shared.f32 "
+                f"[$0+{r*down + unit*along + c*side}], $1;", f"r,f,{_MEMORY}", base,
+                value, effect=True)
+        return context.get_dummy_value()
+
+    return types.void(state, types.int64, *given), codegen
 
 
 @intrinsic
@@ -138,7 +165,7 @@ def f32_namespace() -> dict[str, Any]:
     """
     lower = ("{ .reg .pred p; .reg .b32 up; AGAIN: ld.acquire.gpu.global.u32 up, [$0]; "
              "setp.eq.u32 p, up, 0; @p bra AGAIN; st.relaxed.gpu.global.u32 [$0], 0; }")
-    return {"barrier_passed": barrier_passed, "turn_4x4": turn,
+    return {"barrier_passed": barrier_passed, "turn_4x4": turn, "sums_keep": sums_keep,
             "sums_leave": sums_leave, "sums_join": sums_join, "sums_sync": sums_sync,
             "flag_raise": _flag("st.release.gpu.global.u32 [$0], 1;"),
             "flag_lower": _flag(lower)}

@@ -10,7 +10,7 @@ from nbfused import ops
 from nbfused.backend import Call
 from nbfused.cuda import contract_mma_f32_launch
 from nbfused.cuda.contract_mma_f32 import F32Text, shared_of
-from nbfused.cuda.contract_mma_f32_launch import DEPTH, STAGES, F32Launcher
+from nbfused.cuda.contract_mma_f32_launch import DEPTH, STAGES, WARPS, F32Launcher
 from nbfused.cuda.contract_mma_f32_tiles import TURNING, Tiles
 from nbfused.cuda.contract_mma_plan import ENGINES, Factor, Plan
 from nbfused.cuda.source import Source
@@ -43,10 +43,13 @@ def poisoned(*shape):
 @pytest.mark.cuda
 @pytest.mark.parametrize("left", [False, True])
 @pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize("warps", WARPS)
 @pytest.mark.parametrize("shared", [1, 3, 8])
-def test_any_extents(left, right, shared, taken, monkeypatch):
+def test_any_extents(left, right, warps, shared, taken, monkeypatch):
     """Tiles of one block or of several, of several at once; factors in any order."""
+    monkeypatch.setattr(contract_mma_f32_launch, "WARPS", (warps,))
     monkeypatch.setattr(contract_mma_f32_launch, "SHARED", shared)
+    monkeypatch.setattr(contract_mma_f32_launch, "PASSING", -1e9)
     reachable = 0
     for m, n, k in EXTENTS:
         a, b, c = integers(0, m, k), integers(1, k, n), integers(2, n)
@@ -110,10 +113,11 @@ def test_nan_outside_an_operand_does_no_harm(taken):
 
 @pytest.mark.parametrize("left", [False, True])
 @pytest.mark.parametrize("right", [False, True])
-def test_it_compiles_without_spills(left, right):
+@pytest.mark.parametrize("warps", WARPS)
+def test_it_compiles_without_spills(left, right, warps):
     needs_compiler()
     text, _ = layer("float32")
-    plan = Plan(ENGINES["fma"], (2, 4), (4, 2), DEPTH, STAGES, 1,
+    plan = Plan(ENGINES["fma"], (2, 4), warps, DEPTH, STAGES, 1,
                 (Factor(left, 4), Factor(right, 4)), vector=True)
     tiles = Tiles(text, plan, ((), ()))
     assert shared_of(plan, tiles) <= NoDevice((9, 0)).shared_limit
@@ -155,7 +159,25 @@ def test_tiles_are_turned(left, right, depth):
     for w, extent in enumerate(plan.extents):
         for k in range(depth):
             row = (tiles.first(w) + k*tiles.pitch(w))//4
-            np.testing.assert_array_equal(memory[row:row + extent], whole[w][:, k])
+            found, column = memory[row:row + extent], whole[w][:, k]
+            if (left, right)[w]:  # each 64 as rows of four from columns of 16
+                column = column.reshape(-1, 4, 16).transpose(0, 2, 1).ravel()
+            np.testing.assert_array_equal(found, column)
+
+
+def test_blocks():
+    """Equal shares, unless passing sums on takes longer than what they save."""
+    def blocks(m, n, k):
+        launcher = F32Launcher(*layer("float32"))
+        call = Call((m, n, k), (0,)*4, ((k, 0, 1), (0, 1, n), (0, 1, 0), (n, 1, 0)))
+        return launcher._blocks(call, launcher._plan(call), NoDevice((9, 0)))
+
+    assert blocks(4096, 4096, 4096) == 132  # of 512 tiles
+    assert blocks(2048, 2048, 2048) == 128  # of 128
+    assert blocks(4096, 4224, 4096) == 132  # of 528, four each
+    assert blocks(1024, 1024, 1024) == 132  # of 32
+    assert blocks(128, 256, 4096) == 8  # of one
+    assert blocks(128, 256, 8) == 1
 
 
 def test_which_calls_are_taken():
