@@ -24,7 +24,7 @@ DEPTH, STAGES = 8, 4
 WARPS = ((2, 4), (4, 2))
 #: Multiply-adds from which on it is worth it; slices that take as long as it takes to
 #: pass sums from block to block, and blocks that share a tile at most.
-LEAST, PASSING, SHARED = 1 << 30, 16, 8
+LEAST, PASSING, SHARED = 1 << 29, 7, 16
 
 
 class F32Launcher(Tf32Launcher):

@@ -115,15 +115,23 @@ class Tiles:
         Four neighbours of a turned row come from places `APART` from one another, so
         that lanes side by side read neighbouring rows, and write side by side.
         """
-        row, across = 4*self.plan.depth, self.plan.depth//_FOUR
+        first = 0
         for o in self.turned:
-            pitch = self.pitch(o.at)
-            pieces = self.plan.extents[o.at]*across//_FOUR
-            for first in range(0, pieces, TURNING):
-                out(f"piece = mover + {first}", f"down = divide(piece, i64({across}))",
-                    f"right = piece - down*{across}",
-                    f"place = divide(down, i64({APART}))*{3*APART} + down")
-                with out.block(f"if piece < {pieces}:"):
-                    out(f"turn_4x4(target + {self.first(o.at)} + right*{_FOUR*pitch}"
-                        f" + down*{4*_FOUR}, target + {self._first_raw(o.at)}"
-                        f" + place*{row} + right*{4*_FOUR}, {pitch}, {APART*row})")
+            end = first + self._pieces(o.at)
+            for turn in range(first//TURNING, -(-end // TURNING)):
+                out(f"piece = mover + {turn*TURNING - first}")
+                with out.block(f"if 0 <= piece < {end - first}:"):
+                    self._piece(out, o.at)
+            first = end
+
+    def _pieces(self, which: int) -> int:
+        return self.plan.extents[which]*self.plan.depth//_FOUR**2
+
+    def _piece(self, out: Source, which: int) -> None:
+        row, across = 4*self.plan.depth, self.plan.depth//_FOUR
+        pitch = self.pitch(which)
+        out(f"down = divide(piece, i64({across}))", f"right = piece - down*{across}",
+            f"place = divide(down, i64({APART}))*{3*APART} + down",
+            f"turn_4x4(target + {self.first(which)} + right*{_FOUR*pitch}"
+            f" + down*{4*_FOUR}, target + {self._first_raw(which)}"
+            f" + place*{row} + right*{4*_FOUR}, {pitch}, {APART*row})")

@@ -173,10 +173,11 @@ def test_blocks():
         return launcher._blocks(call, launcher._plan(call), NoDevice((9, 0)))
 
     assert blocks(4096, 4096, 4096) == 132  # of 512 tiles
-    assert blocks(2048, 2048, 2048) == 128  # of 128
+    assert blocks(2048, 2048, 2048) == 132  # of 128
+    assert blocks(4096, 1024, 1024) == 128  # of 128
     assert blocks(4096, 4224, 4096) == 132  # of 528, four each
     assert blocks(1024, 1024, 1024) == 132  # of 32
-    assert blocks(128, 256, 4096) == 8  # of one
+    assert blocks(128, 256, 4096) == 16  # of one
     assert blocks(128, 256, 8) == 1
 
 
