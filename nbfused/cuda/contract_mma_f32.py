@@ -219,35 +219,33 @@ class F32Text:
     def _gather(self) -> None:
         """Add what the next blocks have left, one after the other."""
         out, plan, (m, n) = self.out, self.plan, self.plan.extents
-        out("other = me")
-        with out.block("while end < slices:"):
+        out("other = me", "have = end")
+        with out.block("while have < slices:"):
             out("other += 1")
             with out.block("if thread == 0:"):
                 out("flag_lower(flags, other)")
             out(f"sums_sync({plan.threads})",
                 f"state = sums_join(state, partial, other*{m*n} + thread, "
                 f"{plan.sums}, {plan.threads})",
-                "end = min(slices, divide((other + 1)*total, blocks) - tile*slices)")
+                "have = min(slices, divide((other + 1)*total, blocks) - tile*slices)")
 
 
 class _Rows(ResultRows):
-    """Sums of turned tiles: neighbours lie `APART` rows or columns from each other."""
+    """Of turned tiles: neighbouring sums lie `APART` rows or columns from each other.
 
-    def _steps(self, which: int) -> tuple[int, int, int]:
-        """From lane to lane, neighbour to neighbour, four to four of a lane."""
-        lanes, turned = (8, 4)[which], self.plan.factors[which].along
-        return (1, APART, lanes) if turned else (4, 1, 4*lanes)
+    Rows of a strip are in the order of the lanes that have them.
+    """
 
     def lane(self) -> str:
         """See `ResultRows`."""
-        columns, (lane, *_) = self._steps(1), self._steps(0)
-        row = self.plan.row_bytes
-        return f"lane_m*{lane*row} + lane_n*{4*columns[0]}"
+        rows, columns = (1 if f.along else 4 for f in self.plan.factors)
+        return f"lane_m*{rows*self.plan.row_bytes} + lane_n*{4*columns}"
 
     def keep(self, part: int) -> str:
         """See `ResultRows`."""
-        row, (_, column, unit) = self.plan.row_bytes, self._steps(1)
-        rows = 8*row if self.plan.factors[0].along else row
+        a, b = self.plan.factors
+        rows = self.plan.row_bytes*(8 if a.along else 1)
+        unit, column = (4, APART) if b.along else (16, 1)
         return (f"sums_keep(state, mine, {part}, {self.plan.units[1]}, {rows}, "
                 f"{4*unit}, {4*column})")
 

@@ -160,12 +160,13 @@ def _flag(text: str) -> Any:
 def f32_namespace() -> dict[str, Any]:
     """The names that kernel text for sm_90a may use.
 
-    ``flag_raise(flags, k)`` after a fence of each thread and a barrier;
-    ``flag_lower(flags, k)`` waits until it is up.
+    ``flag_raise(flags, k)`` after a barrier: the fence is for what the threads stored
+    before that; ``flag_lower(flags, k)`` waits until it is up.
     """
     lower = ("{ .reg .pred p; .reg .b32 up; AGAIN: ld.acquire.gpu.global.u32 up, [$0]; "
              "setp.eq.u32 p, up, 0; @p bra AGAIN; st.relaxed.gpu.global.u32 [$0], 0; }")
     return {"barrier_passed": barrier_passed, "turn_4x4": turn, "sums_keep": sums_keep,
             "sums_leave": sums_leave, "sums_join": sums_join, "sums_sync": sums_sync,
-            "flag_raise": _flag("st.release.gpu.global.u32 [$0], 1;"),
+            "flag_raise": _flag(
+                "fence.acq_rel.gpu; st.relaxed.gpu.global.u32 [$0], 1;"),
             "flag_lower": _flag(lower)}
