@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+from dataclasses import dataclass
 from math import prod
 
 from ..backend import Call, Signature
@@ -25,6 +27,28 @@ WARPS = ((2, 4), (4, 2))
 #: Multiply-adds from which on it is worth it; slices that take as long as it takes to
 #: pass sums from block to block, and blocks that share a tile at most.
 LEAST, PASSING, SHARED = 1 << 29, 7, 16
+#: Shapes that a launcher remembers.
+_KEPT = 1024
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Work:
+    """How calls of one shape and alignment are done.
+
+    Attributes
+    ----------
+    tiles, program
+        The kernel.
+    blocks
+        How many.
+    shared
+        Whether some of them share a tile of the result.
+    """
+
+    tiles: Tiles
+    program: Program
+    blocks: int
+    shared: bool
 
 
 class F32Launcher(Tf32Launcher):
@@ -45,6 +69,7 @@ class F32Launcher(Tf32Launcher):
             and {o.dtype.name for o in text.factors} == {"float32"}
             and text.typed.prologues == (None, None)
             and signature.ranks[1:] == (1, 1, 1) and self._batch <= 3)
+        self._works: dict[Hashable, _Work] = {}
 
     def takes(self, call: Call, where: Device) -> bool:
         """Whether TMA can bring the factors, and there is much to do."""
@@ -53,6 +78,17 @@ class F32Launcher(Tf32Launcher):
 
     def __call__(self, call: Call, where: Device) -> None:
         """Launch on the call's stream."""
+        key = (call.shape, call.strides, tuple([p % 16 for p in call.pointers]),
+               where.ordinal)
+        work = self._works.get(key)
+        if work is None:
+            if len(self._works) >= _KEPT:
+                self._works.clear()
+            work = self._works[key] = self._work(call, where)
+        self._run(work, call, where)
+
+    def _work(self, call: Call, where: Device) -> _Work:
+        """How calls of one shape and alignment are done."""
         plan = self._plan(call)
         a, b = (tuple(k for k in range(self._batch)
                       if call.strides[w][k] and call.shape[k] > 1) for w in (0, 1))
@@ -62,6 +98,10 @@ class F32Launcher(Tf32Launcher):
             program = self._programs[plan, (a, b)] = Program(
                 F32Text(self._text, tiles).kernel())
         blocks = self._blocks(call, plan, where)
+        return _Work(tiles, program, blocks, self._tiles(call, plan) % blocks > 0)
+
+    def _run(self, work: _Work, call: Call, where: Device) -> None:
+        tiles, blocks = work.tiles, work.blocks
         others = [o.at for o in (*self._text.extras, *self._text.outputs)]
         boxes = [self._box(call, tiles, w) for w in (0, 1)]
 
@@ -69,11 +109,12 @@ class F32Launcher(Tf32Launcher):
             values = (*boxes, *(call.pointers[at] for at in others), partial, flags,
                       *call.shape, *(s for at in others for s in call.strides[at]),
                       *call.scalars)
-            program.launch(where, call.stream, blocks, values, shared_of(plan, tiles))
+            work.program.launch(where, call.stream, blocks, values,
+                                shared_of(tiles.plan, tiles))
 
-        if self._tiles(call, plan) % blocks == 0:  # none is shared
+        if not work.shared:
             return launch(0, 0)
-        size = 4*blocks*prod(plan.extents)
+        size = 4*blocks*prod(tiles.plan.extents)
         with where.current(), where.workspace(size + 4*blocks, call.stream) as base:
             scratch = scratch_of(where)
             with scratch.lock:

@@ -29,9 +29,12 @@ def taken(monkeypatch):
     if device(0).arch[0] != 9:
         pytest.skip("no Hopper GPU")
     calls = []
-    run = F32Launcher.__call__
-    monkeypatch.setattr(F32Launcher, "__call__",
-                        lambda self, *call: calls.append(call) or run(self, *call))
+
+    def noted(self, call, where):
+        calls.append(call)
+        self._run(self._work(call, where), call, where)  # nothing is kept
+
+    monkeypatch.setattr(F32Launcher, "__call__", noted)
     monkeypatch.setattr(contract_mma_f32_launch, "LEAST", 1)
     return calls
 
@@ -96,6 +99,17 @@ def test_the_same_bits_every_time(taken):
     x, y = (nf.to_numpy(v).astype("f8") for v in (a, b))
     assert (np.abs(first - x @ y) <= 1e-5*(np.abs(x) @ np.abs(y))).all()
     assert len(taken) == 21
+
+
+@pytest.mark.cuda
+def test_what_is_kept_is_of_one_shape_and_alignment(taken, monkeypatch):
+    monkeypatch.undo()
+    for m, n, k in ((1000, 1000, 1024), (1024, 1000, 1000), (1000, 1000, 1024)):
+        a, b = integers(0, m, k), integers(1, k, n)
+        for first in (0, 1):
+            out = poisoned(m, n + 1)[:, first:first + n]
+            ops.matmul(placed(a, "f4"), placed(b, "f4"), out=out)
+            np.testing.assert_array_equal(nf.to_numpy(out), a @ b)
 
 
 @pytest.mark.cuda
