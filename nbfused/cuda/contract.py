@@ -1,8 +1,9 @@
 """Contract on CUDA: a ladder of kernels, by compute capability and layout.
 
-From the top: tensor cores fed by TMA (`wgmma` for 16-bit floats, `contract_mma_tf32`
-for float32 that may be rounded; sm_90a), tensor cores or
-multiply-adds fed by ``cp.async`` (`contract_mma`, sm_80), and tiles through registers
+From the top, fed by TMA (sm_90a): tensor cores (`wgmma` for 16-bit floats,
+`contract_mma_tf32` for float32 that may be rounded) and multiply-adds
+(`contract_mma_f32`); fed by ``cp.async`` (sm_80): tensor cores or multiply-adds
+(`contract_mma`); and tiles through registers
 that are right at every dtype, shape and stride (`contract_text`).  Where only the
 layout of a large factor stands in the way, or its prologue, it is packed first.  Sums
 are kept in float32 for 16-bit floats and float32.
@@ -15,6 +16,7 @@ from math import prod
 
 from ..backend import Call, Launcher, Signature
 from ..specs import Contract, TypedContract
+from .contract_mma_f32_launch import F32Launcher
 from .contract_mma_launch import MmaLauncher
 from .contract_mma_tf32_launch import Tf32Launcher
 from .contract_pack import PackLauncher
@@ -42,14 +44,14 @@ class _Rungs:
     def __init__(self, text: ContractText, signature: Signature, *,
                  padded: bool = False) -> None:
         self._wgmma = WgmmaLauncher(text, signature)
-        self._tf32 = Tf32Launcher(text, signature)
+        self._others = Tf32Launcher(text, signature), F32Launcher(text, signature)
         self._mma = MmaLauncher(text, signature, padded=padded)
 
     def wgmma(self, call: Call, where: Device) -> Rung | None:
-        """Hopper's, if it takes the call."""
+        """Hopper's, if one of them takes the call."""
         if where.arch[0] == 9 and self._wgmma.takes(call):
             return self._wgmma
-        return self._tf32 if self._tf32.takes(call, where) else None
+        return next((r for r in self._others if r.takes(call, where)), None)
 
     def mma(self, call: Call, where: Device) -> Rung | None:
         """The one for sm_80 and later, if it takes the call."""

@@ -13,11 +13,14 @@ from .contract_mma_results import ResultRows
 from .contract_text import ContractText, position
 from .source import Operand, Source, kernel_name, offsets, storage
 
-__all__ = ["MmaText"]
+__all__ = ["FMA_LANES", "MmaText"]
 
 #: Tiles down a column before the next column.
 RASTER = 8
 _SIDES = (("left", "m"), ("right", "n"))
+#: Lanes that differ in bit 0 have the same rows, in bit 1 the same columns: so a load
+#: of 16 bytes a lane takes half as many turns.
+FMA_LANES = ("lane_m = (lane >> 1) & 7", "lane_n = (lane & 1) | ((lane >> 4) << 1)")
 
 
 class MmaText:
@@ -101,9 +104,7 @@ class MmaText:
             "lane = thread & 31", f"warp_m = divide(warp, i64({across}))",
             f"warp_n = warp - warp_m*{across}", "memory = shared_at()")
         if plan.engine.name == "fma":
-            # Lanes that differ in bit 0 have the same rows, in bit 1 the same columns:
-            # so a load of 16 bytes a lane takes half as many turns.
-            out("lane_m = (lane >> 1) & 7", "lane_n = (lane & 1) | ((lane >> 4) << 1)")
+            out(*FMA_LANES)
         for which, (x, axis) in enumerate(_SIDES):
             first = "memory" if which == 0 else f"memory + {plan.tile_bytes(0)}"
             unit = plan.pitch(which) if plan.inner(which) else plan.engine.item

@@ -137,6 +137,11 @@ class Plan:
         return m*self.warps[0], n*self.warps[1]
 
     @property
+    def sums(self) -> int:
+        """Of a thread."""
+        return self.units[0]*self.units[1]*self.engine.sums
+
+    @property
     def threads(self) -> int:
         """Of a block."""
         return 32*self.warps[0]*self.warps[1]

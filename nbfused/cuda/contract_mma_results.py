@@ -81,20 +81,19 @@ class ResultRows:
         for k, text in self._offsets("batch", 0, "b").items():
             out(f"base{k} = {text}")
         out(f"strip = memory + warp*{plan.strip_bytes}",
-            f"mine = strip + {_lane_of_sums(plan)}",
+            f"mine = strip + {self.lane()}",
             f"first_m = m_first + warp_m*{plan.warp_extents[0]}",
             f"first_n = n_first + warp_n*{plan.warp_extents[1]}", "part = i64(0)")
-        down, across = plan.units
+        down = plan.units[0]
         with out.block(f"while part < {down}:"):
             out("warp_sync()")
             for k in range(down):
                 with out.block(f"if part == {k}:"):
-                    out(f"{engine.name}_keep(state, mine, {k}, {down}, {across}, "
-                        f"{plan.row_bytes})")
+                    out(self.keep(k))
             out("warp_sync()", "place = lane")
             with out.block(f"while place < {engine.rows*lanes}:"):
                 out(f"row = place >> {shift}", f"column = (place & {lanes - 1})"
-                    f"*{self.width}", f"at_m = first_m + part*{engine.rows} + row",
+                    f"*{self.width}", f"at_m = first_m + {self.row()}",
                     "at_n = first_n + column")
                 names = ", ".join(f"v{e}" for e in range(self.width))
                 out(f"{names}, = kept_{engine.kept}_{self.width}(strip + "
@@ -103,6 +102,20 @@ class ResultRows:
                     self._row()
                 out("place += 32")
             out("part += 1")
+
+    def lane(self) -> str:
+        """Bytes from a strip's begin to what a lane keeps of it."""
+        return _lane_of_sums(self.plan)
+
+    def keep(self, part: int) -> str:
+        """What puts the sums of a part in the strip."""
+        plan, (down, across) = self.plan, self.plan.units
+        return (f"{plan.engine.name}_keep(state, mine, {part}, {down}, {across}, "
+                f"{plan.row_bytes})")
+
+    def row(self) -> str:
+        """Which of a warp's rows is row `row` of the strip of `part`."""
+        return f"part*{self.plan.engine.rows} + row"
 
     def _row(self) -> None:
         out = self.out

@@ -112,11 +112,12 @@ def offsets_of(out: Source, index: str, extents: Sequence[str],
     return offsets(out, index, extents, strided, first, prefix)
 
 
-def position(out: Source, rows: int, columns: int, raster: int) -> None:
+def position(out: Source, rows: int, columns: int, raster: int,
+             block: str = "i64(cuda.blockIdx.x)") -> None:
     """Which tile of which product a block computes; `raster` tiles down, then on."""
     out(f"down = divide(size_m + {rows - 1}, i64({rows}))",
         f"wide = divide(size_n + {columns - 1}, i64({columns}))",
-        "block = i64(cuda.blockIdx.x)", "batch = divide(block, down*wide)",
+        f"block = {block}", "batch = divide(block, down*wide)",
         "place = block - batch*down*wide",
         f"band = divide(place, {raster}*wide)", f"place -= band*{raster}*wide",
         f"height = min(down - band*{raster}, i64({raster}))",

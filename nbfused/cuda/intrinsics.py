@@ -20,6 +20,7 @@ from .accesses import accesses, asm
 from .hopper import hopper_namespace
 from .mma import mma_namespace
 from .mma_copies import copies_namespace
+from .mma_f32 import f32_namespace
 from .mma_tf32 import tf32_namespace
 from .raw_intrinsics import raw_namespace
 from .rough import rough_namespace
@@ -295,7 +296,8 @@ def namespace(arch: tuple[int, int]) -> dict[str, Any]:
         "bf16_to_f32": _unary(f32, u16, _from_bf16),
         "f32_to_bf16": _unary(u16, f32, _to_bf16(arch)),
         "divide": divide, **rough_namespace(),
-        **({**hopper_namespace(), **tf32_namespace()} if arch[0] == 9 else {}),
+        **({**hopper_namespace(), **tf32_namespace(), **f32_namespace()}
+           if arch[0] == 9 else {}),
         **({**copies_namespace(), **mma_namespace()} if arch >= (8, 0) else {}),
         **{f"{name}_local": _local(stored) for name, stored in _STORED.items()},
     }

@@ -281,7 +281,10 @@ def _keep(engine: Engine) -> Any:
 def _places(engine: Engine, unit: int, row: int) -> list[tuple[int, tuple[int, int]]]:
     """Bytes from a thread's own address, and which sums of a unit go there."""
     if engine.name == "fma":
-        return [(r*row + unit*64, (4*r, 4*r + 4)) for r in range(4)]
+        # One by one: sums that were stored together would lie in the banks of registers
+        # that columns of B do, from which a multiply-add would read two or three.
+        return [(r*row + unit*64 + 4*c, (4*r + c, 4*r + c + 1))
+                for r in range(4) for c in range(4)]
     if engine.name == "f64":
         return [(unit*64, (0, 2))]
     if engine.name == "tf32a":
@@ -299,8 +302,10 @@ def _store(builder: Any, engine: Engine, base: Any, at: int,
     count, wide = len(values), engine.kept == "float64"
     names = ", ".join(f"${k + 1}" for k in range(count))
     vector = f".v{count}" if count > 1 else ""
-    asm(builder, ir.VoidType(),
-        f"st.shared{vector}.{'f64' if wide else 'f32'} [$0+{at}], {{{names}}};",
+    # ptxas would put those of `fma` together again.
+    alone = ".volatile" if engine.name == "fma" else ""
+    asm(builder, ir.VoidType(), f"st{alone}.shared{vector}."
+        f"{'f64' if wide else 'f32'} [$0+{at}], {{{names}}};",
         ",".join(["r", *["d" if wide else "f"]*count, _MEMORY]), base, *values,
         effect=True)
 

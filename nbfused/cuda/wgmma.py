@@ -136,7 +136,8 @@ class WgmmaLauncher:
 
 @lru_cache(maxsize=1024)
 def _tensor_map(dtype: str, pointer: int, extents: tuple[int, ...],
-                strides: tuple[int, ...], box: tuple[int, ...]) -> bytes:
+                strides: tuple[int, ...], box: tuple[int, ...],
+                swizzle: str = "128B") -> bytes:
     """What TMA needs to know of an array: nothing but these arguments, so it is kept.
 
     Elements outside are zeros.  `strides` in bytes, from the second dimension on.
@@ -153,7 +154,7 @@ def _tensor_map(dtype: str, pointer: int, extents: tuple[int, ...],
         [driver.cuuint64_t(s) for s in strides], [driver.cuuint32_t(n) for n in box],
         [driver.cuuint32_t(1)]*rank,
         driver.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
-        driver.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
+        getattr(driver.CUtensorMapSwizzle, f"CU_TENSOR_MAP_SWIZZLE_{swizzle}"),
         promotion,
         driver.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE))
     return ctypes.string_at(int(found.getPtr()), 128)

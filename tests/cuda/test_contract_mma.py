@@ -13,6 +13,7 @@ from nbfused import ops
 from nbfused.backend import Call, Signature
 from nbfused.cuda import compile, contract_pack
 from nbfused.cuda.contract_mma import MmaText
+from nbfused.cuda.contract_mma_f32_launch import F32Launcher
 from nbfused.cuda.contract_mma_launch import SHAPES, MmaLauncher
 from nbfused.cuda.contract_mma_plan import ENGINES, Factor, Plan
 from nbfused.cuda.contract_mma_tf32 import Tf32Text
@@ -46,7 +47,8 @@ def taken(monkeypatch):
 
     monkeypatch.setattr(MmaLauncher, "__call__", noted)
     monkeypatch.setattr(MmaLauncher, "_plan", MmaLauncher._choose)  # nothing is kept
-    monkeypatch.setattr(WgmmaLauncher, "takes", lambda self, *call: False)
+    for other in (WgmmaLauncher, F32Launcher):
+        monkeypatch.setattr(other, "takes", lambda self, *call: False)
     return plans
 
 
@@ -74,8 +76,8 @@ def forced(monkeypatch, engine, shape):
     monkeypatch.setattr(Tf32Launcher, "takes", lambda self, *call: False)
 
 
-EVERY = [pytest.param(name, k, id=f"{name}{k}") for name, engine in ENGINES.items()
-         if not engine.by_descriptor for k in range(len(SHAPES[name]))]
+EVERY = [pytest.param(name, k, id=f"{name}{k}") for name, shapes in SHAPES.items()
+         for k in range(len(shapes))]
 
 
 def dtype_of(engine):

@@ -31,8 +31,7 @@ def lanes_of(text):
     return eval(text, names) + 0*LANES
 
 
-@pytest.mark.parametrize("engine", [e for e in ENGINES
-                                    if not ENGINES[e].by_descriptor])
+@pytest.mark.parametrize("engine", DTYPES)
 @pytest.mark.parametrize("left", [True, False])
 @pytest.mark.parametrize("right", [True, False])
 def test_a_warp(engine, left, right, monkeypatch):

@@ -63,6 +63,7 @@ PROGRAMS = {
     "rows": (lambda x: ops.layer_norm(x, x[0], x[1]), (X,)),
     "cross entropy": (ops.cross_entropy, (X, LABELS)),
     "product": (lambda x, w, b: ops.linear(x, w, b), (X, W, B)),
+    "product of shared tiles": (ops.matmul, (normal(1000, 1024), normal(1024, 1000))),
     "copies": (lambda x: ops.concatenate([x.T, x.T * 2.0], axis=1), (X,)),
     "raw kernel": (run_shifted, (LONG,)),
     "backward": (trained, (X, W, B)),

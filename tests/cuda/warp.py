@@ -59,7 +59,8 @@ class Warp:
         if text.startswith("cvt.rna.tf32"):
             (x,) = values
             return (x.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
-        found = re.match(r"st\.shared(?:\.v\d)?\.(f\d\d) \[\$0\+(\d+)\]", text)
+        found = re.match(r"st(?:\.volatile)?\.shared(?:\.v\d)?\.(f\d\d) "
+                         r"\[\$0\+(\d+)\]", text)
         at, dtype = values[0] + int(found[2]), np.dtype(KINDS[found[1]])
         for k, value in enumerate(values[1:]):
             self.view(dtype)[at//dtype.itemsize + k] = value
