@@ -261,13 +261,17 @@ def prepare() -> None:
     cache.digest(_own_digest())
 
 
+#: Files of this package that shape the machine code besides the text.
+_OWN = (
+    "compile", "intrinsics", "accesses", "raw_intrinsics", "row_intrinsics",
+    "row_loads", "row_pairs", "hopper", "wgmma_fragments", "mma", "mma_copies",
+    "mma_f32", "mma_tf32", "contract_mma_plan", "rough")
+
+
 @lru_cache(maxsize=1)
 def _own_digest() -> bytes:
     """Of what shapes the machine code besides the text."""
-    files = [Path(__file__).with_name(f"{name}.py") for name in (
-        "compile", "intrinsics", "accesses", "raw_intrinsics", "row_intrinsics",
-        "row_loads", "row_pairs", "hopper", "wgmma_fragments", "mma", "mma_copies",
-        "mma_tf32", "contract_mma_plan", "rough")]
+    files = [Path(__file__).with_name(f"{name}.py") for name in _OWN]
     files.append(Path(__file__).parents[1] / "llvm_atomics.py")
     return hashlib.sha256(b"".join(f.read_bytes() for f in files)).digest()
 

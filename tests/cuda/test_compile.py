@@ -118,6 +118,18 @@ class Assembler:
         return 0, b"a PTX JIT compilation failed"
 
 
+@pytest.mark.parametrize("arch", [(7, 5), (8, 0), (9, 0)])
+def test_the_cache_knows_every_file_that_text_takes_names_from(arch):
+    from nbfused.cuda.intrinsics import namespace
+
+    modules = {getattr(getattr(f, "_defn", f), "__module__", None)
+               for f in namespace(arch).values()}
+    ours = {m.rpartition(".")[2] for m in modules
+            if isinstance(m, str) and m.startswith("nbfused.cuda.")}
+    assert len(ours) > 5
+    assert ours <= set(compile._OWN)
+
+
 def test_the_driver_gets_ptx_that_it_understands(monkeypatch):
     """Whatever is kept: another driver may have been installed since."""
     made = Assembler()
