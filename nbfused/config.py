@@ -56,6 +56,7 @@ __all__ = ["Config", "config", "dump_source", "logger"]
 PREFIX = "NBFUSED_"
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
+_DIGITS = "[0-9]{1,18}"
 
 
 def _boolean(text: str) -> bool:
@@ -66,13 +67,13 @@ def _boolean(text: str) -> bool:
 
 def _size(text: str) -> int:
     digits = text[:-1] if text[-1:].upper() in _UNITS else text
-    if not digits.isdigit():
+    if not re.fullmatch(_DIGITS, digits):
         raise ValueError("a number of bytes, or one with K, M or G such as 512M")
     return int(digits) * _UNITS.get(text[-1:].upper(), 1)
 
 
 def _count(text: str) -> int:
-    if not text.isdigit() or int(text) == 0:
+    if not re.fullmatch(_DIGITS, text) or int(text) == 0:
         raise ValueError("a positive whole number")
     return int(text)
 

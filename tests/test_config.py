@@ -39,7 +39,8 @@ def test_every_variable_is_read():
 
 @pytest.mark.parametrize(("name", "value", "expected"), [
     ("DEBUG", "yes", "0 or 1"), ("NUM_THREADS", "0", "positive"),
-    ("NUM_THREADS", "many", "positive"), ("CACHE_SIZE", "big", "bytes"),
+    ("NUM_THREADS", "many", "positive"), ("NUM_THREADS", "²", "positive"),
+    ("CACHE_SIZE", "big", "bytes"), ("CACHE_SIZE", "１G", "bytes"),
     ("CACHE_SIZE", "G", "bytes"), ("LOG_LEVEL", "loud", "WARNING"),
     ("ROCM_ARCH", "gfx90a;gfx1030", "commas"), ("ROCM_EMULATE", "amd", "nvidia"),
     ("AUTOTUNE", "always", "readonly"), ("DETERMINISTIC", "yes", "0 or 1")])
