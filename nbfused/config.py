@@ -47,6 +47,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import SettingError
+from .forks import hold_in_forks
 
 if TYPE_CHECKING:
     import logging
@@ -230,6 +231,7 @@ def _root() -> logging.Logger:
     """Silent unless asked: a library leaves handlers to the application."""
     import logging  # 2 ms that a program with a GPU spends while the driver starts
 
+    hold_in_forks()
     root = logging.getLogger("nbfused")
     root.addHandler(logging.NullHandler())
     if config.log_level is not None:

@@ -17,16 +17,27 @@ import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, overload
 
-__all__ = ["LOCK", "cached_property"]
+__all__ = ["LOCK", "cached_property", "hold_in_forks"]
 
 _T = TypeVar("_T")
 
 #: There is but one: of two, each could be held by somebody who waits for the other.
 LOCK = threading.RLock()
 
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=LOCK.acquire, after_in_parent=LOCK.release,
-                        after_in_child=LOCK.release)
+
+def hold_in_forks() -> None:
+    """Have a fork take `LOCK` before the locks that others have it hold until now.
+
+    What runs before a fork runs in the opposite order of its registration.  `logging`
+    holds its lock too, and who holds `LOCK` may log: so this is called again when that
+    has been imported.  Who holds `LOCK` twice gives it back twice.
+    """
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(before=LOCK.acquire, after_in_parent=LOCK.release,
+                            after_in_child=LOCK.release)
+
+
+hold_in_forks()
 
 
 class cached_property(Generic[_T]):

@@ -112,3 +112,32 @@ def test_a_cached_property_is_computed_once():
     owner, other = Owner(), Owner()
     assert (owner.value, owner.value, other.value) == (1, 1, 1)
     assert Owner.value.__doc__ == "Counts."
+
+
+#: `logging` holds its own lock in a fork, and was imported after `LOCK` was made.
+LOGS = """
+import os, threading, time
+from nbfused.config import logger
+from nbfused.forks import LOCK
+log, inside = logger("compile"), threading.Event()
+
+def hold():
+    with LOCK:
+        inside.set()
+        time.sleep(0.3)
+        log.debug("takes the lock of logging")
+
+threading.Thread(target=hold).start()
+inside.wait()
+child = os.fork()
+if not child:
+    os._exit(0)
+print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_who_keeps_a_fork_waiting_may_log():
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", LOGS], timeout=60,
+                          capture_output=True, text=True, check=False)
+    assert done.stdout.strip() == "0", done.stderr
