@@ -113,7 +113,11 @@ def _keep(machine: dict[str, str], python: str, commit: str,
         results[benchmark] = [found, about["params"], about["version"]]
     folder = HERE/"results"/machine["machine"]
     folder.mkdir(parents=True, exist_ok=True)
-    (folder/"machine.json").write_text(json.dumps({**machine, "version": 1}, indent=4))
+    entry = folder/"machine.json"
+    if entry.exists():  # a run of asv has counted processors, a table has not
+        counted = json.loads(entry.read_text())["num_cpu"]
+        machine = {**machine, "num_cpu": counted}
+    entry.write_text(json.dumps({**machine, "version": 1}, indent=4))
     _write(folder, {
         "commit_hash": commit, "env_name": f"existing-py{python}",
         "date": 1000*int(_git("show", "-s", "--format=%ct", commit)),

@@ -243,6 +243,10 @@ def test_a_table_is_kept_as_results(tmp_path, monkeypatch):
     assert sum(x == x for x in rates) == 1
     assert len(rates) == len(names)
     assert version == known["bench_workloads.Bytes.track_bandwidth"]["version"]
+    entry = tmp_path/"results"/"gpu"/"machine.json"
+    entry.write_text(json.dumps({**json.loads(entry.read_text()), "num_cpu": "8"}))
+    record.main(["gpu", "--table", str(table), "--python", "3.12"])
+    assert json.loads(kept.read_text())["params"]["num_cpu"] == "8"  # the same machine
 
 
 @pytest.mark.parametrize(("seen", "one"), [(None, "0"), ("2,3", "2"), ("1", "1")])
