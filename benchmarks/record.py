@@ -84,9 +84,16 @@ def _clean(path: Path, commit: str) -> None:
     _write(path.parent, found)
 
 
-def _write(folder: Path, results: dict[str, Any]) -> None:
-    name = f"{results['commit_hash'][:8]}-{results['env_name']}.json"
-    (folder/name).write_text(json.dumps(results))
+def _write(folder: Path, found: dict[str, Any]) -> None:
+    """Beside what the same commit has of other benchmarks, from another run."""
+    path = folder/f"{found['commit_hash'][:8]}-{found['env_name']}.json"
+    if path.exists():
+        kept = json.loads(path.read_text())
+        found["results"] = {**kept["results"], **found["results"]}
+        # A table's columns are the first of asv's.
+        found["result_columns"] = max(kept["result_columns"], found["result_columns"],
+                                      key=len)
+    path.write_text(json.dumps(found))
 
 
 def _rates(rows: Sequence[dict[str, Any]], device: str,

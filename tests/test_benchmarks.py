@@ -204,12 +204,32 @@ def test_what_needs_a_library_is_where_asv_does_not_look():
     assert not any("of_" in name for name in found)
 
 
-def test_recorded_results_name_no_folder_of_the_computer(tmp_path):
-    path = tmp_path / "0123abcd-existing-py_home_me_bin_python.json"
+def run_of_asv(folder, **results):
+    """The file that asv leaves in `folder`."""
+    path = folder / "0123abcd-existing-py_home_me_bin_python.json"
     path.write_text(json.dumps({
         "commit_hash": "0123abcdef", "env_name": "existing-py_home_me_bin_python",
-        "python": "/home/me/bin/python", "params": {"python": "/home/me/bin/python"}}))
-    record._clean(path, "4567abcdef")
+        "python": "/home/me/bin/python", "params": {"python": "/home/me/bin/python"},
+        "result_columns": ["result", "params", "version", "samples"],
+        "results": results}))
+    return path
+
+
+def test_runs_of_one_commit_are_kept_together(tmp_path):
+    """Another benchmark is beside what is there, the same one takes its place."""
+    record._write(tmp_path, {
+        "commit_hash": "0123abcdef", "env_name": f"existing-py{record._PYTHON}",
+        "result_columns": ["result", "params", "version"], "results": {"table": [1]}})
+    for measured in (2, 3):
+        record._clean(run_of_asv(tmp_path, cold=[measured]), "0123abcdef")
+    (left,) = tmp_path.iterdir()
+    found = json.loads(left.read_text())
+    assert found["results"] == {"table": [1], "cold": [3]}
+    assert found["result_columns"][-1] == "samples"
+
+
+def test_recorded_results_name_no_folder_of_the_computer(tmp_path):
+    record._clean(run_of_asv(tmp_path), "4567abcdef")
     (left,) = tmp_path.iterdir()
     assert left.name.startswith("4567abcd-existing-py3.")
     assert "home" not in left.read_text()
