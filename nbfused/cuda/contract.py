@@ -1,29 +1,28 @@
 """Contract on CUDA: a ladder of kernels, by compute capability and layout.
 
-From the top, fed by TMA (sm_90a): tensor cores (`wgmma` for 16-bit floats,
-`contract_mma_tf32` for float32 that may be rounded) and multiply-adds
-(`contract_mma_f32`); fed by ``cp.async`` (sm_80): tensor cores or multiply-adds
-(`contract_mma`); and tiles through registers
-that are right at every dtype, shape and stride (`contract_text`).  Where only the
-layout of a large factor stands in the way, or its prologue, it is packed first.  Sums
-are kept in float32 for 16-bit floats and float32.
+From the top, fed by TMA (sm_90a): tensor cores (`contract_wgmma` for 16-bit floats,
+`contract_tf32` for float32 that may be rounded) and multiply-adds (`contract_f32`); fed
+by ``cp.async`` (sm_80): tensor cores or multiply-adds (`contract_mma`); and tiles
+through registers that are right at every dtype, shape and stride (`contract_general`).
+Each has a text, under its name, and a launcher, which says what calls it takes.  Where
+only the layout of a large factor stands in the way, or its prologue, it is packed first
+(`contract_pack`).  Sums are kept in float32 for 16-bit floats and float32.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import prod
 
 from ..backend import Call, Launcher, Signature
 from ..specs import Contract, TypedContract
-from .contract_mma_f32_launch import F32Launcher
+from .contract_f32_launch import F32Launcher
+from .contract_general_launch import GeneralLauncher
 from .contract_mma_launch import MmaLauncher
-from .contract_mma_tf32_launch import Tf32Launcher
 from .contract_pack import PackLauncher
-from .contract_text import LARGE, SMALL, ContractText, Tile
+from .contract_text import ContractText
+from .contract_tf32_launch import Tf32Launcher
+from .contract_wgmma_launch import WgmmaLauncher
 from .driver import Device, device
-from .launch import Program
-from .wgmma import WgmmaLauncher
 
 __all__ = ["ContractLauncher", "build_contract"]
 
@@ -31,7 +30,7 @@ Rung = Callable[[Call, Device], None]
 
 
 class _Rungs:
-    """The launchers for tensor cores, the fastest first.
+    """The launchers that take some calls, the fastest first.
 
     Parameters
     ----------
@@ -43,15 +42,16 @@ class _Rungs:
 
     def __init__(self, text: ContractText, signature: Signature, *,
                  padded: bool = False) -> None:
-        self._wgmma = WgmmaLauncher(text, signature)
-        self._others = Tf32Launcher(text, signature), F32Launcher(text, signature)
+        self._tma = (WgmmaLauncher(text, signature), Tf32Launcher(text, signature),
+                     F32Launcher(text, signature))
         self._mma = MmaLauncher(text, signature, padded=padded)
 
-    def wgmma(self, call: Call, where: Device) -> Rung | None:
-        """Hopper's, if one of them takes the call."""
-        if where.arch[0] == 9 and self._wgmma.takes(call):
-            return self._wgmma
-        return next((r for r in self._others if r.takes(call, where)), None)
+    def tma(self, call: Call, where: Device) -> Rung | None:
+        """The one for sm_90a that takes the call, if there is one."""
+        for rung in self._tma:
+            if rung.takes(call, where):
+                return rung
+        return None
 
     def mma(self, call: Call, where: Device) -> Rung | None:
         """The one for sm_80 and later, if it takes the call."""
@@ -70,59 +70,32 @@ class ContractLauncher:
     """
 
     def __init__(self, name: str, typed: TypedContract, signature: Signature) -> None:
-        self.text = ContractText(name, typed, signature)
-        single = _one_loop_of_rows(signature)
+        self._name, single = name, _one_loop_of_rows(signature)
         text = ContractText(name, typed, single)
-        self._rungs = _Rungs(text, single)
-        self._pack = PackLauncher(text, single)
+        self._rungs, self._pack = _Rungs(text, single), PackLauncher(text, single)
         self._packed: dict[Signature, _Rungs] = {}
-        self._programs: dict[Tile, Program] = {}
-        self._ends = [sum(signature.ranks[:k + 1]) for k in range(4)]
+        self._general = GeneralLauncher(ContractText(name, typed, signature))
 
     def __call__(self, call: Call) -> None:
         """Launch on the call's stream."""
         where = device(call.device)
-        rung = self._rungs.wgmma(call, where)
+        rung = self._rungs.tma(call, where)
         if rung is None and self._pack.worthwhile(call):
             multiply = self._after_packing(call, where)
             if multiply is not None:
                 return self._pack(call, where, multiply)
-        rung = rung or self._rungs.mma(call, where)
-        return self._general(call, where) if rung is None else rung(call, where)
+        rung = rung or self._rungs.mma(call, where) or self._general
+        return rung(call, where)
 
     def _after_packing(self, call: Call, where: Device) -> Rung | None:
         """What would take the packed call."""
         typed, signature = self._pack.product(call)
         rungs = self._packed.get(signature)
         if rungs is None:
-            text = ContractText(self.text.name, typed, signature)
+            text = ContractText(self._name, typed, signature)
             rungs = self._packed[signature] = _Rungs(text, signature, padded=True)
         packed = self._pack.packed(call, 0)
-        return rungs.wgmma(packed, where) or rungs.mma(packed, where)
-
-    def _general(self, call: Call, where: Device) -> None:
-        """Right at every dtype, shape and stride."""
-        b, m, n, _ = self._ends
-        batch, rows, columns = (prod(call.shape[:b]), prod(call.shape[b:m]),
-                                prod(call.shape[m:n]))
-        tile = self.tile(batch, rows, columns, where)
-        blocks = batch * -(-rows // tile.m) * -(-columns // tile.n)
-        if blocks == 0:
-            return
-        program = self._programs.get(tile)
-        if program is None:
-            program = self._programs[tile] = Program(self.text.kernel(tile))
-        values = (*call.pointers, *call.shape,
-                  *(s for strides in call.strides for s in strides), *call.scalars)
-        program.launch(where, call.stream, blocks, values,
-                       tile.shared(self.text.kept.itemsize))
-
-    def tile(self, batch: int, rows: int, columns: int, where: Device) -> Tile:
-        """Large tiles where they fill the device and the registers hold them."""
-        blocks = batch * -(-rows // LARGE.m) * -(-columns // LARGE.n)
-        if self.text.kept.itemsize > 4 or blocks < where.processors:
-            return SMALL
-        return LARGE
+        return rungs.tma(packed, where) or rungs.mma(packed, where)
 
 
 def _one_loop_of_rows(signature: Signature) -> Signature:

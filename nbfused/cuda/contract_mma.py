@@ -1,4 +1,4 @@
-"""Contract between wgmma and the general kernel: the text of the kernel.
+"""Contract by ``cp.async`` and ``mma.sync`` or multiply-adds: the text of the kernel.
 
 Tiles of A and B come to shared memory by ``cp.async``, several of them on their way.
 Each warp multiplies fragments of them, loaded a step ahead, on tensor cores (sm_80) or
@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from .compile import Kernel
 from .contract_mma_plan import Factor, Plan
-from .contract_mma_results import ResultRows
+from .contract_results import ResultRows
 from .contract_text import ContractText, position
-from .source import Operand, Source, kernel_name, offsets, storage
+from .source import Operand, Source, kernel_name, offsets
 
 __all__ = ["FMA_LANES", "MmaText"]
 
@@ -29,19 +29,16 @@ class MmaText:
     Parameters
     ----------
     text
-        Operands, ranks and functions.
+        Operands, loops and functions.
     plan
         How.
     """
 
     def __init__(self, text: ContractText, plan: Plan) -> None:
-        self.text, self.plan, self.typed = text, plan, text.typed
+        self.text, self.plan = text, plan
         m, n = plan.extents
         self.out = Source(kernel_name(text.name, f"{plan.engine.name}{m}x{n}"))
-        self.groups, loops = [], 0
-        for rank in text.ranks:
-            self.groups.append([f"n{loops + k}" for k in range(rank)])
-            loops += rank
+        self.scalars = text.parameters(self.out, text.operands)
 
     def kernel(self) -> Kernel:
         """The text and its parameters."""
@@ -52,7 +49,7 @@ class MmaText:
             self._fetch()
         self._rounds()
         out("copies_wait(0)", "cuda.syncthreads()")
-        ResultRows(out, self.text, plan, self.groups, self.scalars).write()
+        ResultRows(out, self.text, plan, self.scalars).write()
         return out.kernel(plan.threads, plan.blocks)
 
     def _rounds(self) -> None:
@@ -86,18 +83,7 @@ class MmaText:
 
     def _begin(self) -> None:
         out, plan = self.out, self.plan
-        loops = sum(self.text.ranks)
-        for o in self.text.operands:
-            out.pointer(o.pointer, storage(o.dtype))
-        out.integer(*(f"n{k}" for k in range(loops)),
-                    *(o.stride(k) for o in self.text.operands for k in range(loops)))
-        epilogue = self.typed.epilogue
-        names = [p for p, k in zip(epilogue.function.params[1:], self.typed.kinds,
-                                   strict=True) if k == "scalar"]
-        self.scalars = {p: out.scalar(f"a{k}", epilogue.dtypes[p])
-                        for k, p in enumerate(names)}
-        for name, extents in zip(("batch", "m", "n", "k"), self.groups, strict=True):
-            out(f"size_{name} = {'*'.join(extents) or 'i64(1)'}")
+        self.text.sizes(out)
         position(out, *plan.extents, RASTER)
         across = plan.warps[1]
         out("thread = i64(cuda.threadIdx.x)", "warp = thread >> 5",
@@ -118,7 +104,7 @@ class MmaText:
         out, plan = self.out, self.plan
         m, n = plan.extents
         depth = plan.depth
-        bases = offsets(out, "batch", self.groups[0], self.text.factors, 0, "f")
+        bases = offsets(out, "batch", self.text.groups[0], self.text.factors, 0, "f")
         for o, (x, axis) in zip(self.text.factors, _SIDES, strict=True):
             factor, lanes = plan.factors[o.at], self._lanes(o.at)
             out(f"slow = divide(thread, i64({lanes}))",
@@ -142,7 +128,7 @@ class MmaText:
         units = [c == "1" for c in codes]
         if factor.width > 1:
             units = [not factor.along, factor.along]
-        first = len(self.groups[0])
+        first = self.text.ranks[0]
         own, k = ("1" if unit else o.stride(loop) for unit, loop in zip(
             units, (first + which, first + 2), strict=True))
         return own, k

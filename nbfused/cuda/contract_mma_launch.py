@@ -1,4 +1,4 @@
-"""Contract between wgmma and the general kernel: which products it takes, and how."""
+"""Contract by ``cp.async`` and ``mma.sync`` or multiply-adds: which products, how."""
 
 from __future__ import annotations
 
@@ -7,20 +7,21 @@ from dataclasses import dataclass
 from math import prod
 
 from ..backend import Call, Signature
+from .contract_calls import aligned, engine_of, tiles_of
 from .contract_mma import MmaText
-from .contract_mma_plan import ENGINES, Engine, Factor, Plan
-from .contract_mma_results import aligned, vector_of
+from .contract_mma_plan import Engine, Factor, Plan
+from .contract_results import vector_of
 from .contract_text import ContractText
 from .driver import Device
-from .launch import Program
+from .launch import Programs
+from .remembered import Remembered
 from .source import Operand
+from .tune import layout_of
 
 __all__ = ["MmaLauncher"]
 
 #: Bytes of the widest copy and of the narrowest.
 _WIDE, _NARROW = 16, 4
-#: Choices that a launcher remembers.
-_KEPT = 1024
 
 
 @dataclass(frozen=True)
@@ -63,11 +64,11 @@ class MmaLauncher:
 
     def __init__(self, text: ContractText, signature: Signature, *,
                  padded: bool = False) -> None:
-        self._text, self._padded = text, padded
-        self._programs: dict[Plan, Program] = {}
-        self._plans: dict[Hashable, Plan | None] = {}
-        self._batch = signature.ranks[0]
-        self._engine = _engine(text, signature)
+        self._text, self._batch, self._padded = text, signature.ranks[0], padded
+        self._engine = engine_of(text, signature)
+        self._programs: Programs[Plan] = Programs(
+            lambda plan: MmaText(text, plan).kernel())
+        self._plans: Remembered[Hashable, Plan | None] = Remembered()
 
     def takes(self, call: Call, where: Device) -> bool:
         """Whether copies past the registers can bring the operands of this call."""
@@ -78,30 +79,25 @@ class MmaLauncher:
         """Launch on the call's stream."""
         plan = self._plan(call, where)
         assert plan is not None
-        program = self._programs.get(plan)
-        if program is None:
-            program = self._programs[plan] = Program(MmaText(self._text, plan).kernel())
-        values = (*call.pointers, *call.shape,
-                  *(s for strides in call.strides for s in strides), *call.scalars)
-        program.launch(where, call.stream, self._tiles(call, plan), values, plan.shared)
+        self._programs[plan].launch(
+            where, call.stream, tiles_of(call, self._batch, plan.extents),
+            self._text.arguments(call, self._text.operands), plan.shared)
 
     def _plan(self, call: Call, where: Device) -> Plan | None:
         """`_choose`, which depends on no more than this, once."""
-        key = (call.shape, call.strides, tuple(p % _WIDE for p in call.pointers),
-               where.ordinal)
-        if key not in self._plans:
-            if len(self._plans) >= _KEPT:
-                self._plans.clear()
-            self._plans[key] = self._choose(call, where)
-        return self._plans[key]
+        key = layout_of(call), where.ordinal
+        try:
+            return self._plans[key]
+        except KeyError:  # None is an answer
+            return self._plans.remember(key, self._choose(call, where))
 
     def _choose(self, call: Call, where: Device) -> Plan | None:
         """The one that is done first, by the tiles of the busiest multiprocessor."""
         shares = dict(self._possible(call, where))
 
         def time(plan: Plan) -> float:
-            tiles = -(-self._tiles(call, plan) // where.processors)
-            return tiles*prod(plan.extents)/shares[plan]
+            tiles = tiles_of(call, self._batch, plan.extents)
+            return -(-tiles // where.processors)*prod(plan.extents)/shares[plan]
 
         return min(shares, key=time, default=None)
 
@@ -118,13 +114,6 @@ class MmaLauncher:
             if plan.shared <= where.shared_limit:
                 yield plan, shape.share
 
-    def _tiles(self, call: Call, plan: Plan) -> int:
-        m, n = call.shape[self._batch:self._batch + 2]
-        rows, columns = plan.extents
-        return prod(call.shape[:self._batch]) * -(-m // rows) * -(-n // columns)
-
-    # --- accesses
-
     def _factor(self, call: Call, o: Operand, engine: Engine) -> Factor | None:
         """How a factor comes to shared memory; None if no copy can bring it."""
         strides, loops = call.strides[o.at], (self._batch + o.at, self._batch + 2)
@@ -137,17 +126,3 @@ class MmaLauncher:
                 if width > 1 and aligned(call, o, inner, width, padded=self._padded):
                     return Factor(along, width)
         return Factor(along, 1) if engine.item >= _NARROW else None
-
-
-def _engine(text: ContractText, signature: Signature) -> Engine | None:
-    """What multiplies; None for products of other kinds."""
-    a, b = text.factors
-    if (a.dtype != b.dtype or text.typed.prologues != (None, None)
-            or signature.ranks[1:] != (1, 1, 1)):
-        return None
-    float32 = "tf32" if text.typed.precision == "tf32" else "fma"
-    name = {"float16": "f16", "bfloat16": "bf16", "float32": float32,
-            "float64": "f64"}.get(a.dtype.name)
-    if name is None or text.kept.name != ENGINES[name].kept:
-        return None
-    return ENGINES[name]

@@ -21,7 +21,7 @@ from ..specs import TypedContract
 from .compile import Kernel
 from .contract_text import ContractText, offsets_of
 from .driver import Device
-from .launch import Program
+from .launch import Programs
 from .source import Source, decoded, encoded, evaluate, kernel_name, storage
 
 __all__ = ["PackLauncher"]
@@ -78,7 +78,8 @@ class PackLauncher:
 
     def __init__(self, text: ContractText, signature: Signature) -> None:
         self._text, self._batch = text, signature.ranks[0]
-        self._programs: dict[tuple[int, int], Program] = {}
+        self._programs: Programs[tuple[int, int]] = Programs(
+            lambda factor: self._kernel(*factor))
         typed, dtypes = text.typed, [self._dtype(w) for w in (0, 1)]
         self._possible = signature.ranks[1:] == (1, 1, 1) and (
             dtypes[0].itemsize == 2 or typed.precision is not None
@@ -147,13 +148,9 @@ class PackLauncher:
 
     def _pack(self, call: Call, where: Device, which: int, layout: _Layout,
               target: int) -> None:
-        program = self._programs.get((which, len(layout.loops)))
-        if program is None:
-            program = Program(self._kernel(which, len(layout.loops)))
-            self._programs[which, len(layout.loops)] = program
         pieces = -(-layout.row // (32*EACH))
         warps = prod(layout.extents[:-1])*pieces
-        program.launch(
+        self._programs[which, len(layout.loops)].launch(
             where, call.stream, -(-warps // (THREADS//32)),
             (call.pointers[which], target, *layout.extents,
              *(call.strides[which][x] for x in layout.loops), layout.row))

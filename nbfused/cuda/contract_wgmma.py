@@ -12,20 +12,19 @@ them on their way, one block a multiprocessor that takes tile after tile.
 from __future__ import annotations
 
 from .compile import Kernel
-from .contract_text import ContractText
+from .contract_text import ContractText, coordinates, raster
+from .contract_tma import box_places, matrix_descriptor, next_stage, start_barriers
 from .contract_wgmma_extras import Boxes
 from .contract_wgmma_results import Results
-from .source import Source, calls_for, kernel_name, storage
-from .wgmma_tiling import DEPTH, TOGETHER, Hopper
+from .contract_wgmma_tiling import DEPTH, TOGETHER, Hopper
+from .source import Source, calls_for, kernel_name
 
 __all__ = ["WgmmaText"]
 
 #: Tiles down a column before the next column.
 RASTER = 16
-#: Descriptor of a tile with 128-byte swizzling, its address left out: bytes from one
-#: group of 8 rows to the next, and between tiles that are side by side.
-_INNER = (1 << 62) | ((1024 >> 4) << 32) | ((16 >> 4) << 16)
-_OUTER = (1 << 62) | ((1024 >> 4) << 32) | ((8192 >> 4) << 16)
+#: Of tiles with k as the inner dimension, and as the outer one.
+_INNER, _OUTER = matrix_descriptor(16), matrix_descriptor(8192)
 
 
 class WgmmaText:
@@ -34,45 +33,28 @@ class WgmmaText:
     Parameters
     ----------
     text
-        Operands, ranks and functions.
+        Operands, loops and functions.
     plan
         How.
     """
 
     def __init__(self, text: ContractText, plan: Hopper) -> None:
-        self.text, self.plan, self.typed = text, plan, text.typed
+        self.text, self.plan = text, plan
         self.tiling = tiling = plan.tiling
         kind = "turns" if tiling.turns else "pairs" if tiling.paired else "wgmma"
         self.out = Source(kernel_name(text.name,
                                       f"{kind}{tiling.rows}x{tiling.columns}"))
-        self.others = [*text.extras, *text.outputs]
         self.calls = calls_for(text.outputs)
-        self.groups, self.first = [], []
-        loops = 0
-        for rank in text.ranks:
-            self.groups.append([f"n{loops + k}" for k in range(rank)])
-            self.first.append(loops)
-            loops += rank
         self.kind = "f16" if text.factors[0].dtype.name == "float16" else "bf16"
         self.boxes = Boxes(self)
+        self.out.descriptor("map_left", "map_right", *(
+            f"map{o.at}" for o, how in zip(text.outputs, plan.stores, strict=True)
+            if how == "tile"), *self.boxes.maps)
+        self.scalars = text.parameters(self.out, text.others)
 
     def kernel(self) -> Kernel:
         """The text and its parameters."""
         out = self.out
-        out.descriptor("map_left", "map_right", *(
-            f"map{o.at}" for o, how in zip(self.text.outputs, self.plan.stores,
-                                           strict=True) if how == "tile"),
-            *self.boxes.maps)
-        for o in self.others:
-            out.pointer(o.pointer, storage(o.dtype))
-        loops = sum(self.text.ranks)
-        out.integer(*(f"n{k}" for k in range(loops)),
-                    *(o.stride(k) for o in self.others for k in range(loops)))
-        epilogue = self.typed.epilogue
-        names = [p for p, k in zip(epilogue.function.params[1:], self.typed.kinds,
-                                   strict=True) if k == "scalar"]
-        self.scalars = {p: out.scalar(f"a{k}", epilogue.dtypes[p])
-                        for k, p in enumerate(names)}
         self._begin()
         with out.block("if warp < 4:"):
             self._produce()
@@ -82,17 +64,14 @@ class WgmmaText:
 
     def _begin(self) -> None:
         out, tiling, plan = self.out, self.tiling, self.plan
-        for name, extents in zip(("batch", "m", "n", "k"), self.groups, strict=True):
-            out(f"size_{name} = {'*'.join(extents) or 'i64(1)'}")
+        self.text.sizes(out)
         out("memory = tiles_at()", "thread = i64(cuda.threadIdx.x)",
             "warp = first_lane(thread >> 5)",
             f"full = memory + {plan.barriers_at}",
             f"empty = full + {8*plan.stages}", f"order = empty + {8*plan.stages}")
         readers = tiling.cluster*(1 if tiling.turns else tiling.groups)
         with out.block("if thread == 0:"):
-            for s in range(plan.stages):
-                out(f"barrier_init(full + {8*s}, 1)",
-                    f"barrier_init(empty + {8*s}, {readers})")
+            start_barriers(out, plan.stages, full=1, empty=readers)
             if tiling.turns:
                 out("barrier_init(order, 1)", "barrier_init(order + 8, 1)")
             self.boxes.prepare()
@@ -118,39 +97,25 @@ class WgmmaText:
         `before` begins the names.
         """
         out, tiling = self.out, self.tiling
-        rest = f"{before}batch"
-        out(f"{rest} = divide(tile, area)", f"place = tile - {rest}*area")
+        batch = f"{before}batch"
+        out(f"{batch} = divide(tile, area)", f"place = tile - {batch}*area")
         if tiling.paired:
             out("alone = place >= whole")
             with out.block("if alone:"):
                 out(f"{before}m_first = (down - 1)*{tiling.rows}",
                     f"{before}n_first = ((place - whole)*2 + rank)*{tiling.columns}")
             with out.block("else:"):
-                self._place(before, "pairs_down", RASTER//2, 2*tiling.rows)
+                raster(out, 2*tiling.rows, tiling.columns, RASTER//2, "pairs_down",
+                       before)
                 out(f"{before}m_first += rank*{tiling.rows}")
         else:
-            self._place(before, "down", RASTER, tiling.rows)
-        extents = self.groups[0]
-        for k in range(len(extents) - 1, 0, -1):
-            out(f"rest{k} = divide({rest}, {extents[k]})",
-                f"{before}batch{k} = {rest} - rest{k}*{extents[k]}")
-            rest = f"rest{k}"
-        if extents:
-            out(f"{before}batch0 = {rest}")
-
-    def _place(self, before: str, down: str, raster: int, rows: int) -> None:
-        """Down a column, `raster` times `rows`, then the next column."""
-        self.out(f"band = divide(place, {raster}*wide)",
-                 f"place -= band*{raster}*wide",
-                 f"height = min({down} - band*{raster}, i64({raster}))",
-                 "column = divide(place, height)",
-                 f"{before}m_first = (band*{raster} + place - column*height)*{rows}",
-                 f"{before}n_first = column*{self.tiling.columns}")
+            raster(out, tiling.rows, tiling.columns, RASTER, before=before)
+        coordinates(out, batch, self.text.groups[0], before)
 
     @property
     def _places(self) -> list[str]:
         return ["m_first", "n_first",
-                *(f"batch{k}" for k in range(len(self.groups[0])))]
+                *(f"batch{k}" for k in range(self.text.ranks[0]))]
 
     def _position_next(self) -> None:
         """Of the tile after this one, while products are on their way."""
@@ -160,10 +125,7 @@ class WgmmaText:
         self.out(*(f"next_{name} = first_lane(next_{name})" for name in self._places))
 
     def _next_stage(self) -> None:
-        out = self.out
-        out("stage += 1")
-        with out.block(f"if stage == {self.plan.stages}:"):
-            out("stage = i64(0)", "phase ^= 1")
+        next_stage(self.out, self.plan.stages)
 
     # --- bringing tiles
 
@@ -208,14 +170,12 @@ class WgmmaText:
     def _boxes(self, name: str, which: int, target: str, first: str, extent: int,
                edge: int) -> None:
         """Of `edge` rows where k is the inner dimension, else of 64 columns."""
-        batch = [f"batch{k}" for k in reversed(self.plan.batch[which])]
         descriptor, along = ("map_left", "map_right")[which], self.plan.along[which]
         once = "_once" if self.plan.once[which] and name == "tile_copy" else ""
         for c in range(0, extent, edge if along else 64):
-            own = f"{first} + {c}"
-            places = ", ".join([*(("k", own) if along else (own, "k")), *batch])
-            self.out(f"{name}{2 + len(batch)}{once}({target} + {c*128}, {descriptor}, "
-                     f"ready, {places})")
+            places = box_places(along, f"{first} + {c}", self.plan.batch[which])
+            self.out(f"{name}{len(places)}{once}({target} + {c*128}, {descriptor}, "
+                     f"ready, {', '.join(places)})")
 
     # --- multiplying them
 

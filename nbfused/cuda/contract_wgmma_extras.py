@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .contract_tma import next_stage
 from .source import Operand
 
 if TYPE_CHECKING:
@@ -78,9 +79,7 @@ class Boxes:
                  f"gone = come + {8*AHEAD}", "spot = i64(0)", "lap = i64(0)")
 
     def _next(self) -> None:
-        self.out("spot += 1")
-        with self.out.block(f"if spot == {AHEAD}:"):
-            self.out("spot = i64(0)", "lap ^= 1")
+        next_stage(self.out, AHEAD, "spot", "lap")
 
     # --- bringing parts
 

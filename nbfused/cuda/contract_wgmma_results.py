@@ -18,8 +18,7 @@ from ..scalar.ir import walk
 from ..scalar.print_numba import cast
 from ..scalar.promotion import compute_dtype
 from .branches import flattened
-from .contract_text import offsets_of
-from .source import Operand, decoded, encoded, evaluate
+from .source import Operand, encoded
 
 if TYPE_CHECKING:
     from .contract_wgmma import WgmmaText
@@ -91,7 +90,7 @@ class Results:
         """Where the tile's operands are; ask for extras to come to the L2 cache."""
         others = [*self.text.extras,
                   *(o for o, how in self.stores if how != "tile")]
-        for k, text in self._offsets("batch", 0, others, "b").items():
+        for k, text in self._offsets("batch", "batch", others, "b").items():
             self.out(f"base{k} = {text}")
         self.out(f"first = m_first + {self.rows} + (warp & 3)*16")
         for o, how in self.loads:
@@ -110,7 +109,7 @@ class Results:
             test = "to_n < size_n"
             if moved:
                 out("to_m = first + (to_m >> 4)*64 + (to_m & 15)")
-                at += f" + to_m*{o.stride(self.kernel.first[1])}"
+                at += f" + to_m*{o.stride(self.text.first[1])}"
                 test += " and to_m < size_m"
             elif count < 32:
                 test += f" and lane < {count}"
@@ -121,10 +120,9 @@ class Results:
         """The first part's extras."""
         self._fetch("0", "x")
 
-    def _offsets(self, index: str, group: int, operands: list[Operand],
+    def _offsets(self, index: str, group: str, operands: list[Operand],
                  prefix: str) -> dict[int, str]:
-        return offsets_of(self.out, index, self.kernel.groups[group], operands,
-                          self.kernel.first[group], prefix)
+        return self.text.offsets(self.out, index, group, operands, prefix)
 
     def _place(self, part: str, row: str, column: str) -> None:
         """The first row and column of a part; `part` is a number or a name."""
@@ -154,7 +152,7 @@ class Results:
         for h in (0, 1) if moved else (0,):
             at = f"base{o.at}"
             if moved:
-                at += f" + near_m{h}*{o.stride(self.kernel.first[1])}"
+                at += f" + near_m{h}*{o.stride(self.text.first[1])}"
             self.out(f"{letter}{o.at}_{h} = near({o.pointer}, {at} + near_n, room)"
                      if how == "pair" else f"{letter}{o.at}_{h} = {o.pointer}[{at}]")
 
@@ -222,22 +220,15 @@ class Results:
 
     def _evaluated(self, e: int, total: str, letter: str) -> list[str]:
         """The epilogue of one element: the names of its results."""
-        epilogue = self.text.typed.epilogue
-        params = epilogue.function.params
-        want = epilogue.dtypes.get(params[0], self.text.kept)
-        arguments: dict[str, object] = {params[0]: cast(self.text.kept, want, total)}
-        extras = iter(self.loads)
-        for param, kind in zip(params[1:], self.text.typed.kinds, strict=True):
-            if kind == "scalar":
-                arguments[param] = self.kernel.scalars[param]
-                continue
-            o, how = next(extras)
-            element = self._element(o, e) if how == "each" \
+        ways = {o.at: how for o, how in self.loads}
+
+        def element(o: Operand) -> str:
+            how = ways[o.at]
+            return self._element(o, e) if how == "each" \
                 else self._fetched(o, how, letter, e)
-            arguments[param] = decoded(o.dtype, element)
-        lines, names = evaluate(epilogue, arguments, f"e{e}_", self.kernel.calls)
-        self.out(*lines)
-        return names
+
+        return self.text.epilogue(self.out, total, self.kernel.scalars, element,
+                                  f"e{e}_", self.kernel.calls)
 
     @staticmethod
     def _row_and_column(e: int) -> tuple[str, str]:
@@ -253,8 +244,8 @@ class Results:
 
     def _at(self, o: Operand, row: str, column: str) -> str:
         """The offset of an element."""
-        down = self._offsets(row, 1, [o], "u")[o.at]
-        return f"base{o.at} + {down} + {self._offsets(column, 2, [o], 'v')[o.at]}"
+        down = self._offsets(row, "m", [o], "u")[o.at]
+        return f"base{o.at} + {down} + {self._offsets(column, 'n', [o], 'v')[o.at]}"
 
     # --- the outputs
 

@@ -16,8 +16,8 @@ from numba import types
 from numba.cuda.extending import intrinsic
 
 from .accesses import asm
-from .wgmma_fragments import fragment_namespace, parts_of, sums_of, tuple_of
-from .wgmma_tiling import TILINGS
+from .contract_wgmma_tiling import TILINGS
+from .hopper_fragments import fragment_namespace, parts_of, sums_of, tuple_of
 
 __all__ = ["hopper_namespace"]
 

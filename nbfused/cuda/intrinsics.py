@@ -18,10 +18,10 @@ from numba.cuda.extending import intrinsic
 from ..scalar import print_numba
 from .accesses import accesses, asm
 from .hopper import hopper_namespace
+from .hopper_f32 import f32_namespace
+from .hopper_tf32 import tf32_namespace
 from .mma import mma_namespace
 from .mma_copies import copies_namespace
-from .mma_f32 import f32_namespace
-from .mma_tf32 import tf32_namespace
 from .raw_intrinsics import raw_namespace
 from .rough import rough_namespace
 from .row_intrinsics import row_namespace

@@ -10,10 +10,10 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 from ..backend import Extents, Start
 from ..words import Words
@@ -21,7 +21,7 @@ from .compile import DESCRIPTOR, Kernel, loaded
 from .driver import Device, check, cu, entries, loading
 from .fast_launch import fast_start
 
-__all__ = ["NOTES", "Launched", "Number", "Program"]
+__all__ = ["NOTES", "Launched", "Number", "Program", "Programs"]
 
 _DEFAULT_SHARED = 48 * 1024  # more shared memory than this must be asked for
 
@@ -243,6 +243,27 @@ class Program:
         most = attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         check(cu().cuFuncSetAttribute(function.value, most, shared))
         self._allowed[device.ordinal] = shared
+
+
+P = TypeVar("P", bound=Hashable)
+
+
+class Programs(dict[P, Program]):
+    """The kernels of one launcher by their plans, each written when it is asked for.
+
+    Parameters
+    ----------
+    write
+        The kernel of a plan.
+    """
+
+    def __init__(self, write: Callable[[P], Kernel]) -> None:
+        super().__init__()
+        self._write = write
+
+    def __missing__(self, plan: P) -> Program:
+        program = self[plan] = Program(self._write(plan))
+        return program
 
 
 def _faster(start: Start, function: ctypes.c_void_p, memory: tuple[Any, ...],

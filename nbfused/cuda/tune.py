@@ -26,6 +26,7 @@ from ..config import config, logger
 from ..errors import NbFusedError, SettingError
 from . import choices
 from .driver import Device
+from .remembered import Remembered
 from .timer import is_capturing, timing
 
 __all__ = ["Tuner", "kernel_text", "layout_of", "measuring"]
@@ -88,7 +89,7 @@ class Tuner(Generic[C]):
                  launch: Callable[[C, Call, Device], object]) -> None:
         self._kernel = kernel
         self._candidates, self._program, self._launch = candidates, program, launch
-        self._made: dict[tuple[str, int, Hashable], C] = {}
+        self._made: Remembered[tuple[str, int, Hashable], C] = Remembered(_MOST)
 
     def __call__(self, key: Hashable, call: Call, device: Device, outputs: int) -> C:
         """The plan for a call.
@@ -129,10 +130,8 @@ class Tuner(Generic[C]):
         return candidates[0]  # where measuring is on, a later call may allow it
 
     def _remember(self, plan: C, device: Device, key: Hashable, *modes: str) -> C:
-        if len(self._made) >= _MOST:
-            self._made.clear()
         for mode in modes:
-            self._made[mode, device.ordinal, key] = plan
+            self._made.remember((mode, device.ordinal, key), plan)
         return plan
 
     def _known(self, candidates: Sequence[C], key: Hashable, device: Device,

@@ -13,7 +13,15 @@ import subprocess
 import numpy as np
 
 import nbfused as nf
-from nbfused.cuda import CudaBackend, bound, driver, launch, scratch, wgmma
+from nbfused.cuda import (
+    CudaBackend,
+    bound,
+    contract_tma,
+    contract_wgmma_launch,
+    driver,
+    launch,
+    scratch,
+)
 from nbfused.cuda.compile import ptx, target_version
 
 PTXAS = shutil.which("ptxas")
@@ -83,7 +91,8 @@ def recording(monkeypatch, arch=(9, 0)):
         patch.setattr(scratch.Scratch, "_grown",
                       lambda self, old, size, stream: scratch._Block(1 << 20, size))
         patch.setattr(bound.Bindable, "bind", lambda self, call: None)
-        patch.setattr(wgmma, "_tensor_map", lambda *array: bytes(128))
+        for module in (contract_tma, contract_wgmma_launch):
+            patch.setattr(module, "tensor_map", lambda *array: bytes(128))
         with nf.use_backend(HostArrays()):
             yield kernels
 

@@ -19,7 +19,7 @@ from scipy import special
 
 from nbfused.cuda import (
     CudaBackend,
-    contract,
+    contract_general_launch,
     contract_mma_launch,
     contract_pack,
     driver,
@@ -31,7 +31,7 @@ from nbfused.cuda import (
     scratch,
 )
 from nbfused.cuda import map as map_
-from nbfused.cuda.contract_text import Tile
+from nbfused.cuda.contract_general import Tile
 from nbfused.scalar.print_numba import NAMES
 from tests.cuda import simulated_mma, turns
 
@@ -348,8 +348,8 @@ def simulate():
     row_plan._SUMMED = (Share(8, 1, 2, 64, THREADS), Share(32, 1, 1, 64, THREADS),
                         Share(THREADS, 1, 4, 64, 512))
     row_total.DEPTH = THREADS // row_total.LANES
-    contract.SMALL = Tile(32, 32, 8, 4, 4, 1)
-    contract.LARGE = Tile(64, 32, 8, 8, 4, 1)
+    contract_general_launch.SMALL = Tile(32, 32, 8, 4, 4, 1)
+    contract_general_launch.LARGE = Tile(64, 32, 8, 8, 4, 1)
     contract_pack.LEAST, contract_pack.THREADS = 1, THREADS
     contract_mma_launch.SHAPES = {
         "fma": (contract_mma_launch.Shape((1, 1), (1, 2), 8, 3, 1, 1.0),)}

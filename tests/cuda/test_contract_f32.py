@@ -8,10 +8,10 @@ import pytest
 import nbfused as nf
 from nbfused import ops
 from nbfused.backend import Call
-from nbfused.cuda import contract_mma_f32_launch
-from nbfused.cuda.contract_mma_f32 import F32Text, shared_of
-from nbfused.cuda.contract_mma_f32_launch import DEPTH, STAGES, WARPS, F32Launcher
-from nbfused.cuda.contract_mma_f32_tiles import TURNING, Tiles
+from nbfused.cuda import contract_f32_launch
+from nbfused.cuda.contract_f32 import F32Text, shared_of
+from nbfused.cuda.contract_f32_launch import DEPTH, STAGES, WARPS, F32Launcher
+from nbfused.cuda.contract_f32_tiles import TURNING, Tiles
 from nbfused.cuda.contract_mma_plan import ENGINES, Factor, Plan
 from nbfused.cuda.source import Source
 from tests.cuda.recorded import NoDevice, assembled, registers
@@ -35,7 +35,7 @@ def taken(monkeypatch):
         self._run(self._work(call, where), call, where)  # nothing is kept
 
     monkeypatch.setattr(F32Launcher, "__call__", noted)
-    monkeypatch.setattr(contract_mma_f32_launch, "LEAST", 1)
+    monkeypatch.setattr(contract_f32_launch, "LEAST", 1)
     return calls
 
 
@@ -50,9 +50,9 @@ def poisoned(*shape):
 @pytest.mark.parametrize("shared", [1, 3, 8])
 def test_any_extents(left, right, warps, shared, taken, monkeypatch):
     """Tiles of one block or of several, of several at once; factors in any order."""
-    monkeypatch.setattr(contract_mma_f32_launch, "WARPS", (warps,))
-    monkeypatch.setattr(contract_mma_f32_launch, "SHARED", shared)
-    monkeypatch.setattr(contract_mma_f32_launch, "PASSING", -1e9)
+    monkeypatch.setattr(contract_f32_launch, "WARPS", (warps,))
+    monkeypatch.setattr(contract_f32_launch, "SHARED", shared)
+    monkeypatch.setattr(contract_f32_launch, "PASSING", -1e9)
     reachable = 0
     for m, n, k in EXTENTS:
         a, b, c = integers(0, m, k), integers(1, k, n), integers(2, n)

@@ -12,15 +12,16 @@ import nbfused as nf
 from nbfused import ops
 from nbfused.backend import Call, Signature
 from nbfused.cuda import compile, contract_pack
+from nbfused.cuda.contract_f32_launch import F32Launcher
+from nbfused.cuda.contract_general import LARGE, SMALL, GeneralText
 from nbfused.cuda.contract_mma import MmaText
-from nbfused.cuda.contract_mma_f32_launch import F32Launcher
 from nbfused.cuda.contract_mma_launch import SHAPES, MmaLauncher
 from nbfused.cuda.contract_mma_plan import ENGINES, Factor, Plan
-from nbfused.cuda.contract_mma_tf32 import Tf32Text
-from nbfused.cuda.contract_mma_tf32_launch import Tf32Launcher
 from nbfused.cuda.contract_pack import PackLauncher
-from nbfused.cuda.contract_text import LARGE, SMALL, ContractText
-from nbfused.cuda.wgmma import WgmmaLauncher
+from nbfused.cuda.contract_text import ContractText
+from nbfused.cuda.contract_tf32 import Tf32Text
+from nbfused.cuda.contract_tf32_launch import Tf32Launcher
+from nbfused.cuda.contract_wgmma_launch import WgmmaLauncher
 from nbfused.errors import CompileError, KernelTypeError
 from nbfused.scalar import language
 from nbfused.scalar.parse import parse
@@ -355,7 +356,7 @@ def test_tf32_compiles_for_hopper(engine, left, right):
 @pytest.mark.parametrize("tile", [LARGE, SMALL], ids=str)
 def test_the_general_kernel_compiles_for_sm_75(tile):
     needs_compiler()
-    code, said = assembled(layer("float32")[0].kernel(tile), (7, 5))
+    code, said = assembled(GeneralText(layer("float32")[0], tile).kernel(), (7, 5))
     assert not re.search(r"cp\.async|mma\.sync|ldmatrix", code)
     if said is not None:
         assert registers(said)[1] == 0

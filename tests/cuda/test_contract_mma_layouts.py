@@ -14,10 +14,10 @@ try:
 except CompileError as missing:
     pytest.skip(str(missing), allow_module_level=True)
 
-from nbfused.cuda import contract_mma_tf32, mma, mma_tf32
+from nbfused.cuda import contract_tf32, hopper_tf32, mma
 from nbfused.cuda.contract_mma import _lane_of_fragments
 from nbfused.cuda.contract_mma_plan import ENGINES, Factor, Plan
-from nbfused.cuda.contract_mma_results import _lane_of_sums
+from nbfused.cuda.contract_results import _lane_of_sums
 from tests.cuda.warp import LANES, Builder, Warp
 
 DTYPES = {"fma": np.float32, "f16": np.float16, "bf16": bfloat16, "tf32": np.float32,
@@ -79,16 +79,16 @@ def test_a_warp(engine, left, right, monkeypatch):
 def test_fragments_of_swizzled_tiles(inner, warp, monkeypatch):
     """128 rows by 32 places along k, as TMA leaves them; wgmma's figure for A."""
     memory, builder = Warp(128*128), Builder()
-    monkeypatch.setattr(mma_tf32, "_several", memory.several)
+    monkeypatch.setattr(hopper_tf32, "_several", memory.several)
     tile = np.arange(128*32, dtype=np.float32).reshape(128, 32)
     boxes = [tile] if inner else [tile[c:c + 32].T for c in range(0, 128, 32)]
     rows = np.concatenate(boxes).reshape(-1, 8, 4)  # 16 bytes: 4 floats
     swizzled = np.stack([row[np.arange(8) ^ (r & 7)] for r, row in enumerate(rows)])
     memory.view(np.float32)[:] = swizzled.ravel()
-    mine = eval(contract_mma_tf32.lane_of_fragments(inner), {"warp": warp,
+    mine = eval(contract_tf32.lane_of_fragments(inner), {"warp": warp,
                                                              "lane": LANES})
     for step in range(4):
-        found = mma_tf32._fragment(builder, mine, step, inner)
+        found = hopper_tf32._fragment(builder, mine, step, inner)
         for r, values in enumerate(found):
             row, k = 16*warp + LANES//4 + 8*(r % 2), 8*step + LANES % 4 + 4*(r//2)
             np.testing.assert_array_equal(values, tile[row, k])

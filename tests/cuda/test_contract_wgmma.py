@@ -15,15 +15,15 @@ from nbfused.backend import Call, Signature
 from nbfused.cuda import compile
 from nbfused.cuda.contract_text import ContractText
 from nbfused.cuda.contract_wgmma import WgmmaText
+from nbfused.cuda.contract_wgmma_launch import WgmmaLauncher
+from nbfused.cuda.contract_wgmma_plan import plans, tiles
+from nbfused.cuda.contract_wgmma_tiling import TILINGS, Hopper
 from nbfused.cuda.tune import Tuner
-from nbfused.cuda.wgmma import WgmmaLauncher
-from nbfused.cuda.wgmma_plan import plans, tiles
-from nbfused.cuda.wgmma_tiling import TILINGS, Hopper
 from nbfused.errors import CompileError
 from nbfused.scalar import language
 from nbfused.scalar.parse import parse
 from nbfused.specs import Contract
-from tests.cuda.recorded import assembled, registers
+from tests.cuda.recorded import NoDevice, assembled, registers
 
 SHAPES = [(128, 256, 64), (512, 512, 512), (130, 264, 72), (2, 8, 8), (77, 1000, 200),
           (1000, 72, 1032), (3000, 520, 640)]
@@ -355,17 +355,18 @@ def test_pairs_of_tiles(m, n, count):
 
 
 def test_what_tensor_cores_take():
-    launcher = WgmmaLauncher(*product_text())
+    launcher, hopper = WgmmaLauncher(*product_text()), NoDevice((9, 0))
 
     def call(shape=(64, 40, 24), pointers=(0, 0, 0, 0), left=(24, 0, 1),
              right=(0, 1, 40)):
         return Call(shape, pointers, (left, right, (0, 1, 0), (40, 1, 0)))
 
-    assert launcher.takes(call())
-    assert launcher.takes(call(left=(1, 0, 64), right=(0, 24, 1)))
-    assert not launcher.takes(call(pointers=(2, 0, 0, 0)))
-    assert not launcher.takes(call(left=(25, 0, 1)))
-    assert not launcher.takes(call(left=(48, 0, 2)))
-    assert not launcher.takes(call(left=(-24, 0, 1)))
-    assert not launcher.takes(call(shape=(64, 40, 0)))
-    assert not launcher.takes(call(shape=(1 << 32, 8, 8)))
+    assert launcher.takes(call(), hopper)
+    assert launcher.takes(call(left=(1, 0, 64), right=(0, 24, 1)), hopper)
+    assert not launcher.takes(call(pointers=(2, 0, 0, 0)), hopper)
+    assert not launcher.takes(call(left=(25, 0, 1)), hopper)
+    assert not launcher.takes(call(left=(48, 0, 2)), hopper)
+    assert not launcher.takes(call(left=(-24, 0, 1)), hopper)
+    assert not launcher.takes(call(shape=(64, 40, 0)), hopper)
+    assert not launcher.takes(call(shape=(1 << 32, 8, 8)), hopper)
+    assert not launcher.takes(call(), NoDevice((8, 0)))

@@ -14,13 +14,13 @@ from nbfused.backend import Call, Signature
 from nbfused.cuda import compile
 from nbfused.cuda.contract_text import ContractText
 from nbfused.cuda.contract_wgmma import WgmmaText
-from nbfused.cuda.wgmma import WgmmaLauncher
-from nbfused.cuda.wgmma_plan import plans
-from nbfused.cuda.wgmma_tiling import SHARED, TILINGS
+from nbfused.cuda.contract_wgmma_launch import WgmmaLauncher
+from nbfused.cuda.contract_wgmma_plan import plans
+from nbfused.cuda.contract_wgmma_tiling import SHARED, TILINGS
 from nbfused.errors import CompileError
 from nbfused.scalar.parse import parse, parse_definition
 from nbfused.specs import Contract
-from tests.cuda.recorded import assembled, registers
+from tests.cuda.recorded import NoDevice, assembled, registers
 from tests.cuda.test_contract_wgmma import (  # noqa: F401  # fixtures
     hopper,
     integers,
@@ -171,7 +171,7 @@ def test_outputs_leave_room_for_two_stages(outputs, extras):
                    pointers=(0,)*(2 + extras + outputs))
     found = plans(text, made, 132)
     assert found
-    assert WgmmaLauncher(text, signature).takes(made)
+    assert WgmmaLauncher(text, signature).takes(made, NoDevice((9, 0)))
     assert all(p.stages >= 2 and p.shared <= SHARED for p in found)
 
 
@@ -184,7 +184,7 @@ def test_more_outputs_than_there_is_room_for():
                         signature)
     made = Call((512, 512, 512), (0,)*13, ((512, 0, 1), (0, 512, 1),
                                            *((512, 1, 0),)*11))
-    assert not WgmmaLauncher(text, signature).takes(made)
+    assert not WgmmaLauncher(text, signature).takes(made, NoDevice((9, 0)))
 
 
 @pytest.mark.cuda

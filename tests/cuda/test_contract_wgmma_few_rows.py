@@ -13,9 +13,9 @@ from nbfused import ops
 from nbfused.backend import Call
 from nbfused.cuda import compile
 from nbfused.cuda.contract_wgmma import WgmmaText
+from nbfused.cuda.contract_wgmma_plan import plans
+from nbfused.cuda.contract_wgmma_tiling import TILINGS
 from nbfused.cuda.tune import Tuner
-from nbfused.cuda.wgmma_plan import plans
-from nbfused.cuda.wgmma_tiling import TILINGS
 from nbfused.errors import CompileError
 from tests.cuda.recorded import assembled, registers
 from tests.cuda.test_contract_wgmma import (  # noqa: F401  # fixtures

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from .contract_mma_plan import Plan
 from .contract_text import ContractText
+from .contract_tma import Batches, box_places
 from .source import Operand, Source
 
 __all__ = ["APART", "TURNING", "Tiles"]
@@ -36,8 +37,7 @@ class Tiles:
         For A and B, the batch loops that they vary along.
     """
 
-    def __init__(self, text: ContractText, plan: Plan,
-                 batch: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
+    def __init__(self, text: ContractText, plan: Plan, batch: Batches) -> None:
         self.plan, self.batch = plan, batch
         self.turned = [o for o in text.factors if plan.factors[o.at].along]
         self.direct = [o for o in text.factors if not plan.factors[o.at].along]
@@ -81,16 +81,6 @@ class Tiles:
 
     # --- how they come there
 
-    def batches(self, out: Source, group: list[str]) -> None:
-        """Where in the batch a tile is."""
-        rest = "batch"
-        for k in range(len(group) - 1, 0, -1):
-            out(f"rest{k} = divide({rest}, {group[k]})",
-                f"batch{k} = {rest} - rest{k}*{group[k]}")
-            rest = f"rest{k}"
-        if group:
-            out(f"batch0 = {rest}")
-
     def send(self, out: Source) -> None:
         """Lines of one thread for `slice`, whose stage begins at `target`."""
         out(f"k = slice*{self.plan.depth}")
@@ -102,10 +92,8 @@ class Tiles:
                 self._box(out, o, barrier)
 
     def _box(self, out: Source, o: Operand, barrier: str) -> None:
-        places = ["k", f"{_AXES[o.at]}_first"]
-        if not self.plan.factors[o.at].along:
-            places.reverse()
-        places += [f"batch{k}" for k in reversed(self.batch[o.at])]
+        places = box_places(self.plan.factors[o.at].along, f"{_AXES[o.at]}_first",
+                            self.batch[o.at])
         out(f"tile_copy{len(places)}(target + {self._first_raw(o.at)}, map{o.at}, "
             f"{barrier}, {', '.join(places)})")
 

@@ -12,15 +12,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from .compile import Kernel
+from .contract_f32_tiles import APART, TURNING, Tiles
 from .contract_mma import FMA_LANES
-from .contract_mma_f32_tiles import APART, TURNING, Tiles
 from .contract_mma_plan import Plan
-from .contract_mma_results import ResultRows
-from .contract_text import ContractText, position
-from .source import Source, kernel_name, storage
+from .contract_results import ResultRows
+from .contract_text import ContractText, coordinates, position
+from .contract_tma import start_barriers
+from .source import Source, kernel_name
 
 __all__ = ["F32Text", "shared_of"]
 
+#: Tiles down a column before the next column.
 RASTER = 8
 #: Threads after those that multiply: they bring tiles, and lend them their registers.
 _PRODUCERS = 128
@@ -39,26 +41,25 @@ class F32Text:
     Parameters
     ----------
     text
-        Operands, ranks and functions.
+        Operands, loops and functions.
     tiles
         How, and of which tiles.
     """
 
     def __init__(self, text: ContractText, tiles: Tiles) -> None:
         plan = tiles.plan
-        self.text, self.tiles, self.plan, self.typed = text, tiles, plan, text.typed
+        self.text, self.tiles, self.plan = text, tiles, plan
         self.warps = plan.threads//32
         m, n = plan.extents
         self.out = Source(kernel_name(text.name, f"f32_{m}x{n}"))
-        self.groups, loops = [], 0
-        for rank in text.ranks:
-            self.groups.append([f"n{loops + k}" for k in range(rank)])
-            loops += rank
+        self.out.descriptor("map0", "map1")
+        self.scalars = text.parameters(self.out, text.others)
+        self.out.pointer("partial", "float32")
+        self.out.pointer("flags", "uint32")
 
     def kernel(self) -> Kernel:
         """The text and its parameters."""
         out, plan = self.out, self.plan
-        scalars = self._parameters()
         self._begin()
         with out.block(f"if warp >= {self.warps}:"):
             out("fewer_registers()", f"mover = thread - {plan.threads}")
@@ -76,24 +77,8 @@ class F32Text:
                     self._leave()
                 with out.block("else:"):
                     self._gather()
-                    _Rows(out, self.text, plan, self.groups, scalars).write()
+                    _Rows(out, self.text, plan, self.scalars).write()
         return out.kernel(plan.threads + _PRODUCERS, plan.blocks, feature="a")
-
-    def _parameters(self) -> dict[str, str]:
-        out, loops = self.out, sum(self.text.ranks)
-        others = [*self.text.extras, *self.text.outputs]
-        out.descriptor("map0", "map1")
-        for o in others:
-            out.pointer(o.pointer, storage(o.dtype))
-        out.pointer("partial", "float32")
-        out.pointer("flags", "uint32")
-        out.integer(*(f"n{k}" for k in range(loops)),
-                    *(o.stride(k) for o in others for k in range(loops)))
-        epilogue = self.typed.epilogue
-        names = [p for p, k in zip(epilogue.function.params[1:], self.typed.kinds,
-                                   strict=True) if k == "scalar"]
-        return {p: out.scalar(f"a{k}", epilogue.dtypes[p])
-                for k, p in enumerate(names)}
 
     def _begin(self) -> None:
         """Barriers, and which slices are this block's, counted through all tiles.
@@ -103,18 +88,15 @@ class F32Text:
         """
         out, plan = self.out, self.plan
         m, n = plan.extents
-        for name, extents in zip(("batch", "m", "n", "k"), self.groups, strict=True):
-            out(f"size_{name} = {'*'.join(extents) or 'i64(1)'}")
+        self.text.sizes(out)
         out("thread = i64(cuda.threadIdx.x)", "warp = first_lane(thread >> 5)",
             "lane = thread & 31", "memory = first_lane(shared_at())",
             f"tiles = memory + {self.warps*plan.strip_bytes}",
             f"full = tiles + {plan.stages*self.tiles.stage_bytes}",
             f"empty = full + {8*plan.stages}", f"raw = empty + {8*plan.stages}")
         with out.block("if thread == 0:"):
-            for s in range(plan.stages):
-                out(f"barrier_init(full + {8*s}, {self.tiles.arrivals})",
-                    f"barrier_init(empty + {8*s}, {self.warps})",
-                    f"barrier_init(raw + {8*s}, 1)")
+            start_barriers(out, plan.stages, full=self.tiles.arrivals,
+                           empty=self.warps, raw=1)
             out("barrier_fence()")
         out("cuda.syncthreads()",
             f"slices = divide(size_k + {plan.depth - 1}, i64({plan.depth}))",
@@ -145,7 +127,7 @@ class F32Text:
     def _send(self) -> None:
         """One thread, as far ahead as there is room."""
         out, (stage, phase) = self.out, self._ring()
-        self.tiles.batches(out, self.groups[0])
+        coordinates(out, "batch", self.text.groups[0])
         out("slice = i32(begin)")
         with out.block("while slice < end:"):
             out(f"barrier_wait(empty + 8*{stage}, {phase} ^ 1)",

@@ -10,14 +10,13 @@ from ..backend import Call
 from ..scalar.formulas import expand
 from ..scalar.ir import Let, walk
 from .branches import cost, flattened
+from .contract_calls import tiles_of
 from .contract_text import ContractText
+from .contract_wgmma_tiling import DEPTH, TILINGS, TOGETHER, Hopper, Tiling
 from .source import Operand, calls_for
-from .wgmma_tiling import DEPTH, TILINGS, TOGETHER, Hopper, Tiling
+from .tensor_map import LINE, reachable
 
-__all__ = ["LINE", "MOST_OUTPUT", "plans", "tiles"]
-
-#: Bytes of a line of the L2 cache.
-LINE = 128
+__all__ = ["MOST_OUTPUT", "plans", "tiles"]
 
 #: Tiles of each factor in shared memory at least: a stage is told to be free when the
 #: next one's product has begun, so with one alone nobody would ever go on.
@@ -25,10 +24,6 @@ LEAST = 2
 #: Bytes of all outputs for one element, with which the smallest tiling has room.
 MOST_OUTPUT = 40
 
-#: Bytes of which TMA wants addresses and strides to be multiples.
-_ALIGN = 16
-#: Bytes between elements that are more than TMA can count.
-_STRIDE = 1 << 40
 #: Of 8 KiB, for the extras of a part: more leave too little for the factors.
 _BOXES = 2
 #: Bytes of a factor that is not found in the L2 cache by the next call.
@@ -77,11 +72,11 @@ def plans(text: ContractText, call: Call, processors: int) -> tuple[Hopper, ...]
 
 def tiles(call: Call, batch: int, tiling: Tiling) -> int:
     """Of the result; two that a pair of blocks works on count as one."""
-    m, n = call.shape[batch:batch + 2]
-    down, wide = -(-m // tiling.rows), -(-n // tiling.columns)
     if tiling.paired:  # in an odd last row neighbours are a pair
+        m, n = call.shape[batch:batch + 2]
+        down, wide = -(-m // tiling.rows), -(-n // tiling.columns)
         return prod(call.shape[:batch])*(down//2*wide + down % 2 * -(-wide//2))
-    return prod(call.shape[:batch])*down*wide
+    return tiles_of(call, batch, (tiling.rows, tiling.columns))
 
 
 def _cycles(call: Call, batch: int, tiling: Tiling, processors: int,
@@ -163,9 +158,7 @@ def _is_result_like(call: Call, o: Operand, own: tuple[int, int]) -> bool:
     strides, item = call.strides[o.at], o.dtype.itemsize
     return o.dtype.name in _FLOATS and strides[own[1]] == 1 and \
         call.shape[own[0]] > 1 and strides[own[0]] > 0 and \
-        call.pointers[o.at] % _ALIGN == 0 and \
-        all(0 <= s*item < _STRIDE and s*item % _ALIGN == 0
-            for s in _steps(call, o, own[1]))
+        reachable(call.pointers[o.at], [item*s for s in _steps(call, o, own[1]) if s])
 
 
 def _load(call: Call, o: Operand, own: tuple[int, int]) -> str:
@@ -181,11 +174,9 @@ def _load(call: Call, o: Operand, own: tuple[int, int]) -> str:
 def _store(call: Call, o: Operand, own: tuple[int, int]) -> str:
     if o.dtype.name not in _FLOATS:
         return "each"
-    reachable = call.strides[o.at][own[1]] == 1 and \
-        call.pointers[o.at] % _ALIGN == 0 and \
-        all(s > 0 and s*o.dtype.itemsize % _ALIGN == 0
-            for s in _steps(call, o, own[1]))
-    return "tile" if reachable else "lanes"
+    whole = call.strides[o.at][own[1]] == 1 and reachable(
+        call.pointers[o.at], [o.dtype.itemsize*s for s in _steps(call, o, own[1])])
+    return "tile" if whole else "lanes"
 
 
 def _steps(call: Call, o: Operand, n: int) -> Sequence[int]:

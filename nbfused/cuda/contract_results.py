@@ -8,24 +8,22 @@ accesses.
 from __future__ import annotations
 
 from ..backend import Call
-from ..scalar.print_numba import cast
+from .contract_calls import ACCESS, aligned
 from .contract_mma_plan import Plan
-from .contract_text import ContractText, offsets_of
-from .source import Operand, Source, calls_for, decoded, encoded, evaluate
+from .contract_text import ContractText
+from .source import Operand, Source, calls_for, encoded
 
-__all__ = ["ResultRows", "aligned", "vector_of", "width_of_results"]
+__all__ = ["ResultRows", "vector_of", "width_of_results"]
 
-#: Bytes of an access.
-_ACCESS = 16
 #: Neighbours of a lane at most: the epilogue is printed once for each.
 _MOST = 8
 
 
 def width_of_results(text: ContractText) -> int:
     """Neighbours of a lane: what fills an access to the widest output."""
-    widest = max((o.dtype.itemsize for o in text.outputs), default=_ACCESS)
-    least = _ACCESS//text.kept.itemsize
-    return max(least, min(_MOST, _ACCESS//widest))
+    widest = max((o.dtype.itemsize for o in text.outputs), default=ACCESS)
+    least = ACCESS//text.kept.itemsize
+    return max(least, min(_MOST, ACCESS//widest))
 
 
 def vector_of(text: ContractText, call: Call) -> bool:
@@ -33,19 +31,6 @@ def vector_of(text: ContractText, call: Call) -> bool:
     n, width = text.ranks[0] + 1, width_of_results(text)
     return all(aligned(call, o, n, width) for o in text.outputs) and all(
         o.code[1] == "0" or aligned(call, o, n, width) for o in text.extras)
-
-
-def aligned(call: Call, o: Operand, inner: int, width: int, *,
-            padded: bool = False) -> bool:
-    """Whether `width` neighbours along a loop are whole, aligned accesses.
-
-    In `padded` rows something follows the last element up to a whole access.
-    """
-    strides, size = call.strides[o.at], min(width*o.dtype.itemsize, _ACCESS)
-    others = (*strides[:inner], *strides[inner + 1:])
-    return (strides[inner] == 1 and (padded or call.shape[inner] % width == 0)
-            and call.pointers[o.at] % size == 0
-            and all(s*o.dtype.itemsize % size == 0 for s in others))
 
 
 class ResultRows:
@@ -59,26 +44,22 @@ class ResultRows:
         Operands and functions.
     plan
         Extents.
-    groups
-        Names of the extents of each group of loops.
     scalars
         The text of each call-time number.
     """
 
     def __init__(self, out: Source, text: ContractText, plan: Plan,
-                 groups: list[list[str]], scalars: dict[str, str]) -> None:
-        self.out, self.text, self.plan, self.groups = out, text, plan, groups
-        self.scalars, self.width = scalars, width_of_results(text) if plan.vector else 1
-        self.others = [*text.extras, *text.outputs]
+                 scalars: dict[str, str]) -> None:
+        self.out, self.text, self.plan, self.scalars = out, text, plan, scalars
+        self.width = width_of_results(text) if plan.vector else 1
         self.calls = calls_for(text.outputs)
-        self.first = [sum(map(len, groups[:g])) for g in range(len(groups))]
 
     def write(self) -> None:
         """All strips, one after the other, each warp for itself."""
         out, plan = self.out, self.plan
         engine, lanes = plan.engine, plan.warp_extents[1]//self.width
         shift = lanes.bit_length() - 1
-        for k, text in self._offsets("batch", 0, "b").items():
+        for k, text in self._offsets("batch", "batch", "b").items():
             out(f"base{k} = {text}")
         out(f"strip = memory + warp*{plan.strip_bytes}",
             f"mine = strip + {self.lane()}",
@@ -119,21 +100,21 @@ class ResultRows:
 
     def _row(self) -> None:
         out = self.out
-        places = self._offsets("at_m", 1, "u")
+        places = self._offsets("at_m", "m", "u")
         out(*(f"at{k} = base{k} + {text}" for k, text in places.items()))
         with out.block("if at_n < size_n:"):
             self._neighbours()
 
     def _neighbours(self) -> None:
         """Whole accesses; size_n is a multiple of the width."""
-        places = self._offsets("at_n", 2, "v")
+        places = self._offsets("at_n", "n", "v")
         loads = {o.at: self._load(o, f"at{o.at} + {places[o.at]}")
                  for o in self.text.extras}
         stored = [self._evaluated(e, {k: v[e] for k, v in loads.items()})
                   for e in range(self.width)]
         for r, o in enumerate(self.text.outputs):
             values = [s[r] for s in stored]
-            step = min(self.width, _ACCESS//o.dtype.itemsize)
+            step = min(self.width, ACCESS//o.dtype.itemsize)
             for k in range(0, self.width, step):
                 self.out(f"store{step}({o.pointer}, at{o.at} + {places[o.at]} + {k}, "
                          f"({', '.join(values[k:k + step])},))")
@@ -144,7 +125,7 @@ class ResultRows:
             self.out(f"x{o.at} = {o.pointer}[{at}]")
             return [f"x{o.at}"]*self.width
         names = [f"x{o.at}_{e}" for e in range(self.width)]
-        step = min(self.width, _ACCESS//o.dtype.itemsize)
+        step = min(self.width, ACCESS//o.dtype.itemsize)
         for k in range(0, self.width, step):
             self.out(f"{', '.join(names[k:k + step])}, = "
                      f"load{step}({o.pointer}, {at} + {k})")
@@ -152,25 +133,13 @@ class ResultRows:
 
     def _evaluated(self, e: int, loads: dict[int, str]) -> list[str]:
         """The epilogue of one element: what is stored."""
-        epilogue = self.text.typed.epilogue
-        params = epilogue.function.params
-        want = epilogue.dtypes.get(params[0], self.text.kept)
-        arguments: dict[str, object] = {params[0]: cast(self.text.kept, want, f"v{e}")}
-        extras = iter(self.text.extras)
-        for param, kind in zip(params[1:], self.text.typed.kinds, strict=True):
-            if kind == "scalar":
-                arguments[param] = self.scalars[param]
-            else:
-                o = next(extras)
-                arguments[param] = decoded(o.dtype, loads[o.at])
-        lines, names = evaluate(epilogue, arguments, f"e{e}_", self.calls)
-        self.out(*lines)
+        names = self.text.epilogue(self.out, f"v{e}", self.scalars,
+                                   lambda o: loads[o.at], f"e{e}_", self.calls)
         return [encoded(d, o.dtype, n) for d, o, n in zip(
-            epilogue.results, self.text.outputs, names, strict=True)]
+            self.text.typed.epilogue.results, self.text.outputs, names, strict=True)]
 
-    def _offsets(self, index: str, group: int, prefix: str) -> dict[int, str]:
-        return offsets_of(self.out, index, self.groups[group], self.others,
-                          self.first[group], prefix)
+    def _offsets(self, index: str, group: str, prefix: str) -> dict[int, str]:
+        return self.text.offsets(self.out, index, group, self.text.others, prefix)
 
 
 def _lane_of_sums(plan: Plan) -> str:

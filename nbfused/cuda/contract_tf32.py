@@ -10,20 +10,26 @@ from __future__ import annotations
 
 from .compile import Kernel
 from .contract_mma_plan import Plan
-from .contract_mma_results import ResultRows
-from .contract_text import ContractText, position
-from .source import Source, kernel_name, storage
+from .contract_results import ResultRows
+from .contract_text import ContractText, coordinates, position
+from .contract_tma import (
+    Batches,
+    box_places,
+    matrix_descriptor,
+    next_stage,
+    start_barriers,
+)
+from .source import Source, kernel_name
 
 __all__ = ["DEPTH", "ROWS", "Tf32Text", "lane_of_fragments", "shared_of"]
 
 #: Places along k of a tile: 128 bytes.  Rows of the factors: in registers, in memory.
 DEPTH, ROWS = 32, (128, 256)
+#: Tiles down a column before the next column.
 RASTER = 8
 _STAGE = sum(ROWS)*DEPTH*4
 #: Warps that multiply; those of the third group lend them their registers.
 _CONSUMERS, _THREADS = 8, 384
-#: Descriptor of a tile with 128-byte swizzling, its address left out.
-_SWIZZLED = (1 << 62) | ((1024 >> 4) << 32) | ((16 >> 4) << 16)
 
 
 def shared_of(plan: Plan) -> int:
@@ -37,22 +43,19 @@ class Tf32Text:
     Parameters
     ----------
     text
-        Operands, ranks and functions.
+        Operands, loops and functions.
     plan
         How.
     batch
         For A and B, the batch loops that they vary along.
     """
 
-    def __init__(self, text: ContractText, plan: Plan,
-                 batch: tuple[tuple[int, ...], tuple[int, ...]]) -> None:
-        self.text, self.plan, self.batch, self.typed = text, plan, batch, text.typed
+    def __init__(self, text: ContractText, plan: Plan, batch: Batches) -> None:
+        self.text, self.plan, self.batch = text, plan, batch
         m, n = plan.extents
         self.out = Source(kernel_name(text.name, f"tf32_{m}x{n}"))
-        self.groups, loops = [], 0
-        for rank in text.ranks:
-            self.groups.append([f"n{loops + k}" for k in range(rank)])
-            loops += rank
+        self.out.descriptor("map_left", "map_right")
+        self.scalars = text.parameters(self.out, text.others)
         #: The factor in shared memory, and the one in registers.
         self.whole = 1 if plan.engine.name == "tf32a" else 0
         self.split = 1 - self.whole
@@ -60,7 +63,6 @@ class Tf32Text:
     def kernel(self) -> Kernel:
         """The text and its parameters."""
         out = self.out
-        scalars = self._parameters()
         self._begin()
         with out.block(f"if warp >= {_CONSUMERS}:"):
             out("fewer_registers()")
@@ -70,27 +72,12 @@ class Tf32Text:
             out("more_registers()")
             self._consume()
             out("consumers_sync()")
-            ResultRows(out, self.text, self.plan, self.groups, scalars).write()
+            ResultRows(out, self.text, self.plan, self.scalars).write()
         return out.kernel(_THREADS, 1, feature="a")
-
-    def _parameters(self) -> dict[str, str]:
-        out, loops = self.out, sum(self.text.ranks)
-        others = [*self.text.extras, *self.text.outputs]
-        out.descriptor("map_left", "map_right")
-        for o in others:
-            out.pointer(o.pointer, storage(o.dtype))
-        out.integer(*(f"n{k}" for k in range(loops)),
-                    *(o.stride(k) for o in others for k in range(loops)))
-        epilogue = self.typed.epilogue
-        names = [p for p, k in zip(epilogue.function.params[1:], self.typed.kinds,
-                                   strict=True) if k == "scalar"]
-        return {p: out.scalar(f"a{k}", epilogue.dtypes[p])
-                for k, p in enumerate(names)}
 
     def _begin(self) -> None:
         out, plan = self.out, self.plan
-        for name, extents in zip(("batch", "m", "n", "k"), self.groups, strict=True):
-            out(f"size_{name} = {'*'.join(extents) or 'i64(1)'}")
+        self.text.sizes(out)
         position(out, *plan.extents, RASTER)
         across = plan.warps[1]
         out("thread = i64(cuda.threadIdx.x)", "warp = first_lane(thread >> 5)",
@@ -98,9 +85,7 @@ class Tf32Text:
             f"warp_n = warp - warp_m*{across}", "memory = shared_at()",
             f"full = memory + {plan.stages*_STAGE}", f"empty = full + {8*plan.stages}")
         with out.block("if thread == 0:"):
-            for s in range(plan.stages):
-                out(f"barrier_init(full + {8*s}, 1)",
-                    f"barrier_init(empty + {8*s}, {_CONSUMERS})")
+            start_barriers(out, plan.stages, full=1, empty=_CONSUMERS)
             out("barrier_fence()")
         out("cuda.syncthreads()",
             f"slices = divide(size_k + {DEPTH - 1}, i64({DEPTH}))",
@@ -111,21 +96,14 @@ class Tf32Text:
         return 0 if which == 0 else ROWS[int(self.whole == 0)]*DEPTH*4
 
     def _next(self) -> None:
-        out = self.out
-        out("slice += 1", "stage += 1")
-        with out.block(f"if stage == {self.plan.stages}:"):
-            out("stage = i64(0)", "phase ^= 1")
+        self.out("slice += 1")
+        next_stage(self.out, self.plan.stages)
 
     # --- bringing tiles
 
     def _produce(self) -> None:
-        out, rest = self.out, "batch"
-        for k in range(len(self.groups[0]) - 1, 0, -1):
-            out(f"rest{k} = divide({rest}, {self.groups[0][k]})",
-                f"batch{k} = {rest} - rest{k}*{self.groups[0][k]}")
-            rest = f"rest{k}"
-        if self.groups[0]:
-            out(f"batch0 = {rest}")
+        out = self.out
+        coordinates(out, "batch", self.text.groups[0])
         with out.block("while slice < slices:"):
             out("barrier_wait(empty + 8*stage, phase ^ 1)", "ready = full + 8*stage",
                 f"barrier_expect(ready, {_STAGE})",
@@ -136,15 +114,13 @@ class Tf32Text:
 
     def _copies(self, which: int) -> None:
         """One box where k is the inner dimension, else one for each 32 of the other."""
-        batch = [f"batch{k}" for k in reversed(self.batch[which])]
-        rank, first = 2 + len(batch), ("m_first", "n_first")[which]
-        along = self.plan.factors[which].along
-        boxes = [(0, "k", first)] if along else [
-            (c*DEPTH*128, f"{first} + {32*c}", "k") for c in range(ROWS[0]//32)]
-        for at, inner, outer in boxes:
-            self.out(f"tile_copy{rank}(target + {self._at(which) + at}, "
-                     f"{('map_left', 'map_right')[which]}, ready, "
-                     f"{', '.join([inner, outer, *batch])})")
+        first, along = ("m_first", "n_first")[which], self.plan.factors[which].along
+        boxes = [(0, first)] if along else [
+            (c*DEPTH*128, f"{first} + {32*c}") for c in range(ROWS[0]//32)]
+        for at, own in boxes:
+            places = box_places(along, own, self.batch[which])
+            self.out(f"tile_copy{len(places)}(target + {self._at(which) + at}, "
+                     f"{('map_left', 'map_right')[which]}, ready, {', '.join(places)})")
 
     # --- multiplying them
 
@@ -153,7 +129,7 @@ class Tf32Text:
         out, plan, along = self.out, self.plan, self.plan.factors[self.split].along
         out(f"mine = memory + {self._at(self.split)} + "
             + lane_of_fragments(along),
-            f"there = i64({_SWIZZLED}) + "
+            f"there = i64({matrix_descriptor(16)}) + "
             f"(((memory + {self._at(self.whole)}) & 0x3FFFF) >> 4)",
             f"state = {plan.engine.name}_zeros({plan.units[0]}, {plan.units[1]})")
         with out.block("while slice < slices:"):

@@ -13,7 +13,7 @@ from numba import types
 from numba.cuda.extending import intrinsic
 
 from .accesses import asm
-from .wgmma_tiling import TILINGS
+from .contract_wgmma_tiling import TILINGS
 
 __all__ = ["fragment_namespace", "parts_of", "sums_of", "tuple_of"]
 

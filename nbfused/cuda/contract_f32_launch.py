@@ -1,4 +1,4 @@
-"""Contract in float32 on Hopper: which products it takes, and how they are cut up."""
+"""Contract in float32 on Hopper's ordinary cores: which products it takes, and how."""
 
 from __future__ import annotations
 
@@ -7,16 +7,18 @@ from dataclasses import dataclass
 from math import prod
 
 from ..backend import Call, Signature
-from . import wgmma
-from .contract_mma_f32 import F32Text, shared_of
-from .contract_mma_f32_tiles import Tiles
+from .contract_calls import engine_of, tiles_of
+from .contract_f32 import F32Text, shared_of
+from .contract_f32_tiles import Tiles
 from .contract_mma_plan import ENGINES, Factor, Plan
-from .contract_mma_results import vector_of
-from .contract_mma_tf32_launch import Tf32Launcher
+from .contract_results import vector_of
 from .contract_text import ContractText
+from .contract_tma import Batches, TmaFactors
 from .driver import Device, check, cu
-from .launch import Program
+from .launch import Program, Programs
+from .remembered import Remembered
 from .scratch import TICKETS, scratch_of
+from .tune import layout_of
 
 __all__ = ["F32Launcher"]
 
@@ -27,8 +29,6 @@ WARPS = ((2, 4), (4, 2))
 #: Multiply-adds from which on it is worth it; slices that take as long as it takes to
 #: pass sums from block to block, and blocks that share a tile at most.
 LEAST, PASSING, SHARED = 1 << 29, 7, 16
-#: Shapes that a launcher remembers.
-_KEPT = 1024
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +51,7 @@ class _Work:
     shared: bool
 
 
-class F32Launcher(Tf32Launcher):
+class F32Launcher:
     """Products of float32, one m, n and k loop each.
 
     Parameters
@@ -63,52 +63,39 @@ class F32Launcher(Tf32Launcher):
     """
 
     def __init__(self, text: ContractText, signature: Signature) -> None:
-        super().__init__(text, signature)
-        self._possible = (
-            text.typed.precision is None and text.kept.name == "float32"
-            and {o.dtype.name for o in text.factors} == {"float32"}
-            and text.typed.prologues == (None, None)
-            and signature.ranks[1:] == (1, 1, 1) and self._batch <= 3)
-        self._works: dict[Hashable, _Work] = {}
+        self._text, self._batch = text, signature.ranks[0]
+        self._factors = TmaFactors(text, signature)
+        self._possible = (self._factors.possible
+                          and engine_of(text, signature) is ENGINES["fma"])
+        self._programs: Programs[tuple[Plan, Batches]] = Programs(
+            lambda how: F32Text(text, Tiles(text, *how)).kernel())
+        self._works: Remembered[Hashable, _Work] = Remembered()
 
     def takes(self, call: Call, where: Device) -> bool:
         """Whether TMA can bring the factors, and there is much to do."""
         return (self._possible and where.arch[0] == 9 and prod(call.shape) >= LEAST
-                and all(self._reachable(call, w) for w in (0, 1)))
+                and self._factors.reachable(call))
 
     def __call__(self, call: Call, where: Device) -> None:
         """Launch on the call's stream."""
-        key = (call.shape, call.strides, tuple([p % 16 for p in call.pointers]),
-               where.ordinal)
-        work = self._works.get(key)
-        if work is None:
-            if len(self._works) >= _KEPT:
-                self._works.clear()
-            work = self._works[key] = self._work(call, where)
-        self._run(work, call, where)
+        key = layout_of(call), where.ordinal
+        self._run(self._works.get(key) or self._works.remember(
+            key, self._work(call, where)), call, where)
 
     def _work(self, call: Call, where: Device) -> _Work:
         """How calls of one shape and alignment are done."""
         plan = self._plan(call)
-        a, b = (tuple(k for k in range(self._batch)
-                      if call.strides[w][k] and call.shape[k] > 1) for w in (0, 1))
-        tiles = Tiles(self._text, plan, (a, b))
-        program = self._programs.get((plan, (a, b)))
-        if program is None:
-            program = self._programs[plan, (a, b)] = Program(
-                F32Text(self._text, tiles).kernel())
+        batch = self._factors.varying(call, 0), self._factors.varying(call, 1)
         blocks = self._blocks(call, plan, where)
-        return _Work(tiles, program, blocks, self._tiles(call, plan) % blocks > 0)
+        return _Work(Tiles(self._text, plan, batch), self._programs[plan, batch],
+                     blocks, self._tiles(call, plan) % blocks > 0)
 
     def _run(self, work: _Work, call: Call, where: Device) -> None:
-        tiles, blocks = work.tiles, work.blocks
-        others = [o.at for o in (*self._text.extras, *self._text.outputs)]
-        boxes = [self._box(call, tiles, w) for w in (0, 1)]
+        tiles, blocks, text = work.tiles, work.blocks, self._text
+        maps = self._map(call, 0, tiles), self._map(call, 1, tiles)
 
         def launch(partial: int, flags: int) -> None:
-            values = (*boxes, *(call.pointers[at] for at in others), partial, flags,
-                      *call.shape, *(s for at in others for s in call.strides[at]),
-                      *call.scalars)
+            values = (*maps, *text.arguments(call, text.others, partial, flags))
             work.program.launch(where, call.stream, blocks, values,
                                 shared_of(tiles.plan, tiles))
 
@@ -124,6 +111,9 @@ class F32Launcher(Tf32Launcher):
             check(cu().cuMemsetD32Async(base + size, 0, blocks, call.stream))
             launch(base, base + size)
 
+    def _tiles(self, call: Call, plan: Plan) -> int:
+        return tiles_of(call, self._batch, plan.extents)
+
     def _blocks(self, call: Call, plan: Plan, where: Device) -> int:
         """As many as share all slices equally, or as leave no tile to be shared."""
         tiles, slices = self._tiles(call, plan), -(-call.shape[-1] // plan.depth)
@@ -135,19 +125,13 @@ class F32Launcher(Tf32Launcher):
 
     def _plan(self, call: Call) -> Plan:
         """Of fewer tiles; else with fewer rows of a factor that is turned."""
-        a, b = (Factor(self._along(call, w), 4) for w in (0, 1))
+        a, b = (Factor(self._factors.along(call, w), 4) for w in (0, 1))
         vector = vector_of(self._text, call)
         plans = [Plan(ENGINES["fma"], (2, 4), warps, DEPTH, STAGES, 1, (a, b), vector)
                  for warps in WARPS]
         return min(plans, key=lambda plan: self._tiles(call, plan))
 
-    def _box(self, call: Call, tiles: Tiles, which: int) -> bytes:
-        """The tensor map of a factor."""
-        own, k = self._loops(which)
-        batch, strides = tiles.batch[which], call.strides[which]
-        loops = (*((k, own) if self._along(call, which) else (own, k)),
-                 *reversed(batch))
-        return wgmma._tensor_map(
-            "float32", call.pointers[which], tuple(call.shape[x] for x in loops),
-            tuple(4*strides[x] for x in loops[1:]),
-            (*tiles.box(which), *(1,)*len(batch)), "NONE")
+    def _map(self, call: Call, which: int, tiles: Tiles) -> bytes:
+        """Of a factor: boxes as large as a tile."""
+        return self._factors.map(call, which, tiles.batch[which], tiles.box(which),
+                                 swizzle="NONE")

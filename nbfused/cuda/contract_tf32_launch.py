@@ -1,0 +1,91 @@
+"""Contract in TF32 on Hopper's tensor cores: which products it takes, and how."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from ..backend import Call, Signature
+from .contract_calls import engine_of, tiles_of
+from .contract_mma_plan import ENGINES, Factor, Plan
+from .contract_results import vector_of
+from .contract_text import ContractText
+from .contract_tf32 import DEPTH, ROWS, Tf32Text, shared_of
+from .contract_tma import Batches, TmaFactors
+from .driver import Device
+from .launch import Program, Programs
+from .remembered import Remembered
+from .tune import layout_of
+
+__all__ = ["Tf32Launcher"]
+
+_STAGES = 4
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Work:
+    """How calls of one shape and alignment are done."""
+
+    plan: Plan
+    batch: Batches
+    program: Program
+    blocks: int
+
+
+class Tf32Launcher:
+    """Products of float32 that may be rounded, one m, n and k loop each.
+
+    Parameters
+    ----------
+    text
+        Operands and functions.
+    signature
+        Dtypes and loops.
+    """
+
+    def __init__(self, text: ContractText, signature: Signature) -> None:
+        self._text, self._batch = text, signature.ranks[0]
+        self._factors = TmaFactors(text, signature)
+        self._possible = (self._factors.possible
+                          and engine_of(text, signature) is ENGINES["tf32"])
+        self._programs: Programs[tuple[Plan, Batches]] = Programs(
+            lambda how: Tf32Text(text, *how).kernel())
+        self._works: Remembered[Hashable, _Work] = Remembered()
+
+    def takes(self, call: Call, where: Device) -> bool:
+        """Whether TMA can bring the factors, one of them with k innermost."""
+        return (self._possible and where.arch[0] == 9
+                and any(self._factors.along(call, w) for w in (0, 1))
+                and self._factors.reachable(call))
+
+    def __call__(self, call: Call, where: Device) -> None:
+        """Launch on the call's stream."""
+        key = layout_of(call)
+        work = self._works.get(key) or self._works.remember(key, self._work(call))
+        work.program.launch(
+            where, call.stream, work.blocks,
+            (self._map(call, 0, work), self._map(call, 1, work),
+             *self._text.arguments(call, self._text.others)), shared_of(work.plan))
+
+    def _work(self, call: Call) -> _Work:
+        plan = self._plan(call)
+        batch = self._factors.varying(call, 0), self._factors.varying(call, 1)
+        return _Work(plan, batch, self._programs[plan, batch],
+                     tiles_of(call, self._batch, plan.extents))
+
+    def _plan(self, call: Call) -> Plan:
+        """The one of fewer tiles: which factor is read in shared memory."""
+        a, b = (self._factors.along(call, w) for w in (0, 1))
+        factors, vector = (Factor(a, 4), Factor(b, 4)), vector_of(self._text, call)
+        found = [Plan(ENGINES[name], units, warps, DEPTH, _STAGES, 1, factors, vector)
+                 for name, units, warps, possible in (
+                     ("tf32b", (4, 1), (1, 8), a), ("tf32a", (1, 1), (8, 1), b))
+                 if possible]
+        return min(found, key=lambda plan: tiles_of(call, self._batch, plan.extents))
+
+    def _map(self, call: Call, which: int, work: _Work) -> bytes:
+        """Of a factor: boxes of 32 along its inner dimension."""
+        whole = (which == 1) == (work.plan.engine.name == "tf32a")
+        along = work.plan.factors[which].along
+        box = (DEPTH, ROWS[int(whole)] if along else DEPTH)
+        return self._factors.map(call, which, work.batch[which], box, "tfloat32")
