@@ -8,21 +8,16 @@ from llvmlite import ir
 from numba import types
 from numba.cuda.extending import intrinsic
 
+from .inline_ptx import MEMORY, SHARED, asm, dynamic_shared, instruction, tuple_of
+
 __all__ = ["WIDTHS", "accesses", "asm"]
 
-_I8, _I32, _I64 = (ir.IntType(n) for n in (8, 32, 64))
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
 
 #: Numbers of elements that `load` and `store` move at once.
 WIDTHS = (1, 2, 4, 8, 16)
 _KINDS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
           "float32", "float64", "complex64", "complex128")
-
-
-def asm(builder: Any, result: Any, text: str, constraints: str, *values: Any,
-        effect: bool = False) -> Any:
-    """Inline PTX; with an `effect` it is neither moved nor dropped."""
-    kind = ir.FunctionType(result, [v.type for v in values])
-    return builder.asm(kind, text, constraints, values, effect)
 
 
 # --- several elements in one access
@@ -104,11 +99,7 @@ def _load(width: int) -> Any:
 
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             access = _Access(context, pointer.dtype, width)
-            elements = access.load(builder, *values)
-            packed = ir.Constant(ir.ArrayType(elements[0].type, width), ir.Undefined)
-            for k, element in enumerate(elements):
-                packed = builder.insert_value(packed, element, k)
-            return packed
+            return tuple_of(builder, access.load(builder, *values))
 
         return result(pointer, types.int64), codegen
 
@@ -135,9 +126,6 @@ def _store(width: int) -> Any:
 # --- shared memory
 
 
-_SHARED = "nbfused_shared"
-
-
 def _shared(kind: Any) -> Any:
     """Dynamic shared memory from a byte offset on, as pointer to elements."""
     result = types.CPointer(kind)
@@ -145,11 +133,7 @@ def _shared(kind: Any) -> Any:
     @intrinsic
     def shared(typing: Any, offset: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            base = builder.module.globals.get(_SHARED)
-            if base is None:
-                base = ir.GlobalVariable(builder.module, ir.ArrayType(_I8, 0), _SHARED,
-                                         addrspace=3)
-                base.linkage, base.align = "external", 16
+            base = dynamic_shared(builder, SHARED, 16)
             first = builder.gep(base, [_I64(0), values[0]])
             target = context.get_value_type(result)
             return builder.addrspacecast(
@@ -189,7 +173,7 @@ def _copy_async(width: int, arch: tuple[int, int]) -> Any:
             origin = builder.gep(values[2], [values[3]], source_etype=element)
             cache = "cg" if size == 16 else "ca"
             asm(builder, ir.VoidType(),
-                 f"cp.async.{cache}.shared.global [$0], [$1], {size};", "r,l,~{memory}",
+                 f"cp.async.{cache}.shared.global [$0], [$1], {size};", f"r,l,{MEMORY}",
                  to, builder.ptrtoint(origin, _I64), effect=True)
             return context.get_dummy_value()
 
@@ -205,20 +189,18 @@ def _emit(function: Any, context: Any, builder: Any, kinds: tuple[Any, ...],
     return codegen(context, builder, signature, values)
 
 
-def _copy_wait(arch: tuple[int, int]) -> Any:
-    @intrinsic
-    def wait(typing: Any) -> Any:
-        """Until this thread's `copy_async` are done."""
+@intrinsic
+def _nothing(typing: Any) -> Any:
+    """Where `copy_async` is done at once."""
 
-        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            if arch >= (8, 0):
-                asm(builder, ir.VoidType(), "cp.async.wait_all;", "~{memory}",
-                     effect=True)
-            return context.get_dummy_value()
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return context.get_dummy_value()
 
-        return types.void(), codegen
+    return types.void(), codegen
 
-    return wait
+
+#: ``cp.async.wait_all``: until this thread's `copy_async` are done.
+_copy_wait = instruction("copy_wait", "cp.async.wait_all;")
 
 
 def accesses(arch: tuple[int, int]) -> dict[str, Any]:
@@ -227,6 +209,6 @@ def accesses(arch: tuple[int, int]) -> dict[str, Any]:
         **{f"load{n}": _load(n) for n in WIDTHS},
         **{f"store{n}": _store(n) for n in WIDTHS},
         **{f"copy_async{n}": _copy_async(n, arch) for n in WIDTHS},
-        "copy_wait": _copy_wait(arch),
+        "copy_wait": _copy_wait if arch >= (8, 0) else _nothing,
         **{f"shared_{kind}": _shared(getattr(types, kind)) for kind in _KINDS},
     }

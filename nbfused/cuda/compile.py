@@ -263,9 +263,10 @@ def prepare() -> None:
 
 #: Files of this package that shape the machine code besides the text.
 _OWN = (
-    "compile", "intrinsics", "accesses", "raw_intrinsics", "row_intrinsics",
-    "row_loads", "row_pairs", "hopper", "hopper_f32", "hopper_fragments",
-    "hopper_tf32", "mma", "mma_copies", "contract_mma_plan", "rough")
+    "compile", "intrinsics", "inline_ptx", "accesses", "raw_intrinsics",
+    "row_intrinsics", "row_loads", "row_pairs", "hopper", "hopper_f32",
+    "hopper_fragments", "hopper_tf32", "mma", "mma_copies", "contract_mma_plan",
+    "rough")
 
 
 @lru_cache(maxsize=1)

@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from .compile import Kernel
 from .contract_f32_tiles import APART, TURNING, Tiles
 from .contract_mma import FMA_LANES
-from .contract_mma_plan import Plan
 from .contract_results import ResultRows
 from .contract_text import ContractText, coordinates, position
 from .contract_tma import start_barriers
@@ -30,8 +29,9 @@ _PRODUCERS = 128
 _SENDER = 96
 
 
-def shared_of(plan: Plan, tiles: Tiles) -> int:
+def shared_of(tiles: Tiles) -> int:
     """Bytes of shared memory: rows of sums, tiles, three barriers for each stage."""
+    plan = tiles.plan
     return plan.threads//32*plan.strip_bytes + plan.stages*(tiles.stage_bytes + 24)
 
 

@@ -42,13 +42,16 @@ class _Work:
     blocks
         How many.
     shared
-        Whether some of them share a tile of the result.
+        Bytes of shared memory.
+    sums
+        Bytes of those that blocks leave to one another; 0: they share no tile.
     """
 
     tiles: Tiles
     program: Program
     blocks: int
-    shared: bool
+    shared: int
+    sums: int
 
 
 class F32Launcher:
@@ -84,32 +87,32 @@ class F32Launcher:
 
     def _work(self, call: Call, where: Device) -> _Work:
         """How calls of one shape and alignment are done."""
-        plan = self._plan(call)
-        batch = self._factors.varying(call, 0), self._factors.varying(call, 1)
-        blocks = self._blocks(call, plan, where)
-        return _Work(Tiles(self._text, plan, batch), self._programs[plan, batch],
-                     blocks, self._tiles(call, plan) % blocks > 0)
+        plan, batch = self._plan(call), self._factors.batches(call)
+        tiles, blocks = Tiles(self._text, plan, batch), self._blocks(call, plan, where)
+        alone = self._tiles(call, plan) % blocks == 0
+        return _Work(tiles, self._programs[plan, batch], blocks, shared_of(tiles),
+                     0 if alone else 4*blocks*prod(plan.extents))
 
     def _run(self, work: _Work, call: Call, where: Device) -> None:
-        tiles, blocks, text = work.tiles, work.blocks, self._text
+        tiles, text = work.tiles, self._text
         maps = self._map(call, 0, tiles), self._map(call, 1, tiles)
 
         def launch(partial: int, flags: int) -> None:
             values = (*maps, *text.arguments(call, text.others, partial, flags))
-            work.program.launch(where, call.stream, blocks, values,
-                                shared_of(tiles.plan, tiles))
+            work.program.launch(where, call.stream, work.blocks, values, work.shared)
 
-        if not work.shared:
+        if not work.sums:
             return launch(0, 0)
-        size = 4*blocks*prod(tiles.plan.extents)
-        with where.current(), where.workspace(size + 4*blocks, call.stream) as base:
+        flags = 4*work.blocks
+        with where.current(), where.workspace(work.sums + flags, call.stream) as base:
             scratch = scratch_of(where)
             with scratch.lock:
                 found = scratch.find(0, call.stream)
                 if found is not None:  # its counters are 0 between launches
                     return launch(base, found[0])
-            check(cu().cuMemsetD32Async(base + size, 0, blocks, call.stream))
-            launch(base, base + size)
+            up = base + work.sums
+            check(cu().cuMemsetD32Async(up, 0, work.blocks, call.stream))
+            launch(base, up)
 
     def _tiles(self, call: Call, plan: Plan) -> int:
         return tiles_of(call, self._batch, plan.extents)

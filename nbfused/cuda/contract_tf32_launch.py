@@ -68,8 +68,8 @@ class Tf32Launcher:
              *self._text.arguments(call, self._text.others)), shared_of(work.plan))
 
     def _work(self, call: Call) -> _Work:
-        plan = self._plan(call)
-        batch = self._factors.varying(call, 0), self._factors.varying(call, 1)
+        """How calls of one shape and alignment are done."""
+        plan, batch = self._plan(call), self._factors.batches(call)
         return _Work(plan, batch, self._programs[plan, batch],
                      tiles_of(call, self._batch, plan.extents))
 

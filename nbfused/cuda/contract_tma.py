@@ -37,7 +37,9 @@ class TmaFactors:
     """
 
     def __init__(self, text: ContractText, signature: Signature) -> None:
-        self._factors, self._batch = text.factors, signature.ranks[0]
+        self._batch = signature.ranks[0]
+        self._items = [o.dtype.itemsize for o in text.factors]
+        self._dtypes = [o.dtype.name for o in text.factors]
         #: Whether tensor maps have room for the loops.
         self.possible = self._batch <= _BATCH
 
@@ -45,10 +47,13 @@ class TmaFactors:
         """Whether k is the dimension of a factor with stride 1."""
         return call.strides[which][self._batch + 2] == 1
 
-    def varying(self, call: Call, which: int) -> tuple[int, ...]:
-        """The loops of the batch that a factor varies along."""
-        return tuple([x for x in range(self._batch)
-                      if call.strides[which][x] and call.shape[x] > 1])
+    def batches(self, call: Call) -> Batches:
+        """The loops of the batch that each factor varies along."""
+        return self._varying(call, 0), self._varying(call, 1)
+
+    def _varying(self, call: Call, which: int) -> tuple[int, ...]:
+        strides, shape = call.strides[which], call.shape
+        return tuple([x for x in range(self._batch) if strides[x] and shape[x] > 1])
 
     def reachable(self, call: Call) -> bool:
         """Whether TMA can bring both."""
@@ -61,10 +66,10 @@ class TmaFactors:
         return (k, own) if self.along(call, which) else (own, k)
 
     def _reachable(self, call: Call, which: int) -> bool:
-        strides, item = call.strides[which], self._factors[which].dtype.itemsize
+        strides, item = call.strides[which], self._items[which]
         inner, outer = self._loops(call, which)
         return strides[inner] == 1 and reachable(call.pointers[which], [
-            item*strides[x] for x in (outer, *self.varying(call, which))])
+            item*strides[x] for x in (outer, *self._varying(call, which))])
 
     def map(self, call: Call, which: int, batch: tuple[int, ...], box: tuple[int, int],
             dtype: str = "", swizzle: str = "128B") -> bytes:
@@ -79,11 +84,11 @@ class TmaFactors:
         dtype, swizzle
             See `tensor_map`; by default the factor's dtype.
         """
-        o, strides, shape = self._factors[which], call.strides[which], call.shape
+        strides, shape, item = call.strides[which], call.shape, self._items[which]
         inner, outer = self._loops(call, which)
-        loops, item = (outer, *batch[::-1]), o.dtype.itemsize
+        loops = (outer, *batch[::-1])
         return tensor_map(
-            dtype or o.dtype.name, call.pointers[which],
+            dtype or self._dtypes[which], call.pointers[which],
             (shape[inner], *[shape[x] for x in loops]),
             tuple([item*strides[x] for x in loops]), (*box, *(1,)*len(batch)), swizzle)
 

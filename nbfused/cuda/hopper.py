@@ -1,13 +1,11 @@
 """Hopper's matrix instructions for kernel text: barriers, TMA, wgmma.
 
-Addresses of shared memory are integers, as the instructions take them.  The PTX
-manual's sections are named by the instructions.  `tests/cuda/test_contract_wgmma.py`
+`tests/cuda/test_contract_wgmma.py`
 compares what they do with float64.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from itertools import product
 from typing import Any
 
@@ -15,55 +13,18 @@ from llvmlite import ir
 from numba import types
 from numba.cuda.extending import intrinsic
 
-from .accesses import asm
 from .contract_wgmma_tiling import TILINGS
-from .hopper_fragments import fragment_namespace, parts_of, sums_of, tuple_of
+from .hopper_fragments import fragment_namespace, sums_of
+from .inline_ptx import MEMORY, asm, instruction, tied, tuple_of, with_arity
+from .mma_copies import shared_memory
 
-__all__ = ["hopper_namespace"]
+__all__ = ["hopper_namespace", "product_wait"]
 
-_I8, _I32, _I64 = (ir.IntType(n) for n in (8, 32, 64))
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
 _F32 = ir.FloatType()
-_MEMORY = "~{memory}"
-_BASE = "nbfused_tiles"
-
-
-def _instruction(name: str, text: str, count: int) -> Any:
-    """An instruction on `count` 32-bit integers, without result."""
-    constraints = ",".join(["r"]*count + [_MEMORY])
-
-    def typed() -> Any:
-        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            asm(builder, ir.VoidType(), text, constraints,
-                *(builder.trunc(v, _I32) for v in values), effect=True)
-            return context.get_dummy_value()
-
-        return types.void(*[types.int64]*count), codegen
-
-    return intrinsic(_with_arity(name, typed, count))
-
-
-def _with_arity(name: str, typed: Callable[[], Any], count: int) -> Any:
-    """A function of the typing context and `count` more: Numba reads the signature."""
-    parameters = "".join(f", a{k}" for k in range(count))
-    scope: dict[str, Any] = {"typed": typed}
-    exec(f"def {name}(typing{parameters}):\n    return typed()", scope)
-    return scope[name]
 
 
 # --- shared memory and the barriers in it
-
-
-@intrinsic
-def tiles_at(typing: Any) -> Any:
-    """Where dynamic shared memory begins; a multiple of 1024, as swizzling needs."""
-
-    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        base = ir.GlobalVariable(builder.module, ir.ArrayType(_I8, 0), _BASE,
-                                 addrspace=3)
-        base.linkage, base.align = "external", 1024
-        return builder.zext(builder.ptrtoint(base, _I32), _I64)
-
-    return types.int64(), codegen
 
 
 @intrinsic
@@ -83,7 +44,7 @@ def prefetch_map(typing: Any, descriptor: Any) -> Any:
     """``prefetch.tensormap``: the first tile then waits less."""
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        asm(builder, ir.VoidType(), "prefetch.tensormap [$0];", f"l,{_MEMORY}",
+        asm(builder, ir.VoidType(), "prefetch.tensormap [$0];", f"l,{MEMORY}",
             values[0], effect=True)
         return context.get_dummy_value()
 
@@ -137,7 +98,7 @@ def _tile_copy(rank: int, kind: str) -> Any:
     text = (f"{{ {before} cp.async.bulk.tensor.{rank}d.shared::cluster.global.tile"
             f".mbarrier::complete_tx::bytes{suffix}"
             f" [$0], [$1, {{{coordinates}}}], [$2]{operand}; }}")
-    constraints = ",".join(["r", "l", "r", *["r"]*rank, _MEMORY])
+    constraints = ",".join(["r", "l", "r", *["r"]*rank, MEMORY])
 
     def typed() -> Any:
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
@@ -149,7 +110,7 @@ def _tile_copy(rank: int, kind: str) -> Any:
 
         return types.void(types.int64, types.uint64, *[types.int64]*(rank + 1)), codegen
 
-    return intrinsic(_with_arity("tile_copy", typed, rank + 3))
+    return intrinsic(with_arity("tile_copy", typed, rank + 3))
 
 
 def _tile_store(rank: int) -> Any:
@@ -161,7 +122,7 @@ def _tile_store(rank: int) -> Any:
     coordinates = ", ".join(f"${k + 2}" for k in range(rank))
     text = (f"cp.async.bulk.tensor.{rank}d.global.shared::cta.tile.bulk_group "
             f"[$0, {{{coordinates}}}], [$1];")
-    constraints = ",".join(["l", "r", *["r"]*rank, _MEMORY])
+    constraints = ",".join(["l", "r", *["r"]*rank, MEMORY])
 
     def typed() -> Any:
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
@@ -171,19 +132,10 @@ def _tile_store(rank: int) -> Any:
 
         return types.void(types.uint64, *[types.int64]*(rank + 1)), codegen
 
-    return intrinsic(_with_arity(f"tile_store{rank}", typed, rank + 2))
+    return intrinsic(with_arity(f"tile_store{rank}", typed, rank + 2))
 
 
 # --- the product
-
-
-def _tied(builder: Any, text: str, sums: Any, count: int, letters: str,
-          *more: Any) -> Any:
-    """Inline PTX that reads and writes the sums in place."""
-    constraints = ",".join([*["=f"]*count, *map(str, range(count)), *letters, _MEMORY])
-    result = asm(builder, ir.LiteralStructType([_F32]*count), text, constraints,
-                 *parts_of(builder, sums, count), *more, effect=True)
-    return tuple_of(builder, parts_of(builder, result, count))
 
 
 def _product(kind: str, high: int, columns: int, steps: tuple[int, int]) -> Any:
@@ -215,23 +167,22 @@ def _product(kind: str, high: int, columns: int, steps: tuple[int, int]) -> Any:
     def product(typing: Any, sums: Any, left: Any, right: Any, again: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             total, a, b, go_on = values
-            return _tied(builder, text, total, count, "llr", a, b,
-                         builder.zext(go_on, _I32))
+            return tied(builder, text, total, "llr", a, b, builder.zext(go_on, _I32))
 
         return kind_of(kind_of, types.int64, types.int64, types.boolean), codegen
 
     return product
 
 
-def _product_wait(count: int, pending: int) -> Any:
+def product_wait(count: int, pending: int) -> Any:
     """``wgmma.wait_group``: until at most `pending` groups are on their way."""
     kind = sums_of(count)
 
     @intrinsic
     def wait(typing: Any, sums: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            return _tied(builder, f"wgmma.wait_group.sync.aligned {pending};",
-                         values[0], count, "")
+            return tied(builder, f"wgmma.wait_group.sync.aligned {pending};",
+                        values[0], "")
 
         return kind(kind), codegen
 
@@ -254,10 +205,10 @@ def _zeros(count: int) -> Any:
 def hopper_namespace() -> dict[str, Any]:
     """The names that kernel text for sm_90a may use besides the common ones."""
     found: dict[str, Any] = {
-        "tiles_at": tiles_at, "first_lane": first_lane, "prefetch_map": prefetch_map,
-        **fragment_namespace()}
+        "tiles_at": shared_memory("nbfused_tiles"), "first_lane": first_lane,
+        "prefetch_map": prefetch_map, **fragment_namespace()}
     for name, (text, count) in _BARRIERS.items():
-        found[name] = _instruction(name, text, count)
+        found[name] = instruction(name, text, count)
     for rank in range(2, 6):
         for kind, name in (("", f"tile_copy{rank}"), ("once", f"tile_copy{rank}_once"),
                            ("share", f"tile_share{rank}")):
@@ -266,7 +217,7 @@ def hopper_namespace() -> dict[str, Any]:
     for count in {t.sums for t in TILINGS}:
         found[f"zeros{count}"] = _zeros(count)
         for pending in (0, 1):
-            found[f"product_wait{count}_{pending}"] = _product_wait(count, pending)
+            found[f"product_wait{count}_{pending}"] = product_wait(count, pending)
     for high, columns in {(t.high, t.columns) for t in TILINGS}:
         for kind, a, b in product(("f16", "bf16"), (2, 128), (2, 128)):
             found[f"product_{kind}_{high}x{columns}_{a}_{b}"] = _product(

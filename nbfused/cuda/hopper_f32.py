@@ -14,14 +14,13 @@ from llvmlite import ir
 from numba import types
 from numba.cuda.extending import intrinsic
 
-from .accesses import asm
-from .mma import _are_literals
+from .inline_ptx import MEMORY, are_literals, asm
 
 __all__ = ["f32_namespace"]
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 _F32 = ir.FloatType()
-_MEMORY = "~{memory}"
+
 
 @intrinsic
 def barrier_passed(typing: Any, barrier: Any, phase: Any) -> Any:
@@ -30,7 +29,7 @@ def barrier_passed(typing: Any, barrier: Any, phase: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         found = asm(builder, _I32, "{ .reg .pred p; mbarrier.test_wait.parity"
                     ".shared::cta.b64 p, [$1], $2; selp.u32 $0, 1, 0, p; }",
-                    f"=r,r,r,{_MEMORY}", *(builder.trunc(v, _I32) for v in values),
+                    f"=r,r,r,{MEMORY}", *(builder.trunc(v, _I32) for v in values),
                     effect=True)
         return builder.trunc(found, ir.IntType(1))
 
@@ -43,8 +42,8 @@ def turn(typing: Any, target: Any, source: Any, pitch: Any, from_row: Any) -> An
 
     `pitch` and `from_row`: bytes from row to row of the target and of the source.
     """
-    if not _are_literals(pitch, from_row):
-        return None  # Numba tries again, with the literals
+    if not are_literals(pitch, from_row):
+        return None
     loads = [f"ld.shared.v4.f32 {{{', '.join(f'x{4*r + c}' for c in range(4))}}}, "
              f"[$1+{r*from_row.literal_value}];" for r in range(4)]
     stores = [f"st.shared.v4.f32 [$0+{c*pitch.literal_value}], "
@@ -52,7 +51,7 @@ def turn(typing: Any, target: Any, source: Any, pitch: Any, from_row: Any) -> An
     text = "\n".join(["{ .reg .f32 x<16>;", *loads, *stores, "}"])
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        asm(builder, ir.VoidType(), text, f"r,r,{_MEMORY}",
+        asm(builder, ir.VoidType(), text, f"r,r,{MEMORY}",
             *(builder.trunc(v, _I32) for v in values[:2]), effect=True)
         return context.get_dummy_value()
 
@@ -73,7 +72,7 @@ def sums_keep(typing: Any, state: Any, address: Any, part: Any, across: Any,
     `columns` bytes from one another, the fours `units` bytes.
     """
     given = (part, across, rows, units, columns)
-    if not _are_literals(*given):
+    if not are_literals(*given):
         return None
     which, count, down, along, side = (g.literal_value for g in given)
 
@@ -83,7 +82,7 @@ def sums_keep(typing: Any, state: Any, address: Any, part: Any, across: Any,
             # volatile: ptxas would store four at once, see `mma._places`.
             value = builder.extract_value(values[0], (which*count + unit)*16 + 4*r + c)
             asm(builder, ir.VoidType(), "st.volatile.shared.f32 "
-                f"[$0+{r*down + unit*along + c*side}], $1;", f"r,f,{_MEMORY}", base,
+                f"[$0+{r*down + unit*along + c*side}], $1;", f"r,f,{MEMORY}", base,
                 value, effect=True)
         return context.get_dummy_value()
 
@@ -94,15 +93,15 @@ def sums_keep(typing: Any, state: Any, address: Any, part: Any, across: Any,
 def sums_leave(typing: Any, state: Any, pointer: Any, first: Any, count: Any,
                threads: Any) -> Any:
     """``st.global``: a thread's `count` sums, each beside its neighbours' ones."""
-    if not _are_literals(count, threads):
-        return None  # Numba tries again, with the literals
+    if not are_literals(count, threads):
+        return None
     apart = 4*threads.literal_value
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         base = _address(builder, values[1], values[2], 4)
         for k in range(count.literal_value):
             asm(builder, ir.VoidType(), f"st.global.f32 [$0+{apart*k}], $1;",
-                f"l,f,{_MEMORY}", base, builder.extract_value(values[0], k),
+                f"l,f,{MEMORY}", base, builder.extract_value(values[0], k),
                 effect=True)
         return context.get_dummy_value()
 
@@ -113,7 +112,7 @@ def sums_leave(typing: Any, state: Any, pointer: Any, first: Any, count: Any,
 def sums_join(typing: Any, state: Any, pointer: Any, first: Any, count: Any,
               threads: Any) -> Any:
     """``ld.relaxed.gpu``: another block's sums, added to a thread's own."""
-    if not _are_literals(count, threads):
+    if not are_literals(count, threads):
         return None
     apart = 4*threads.literal_value
 
@@ -122,7 +121,7 @@ def sums_join(typing: Any, state: Any, pointer: Any, first: Any, count: Any,
         for k in range(count.literal_value):
             other = asm(builder, _F32,
                         f"ld.relaxed.gpu.global.f32 $0, [$1+{apart*k}];",
-                        f"=f,l,{_MEMORY}", base, effect=True)
+                        f"=f,l,{MEMORY}", base, effect=True)
             own = builder.extract_value(total, k)
             total = builder.insert_value(total, builder.fadd(own, other), k)
         return total
@@ -133,11 +132,11 @@ def sums_join(typing: Any, state: Any, pointer: Any, first: Any, count: Any,
 @intrinsic
 def sums_sync(typing: Any, threads: Any) -> Any:
     """``bar.sync``: the threads that hold sums wait for one another."""
-    if not _are_literals(threads):
+    if not are_literals(threads):
         return None
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        asm(builder, ir.VoidType(), f"bar.sync 1, {threads.literal_value};", _MEMORY,
+        asm(builder, ir.VoidType(), f"bar.sync 1, {threads.literal_value};", MEMORY,
             effect=True)
         return context.get_dummy_value()
 
@@ -148,7 +147,7 @@ def _flag(text: str) -> Any:
     @intrinsic
     def change(typing: Any, pointer: Any, index: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            asm(builder, ir.VoidType(), text, f"l,{_MEMORY}",
+            asm(builder, ir.VoidType(), text, f"l,{MEMORY}",
                 _address(builder, values[0], values[1], 4), effect=True)
             return context.get_dummy_value()
 

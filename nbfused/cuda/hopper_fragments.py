@@ -12,32 +12,18 @@ from llvmlite import ir
 from numba import types
 from numba.cuda.extending import intrinsic
 
-from .accesses import asm
 from .contract_wgmma_tiling import TILINGS
+from .inline_ptx import MEMORY, asm, parts_of, several, tuple_of
 
-__all__ = ["fragment_namespace", "parts_of", "sums_of", "tuple_of"]
+__all__ = ["fragment_namespace", "sums_of"]
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 _F32 = ir.FloatType()
-_MEMORY = "~{memory}"
 
 
 def sums_of(count: int) -> Any:
     """The type of a thread's sums."""
     return types.UniTuple(types.float32, count)
-
-
-def tuple_of(builder: Any, values: list[Any]) -> Any:
-    """Values of one type as Numba's tuple."""
-    packed = ir.Constant(ir.ArrayType(values[0].type, len(values)), ir.Undefined)
-    for k, value in enumerate(values):
-        packed = builder.insert_value(packed, value, k)
-    return packed
-
-
-def parts_of(builder: Any, packed: Any, count: int) -> list[Any]:
-    """The inverse of `tuple_of`."""
-    return [builder.extract_value(packed, k) for k in range(count)]
 
 
 def _shifted(count: int) -> Any:
@@ -47,7 +33,7 @@ def _shifted(count: int) -> Any:
     @intrinsic
     def shifted(typing: Any, sums: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            parts = parts_of(builder, values[0], count)
+            parts = parts_of(builder, values[0])
             nothing = ir.Constant(_F32, ir.Undefined)
             return tuple_of(builder, [*parts[32:], *[nothing]*32])
 
@@ -97,7 +83,7 @@ def _keep16(unit: int) -> Any:
             at = builder.xor(builder.trunc(values[0], _I32), _I32(32*unit))
             asm(builder, ir.VoidType(),
                 "stmatrix.sync.aligned.m8n8.x4.shared.b16 [$0], {$1, $2, $3, $4};",
-                f"r,r,r,r,r,{_MEMORY}", at, *parts_of(builder, values[1], 4),
+                f"r,r,r,r,r,{MEMORY}", at, *parts_of(builder, values[1], 4),
                 effect=True)
             return context.get_dummy_value()
 
@@ -121,7 +107,7 @@ def _keep32(unit: int) -> Any:
                 where = builder.add(builder.xor(at, _I32(64*unit + 32*(k >> 1))),
                                     _I32(8*128*(k & 1)))
                 asm(builder, ir.VoidType(), "st.shared.v2.f32 [$0], {$1, $2};",
-                    f"r,f,f,{_MEMORY}", where, *parts[2*k:2*k + 2], effect=True)
+                    f"r,f,f,{MEMORY}", where, *parts[2*k:2*k + 2], effect=True)
             return context.get_dummy_value()
 
         return types.void(types.int64, types.UniTuple(types.float32, 8)), codegen
@@ -136,10 +122,9 @@ def _held16(unit: int) -> Any:
     def held16(typing: Any, place: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             at = builder.xor(builder.trunc(values[0], _I32), _I32(32*unit))
-            words = asm(builder, ir.LiteralStructType([_I32]*4),
-                        "ldmatrix.sync.aligned.m8n8.x4.shared.b16 {$0, $1, $2, $3}, "
-                        "[$4];", f"=r,=r,=r,=r,r,{_MEMORY}", at, effect=True)
-            return tuple_of(builder, parts_of(builder, words, 4))
+            return tuple_of(builder, several(
+                builder, _I32, 4, "ldmatrix.sync.aligned.m8n8.x4.shared.b16 "
+                "{$0, $1, $2, $3}, [$4];", f"r,{MEMORY}", at))
 
         return types.UniTuple(types.uint32, 4)(types.int64), codegen
 
@@ -156,10 +141,8 @@ def _held32(unit: int) -> Any:
             for k in range(4):
                 where = builder.add(builder.xor(at, _I32(64*unit + 32*(k >> 1))),
                                     _I32(8*128*(k & 1)))
-                two = asm(builder, ir.LiteralStructType([_F32, _F32]),
-                          "ld.shared.v2.f32 {$0, $1}, [$2];", f"=f,=f,r,{_MEMORY}",
-                          where, effect=True)
-                found += parts_of(builder, two, 2)
+                found += several(builder, _F32, 2, "ld.shared.v2.f32 {$0, $1}, [$2];",
+                                 f"r,{MEMORY}", where)
             return tuple_of(builder, found)
 
         return types.UniTuple(types.float32, 8)(types.int64), codegen
@@ -174,7 +157,7 @@ def _kept(result: Any, kind: Any, letter: str, suffix: str) -> Any:
 
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             return asm(builder, kind, f"ld.shared.{suffix} $0, [$1];",
-                       f"={letter},r,{_MEMORY}", builder.trunc(values[0], _I32),
+                       f"={letter},r,{MEMORY}", builder.trunc(values[0], _I32),
                        effect=True)
 
         return result(types.int64), codegen
@@ -204,12 +187,12 @@ def near(typing: Any, pointer: Any, index: Any, room: Any) -> Any:
                 two = asm(builder, ir.LiteralStructType([_F32, _F32]), head + (
                     "mov.f32 $0, 0f00000000; mov.f32 $1, 0f00000000; "
                     f"@p ld.global.v2.f32 {{$0, $1}}, [$2+{32*k}]; }}"),
-                    f"=&f,=&f,l,r,{_MEMORY}", at, left, effect=True)
+                    f"=&f,=&f,l,r,{MEMORY}", at, left, effect=True)
                 found += parts_of(builder, two, 2)
             else:
                 found.append(asm(builder, _I32, head + (
                     f"mov.b32 $0, 0; @p ld.global.b32 $0, [$1+{16*k}]; }}"),
-                    f"=&r,l,r,{_MEMORY}", at, left, effect=True))
+                    f"=&r,l,r,{MEMORY}", at, left, effect=True))
         return tuple_of(builder, found)
 
     return result(pointer, types.int64, types.int64), codegen
@@ -222,7 +205,7 @@ def ask(typing: Any, pointer: Any, index: Any) -> Any:
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         element = context.get_data_type(pointer.dtype)
         at = builder.gep(values[0], [values[1]], source_etype=element)
-        asm(builder, ir.VoidType(), "prefetch.global.L2 [$0];", f"l,{_MEMORY}",
+        asm(builder, ir.VoidType(), "prefetch.global.L2 [$0];", f"l,{MEMORY}",
             builder.ptrtoint(at, _I64), effect=True)
         return context.get_dummy_value()
 

@@ -13,36 +13,32 @@ from llvmlite import ir
 from numba import types
 from numba.cuda.extending import intrinsic
 
-from .accesses import asm
-from .mma import _are_literals, _several
+from .hopper import product_wait
+from .inline_ptx import (
+    MEMORY,
+    are_literals,
+    instruction,
+    parts_of,
+    several,
+    tied,
+    tuple_of,
+)
 
 __all__ = ["tf32_namespace"]
 
 _I32 = ir.IntType(32)
 _F32 = ir.FloatType()
-_MEMORY = "~{memory}"
 #: Sums of a thread: 64 rows by 256 columns for four warps.
 _SUMS = 128
 #: Of 8 places along k each, in a tile.
 _STEPS = 4
 
 
-def _parts(builder: Any, packed: Any) -> list[Any]:
-    return [builder.extract_value(packed, k) for k in range(packed.type.count)]
-
-
-def _whole(builder: Any, values: list[Any]) -> Any:
-    packed = ir.Constant(ir.ArrayType(values[0].type, len(values)), ir.Undefined)
-    for k, value in enumerate(values):
-        packed = builder.insert_value(packed, value, k)
-    return packed
-
-
 def _load(builder: Any, base: Any, flip: int, at: int) -> Any:
     """An element at ``(base ^ flip) + at``: swizzling exchanges groups of 16 bytes."""
     address = builder.xor(base, _I32(flip)) if flip else base
-    return _several(builder, _F32, 1, f"ld.shared.f32 $0, [$1+{at}];", f"r,{_MEMORY}",
-                    address)[0]
+    return several(builder, _F32, 1, f"ld.shared.f32 $0, [$1+{at}];", f"r,{MEMORY}",
+                   address)[0]
 
 
 def _fragment(builder: Any, base: Any, step: int, inner: bool) -> list[Any]:
@@ -61,12 +57,12 @@ def _fragment(builder: Any, base: Any, step: int, inner: bool) -> list[Any]:
 @intrinsic
 def fragments(typing: Any, address: Any, inner: Any) -> Any:
     """Those of a whole tile, 128 swizzled bytes a row."""
-    if not _are_literals(inner):
-        return None  # Numba tries again, with the literal
+    if not are_literals(inner):
+        return None
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         base = builder.trunc(values[0], _I32)
-        return _whole(builder, [x for step in range(_STEPS) for x in _fragment(
+        return tuple_of(builder, [x for step in range(_STEPS) for x in _fragment(
             builder, base, step, bool(inner.literal_value))])
 
     return types.UniTuple(types.float32, 4*_STEPS)(types.int64, inner), codegen
@@ -80,7 +76,6 @@ def product(typing: Any, sums: Any, now: Any, there: Any) -> Any:
     """
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        total, a = _parts(builder, values[0]), _parts(builder, values[1])
         registers = "{" + ",".join(f"${k}" for k in range(_SUMS)) + "}"
         first = 2*_SUMS
         lines = ["{ .reg .b64 b;", "wgmma.fence.sync.aligned;",
@@ -91,42 +86,16 @@ def product(typing: Any, sums: Any, now: Any, there: Any) -> Any:
                 "wgmma.mma_async.sync.aligned.m64n256k8.f32.tf32.tf32 "
                 f"{registers}, {{{four}}}, b, 1, 1, 1;"]
         text = "\n".join([*lines, "wgmma.commit_group.sync.aligned; }"])
-        constraints = [*["=f"]*_SUMS, *map(str, range(_SUMS)), *["r"]*4*_STEPS, "l",
-                       _MEMORY]
-        words = [builder.bitcast(x, _I32) for x in a]
-        found = asm(builder, ir.LiteralStructType([_F32]*_SUMS), text,
-                    ",".join(constraints), *total, *words, values[2], effect=True)
-        return _whole(builder, [builder.extract_value(found, k) for k in range(_SUMS)])
+        words = [builder.bitcast(x, _I32) for x in parts_of(builder, values[1])]
+        return tied(builder, text, values[0], ["r"]*len(words) + ["l"], *words,
+                    values[2])
 
     return sums(sums, now, types.int64), codegen
 
 
-@intrinsic
-def wait(typing: Any, sums: Any) -> Any:
-    """``wgmma.wait_group``: until the sums are there."""
-
-    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        constraints = [*["=f"]*_SUMS, *map(str, range(_SUMS)), _MEMORY]
-        found = asm(builder, ir.LiteralStructType([_F32]*_SUMS),
-                    "wgmma.wait_group.sync.aligned 0;", ",".join(constraints),
-                    *_parts(builder, values[0]), effect=True)
-        return _whole(builder, [builder.extract_value(found, k) for k in range(_SUMS)])
-
-    return sums(sums), codegen
-
-
-@intrinsic
-def consumers_sync(typing: Any) -> Any:
-    """``bar.sync``: the 256 threads that multiply wait for one another."""
-
-    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        asm(builder, ir.VoidType(), "bar.sync 1, 256;", _MEMORY, effect=True)
-        return context.get_dummy_value()
-
-    return types.void(), codegen
-
-
 def tf32_namespace() -> dict[str, Any]:
     """The names that kernel text for sm_90a may use."""
-    return {"tf32_fragments": fragments, "tf32_product": product, "tf32_wait": wait,
-            "consumers_sync": consumers_sync}
+    return {"tf32_fragments": fragments, "tf32_product": product,
+            "tf32_wait": product_wait(_SUMS, 0),
+            # The 256 threads that multiply wait for one another.
+            "consumers_sync": instruction("consumers_sync", "bar.sync 1, 256;")}

@@ -15,28 +15,21 @@ from llvmlite import ir
 from numba import types
 from numba.cuda.extending import intrinsic
 
-from .accesses import asm
 from .contract_mma_plan import ENGINES, Engine
+from .inline_ptx import (
+    MEMORY,
+    are_literals,
+    asm,
+    instruction,
+    parts_of,
+    several,
+    tuple_of,
+)
 
 __all__ = ["mma_namespace"]
 
 _I32 = ir.IntType(32)
 _F32, _F64 = ir.FloatType(), ir.DoubleType()
-_MEMORY = "~{memory}"
-
-
-def _struct(kind: Any, count: int) -> Any:
-    return kind if count == 1 else ir.LiteralStructType([kind]*count)
-
-
-def _several(builder: Any, kind: Any, count: int, text: str, inputs: str,
-             *values: Any) -> list[Any]:
-    """Inline PTX with `count` results of one kind."""
-    letter = {_I32: "r", _F32: "f", _F64: "d"}[kind]
-    found = asm(builder, _struct(kind, count), text,
-                ",".join([f"={letter}"]*count + [inputs]), *values, effect=True)
-    return [found] if count == 1 else [
-        builder.extract_value(found, k) for k in range(count)]
 
 
 # --- fragments
@@ -69,20 +62,20 @@ class _Tiles:
     @staticmethod
     def _four(builder: Any, address: Any, at: int) -> list[Any]:
         """``ld.shared.v4``: four neighbouring rows of A or columns of B."""
-        return _several(builder, _F32, 4, "ld.shared.v4.f32 {$0, $1, $2, $3}, "
-                        f"[$4+{at}];", f"r,{_MEMORY}", address)
+        return several(builder, _F32, 4, "ld.shared.v4.f32 {$0, $1, $2, $3}, "
+                        f"[$4+{at}];", f"r,{MEMORY}", address)
 
     @staticmethod
     def _one(builder: Any, address: Any, at: int) -> list[Any]:
-        return _several(builder, _F64, 1, f"ld.shared.f64 $0, [$1+{at}];",
-                        f"r,{_MEMORY}", address)
+        return several(builder, _F64, 1, f"ld.shared.f64 $0, [$1+{at}];",
+                        f"r,{MEMORY}", address)
 
     def _matrices(self, builder: Any, address: Any, at: int) -> list[Any]:
         """``ldmatrix``: four matrices of 8 rows of 16 bytes."""
         transposed = "" if self.inner else ".trans"
-        words = _several(
+        words = several(
             builder, _I32, 4, f"ldmatrix.sync.aligned.m8n8.x4{transposed}.shared.b16 "
-            f"{{$0, $1, $2, $3}}, [$4+{at}];", f"r,{_MEMORY}", address)
+            f"{{$0, $1, $2, $3}}, [$4+{at}];", f"r,{MEMORY}", address)
         return [builder.bitcast(w, _F32) for w in words]
 
     def _rounded(self, builder: Any, address: Any, at: int) -> list[Any]:
@@ -95,8 +88,8 @@ class _Tiles:
         else:
             # A: rows 0 and 8, then k + 4; B: k and k + 4, then columns 8.
             places = ((0, 0), (0, 8), (4, 0), (4, 8))
-            found = [_several(builder, _F32, 1, "ld.shared.f32 $0, "
-                              f"[$1+{at + k*self.pitch + 4*x}];", f"r,{_MEMORY}",
+            found = [several(builder, _F32, 1, "ld.shared.f32 $0, "
+                              f"[$1+{at + k*self.pitch + 4*x}];", f"r,{MEMORY}",
                               address)[0] for k, x in places]
             if self.right:
                 found = [found[k] for k in (0, 2, 1, 3)]
@@ -115,13 +108,13 @@ def _pair(builder: Any, engine: Engine, sums: list[Any], a: list[Any],
           b: list[Any]) -> list[Any]:
     """The sums of a unit of A and one of B after a step, on tensor cores."""
     if engine.name == "f64":
-        return _several(
+        return several(
             builder, _F64, 2, "mma.sync.aligned.m8n8k4.row.col.f64.f64.f64.f64 "
             "{$0, $1}, {$2}, {$3}, {$4, $5};", "d,d,d,d", *a, *b, *sums)
     found = []
     words = [builder.bitcast(x, _I32) for x in a]
     for half in (0, 1):
-        found += _several(
+        found += several(
             builder, _F32, 4, f"mma.sync.aligned.{_MMA[engine.name]} "
             "{$0, $1, $2, $3}, {$4, $5, $6, $7}, {$8, $9}, {$10, $11, $12, $13};",
             "r,r,r,r,r,r,f,f,f,f", *words,
@@ -143,17 +136,7 @@ class _State:
     def of(cls, builder: Any, engine: Engine, packed: Any, down: int,
            across: int) -> _State:
         """From the tuple."""
-        count = packed.type.count
-        return cls(engine, down, across,
-                   [builder.extract_value(packed, k) for k in range(count)])
-
-    def packed(self, builder: Any) -> Any:
-        """The tuple."""
-        kind = self.values[0].type
-        whole = ir.Constant(ir.ArrayType(kind, len(self.values)), ir.Undefined)
-        for k, value in enumerate(self.values):
-            whole = builder.insert_value(whole, value, k)
-        return whole
+        return cls(engine, down, across, parts_of(builder, packed))
 
     def multiply(self, builder: Any) -> list[Any]:
         """The sums after the fragments that are there."""
@@ -170,7 +153,6 @@ class _State:
                 at = (i*self.across + j)*e.sums
                 found += _pair(builder, e, self.values[at:at + e.sums], a, b)
         return found
-
 
     def _row_by_row(self, builder: Any, a: list[Any], b: list[Any]) -> list[Any]:
         """``fma``, along the rows of all units there and back.
@@ -194,16 +176,12 @@ def _kind(engine: Engine) -> Any:
     return types.float64 if engine.kept == "float64" else types.float32
 
 
-def _are_literals(*given: Any) -> bool:
-    return all(isinstance(g, types.IntegerLiteral) for g in given)
-
-
 def _zeros(engine: Engine) -> Any:
     @intrinsic
     def zeros(typing: Any, down: Any, across: Any) -> Any:
         """Sums and fragments before the first tile."""
-        if not _are_literals(down, across):
-            return None  # Numba tries again, with the literals
+        if not are_literals(down, across):
+            return None
         count = _count(engine, down.literal_value, across.literal_value)
 
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
@@ -226,7 +204,7 @@ def _advance(engine: Engine, part: str) -> Any:
                 steps: Any, pitch_a: Any, inner_a: Any, pitch_b: Any,
                 inner_b: Any) -> Any:
         geometry = (down, across, steps, pitch_a, inner_a, pitch_b, inner_b)
-        if not _are_literals(*geometry):
+        if not are_literals(*geometry):
             return None
         i, j, count, pa, ia, pb, ib = (g.literal_value for g in geometry)
         tiles = (_Tiles(engine, False, i, pa, bool(ia)),
@@ -243,7 +221,7 @@ def _advance(engine: Engine, part: str) -> Any:
                 done = present.values[:sums] if part == "first" else \
                     present.multiply(builder)
                 present.values = [*done, *loaded]
-            return present.packed(builder)
+            return tuple_of(builder, present.values)
 
         return state(state, types.int64, types.int64, *geometry), codegen
 
@@ -260,7 +238,7 @@ def _keep(engine: Engine) -> Any:
     def keep(typing: Any, state: Any, address: Any, part: Any, down: Any, across: Any,
              pitch: Any) -> Any:
         given = (part, down, across, pitch)
-        if not _are_literals(*given):
+        if not are_literals(*given):
             return None
         which, i, j, row = (g.literal_value for g in given)
 
@@ -306,7 +284,7 @@ def _store(builder: Any, engine: Engine, base: Any, at: int,
     alone = ".volatile" if engine.name == "fma" else ""
     asm(builder, ir.VoidType(), f"st{alone}.shared{vector}."
         f"{'f64' if wide else 'f32'} [$0+{at}], {{{names}}};",
-        ",".join(["r", *["d" if wide else "f"]*count, _MEMORY]), base, *values,
+        ",".join(["r", *["d" if wide else "f"]*count, MEMORY]), base, *values,
         effect=True)
 
 
@@ -324,29 +302,15 @@ def _kept(kind: str, width: int) -> Any:
             names = ", ".join(f"${k}" for k in range(size))
             vector = f".v{size}" if size > 1 else ""
             for k in range(0, width, size):
-                found += _several(
+                found += several(
                     builder, element, size,
                     f"ld.shared{vector}.{'f64' if wide else 'f32'} {{{names}}}, "
-                    f"[${size}+{k*(8 if wide else 4)}];", f"r,{_MEMORY}", base)
-            whole = ir.Constant(ir.ArrayType(element, width), ir.Undefined)
-            for k, value in enumerate(found):
-                whole = builder.insert_value(whole, value, k)
-            return whole
+                    f"[${size}+{k*(8 if wide else 4)}];", f"r,{MEMORY}", base)
+            return tuple_of(builder, found)
 
         return result(types.int64), codegen
 
     return kept
-
-
-@intrinsic
-def warp_sync(typing: Any) -> Any:
-    """``bar.warp.sync``: what the warp's lanes wrote to shared memory is there."""
-
-    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        asm(builder, ir.VoidType(), "bar.warp.sync -1;", _MEMORY, effect=True)
-        return context.get_dummy_value()
-
-    return types.void(), codegen
 
 
 def mma_namespace() -> dict[str, Any]:
@@ -355,7 +319,8 @@ def mma_namespace() -> dict[str, Any]:
                              for kind, widths in (("float32", (1, 4, 8)),
                                                   ("float64", (1, 2, 4, 8)))
                              for width in widths}
-    found["warp_sync"] = warp_sync
+    # What the warp's lanes wrote to shared memory is there.
+    found["warp_sync"] = instruction("warp_sync", "bar.warp.sync -1;")
     for name, engine in ENGINES.items():
         found[f"{name}_zeros"], found[f"{name}_keep"] = _zeros(engine), _keep(engine)
         if engine.by_descriptor:

@@ -8,27 +8,32 @@ from llvmlite import ir
 from numba import types
 from numba.cuda.extending import intrinsic
 
-from .accesses import _SHARED, asm
+from .inline_ptx import (
+    MEMORY,
+    SHARED,
+    are_literals,
+    asm,
+    dynamic_shared,
+    instruction,
+)
 
 __all__ = ["copies_namespace"]
 
-_I8, _I32, _I64 = (ir.IntType(n) for n in (8, 32, 64))
-_MEMORY = "~{memory}"
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
 
 
-@intrinsic
-def shared_at(typing: Any) -> Any:
+def shared_memory(name: str) -> Any:
     """Where dynamic shared memory begins; a multiple of 1024, as swizzling needs."""
 
-    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        base = builder.module.globals.get(_SHARED)
-        if base is None:
-            base = ir.GlobalVariable(builder.module, ir.ArrayType(_I8, 0), _SHARED,
-                                     addrspace=3)
-            base.linkage, base.align = "external", 1024
-        return builder.zext(builder.ptrtoint(base, _I32), _I64)
+    @intrinsic
+    def shared_at(typing: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            base = dynamic_shared(builder, name, 1024)
+            return builder.zext(builder.ptrtoint(base, _I32), _I64)
 
-    return types.int64(), codegen
+        return types.int64(), codegen
+
+    return shared_at
 
 
 def _copy(size: int, careful: bool) -> Any:
@@ -43,7 +48,7 @@ def _copy(size: int, careful: bool) -> Any:
             kind))
         sizes = [builder.select(v, _I32(size), _I32(0)) for v in valid]
         asm(builder, ir.VoidType(), text,
-            ",".join(["r", "l", *["r"]*careful, _MEMORY]), builder.trunc(target, _I32),
+            ",".join(["r", "l", *["r"]*careful, MEMORY]), builder.trunc(target, _I32),
             builder.ptrtoint(address, _I64), *sizes, effect=True)
         return context.get_dummy_value()
 
@@ -71,25 +76,14 @@ def _copy(size: int, careful: bool) -> Any:
 
 
 @intrinsic
-def copies_end(typing: Any) -> Any:
-    """``cp.async.commit_group``: the copies since the last call are one group."""
-
-    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        asm(builder, ir.VoidType(), "cp.async.commit_group;", _MEMORY, effect=True)
-        return context.get_dummy_value()
-
-    return types.void(), codegen
-
-
-@intrinsic
 def copies_wait(typing: Any, pending: Any) -> Any:
     """``cp.async.wait_group``: until at most `pending` groups are on their way."""
-    if not isinstance(pending, types.IntegerLiteral):
-        return None  # Numba tries again, with the literal
+    if not are_literals(pending):
+        return None
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         asm(builder, ir.VoidType(), f"cp.async.wait_group {pending.literal_value};",
-            _MEMORY, effect=True)
+            MEMORY, effect=True)
         return context.get_dummy_value()
 
     return types.void(pending), codegen
@@ -98,7 +92,9 @@ def copies_wait(typing: Any, pending: Any) -> Any:
 def copies_namespace() -> dict[str, Any]:
     """The names that kernel text may use."""
     return {
-        "shared_at": shared_at, "copies_end": copies_end, "copies_wait": copies_wait,
+        "shared_at": shared_memory(SHARED), "copies_wait": copies_wait,
+        # The copies since the last call are one group.
+        "copies_end": instruction("copies_end", "cp.async.commit_group;"),
         **{f"copy{size}": _copy(size, careful=False) for size in (4, 8, 16)},
         **{f"copy{size}_if": _copy(size, careful=True) for size in (4, 8, 16)},
     }

@@ -134,7 +134,7 @@ def test_it_compiles_without_spills(left, right, warps):
     plan = Plan(ENGINES["fma"], (2, 4), warps, DEPTH, STAGES, 1,
                 (Factor(left, 4), Factor(right, 4)), vector=True)
     tiles = Tiles(text, plan, ((), ()))
-    assert shared_of(plan, tiles) <= NoDevice((9, 0)).shared_limit
+    assert shared_of(tiles) <= NoDevice((9, 0)).shared_limit
     code, said = assembled(F32Text(text, tiles).kernel(), (9, 0))
     assert "cp.async.bulk.tensor.2d" in code
     assert "fma.rn.f32" in code

@@ -38,7 +38,7 @@ def test_a_warp(engine, left, right, monkeypatch):
     plan = Plan(ENGINES[engine], (2, 2), (1, 1), 32, 2, 1,
                 (Factor(left, 1), Factor(right, 1)), vector=True)
     warp, builder, dtype = Warp(1 << 16), Builder(), DTYPES[engine]
-    monkeypatch.setattr(mma, "_several", warp.several)
+    monkeypatch.setattr(mma, "several", warp.several)
     monkeypatch.setattr(mma, "asm", warp.asm)
     rng, item = np.random.default_rng(0), plan.engine.item
     whole = [rng.integers(-3, 4, (extent, plan.depth)).astype(dtype)
@@ -79,7 +79,7 @@ def test_a_warp(engine, left, right, monkeypatch):
 def test_fragments_of_swizzled_tiles(inner, warp, monkeypatch):
     """128 rows by 32 places along k, as TMA leaves them; wgmma's figure for A."""
     memory, builder = Warp(128*128), Builder()
-    monkeypatch.setattr(hopper_tf32, "_several", memory.several)
+    monkeypatch.setattr(hopper_tf32, "several", memory.several)
     tile = np.arange(128*32, dtype=np.float32).reshape(128, 32)
     boxes = [tile] if inner else [tile[c:c + 32].T for c in range(0, 128, 32)]
     rows = np.concatenate(boxes).reshape(-1, 8, 4)  # 16 bytes: 4 floats

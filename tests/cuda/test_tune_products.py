@@ -9,7 +9,7 @@ from ml_dtypes import bfloat16
 import nbfused as nf
 from nbfused import ops
 from nbfused.config import config
-from nbfused.cuda import choices, wgmma
+from nbfused.cuda import choices, contract_wgmma_launch
 from nbfused.cuda.tune import Tuner
 
 pytestmark = pytest.mark.cuda
@@ -37,13 +37,13 @@ def hopper():
 def launched(monkeypatch):
     """The plans that were launched."""
     found = []
-    run = wgmma.WgmmaLauncher.run
+    run = contract_wgmma_launch.WgmmaLauncher.run
 
     def noted(self, call, where, plan):
         found.append(plan)
         run(self, call, where, plan)
 
-    monkeypatch.setattr(wgmma.WgmmaLauncher, "run", noted)
+    monkeypatch.setattr(contract_wgmma_launch.WgmmaLauncher, "run", noted)
     return found
 
 

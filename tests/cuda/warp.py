@@ -44,7 +44,7 @@ class Warp:
         return self.memory.view(dtype)
 
     def several(self, builder, kind, count, text, inputs, *values):
-        """In place of `mma._several`."""
+        """In place of `inline_ptx.several`."""
         if text.startswith("mma"):
             return self.mma(text, values)
         at = values[0] + int(re.search(r"\+(\d+)\]", text)[1])
@@ -55,7 +55,7 @@ class Warp:
         return [self.view(dtype)[at//dtype.itemsize + k] for k in range(count)]
 
     def asm(self, builder, result, text, constraints, *values, effect=False):
-        """In place of `mma.asm`."""
+        """In place of `inline_ptx.asm`."""
         if text.startswith("cvt.rna.tf32"):
             (x,) = values
             return (x.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)
