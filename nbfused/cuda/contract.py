@@ -34,17 +34,15 @@ class _Rungs:
 
     Parameters
     ----------
-    text, signature
-        Operands and functions, dtypes and loops.
+    text
+        Operands, loops and functions.
     padded
         Whether the factors were packed.
     """
 
-    def __init__(self, text: ContractText, signature: Signature, *,
-                 padded: bool = False) -> None:
-        self._tma = (WgmmaLauncher(text, signature), Tf32Launcher(text, signature),
-                     F32Launcher(text, signature))
-        self._mma = MmaLauncher(text, signature, padded=padded)
+    def __init__(self, text: ContractText, *, padded: bool = False) -> None:
+        self._tma = WgmmaLauncher(text), Tf32Launcher(text), F32Launcher(text)
+        self._mma = MmaLauncher(text, padded=padded)
 
     def tma(self, call: Call, where: Device) -> Rung | None:
         """The one for sm_90a that takes the call, if there is one."""
@@ -70,9 +68,8 @@ class ContractLauncher:
     """
 
     def __init__(self, name: str, typed: TypedContract, signature: Signature) -> None:
-        self._name, single = name, _one_loop_of_rows(signature)
-        text = ContractText(name, typed, single)
-        self._rungs, self._pack = _Rungs(text, single), PackLauncher(text, single)
+        text = ContractText(name, typed, _one_loop_of_rows(signature))
+        self._name, self._rungs, self._pack = name, _Rungs(text), PackLauncher(text)
         self._packed: dict[Signature, _Rungs] = {}
         self._general = GeneralLauncher(ContractText(name, typed, signature))
 
@@ -93,7 +90,7 @@ class ContractLauncher:
         rungs = self._packed.get(signature)
         if rungs is None:
             text = ContractText(self._name, typed, signature)
-            rungs = self._packed[signature] = _Rungs(text, signature, padded=True)
+            rungs = self._packed[signature] = _Rungs(text, padded=True)
         packed = self._pack.packed(call, 0)
         return rungs.tma(packed, where) or rungs.mma(packed, where)
 

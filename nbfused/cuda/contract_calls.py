@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from math import prod
 
-from ..backend import Call, Signature
+from ..backend import Call
 from .contract_mma_plan import ENGINES, Engine
 from .contract_text import ContractText
 from .source import Operand
@@ -18,11 +18,11 @@ __all__ = ["ACCESS", "aligned", "engine_of", "tiles_of"]
 ACCESS = 16
 
 
-def engine_of(text: ContractText, signature: Signature) -> Engine | None:
+def engine_of(text: ContractText) -> Engine | None:
     """What multiplies; None for products of other kinds."""
     a, b = text.factors
     if (a.dtype != b.dtype or text.typed.prologues != (None, None)
-            or signature.ranks[1:] != (1, 1, 1)):
+            or text.ranks[1:] != (1, 1, 1)):
         return None
     float32 = "tf32" if text.typed.precision == "tf32" else "fma"
     name = {"float16": "f16", "bfloat16": "bf16", "float32": float32,

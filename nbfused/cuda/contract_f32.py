@@ -153,10 +153,9 @@ class F32Text:
 
     def _lanes(self) -> None:
         """Where each lane's fragments begin in the first stage."""
-        out, plan = self.out, self.plan
-        across, (rows, columns) = plan.warps[1], plan.warp_extents
-        out(f"warp_m = divide(warp, i64({across}))", f"warp_n = warp - warp_m*{across}",
-            *FMA_LANES, f"left = tiles + (warp_m*{rows} + lane_m*4)*4",
+        out, plan, (rows, columns) = self.out, self.plan, self.plan.warp_extents
+        out(*plan.warp_place, *FMA_LANES,
+            f"left = tiles + (warp_m*{rows} + lane_m*4)*4",
             f"right = tiles + {self.tiles.first(1)} + (warp_n*{columns} + lane_n*4)*4")
 
     def _consume(self) -> None:

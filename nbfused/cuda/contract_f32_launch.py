@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 from math import prod
 
-from ..backend import Call, Signature
+from ..backend import Call
 from .contract_calls import engine_of, tiles_of
 from .contract_f32 import F32Text, shared_of
 from .contract_f32_tiles import Tiles
@@ -60,16 +60,13 @@ class F32Launcher:
     Parameters
     ----------
     text
-        Operands and functions.
-    signature
-        Dtypes and loops.
+        Operands, loops and functions.
     """
 
-    def __init__(self, text: ContractText, signature: Signature) -> None:
-        self._text, self._batch = text, signature.ranks[0]
-        self._factors = TmaFactors(text, signature)
-        self._possible = (self._factors.possible
-                          and engine_of(text, signature) is ENGINES["fma"])
+    def __init__(self, text: ContractText) -> None:
+        self._text, self._batch = text, text.ranks[0]
+        self._factors = TmaFactors(text)
+        self._possible = self._factors.possible and engine_of(text) is ENGINES["fma"]
         self._programs: Programs[tuple[Plan, Batches]] = Programs(
             lambda how: F32Text(text, Tiles(text, *how)).kernel())
         self._works: Remembered[Hashable, _Work] = Remembered()

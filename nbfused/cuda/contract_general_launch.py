@@ -19,7 +19,7 @@ class GeneralLauncher:
     Parameters
     ----------
     text
-        Operands and functions.
+        Operands, loops and functions.
     """
 
     def __init__(self, text: ContractText) -> None:

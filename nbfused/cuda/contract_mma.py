@@ -85,10 +85,8 @@ class MmaText:
         out, plan = self.out, self.plan
         self.text.sizes(out)
         position(out, *plan.extents, RASTER)
-        across = plan.warps[1]
         out("thread = i64(cuda.threadIdx.x)", "warp = thread >> 5",
-            "lane = thread & 31", f"warp_m = divide(warp, i64({across}))",
-            f"warp_n = warp - warp_m*{across}", "memory = shared_at()")
+            "lane = thread & 31", *plan.warp_place, "memory = shared_at()")
         if plan.engine.name == "fma":
             out(*FMA_LANES)
         for which, (x, axis) in enumerate(_SIDES):

@@ -6,7 +6,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
 from math import prod
 
-from ..backend import Call, Signature
+from ..backend import Call
 from .contract_calls import aligned, engine_of, tiles_of
 from .contract_mma import MmaText
 from .contract_mma_plan import Engine, Factor, Plan
@@ -55,17 +55,14 @@ class MmaLauncher:
     Parameters
     ----------
     text
-        Operands and functions.
-    signature
-        Dtypes and loops.
+        Operands, loops and functions.
     padded
         Whether rows of the factors end with zeros where they are no whole accesses.
     """
 
-    def __init__(self, text: ContractText, signature: Signature, *,
-                 padded: bool = False) -> None:
-        self._text, self._batch, self._padded = text, signature.ranks[0], padded
-        self._engine = engine_of(text, signature)
+    def __init__(self, text: ContractText, *, padded: bool = False) -> None:
+        self._text, self._batch, self._padded = text, text.ranks[0], padded
+        self._engine = engine_of(text)
         self._programs: Programs[Plan] = Programs(
             lambda plan: MmaText(text, plan).kernel())
         self._plans: Remembered[Hashable, Plan | None] = Remembered()

@@ -183,6 +183,13 @@ class Plan:
         return max(self.stages*self.stage_bytes, self.threads//32*self.strip_bytes)
 
     @property
+    def warp_place(self) -> tuple[str, str]:
+        """The text of which of the block's rows and columns of warps a warp is in."""
+        across = self.warps[1]
+        return (f"warp_m = divide(warp, i64({across}))",
+                f"warp_n = warp - warp_m*{across}")
+
+    @property
     def geometry(self) -> str:
         """What the intrinsics must know, as the text of their last arguments."""
         tiles = (f"{self.pitch(w)}, {int(self.inner(w))}" for w in (0, 1))

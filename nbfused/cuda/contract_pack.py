@@ -71,21 +71,20 @@ class PackLauncher:
     Parameters
     ----------
     text
-        Operands and functions.
-    signature
-        Dtypes and loops.
+        Operands, loops and functions.
     """
 
-    def __init__(self, text: ContractText, signature: Signature) -> None:
-        self._text, self._batch = text, signature.ranks[0]
+    def __init__(self, text: ContractText) -> None:
+        self._text, self._batch = text, text.ranks[0]
         self._programs: Programs[tuple[int, int]] = Programs(
             lambda factor: self._kernel(*factor))
         typed, dtypes = text.typed, [self._dtype(w) for w in (0, 1)]
-        self._possible = signature.ranks[1:] == (1, 1, 1) and (
+        self._possible = text.ranks[1:] == (1, 1, 1) and (
             dtypes[0].itemsize == 2 or typed.precision is not None
             or typed.prologues != (None, None))
         self._stripped = replace(typed, prologues=(None, None))
-        self._signature = signature._replace(inputs=(*dtypes, *signature.inputs[2:]))
+        self._signature = text.signature._replace(
+            inputs=(*dtypes, *text.signature.inputs[2:]))
 
     def _dtype(self, which: int) -> np.dtype:
         prologue = self._text.typed.prologues[which]

@@ -46,6 +46,8 @@ class ContractText:
 
     Attributes
     ----------
+    signature
+        See above.
     factors, extras, outputs
         The operands, in this order.
     others
@@ -59,7 +61,8 @@ class ContractText:
     """
 
     def __init__(self, name: str, typed: TypedContract, signature: Signature) -> None:
-        self.name, self.typed, self.ranks = name, typed, signature.ranks
+        self.name, self.typed, self.signature = name, typed, signature
+        self.ranks = signature.ranks
         given = iter(signature.inputs[2:])
         extras = [t for t, k in zip(given, typed.kinds, strict=True) if k == "element"]
         dtypes = [*signature.inputs[:2], *extras, *signature.outputs]

@@ -79,10 +79,8 @@ class Tf32Text:
         out, plan = self.out, self.plan
         self.text.sizes(out)
         position(out, *plan.extents, RASTER)
-        across = plan.warps[1]
         out("thread = i64(cuda.threadIdx.x)", "warp = first_lane(thread >> 5)",
-            "lane = thread & 31", f"warp_m = divide(warp, i64({across}))",
-            f"warp_n = warp - warp_m*{across}", "memory = shared_at()",
+            "lane = thread & 31", *plan.warp_place, "memory = shared_at()",
             f"full = memory + {plan.stages*_STAGE}", f"empty = full + {8*plan.stages}")
         with out.block("if thread == 0:"):
             start_barriers(out, plan.stages, full=1, empty=_CONSUMERS)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass
 
-from ..backend import Call, Signature
+from ..backend import Call
 from .contract_calls import engine_of, tiles_of
 from .contract_mma_plan import ENGINES, Factor, Plan
 from .contract_results import vector_of
@@ -38,16 +38,13 @@ class Tf32Launcher:
     Parameters
     ----------
     text
-        Operands and functions.
-    signature
-        Dtypes and loops.
+        Operands, loops and functions.
     """
 
-    def __init__(self, text: ContractText, signature: Signature) -> None:
-        self._text, self._batch = text, signature.ranks[0]
-        self._factors = TmaFactors(text, signature)
-        self._possible = (self._factors.possible
-                          and engine_of(text, signature) is ENGINES["tf32"])
+    def __init__(self, text: ContractText) -> None:
+        self._text, self._batch = text, text.ranks[0]
+        self._factors = TmaFactors(text)
+        self._possible = self._factors.possible and engine_of(text) is ENGINES["tf32"]
         self._programs: Programs[tuple[Plan, Batches]] = Programs(
             lambda how: Tf32Text(text, *how).kernel())
         self._works: Remembered[Hashable, _Work] = Remembered()

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..backend import Call, Signature
+from ..backend import Call
 from .contract_text import ContractText
 from .source import Source
 from .tensor_map import reachable, tensor_map
@@ -31,13 +31,11 @@ class TmaFactors:
     Parameters
     ----------
     text
-        Operands.
-    signature
-        Loops.
+        Operands and loops.
     """
 
-    def __init__(self, text: ContractText, signature: Signature) -> None:
-        self._batch = signature.ranks[0]
+    def __init__(self, text: ContractText) -> None:
+        self._batch = text.ranks[0]
         self._items = [o.dtype.itemsize for o in text.factors]
         self._dtypes = [o.dtype.name for o in text.factors]
         #: Whether tensor maps have room for the loops.

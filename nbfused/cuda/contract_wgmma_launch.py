@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..backend import Call, Signature
+from ..backend import Call
 from .contract_calls import engine_of
 from .contract_text import ContractText
 from .contract_tma import TmaFactors
@@ -24,14 +24,12 @@ class WgmmaLauncher:
     Parameters
     ----------
     text
-        Operands and functions.
-    signature
-        Dtypes and loops.
+        Operands, loops and functions.
     """
 
-    def __init__(self, text: ContractText, signature: Signature) -> None:
-        self._text, self._batch = text, signature.ranks[0]
-        self._factors, engine = TmaFactors(text, signature), engine_of(text, signature)
+    def __init__(self, text: ContractText) -> None:
+        self._text, self._batch = text, text.ranks[0]
+        self._factors, engine = TmaFactors(text), engine_of(text)
         self._possible = (
             engine is not None and engine.name in ("f16", "bf16")
             and self._factors.possible
@@ -39,7 +37,7 @@ class WgmmaLauncher:
         self._programs: Programs[Hopper] = Programs(
             lambda plan: WgmmaText(text, plan).kernel())
         self._tuner = Tuner(
-            kernel_text("wgmma", text.name, signature),
+            kernel_text("wgmma", text.name, text.signature),
             lambda call, where: plans(self._text, call, where.processors),
             lambda plan, where: self._programs[plan].function(where),
             lambda plan, call, where: self.run(call, where, plan))

@@ -130,7 +130,7 @@ def test_nan_outside_an_operand_does_no_harm(taken):
 @pytest.mark.parametrize("warps", WARPS)
 def test_it_compiles_without_spills(left, right, warps):
     needs_compiler()
-    text, _ = layer("float32")
+    text = layer("float32")
     plan = Plan(ENGINES["fma"], (2, 4), warps, DEPTH, STAGES, 1,
                 (Factor(left, 4), Factor(right, 4)), vector=True)
     tiles = Tiles(text, plan, ((), ()))
@@ -146,7 +146,7 @@ def test_it_compiles_without_spills(left, right, warps):
 @pytest.mark.parametrize("depth", [8, 16])
 def test_tiles_are_turned(left, right, depth):
     """The kernel's own lines, thread by thread, on memory of NumPy."""
-    text, _ = layer("float32")
+    text = layer("float32")
     plan = Plan(ENGINES["fma"], (2, 4), (4, 2), depth, STAGES, 1,
                 (Factor(left, 4), Factor(right, 4)), vector=True)
     tiles, out = Tiles(text, plan, ((), ())), Source("turn")
@@ -182,7 +182,7 @@ def test_tiles_are_turned(left, right, depth):
 def test_blocks():
     """Equal shares, unless passing sums on takes longer than what they save."""
     def blocks(m, n, k):
-        launcher = F32Launcher(*layer("float32"))
+        launcher = F32Launcher(layer("float32"))
         call = Call((m, n, k), (0,)*4, ((k, 0, 1), (0, 1, n), (0, 1, 0), (n, 1, 0)))
         return launcher._blocks(call, launcher._plan(call), NoDevice((9, 0)))
 
@@ -200,7 +200,7 @@ def test_which_calls_are_taken():
               pointers=(0, 0, 0, 0), left=(4096, 0, 1), right=(0, 1, 4096),
               precision=None):
         call = Call(shape, pointers, (left, right, (0, 1, 0), (4096, 1, 0)))
-        return F32Launcher(*layer(dtype, precision)).takes(call, NoDevice(arch))
+        return F32Launcher(layer(dtype, precision)).takes(call, NoDevice(arch))
 
     assert takes()
     assert takes(left=(1, 0, 4096))

@@ -292,12 +292,12 @@ def biased_gelu(total, bias):
 
 
 def layer(dtype, precision=None):
-    """Of a layer, and its loops."""
+    """Of a layer."""
     x = np.dtype(dtype)
     spec = Contract("mk,kn->mn", parse(biased_gelu), ("element",), precision=precision)
     signature = Signature((x, x, x), (x,), (0, 1, 1, 1), ("s1", "s1", "01", "s1"))
     typed = spec.typed(signature.inputs, signature.outputs)
-    return ContractText(spec.name, typed, signature), signature
+    return ContractText(spec.name, typed, signature)
 
 
 INSTRUCTIONS = {
@@ -324,7 +324,7 @@ LADDER = [pytest.param(*shape.values, arch, id=f"{shape.id}-sm_{arch[0]}{arch[1]
 @pytest.mark.parametrize(("engine", "which", "arch"), LADDER)
 def test_the_ladder_compiles_without_spills(engine, which, arch):
     needs_compiler()
-    text, _ = layer(dtype_of(engine))
+    text = layer(dtype_of(engine))
     shape, wide = SHAPES[engine][which], 16//ENGINES[engine].item
     along = Factor(True, 1 if engine == "fma" else wide)
     plan = Plan(ENGINES[engine], shape.units, shape.warps, shape.depth, shape.stages,
@@ -342,7 +342,7 @@ def test_the_ladder_compiles_without_spills(engine, which, arch):
     ("tf32a", True, True), ("tf32a", False, True), ("tf32b", True, False)])
 def test_tf32_compiles_for_hopper(engine, left, right):
     needs_compiler()
-    text, _ = layer("float32", "tf32")
+    text = layer("float32", "tf32")
     extents = ((1, 1), (8, 1)) if engine == "tf32a" else ((4, 1), (1, 8))
     factors = Factor(left, 4), Factor(right, 4)
     plan = Plan(ENGINES[engine], *extents, 32, 4, 1, factors, vector=True)
@@ -356,7 +356,7 @@ def test_tf32_compiles_for_hopper(engine, left, right):
 @pytest.mark.parametrize("tile", [LARGE, SMALL], ids=str)
 def test_the_general_kernel_compiles_for_sm_75(tile):
     needs_compiler()
-    code, said = assembled(GeneralText(layer("float32")[0], tile).kernel(), (7, 5))
+    code, said = assembled(GeneralText(layer("float32"), tile).kernel(), (7, 5))
     assert not re.search(r"cp\.async|mma\.sync|ldmatrix", code)
     if said is not None:
         assert registers(said)[1] == 0
@@ -366,7 +366,7 @@ def test_which_calls_are_taken():
     def takes(dtype, arch=(8, 0), shape=(64, 40, 24), pointers=(0, 0, 0, 0),
               left=(24, 0, 1), right=(0, 1, 40)):
         call = Call(shape, pointers, (left, right, (0, 1, 0), (40, 1, 0)))
-        return MmaLauncher(*layer(dtype)).takes(call, NoDevice(arch))
+        return MmaLauncher(layer(dtype)).takes(call, NoDevice(arch))
 
     for dtype in DTYPES:
         assert takes(dtype)

@@ -171,7 +171,7 @@ def test_outputs_leave_room_for_two_stages(outputs, extras):
                    pointers=(0,)*(2 + extras + outputs))
     found = plans(text, made, 132)
     assert found
-    assert WgmmaLauncher(text, signature).takes(made, NoDevice((9, 0)))
+    assert WgmmaLauncher(text).takes(made, NoDevice((9, 0)))
     assert all(p.stages >= 2 and p.shared <= SHARED for p in found)
 
 
@@ -184,7 +184,7 @@ def test_more_outputs_than_there_is_room_for():
                         signature)
     made = Call((512, 512, 512), (0,)*13, ((512, 0, 1), (0, 512, 1),
                                            *((512, 1, 0),)*11))
-    assert not WgmmaLauncher(text, signature).takes(made, NoDevice((9, 0)))
+    assert not WgmmaLauncher(text).takes(made, NoDevice((9, 0)))
 
 
 @pytest.mark.cuda
