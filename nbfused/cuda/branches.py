@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from functools import lru_cache
 
-from ..scalar.ir import Block, For, If, Let, Statement, While
+from ..scalar.ir import Block, If, Let, Statement, with_regions
 from ..scalar.types import Typed
 
 __all__ = ["cost", "flattened"]
@@ -55,13 +55,8 @@ def _statement(s: Statement, typed: Typed) -> list[Statement]:
             chosen = [Let((r,), "select", (s.condition, a, b)) for r, a, b in
                       zip(s.results, then.yields, orelse.yields, strict=True)]
             return [*sides, *chosen]
-        case For():
-            return [replace(s, body=_block(s.body, typed))]
-        case While():
-            return [replace(s, condition=_block(s.condition, typed),
-                            body=_block(s.body, typed))]
         case _:
-            return [s]
+            return [with_regions(s, lambda block: _block(block, typed))]
 
 
 def cost(s: Statement, typed: Typed) -> int:

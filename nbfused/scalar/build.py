@@ -10,18 +10,17 @@ from dataclasses import replace
 from .ir import (
     Block,
     Custom,
-    For,
     Function,
     If,
     Let,
     Literal,
     Statement,
     Value,
-    While,
     defined,
     literal,
     rename,
     walk,
+    with_regions,
 )
 
 __all__ = ["ONE", "ZERO", "Builder", "inline", "is_number"]
@@ -135,17 +134,10 @@ def _inline(b: Builder, block: Block, keep: Callable[[Custom], bool]) -> Block:
 
     with b.region() as statements:
         for s in block.statements:
-            match s:
-                case Custom() if not keep(s):
-                    values = b.call(s.function, *s.args)
-                    b.statements += [Let((r,), "id", (v,), None, s.line)
-                                     for r, v in zip(s.results, values, strict=True)]
-                    continue
-                case If():
-                    s = replace(s, then=inside(s.then), orelse=inside(s.orelse))
-                case For():
-                    s = replace(s, body=inside(s.body))
-                case While():
-                    s = replace(s, condition=inside(s.condition), body=inside(s.body))
-            b.statements.append(s)
+            if isinstance(s, Custom) and not keep(s):
+                values = b.call(s.function, *s.args)
+                b.statements += [Let((r,), "id", (v,), None, s.line)
+                                 for r, v in zip(s.results, values, strict=True)]
+            else:
+                b.statements.append(with_regions(s, inside))
     return Block(tuple(statements), block.yields)

@@ -16,7 +16,7 @@ __all__ = [
     "ACCESSES", "BUFFER_WRITES", "EFFECTS", "Block", "Custom", "For", "Function", "If",
     "Let", "Literal", "Origin", "Statement", "Value", "While", "array_args", "at_line",
     "defined", "drop_params", "literal", "names", "operands", "raw_params", "read",
-    "regions", "rename", "rewrite", "substitute", "used_params", "walk",
+    "regions", "rename", "rewrite", "substitute", "used_params", "walk", "with_regions",
 ]
 
 #: Operations that must run although nobody reads a result of theirs.
@@ -302,6 +302,18 @@ def substitute(block: Block, value: Callable[[Value], Value],
     return inside(block)
 
 
+def with_regions(s: Statement, change: Callable[[Block], Block]) -> Statement:
+    """`s` with what ``change(b)`` gives in place of each block inside it, if any."""
+    match s:
+        case If():
+            return replace(s, then=change(s.then), orelse=change(s.orelse))
+        case For():
+            return replace(s, body=change(s.body))
+        case While():
+            return replace(s, condition=change(s.condition), body=change(s.body))
+    return s
+
+
 def rewrite(block: Block, change: Callable[[Let], Iterable[Statement]]) -> Block:
     """`block` with what ``change(s)`` gives in place of each operation, also inside."""
 
@@ -310,17 +322,7 @@ def rewrite(block: Block, change: Callable[[Let], Iterable[Statement]]) -> Block
 
     found: list[Statement] = []
     for s in block.statements:
-        match s:
-            case Let():
-                found += change(s)
-                continue
-            case If():
-                s = replace(s, then=inside(s.then), orelse=inside(s.orelse))
-            case For():
-                s = replace(s, body=inside(s.body))
-            case While():
-                s = replace(s, condition=inside(s.condition), body=inside(s.body))
-        found.append(s)
+        found += change(s) if isinstance(s, Let) else [with_regions(s, inside)]
     return Block(tuple(found), block.yields)
 
 
@@ -337,15 +339,7 @@ def at_line(block: Block, line: int) -> Block:
             case Custom():
                 return replace(s, line=line, function=called(s.function),
                                vjp=s.vjp and called(s.vjp), jvp=s.jvp and called(s.jvp))
-            case If():
-                return replace(s, then=at_line(s.then, line),
-                               orelse=at_line(s.orelse, line))
-            case For():
-                return replace(s, body=at_line(s.body, line))
-            case While():
-                return replace(s, condition=at_line(s.condition, line),
-                               body=at_line(s.body, line))
-        raise TypeError(s)
+        return with_regions(s, lambda b: at_line(b, line))
 
     return replace(block, statements=tuple(visit(s) for s in block.statements))
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from ..errors import DefinitionError
-from .ir import Block, Custom, For, Function, If, Statement, While
+from .ir import Block, Custom, For, Function, Statement, While, with_regions
 
 __all__ = ["PREFERENCES", "Sizes", "check_preference", "preferring", "sizes", "stamped"]
 
@@ -85,14 +85,10 @@ def _block(block: Block, prefer: str, every: bool) -> Block:
 
     found: list[Statement] = []
     for s in block.statements:
+        s = with_regions(s, inside)
         match s:
-            case If():
-                s = replace(s, then=inside(s.then), orelse=inside(s.orelse))
-            case For():
-                s = replace(s, body=inside(s.body), prefer=_mark(s, prefer, every))
-            case While():
-                s = replace(s, condition=inside(s.condition), body=inside(s.body),
-                            prefer=_mark(s, prefer, every))
+            case For() | While():
+                s = replace(s, prefer=_mark(s, prefer, every))
             case Custom():
                 s = replace(s, function=preferring(s.function, prefer, every),
                             vjp=rule(s.vjp), jvp=rule(s.jvp))

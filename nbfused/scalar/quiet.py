@@ -10,12 +10,10 @@ from .ir import (
     EFFECTS,
     Block,
     Custom,
-    For,
-    If,
     Let,
     Statement,
-    While,
     walk,
+    with_regions,
 )
 
 __all__ = ["LOST", "buffers", "quiet", "quiet_statements"]
@@ -49,16 +47,10 @@ def _quiet(s: Statement, filled: Set[str]) -> tuple[Statement, ...]:
     match s:
         case Let():
             return _quiet_let(s, filled)
-        case If():
-            return (replace(s, then=inside(s.then), orelse=inside(s.orelse)),)
-        case For():
-            return (replace(s, body=inside(s.body)),)
-        case While():
-            return (replace(s, body=inside(s.body), condition=inside(s.condition)),)
         case Custom():
             body = quiet(s.function.body)
             return (replace(s, function=replace(s.function, body=body)),)
-    raise TypeError(s)
+    return (with_regions(s, inside),)
 
 
 def _quiet_let(s: Let, filled: Set[str]) -> tuple[Statement, ...]:

@@ -29,6 +29,7 @@ from .ir import (
     defined,
     operands,
     walk,
+    with_regions,
 )
 
 if TYPE_CHECKING:
@@ -104,18 +105,11 @@ class _Rewriting:
         return Block(tuple(statements), block.yields)
 
     def statement(self, s: Statement) -> Statement:
-        match s:
-            case Let():
-                s = self.let(s)
-                self.lets.update(dict.fromkeys(s.results, s))
-            case If():
-                s = replace(s, then=self.block(s.then), orelse=self.block(s.orelse))
-            case For():
-                s = replace(s, body=self.block(s.body))
-            case While():
-                s = replace(s, condition=self.block(s.condition),
-                            body=self.block(s.body))
-        return s
+        if not isinstance(s, Let):
+            return with_regions(s, self.block)
+        let = self.let(s)
+        self.lets.update(dict.fromkeys(let.results, let))
+        return let
 
     def let(self, s: Let) -> Let:
         for rule, dtype in self.rules:
