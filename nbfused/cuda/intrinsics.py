@@ -22,7 +22,7 @@ from .hopper_f32 import f32_namespace
 from .hopper_tf32 import tf32_namespace
 from .mma import mma_namespace
 from .mma_copies import copies_namespace
-from .raw_intrinsics import raw_namespace
+from .raw_intrinsics import in_word, raw_namespace
 from .rough import rough_namespace
 from .row_intrinsics import row_namespace
 from .row_pairs import pairs_namespace
@@ -181,8 +181,8 @@ def atomic_add(typing: Any, pointer: Any, index: Any, value: Any) -> Any:
         elif kind.bitwidth >= 32:
             builder.atomic_rmw("add", address, number, "monotonic")
         else:
-            _exchange(builder, address, kind.bitwidth,
-                      lambda old: builder.add(old, number))
+            in_word(builder, address, number.type,
+                    lambda old: builder.add(old, number))
         return context.get_dummy_value()
 
     return types.void(pointer, types.int64, value), codegen
@@ -197,7 +197,7 @@ def _atomic_add_half(decode: Callable[[Any, Any], Any],
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
             address = builder.gep(values[0], [values[1]], source_etype=_I16)
             number = context.cast(builder, values[2], value, types.float32)
-            _exchange(builder, address, 16, lambda old: encode(
+            in_word(builder, address, _I16, lambda old: encode(
                 builder, builder.fadd(decode(builder, old), number)))
             return context.get_dummy_value()
 
@@ -211,30 +211,6 @@ def _add_float(builder: Any, address: Any, number: Any) -> None:
     asm(builder, ir.VoidType(), f"red.global.add.{code} [$0], $1;",
          f"l,{letter},~{{memory}}", builder.ptrtoint(address, _I64), number,
          effect=True)
-
-
-def _exchange(builder: Any, address: Any, bits: int,
-              update: Callable[[Any], Any]) -> None:
-    """Update 8 or 16 bits by comparing and exchanging the 32-bit word around them."""
-    part = ir.IntType(bits)
-    place = builder.ptrtoint(address, _I64)
-    word = builder.inttoptr(builder.and_(place, _I64(-4)), _I32.as_pointer())
-    shift = builder.trunc(builder.shl(builder.and_(place, _I64(3)), _I64(3)), _I32)
-    others = builder.not_(builder.shl(_I32((1 << bits) - 1), shift))
-    first, entry = builder.load(word), builder.block
-    again = builder.append_basic_block("atomic")
-    done = builder.append_basic_block("atomic.end")
-    builder.branch(again)
-    builder.position_at_end(again)
-    seen = builder.phi(_I32)
-    seen.add_incoming(first, entry)
-    new = update(builder.trunc(builder.lshr(seen, shift), part))
-    wanted = builder.or_(builder.and_(seen, others),
-                         builder.shl(builder.zext(new, _I32), shift))
-    answer = builder.cmpxchg(word, seen, wanted, "monotonic", "monotonic")
-    seen.add_incoming(builder.extract_value(answer, 0), builder.block)
-    builder.cbranch(builder.extract_value(answer, 1), done, again)
-    builder.position_at_end(done)
 
 
 @intrinsic

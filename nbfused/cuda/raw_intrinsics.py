@@ -23,7 +23,7 @@ from ..llvm_atomics import (
 )
 from .accesses import asm
 
-__all__ = ["raw_namespace"]
+__all__ = ["in_word", "raw_namespace"]
 
 _I8, _I16, _I32, _I64 = (ir.IntType(n) for n in (8, 16, 32, 64))
 _F32 = ir.FloatType()
@@ -57,20 +57,20 @@ def _swap(builder: Any, address: Any, seen: Any, new: Any) -> tuple[Any, Any]:
                   "=h,l,h,h,~{memory}", builder.ptrtoint(address, _I64), seen, new,
                   effect=True)
     else:
-        old = _byte(builder, address, lambda old: builder.select(
+        old = in_word(builder, address, _I8, lambda old: builder.select(
             builder.icmp_signed("==", old, seen), new, old))
     return old, builder.icmp_signed("==", old, seen)
 
 
-def _byte(builder: Any, address: Any, update: Callable[[Any], Any]) -> Any:
-    """Update a byte by the 32-bit word around it; the old byte."""
+def in_word(builder: Any, address: Any, bits: Any, update: Callable[[Any], Any]) -> Any:
+    """Update 8 or 16 bits by the 32-bit word around them; the old ones."""
     place = builder.ptrtoint(address, _I64)
     word = builder.inttoptr(builder.and_(place, _I64(-4)), _I32.as_pointer())
     shift = builder.trunc(builder.shl(builder.and_(place, _I64(3)), _I64(3)), _I32)
-    others = builder.not_(builder.shl(_I32(255), shift))
+    others = builder.not_(builder.shl(_I32((1 << bits.width) - 1), shift))
 
     def part(whole: Any) -> Any:
-        return builder.trunc(builder.lshr(whole, shift), _I8)
+        return builder.trunc(builder.lshr(whole, shift), bits)
 
     def replaced(whole: Any) -> Any:
         new = builder.shl(builder.zext(update(part(whole)), _I32), shift)
@@ -85,7 +85,7 @@ def _integer(builder: Any, address: Any, x: Any, op: str, signed: bool) -> Any:
         return builder.atomic_rmw(name, address, x, "monotonic")
     update = _narrow(op, signed)
     if x.type.width == 8:
-        return _byte(builder, address, lambda old: update(builder, old, x))
+        return in_word(builder, address, _I8, lambda old: update(builder, old, x))
     return updated(builder, address, x, update, _swap)
 
 
