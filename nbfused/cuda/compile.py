@@ -265,7 +265,7 @@ def prepare() -> None:
 _OWN = (
     "compile", "intrinsics", "inline_ptx", "accesses", "raw_intrinsics",
     "row_intrinsics", "row_loads", "row_pairs", "hopper", "hopper_f32",
-    "hopper_fragments", "hopper_tf32", "mma", "mma_copies", "contract_mma_plan",
+    "hopper_fragments", "hopper_tf32", "mma", "mma_copies", "contract_plan",
     "rough")
 
 

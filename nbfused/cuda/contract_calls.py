@@ -8,7 +8,7 @@ from __future__ import annotations
 from math import prod
 
 from ..backend import Call
-from .contract_mma_plan import ENGINES, Engine
+from .contract_plan import ENGINES, Engine
 from .contract_text import ContractText
 from .source import Operand
 

@@ -10,7 +10,7 @@ from ..backend import Call
 from .contract_calls import engine_of, tiles_of
 from .contract_f32 import F32Text, shared_of
 from .contract_f32_tiles import Tiles
-from .contract_mma_plan import ENGINES, Factor, Plan
+from .contract_plan import ENGINES, Factor, Plan
 from .contract_results import vector_of
 from .contract_text import ContractText
 from .contract_tma import Batches, TmaFactors

@@ -8,7 +8,7 @@ the group of warps that also sends for tiles.
 
 from __future__ import annotations
 
-from .contract_mma_plan import Plan
+from .contract_plan import Plan
 from .contract_text import ContractText
 from .contract_tma import Batches, box_places
 from .source import Operand, Source

@@ -8,7 +8,7 @@ by ordinary multiply-adds.
 from __future__ import annotations
 
 from .compile import Kernel
-from .contract_mma_plan import Factor, Plan
+from .contract_plan import Factor, Plan
 from .contract_results import ResultRows
 from .contract_text import ContractText, position
 from .source import Operand, Source, kernel_name, offsets

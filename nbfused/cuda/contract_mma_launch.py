@@ -9,7 +9,7 @@ from math import prod
 from ..backend import Call
 from .contract_calls import aligned, engine_of, tiles_of
 from .contract_mma import MmaText
-from .contract_mma_plan import Engine, Factor, Plan
+from .contract_plan import Engine, Factor, Plan
 from .contract_results import vector_of
 from .contract_text import ContractText
 from .driver import Device

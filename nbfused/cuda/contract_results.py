@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..backend import Call
 from .contract_calls import ACCESS, aligned
-from .contract_mma_plan import Plan
+from .contract_plan import Plan
 from .contract_text import ContractText
 from .source import Operand, Source, calls_for, encoded
 

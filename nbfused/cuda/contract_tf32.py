@@ -9,7 +9,7 @@ either order.  If those are B's, it is the transposed product that is computed.
 from __future__ import annotations
 
 from .compile import Kernel
-from .contract_mma_plan import Plan
+from .contract_plan import Plan
 from .contract_results import ResultRows
 from .contract_text import ContractText, coordinates, position
 from .contract_tma import (

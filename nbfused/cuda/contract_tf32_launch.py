@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ..backend import Call
 from .contract_calls import engine_of, tiles_of
-from .contract_mma_plan import ENGINES, Factor, Plan
+from .contract_plan import ENGINES, Factor, Plan
 from .contract_results import vector_of
 from .contract_text import ContractText
 from .contract_tf32 import DEPTH, ROWS, Tf32Text, shared_of

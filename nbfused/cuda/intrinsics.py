@@ -16,10 +16,11 @@ from numba.cuda import libdevice
 from numba.cuda.extending import intrinsic
 
 from ..scalar import print_numba
-from .accesses import accesses, asm
+from .accesses import accesses
 from .hopper import hopper_namespace
 from .hopper_f32 import f32_namespace
 from .hopper_tf32 import tf32_namespace
+from .inline_ptx import asm
 from .mma import mma_namespace
 from .mma_copies import copies_namespace
 from .raw_intrinsics import in_word, raw_namespace

@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba import types
 from numba.cuda.extending import intrinsic
 
-from .contract_mma_plan import ENGINES, Engine
+from .contract_plan import ENGINES, Engine
 from .inline_ptx import (
     MEMORY,
     are_literals,

@@ -14,7 +14,7 @@ from ..specs.raw import TypedRaw
 from .attributes import attributes
 from .compile import Kernel, ptx
 from .driver import Device, device
-from .launch import Program
+from .launch import Program, Programs
 from .source import INT64, Operand, Source, kernel_name, printed, storage
 
 __all__ = ["RawText", "build_raw"]
@@ -96,7 +96,7 @@ class RawLauncher:
 
     def __init__(self, text: RawText, name: str) -> None:
         self._text, self._name = text, name
-        self._programs: dict[int, Program] = {}
+        self._programs: Programs[int] = Programs(text.kernel)
         self._last: tuple[Program, Device] | None = None
 
     def __call__(self, call: Call) -> None:
@@ -104,15 +104,10 @@ class RawLauncher:
         where, layout = device(call.device), self._text.layout
         shared = layout.shared_of(call, self._name, f"cuda:{where.ordinal}",
                                   where.shared_limit)
-        program = self._program(bound_of(call.block))
+        program = self._programs[bound_of(call.block)]
         program.launch(where, call.stream, call.grid, layout.values(call), shared,
                        call.block)
         self._last = program, where
-
-    def _program(self, bound: int) -> Program:
-        if bound not in self._programs:
-            self._programs[bound] = Program(self._text.kernel(bound))
-        return self._programs[bound]
 
     def texts(self) -> dict[str, Callable[[], str]]:
         """How to get the text of what is compiled, by its kind."""

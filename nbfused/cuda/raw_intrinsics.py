@@ -21,7 +21,7 @@ from ..llvm_atomics import (
     namespace,
     updated,
 )
-from .accesses import asm
+from .inline_ptx import asm
 
 __all__ = ["in_word", "raw_namespace"]
 

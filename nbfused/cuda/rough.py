@@ -15,7 +15,7 @@ from llvmlite import ir
 from numba import types
 from numba.cuda.extending import intrinsic
 
-from .accesses import asm
+from .inline_ptx import asm
 
 __all__ = ["rough_namespace"]
 

@@ -12,7 +12,7 @@ from nbfused.cuda import contract_f32_launch
 from nbfused.cuda.contract_f32 import F32Text, shared_of
 from nbfused.cuda.contract_f32_launch import DEPTH, STAGES, WARPS, F32Launcher
 from nbfused.cuda.contract_f32_tiles import TURNING, Tiles
-from nbfused.cuda.contract_mma_plan import ENGINES, Factor, Plan
+from nbfused.cuda.contract_plan import ENGINES, Factor, Plan
 from nbfused.cuda.source import Source
 from tests.cuda.recorded import NoDevice, assembled, registers
 from tests.cuda.test_contract_mma import integers, layer, needs_compiler, placed

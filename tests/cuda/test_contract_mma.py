@@ -16,8 +16,8 @@ from nbfused.cuda.contract_f32_launch import F32Launcher
 from nbfused.cuda.contract_general import LARGE, SMALL, GeneralText
 from nbfused.cuda.contract_mma import MmaText
 from nbfused.cuda.contract_mma_launch import SHAPES, MmaLauncher
-from nbfused.cuda.contract_mma_plan import ENGINES, Factor, Plan
 from nbfused.cuda.contract_pack import PackLauncher
+from nbfused.cuda.contract_plan import ENGINES, Factor, Plan
 from nbfused.cuda.contract_text import ContractText
 from nbfused.cuda.contract_tf32 import Tf32Text
 from nbfused.cuda.contract_tf32_launch import Tf32Launcher

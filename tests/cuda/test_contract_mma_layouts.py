@@ -16,7 +16,7 @@ except CompileError as missing:
 
 from nbfused.cuda import contract_tf32, hopper_tf32, mma
 from nbfused.cuda.contract_mma import _lane_of_fragments
-from nbfused.cuda.contract_mma_plan import ENGINES, Factor, Plan
+from nbfused.cuda.contract_plan import ENGINES, Factor, Plan
 from nbfused.cuda.contract_results import _lane_of_sums
 from tests.cuda.warp import LANES, Builder, Warp
 

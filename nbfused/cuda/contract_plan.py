@@ -1,7 +1,7 @@
-"""How a product is cut up for the rungs between wgmma and the general kernel.
+"""How a product is cut up: the rungs below `contract_wgmma`, but the general one.
 
-An engine multiplies fragments of registers: `fma` on the ordinary cores, the others on
-tensor cores by ``mma.sync``.  A plan is an engine and the extents that go with it.
+An engine multiplies fragments: `fma` on the ordinary cores, the others on tensor cores
+by ``mma.sync`` or ``wgmma``.  A plan is an engine and the extents that go with it.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Engine:
 
     @property
     def by_descriptor(self) -> bool:
-        """Whether it is wgmma, whose kernel is another (`contract_mma_tf32`)."""
+        """Whether it is wgmma, whose kernel is another (`contract_tf32`)."""
         return self.left == 0
 
     @property
@@ -81,14 +81,11 @@ class Factor:
     along
         Whether neighbouring threads bring neighbours along k.
     width
-        Elements that a thread brings at once.
-    direct
-        Past the registers, by ``cp.async``; otherwise through them, and the prologue.
+        Elements that are brought at once, past the registers.
     """
 
     along: bool
     width: int
-    direct: bool = True
 
 
 @dataclass(frozen=True)
