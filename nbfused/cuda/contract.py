@@ -41,7 +41,8 @@ class _Rungs:
     """
 
     def __init__(self, text: ContractText, *, padded: bool = False) -> None:
-        self._tma = WgmmaLauncher(text), Tf32Launcher(text), F32Launcher(text)
+        tma = WgmmaLauncher(text), Tf32Launcher(text), F32Launcher(text)
+        self._tma = [rung for rung in tma if rung.possible]
         self._mma = MmaLauncher(text, padded=padded)
 
     def tma(self, call: Call, where: Device) -> Rung | None:

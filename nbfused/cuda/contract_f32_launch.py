@@ -66,14 +66,15 @@ class F32Launcher:
     def __init__(self, text: ContractText) -> None:
         self._text, self._batch = text, text.ranks[0]
         self._factors = TmaFactors(text)
-        self._possible = self._factors.possible and engine_of(text) is ENGINES["fma"]
+        #: Whether it takes any call.
+        self.possible = self._factors.possible and engine_of(text) is ENGINES["fma"]
         self._programs: Programs[tuple[Plan, Batches]] = Programs(
             lambda how: F32Text(text, Tiles(text, *how)).kernel())
         self._works: Remembered[Hashable, _Work] = Remembered()
 
     def takes(self, call: Call, where: Device) -> bool:
         """Whether TMA can bring the factors, and there is much to do."""
-        return (self._possible and where.arch[0] == 9 and prod(call.shape) >= LEAST
+        return (self.possible and where.arch[0] == 9 and prod(call.shape) >= LEAST
                 and self._factors.reachable(call))
 
     def __call__(self, call: Call, where: Device) -> None:

@@ -29,8 +29,8 @@ class GeneralLauncher:
 
     def __call__(self, call: Call, where: Device) -> None:
         """Launch on the call's stream."""
-        batch, rows, columns = (prod(call.shape[begin:end]) for begin, end in zip(
-            self._text.first, self._text.first[1:], strict=False))
+        shape, (_, m, n, k) = call.shape, self._text.first
+        batch, rows, columns = prod(shape[:m]), prod(shape[m:n]), prod(shape[n:k])
         tile = self._tile(batch, rows, columns, where)
         blocks = batch * -(-rows // tile.m) * -(-columns // tile.n)
         if blocks == 0:

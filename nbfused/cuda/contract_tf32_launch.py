@@ -44,14 +44,15 @@ class Tf32Launcher:
     def __init__(self, text: ContractText) -> None:
         self._text, self._batch = text, text.ranks[0]
         self._factors = TmaFactors(text)
-        self._possible = self._factors.possible and engine_of(text) is ENGINES["tf32"]
+        #: Whether it takes any call.
+        self.possible = self._factors.possible and engine_of(text) is ENGINES["tf32"]
         self._programs: Programs[tuple[Plan, Batches]] = Programs(
             lambda how: Tf32Text(text, *how).kernel())
         self._works: Remembered[Hashable, _Work] = Remembered()
 
     def takes(self, call: Call, where: Device) -> bool:
         """Whether TMA can bring the factors, one of them with k innermost."""
-        return (self._possible and where.arch[0] == 9
+        return (self.possible and where.arch[0] == 9
                 and any(self._factors.along(call, w) for w in (0, 1))
                 and self._factors.reachable(call))
 

@@ -30,7 +30,8 @@ class WgmmaLauncher:
     def __init__(self, text: ContractText) -> None:
         self._text, self._batch = text, text.ranks[0]
         self._factors, engine = TmaFactors(text), engine_of(text)
-        self._possible = (
+        #: Whether it takes any call.
+        self.possible = (
             engine is not None and engine.name in ("f16", "bf16")
             and self._factors.possible
             and sum(o.dtype.itemsize for o in text.outputs) <= MOST_OUTPUT)
@@ -44,7 +45,7 @@ class WgmmaLauncher:
 
     def takes(self, call: Call, where: Device) -> bool:
         """Whether TMA can bring the factors of this call."""
-        return self._possible and where.arch[0] == 9 and self._factors.reachable(call)
+        return self.possible and where.arch[0] == 9 and self._factors.reachable(call)
 
     def __call__(self, call: Call, where: Device) -> None:
         """Launch on the call's stream."""
