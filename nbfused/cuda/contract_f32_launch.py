@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ..backend import Call
-from .contract_calls import engine_of, tiles_of
+from .contract_calls import tiles_of
 from .contract_f32 import F32Text, shared_of
 from .contract_f32_tiles import Tiles
 from .contract_plan import ENGINES, Factor, Plan
@@ -65,9 +65,9 @@ class F32Launcher:
 
     def __init__(self, text: ContractText) -> None:
         self._text, self._batch = text, text.ranks[0]
-        self._factors = TmaFactors(text)
+        self._factors = TmaFactors(text, "fma")
         #: Whether it takes any call.
-        self.possible = self._factors.possible and engine_of(text) is ENGINES["fma"]
+        self.possible = self._factors.possible
         self._programs: Programs[tuple[Plan, Batches]] = Programs(
             lambda how: F32Text(text, Tiles(text, *how)).kernel())
         self._works: Remembered[Hashable, _Work] = Remembered()

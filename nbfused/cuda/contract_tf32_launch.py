@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from ..backend import Call
-from .contract_calls import engine_of, tiles_of
+from .contract_calls import tiles_of
 from .contract_plan import ENGINES, Factor, Plan
 from .contract_results import vector_of
 from .contract_text import ContractText
@@ -43,9 +43,9 @@ class Tf32Launcher:
 
     def __init__(self, text: ContractText) -> None:
         self._text, self._batch = text, text.ranks[0]
-        self._factors = TmaFactors(text)
+        self._factors = TmaFactors(text, "tf32")
         #: Whether it takes any call.
-        self.possible = self._factors.possible and engine_of(text) is ENGINES["tf32"]
+        self.possible = self._factors.possible
         self._programs: Programs[tuple[Plan, Batches]] = Programs(
             lambda how: Tf32Text(text, *how).kernel())
         self._works: Remembered[Hashable, _Work] = Remembered()

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..backend import Call
+from .contract_calls import engine_of
 from .contract_text import ContractText
 from .source import Source
 from .tensor_map import reachable, tensor_map
@@ -32,14 +33,17 @@ class TmaFactors:
     ----------
     text
         Operands and loops.
+    engines
+        What may multiply them, by name.
     """
 
-    def __init__(self, text: ContractText) -> None:
-        self._batch = text.ranks[0]
+    def __init__(self, text: ContractText, *engines: str) -> None:
+        self._batch, engine = text.ranks[0], engine_of(text)
         self._items = [o.dtype.itemsize for o in text.factors]
         self._dtypes = [o.dtype.name for o in text.factors]
-        #: Whether tensor maps have room for the loops.
-        self.possible = self._batch <= _BATCH
+        #: Whether one of them does, and tensor maps have room for the loops.
+        self.possible = engine is not None and engine.name in engines \
+            and self._batch <= _BATCH
 
     def along(self, call: Call, which: int) -> bool:
         """Whether k is the dimension of a factor with stride 1."""

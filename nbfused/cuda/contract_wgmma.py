@@ -16,7 +16,7 @@ from .contract_text import ContractText, coordinates, raster
 from .contract_tma import box_places, matrix_descriptor, next_stage, start_barriers
 from .contract_wgmma_extras import Boxes
 from .contract_wgmma_results import Results
-from .contract_wgmma_tiling import DEPTH, TOGETHER, Hopper
+from .contract_wgmma_tiling import DEPTH, TOGETHER, WgmmaPlan
 from .source import Source, calls_for, kernel_name
 
 __all__ = ["WgmmaText"]
@@ -38,7 +38,7 @@ class WgmmaText:
         How.
     """
 
-    def __init__(self, text: ContractText, plan: Hopper) -> None:
+    def __init__(self, text: ContractText, plan: WgmmaPlan) -> None:
         self.text, self.plan = text, plan
         self.tiling = tiling = plan.tiling
         kind = "turns" if tiling.turns else "pairs" if tiling.paired else "wgmma"

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from ..backend import Call
-from .contract_calls import engine_of
 from .contract_text import ContractText
 from .contract_tma import TmaFactors
 from .contract_wgmma import WgmmaText
 from .contract_wgmma_plan import MOST_OUTPUT, plans, tiles
-from .contract_wgmma_tiling import DEPTH, Hopper
+from .contract_wgmma_tiling import DEPTH, WgmmaPlan
 from .driver import Device
 from .launch import Programs
 from .source import Operand
@@ -29,13 +28,11 @@ class WgmmaLauncher:
 
     def __init__(self, text: ContractText) -> None:
         self._text, self._batch = text, text.ranks[0]
-        self._factors, engine = TmaFactors(text), engine_of(text)
+        self._factors = TmaFactors(text, "f16", "bf16")
         #: Whether it takes any call.
-        self.possible = (
-            engine is not None and engine.name in ("f16", "bf16")
-            and self._factors.possible
-            and sum(o.dtype.itemsize for o in text.outputs) <= MOST_OUTPUT)
-        self._programs: Programs[Hopper] = Programs(
+        self.possible = self._factors.possible and \
+            sum(o.dtype.itemsize for o in text.outputs) <= MOST_OUTPUT
+        self._programs: Programs[WgmmaPlan] = Programs(
             lambda plan: WgmmaText(text, plan).kernel())
         self._tuner = Tuner(
             kernel_text("wgmma", text.name, text.signature),
@@ -52,7 +49,7 @@ class WgmmaLauncher:
         plan = self._tuner(layout_of(call), call, where, len(self._text.outputs))
         self.run(call, where, plan)
 
-    def run(self, call: Call, where: Device, plan: Hopper) -> None:
+    def run(self, call: Call, where: Device, plan: WgmmaPlan) -> None:
         """Launch as `plan` says; it is one of `plans`."""
         text = self._text
         maps = (self._map(call, 0, plan), self._map(call, 1, plan),
@@ -66,17 +63,17 @@ class WgmmaLauncher:
         self._programs[plan].launch(where, call.stream, blocks, (
             *maps, *text.arguments(call, text.others)), plan.shared)
 
-    def _map(self, call: Call, which: int, plan: Hopper) -> bytes:
+    def _map(self, call: Call, which: int, plan: WgmmaPlan) -> bytes:
         """Of a factor: boxes of 64 along its inner dimension."""
         edge = (plan.brought, plan.tiling.columns//plan.tiling.cluster)[which]
         box = (DEPTH, edge) if plan.along[which] else (64, DEPTH)
         return self._factors.map(call, which, plan.batch[which], box)
 
-    def _target(self, call: Call, o: Operand, plan: Hopper) -> bytes:
+    def _target(self, call: Call, o: Operand, plan: WgmmaPlan) -> bytes:
         """Of an output: boxes as large as a slab."""
         return self._result_map(call, o, plan.batch[2], 16)
 
-    def _box(self, call: Call, k: int, plan: Hopper) -> bytes:
+    def _box(self, call: Call, k: int, plan: WgmmaPlan) -> bytes:
         """Of extra `k`: boxes as high as a part."""
         return self._result_map(call, self._text.extras[k], plan.batch[3 + k], 64)
 

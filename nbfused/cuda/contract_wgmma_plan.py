@@ -12,7 +12,7 @@ from ..scalar.ir import Let, walk
 from .branches import cost, flattened
 from .contract_calls import tiles_of
 from .contract_text import ContractText
-from .contract_wgmma_tiling import DEPTH, TILINGS, TOGETHER, Hopper, Tiling
+from .contract_wgmma_tiling import DEPTH, TILINGS, TOGETHER, Tiling, WgmmaPlan
 from .source import Operand, calls_for
 from .tensor_map import LINE, reachable
 
@@ -46,7 +46,7 @@ _ROUGH = {"exp": 5, "sigmoid": 10, "erfc": 16, "div": 6}
 _NARROW = 1.6
 
 
-def plans(text: ContractText, call: Call, processors: int) -> tuple[Hopper, ...]:
+def plans(text: ContractText, call: Call, processors: int) -> tuple[WgmmaPlan, ...]:
     """How this call can be done, the first is what the model of its time likes best."""
     batch = text.ranks[0]
     own, k = (batch, batch + 1), batch + 2
@@ -63,9 +63,9 @@ def plans(text: ContractText, call: Call, processors: int) -> tuple[Hopper, ...]
                                                     epilogue))
     extras = [tuple(x for x in several if call.strides[o.at][x]) for o in text.extras]
     loops = (varying[0], varying[1], tuple(several), *extras)
-    found = (Hopper(t, along, loops, loads, stores, slabs, boxes,
-                    _once(call, batch, t), _apart(call, batch, t),
-                    _few(call, batch, t))
+    found = (WgmmaPlan(t, along, loops, loads, stores, slabs, boxes,
+                       _once(call, batch, t), _apart(call, batch, t),
+                       _few(call, batch, t))
              for t in ordered)
     return tuple(plan for plan in found if plan.stages >= LEAST)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from .contract_wgmma_extras import box_bytes
 from .contract_wgmma_results import SLAB
 
-__all__ = ["DEPTH", "SHARED", "TILINGS", "TOGETHER", "Hopper", "Tiling"]
+__all__ = ["DEPTH", "SHARED", "TILINGS", "TOGETHER", "Tiling", "WgmmaPlan"]
 
 #: Of a tile along k.
 DEPTH = 64
@@ -92,7 +92,7 @@ TILINGS = (Tiling(1, 256, 2), Tiling(2, 128, 2, True),
 
 
 @dataclass(frozen=True)
-class Hopper:
+class WgmmaPlan:
     """What the text depends on besides the spec.
 
     Attributes

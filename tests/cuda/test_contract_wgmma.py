@@ -17,7 +17,7 @@ from nbfused.cuda.contract_text import ContractText
 from nbfused.cuda.contract_wgmma import WgmmaText
 from nbfused.cuda.contract_wgmma_launch import WgmmaLauncher
 from nbfused.cuda.contract_wgmma_plan import plans, tiles
-from nbfused.cuda.contract_wgmma_tiling import TILINGS, Hopper
+from nbfused.cuda.contract_wgmma_tiling import TILINGS, WgmmaPlan
 from nbfused.cuda.tune import Tuner
 from nbfused.errors import CompileError
 from nbfused.scalar import language
@@ -286,7 +286,7 @@ def product_text(epilogue=biased_gelu):
     (True, False), pytest.param((False, True), marks=pytest.mark.variants)])
 def test_the_text_compiles_without_spills(tiling, along):
     text = product_text()
-    plan = Hopper(tiling, along, ((), (), ()), ("pair",), ("tile",), 2)
+    plan = WgmmaPlan(tiling, along, ((), (), ()), ("pair",), ("tile",), 2)
     kernel = WgmmaText(text, plan).kernel()
     try:
         compile._numba_cuda()
