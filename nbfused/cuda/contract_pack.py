@@ -8,8 +8,9 @@ bytes there: TMA's boxes are lines of the L2 cache then.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from math import prod
 
 import numpy as np
@@ -50,6 +51,11 @@ class _Layout:
         return -(-self.extents[-1]//each)*each
 
     @property
+    def pieces(self) -> int:
+        """Of a row, each for a warp."""
+        return -(-self.row // (32*EACH))
+
+    @property
     def bytes(self) -> int:
         """Of the whole, a multiple of 256."""
         return -(-prod(self.extents[:-1])*self.row*self.item // 256)*256
@@ -78,7 +84,8 @@ class PackLauncher:
 
     def __init__(self, text: ContractText, signature: Signature) -> None:
         self._text, self._batch = text, signature.ranks[0]
-        self._programs: dict[tuple[int, int], Program] = {}
+        #: By the factors that are packed, and their loops.
+        self._programs: dict[tuple[tuple[int, int], ...], Program] = {}
         typed, dtypes = text.typed, [self._dtype(w) for w in (0, 1)]
         self._possible = signature.ranks[1:] == (1, 1, 1) and (
             dtypes[0].itemsize == 2 or typed.precision is not None
@@ -141,40 +148,61 @@ class PackLauncher:
         total = sum(layout.bytes for layout in layouts.values())
         with where.current(), where.workspace(total, call.stream) as base:
             after = self.packed(call, base)
-            for w, layout in layouts.items():
-                self._pack(call, where, w, layout, after.pointers[w])
+            self._pack(call, where, layouts, after.pointers)
             multiply(after, where)
 
-    def _pack(self, call: Call, where: Device, which: int, layout: _Layout,
-              target: int) -> None:
-        program = self._programs.get((which, len(layout.loops)))
+    def _pack(self, call: Call, where: Device, layouts: dict[int, _Layout],
+              targets: Sequence[int]) -> None:
+        """One launch: the last blocks of one factor run beside the other's first."""
+        ranks = {w: len(layout.loops) for w, layout in layouts.items()}
+        program = self._programs.get(tuple(ranks.items()))
         if program is None:
-            program = Program(self._kernel(which, len(layout.loops)))
-            self._programs[which, len(layout.loops)] = program
-        pieces = -(-layout.row // (32*EACH))
-        warps = prod(layout.extents[:-1])*pieces
+            program = Program(self._kernel(ranks))
+            self._programs[tuple(ranks.items())] = program
+        blocks = {w: -(-prod(layout.extents[:-1])*layout.pieces // (THREADS//32))
+                  for w, layout in layouts.items()}
+        pointers = [p for w in layouts for p in (call.pointers[w], targets[w])]
         program.launch(
-            where, call.stream, -(-warps // (THREADS//32)),
-            (call.pointers[which], target, *layout.extents,
-             *(call.strides[which][x] for x in layout.loops), layout.row))
+            where, call.stream, sum(blocks.values()),
+            (*pointers, *chain.from_iterable(
+                (*layout.extents, *(call.strides[w][x] for x in layout.loops),
+                 layout.row, blocks[w]) for w, layout in layouts.items())))
 
-    def _kernel(self, which: int, rank: int) -> Kernel:
+    def _kernel(self, ranks: dict[int, int]) -> Kernel:
+        """A block packs pieces of one of the factors, of so many loops each."""
+        out = Source(kernel_name(self._text.name, "pack", *map(str, ranks)))
+        for w in ranks:
+            out.pointer(self._text.factors[w].pointer,
+                        storage(self._text.factors[w].dtype))
+            out.pointer(f"target{w}", storage(self._dtype(w)))
+        for w, rank in ranks.items():
+            strides = (self._text.factors[w].stride(k) for k in range(rank))
+            out.integer(*(f"n{w}_{k}" for k in range(rank)), *strides, f"width{w}",
+                        f"blocks{w}")
+        out("block = i64(cuda.blockIdx.x)")
+        (w, rank), *second = ranks.items()
+        if not second:
+            self._piece(out, w, rank)
+            return out.kernel(THREADS)
+        with out.block(f"if block < blocks{w}:"):
+            self._piece(out, w, rank)
+        with out.block("else:"):
+            out(f"block -= blocks{w}")
+            self._piece(out, *second[0])
+        return out.kernel(THREADS)
+
+    def _piece(self, out: Source, which: int, rank: int) -> None:
         """A warp packs a piece of a row: neighbouring lanes, neighbouring pairs."""
-        o, target = self._text.factors[which], self._dtype(which)
-        out = Source(kernel_name(self._text.name, f"pack{which}"))
-        out.pointer(o.pointer, storage(o.dtype))
-        out.pointer("target", storage(target))
-        extents = [f"n{k}" for k in range(rank)]
-        out.integer(*extents, *(o.stride(k) for k in range(rank)), "width")
+        o, w = self._text.factors[which], which
+        extents = [f"n{w}_{k}" for k in range(rank)]
         rows = "*".join(extents[:-1])
-        out(f"place = i64(cuda.blockIdx.x)*{THREADS//32} + "
-            "(i64(cuda.threadIdx.x) >> 5)",
-            f"pieces = divide(width + {32*EACH - 1}, i64({32*EACH}))",
+        out(f"place = block*{THREADS//32} + (i64(cuda.threadIdx.x) >> 5)",
+            f"pieces = divide(width{w} + {32*EACH - 1}, i64({32*EACH}))",
             "row = divide(place, pieces)",
             f"first = (place - row*pieces)*{32*EACH} + (i64(cuda.threadIdx.x) & 31)*2")
         with out.block(f"if row < {rows}:"):
-            at = offsets_of(out, "row", extents[:-1], [o], 0, "q")[o.at]
-            out(f"source = {at}", "begin = row*width + first",
+            at = offsets_of(out, "row", extents[:-1], [o], 0, f"q{w}_")[o.at]
+            out(f"source = {at}", f"begin = row*width{w} + first",
                 f"room = {extents[-1]} - first")
             step = o.stride(rank - 1)
             with out.block(f"if {step} == 1 and room > {64*(EACH//2 - 1) + 1}:"):
@@ -183,8 +211,7 @@ class PackLauncher:
             with out.block("else:"):
                 out("end = room - 1")
                 self._pairs(out, which, f"source + (first + min({{0}}, end))*{step}",
-                            "room", "width - first")
-        return out.kernel(THREADS)
+                            "room", f"width{w} - first")
 
     def _pairs(self, out: Source, which: int, source: str, room: str = "",
                width: str = "") -> None:
@@ -193,17 +220,19 @@ class PackLauncher:
         Beyond its end a row is 0: along k it is multiplied.
         """
         places = [64*(e//2) + e % 2 for e in range(EACH)]
-        pointer = self._text.factors[which].pointer
-        out(*(f"x{e} = {pointer}[{source.format(x)}]" for e, x in enumerate(places)))
+        pointer, x = self._text.factors[which].pointer, f"x{which}_"
+        out(*(f"{x}{e} = {pointer}[{source.format(at)}]"
+              for e, at in enumerate(places)))
         for e in range(0, EACH, 2):
-            pair = [self._element(out, which, f"x{k}", k) for k in (e, e + 1)]
+            pair = [self._element(out, which, f"{x}{k}", k) for k in (e, e + 1)]
+            store = f"store2(target{which}, begin + {places[e]}, ({{}}, {{}}))"
             if not room:
-                out(f"store2(target, begin + {places[e]}, ({', '.join(pair)}))")
+                out(store.format(*pair))
                 continue
-            pair = [f"({x} if {k} < {room} else {self._zero(which)})"
-                    for x, k in zip(pair, places[e:], strict=False)]
+            pair = [f"({y} if {k} < {room} else {self._zero(which)})"
+                    for y, k in zip(pair, places[e:], strict=False)]
             with out.block(f"if {places[e]} < {width}:"):
-                out(f"store2(target, begin + {places[e]}, ({', '.join(pair)}))")
+                out(store.format(*pair))
 
     def _zero(self, which: int) -> str:
         dtype = self._dtype(which)
@@ -216,6 +245,6 @@ class PackLauncher:
             return element
         lines, (name,) = evaluate(
             prologue, {prologue.function.params[0]: decoded(o.dtype, element)},
-            f"e{e}_")
+            f"e{which}_{e}_")
         out(*lines)
         return encoded(prologue.results[0], prologue.results[0], name)
