@@ -350,6 +350,6 @@ class Results:
             out(f"to_m = at_row + line + {r}")
             down = self._offsets("to_m", 1, [o], "u")[o.at]
             step = o.stride(self.kernel.first[1])
-            out(f"down = {f'down + {step}' if r and single else down}",
-                *(f"{o.pointer}[across{k} + down] = h{r}_{k}" for k in (0, 1)))
+            out(f"row_at = {f'row_at + {step}' if r and single else down}",
+                *(f"{o.pointer}[across{k} + row_at] = h{r}_{k}" for k in (0, 1)))
         out(f"line += {len(place)}")

@@ -210,8 +210,8 @@ def test_columns_that_are_no_whole_accesses(edge, taken, hopper):
                          ids=str)
 def test_rows_of_any_stride_leave_what_is_beside_them(place, dtype, tiling, taken,
                                                       hopper):
-    """Where TMA cannot store: rows that begin anywhere, columns apart."""
-    whole = np.full((411, 333), 77.0)
+    """Where TMA cannot store: rows that begin anywhere, columns apart; many tiles."""
+    whole = np.full((2211, 2333), 77.0)
     m, n = whole[place].shape
     a, b = integers(0, m, 72), integers(1, n, 72)
     out = placed(whole, dtype)
