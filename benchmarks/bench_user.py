@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from importlib.util import find_spec
 from typing import Any
 
@@ -106,9 +107,11 @@ class UserKernel:
     reference: Callable[[], Any]
 
     def setup(self, where: str, kernel: str, elements: int) -> None:
+        hand = where.startswith("cuda") and find_spec("cupy") is not None
+        if hand:
+            import_module("cupy")  # arrays are CuPy's then: RawKernel takes no others
         self.arrays = place(where, *(normal(elements),) * 3)
         self.elements, self.clock = elements, clock(where)
-        hand = where.startswith("cuda") and find_spec("cupy") is not None
         self.user, reference = getattr(self, f"_{kernel}")()
         self.reference = reference(by_hand) if hand else self._built_in(kernel)
         self.user()

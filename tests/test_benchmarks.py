@@ -1,5 +1,6 @@
 """The benchmarks run: every asv class once, on small sizes."""
 
+import importlib
 import json
 import logging
 import os
@@ -213,6 +214,16 @@ def run_of_asv(folder, **results):
         "result_columns": ["result", "params", "version", "samples"],
         "results": results}))
     return path
+
+
+def test_asv_finds_no_benchmark_twice():
+    """A class that a module has imported counts as that module's own, too."""
+    timed = re.compile("(time|track|peakmem|mem|timeraw)_")
+    for module in pkgutil.walk_packages(benchmarks.__path__, "benchmarks."):
+        if not module.name.startswith("benchmarks.bench_"):
+            found = vars(importlib.import_module(module.name))
+            assert not [name for name, x in found.items() if isinstance(x, type)
+                        and not name.startswith("_") and any(map(timed.match, dir(x)))]
 
 
 def test_runs_of_one_commit_are_kept_together(tmp_path):

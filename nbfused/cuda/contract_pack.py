@@ -8,8 +8,9 @@ bytes there: TMA's boxes are lines of the L2 cache then.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from math import prod
 
 import numpy as np
@@ -33,6 +34,9 @@ EACH, THREADS = 8, 256
 #: Bytes of which the length of a row is a multiple; and of a long one.
 _ALIGN, _LINE, _LONG = 16, 128, 1024
 
+#: The factors that are packed, and how many loops each has.
+_Ranks = tuple[tuple[int, int], ...]
+
 
 @dataclass(frozen=True)
 class _Layout:
@@ -48,6 +52,11 @@ class _Layout:
         long = self.extents[-1]*self.item >= _LONG
         each = (_LINE if long else _ALIGN)//self.item
         return -(-self.extents[-1]//each)*each
+
+    @property
+    def pieces(self) -> int:
+        """Of a row, each for a warp."""
+        return -(-self.row // (32*EACH))
 
     @property
     def bytes(self) -> int:
@@ -76,8 +85,8 @@ class PackLauncher:
 
     def __init__(self, text: ContractText) -> None:
         self._text, self._batch = text, text.ranks[0]
-        self._programs: Programs[tuple[int, int]] = Programs(
-            lambda factor: self._kernel(*factor))
+        #: By the factors that are packed, and their loops.
+        self._programs: Programs[_Ranks] = Programs(self._kernel)
         typed, dtypes = text.typed, [self._dtype(w) for w in (0, 1)]
         self._possible = text.ranks[1:] == (1, 1, 1) and (
             dtypes[0].itemsize == 2 or typed.precision is not None
@@ -141,36 +150,57 @@ class PackLauncher:
         total = sum(layout.bytes for layout in layouts.values())
         with where.current(), where.workspace(total, call.stream) as base:
             after = self.packed(call, base)
-            for w, layout in layouts.items():
-                self._pack(call, where, w, layout, after.pointers[w])
+            self._pack(call, where, layouts, after.pointers)
             multiply(after, where)
 
-    def _pack(self, call: Call, where: Device, which: int, layout: _Layout,
-              target: int) -> None:
-        pieces = -(-layout.row // (32*EACH))
-        warps = prod(layout.extents[:-1])*pieces
-        self._programs[which, len(layout.loops)].launch(
-            where, call.stream, -(-warps // (THREADS//32)),
-            (call.pointers[which], target, *layout.extents,
-             *(call.strides[which][x] for x in layout.loops), layout.row))
+    def _pack(self, call: Call, where: Device, layouts: dict[int, _Layout],
+              targets: Sequence[int]) -> None:
+        """One launch: the last blocks of one factor run beside the other's first."""
+        ranks = tuple([(w, len(layout.loops)) for w, layout in layouts.items()])
+        blocks = {w: -(-prod(layout.extents[:-1])*layout.pieces // (THREADS//32))
+                  for w, layout in layouts.items()}
+        pointers = [p for w in layouts for p in (call.pointers[w], targets[w])]
+        self._programs[ranks].launch(
+            where, call.stream, sum(blocks.values()),
+            (*pointers, *chain.from_iterable(
+                (*layout.extents, *(call.strides[w][x] for x in layout.loops),
+                 layout.row, blocks[w]) for w, layout in layouts.items())))
 
-    def _kernel(self, which: int, rank: int) -> Kernel:
+    def _kernel(self, ranks: _Ranks) -> Kernel:
+        """A block packs pieces of one of the factors, of so many loops each."""
+        out = Source(kernel_name(self._text.name, "pack", *(str(w) for w, _ in ranks)))
+        for w, _ in ranks:
+            out.pointer(self._text.factors[w].pointer,
+                        storage(self._text.factors[w].dtype))
+            out.pointer(f"target{w}", storage(self._dtype(w)))
+        for w, rank in ranks:
+            strides = (self._text.factors[w].stride(k) for k in range(rank))
+            out.integer(*(f"n{w}_{k}" for k in range(rank)), *strides, f"width{w}",
+                        f"blocks{w}")
+        out("block = i64(cuda.blockIdx.x)")
+        (w, rank), *second = ranks
+        if not second:
+            self._piece(out, w, rank)
+            return out.kernel(THREADS)
+        with out.block(f"if block < blocks{w}:"):
+            self._piece(out, w, rank)
+        with out.block("else:"):
+            out(f"block -= blocks{w}")
+            self._piece(out, *second[0])
+        return out.kernel(THREADS)
+
+    def _piece(self, out: Source, which: int, rank: int) -> None:
         """A warp packs a piece of a row: neighbouring lanes, neighbouring pairs."""
-        o, target = self._text.factors[which], self._dtype(which)
-        out = Source(kernel_name(self._text.name, f"pack{which}"))
-        out.pointer(o.pointer, storage(o.dtype))
-        out.pointer("target", storage(target))
-        extents = [f"n{k}" for k in range(rank)]
-        out.integer(*extents, *(o.stride(k) for k in range(rank)), "width")
+        o, w = self._text.factors[which], which
+        extents = [f"n{w}_{k}" for k in range(rank)]
         rows = "*".join(extents[:-1])
-        out(f"place = i64(cuda.blockIdx.x)*{THREADS//32} + "
-            "(i64(cuda.threadIdx.x) >> 5)",
-            f"pieces = divide(width + {32*EACH - 1}, i64({32*EACH}))",
+        out(f"place = block*{THREADS//32} + (i64(cuda.threadIdx.x) >> 5)",
+            f"pieces = divide(width{w} + {32*EACH - 1}, i64({32*EACH}))",
             "row = divide(place, pieces)",
             f"first = (place - row*pieces)*{32*EACH} + (i64(cuda.threadIdx.x) & 31)*2")
         with out.block(f"if row < {rows}:"):
-            at = offsets_of(out, "row", extents[:-1], [o], 0, "q")[o.at]
-            out(f"source = {at}", "begin = row*width + first",
+            at = offsets_of(out, "row", extents[:-1], [o], 0, f"q{w}_")[o.at]
+            out(f"source = {at}", f"begin = row*width{w} + first",
                 f"room = {extents[-1]} - first")
             step = o.stride(rank - 1)
             with out.block(f"if {step} == 1 and room > {64*(EACH//2 - 1) + 1}:"):
@@ -179,8 +209,7 @@ class PackLauncher:
             with out.block("else:"):
                 out("end = room - 1")
                 self._pairs(out, which, f"source + (first + min({{0}}, end))*{step}",
-                            "room", "width - first")
-        return out.kernel(THREADS)
+                            "room", f"width{w} - first")
 
     def _pairs(self, out: Source, which: int, source: str, room: str = "",
                width: str = "") -> None:
@@ -189,17 +218,19 @@ class PackLauncher:
         Beyond its end a row is 0: along k it is multiplied.
         """
         places = [64*(e//2) + e % 2 for e in range(EACH)]
-        pointer = self._text.factors[which].pointer
-        out(*(f"x{e} = {pointer}[{source.format(x)}]" for e, x in enumerate(places)))
+        pointer, x = self._text.factors[which].pointer, f"x{which}_"
+        out(*(f"{x}{e} = {pointer}[{source.format(at)}]"
+              for e, at in enumerate(places)))
         for e in range(0, EACH, 2):
-            pair = [self._element(out, which, f"x{k}", k) for k in (e, e + 1)]
+            pair = [self._element(out, which, f"{x}{k}", k) for k in (e, e + 1)]
+            store = f"store2(target{which}, begin + {places[e]}, ({{}}, {{}}))"
             if not room:
-                out(f"store2(target, begin + {places[e]}, ({', '.join(pair)}))")
+                out(store.format(*pair))
                 continue
-            pair = [f"({x} if {k} < {room} else {self._zero(which)})"
-                    for x, k in zip(pair, places[e:], strict=False)]
+            pair = [f"({y} if {k} < {room} else {self._zero(which)})"
+                    for y, k in zip(pair, places[e:], strict=False)]
             with out.block(f"if {places[e]} < {width}:"):
-                out(f"store2(target, begin + {places[e]}, ({', '.join(pair)}))")
+                out(store.format(*pair))
 
     def _zero(self, which: int) -> str:
         dtype = self._dtype(which)
@@ -212,6 +243,6 @@ class PackLauncher:
             return element
         lines, (name,) = evaluate(
             prologue, {prologue.function.params[0]: decoded(o.dtype, element)},
-            f"e{e}_")
+            f"e{which}_{e}_")
         out(*lines)
         return encoded(prologue.results[0], prologue.results[0], name)

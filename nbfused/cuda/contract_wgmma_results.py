@@ -9,6 +9,7 @@ others are stored one by one.
 
 from __future__ import annotations
 
+from itertools import product
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -27,6 +28,8 @@ __all__ = ["SLAB", "Results"]
 
 #: Bytes of a slab, 16 rows of 128; each warp has several.
 SLAB = 2048
+#: Rows that are swizzled alike, and go from a slab to memory side by side.
+GROUP = 8
 #: Statements of the epilogue that are worth printing once for each element.
 UNROLLED = 2400
 
@@ -306,18 +309,38 @@ class Results:
                      f"{', '.join([f'at_column + {32*k}', 'at_row', *batch])})")
 
     def _by_lanes(self, o: Operand) -> None:
-        """Neighbours by neighbouring lanes, row after row, at any stride."""
+        """Neighbours by neighbouring lanes, row after row, at any stride.
+
+        Lanes beyond the last column store that one's element once more.
+        """
         out, item = self.out, o.dtype.itemsize
-        kind = "float32" if item == 4 else "uint16"
-        out("line = i64(0)")
-        with out.block("while line < min(size_m - at_row, i64(16)):"):
-            for k in (0, 1):
-                slab = self.slabs[o.at] + (k if item == 4 else 0)
-                byte = "(lane*4)" if item == 4 else f"(lane*2 + {64*k})"
-                out(f"to_m, to_n = at_row + line, at_column + lane + {32*k}",
-                    f"held = slabs + slot + {slab*SLAB} + line*128 + ({byte} & 15)"
-                    f" + ((({byte} >> 4) ^ (line & 7)) << 4)")
-                with out.block("if to_n < size_n:"):
-                    out(f"{o.pointer}[{self._at(o, 'to_m', 'to_n')}] = "
-                        f"kept_{kind}(held)")
-            out("line += 1")
+        out("line, lines = i64(0), min(size_m - at_row, i64(16))")
+        for k in (0, 1):
+            aside, places = f"aside{k}", self._offsets("to_n", "n", [o], "v")
+            out(f"{aside} = min(lane + {32*k}, size_n - 1 - at_column)",
+                f"to_n = at_column + {aside}",
+                f"across{k} = base{o.at} + {places[o.at]}",
+                f"high{k} = {f'{aside} >> 3' if item == 2 else f'({aside} & 31) >> 2'}",
+                f"held{k} = slabs + slot + {self.slabs[o.at]*SLAB}"
+                f" + ({aside}*{item} & 15)"
+                + (f" + ({aside} >> 5)*{SLAB}" if item == 4 else ""))
+        # Loads of several rows before their stores: each would wait for its own.
+        with out.block(f"while line + {GROUP} <= lines:"):
+            self._rows(o, [str(r) for r in range(GROUP)])
+        with out.block("while line < lines:"):
+            self._rows(o, ["(line & 7)"])
+
+    def _rows(self, o: Operand, place: list[str]) -> None:
+        """Of the slab from `line` on; the place of each among eight, as swizzled."""
+        out, kind = self.out, "float32" if o.dtype.itemsize == 4 else "uint16"
+        for r, k in product(range(len(place)), (0, 1)):
+            out(f"h{r}_{k} = kept_{kind}(held{k} + (line + {r})*128"
+                f" + ((high{k} ^ {place[r]}) << 4))")
+        single = self.text.ranks[1] == 1
+        for r in range(len(place)):
+            out(f"to_m = at_row + line + {r}")
+            down = self._offsets("to_m", "m", [o], "u")[o.at]
+            step = o.stride(self.text.first[1])
+            out(f"row_at = {f'row_at + {step}' if r and single else down}",
+                *(f"{o.pointer}[across{k} + row_at] = h{r}_{k}" for k in (0, 1)))
+        out(f"line += {len(place)}")

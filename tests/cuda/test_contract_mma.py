@@ -26,7 +26,7 @@ from nbfused.errors import CompileError, KernelTypeError
 from nbfused.scalar import language
 from nbfused.scalar.parse import parse
 from nbfused.specs import Contract
-from tests.cuda.recorded import NoDevice, assembled, registers
+from tests.cuda.recorded import NoDevice, assembled, recording, registers
 
 DTYPES = ["float32", "float16", bfloat16, "float64"]
 EXTENTS = [(128, 256, 64), (130, 264, 72), (2, 8, 8), (77, 1000, 200), (1000, 72, 1032)]
@@ -278,6 +278,19 @@ def test_what_has_no_copies_goes_elsewhere(taken):
 
 
 # --- without a device
+
+
+@pytest.mark.parametrize(("m", "n", "names"), [
+    (513, 515, "pack_0_1"), (513, 512, "pack_0"), (512, 515, "pack_1")])
+def test_factors_are_packed_by_one_launch(m, n, names, monkeypatch):
+    """Those that TMA cannot read: here the rows of A, of B, or of both."""
+    k = 519 if m % 8 else 520
+    x, w = np.zeros((m, k), "float16"), np.zeros((k, n), "float16")
+    with recording(monkeypatch) as found:
+        ops.matmul(x, w)
+    first, product = (kernel.name for kernel in found.values())
+    assert first.endswith(names)
+    assert "x" in product
 
 
 def test_precision_is_none_or_tf32():

@@ -205,6 +205,24 @@ def test_columns_that_are_no_whole_accesses(edge, taken, hopper):
 
 
 @pytest.mark.cuda
+@pytest.mark.parametrize("dtype", ["float16", "float32"])
+@pytest.mark.parametrize("place", [np.s_[5:-6, 3:-2], np.s_[:, 1::2], np.s_[::3]],
+                         ids=str)
+def test_rows_of_any_stride_leave_what_is_beside_them(place, dtype, tiling, taken,
+                                                      hopper):
+    """Where TMA cannot store: rows that begin anywhere, columns apart; many tiles."""
+    whole = np.full((2211, 2333), 77.0)
+    m, n = whole[place].shape
+    a, b = integers(0, m, 72), integers(1, n, 72)
+    out = placed(whole, dtype)
+    ops.matmul(placed(a, "float16"), ops.transpose(placed(b, "float16")),
+               epilogue=ops.relu, out=out[place])
+    whole[place] = np.maximum(a @ b.T, 0)
+    np.testing.assert_array_equal(nf.to_numpy(out), whole.astype(dtype))
+    assert len(taken) == 1
+
+
+@pytest.mark.cuda
 @pytest.mark.parametrize("shape", [(301, 257, 259), (300, 257, 264), (264, 256, 257)],
                          ids=str)
 def test_factors_out_of_reach_are_copied(shape, taken, hopper):
