@@ -11,11 +11,13 @@ import shutil
 import subprocess
 
 import numpy as np
+import pytest
 
 import nbfused as nf
 from nbfused.cuda import (
     CudaBackend,
     bound,
+    compile,
     contract_tma,
     contract_wgmma_launch,
     driver,
@@ -23,6 +25,7 @@ from nbfused.cuda import (
     scratch,
 )
 from nbfused.cuda.compile import ptx, target_version
+from nbfused.errors import CompileError
 
 PTXAS = shutil.which("ptxas")
 
@@ -95,6 +98,14 @@ def recording(monkeypatch, arch=(9, 0)):
             patch.setattr(module, "tensor_map", lambda *array: bytes(128))
         with nf.use_backend(HostArrays()):
             yield kernels
+
+
+def needs_compiler(**where):
+    """Skip where kernels cannot be compiled; `where` as of `pytest.skip`."""
+    try:
+        compile._numba_cuda()
+    except CompileError as missing:
+        pytest.skip(str(missing), **where)
 
 
 def assembled(kernel, arch=(9, 0)):

@@ -15,19 +15,13 @@ from nbfused.config import config
 from nbfused.cuda import compile, driver
 from nbfused.cuda.compile import Kernel, ptx, target_version
 from nbfused.errors import CompileError
+from tests.cuda.recorded import needs_compiler
 
 KERNEL = Kernel("double_it", """def double_it(p0, p1, n0):
     i = i64(cuda.blockIdx.x)*32 + i64(cuda.threadIdx.x)
     if i < n0:
         p1[i] = p0[i]*f32(2)
 """, ("*float32", "*float32", "int64"), 32)
-
-
-def needs_compiler():
-    try:
-        compile._numba_cuda()
-    except CompileError as missing:
-        pytest.skip(str(missing))
 
 
 def test_the_entry_has_the_kernels_name():

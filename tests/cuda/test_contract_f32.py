@@ -14,8 +14,8 @@ from nbfused.cuda.contract_f32_launch import DEPTH, STAGES, WARPS, F32Launcher
 from nbfused.cuda.contract_f32_tiles import TURNING, Tiles
 from nbfused.cuda.contract_plan import ENGINES, Factor, Plan
 from nbfused.cuda.source import Source
-from tests.cuda.recorded import NoDevice, assembled, registers
-from tests.cuda.test_contract_mma import integers, layer, needs_compiler, placed
+from tests.cuda.products import integers, layer, placed
+from tests.cuda.recorded import NoDevice, assembled, needs_compiler, registers
 
 EXTENTS = [(256, 128, 64), (260, 264, 72), (4, 8, 4), (77, 1000, 200), (1000, 72, 1032),
            (513, 388, 36), (2052, 1000, 260), (4100, 2052, 12)]

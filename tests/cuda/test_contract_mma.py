@@ -10,23 +10,26 @@ from ml_dtypes import bfloat16
 
 import nbfused as nf
 from nbfused import ops
-from nbfused.backend import Call, Signature
-from nbfused.cuda import compile, contract_pack
+from nbfused.backend import Call
+from nbfused.cuda import contract_pack
 from nbfused.cuda.contract_f32_launch import F32Launcher
 from nbfused.cuda.contract_general import LARGE, SMALL, GeneralText
 from nbfused.cuda.contract_mma import MmaText
 from nbfused.cuda.contract_mma_launch import SHAPES, MmaLauncher
 from nbfused.cuda.contract_pack import PackLauncher
 from nbfused.cuda.contract_plan import ENGINES, Factor, Plan
-from nbfused.cuda.contract_text import ContractText
 from nbfused.cuda.contract_tf32 import Tf32Text
 from nbfused.cuda.contract_tf32_launch import Tf32Launcher
 from nbfused.cuda.contract_wgmma_launch import WgmmaLauncher
-from nbfused.errors import CompileError, KernelTypeError
-from nbfused.scalar import language
-from nbfused.scalar.parse import parse
-from nbfused.specs import Contract
-from tests.cuda.recorded import NoDevice, assembled, recording, registers
+from nbfused.errors import KernelTypeError
+from tests.cuda.products import integers, layer, placed
+from tests.cuda.recorded import (
+    NoDevice,
+    assembled,
+    needs_compiler,
+    recording,
+    registers,
+)
 
 DTYPES = ["float32", "float16", bfloat16, "float64"]
 EXTENTS = [(128, 256, 64), (130, 264, 72), (2, 8, 8), (77, 1000, 200), (1000, 72, 1032)]
@@ -51,25 +54,6 @@ def taken(monkeypatch):
     for other in (WgmmaLauncher, F32Launcher):
         monkeypatch.setattr(other, "takes", lambda self, *call: False)
     return plans
-
-
-@pytest.fixture
-def hopper():
-    """Skips where the device is another."""
-    from nbfused.cuda.driver import device
-
-    if device(0).arch[0] != 9:
-        pytest.skip("no Hopper GPU")
-
-
-def integers(seed, *shape):
-    """Small enough for every sum here to be exact."""
-    return np.random.default_rng(seed).integers(-3, 4, shape).astype(np.float64)
-
-
-def placed(x, dtype):
-    """In C order: CuPy, which may make the array, would keep a transposed one so."""
-    return nf.array(np.ascontiguousarray(x, dtype), device="cuda")
 
 
 def forced(monkeypatch, engine, shape):
@@ -300,31 +284,11 @@ def test_precision_is_none_or_tf32():
         ops.matmul(x, x, precision="half")
 
 
-def biased_gelu(total, bias):
-    return language.gelu_erf(total + bias)
-
-
-def layer(dtype, precision=None):
-    """Of a layer."""
-    x = np.dtype(dtype)
-    spec = Contract("mk,kn->mn", parse(biased_gelu), ("element",), precision=precision)
-    signature = Signature((x, x, x), (x,), (0, 1, 1, 1), ("s1", "s1", "01", "s1"))
-    typed = spec.typed(signature.inputs, signature.outputs)
-    return ContractText(spec.name, typed, signature)
-
-
 INSTRUCTIONS = {
     "fma": "fma.rn.f32", "f64": "mma.sync.aligned.m8n8k4.row.col.f64",
     "tf32": "mma.sync.aligned.m16n8k8.row.col.f32.tf32",
     "f16": "mma.sync.aligned.m16n8k16.row.col.f32.f16",
     "bf16": "mma.sync.aligned.m16n8k16.row.col.f32.bf16"}
-
-
-def needs_compiler():
-    try:
-        compile._numba_cuda()
-    except CompileError as missing:
-        pytest.skip(str(missing))
 
 
 LADDER = [pytest.param(*shape.values, arch, id=f"{shape.id}-sm_{arch[0]}{arch[1]}",

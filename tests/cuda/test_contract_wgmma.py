@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from functools import cache
 
 import numpy as np
 import pytest
@@ -11,19 +10,15 @@ from ml_dtypes import bfloat16
 
 import nbfused as nf
 from nbfused import ops
-from nbfused.backend import Call, Signature
-from nbfused.cuda import compile
-from nbfused.cuda.contract_text import ContractText
+from nbfused.backend import Call
 from nbfused.cuda.contract_wgmma import WgmmaText
 from nbfused.cuda.contract_wgmma_launch import WgmmaLauncher
 from nbfused.cuda.contract_wgmma_plan import plans, tiles
 from nbfused.cuda.contract_wgmma_tiling import TILINGS, WgmmaPlan
 from nbfused.cuda.tune import Tuner
-from nbfused.errors import CompileError
 from nbfused.scalar import language
-from nbfused.scalar.parse import parse
-from nbfused.specs import Contract
-from tests.cuda.recorded import NoDevice, assembled, registers
+from tests.cuda.products import biased_gelu, biased_relu, integers, layer, placed
+from tests.cuda.recorded import NoDevice, assembled, needs_compiler, registers
 
 SHAPES = [(128, 256, 64), (512, 512, 512), (130, 264, 72), (2, 8, 8), (77, 1000, 200),
           (1000, 72, 1032), (3000, 520, 640)]
@@ -43,15 +38,6 @@ def taken(monkeypatch):
     return calls
 
 
-@pytest.fixture
-def hopper():
-    """Skips where the device is another."""
-    from nbfused.cuda.driver import device
-
-    if device(0).arch[0] != 9:
-        pytest.skip("no Hopper GPU")
-
-
 @pytest.fixture(params=range(len(TILINGS)), ids=lambda k: str(TILINGS[k]))
 def tiling(request, monkeypatch):
     """Calls are tiled so, whatever the model of their time says."""
@@ -63,16 +49,6 @@ def tiling(request, monkeypatch):
 
     monkeypatch.setattr(Tuner, "__call__", only)
     return chosen
-
-
-def integers(seed, *shape):
-    """Small enough for every sum here to be exact in float32."""
-    return np.random.default_rng(seed).integers(-3, 4, shape).astype(np.float64)
-
-
-def placed(x, dtype):
-    """In C order: CuPy, which may make the array, would keep a transposed one so."""
-    return nf.array(np.ascontiguousarray(x, dtype), device="cuda")
 
 
 @pytest.mark.cuda
@@ -281,35 +257,14 @@ def test_gradients(taken, hopper):
 # --- without a device
 
 
-def biased_relu(total, bias):
-    return language.relu(total + bias)
-
-
-def biased_gelu(total, bias):
-    return language.gelu_erf(total + bias)
-
-
-@cache
-def product_text(epilogue=biased_gelu):
-    """Of a layer of bfloat16."""
-    x = np.dtype(bfloat16)
-    spec = Contract("mk,kn->mn", parse(epilogue), ("element",))
-    signature = Signature((x, x, x), (x,), (0, 1, 1, 1), ("s1", "s1", "01", "s1"))
-    typed = spec.typed(signature.inputs, signature.outputs)
-    return ContractText(spec.name, typed, signature)
-
-
 @pytest.mark.parametrize("tiling", TILINGS, ids=str)
 @pytest.mark.parametrize("along", [
     (True, False), pytest.param((False, True), marks=pytest.mark.variants)])
 def test_the_text_compiles_without_spills(tiling, along):
-    text = product_text()
+    text = layer()
     plan = WgmmaPlan(tiling, along, ((), (), ()), ("pair",), ("tile",), 2)
     kernel = WgmmaText(text, plan).kernel()
-    try:
-        compile._numba_cuda()
-    except CompileError as missing:
-        pytest.skip(str(missing))
+    needs_compiler()
     code, said = assembled(kernel, (9, 0))
     assert ("next_m_first" in kernel.text) == (tiling.columns == 256)
     count = code.count("wgmma.mma_async")  # a short loop is unrolled
@@ -328,7 +283,7 @@ def test_the_text_compiles_without_spills(tiling, along):
 
 def test_how_operands_are_reached():
     """By pairs and TMA where addresses allow it."""
-    text = product_text()
+    text = layer()
 
     def plan(pointers=(0, 0, 0, 0), shape=(64, 40, 24), out=(40, 1, 0)):
         call = Call(shape, pointers, ((24, 0, 1), (0, 1, 40), (0, 1, 0), out))
@@ -349,7 +304,7 @@ def digamma(total, bias):
 
 def test_large_tiles_for_large_products():
     def first(m, n, k, epilogue=biased_relu):
-        text = product_text(epilogue)
+        text = layer(epilogue=epilogue)
         call = Call((m, n, k), (0, 0, 0, 0),
                     ((k, 0, 1), (0, 1, n), (0, 1, 0), (n, 1, 0)))
         found = plans(text, call, 132)
@@ -373,7 +328,7 @@ def test_pairs_of_tiles(m, n, count):
 
 
 def test_what_tensor_cores_take():
-    launcher, hopper = WgmmaLauncher(product_text()), NoDevice((9, 0))
+    launcher, hopper = WgmmaLauncher(layer()), NoDevice((9, 0))
 
     def call(shape=(64, 40, 24), pointers=(0, 0, 0, 0), left=(24, 0, 1),
              right=(0, 1, 40)):

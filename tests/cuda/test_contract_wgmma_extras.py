@@ -11,23 +11,16 @@ from ml_dtypes import bfloat16
 import nbfused as nf
 from nbfused import ops
 from nbfused.backend import Call, Signature
-from nbfused.cuda import compile
 from nbfused.cuda.contract_text import ContractText
 from nbfused.cuda.contract_wgmma import WgmmaText
 from nbfused.cuda.contract_wgmma_launch import WgmmaLauncher
 from nbfused.cuda.contract_wgmma_plan import plans
 from nbfused.cuda.contract_wgmma_tiling import SHARED, TILINGS
-from nbfused.errors import CompileError
 from nbfused.scalar.parse import parse, parse_definition
 from nbfused.specs import Contract
-from tests.cuda.recorded import NoDevice, assembled, registers
-from tests.cuda.test_contract_wgmma import (  # noqa: F401  # fixtures
-    hopper,
-    integers,
-    placed,
-    taken,
-    tiling,
-)
+from tests.cuda.products import integers, placed
+from tests.cuda.recorded import NoDevice, assembled, needs_compiler, registers
+from tests.cuda.test_contract_wgmma import taken, tiling  # noqa: F401  # fixtures
 
 
 def added(total, s):
@@ -209,10 +202,7 @@ def test_the_text_compiles_without_spills(chosen, dtype):
     (plan,) = (p for p in plans(product_text(added, dtype), call(strides), 132)
                if p.tiling == chosen)
     kernel = WgmmaText(product_text(added, dtype), plan).kernel()
-    try:
-        compile._numba_cuda()
-    except CompileError as missing:
-        pytest.skip(str(missing))
+    needs_compiler()
     code, said = assembled(kernel, (9, 0))
     assert ("ldmatrix.sync.aligned.m8n8.x4" in code) == (dtype == "float16")
     assert code.count(".b8 " + kernel.name + "_param_") == 4

@@ -11,21 +11,13 @@ from ml_dtypes import bfloat16
 import nbfused as nf
 from nbfused import ops
 from nbfused.backend import Call
-from nbfused.cuda import compile
 from nbfused.cuda.contract_wgmma import WgmmaText
 from nbfused.cuda.contract_wgmma_plan import plans
 from nbfused.cuda.contract_wgmma_tiling import TILINGS
 from nbfused.cuda.tune import Tuner
-from nbfused.errors import CompileError
-from tests.cuda.recorded import assembled, registers
-from tests.cuda.test_contract_wgmma import (  # noqa: F401  # fixtures
-    biased_relu,
-    hopper,
-    integers,
-    placed,
-    product_text,
-    taken,
-)
+from tests.cuda.products import biased_relu, integers, layer, placed
+from tests.cuda.recorded import assembled, needs_compiler, registers
+from tests.cuda.test_contract_wgmma import taken  # noqa: F401  # a fixture
 
 
 @pytest.fixture(params=[(once, apart, few) for once in (False, True)
@@ -59,7 +51,7 @@ def test_every_way_of_reading(shape, transposed, way, taken, hopper):  # noqa: F
 @pytest.mark.cuda
 @pytest.mark.parametrize("few", [False, True])
 def test_what_is_not_stored_does_no_harm(few, monkeypatch, taken,  # noqa: F811
-                                         hopper):  # noqa: F811
+                                         hopper):
     """NaN and infinities of B, multiplied in place of rows that A does not have."""
     def only(self, key, call, device, outputs):
         plan = self._candidates(call, device)[0]
@@ -91,7 +83,7 @@ def test_by_the_rule(shape, taken, hopper):  # noqa: F811
 
 
 def first(m, n, k, *, transposed=False):
-    text = product_text(biased_relu)
+    text = layer(epilogue=biased_relu)
     right = (0, k, 1) if transposed else (0, 1, n)
     call = Call((m, n, k), (0, 0, 0, 0), ((k, 0, 1), right, (0, 1, 0), (n, 1, 0)))
     return plans(text, call, 132)[0]
@@ -114,14 +106,11 @@ def test_the_rule(transposed):
 
 
 def test_the_text_compiles_without_spills():
-    text = product_text(biased_relu)
+    text = layer(epilogue=biased_relu)
     plan = first(16, 8192, 8192)
     kernel = WgmmaText(text, plan).kernel()
     assert plan.tiling in TILINGS
-    try:
-        compile._numba_cuda()
-    except CompileError as missing:
-        pytest.skip(str(missing))
+    needs_compiler()
     code, said = assembled(kernel, (9, 0))
     assert "createpolicy.fractional.L2::evict_first" in code
     assert code.count(".L2::cache_hint") > 0

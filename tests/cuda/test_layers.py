@@ -8,10 +8,9 @@ from ml_dtypes import bfloat16
 
 import nbfused as nf
 from nbfused import ops
-from nbfused.cuda import compile
 from nbfused.cuda.contract_wgmma import WgmmaText
-from nbfused.errors import CompileError
-from tests.cuda.recorded import assembled, recording, registers
+from tests.cuda.products import integers
+from tests.cuda.recorded import assembled, needs_compiler, recording, registers
 
 SHAPES = [(512, 512, 512), (264, 136, 200), (1000, 72, 1032)]
 
@@ -38,10 +37,7 @@ def both(activation, *arrays):
 
 def test_a_layer_both_ways_is_five_kernels(monkeypatch, stores):
     """The product, its epilogue's derivative, the sum for the bias, two products."""
-    try:
-        compile._numba_cuda()
-    except CompileError as missing:
-        pytest.skip(str(missing))
+    needs_compiler()
     x = np.zeros((512, 512), bfloat16)
     with recording(monkeypatch) as found:
         both("gelu", x, x, x[0], x)
@@ -53,11 +49,6 @@ def test_a_layer_both_ways_is_five_kernels(monkeypatch, stores):
     _, said = assembled(first)
     if said is not None:
         assert registers(said)[1] == 0
-
-
-def integers(seed, *shape):
-    """Small enough for every sum here to be exact in float32."""
-    return np.random.default_rng(seed).integers(-3, 4, shape).astype(np.float64)
 
 
 @pytest.mark.cuda

@@ -26,14 +26,6 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.fixture
-def hopper():
-    from nbfused.cuda.driver import device
-
-    if device(0).arch[0] != 9:
-        pytest.skip("no Hopper GPU")
-
-
-@pytest.fixture
 def launched(monkeypatch):
     """The plans that were launched."""
     found = []
