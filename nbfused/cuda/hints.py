@@ -47,9 +47,9 @@ def bytes_read(call: Call, operands: Iterable[Operand]) -> int:
 def loaded_text(operand: Operand, width: int, at: str, hint: str) -> str:
     """A load of `width` elements from `at` on, in kernel text.
 
-    Accesses that `stream` has no instruction for are loaded without a hint.
+    Accesses of other sizes, and complex numbers, are loaded without a hint.
     """
     moved = operand.dtype.itemsize*width
     if hint and operand.dtype.kind != "c" and 4 <= moved <= 16:
-        return f"stream_{hint}{width}({operand.pointer}, {at}, True)"
+        return f"load_{hint}{width}({operand.pointer}, {at}, True)"
     return f"load{width}({operand.pointer}, {at})"

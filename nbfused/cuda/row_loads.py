@@ -158,7 +158,8 @@ def loads_namespace(arch: tuple[int, int]) -> dict[str, Any]:
     return {**{f"stream{n}": _stream(n, _elements) for n in WIDTHS},
             **{f"stream_near{n}": _stream(n, _elements, "near") for n in WIDTHS},
             **{f"stream_last{n}": _stream(n, _elements, last) for n in WIDTHS},
-            **{f"stream_first{n}": _stream(n, _elements, first) for n in WIDTHS},
             **{f"load_if{n}": _stream(n, _converted) for n in WIDTHS},
+            **{f"load_last{n}": _stream(n, _converted, last) for n in WIDTHS},
+            **{f"load_first{n}": _stream(n, _converted, first) for n in WIDTHS},
             **{f"until_aligned{n}": _until_aligned(n) for n in WIDTHS},
             **{f"near{n}": _near(n) for n in WIDTHS}}

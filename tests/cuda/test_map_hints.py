@@ -107,7 +107,7 @@ def test_what_has_no_instruction_is_loaded_plainly():
                                 ("complex64", 2, True), ("uint16", 8, False),
                                 ("float64", 2, False), ("uint8", 4, False)):
         text = hints.loaded_text(Operand(3, np.dtype(dtype), "1"), width, "v", "last")
-        assert text.startswith("load") == plain
+        assert text.startswith(f"load{width}(") == plain
         assert "(p3, v" in text
 
 
@@ -174,8 +174,8 @@ def test_maps_with_hints(launched, dtype):
             with pytest.raises(OverlapError):
                 scaled_sum(there[1:], other[1:], out=there[:-1])
         close(there, wide)
-    assert any("stream_last" in text for text in launched)
-    assert any("stream_last" not in text for text in launched)
+    assert any("load_last" in text for text in launched)
+    assert any("load_last" not in text for text in launched)
 
 
 @pytest.mark.cuda
@@ -192,8 +192,8 @@ def test_reductions_with_hints(launched, dtype, axis):
         for view in (slice(None), slice(1, None), slice(None, None, 2)):
             want = np.square(x[:, view].astype(np.float64)).sum(axis=axis)
             close(sum_of_squares(there[:, view], axis=axis), want)
-    assert any("stream_first" in text for text in launched)
-    assert any("stream_first" not in text for text in launched)
+    assert any("load_first" in text for text in launched)
+    assert any("load_first" not in text for text in launched)
 
 
 @pytest.mark.cuda
@@ -204,4 +204,4 @@ def test_a_broadcast_operand_and_a_gradient(launched):
     ops.sum(ops.sigmoid(variable)*nf.array(b, device="cuda")).backward()
     sigmoid = 1/(1 + np.exp(-x.astype(np.float64)))
     close(variable.grad, sigmoid*(1 - sigmoid)*b)
-    assert any("stream_last" in text for text in launched)
+    assert any("load_last" in text for text in launched)
