@@ -8,6 +8,7 @@ from ..backend import Call, Launcher, Signature
 from ..specs import Map, TypedMap
 from .compile import ptx
 from .driver import Device, device
+from .hints import bytes_read, map_hint
 from .launch import Program
 from .map_text import MapText
 from .map_tile import Across, TileText, lying_across
@@ -33,7 +34,7 @@ class MapLauncher:
                             lambda text, where: self._program(text).function(where),
                             self._launch)
         self._tiles: dict[Across, TileText] = {}
-        self._programs: dict[MapText, Program] = {}
+        self._programs: dict[tuple[MapText, str], Program] = {}
         looped = self._general.looped
         self._rank = signature.ranks[0]
         self._could = (all(o.code in "10" for o in looped)
@@ -54,12 +55,17 @@ class MapLauncher:
         strides = call.strides
         values = (*call.pointers, *call.shape,
                   *[strides[o][k] for o, k in self._picks], *call.scalars)
-        self._program(text).launch(where, call.stream, text.blocks(call.shape), values)
+        program = self._program(text, self._hint(call, where) if text.vector else "")
+        program.launch(where, call.stream, text.blocks(call.shape), values)
 
-    def _program(self, text: MapText) -> Program:
-        program = self._programs.get(text)
+    def _hint(self, call: Call, where: Device) -> str:
+        read = bytes_read(call, self._general.loaded_operands)
+        return map_hint(read, where)
+
+    def _program(self, text: MapText, hint: str = "") -> Program:
+        program = self._programs.get((text, hint))
         if program is None:
-            program = self._programs[text] = Program(text.kernel())
+            program = self._programs[text, hint] = Program(text.kernel(hint))
         return program
 
     def _text(self, call: Call, where: Device) -> MapText:

@@ -10,6 +10,7 @@ from ..backend import Signature
 from ..scalar.print_numba import Raw
 from ..specs import TypedMap
 from .compile import Kernel
+from .hints import loaded_text
 from .source import (
     ACCESS,
     Operand,
@@ -113,9 +114,9 @@ class MapText:
         rank = self.signature.ranks[0]
         return [(o.at, loop) for o in self.all for loop in range(_loops(o, rank))]
 
-    def kernel(self) -> Kernel:
-        """The text and its parameters."""
-        out = Source(self.name)
+    def kernel(self, hint: str = "") -> Kernel:
+        """The text and its parameters; `hint` goes with whole accesses' loads."""
+        out, self.hint = Source(self.name), hint
         for o in self.all:
             out.pointer(o.pointer, storage(o.dtype))
         rank = self.signature.ranks[0]
@@ -201,7 +202,7 @@ class MapText:
             out(f"x{o.at}_{k} = {o.pointer}[{at}]")
             return [f"x{o.at}_{k}"] * width
         names = [f"x{o.at}_{k}_{e}" for e in range(width)]
-        out(f"{', '.join(names)}, = load{width}({o.pointer}, {at})")
+        out(f"{', '.join(names)}, = {loaded_text(o, width, at, self.hint)}")
         return names
 
     def _scattered(self, out: Source) -> None:

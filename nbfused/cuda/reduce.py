@@ -17,6 +17,7 @@ from math import prod
 from ..backend import Call, Launcher, Signature
 from ..specs import Reduce, TypedReduce
 from .driver import Device, device
+from .hints import bytes_read, reduce_hint
 from .launch import Program
 from .reduce_columns import Columns
 from .reduce_rows import Rows
@@ -141,7 +142,9 @@ class ReduceLauncher:
         """
         kept = prod(call.shape[:self._kept_loops])
         reduced = prod(call.shape[self._kept_loops:])
+        hint = reduce_hint(bytes_read(call, self.text.inputs), where)
         rule = self.plan(call, kept, reduced)
+        rule = replace(rule, hint=hint if rule.codes else "")
         plans = [rule, replace(rule, ahead=max(1, rule.ahead//2))]
         if rule.lanes >= WARP:
             plans.append(replace(rule, lanes=BLOCK if rule.lanes == WARP else WARP))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..scalar.print_numba import decode, encode
+from .hints import loaded_text
 from .reduce_text import COLUMN_LANES
 from .reduce_writer import Writer
 from .source import Operand, offsets
@@ -103,7 +104,8 @@ class Columns(Writer):
             names = [f"x{o.at}_{k}"]*self.width
             if o.code == "1" and self.width > 1:
                 names = [f"x{o.at}_{k}_{v}" for v in range(self.width)]
-                out(f"{', '.join(names)}, = load{self.width}({o.pointer}, {index})")
+                whole = loaded_text(o, self.width, index, self.plan.hint)
+                out(f"{', '.join(names)}, = {whole}")
             else:
                 out(f"{names[0]} = {o.pointer}[{index}]")
             load[o.at] = names

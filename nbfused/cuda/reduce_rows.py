@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from .hints import loaded_text
 from .reduce_writer import Writer
 from .source import offsets
 from .states import WARP
@@ -111,7 +112,8 @@ class Rows(Writer):
             index = f"{base[o.at]} + {at[o.at]}"
             if wide and o.code == "1":
                 names = [f"x{o.at}_{tag}_{e}" for e in range(self.width)]
-                out(f"{', '.join(names)}, = load{self.width}({o.pointer}, {index})")
+                load = loaded_text(o, self.width, index, self.plan.hint)
+                out(f"{', '.join(names)}, = {load}")
             else:
                 names = [f"x{o.at}_{tag}"]*self.width
                 out(f"{names[0]} = {o.pointer}[{index}]")

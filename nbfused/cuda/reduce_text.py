@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ..backend import Signature
 from ..specs import TypedReduce
@@ -45,6 +45,8 @@ class Plan:
         merged) or ``"last"`` (both: the last of a kept point's blocks merges them).
     ahead
         Accesses of each input that a lane starts before it uses the first.
+    hint
+        See `hints`; not measured, so no part of the text that choices are kept under.
     """
 
     kind: str
@@ -53,6 +55,7 @@ class Plan:
     lanes: int = 1
     stage: str = "whole"
     ahead: int = 4
+    hint: str = field(default="", repr=False)
 
     @property
     def depth(self) -> int:

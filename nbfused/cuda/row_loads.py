@@ -20,14 +20,17 @@ _HINTS = {
     "near": ("", ".L1::evict_last", ""),
     "last": (".reg .b64 policy; createpolicy.fractional.L2::evict_last.b64 "
              "policy, 1.0;", ".L2::cache_hint", ", policy"),
+    "first": (".reg .b64 policy; createpolicy.fractional.L2::evict_first.b64 "
+              "policy, 1.0;", ".L2::cache_hint", ", policy"),
 }
 
 
 def _stream(width: int, unpacked: Any, hint: str = "") -> Any:
     """``ld.global``; loads keep their order.
 
-    With ``.L1::no_allocate`` or ``evict_first`` they take longer.  What they bring is
-    the last to leave the first cache (`hint` ``"near"``) or the second (``"last"``).
+    Rows take longer with ``.L1::no_allocate`` or ``evict_first``.  What they bring is
+    the last to leave the first cache (`hint` ``"near"``) or the second (``"last"``), or
+    the first to leave that (``"first"``).
     """
     policy, suffix, operand = _HINTS[hint]
 
@@ -151,10 +154,12 @@ def shared_address(context: Any, builder: Any, kind: Any, pointer: Any,
 
 def loads_namespace(arch: tuple[int, int]) -> dict[str, Any]:
     """The names for kernel text."""
-    last = "last" if arch >= (8, 0) else ""
+    last, first = ("last", "first") if arch >= (8, 0) else ("", "")
     return {**{f"stream{n}": _stream(n, _elements) for n in WIDTHS},
             **{f"stream_near{n}": _stream(n, _elements, "near") for n in WIDTHS},
             **{f"stream_last{n}": _stream(n, _elements, last) for n in WIDTHS},
             **{f"load_if{n}": _stream(n, _converted) for n in WIDTHS},
+            **{f"load_last{n}": _stream(n, _converted, last) for n in WIDTHS},
+            **{f"load_first{n}": _stream(n, _converted, first) for n in WIDTHS},
             **{f"until_aligned{n}": _until_aligned(n) for n in WIDTHS},
             **{f"near{n}": _near(n) for n in WIDTHS}}

@@ -214,7 +214,8 @@ def namespace():
         **{f"near{n}": _load(n) for n in (1, 2, 4, 8, 16)},
         **{f"until_aligned{n}": _until_aligned(n) for n in (1, 2, 4, 8, 16)},
         **{f"{name}{n}": _stream(n) for n in (1, 2, 4, 8, 16)
-           for name in ("stream", "stream_near", "stream_last", "load_if")},
+           for name in ("stream", "stream_near", "stream_last", "load_if", "load_last",
+                        "load_first")},
         **{f"shared_{np.dtype(k).name}": shared(k) for k in "bhilBHILfdFD"},
         "copy_wait": lambda: None, **shuffles, **fetches(), "atomic_add": _add,
         "atomic_add_f16": _add_half(np.float16), "atomic_add_bf16": _add_half(bfloat16),
