@@ -79,8 +79,10 @@ class RowLauncher:
             for kept in text.plans(accesses, where.arch >= (9, 0), BLOCK):
                 if self._fits(kept, columns, where) and not (
                         text.once() and (kept.cluster > 1 or lanes >= LONG)):
+                    bulk = where.arch >= (9, 0) and text.brought(kept)
                     return replace(kept, lasting=not kept.resident
-                                   and self._large(call, where))
+                                   and self._large(call, where),
+                                   bulk=bulk, held=kept.held or bulk)
         ragged = not vector and text.could_rag
         vector = vector or ragged
         sums = "shared" if text.columns else ""

@@ -13,7 +13,7 @@ from .source import Operand, decoded, storage
 if TYPE_CHECKING:
     from .row_writer import RowWriter
 
-__all__ = ["Again", "Body", "Elements", "Kept", "Staged"]
+__all__ = ["LARGE", "Again", "Body", "Elements", "Kept", "Staged"]
 
 #: What is printed for a few columns: which of the lane's accesses it is if that is
 #: known, the columns, and the inputs at each.
@@ -163,7 +163,7 @@ class Kept(Elements):
         out(f"j = {lane}*{self.width}")
         if self.last:
             out(f"last = {self.starts[-1]} < columns")
-        if not self.writer.looped:
+        if not (self.writer.looped or self.plan.bulk):
             return
         at, threads = self.text.slots(self.plan), self.plan.threads
         for o in self.text.kept:
@@ -203,11 +203,15 @@ class Kept(Elements):
                       f"{self._wanted(k)})" for o in self.text.kept))
             return
         out("copy_wait()")
-        for k in range(self.plan.kept):
-            out(*(f"{', '.join(self._kept(o, k))}, = "
-                  f"near{self.width}(ahead{o.at}, {self._slot(self.slot, k)})"
-                  for o in self.text.kept))
+        self._near()
         self.fetch("base + step")
+
+    def _near(self) -> None:
+        """Load the lane's elements from shared memory."""
+        for k in range(self.plan.kept):
+            self.out(*(f"{', '.join(self._kept(o, k))}, = "
+                       f"near{self.width}(ahead{o.at}, {self._slot(self.slot, k)})"
+                       for o in self.text.kept))
 
     def each(self, functions: Sequence[Typed], body: Body) -> None:
         """See `Elements`."""

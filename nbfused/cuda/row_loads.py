@@ -8,11 +8,14 @@ from llvmlite import ir
 from numba import types
 from numba.cuda.extending import intrinsic
 
-from .accesses import WIDTHS, asm
+from .accesses import _SHARED, WIDTHS, asm
 
-__all__ = ["loads_namespace", "shared_address"]
+__all__ = ["LINE", "loads_namespace", "shared_address"]
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
+
+#: Bytes of a line of shared memory.
+LINE = 128
 
 #: Which cache keeps what a load brings: the policy, the load's suffix and operand.
 _HINTS = {
@@ -97,6 +100,46 @@ def _near(width: int) -> Any:
     return near
 
 
+def _copy_bulk(hint: str = "") -> Any:
+    """``cp.async.bulk``: as `_stream`, by the copy engine."""
+    policy, suffix, operand = _HINTS[hint]
+    text = (f"{{ {policy} cp.async.bulk.shared::cluster.global"
+            f".mbarrier::complete_tx::bytes{suffix} [$0], [$1], $2, [$3]{operand}; }}")
+
+    @intrinsic
+    def copy_bulk(typing: Any, target: Any, source: Any, index: Any, size: Any,
+                  barrier: Any) -> Any:
+        """``size`` bytes from `index` on, a multiple of 16, told to `barrier`."""
+
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            element = context.get_data_type(source.dtype)
+            place = builder.gep(values[1], [values[2]], source_etype=element)
+            asm(builder, ir.VoidType(), text, "r,l,r,r,~{memory}",
+                shared_address(context, builder, target.dtype, values[0], _I64(0)),
+                builder.ptrtoint(place, _I64), builder.trunc(values[3], _I32),
+                shared_address(context, builder, barrier.dtype, values[4], _I64(0)),
+                effect=True)
+            return context.get_dummy_value()
+
+        return types.void(target, source, types.int64, types.int64, barrier), codegen
+
+    return copy_bulk
+
+
+@intrinsic
+def whole_lines(typing: Any) -> Any:
+    """Have dynamic shared memory, of which some is in use, begin with a line of it.
+
+    The copy engine is slow where it writes to parts of lines.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        builder.module.globals[_SHARED].align = LINE
+        return context.get_dummy_value()
+
+    return types.void(), codegen
+
+
 def _words(kind: Any, width: int) -> int:
     """How many words of 32 bits an access moves."""
     count = kind.bitwidth//8*width//4
@@ -162,4 +205,6 @@ def loads_namespace(arch: tuple[int, int]) -> dict[str, Any]:
             **{f"load_last{n}": _stream(n, _converted, last) for n in WIDTHS},
             **{f"load_first{n}": _stream(n, _converted, first) for n in WIDTHS},
             **{f"until_aligned{n}": _until_aligned(n) for n in WIDTHS},
-            **{f"near{n}": _near(n) for n in WIDTHS}}
+            **{f"near{n}": _near(n) for n in WIDTHS},
+            "whole_lines": whole_lines, "copy_bulk": _copy_bulk(),
+            "copy_bulk_last": _copy_bulk(last)}

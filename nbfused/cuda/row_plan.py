@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from .states import WARP
 
-__all__ = ["RowPlan", "Share", "kept_plans"]
+__all__ = ["RowPlan", "Share", "kept_plans", "suffice"]
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,11 @@ _SUMMED = (Share(8, 1, 2, 64, 512), Share(32, 1, 4, 80, 512), Share(64, 1, 2, 64
            Share(512, 8, 2, 64, 1024, True), Share(256, 8, 4, 64, 512, True),
            Share(256, 4, 4, 64, 512), Share(256, 8, 8, 64, 512),
            Share(512, 8, 8, 64, 512))
+#: Accesses of a multiprocessor's lanes that should be on their way together where rows
+#: come to shared memory, its registers, the most that a lane should have of these, and
+#: how many of a lane's are not for elements or columns' values.
+#: Some more are where rows end inside of the last accesses.
+_BROUGHT, _REGISTERS, _OF_LANE, _BESIDES, _ENDS = 4096, 65536, 64, 16, 4
 #: Where nothing is summed and the row is longer.
 _ALONE = Share(256, 1, 4)
 
@@ -100,9 +105,12 @@ class RowPlan:
     ragged
         Rows may begin and end inside an access.
     held
-        Columns' values stay in registers from row to row.
+        Columns' values stay in registers from row to row, or from before the row is
+        there.
     lasting
         Elements are the last to leave the second cache, see `row.LARGE`.
+    bulk
+        One thread asks for the whole row, which comes to shared memory.
     """
 
     lanes: int
@@ -118,6 +126,7 @@ class RowPlan:
     ragged: bool = False
     held: bool = False
     lasting: bool = False
+    bulk: bool = False
 
     @property
     def places(self) -> int:
@@ -182,3 +191,17 @@ def kept_plans(accesses: int, registers: int, clusters: bool, sums: str, block: 
                           share.cluster, sums, share.resident, block, share.staged,
                           held=held > 0 and room and share.resident > 0
                           and not share.staged)
+
+
+def suffice(plan: RowPlan, each: int) -> bool:
+    """Whether there are registers for rows that are brought, and enough rows.
+
+    Parameters
+    ----------
+    plan
+        Says how many accesses a lane has.
+    each
+        Registers for the elements of an access, and for what their columns have.
+    """
+    most = min(_REGISTERS*plan.kept // _BROUGHT, _OF_LANE)
+    return plan.kept*each <= most - _BESIDES - (0 if plan.even else _ENDS)

@@ -12,7 +12,7 @@ from ..specs import TypedRow
 from ..specs.row_forms import online, points
 from .compile import Kernel
 from .row_cluster import ClusterSlots, slot_bytes
-from .row_plan import RowPlan, kept_plans
+from .row_plan import RowPlan, kept_plans, suffice
 from .row_sums import sum_of
 from .source import operand_list, width_of
 
@@ -20,6 +20,8 @@ __all__ = ["Pass", "RowText", "read"]
 
 #: Accesses of fewer bytes are not kept in registers, nor copied asynchronously.
 LEAST = 4
+#: Bytes for the barrier that a row comes to: a line of shared memory.
+BARRIER = 128
 #: Statements that are worth the time to compile them.
 LONGEST = 4000
 
@@ -142,18 +144,28 @@ class RowText:
         sums = sum(self.accumulators[k].itemsize for k in self.columns)
         return max(1, self.width*(elements + sums)//4)
 
+    def brought(self, plan: RowPlan) -> bool:
+        """Whether the copy engine may bring rows: see `row_bulk`."""
+        whole = all(o.dtype.itemsize*self.width % 16 == 0 for o in self.kept)
+        each = self.registers() + self._along()
+        return (whole and bool(self.along) and plan.groups == plan.cluster == 1
+                and not plan.resident and suffice(plan, each))
+
+    def _along(self) -> int:
+        """Registers for columns' values of each access of a lane."""
+        return self.width*sum(o.dtype.itemsize for o in self.along)//4
+
     def plans(self, accesses: int, clusters: bool, block: int) -> Iterator[RowPlan]:
         """Kernels that read rows of so many accesses once, best first."""
         if not self.could_keep:
             return
         summed = self.width*sum(self.accumulators[k].itemsize for k in self.columns)//4
-        held = self.width*sum(o.dtype.itemsize for o in self.along)//4
         for found in kept_plans(
                 accesses, self.registers(), clusters and self.could_share,
                 "registers" if self.sums else "", block,
                 not self.typed.stages and not self.sums,
                 summed if len(self.levels()) == 1 and not self.points else None,
-                len(self.kept), held, self.width):
+                len(self.kept), self._along(), self.width):
             if found.kept*self.width*self._length() <= LONGEST:
                 yield found
 
@@ -173,7 +185,7 @@ class RowText:
         """Bytes of dynamic shared memory of a block."""
         if plan.kept:
             ahead = [plan.places*plan.kept*plan.threads*self.width*o.dtype.itemsize
-                     for o in self.kept] if plan.resident else []
+                     for o in self.kept] if plan.resident or plan.bulk else []
             groups = [plan.groups*columns*self.accumulators[k].itemsize
                       for k in self.columns] if plan.groups > 1 else []
             return self.slots(plan) + max(sum(ahead), *groups, 0, 0)
@@ -182,9 +194,9 @@ class RowText:
         return plan.groups*sum(-(-columns*size // 16)*16 for size in sizes)
 
     def slots(self, plan: RowPlan) -> int:
-        """Bytes of shared memory where the blocks of a cluster exchange states."""
+        """Bytes of shared memory for barriers and what a cluster exchanges."""
         if plan.cluster == 1:
-            return 0
+            return BARRIER if plan.bulk else 0
         return ClusterSlots.barriers(len(self.levels()), plan.turns) + sum(
             slot_bytes(d, plan.threads, plan.cluster, plan.turns)
             for s in self.typed.stages for d in s.state)

@@ -8,8 +8,9 @@ from dataclasses import replace
 from ..scalar.print_numba import cast
 from ..scalar.types import Typed
 from .compile import Kernel
+from .row_bulk import Bulk
 from .row_cluster import ClusterSlots
-from .row_elements import Again, Elements, Kept, Staged
+from .row_elements import LARGE, Again, Elements, Kept, Staged
 from .row_index import CALLS as COLUMN_CALLS
 from .row_index import compared_short
 from .row_pipeline import write_pipeline
@@ -38,6 +39,8 @@ __all__ = ["RowWriter"]
 
 #: Threads per multiprocessor that there should be where a lane keeps so many registers.
 BUSY, FEW = 1024, 32
+#: The same for large blocks, of which one more or less is much.
+FULL, FEWER = 2048, 8
 
 
 class RowWriter:
@@ -78,6 +81,7 @@ class RowWriter:
         self.cluster = ClusterSlots(plan.threads, plan.cluster, len(self.levels),
                                     plan.turns)
         self.elements: Elements = Staged(self) if plan.staged else \
+            Bulk(self) if plan.bulk else \
             Kept(self) if plan.kept else Streamed(self) if plan.ahead else Again(self)
         self._declare()
 
@@ -136,8 +140,10 @@ class RowWriter:
             little = self.text.once() and \
                 self.plan.ahead*self.text.registers() <= FEW // 2
             return (STREAMING if little else BUSY) // self.plan.threads
-        few = 0 < self.plan.kept*self.text.registers() <= FEW
-        return BUSY // self.plan.threads if few else 0
+        registers = self.plan.kept*self.text.registers()
+        if self.plan.lanes >= LARGE and 0 < registers <= FEWER:
+            return FULL // self.plan.threads
+        return BUSY // self.plan.threads if 0 < registers <= FEW else 0
 
     # --- one row
 
