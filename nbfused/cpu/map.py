@@ -13,7 +13,7 @@ from .bound import Bindable
 from .compile import build
 from .elements import Elements, elementwise
 from .operands import Frame, Operand, offset
-from .schedule import lead_of, spread
+from .schedule import lead_of, spread, spreading
 from .stream import is_far, streamable, streaming
 from .text import indented, inlined, invoke, loop, unravel
 
@@ -43,6 +43,7 @@ def build_map(typed: TypedMap, signature: Signature) -> Launcher:
 
     def bind(call: Call) -> Start:
         pack, size = frame.bound(call), prod(call.shape)
+        launch = spreading(entry, size)
 
         def start(pointers: Sequence[int], scalars: tuple[Any, ...], _: int) -> None:
             block = pack(pointers, scalars)
@@ -51,9 +52,9 @@ def build_map(typed: TypedMap, signature: Signature) -> Launcher:
             elif streams and is_far(pointers, first, itemsize, size):
                 spread(*streaming(entry, block, first, len(outputs), itemsize), size)
             elif contiguous:
-                spread(entry, block, size, lead=lead_of(pointers[first], itemsize))
+                launch(block, lead_of(pointers[first], itemsize))
             else:
-                spread(entry, block, size)
+                launch(block)
 
         return start
 

@@ -14,12 +14,14 @@ import llvmlite.binding as llvm
 __all__ = ["ENTRY", "Entry", "host", "link", "machine", "pack", "symbols", "unpack"]
 
 #: ``kernel(arguments, begin, end)``: every argument is in one block of 8-byte words.
-Entry = Callable[[bytes, int, int], None]
+#: It gives 0 unless its text returns another number.
+Entry = Callable[[bytes, int, int], int]
 
 #: Symbol of a kernel in its object file.
 ENTRY = "nbfused_kernel"
 
-_PROTOTYPE = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)
+_PROTOTYPE = ctypes.CFUNCTYPE(
+    ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)
 _lock = threading.Lock()
 _engines: list[Any] = []  # an engine owns the memory of its code
 _found: set[str] = set()

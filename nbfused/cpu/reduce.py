@@ -23,7 +23,7 @@ from .compile import build
 from .objects import Entry
 from .operands import Frame
 from .reduce_text import BLOCK, Problem, across, along, finish
-from .schedule import spread
+from .schedule import spreading
 
 __all__ = ["build_reduce"]
 
@@ -128,23 +128,23 @@ class _Reduction:
             return self._in_chunks(kernel, call, cut)
         nowhere = (0 for _ in self.typed.state)
         pack = kernel.frame.bound(call, 1, cut.chunk, cut.group, *nowhere)
-        entry, units, weight = kernel.entry, cut.units, cut.weight
-        return lambda pointers, scalars, _: spread(
-            entry, pack(pointers, scalars), units, weight)
+        launch = spreading(kernel.entry, cut.units, cut.weight)
+        return lambda pointers, scalars, _: launch(pack(pointers, scalars))
 
     def _in_chunks(self, kernel: _Kernel, call: Call, cut: _Cut) -> Start:
         """States of chunks go to memory that each launch has for itself."""
         last = self._kernel(finish, self.signature.inner)
         sizes = [(cut.chunks * cut.kept, _stored(d)) for d in self.typed.state]
+        parts = [(part.frame, spreading(part.entry, units, weight))
+                 for part, units, weight in ((kernel, cut.units, cut.weight),
+                                             (last, cut.kept, cut.chunks))]
 
         def start(pointers: Sequence[int], scalars: tuple[Any, ...], _: int) -> None:
             partial = [np.empty(size, dtype) for size, dtype in sizes]
             extras = (cut.chunks, cut.chunk, cut.group,
                       *(p.ctypes.data for p in partial))
-            for part, units, weight in ((kernel, cut.units, cut.weight),
-                                        (last, cut.kept, cut.chunks)):
-                pack = part.frame.bound(call, *extras)
-                spread(part.entry, pack(pointers, scalars), units, weight)
+            for frame, launch in parts:
+                launch(frame.bound(call, *extras)(pointers, scalars))
 
         return start
 
