@@ -24,8 +24,10 @@ def pieces(monkeypatch):
     seen, order = [], POOL.order
 
     def ordered(entry, units, step, first=0, lead=0):
-        seen.append((first, step))
-        return order(entry, units, step, first, lead)
+        found = order(entry, units, step, first, lead)
+        if found is not None:
+            seen.append((first, step))
+        return found
 
     monkeypatch.setattr(POOL, "order", ordered)
     with config.override(num_threads=3):
