@@ -99,6 +99,20 @@ class Factor:
                 return found
         return self._packed(pointer, batch, rows, columns)
 
+    def steps(self, own: Loops, inner: Loops) -> tuple[int, int] | None:
+        """Strides in elements where `gemm` can read it as it lies in memory."""
+        down, along = merged(own), merged(inner)
+        return None if not self.viewable or down is None or along is None else (
+            down, along)
+
+    def packed_steps(self, rows: Loops, columns: Loops) -> tuple[int, int]:
+        """Strides of what `pack` gives, from row to row and along one."""
+        return (1, _count(rows)) if self.transposed else (_count(columns), 1)
+
+    def pack(self, pointer: int, batch: int, sides: tuple[Loops, Loops]) -> np.ndarray:
+        """A copy of one matrix of so many batch loops in the accumulator's dtype."""
+        return self._packed(pointer, ((1, 0),) * batch, *sides)
+
     def _packed(self, pointer: int, batch: Loops, rows: Loops,
                 columns: Loops) -> np.ndarray:
         matrices = (columns, rows) if self.transposed else (rows, columns)

@@ -11,7 +11,8 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-__all__ = ["ENTRY", "Entry", "host", "link", "machine", "pack", "symbols", "unpack"]
+__all__ = ["ENTRY", "Entry", "address_of", "host", "link", "machine", "pack", "symbols",
+           "unpack"]
 
 #: ``kernel(arguments, begin, end)``: every argument is in one block of 8-byte words.
 #: It gives 0 unless its text returns another number.
@@ -89,6 +90,11 @@ def unpack(data: bytes) -> bytes | None:
     if not all(map(_known, head["symbols"])):
         return None
     return data[8 + size:]
+
+
+def address_of(entry: Any) -> int:
+    """Where the machine code of a kernel is."""
+    return ctypes.c_void_p.from_buffer(entry).value or 0
 
 
 def link(code: bytes) -> Entry:

@@ -158,6 +158,17 @@ class Frame:
         self._words = struct.Struct(f"={words}q").pack
         self._numbers = struct.Struct("=" + "".join(s.format for s in scalars)).pack
 
+    @property
+    def size(self) -> int:
+        """Words of all arguments."""
+        return self.extent(self.rank) + len(self.extras) + sum(
+            len(s.format) for s in self.scalars)
+
+    def extent(self, loop: int) -> int:
+        """The word with a loop's extent; -1 is the last loop."""
+        strides = sum(o.rank for o in self.operands)
+        return len(self.operands) + strides + (loop + self.rank if loop < 0 else loop)
+
     def unpack(self) -> list[str]:
         """Lines that name every argument."""
         integers = [f"{o.name}_at" for o in self.operands]

@@ -70,8 +70,11 @@ def _step(units: int, weight: int, lead: int, threads: int) -> int:
 Launch = Callable[..., None]
 
 
-def spreading(entry: Entry, units: int, weight: int = 1) -> Launch:
-    """`spread` on the `cpu` backend's pool, decided once for many calls."""
+def spreading(entry: Entry, units: int, weight: int = 1, step: int = 0) -> Launch:
+    """`spread` on the `cpu` backend's pool, decided once for many calls.
+
+    In pieces of `step` units, where that is said.
+    """
     if units * weight < SERIAL or units < 2:
         def alone(block: bytes, lead: int = 0) -> None:
             entry(block, 0, units)
@@ -84,8 +87,8 @@ def spreading(entry: Entry, units: int, weight: int = 1) -> Launch:
         if config.num_threads != setting or in_piece():
             return spread(entry, block, units, weight, lead)
         if lead not in orders:
-            step = _step(units, weight, lead, threads)
-            orders[lead] = POOL.order(entry, units, step, lead, lead)
+            size = step or _step(units, weight, lead, threads)
+            orders[lead] = POOL.order(entry, units, size, lead, lead)
         order = orders[lead]
         if order is None:
             entry(block, 0, units)

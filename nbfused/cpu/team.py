@@ -35,10 +35,9 @@ import struct
 import time
 from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 from .compile import build
-from .objects import Entry
+from .objects import Entry, address_of
 from .text import indented, inlined, invoke
 
 __all__ = ["Team", "current_processor"]
@@ -124,7 +123,7 @@ class Team:
               lead: int = 0) -> bytes:
         """What goes before a kernel's arguments: see `Pool.order`."""
         return _order(self._at, -(-(units - first) // step), step, first, units,
-                      _address(entry), helpers, lead)
+                      address_of(entry), helpers, lead)
 
     @property
     def program(self) -> Entry:
@@ -153,10 +152,6 @@ class Team:
         end = time.monotonic() + 1.0
         while self.lingering and time.monotonic() < end:
             time.sleep(1e-4)
-
-
-def _address(pointer: Any) -> int:
-    return ctypes.c_void_p.from_buffer(pointer).value or 0
 
 
 @cache

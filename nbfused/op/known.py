@@ -9,7 +9,7 @@ from ..autograd import apply
 from ..autograd.versions import note_write
 from ..dispatch import direct_call
 from ..specs import Spec
-from .base import Parameters, only, places
+from .base import only, places
 
 __all__ = ["Known"]
 
@@ -21,17 +21,17 @@ class Known:
     ----------
     spec, values, outs
         The call: all arguments, and the outputs that were given.
-    parameters
-        Those of the op.
-    count
-        How many arguments were given; the others were left out.
+    name, names
+        What messages call the op and its arguments.
+    defaults
+        Of arguments that were left out.
     """
 
     def __init__(self, spec: Spec, values: Sequence[Any], outs: Sequence[Any] | None,
-                 parameters: Parameters, count: int) -> None:
-        self._spec = spec
-        self._defaults = parameters.defaults[count:]
-        self._parameters = parameters
+                 name: str, names: tuple[str, ...], defaults: tuple[Any, ...] = (),
+                 ) -> None:
+        self._spec, self._name, self._names = spec, name, names
+        self._defaults = defaults
         single = outs is None or (len(outs) == 1 and outs[0] is not None)
         self._direct = direct_call(spec, values, outs, self._defaults) if single \
             else None
@@ -43,9 +43,9 @@ class Known:
         made = None if direct is None or type(out) is tuple else \
             direct(*args) if out is None else direct(out, *args)
         if made is None:  # it is differentiated, or a closer look is needed
-            outs = places(out, self._outputs, self._parameters.name)
+            outs = places(out, self._outputs, self._name)
             return only(apply(self._spec, args + self._defaults, out=outs,
-                              names=self._parameters.names))
+                              names=self._names))
         if out is not None:
             note_write((out,))
             return out

@@ -147,7 +147,9 @@ class Reduction(Func):
             self._check_extent(spec, shapes, axes)
         results = apply(spec, values, out=outs, names=self.parameters.names)
         if plain and nothing and self.parameters.accepts(tuple(map(type, args))):
-            self._known[key] = Known(spec, values, outs, self.parameters, len(args))
+            self._known[key] = Known(
+                spec, values, outs, self.parameters.name, self.parameters.names,
+                self.parameters.defaults[len(args):])
         return only(results)
 
     def _takes_nothing(self) -> bool:

@@ -182,7 +182,9 @@ class RowOp(Func):
         results = apply(spec, values, out=outs, names=names)
         if plain and kinds[0] == "element" and \
                 self.parameters.accepts(tuple(map(type, args))):
-            self._known[key] = Known(spec, values, outs, self.parameters, len(args))
+            self._known[key] = Known(
+                spec, values, outs, self.parameters.name, self.parameters.names,
+                self.parameters.defaults[len(args):])
         return only(results)
 
 
