@@ -19,7 +19,7 @@ import numpy as np
 
 from ..backend import Call, Launcher, Signature, Start
 from ..specs import TypedContract, TypedMap
-from .factors import Factor, Loops, dense, matrix
+from .factors import Factor, Loops, View, dense, matrix, view_of
 from .gemm import Epilogue, Factors, Multiply, bound_product, suits
 from .map import compile_map, map_launcher
 
@@ -130,6 +130,55 @@ class _Product:
         else:
             start(call.pointers, call.scalars, call.stream)
 
+    def _by_blas(self, call: Call) -> Start | None:
+        """All in one panel, of factors that BLAS can read."""
+        rows, columns = self.batch + self.m, self.batch + self.m + self.n
+        whole = next(self._panels(call, rows, prod(call.shape[rows:columns])))
+        if [n for _, n in whole] != [*call.shape[:rows]]:
+            return None
+        batch, m, n, k = (slice(0, self.batch), slice(self.batch, rows),
+                          slice(rows, columns), slice(columns, None))
+        loops = [tuple(zip(call.shape, s, strict=True)) for s in call.strides]
+        left = self.factors[0].view(loops[0][batch], loops[0][m], loops[0][k])
+        right = self.factors[1].view(loops[1][batch], loops[1][k], loops[1][n])
+        if left is None or right is None:
+            return None
+        out = view_of(self.accumulator, loops[-1][batch], loops[-1][m], loops[-1][n]) \
+            if self.plain else None
+        if out is not None:
+            place, swapped = out, self.swapped
+            return lambda pointers, scalars, _: _multiply(
+                left(pointers[0]), right(pointers[1]), place(pointers[-1]), swapped)
+        return self._then_epilogue(call, left, right)
+
+    def _then_epilogue(self, call: Call, left: View, right: View) -> Start:
+        """A product by BLAS in memory of its own, then the epilogue."""
+        columns = self.batch + self.m + self.n
+        order, shape = self._order(call.shape[:columns])
+        loop = tuple(call.shape[d] for d in order)
+        strides = tuple(tuple(s[d] for d in order) for s in call.strides[2:])
+        finish = self.epilogue.bind(Call(loop, (), (dense(loop), *strides)))
+        swapped, dtype = self.swapped, self.accumulator
+
+        def start(pointers: Sequence[int], scalars: tuple[Any, ...], _: int) -> None:
+            products = np.empty(shape, dtype)
+            _multiply(left(pointers[0]), right(pointers[1]),
+                      products.swapaxes(-1, -2) if swapped else products, swapped)
+            finish((products.ctypes.data, *pointers[2:]), scalars, 0)
+
+        return start
+
+    def _order(self, extents: tuple[int, ...],
+               ) -> tuple[list[int], tuple[int, ...]]:
+        """The loops as products lie in memory, and the shape of these as matrices."""
+        rows = self.batch + self.m
+        batch, m, n = [*range(self.batch)], [*range(self.batch, rows)], \
+            [*range(rows, len(extents))]
+        outer, inner = (n, m) if self.swapped else (m, n)
+        return [*batch, *outer, *inner], (
+            *extents[:self.batch], prod(extents[d] for d in outer),
+            prod(extents[d] for d in inner))
+
     def _by_panels(self, call: Call) -> None:
         rows, columns = self.batch + self.m, self.batch + self.m + self.n
         n = call.shape[rows:columns]
@@ -148,9 +197,10 @@ class _Product:
             self._panel(call, a, repeated[1], pointers, extents[:columns])
 
     def bind(self, call: Call) -> Start | None:
-        """See `backend.Launcher`; None if `gemm` is not the one to multiply."""
-        if not self._suits(call):
-            return None
+        """See `backend.Launcher`; None where there are panels, or copies for BLAS."""
+        return self._by_blocks(call) if self._suits(call) else self._by_blas(call)
+
+    def _by_blocks(self, call: Call) -> Start | None:
         sides = [self._side(which, call) for which in (0, 1)]
         rows, columns = self.batch, self.batch + 1
         order = [*range(self.batch), *((columns, rows) if self.swapped else
@@ -245,12 +295,7 @@ class _Product:
                          loops[self.batch:rows], loops[rows:])
             if out is not None:
                 return _multiply(a, b, out, self.swapped)
-        order = [*range(self.batch + self.m), *range(self.batch + self.m, len(extents))]
-        shape = (*extents[:self.batch], a.shape[-2], b.shape[-1])
-        if self.swapped:
-            order = [*range(self.batch), *range(self.batch + self.m, len(extents)),
-                     *range(self.batch, self.batch + self.m)]
-            shape = (*shape[:-2], shape[-1], shape[-2])
+        order, shape = self._order(extents)
         products = np.empty(shape, self.accumulator)
         _multiply(a, b, products.swapaxes(-1, -2) if self.swapped else products,
                   self.swapped)

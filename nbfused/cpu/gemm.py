@@ -35,8 +35,9 @@ _BLOCK_BYTES = 1 << 20
 _PACKED_BYTES = 1 << 23
 
 #: Of larger products, rows, columns and inner extents are this many at least, or
-#: packing costs more than it saves.  For smaller ones a call of BLAS costs more.
-_LEAST, _SMALL = 48, 1 << 17
+#: packing costs more than it saves.  For so many multiplications in whole tiles it
+#: does not: a call of BLAS takes longer.
+_LEAST, _SMALL = 48, 1 << 18
 
 #: So many multiplications take as long as one element of other kernels: it decides
 #: whether to wake a thread.
@@ -51,9 +52,12 @@ _SHARE = 4
 
 def suits(dtype: np.dtype, m: int, n: int, k: int) -> bool:
     """Whether `bound_product` is the right way to multiply."""
-    return (dtype in (np.float32, np.float64) and min(m, n, k) >= 1
-            and (min(m, n, k) >= _LEAST or m * n * k <= _SMALL)
-            and k * dtype.itemsize <= 1 << 16)
+    if dtype not in (np.float32, np.float64) or min(m, n, k) < 1:
+        return False
+    tile = tile_of(dtype.itemsize)
+    tiles = -(-m // tile.rows) * -(-n // tile.columns)
+    small = tiles * tile.rows * tile.columns * k <= _SMALL
+    return (small or min(m, n, k) >= _LEAST) and k * dtype.itemsize <= 1 << 16
 
 
 class Factors(NamedTuple):

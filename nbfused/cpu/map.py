@@ -65,7 +65,7 @@ def build_map(typed: TypedMap, signature: Signature) -> Launcher:
     return map_launcher(compile_map(typed, signature))
 
 
-def map_launcher(kernel: Kernel) -> Launcher:
+def map_launcher(kernel: Kernel) -> Bindable:
     """Make the launcher of a Map."""
     entry, frame, outputs, serial = kernel
     contiguous = frame.rank == 1 and outputs[0].code == "1"

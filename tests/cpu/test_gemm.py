@@ -43,6 +43,7 @@ def blocks_only(monkeypatch):
     monkeypatch.setattr("nbfused.cpu.contract.suits", lambda *args: True)
     monkeypatch.setattr("nbfused.cpu.contract._BATCHED", 0)
     monkeypatch.setattr(_Product, "_by_panels", refuse)
+    monkeypatch.setattr(_Product, "_by_blas", refuse)
 
 
 def product(a, b):
@@ -104,7 +105,8 @@ def test_which_products_suit():
     assert not suits(half, 1024, 1024, 1024)
     assert not suits(single, 1 << 20, 1 << 20, 4)
     assert suits(single, 16, 16, 16)
-    assert suits(single, 1, 100, 100)
+    assert suits(single, 1, 32, 100)
+    assert not suits(single, 4, 4, 4000)
     assert not suits(single, 1, 100, 0)
     assert not suits(single, 1, 1 << 12, 1 << 12)
     assert not suits(single, 64, 64, 1 << 20)
