@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays.host import NUMPY
 from ..backend import Call, Launcher, Signature, Start
 from ..specs import TypedContract, TypedMap
 from .factors import Factor, Loops, View, dense, matrix, view_of
@@ -164,7 +165,7 @@ class _Product:
             products = np.empty(shape, dtype)
             _multiply(left(pointers[0]), right(pointers[1]),
                       products.swapaxes(-1, -2) if swapped else products, swapped)
-            finish((products.ctypes.data, *pointers[2:]), scalars, 0)
+            finish((NUMPY.pointer(products), *pointers[2:]), scalars, 0)
 
         return start
 

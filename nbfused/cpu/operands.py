@@ -129,6 +129,7 @@ class Scalar:
 
 #: Pointers and numbers of a call to the bytes of a kernel's arguments.
 Pack = Callable[[Sequence[int], tuple[Any, ...]], bytes]
+PartedPack = Callable[[Sequence[int], tuple[Any, ...], bytes], bytes]
 
 
 class Frame:
@@ -197,6 +198,19 @@ class Frame:
                 pointers_of(*pointers), words, numbers_of(*self._parts(scalars))))
         return lambda pointers, scalars: \
             pointers_of(*pointers) + words + numbers_of(*scalars)
+
+    def parted(self, call: Call, *extras: int) -> PartedPack:
+        """`bound`, but the last extras are given with each call, as bytes."""
+        known = (*chain.from_iterable(call.strides), *call.shape, *extras)
+        words = struct.pack(f"={len(known)}q", *known)
+        pointers_of, numbers_of = self._pointers, self._numbers
+
+        def pack(pointers: Sequence[int], scalars: tuple[Any, ...],
+                 last: bytes) -> bytes:
+            numbers = self._parts(scalars) if self._complex else scalars
+            return b"".join((pointers_of(*pointers), words, last, numbers_of(*numbers)))
+
+        return pack
 
     def _parts(self, scalars: tuple[Any, ...]) -> Iterable[Any]:
         """Numbers, of complex ones the real and the imaginary part."""

@@ -25,7 +25,7 @@ from ..config import config
 from .objects import Entry
 from .team import Team, current_processor
 
-__all__ = ["POOL", "Pool", "in_piece", "thread_count"]
+__all__ = ["HERE", "POOL", "Pool", "thread_count"]
 
 Piece = Callable[[int], None]
 
@@ -63,12 +63,7 @@ class _Here(threading.local):
     in_piece = False
 
 
-_here = _Here()
-
-
-def in_piece() -> bool:
-    """Whether the current thread works on a piece."""
-    return _here.in_piece
+HERE = _Here()
 
 
 class _Job:
@@ -87,12 +82,12 @@ class _Job:
 
     def work(self) -> None:
         """Run pieces until none is left to take."""
-        _here.in_piece = True
+        HERE.in_piece = True
         try:
             while (index := self._next()) is not None:
                 self.piece(index)
         finally:
-            _here.in_piece = False
+            HERE.in_piece = False
 
     def _next(self) -> int | None:
         with self.lock:
@@ -175,7 +170,7 @@ class Pool:
             Whatever a piece raised; of several errors, one.
         """
         helpers = min(self.threads, count) - 1
-        if helpers < 1 or _here.in_piece:
+        if helpers < 1 or HERE.in_piece:
             for index in range(count):
                 piece(index)
             return
@@ -196,7 +191,7 @@ class Pool:
               first: int = 0) -> None:
         """Run a kernel on the units ``first … units - 1``, `step` at a time."""
         order = self.order(entry, units, step, first)
-        if order is None or _here.in_piece:
+        if order is None or HERE.in_piece:
             entry(block, first, units)
         else:
             self.launch(order[0] + block, order[1])
@@ -227,7 +222,7 @@ class Pool:
         return self._team.program
 
     def launch(self, order: bytes, helpers: int) -> None:
-        """Run what was ordered; not from inside a piece, see `in_piece`."""
+        """Run what was ordered; not from inside a piece, see `HERE`."""
         if self._team.launch(order):  # somebody has to be woken, or sent away
             self._prepare(max(helpers, self.threads - 1))
             for _ in range(helpers - self._team.lingering - self._queue.qsize()):

@@ -9,6 +9,7 @@ give the same bits.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isqrt, prod
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays.host import NUMPY
 from ..backend import Call, Launcher, Signature, Start
 from ..specs import TypedReduce
 from .bound import Bindable
@@ -135,16 +137,17 @@ class _Reduction:
         """States of chunks go to memory that each launch has for itself."""
         last = self._kernel(finish, self.signature.inner)
         sizes = [(cut.chunks * cut.kept, _stored(d)) for d in self.typed.state]
-        parts = [(part.frame, spreading(part.entry, units, weight))
-                 for part, units, weight in ((kernel, cut.units, cut.weight),
-                                             (last, cut.kept, cut.chunks))]
+        extras = (cut.chunks, cut.chunk, cut.group)
+        parts = [(part.frame.parted(call, *extras), spreading(part.entry, *work))
+                 for part, *work in ((kernel, cut.units, cut.weight),
+                                     (last, cut.kept, cut.chunks))]
+        addresses, address_of = struct.Struct(f"={len(sizes)}q").pack, NUMPY.pointer
 
         def start(pointers: Sequence[int], scalars: tuple[Any, ...], _: int) -> None:
             partial = [np.empty(size, dtype) for size, dtype in sizes]
-            extras = (cut.chunks, cut.chunk, cut.group,
-                      *(p.ctypes.data for p in partial))
-            for frame, launch in parts:
-                launch(frame.bound(call, *extras)(pointers, scalars))
+            places = addresses(*map(address_of, partial))
+            for pack, launch in parts:
+                launch(pack(pointers, scalars, places))
 
         return start
 
