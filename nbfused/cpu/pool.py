@@ -197,13 +197,15 @@ class Pool:
             self.launch(order[0] + block, order[1])
 
     def order(self, entry: Entry, units: int, step: int, first: int = 0,
-              lead: int = 0) -> tuple[bytes, int] | None:
+              lead: int = 0, turns: bool = False) -> tuple[bytes, int] | None:
         """What `share` has to do, for many calls with as many threads.
 
         Parameters
         ----------
         lead
             Units from 0 on that the caller does before the others.
+        turns
+            Whether every other launch may take its last piece first: see `team`.
 
         Returns
         -------
@@ -214,7 +216,8 @@ class Pool:
         helpers = min(self.threads, -(-(units - first) // step)) - 1
         if helpers < 1:
             return None
-        return self._team.order(entry, first, units, step, helpers, lead), helpers
+        order = self._team.order(entry, first, units, step, helpers, lead, turns)
+        return order, helpers
 
     @property
     def program(self) -> Entry:

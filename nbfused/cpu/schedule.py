@@ -73,7 +73,7 @@ Launch = Callable[..., None]
 def spreading(entry: Entry, units: int, weight: int = 1, step: int = 0) -> Launch:
     """`spread` on the `cpu` backend's pool, decided once for many calls.
 
-    In pieces of `step` units, where that is said.
+    In pieces of `step` units, where that is said, which are then taken in order.
     """
     if units * weight < SERIAL or units < 2:
         def alone(block: bytes, lead: int = 0) -> None:
@@ -88,7 +88,7 @@ def spreading(entry: Entry, units: int, weight: int = 1, step: int = 0) -> Launc
             return spread(entry, block, units, weight, lead)
         if lead not in orders:
             size = step or _step(units, weight, lead, threads)
-            orders[lead] = POOL.order(entry, units, size, lead, lead)
+            orders[lead] = POOL.order(entry, units, size, lead, lead, not step)
         order = orders[lead]
         if order is None:
             entry(block, 0, units)

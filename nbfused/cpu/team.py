@@ -16,12 +16,19 @@ puts the record's address on the board.
 ``record[16] …``      pieces, units in each, the first unit, where they end; kernel
                       and arguments; how many other threads may help
 ``record[23]``        whether somebody launches with it
+``record[24]``        the piece that is taken first: 0, or the last one
 ``board[0]``          the offered record, or 0
 ``board[8]``          how many threads linger
 ``board[16]``         counts what else there is to do: nobody lingers then
 ``board[24]``         the processor that the helpers stay away from, or -1
+``board[25]``         counts the launches that turn round
 ``board[32] …``       records
 ====================  ==================================================
+
+Launches *turn round*: every other one takes the last piece first.  Of arrays larger
+than the last cache, their ends are there when a launch has gone through them.  The next
+launch, which often reads the same arrays or what was stored, begins with these; from
+the beginning it would drive them out before it came to them, and find nothing.
 
 Records are used again: a thread that comes late finds one that is closed, because its
 next piece is beyond all, or a launch that it may well help.
@@ -52,7 +59,7 @@ _PATIENCE = 1 << 10
 _CLOSED = 1 << 62
 
 #: Words of the board and of a record: no two that are waited for in one cache line.
-_BOARD, _RECORD = 32, 24
+_BOARD, _RECORD = 32, 32
 
 #: Launches at once that others can help with.
 _RECORDS = 64
@@ -61,7 +68,7 @@ _RECORDS = 64
 #: first, to launch anyway, to help.
 _IF_READY, _ANYWAY, _SERVE = 0, 1, 2
 
-_order = struct.Struct("=8q").pack
+_order = struct.Struct("=9q").pack
 
 
 def _processor() -> Callable[[], int] | None:
@@ -120,10 +127,10 @@ class Team:
         self._board[16] += 1
 
     def order(self, entry: Entry, first: int, units: int, step: int, helpers: int,
-              lead: int = 0) -> bytes:
+              lead: int = 0, turns: bool = False) -> bytes:
         """What goes before a kernel's arguments: see `Pool.order`."""
         return _order(self._at, -(-(units - first) // step), step, first, units,
-                      address_of(entry), helpers, lead)
+                      address_of(entry), helpers, lead, turns)
 
     @property
     def program(self) -> Entry:
@@ -161,7 +168,7 @@ def _program() -> Entry:
         "# Team",
         *inlined("work", ["record"], [
             "r = i64_pointer(record)", "k = word_add(record, 1)", "while k < r[16]:",
-            "    first = r[18] + k*r[17]",
+            "    first = r[18] + abs(r[24] - k)*r[17]",
             "    enter(r[20], r[21], first, min(r[19], first + r[17]))",
             "    k = word_add(record, 1)"]),
         *inlined("join", ["record"], [
@@ -174,11 +181,11 @@ def _program() -> Entry:
 
 def _calling() -> list[str]:
     here = "-1" if current_processor is None else "this_processor()"
-    owner = f"record + {8*(_RECORD - 1)}"
+    owner = "record + 184"
     return [
         f"if begin == {_IF_READY} and (word_read(board + 64) < a[6] or "
         f"word_read(board + 192) != {here}):", "    return 1",
-        "arguments = address(a) + 64",
+        "arguments = address(a) + 72",
         "if a[7] > 0:", "    enter(a[5], arguments, 0, a[7])",
         f"record = board + {8*_BOARD}", f"last = record + {8*_RECORD*_RECORDS}",
         f"while record < last and not word_take({owner}, 1):",
@@ -186,7 +193,8 @@ def _calling() -> list[str]:
         "if record == last:", "    enter(a[5], arguments, a[3], a[4])", "    return 0",
         "r = i64_pointer(record)",
         *(f"r[{16 + k}] = a[{1 + k}]" for k in range(5)),
-        "r[21] = arguments", "r[22] = a[6]",
+        "r[21] = arguments", "r[22] = a[6]", "r[24] = 0",
+        "if a[8] != 0 and word_add(board + 200, 1) & 1 != 0:", "    r[24] = a[1] - 1",
         "word_write(record, 0)", "offered = word_take(board, record)",
         invoke("work", ["record"]), "if offered:", "    word_write(board, 0)",
         f"word_write(record, {_CLOSED})",

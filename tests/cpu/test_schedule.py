@@ -23,8 +23,8 @@ def pieces(monkeypatch):
     """First units and numbers of units of what the threads shared."""
     seen, order = [], POOL.order
 
-    def ordered(entry, units, step, first=0, lead=0):
-        found = order(entry, units, step, first, lead)
+    def ordered(entry, units, step, first=0, lead=0, turns=False):
+        found = order(entry, units, step, first, lead, turns)
         if found is not None:
             seen.append((first, step))
         return found
