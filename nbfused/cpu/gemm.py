@@ -41,7 +41,7 @@ _LEAST, _SMALL = 48, 1 << 18
 
 #: So many multiplications take as long as one element of other kernels: it decides
 #: whether to wake a thread.
-_LIGHT = 8
+_LIGHT = 16
 
 #: Blocks for each thread: who is late gets fewer.
 _SHARES = 2

@@ -12,7 +12,6 @@ from ..errors import KernelTypeError
 from ..scalar.ir import Function
 from ..specs import Contract
 from ..specs.functions import identity
-from ..table import OPS
 from .base import check_operand, kind_of, only, places
 from .elementwise import Func
 from .known import Known
@@ -82,13 +81,15 @@ def known_product(what: str, a: Any, b: Any, bias: Any, epilogue: Any, out: Any,
                   ) -> tuple[tuple[Any, ...] | None, Known | None]:
     """How `what` was called with such arguments: a key, and the call if there was one.
 
-    There is no key where the epilogue is a function, which may be another one with
-    each call.
+    An epilogue is known by its identity, or its name.  There is no key where it is
+    none, or has no hash.
     """
-    if epilogue is not None and type(epilogue) is not str:
+    known = epilogue is None or type(epilogue) is str or (
+        callable(epilogue) and type(epilogue).__hash__ is not None)
+    if not known:
         return None, None
     key = (what, type(a), getattr(a, "ndim", 0), type(b), getattr(b, "ndim", 0),
-           type(bias), epilogue, epilogue and OPS.get(epilogue), type(out))
+           type(bias), epilogue, type(out))
     return key, _known.get(key)
 
 
