@@ -131,11 +131,89 @@ class _Product:
         else:
             start(call.pointers, call.scalars, call.stream)
 
+    def bind(self, call: Call) -> Start | None:
+        """See `backend.Launcher`; None where there are panels, or copies for BLAS."""
+        return self._by_blocks(call) if self._suits(call) else self._by_blas(call)
+
+    def _suits(self, call: Call) -> bool:
+        """Whether blocks have two strides, and it is worth packing each of a batch."""
+        batch = prod(call.shape[:self.batch])
+        m, n, k = (call.shape[self.batch], call.shape[self.batch + self.m],
+                   prod(call.shape[self.batch + self.m + self.n:]))
+        return self.m == self.n == 1 and suits(self.accumulator, m, n, k) and (
+            batch == 1 or (batch > 1 and m * n * k >= _BATCHED))
+
+    def _by_blocks(self, call: Call) -> Start | None:
+        """By `gemm`, unless the epilogue has too many arrays."""
+        sides = [self._side(which, call) for which in (0, 1)]
+        rows, columns = self.batch, self.batch + 1
+        order = [*range(self.batch), *((columns, rows) if self.swapped else
+                                       (rows, columns))]
+        extents = (*(1 for _ in range(self.batch)), call.shape[rows],
+                   call.shape[columns])
+        whole = Call(tuple(extents[d] for d in order), (),
+                     tuple(tuple(s[d] for d in order) for s in call.strides[2:]))
+        left, right = sides[::-1] if self.swapped else sides
+        multiply = bound_product(
+            Factors(self.accumulator, left.extent, right.extent,
+                    prod(call.shape[columns + 1:]), *left.steps, *right.steps),
+            Epilogue(self.kernel, whole, self.itemsizes[2:]))
+        return self._by_blas(call) if multiply is None else \
+            self._each(call, sides, multiply)
+
+    def _side(self, which: int, call: Call) -> _Side:
+        """How `gemm` reads a factor."""
+        at = self.batch + which
+        loops = tuple(zip(call.shape, call.strides[which], strict=True))
+        own, inner = loops[at:at + 1], loops[self.batch + 2:]
+        factor = self.factors[which]
+        sides = (inner, own) if which else (own, inner)
+        steps = factor.steps(own, inner)
+        pack = None if steps else partial(factor.pack, batch=self.batch, sides=sides)
+        if steps is None:
+            down, along = factor.packed_steps(*sides)
+            steps = (along, down) if which else (down, along)
+        return _Side(call.shape[at], steps, pack, [
+            move[which] for move in self._moves(call)])
+
+    def _moves(self, call: Call) -> list[list[int]]:
+        """How far each array is from the first product of a batch to each."""
+        return [[size * sum(i * s for i, s in zip(index, strides, strict=False))
+                 for strides, size in zip(call.strides, self.itemsizes, strict=True)]
+                for index in product(*(range(n) for n in call.shape[:self.batch]))]
+
+    def _each(self, call: Call, sides: Sequence[_Side], multiply: Multiply) -> Start:
+        """The product, or one after the other of a batch."""
+        moves = [move[2:] for move in self._moves(call)]
+        a, b = sides
+        swapped = self.swapped
+        if len(moves) == 1 and a.pack is None and b.pack is None:
+            def start(pointers: Sequence[int], scalars: tuple[Any, ...], _: int,
+                      ) -> None:
+                a_at, b_at = pointers[0], pointers[1]
+                if swapped:
+                    a_at, b_at = b_at, a_at
+                multiply(a_at, b_at, pointers[2:], scalars)
+
+            return start
+
+        def start_each(pointers: Sequence[int], scalars: tuple[Any, ...], _: int,
+                       ) -> None:
+            kept: list[Any] = [None, None]
+            for at, move in enumerate(moves):
+                places = [side.place(pointers[which] + side.moves[at], which, kept)
+                          for which, side in enumerate(sides)]
+                a_at, b_at = places[::-1] if swapped else places
+                multiply(a_at, b_at, [p + m for p, m in zip(
+                    pointers[2:], move, strict=True)], scalars)
+
+        return start_each
+
     def _by_blas(self, call: Call) -> Start | None:
         """All in one panel, of factors that BLAS can read."""
         rows, columns = self.batch + self.m, self.batch + self.m + self.n
-        whole = next(self._panels(call, rows, prod(call.shape[rows:columns])))
-        if [n for _, n in whole] != [*call.shape[:rows]]:
+        whole = next(self._panels(call, rows, prod(call.shape[rows:columns])), ())
+        if tuple(n for _, n in whole) != call.shape[:rows]:
             return None
         batch, m, n, k = (slice(0, self.batch), slice(self.batch, rows),
                           slice(rows, columns), slice(columns, None))
@@ -196,81 +274,6 @@ class _Product:
             if repeated is None or repeated[0] != key:
                 repeated = key, self._factor(1, call, pointers[1], extents)
             self._panel(call, a, repeated[1], pointers, extents[:columns])
-
-    def bind(self, call: Call) -> Start | None:
-        """See `backend.Launcher`; None where there are panels, or copies for BLAS."""
-        return self._by_blocks(call) if self._suits(call) else self._by_blas(call)
-
-    def _by_blocks(self, call: Call) -> Start | None:
-        sides = [self._side(which, call) for which in (0, 1)]
-        rows, columns = self.batch, self.batch + 1
-        order = [*range(self.batch), *((columns, rows) if self.swapped else
-                                       (rows, columns))]
-        extents = (*(1 for _ in range(self.batch)), call.shape[rows],
-                   call.shape[columns])
-        whole = Call(tuple(extents[d] for d in order), (),
-                     tuple(tuple(s[d] for d in order) for s in call.strides[2:]))
-        left, right = sides[::-1] if self.swapped else sides
-        multiply = bound_product(
-            Factors(self.accumulator, left.extent, right.extent,
-                    prod(call.shape[columns + 1:]), *left.steps, *right.steps),
-            Epilogue(self.kernel, whole, self.itemsizes[2:]))
-        return None if multiply is None else self._each(call, sides, multiply)
-
-    def _suits(self, call: Call) -> bool:
-        """Whether blocks have two strides, and it is worth packing each of a batch."""
-        batch = prod(call.shape[:self.batch])
-        m, n, k = (call.shape[self.batch], call.shape[self.batch + self.m],
-                   prod(call.shape[self.batch + self.m + self.n:]))
-        return self.m == self.n == 1 and suits(self.accumulator, m, n, k) and (
-            batch == 1 or (batch > 1 and m * n * k >= _BATCHED))
-
-    def _side(self, which: int, call: Call) -> _Side:
-        """How `gemm` reads a factor."""
-        at = self.batch + which
-        loops = tuple(zip(call.shape, call.strides[which], strict=True))
-        own, inner = loops[at:at + 1], loops[self.batch + 2:]
-        factor = self.factors[which]
-        sides = (inner, own) if which else (own, inner)
-        steps = factor.steps(own, inner)
-        pack = None if steps else partial(factor.pack, batch=self.batch, sides=sides)
-        if steps is None:
-            down, along = factor.packed_steps(*sides)
-            steps = (along, down) if which else (down, along)
-        return _Side(call.shape[at], steps, pack, [
-            self.itemsizes[which] * sum(i * s for i, s in zip(
-                index, call.strides[which], strict=False))
-            for index in product(*(range(n) for n in call.shape[:self.batch]))])
-
-    def _each(self, call: Call, sides: Sequence[_Side], multiply: Multiply) -> Start:
-        """The product, or one after the other of a batch."""
-        moves = [[size * sum(i * s for i, s in zip(index, strides, strict=False))
-                  for strides, size in zip(call.strides[2:], self.itemsizes[2:],
-                                           strict=True)]
-                 for index in product(*(range(n) for n in call.shape[:self.batch]))]
-        a, b = sides
-        swapped = self.swapped
-        if len(moves) == 1 and a.pack is None and b.pack is None:
-            def start(pointers: Sequence[int], scalars: tuple[Any, ...], _: int,
-                      ) -> None:
-                a_at, b_at = pointers[0], pointers[1]
-                if swapped:
-                    a_at, b_at = b_at, a_at
-                multiply(a_at, b_at, pointers[2:], scalars)
-
-            return start
-
-        def start_each(pointers: Sequence[int], scalars: tuple[Any, ...], _: int,
-                       ) -> None:
-            kept: list[Any] = [None, None]
-            for at, move in enumerate(moves):
-                places = [side.place(pointers[which] + side.moves[at], which, kept)
-                          for which, side in enumerate(sides)]
-                a_at, b_at = places[::-1] if swapped else places
-                multiply(a_at, b_at, [p + m for p, m in zip(
-                    pointers[2:], move, strict=True)], scalars)
-
-        return start_each
 
     def _panels(self, call: Call, rows: int, columns: int) -> Iterator[Ranges]:
         if self.plain and all(f.viewable for f in self.factors):

@@ -198,9 +198,10 @@ def test_products_of_several_threads_at_once():
     assert not wrong
 
 
-def test_an_epilogue_of_many_arrays_is_left_to_panels(monkeypatch):
+def test_an_epilogue_of_many_arrays_is_left_to_blas(monkeypatch):
     seen = []
-    monkeypatch.setattr(_Product, "_by_panels", lambda self, call: seen.append(call))
+    monkeypatch.setattr(_Product, "_by_panels", lambda self, call: None)
+    monkeypatch.setattr(_Product, "_by_blas", lambda self, call: seen.append(call))
     monkeypatch.setattr("nbfused.cpu.gemm.WORDS", 4)
     a = integers((60, 60), "f4")
     run_contract(PLAIN, a, a)
