@@ -136,7 +136,6 @@ def _target() -> Any:
 
 def _optimized(function: Any, parameters: tuple[Any, ...]) -> Any:
     """What ``njit`` does, up to the optimised LLVM text."""
-    from numba import types
     from numba.core.compiler import Flags, compile_extra
     from numba.core.compiler_lock import global_compiler_lock
     from numba.core.registry import cpu_target
@@ -149,17 +148,21 @@ def _optimized(function: Any, parameters: tuple[Any, ...]) -> Any:
     flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
     with global_compiler_lock:
         compiled = compile_extra(
-            typing, target, function, parameters, types.void, flags, {})
+            typing, target, function, parameters, None, flags, {})
         compiled.library.finalize()
     return compiled
 
 
 #: Numba's functions have two more parameters: where the result goes, and the exception.
+#: None is stored as a null pointer.
 _WRAPPER = """
-define void @{entry}(ptr %a, i64 %begin, i64 %end) {{
-  %result = alloca ptr
-  %status = call i32 @"{name}"(ptr %result, ptr %result, ptr %a, i64 %begin, i64 %end)
-  ret void
+define i64 @{entry}(ptr %a, i64 %begin, i64 %end) {{
+  %result = alloca i64
+  %fault = alloca ptr
+  store i64 0, ptr %result
+  %status = call i32 @"{name}"(ptr %result, ptr %fault, ptr %a, i64 %begin, i64 %end)
+  %answer = load i64, ptr %result
+  ret i64 %answer
 }}
 """
 

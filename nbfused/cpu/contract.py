@@ -1,24 +1,28 @@
 """`Contract`: products in blocks, the epilogue while a block is in the cache.
 
-Large products are `gemm`'s; BLAS makes small and narrow ones, and those of other dtypes
-than float32 and float64, in panels of rows.  What neither can read as it lies in memory
-(16-bit floats, other dtypes than the accumulator's, prologues, uneven strides) is
-packed by a Map first; the epilogue is a Map too.
+Most products are `gemm`'s; BLAS makes narrow ones, batches of small ones, and those of
+other dtypes than float32 and float64, in panels of rows.  What neither can read as it
+lies in memory (16-bit floats, other dtypes than the accumulator's, prologues, uneven
+strides) is packed by a Map first; the epilogue is a Map too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from itertools import product
 from math import prod
+from typing import Any
 
 import numpy as np
 
-from ..backend import Call, Launcher, Signature
+from ..arrays.host import NUMPY
+from ..backend import Call, Launcher, Signature, Start
 from ..specs import TypedContract, TypedMap
-from .factors import Factor, Loops, dense, matrix
-from .gemm import blocked_product, suits
-from .map import build_map
+from .factors import Factor, Loops, View, dense, matrix, view_of
+from .gemm import Epilogue, Factors, Multiply, bound_product, suits
+from .map import compile_map, map_launcher
 
 __all__ = ["build_contract", "panels"]
 
@@ -31,6 +35,9 @@ _ROWS = 512
 
 #: … where they do not take more elements than these.
 _LARGE = 1 << 23
+
+#: Multiplications of each product of a batch, fewer of which are left to BLAS.
+_BATCHED = 1 << 20
 
 Ranges = tuple[tuple[int, int], ...]
 
@@ -59,6 +66,37 @@ def panels(extents: tuple[int, ...], columns: int) -> Iterator[Ranges]:
             yield (*((i, 1) for i in outer), (start, count), *whole)
 
 
+@dataclass(frozen=True)
+class _Side:
+    """A factor for `gemm`.
+
+    Attributes
+    ----------
+    extent
+        Rows of the left one, columns of the right one.
+    steps
+        Strides in elements, from one of these to the next and along it.
+    pack
+        Copies what lies at an address, where `gemm` cannot read it as it is.
+    moves
+        Bytes from the first one of a batch to each.
+    """
+
+    extent: int
+    steps: tuple[int, int]
+    pack: Callable[[int], np.ndarray] | None
+    moves: list[int]
+
+    def place(self, at: int, which: int, kept: list[Any]) -> int:
+        """Where `gemm` reads it; a copy is kept as long as it is the same."""
+        if self.pack is None:
+            return at
+        if kept[which] is None or kept[which][0] != at:
+            kept[which] = at, self.pack(at)
+        found: int = kept[which][1].ctypes.data
+        return found
+
+
 class _Product:
     """The launcher."""
 
@@ -80,11 +118,147 @@ class _Product:
         self.swapped = first[0] == "1" and first[1] != "1"
         inner = tuple(c[0] if self.swapped else c[1] for c in codes[2:])
         epilogue = TypedMap(typed.epilogue, ("element", *typed.kinds))
-        self.epilogue = build_map(epilogue, Signature(
+        self.kernel = compile_map(epilogue, Signature(
             (typed.accumulator, *signature.inputs[2:]), signature.outputs,
             (self.batch + self.m + self.n,), ("1", *inner)))
+        self.epilogue = map_launcher(self.kernel)
 
     def __call__(self, call: Call) -> None:
+        """Launch; return when the results are there."""
+        start = self.bind(call)
+        if start is None:
+            self._by_panels(call)
+        else:
+            start(call.pointers, call.scalars, call.stream)
+
+    def bind(self, call: Call) -> Start | None:
+        """See `backend.Launcher`; None where there are panels, or copies for BLAS."""
+        return self._by_blocks(call) if self._suits(call) else self._by_blas(call)
+
+    def _suits(self, call: Call) -> bool:
+        """Whether blocks have two strides, and it is worth packing each of a batch."""
+        batch = prod(call.shape[:self.batch])
+        m, n, k = (call.shape[self.batch], call.shape[self.batch + self.m],
+                   prod(call.shape[self.batch + self.m + self.n:]))
+        return self.m == self.n == 1 and suits(self.accumulator, m, n, k) and (
+            batch == 1 or (batch > 1 and m * n * k >= _BATCHED))
+
+    def _by_blocks(self, call: Call) -> Start | None:
+        """By `gemm`, unless the epilogue has too many arrays."""
+        sides = [self._side(which, call) for which in (0, 1)]
+        rows, columns = self.batch, self.batch + 1
+        order = [*range(self.batch), *((columns, rows) if self.swapped else
+                                       (rows, columns))]
+        extents = (*(1 for _ in range(self.batch)), call.shape[rows],
+                   call.shape[columns])
+        whole = Call(tuple(extents[d] for d in order), (),
+                     tuple(tuple(s[d] for d in order) for s in call.strides[2:]))
+        left, right = sides[::-1] if self.swapped else sides
+        multiply = bound_product(
+            Factors(self.accumulator, left.extent, right.extent,
+                    prod(call.shape[columns + 1:]), *left.steps, *right.steps),
+            Epilogue(self.kernel, whole, self.itemsizes[2:]))
+        return self._by_blas(call) if multiply is None else \
+            self._each(call, sides, multiply)
+
+    def _side(self, which: int, call: Call) -> _Side:
+        """How `gemm` reads a factor."""
+        at = self.batch + which
+        loops = tuple(zip(call.shape, call.strides[which], strict=True))
+        own, inner = loops[at:at + 1], loops[self.batch + 2:]
+        factor = self.factors[which]
+        sides = (inner, own) if which else (own, inner)
+        steps = factor.steps(own, inner)
+        pack = None if steps else partial(factor.pack, batch=self.batch, sides=sides)
+        if steps is None:
+            down, along = factor.packed_steps(*sides)
+            steps = (along, down) if which else (down, along)
+        return _Side(call.shape[at], steps, pack, [
+            move[which] for move in self._moves(call)])
+
+    def _moves(self, call: Call) -> list[list[int]]:
+        """How far each array is from the first product of a batch to each."""
+        return [[size * sum(i * s for i, s in zip(index, strides, strict=False))
+                 for strides, size in zip(call.strides, self.itemsizes, strict=True)]
+                for index in product(*(range(n) for n in call.shape[:self.batch]))]
+
+    def _each(self, call: Call, sides: Sequence[_Side], multiply: Multiply) -> Start:
+        """The product, or one after the other of a batch."""
+        moves = [move[2:] for move in self._moves(call)]
+        a, b = sides
+        swapped = self.swapped
+        if len(moves) == 1 and a.pack is None and b.pack is None:
+            def start(pointers: Sequence[int], scalars: tuple[Any, ...], _: int,
+                      ) -> None:
+                a_at, b_at = pointers[0], pointers[1]
+                if swapped:
+                    a_at, b_at = b_at, a_at
+                multiply(a_at, b_at, pointers[2:], scalars)
+
+            return start
+
+        def start_each(pointers: Sequence[int], scalars: tuple[Any, ...], _: int,
+                       ) -> None:
+            kept: list[Any] = [None, None]
+            for at, move in enumerate(moves):
+                places = [side.place(pointers[which] + side.moves[at], which, kept)
+                          for which, side in enumerate(sides)]
+                a_at, b_at = places[::-1] if swapped else places
+                multiply(a_at, b_at, [p + m for p, m in zip(
+                    pointers[2:], move, strict=True)], scalars)
+
+        return start_each
+
+    def _by_blas(self, call: Call) -> Start | None:
+        """All in one panel, of factors that BLAS can read."""
+        rows, columns = self.batch + self.m, self.batch + self.m + self.n
+        whole = next(self._panels(call, rows, prod(call.shape[rows:columns])), ())
+        if tuple(n for _, n in whole) != call.shape[:rows]:
+            return None
+        batch, m, n, k = (slice(0, self.batch), slice(self.batch, rows),
+                          slice(rows, columns), slice(columns, None))
+        loops = [tuple(zip(call.shape, s, strict=True)) for s in call.strides]
+        left = self.factors[0].view(loops[0][batch], loops[0][m], loops[0][k])
+        right = self.factors[1].view(loops[1][batch], loops[1][k], loops[1][n])
+        if left is None or right is None:
+            return None
+        out = view_of(self.accumulator, loops[-1][batch], loops[-1][m], loops[-1][n]) \
+            if self.plain else None
+        if out is not None:
+            place, swapped = out, self.swapped
+            return lambda pointers, scalars, _: _multiply(
+                left(pointers[0]), right(pointers[1]), place(pointers[-1]), swapped)
+        return self._then_epilogue(call, left, right)
+
+    def _then_epilogue(self, call: Call, left: View, right: View) -> Start:
+        """A product by BLAS in memory of its own, then the epilogue."""
+        columns = self.batch + self.m + self.n
+        order, shape = self._order(call.shape[:columns])
+        loop = tuple(call.shape[d] for d in order)
+        strides = tuple(tuple(s[d] for d in order) for s in call.strides[2:])
+        finish = self.epilogue.bind(Call(loop, (), (dense(loop), *strides)))
+        swapped, dtype = self.swapped, self.accumulator
+
+        def start(pointers: Sequence[int], scalars: tuple[Any, ...], _: int) -> None:
+            products = np.empty(shape, dtype)
+            _multiply(left(pointers[0]), right(pointers[1]),
+                      products.swapaxes(-1, -2) if swapped else products, swapped)
+            finish((NUMPY.pointer(products), *pointers[2:]), scalars, 0)
+
+        return start
+
+    def _order(self, extents: tuple[int, ...],
+               ) -> tuple[list[int], tuple[int, ...]]:
+        """The loops as products lie in memory, and the shape of these as matrices."""
+        rows = self.batch + self.m
+        batch, m, n = [*range(self.batch)], [*range(self.batch, rows)], \
+            [*range(rows, len(extents))]
+        outer, inner = (n, m) if self.swapped else (m, n)
+        return [*batch, *outer, *inner], (
+            *extents[:self.batch], prod(extents[d] for d in outer),
+            prod(extents[d] for d in inner))
+
+    def _by_panels(self, call: Call) -> None:
         rows, columns = self.batch + self.m, self.batch + self.m + self.n
         n = call.shape[rows:columns]
         repeated: tuple[object, np.ndarray] | None = None
@@ -101,17 +275,7 @@ class _Product:
                 repeated = key, self._factor(1, call, pointers[1], extents)
             self._panel(call, a, repeated[1], pointers, extents[:columns])
 
-    def _is_large(self, call: Call) -> bool:
-        """Whether it is worth packing, and blocks of the result have two strides."""
-        columns = self.batch + self.m + self.n
-        m, n, k = call.shape[self.batch], call.shape[columns - 1], call.shape[columns:]
-        return self.m == self.n == 1 and suits(self.accumulator, m, n, prod(k))
-
     def _panels(self, call: Call, rows: int, columns: int) -> Iterator[Ranges]:
-        if self._is_large(call):
-            batches = product(*(range(n) for n in call.shape[:self.batch]))
-            return ((*((i, 1) for i in batch), (0, call.shape[self.batch]))
-                    for batch in batches)
         if self.plain and all(f.viewable for f in self.factors):
             return iter([tuple((0, n) for n in call.shape[:rows])])
         return panels(call.shape[:rows], columns)
@@ -128,9 +292,6 @@ class _Product:
     def _panel(self, call: Call, a: np.ndarray, b: np.ndarray, pointers: list[int],
                extents: tuple[int, ...]) -> None:
         """One panel; `extents` are those of batch, rows and columns."""
-        if self._is_large(call):
-            first = (0,) * self.batch
-            return self._blocks(call, a[first], b[first], pointers[2:])
         if self.plain:
             loops = tuple(zip(extents, call.strides[-1], strict=False))
             rows = self.batch + self.m
@@ -138,12 +299,7 @@ class _Product:
                          loops[self.batch:rows], loops[rows:])
             if out is not None:
                 return _multiply(a, b, out, self.swapped)
-        order = [*range(self.batch + self.m), *range(self.batch + self.m, len(extents))]
-        shape = (*extents[:self.batch], a.shape[-2], b.shape[-1])
-        if self.swapped:
-            order = [*range(self.batch), *range(self.batch + self.m, len(extents)),
-                     *range(self.batch, self.batch + self.m)]
-            shape = (*shape[:-2], shape[-1], shape[-2])
+        order, shape = self._order(extents)
         products = np.empty(shape, self.accumulator)
         _multiply(a, b, products.swapaxes(-1, -2) if self.swapped else products,
                   self.swapped)
@@ -152,26 +308,6 @@ class _Product:
         self.epilogue(Call(loop, (products.ctypes.data, *pointers[2:]),
                            (dense(loop), *strides), call.scalars))
         return None
-
-    def _blocks(self, call: Call, a: np.ndarray, b: np.ndarray,
-                pointers: list[int]) -> None:
-        """One large product; `pointers` are those of the extras and the outputs."""
-        axes = self.batch, self.batch + 1
-        if self.swapped:
-            a, b, axes = b.T, a.T, axes[::-1]
-        steps = [tuple(s[d] for d in axes) for s in call.strides[2:]]
-        outer = (0,) * self.batch
-
-        def finish(products: np.ndarray, at: tuple[int, int],
-                   shape: tuple[int, int]) -> None:
-            moved = [p + size*(at[0]*down + at[1]*along) for p, size, (down, along)
-                     in zip(pointers, self.itemsizes[2:], steps, strict=True)]
-            strides = [(*outer, products.shape[1], 1), *((*outer, *s) for s in steps)]
-            self.epilogue(Call(
-                (*(1 for _ in outer), *shape), (products.ctypes.data, *moved),
-                tuple(strides), call.scalars))
-
-        blocked_product(a, b, finish)
 
 
 def _multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, swapped: bool) -> None:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ctypes
+from collections.abc import Callable
 from itertools import pairwise
 from math import prod
+from typing import Any
 
 import numpy as np
 
@@ -14,7 +17,7 @@ from ..specs import TypedMap
 from ..specs.functions import identity
 from .map import build_map
 
-__all__ = ["Factor", "Loops", "dense", "matrix", "merged"]
+__all__ = ["Factor", "Loops", "View", "dense", "matrix", "merged", "view_of"]
 
 #: Extent and stride of each of several loops, outermost first.
 Loops = tuple[tuple[int, int], ...]
@@ -38,6 +41,19 @@ def _count(loops: Loops) -> int:
     return prod(n for n, _ in loops)
 
 
+def _layout(batch: Loops, rows: Loops, columns: Loops,
+            ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Shape and strides of ``(*batch, rows, columns)``, if BLAS could work on it."""
+    down, along = merged(rows), merged(columns)
+    if down is None or along is None:
+        return None
+    m, n = _count(rows), _count(columns)
+    straight = along == 1 and (down >= n or m <= 1)
+    if not straight and not (down == 1 and (along >= m or n <= 1)):
+        return None
+    return (*(n for n, _ in batch), m, n), (*(s for _, s in batch), down, along)
+
+
 def matrix(pointer: int, dtype: np.dtype, batch: Loops, rows: Loops,
            columns: Loops) -> np.ndarray | None:
     """View memory as matrices, ``(*batch, rows, columns)``.
@@ -47,16 +63,26 @@ def matrix(pointer: int, dtype: np.dtype, batch: Loops, rows: Loops,
     numpy.ndarray or None
         None if BLAS could not work on it: it needs unit stride in one dimension.
     """
-    down, along = merged(rows), merged(columns)
-    if down is None or along is None:
+    found = _layout(batch, rows, columns)
+    if found is None:
         return None
-    m, n = _count(rows), _count(columns)
-    straight = along == 1 and (down >= n or m <= 1)
-    if not straight and not (down == 1 and (along >= m or n <= 1)):
+    return array_over(pointer, *found, dtype.itemsize).view(dtype)
+
+
+#: Views memory at an address.
+View = Callable[[int], np.ndarray]
+
+
+def view_of(dtype: np.dtype, batch: Loops, rows: Loops, columns: Loops) -> View | None:
+    """`matrix` for many addresses; None also where a stride is negative."""
+    found = _layout(batch, rows, columns)
+    if found is None or min(found[1]) < 0 or 0 in found[0]:
         return None
-    shape = (*(n for n, _ in batch), m, n)
-    strides = (*(s for _, s in batch), down, along)
-    return array_over(pointer, shape, strides, dtype.itemsize).view(dtype)
+    shape, steps = found
+    strides = tuple(s * dtype.itemsize for s in steps)
+    span = sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+    memory: Any = ctypes.c_uint8 * (span + dtype.itemsize)
+    return lambda at: np.ndarray(shape, dtype, memory.from_address(at), 0, strides)
 
 
 class Factor:
@@ -98,6 +124,27 @@ class Factor:
             if found is not None:
                 return found
         return self._packed(pointer, batch, rows, columns)
+
+    def view(self, batch: Loops, rows: Loops, columns: Loops) -> View | None:
+        """`matrix` for many addresses, where nothing has to be packed."""
+        if not self.viewable:
+            return None
+        batch = tuple((n if s else 1, s) for n, s in batch)
+        return view_of(self.dtype, batch, rows, columns)
+
+    def steps(self, own: Loops, inner: Loops) -> tuple[int, int] | None:
+        """Strides in elements where `gemm` can read it as it lies in memory."""
+        down, along = merged(own), merged(inner)
+        return None if not self.viewable or down is None or along is None else (
+            down, along)
+
+    def packed_steps(self, rows: Loops, columns: Loops) -> tuple[int, int]:
+        """Strides of what `pack` gives, from row to row and along one."""
+        return (1, _count(rows)) if self.transposed else (_count(columns), 1)
+
+    def pack(self, pointer: int, batch: int, sides: tuple[Loops, Loops]) -> np.ndarray:
+        """A copy of one matrix of so many batch loops in the accumulator's dtype."""
+        return self._packed(pointer, ((1, 0),) * batch, *sides)
 
     def _packed(self, pointer: int, batch: Loops, rows: Loops,
                 columns: Loops) -> np.ndarray:

@@ -1,27 +1,32 @@
 """Matrix products in blocks that fit the caches, each finished while it is hot.
 
 The right factor is packed once, for all threads.  Then each thread takes blocks of
-rows: packs them, multiplies tile by tile, and hands the products on.  Every sum is made
-in the order of ``k``, so that neither blocks nor threads change a bit.
+rows: packs them, multiplies tile by tile, and runs the epilogue on the sums.  All of
+that is one launch of machine code.  Every sum is made in the order of ``k``, so that
+neither blocks nor threads change a bit.
 """
 
 from __future__ import annotations
 
+import ctypes
 import struct
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ..backend import Call
 from .compile import build
-from .gemm_text import multiply_text, pack_text
-from .objects import Entry
+from .gemm_text import STATIC, WORDS, blocks_text, multiply_text, pack_text
+from .map import Kernel
+from .objects import Entry, address_of
 from .pool import POOL
-from .schedule import spread
+from .schedule import LINE, spreading
 from .tile import tile_of
 
-__all__ = ["blocked_product", "suits"]
+__all__ = ["Epilogue", "Factors", "Multiply", "bound_product", "suits"]
 
 #: Of a packed block of rows and of its sums: about a second-level cache.
 _BLOCK_BYTES = 1 << 20
@@ -29,32 +34,89 @@ _BLOCK_BYTES = 1 << 20
 #: Of the right factor, packed.
 _PACKED_BYTES = 1 << 23
 
-#: Fewer rows, columns or products, and packing costs more than it saves.
-_LEAST, _LEAST_PRODUCTS = 48, 1 << 20
+#: Of larger products, rows, columns and inner extents are this many at least, or
+#: packing costs more than it saves.  For so many multiplications in whole tiles it
+#: does not: a call of BLAS takes longer.
+_LEAST, _SMALL = 48, 1 << 18
 
-#: Called with products, the row and the column of the first one, and how many rows and
-#: columns there are; the products may have more.
-Finish = Callable[[np.ndarray, tuple[int, int], tuple[int, int]], None]
+#: So many multiplications take as long as one element of other kernels: it decides
+#: whether to wake a thread.
+_LIGHT = 16
+
+#: Blocks for each thread: who is late gets fewer.
+_SHARES = 2
+
+#: Panels of the right factor that are packed together.
+_SHARE = 4
 
 
 def suits(dtype: np.dtype, m: int, n: int, k: int) -> bool:
-    """Whether `blocked_product` is the right way to multiply."""
-    return (dtype in (np.float32, np.float64) and min(m, n, k) >= _LEAST
-            and m * n * k >= _LEAST_PRODUCTS and k * dtype.itemsize <= 1 << 16)
+    """Whether `bound_product` is the right way to multiply."""
+    if dtype not in (np.float32, np.float64) or min(m, n, k) < 1:
+        return False
+    tile = tile_of(dtype.itemsize)
+    tiles = -(-m // tile.rows) * -(-n // tile.columns)
+    small = tiles * tile.rows * tile.columns * k <= _SMALL
+    return (small or min(m, n, k) >= _LEAST) and k * dtype.itemsize <= 1 << 16
+
+
+class Factors(NamedTuple):
+    """Extents, and strides in elements.
+
+    `a_down` leads from row to row of the left factor, `b_down` from column to column of
+    the right one; `a_along` and `b_along` along them.
+    """
+
+    dtype: np.dtype
+    m: int
+    n: int
+    k: int
+    a_down: int
+    a_along: int
+    b_down: int
+    b_along: int
+
+
+class Epilogue(NamedTuple):
+    """What is done to the sums, a Map.
+
+    Attributes
+    ----------
+    kernel
+        Its first input are the sums.
+    call
+        A call on all rows and columns, its last two dimensions; the sums are left out,
+        and pointers do not count.
+    itemsizes
+        Of its arrays.
+    """
+
+    kernel: Kernel
+    call: Call
+    itemsizes: Sequence[int]
+
+
+#: ``multiply(a_at, b_at, pointers, scalars)``: the addresses of the factors, and of the
+#: epilogue's arrays without the sums.
+Multiply = Callable[[int, int, Sequence[int], tuple[Any, ...]], None]
 
 
 class _Workspace(threading.local):
     """Memory that each thread keeps: new pages would cost more than packing."""
 
     def __init__(self) -> None:
-        self.kept: dict[str, np.ndarray] = {}
+        self.room, self.at, self.size = b"", 0, 0
+        self.control = (ctypes.c_int64 * LINE)()
 
-    def take(self, use: str, count: int, dtype: np.dtype) -> np.ndarray:
-        """So many elements, not initialised."""
-        size = count * dtype.itemsize
-        if use not in self.kept or self.kept[use].nbytes < size:
-            self.kept[use] = np.empty(size, np.uint8)
-        return self.kept[use][:size].view(dtype)
+    def take(self, size: int, slots: int) -> tuple[int, int, int]:
+        """The address of so many bytes, of the control words, and their count."""
+        if size > self.size:
+            room: Any = (ctypes.c_uint8 * (size + LINE))()
+            self.room, self.size = room, size
+            self.at = -(-ctypes.addressof(room) // LINE) * LINE
+        if (slots + 1) * (LINE // 8) > len(self.control):
+            self.control = (ctypes.c_int64 * ((slots + 1) * (LINE // 8)))()
+        return self.at, ctypes.addressof(self.control), self.control[0]
 
 
 _workspace = _Workspace()
@@ -64,46 +126,18 @@ class _Gemm:
     """The kernels for one dtype."""
 
     def __init__(self, dtype: np.dtype) -> None:
-        self.dtype = dtype
-        self.tile = tile_of(dtype.itemsize)
-        self._multiply = build("\n".join(multiply_text(dtype, self.tile)))
+        self.dtype, self.tile = dtype, tile_of(dtype.itemsize)
+        self.multiply = build("\n".join(multiply_text(dtype, self.tile)))
+        self.blocks = build("\n".join(blocks_text(dtype, self.tile)))
         self._packers: dict[tuple[int, str], Entry] = {}
 
-    def packer(self, matrix: np.ndarray, width: int) -> Entry:
-        """The kernel that packs panels of `width` rows of such a matrix."""
-        size = self.dtype.itemsize
-        order = "rows" if matrix.strides[1] == size else \
-            "columns" if matrix.strides[0] == size else "any"
+    def packer(self, down: int, along: int, width: int) -> Entry:
+        """The kernel that packs panels of `width` rows of a matrix of such strides."""
+        order = "rows" if along == 1 else "columns" if down == 1 else "any"
         if (width, order) not in self._packers:
             text = pack_text(self.dtype, width, order)
             self._packers[width, order] = build("\n".join(text))
         return self._packers[width, order]
-
-    def pack(self, matrix: np.ndarray, width: int, use: str) -> np.ndarray:
-        """Panels of `width` rows of a matrix, the last one filled up with zeros."""
-        rows, k = matrix.shape
-        panels = -(-rows // width)
-        packed = _workspace.take(use, panels * width * k, self.dtype)
-        steps = (s // self.dtype.itemsize for s in matrix.strides)
-        words = _words(matrix.ctypes.data, packed.ctypes.data, *steps, rows, k)
-        spread(self.packer(matrix, width), words, panels, width * k)
-        return packed
-
-    def multiply(self, left: np.ndarray, right: np.ndarray, k: int,
-                 shape: tuple[int, int]) -> np.ndarray:
-        """The products of packed factors, in rows of whole tiles."""
-        panels, across = (-(-n // width) for n, width in
-                          zip(shape, (self.tile.rows, self.tile.columns), strict=True))
-        stride = across * self.tile.columns
-        sums = _workspace.take("sums", panels * self.tile.rows * stride, self.dtype)
-        words = _words(left.ctypes.data, right.ctypes.data, sums.ctypes.data, k, panels,
-                       stride)
-        self._multiply(words, 0, across)
-        return sums.reshape(-1, stride)
-
-
-def _words(*numbers: int) -> bytes:
-    return struct.pack(f"={len(numbers)}q", *numbers)
 
 
 @cache
@@ -111,38 +145,89 @@ def _gemm(dtype: np.dtype) -> _Gemm:
     return _Gemm(dtype)
 
 
-def blocked_product(a: np.ndarray, b: np.ndarray, finish: Finish) -> None:
-    """Hand on the blocks of ``a @ b``, on several threads.
+def bound_product(factors: Factors, epilogue: Epilogue) -> Multiply | None:
+    """A product of one shape, for many calls; None if the epilogue has many arrays."""
+    if epilogue.kernel.serial or epilogue.kernel.frame.size > WORDS:
+        return None
+    step = _gemm(factors.dtype).tile.columns
+    row = factors.k * factors.dtype.itemsize
+    step *= max(1, _PACKED_BYTES // (row * step))
+    parts = [_part(factors, epilogue, first, min(step, factors.n - first))
+             for first in range(0, factors.n, step)]
+    if len(parts) == 1:
+        return parts[0]
 
-    Parameters
-    ----------
-    a, b
-        ``(m, k)`` and ``(k, n)`` of one dtype, as `suits` has it; any strides.
-    finish
-        Does something with a block, before the next one takes its place.
-    """
-    gemm = _gemm(a.dtype)
-    columns, row = gemm.tile.columns, a.shape[1] * a.dtype.itemsize
-    step = max(1, _PACKED_BYTES // (row * columns)) * columns
-    for first in range(0, b.shape[1], step):
-        _multiply_columns(gemm, a, b[:, first:first + step], first, finish)
+    def multiply(a_at: int, b_at: int, pointers: Sequence[int],
+                 scalars: tuple[Any, ...]) -> None:
+        for part in parts:
+            part(a_at, b_at, pointers, scalars)
+
+    return multiply
 
 
-def _multiply_columns(gemm: _Gemm, a: np.ndarray, b: np.ndarray, column: int,
-                      finish: Finish) -> None:
-    (m, k), n, rows = a.shape, b.shape[1], gemm.tile.rows
-    right = gemm.pack(b.T, gemm.tile.columns, "right")
-    panels = -(-m // rows)
-    pieces = -(-panels // max(1, _BLOCK_BYTES // (rows * (k + n) * a.dtype.itemsize)))
-    pieces = min(panels, -(-pieces // POOL.threads) * POOL.threads)
+def _part(factors: Factors, epilogue: Epilogue, first: int, n: int) -> Multiply:
+    """Some columns of the product, as many as are packed at once."""
+    gemm, itemsize = _gemm(factors.dtype), factors.dtype.itemsize
+    tile, threads = gemm.tile, POOL.threads
+    panels, across = -(-factors.m // tile.rows), -(-n // tile.columns)
+    blocks = _blocks(panels, tile.rows * (factors.k + n) * itemsize, threads)
+    packs, stride = -(-across // _SHARE), across * tile.columns
+    rows = -(-panels // blocks) * tile.rows
+    right = _whole_lines(stride * factors.k * itemsize)
+    left = _whole_lines(rows * factors.k * itemsize)
+    slot = left + _whole_lines(rows * stride * itemsize)
+    steps, pack, moves = _finishing(epilogue, stride, first, n)
+    static = {
+        "packs": packs, "share": _SHARE, "n": n, "k": factors.k, "m": factors.m,
+        "b_down": factors.b_down, "b_along": factors.b_along, "panels": panels,
+        "a_down": factors.a_down, "a_along": factors.a_along, "blocks": blocks,
+        "pack_right": address_of(gemm.packer(factors.b_down, factors.b_along,
+                                             tile.columns)),
+        "pack_left": address_of(gemm.packer(factors.a_down, factors.a_along,
+                                            tile.rows)),
+        "multiply": address_of(gemm.multiply), "slots": threads, "slot": slot,
+        "sums": left, "across": across, "epilogue": address_of(epilogue.kernel.entry),
+        "words": epilogue.kernel.frame.size, "operands": len(steps),
+        "extent": epilogue.kernel.frame.extent(-2)}
+    words = struct.pack(f"={len(STATIC) + len(steps)}q",
+                        *(static[name] for name in STATIC), *steps)
+    changing = struct.Struct("=6q").pack
+    units, begin = packs + blocks, factors.b_down * first * itemsize
+    size = right + threads * slot
+    launch = spreading(gemm.blocks, units,
+                       factors.m * n * factors.k // (_LIGHT * units), 1)
 
-    gemm.packer(a, rows)  # compiled once, and not by several threads
+    def multiply(a_at: int, b_at: int, pointers: Sequence[int],
+                 scalars: tuple[Any, ...]) -> None:
+        room, control, before = _workspace.take(size, threads)
+        if moves is not None:
+            pointers = [p + move for p, move in zip(pointers, moves, strict=True)]
+        launch(changing(a_at, b_at + begin, room, room + right, control, before)
+               + words + pack((0, *pointers), scalars))
 
-    def piece(i: int) -> None:
-        row = panels * i // pieces * rows
-        block = a[row:panels * (i + 1) // pieces * rows]
-        left = gemm.pack(block, rows, "left")
-        shape = block.shape[0], n
-        finish(gemm.multiply(left, right, k, shape), (row, column), shape)
+    return multiply
 
-    POOL.run(piece, pieces)
+
+def _blocks(panels: int, size: int, threads: int) -> int:
+    """How many blocks of rows; `size` are the bytes of a panel and its sums."""
+    blocks = -(-panels // max(1, _BLOCK_BYTES // size))
+    blocks = -(-blocks // threads) * threads
+    return min(panels, max(blocks, threads * _SHARES))
+
+
+def _whole_lines(size: int) -> int:
+    return -(-size // LINE) * LINE
+
+
+def _finishing(epilogue: Epilogue, stride: int, first: int, n: int,
+               ) -> tuple[list[int], Callable[..., bytes], list[int] | None]:
+    """How far arrays move from row to row, their arguments, and how far to `first`."""
+    call = epilogue.call
+    outer = (0,) * (len(call.shape) - 2)
+    steps = [0, *(s[-2] * size for s, size in
+                  zip(call.strides, epilogue.itemsizes, strict=True))]
+    moves = [s[-1] * size * first for s, size in
+             zip(call.strides, epilogue.itemsizes, strict=True)]
+    whole = Call((*(1 for _ in outer), call.shape[-2], n), (),
+                 ((*outer, stride, 1), *call.strides))
+    return steps, epilogue.kernel.frame.bound(whole), moves if first else None

@@ -7,7 +7,7 @@ import numpy as np
 from .text import indented, inlined, loop, short
 from .tile import Tile, tile_of
 
-__all__ = ["multiply_text", "pack_text"]
+__all__ = ["STATIC", "WORDS", "blocks_text", "multiply_text", "pack_text"]
 
 #: Bytes of a panel's row that are packed at once: those of all rows of a panel, packed,
 #: stay in the first-level cache.
@@ -19,6 +19,72 @@ _NEIGHBOURS = 4
 #: Bytes of a panel's row that a tile is multiplied by at once: the right panel stays in
 #: the second-level cache.
 _DEPTH_BYTES = 1 << 12
+
+_LINE = 64  # bytes of a cache line
+
+#: Glances at who still packs, before others have the processor.
+_PATIENCE = 1 << 10
+
+
+#: Words of a kernel of blocks that every call has anew, and that products of one shape
+#: share; the epilogue's steps and its arguments follow.
+CHANGING = ("a_at", "b_at", "right", "room", "control", "before")
+STATIC = ("packs", "share", "n", "k", "b_down", "b_along", "pack_right", "m", "panels",
+          "blocks", "a_down", "a_along", "pack_left", "multiply", "slots", "slot",
+          "sums", "across", "epilogue", "words", "operands", "extent")
+
+#: Words of an epilogue's arguments at most.
+WORDS = 128
+
+
+def blocks_text(dtype: np.dtype, tile: Tile) -> list[str]:
+    """The kernel that multiplies, and finishes each block of rows.
+
+    Its first units pack the right factor, `share` panels each.  Those after them are
+    blocks of rows, and wait for the first ones; pieces are taken in order, so somebody
+    is at work on each of these.  A block is made in one of the `slots`, of which there
+    are as many as threads; ``control`` counts what is packed, and has a word for each
+    slot, in a line of its own, that says whether it is taken.
+    """
+    names = [f"{name} = a[{k}]" for k, name in enumerate((*CHANGING, *STATIC))]
+    steps = len(names)
+    stride = f"across*{tile.columns}"
+    return [f"# Blocks {dtype.name}", "def kernel(a, begin, end):", *indented([
+        *names, "w = i64_local(8)", f"arguments = i64_local({WORDS})",
+        "for u in range(begin, end):", *indented([
+            "if u < packs:", *indented([
+                "w[0], w[1], w[2], w[3] = b_at, right, b_down, b_along",
+                "w[4], w[5] = n, k",
+                "enter(pack_right, address(w), u*share, min(across, (u + 1)*share))",
+                "word_add(control, 1)"]),
+            "else:", *indented([
+                "glances = 0", "while word_read(control) - before < packs:",
+                "    pause()", "    glances += 1", f"    if glances > {_PATIENCE}:",
+                "        give_way()",
+                "s = 0", f"while not word_take(control + {_LINE} + {_LINE}*s, 1):",
+                "    s = s + 1 if s + 1 < slots else 0", "    pause()",
+                "p = panels*(u - packs) // blocks",
+                "count = panels*(u - packs + 1) // blocks - p",
+                f"row = {tile.rows}*p", f"rows = min(m - row, {tile.rows}*count)",
+                "left = room + s*slot",
+                f"w[0], w[1] = a_at + {dtype.itemsize}*row*a_down, left",
+                "w[2], w[3], w[4], w[5] = a_down, a_along, rows, k",
+                "enter(pack_left, address(w), 0, count)",
+                "w[0], w[1], w[2], w[3] = left, right, left + sums, k",
+                f"w[4], w[5] = count, {stride}",
+                "enter(multiply, address(w), 0, across)",
+                *_finishing(steps),
+                f"word_write(control + {_LINE} + {_LINE}*s, 0)"])])])]
+
+
+def _finishing(steps: int) -> list[str]:
+    """The epilogue on the rows of a block, by arguments that are for all rows."""
+    return [
+        f"given = {steps} + operands",
+        "for i in range(words):", "    arguments[i] = a[given + i]",
+        "for i in range(operands):", f"    arguments[i] += row*a[{steps} + i]",
+        "arguments[0] = left + sums", "arguments[extent] = rows",
+        "enter(epilogue, address(arguments), 0, rows*n)"]
 
 
 def multiply_text(dtype: np.dtype, tile: Tile) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 from ..backend import Call, Launcher, Signature, Start
 from ..scalar.ir import EFFECTS, Let, walk
@@ -12,15 +12,35 @@ from ..specs import TypedMap
 from .bound import Bindable
 from .compile import build
 from .elements import Elements, elementwise
+from .objects import Entry
 from .operands import Frame, Operand, offset
-from .schedule import lead_of, spread
+from .schedule import lead_of, spread, spreading
 from .stream import is_far, streamable, streaming
 from .text import indented, inlined, invoke, loop, unravel
 
-__all__ = ["build_map"]
+__all__ = ["Kernel", "build_map", "compile_map", "map_launcher"]
 
 
-def build_map(typed: TypedMap, signature: Signature) -> Launcher:
+class Kernel(NamedTuple):
+    """A compiled Map; its units are points.
+
+    Attributes
+    ----------
+    entry, frame
+        The machine code, and the layout of its arguments.
+    outputs
+        The last arrays of the frame.
+    serial
+        Whether one thread has to do all.
+    """
+
+    entry: Entry
+    frame: Frame
+    outputs: tuple[Operand, ...]
+    serial: bool
+
+
+def compile_map(typed: TypedMap, signature: Signature) -> Kernel:
     """Compile a Map."""
     (rank,) = signature.ranks
     function = typed.function
@@ -37,12 +57,24 @@ def build_map(typed: TypedMap, signature: Signature) -> Launcher:
     serial = any(isinstance(s, Let) and s.op in EFFECTS
                  for s in walk(function.function.body))
     entry = build("\n".join(_text(typed, elements, outputs, frame, serial)))
-    contiguous = rank == 1 and outputs[0].code == "1"
+    return Kernel(entry, frame, tuple(outputs), serial)
+
+
+def build_map(typed: TypedMap, signature: Signature) -> Launcher:
+    """Compile a Map and make its launcher."""
+    return map_launcher(compile_map(typed, signature))
+
+
+def map_launcher(kernel: Kernel) -> Bindable:
+    """Make the launcher of a Map."""
+    entry, frame, outputs, serial = kernel
+    contiguous = frame.rank == 1 and outputs[0].code == "1"
     streams = contiguous and not serial and streamable(outputs)
-    first, itemsize = len(operands), outputs[0].dtype.itemsize
+    first, itemsize = len(frame.operands) - len(outputs), outputs[0].dtype.itemsize
 
     def bind(call: Call) -> Start:
         pack, size = frame.bound(call), prod(call.shape)
+        launch = spreading(entry, size)
 
         def start(pointers: Sequence[int], scalars: tuple[Any, ...], _: int) -> None:
             block = pack(pointers, scalars)
@@ -51,9 +83,9 @@ def build_map(typed: TypedMap, signature: Signature) -> Launcher:
             elif streams and is_far(pointers, first, itemsize, size):
                 spread(*streaming(entry, block, first, len(outputs), itemsize), size)
             elif contiguous:
-                spread(entry, block, size, lead=lead_of(pointers[first], itemsize))
+                launch(block, lead_of(pointers[first], itemsize))
             else:
-                spread(entry, block, size)
+                launch(block)
 
         return start
 

@@ -11,15 +11,18 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-__all__ = ["ENTRY", "Entry", "host", "link", "machine", "pack", "symbols", "unpack"]
+__all__ = ["ENTRY", "Entry", "address_of", "host", "link", "machine", "pack", "symbols",
+           "unpack"]
 
 #: ``kernel(arguments, begin, end)``: every argument is in one block of 8-byte words.
-Entry = Callable[[bytes, int, int], None]
+#: It gives 0 unless its text returns another number.
+Entry = Callable[[bytes, int, int], int]
 
 #: Symbol of a kernel in its object file.
 ENTRY = "nbfused_kernel"
 
-_PROTOTYPE = ctypes.CFUNCTYPE(None, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)
+_PROTOTYPE = ctypes.CFUNCTYPE(
+    ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)
 _lock = threading.Lock()
 _engines: list[Any] = []  # an engine owns the memory of its code
 _found: set[str] = set()
@@ -87,6 +90,11 @@ def unpack(data: bytes) -> bytes | None:
     if not all(map(_known, head["symbols"])):
         return None
     return data[8 + size:]
+
+
+def address_of(entry: Any) -> int:
+    """Where the machine code of a kernel is."""
+    return ctypes.c_void_p.from_buffer(entry).value or 0
 
 
 def link(code: bytes) -> Entry:

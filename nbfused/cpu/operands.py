@@ -129,6 +129,7 @@ class Scalar:
 
 #: Pointers and numbers of a call to the bytes of a kernel's arguments.
 Pack = Callable[[Sequence[int], tuple[Any, ...]], bytes]
+PartedPack = Callable[[Sequence[int], tuple[Any, ...], bytes], bytes]
 
 
 class Frame:
@@ -158,6 +159,17 @@ class Frame:
         self._words = struct.Struct(f"={words}q").pack
         self._numbers = struct.Struct("=" + "".join(s.format for s in scalars)).pack
 
+    @property
+    def size(self) -> int:
+        """Words of all arguments."""
+        return self.extent(self.rank) + len(self.extras) + sum(
+            len(s.format) for s in self.scalars)
+
+    def extent(self, loop: int) -> int:
+        """The word with a loop's extent; -1 is the last loop."""
+        strides = sum(o.rank for o in self.operands)
+        return len(self.operands) + strides + (loop + self.rank if loop < 0 else loop)
+
     def unpack(self) -> list[str]:
         """Lines that name every argument."""
         integers = [f"{o.name}_at" for o in self.operands]
@@ -186,6 +198,19 @@ class Frame:
                 pointers_of(*pointers), words, numbers_of(*self._parts(scalars))))
         return lambda pointers, scalars: \
             pointers_of(*pointers) + words + numbers_of(*scalars)
+
+    def parted(self, call: Call, *extras: int) -> PartedPack:
+        """`bound`, but the last extras are given with each call, as bytes."""
+        known = (*chain.from_iterable(call.strides), *call.shape, *extras)
+        words = struct.pack(f"={len(known)}q", *known)
+        pointers_of, numbers_of = self._pointers, self._numbers
+
+        def pack(pointers: Sequence[int], scalars: tuple[Any, ...],
+                 last: bytes) -> bytes:
+            numbers = self._parts(scalars) if self._complex else scalars
+            return b"".join((pointers_of(*pointers), words, last, numbers_of(*numbers)))
+
+        return pack
 
     def _parts(self, scalars: tuple[Any, ...]) -> Iterable[Any]:
         """Numbers, of complex ones the real and the imaginary part."""

@@ -14,7 +14,6 @@ milliseconds later: longer than most launches.
 from __future__ import annotations
 
 import atexit
-import ctypes
 import os
 import threading
 from collections.abc import Callable
@@ -24,9 +23,9 @@ from queue import SimpleQueue
 
 from ..config import config
 from .objects import Entry
-from .team import Team
+from .team import Team, current_processor
 
-__all__ = ["POOL", "Pool", "thread_count"]
+__all__ = ["HERE", "POOL", "Pool", "thread_count"]
 
 Piece = Callable[[int], None]
 
@@ -54,16 +53,6 @@ def _processors() -> int:
     return os.cpu_count() or 1
 
 
-def _processor() -> Callable[[], int] | None:
-    """Tells which processor the calling thread runs on, where it can be avoided."""
-    if not hasattr(os, "sched_setaffinity"):
-        return None
-    return getattr(ctypes.CDLL(None), "sched_getcpu", None)
-
-
-_current_processor = _processor()
-
-
 class _Here(threading.local):
     """What the current thread does.
 
@@ -74,7 +63,7 @@ class _Here(threading.local):
     in_piece = False
 
 
-_here = _Here()
+HERE = _Here()
 
 
 class _Job:
@@ -93,12 +82,12 @@ class _Job:
 
     def work(self) -> None:
         """Run pieces until none is left to take."""
-        _here.in_piece = True
+        HERE.in_piece = True
         try:
             while (index := self._next()) is not None:
                 self.piece(index)
         finally:
-            _here.in_piece = False
+            HERE.in_piece = False
 
     def _next(self) -> int | None:
         with self.lock:
@@ -153,6 +142,7 @@ class Pool:
 
     def __init__(self, threads: int | None = None) -> None:
         self._wanted = threads
+        self._team = Team()
         self._reset()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._reset)
@@ -160,9 +150,8 @@ class Pool:
     def _reset(self) -> None:
         """Forget the helpers: after a fork they do not exist."""
         self._queue: SimpleQueue[_Job | None] = SimpleQueue()
-        self._team = Team()
+        self._team.reset()
         self._helpers: list[threading.Thread] = []
-        self._avoided: int | None = None
         self._masks: dict[int, tuple[set[int], set[int]]] = {}
         self._lock = threading.Lock()
         self._moving = threading.Lock()
@@ -181,7 +170,7 @@ class Pool:
             Whatever a piece raised; of several errors, one.
         """
         helpers = min(self.threads, count) - 1
-        if helpers < 1 or _here.in_piece:
+        if helpers < 1 or HERE.in_piece:
             for index in range(count):
                 piece(index)
             return
@@ -201,14 +190,47 @@ class Pool:
     def share(self, entry: Entry, block: bytes, units: int, step: int,
               first: int = 0) -> None:
         """Run a kernel on the units ``first … units - 1``, `step` at a time."""
-        threads = self.threads
-        helpers = min(threads, -(-(units - first) // step)) - 1
-        if helpers < 1 or _here.in_piece:
-            return entry(block, first, units)
-        self._prepare(threads - 1)
-        for _ in range(helpers - self._team.lingering - self._queue.qsize()):
-            self._queue.put(None)
-        self._team.launch(entry, block, first, units, step, helpers)
+        order = self.order(entry, units, step, first)
+        if order is None or HERE.in_piece:
+            entry(block, first, units)
+        else:
+            self.launch(order[0] + block, order[1])
+
+    def order(self, entry: Entry, units: int, step: int, first: int = 0,
+              lead: int = 0, turns: bool = False) -> tuple[bytes, int] | None:
+        """What `share` has to do, for many calls with as many threads.
+
+        Parameters
+        ----------
+        lead
+            Units from 0 on that the caller does before the others.
+        turns
+            Whether every other launch may take its last piece first: see `team`.
+
+        Returns
+        -------
+        tuple or None
+            What to `launch`, before the kernel's arguments, and how many may help.
+            None if nobody will.
+        """
+        helpers = min(self.threads, -(-(units - first) // step)) - 1
+        if helpers < 1:
+            return None
+        order = self._team.order(entry, first, units, step, helpers, lead, turns)
+        return order, helpers
+
+    @property
+    def program(self) -> Entry:
+        """``program(order, 0, 0)`` is 0 where it was enough instead of `launch`."""
+        return self._team.program
+
+    def launch(self, order: bytes, helpers: int) -> None:
+        """Run what was ordered; not from inside a piece, see `HERE`."""
+        if self._team.launch(order):  # somebody has to be woken, or sent away
+            self._prepare(max(helpers, self.threads - 1))
+            for _ in range(helpers - self._team.lingering - self._queue.qsize()):
+                self._queue.put(None)
+            self._team.launch(order, anyway=True)
 
     def dismiss(self) -> None:
         """Have no helper wait for work in machine code."""
@@ -218,8 +240,10 @@ class Pool:
         """Have helpers, and not on this thread's processor; how many there are."""
         if len(self._helpers) < wanted:
             self._start(wanted)
-        if _current_processor is not None and _current_processor() != self._avoided:
-            self._avoid(_current_processor())
+        if current_processor is not None:
+            processor = current_processor()
+            if processor != self._team.avoided:
+                self._avoid(processor)
         return len(self._helpers)
 
     def _start(self, wanted: int) -> None:
@@ -234,7 +258,7 @@ class Pool:
                 except RuntimeError:  # no more threads here, or at exit: fewer will do
                     break
                 self._helpers.append(helper)
-                self._avoided = None
+                self._team.avoided = -1
 
     def _avoid(self, processor: int) -> None:
         """Let helpers run on the processors that they may use except this one.
@@ -245,7 +269,7 @@ class Pool:
         if not self._moving.acquire(blocking=False):
             return
         try:
-            self._avoided = processor
+            self._team.avoided = processor
             self._move(processor)
         finally:
             self._moving.release()

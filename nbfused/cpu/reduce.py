@@ -9,6 +9,7 @@ give the same bits.
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from math import isqrt, prod
@@ -16,6 +17,7 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays.host import NUMPY
 from ..backend import Call, Launcher, Signature, Start
 from ..specs import TypedReduce
 from .bound import Bindable
@@ -23,7 +25,7 @@ from .compile import build
 from .objects import Entry
 from .operands import Frame
 from .reduce_text import BLOCK, Problem, across, along, finish
-from .schedule import spread
+from .schedule import spreading
 
 __all__ = ["build_reduce"]
 
@@ -128,23 +130,24 @@ class _Reduction:
             return self._in_chunks(kernel, call, cut)
         nowhere = (0 for _ in self.typed.state)
         pack = kernel.frame.bound(call, 1, cut.chunk, cut.group, *nowhere)
-        entry, units, weight = kernel.entry, cut.units, cut.weight
-        return lambda pointers, scalars, _: spread(
-            entry, pack(pointers, scalars), units, weight)
+        launch = spreading(kernel.entry, cut.units, cut.weight)
+        return lambda pointers, scalars, _: launch(pack(pointers, scalars))
 
     def _in_chunks(self, kernel: _Kernel, call: Call, cut: _Cut) -> Start:
         """States of chunks go to memory that each launch has for itself."""
         last = self._kernel(finish, self.signature.inner)
         sizes = [(cut.chunks * cut.kept, _stored(d)) for d in self.typed.state]
+        extras = (cut.chunks, cut.chunk, cut.group)
+        parts = [(part.frame.parted(call, *extras), spreading(part.entry, *work))
+                 for part, *work in ((kernel, cut.units, cut.weight),
+                                     (last, cut.kept, cut.chunks))]
+        addresses, address_of = struct.Struct(f"={len(sizes)}q").pack, NUMPY.pointer
 
         def start(pointers: Sequence[int], scalars: tuple[Any, ...], _: int) -> None:
             partial = [np.empty(size, dtype) for size, dtype in sizes]
-            extras = (cut.chunks, cut.chunk, cut.group,
-                      *(p.ctypes.data for p in partial))
-            for part, units, weight in ((kernel, cut.units, cut.weight),
-                                        (last, cut.kept, cut.chunks)):
-                pack = part.frame.bound(call, *extras)
-                spread(part.entry, pack(pointers, scalars), units, weight)
+            places = addresses(*map(address_of, partial))
+            for pack, launch in parts:
+                launch(pack(pointers, scalars, places))
 
         return start
 

@@ -15,7 +15,7 @@ from ..specs import TypedRow
 from .bound import Bindable
 from .compile import build
 from .row_text import RowText
-from .schedule import spread
+from .schedule import spread, spreading
 
 __all__ = ["build_row"]
 
@@ -47,7 +47,7 @@ def build_row(typed: TypedRow, signature: Signature) -> Launcher:
     def bind(call: Call) -> Start:
         rows, weight = prod(call.shape[:-1]), max(call.shape[-1], 1)
         pack = frame.bound(call, 1, 1, 0)
-        return lambda pointers, scalars, _: spread(
-            entry, pack(pointers, scalars), rows, weight)
+        launch = spreading(entry, rows, weight)
+        return lambda pointers, scalars, _: launch(pack(pointers, scalars))
 
     return launch if sums else Bindable(bind)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from .objects import Entry
-from .pool import POOL, Pool
+from collections.abc import Callable
 
-__all__ = ["LINE", "SERIAL", "lead_of", "spread"]
+from ..config import config
+from .objects import Entry
+from .pool import HERE, POOL, Pool
+
+__all__ = ["LINE", "SERIAL", "Launch", "lead_of", "spread", "spreading"]
 
 #: A launch of fewer elements than this is not worth waking a thread for.
 SERIAL = 1 << 16
@@ -42,8 +45,7 @@ def spread(entry: Entry, block: bytes, units: int, weight: int = 1,
     pool
         Whose threads.
     """
-    work = units * weight
-    if work < SERIAL or units < 2:
+    if units * weight < SERIAL or units < 2:
         entry(block, 0, units)
         return
     if lead:
@@ -52,8 +54,46 @@ def spread(entry: Entry, block: bytes, units: int, weight: int = 1,
     if threads < 2:
         entry(block, lead, units)
         return
-    pieces = min(threads * _SHARES, work // (SERIAL // 4))
+    pool.share(entry, block, units, _step(units, weight, lead, threads), lead)
+
+
+def _step(units: int, weight: int, lead: int, threads: int) -> int:
+    """Units in a piece."""
+    pieces = min(threads * _SHARES, units * weight // (SERIAL // 4))
     step = -(-(units - lead) // pieces)
     if step > 8 * _ALIGN:  # vectors of neighbouring pieces do not share cache lines
         step = -(-step // _ALIGN) * _ALIGN
-    pool.share(entry, block, units, step, lead)
+    return step
+
+
+#: ``launch(block)`` or ``launch(block, lead)``.
+Launch = Callable[..., None]
+
+
+def spreading(entry: Entry, units: int, weight: int = 1, step: int = 0) -> Launch:
+    """`spread` on the `cpu` backend's pool, decided once for many calls.
+
+    In pieces of `step` units, where that is said, which are then taken in order.
+    """
+    if units * weight < SERIAL or units < 2:
+        def alone(block: bytes, lead: int = 0) -> None:
+            entry(block, 0, units)
+
+        return alone
+    setting, threads, program = config.num_threads, POOL.threads, POOL.program
+    orders: dict[int, tuple[bytes, int] | None] = {}
+
+    def launch(block: bytes, lead: int = 0) -> None:
+        if config.num_threads != setting or HERE.in_piece:
+            return spread(entry, block, units, weight, lead)
+        if lead not in orders:
+            size = step or _step(units, weight, lead, threads)
+            orders[lead] = POOL.order(entry, units, size, lead, lead, not step)
+        order = orders[lead]
+        if order is None:
+            entry(block, 0, units)
+        elif program(order[0] + block, 0, 0):
+            POOL.launch(order[0] + block, order[1])
+        return None
+
+    return launch

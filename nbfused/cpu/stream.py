@@ -10,14 +10,13 @@ streamed.  One thread alone computes as long as it waits for memory, and gains n
 
 from __future__ import annotations
 
-import ctypes
 import struct
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
 from .compile import build
-from .objects import Entry
+from .objects import Entry, address_of
 from .operands import Operand
 from .pool import POOL
 from .schedule import LINE
@@ -79,8 +78,8 @@ def streaming(entry: Entry, arguments: bytes, first: int, outputs: int,
     """
     if len(arguments) > 8 * _WORDS:
         return entry, arguments
-    address = ctypes.cast(entry, ctypes.c_void_p).value  # type: ignore[arg-type]
-    head = struct.pack("=5q", address, len(arguments) // 8, first, outputs, itemsize)
+    head = struct.pack("=5q", address_of(entry), len(arguments) // 8, first, outputs,
+                       itemsize)
     return _streaming(), head + arguments
 
 

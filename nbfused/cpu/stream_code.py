@@ -72,7 +72,7 @@ def enter(typing: Any, entry: Any, arguments: Any, begin: Any, end: Any) -> Any:
     """Call the kernel at the address `entry`."""
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        kind = ir.FunctionType(ir.VoidType(), [_I64] * 3)
+        kind = ir.FunctionType(_I64, [_I64] * 3)
         builder.call(builder.inttoptr(values[0], kind.as_pointer()), values[1:])
         return context.get_dummy_value()
 

@@ -5,35 +5,49 @@ a millisecond before it sleeps, and starts on it at once.  Waking a thread that 
 takes 50 µs and more, and two threads that take pieces in Python wait for each other's
 turn of the interpreter.
 
-A launch is a *record*, and the board has the address of the one that is offered:
+What Python does before a launch takes ten times as long where the launch before has
+emptied the caches.  So all that is the same for many launches is packed once, as an
+*order*, and machine code does the rest: it looks who lingers, takes a *record*, and
+puts the record's address on the board.
 
 ====================  ==================================================
 ``record[0]``         the next piece that nobody has taken
 ``record[8]``         how many other threads are looking at the record
 ``record[16] …``      pieces, units in each, the first unit, where they end; kernel
                       and arguments; how many other threads may help
+``record[23]``        whether somebody launches with it
+``record[24]``        the piece that is taken first: 0, or the last one
 ``board[0]``          the offered record, or 0
 ``board[8]``          how many threads linger
 ``board[16]``         counts what else there is to do: nobody lingers then
+``board[24]``         the processor that the helpers stay away from, or -1
+``board[25]``         counts the launches that turn round
+``board[32] …``       records
 ====================  ==================================================
 
-Records are kept for ever and used again: a thread that comes late finds one that is
-closed, because its next piece is beyond all, or a launch that it may well help.
+Launches *turn round*: every other one takes the last piece first.  Of arrays larger
+than the last cache, their ends are there when a launch has gone through them.  The next
+launch, which often reads the same arrays or what was stored, begins with these; from
+the beginning it would drive them out before it came to them, and find nothing.
+
+Records are used again: a thread that comes late finds one that is closed, because its
+next piece is beyond all, or a launch that it may well help.
 """
 
 from __future__ import annotations
 
 import ctypes
+import os
 import struct
 import time
+from collections.abc import Callable
 from functools import cache
-from typing import Any
 
 from .compile import build
-from .objects import Entry
+from .objects import Entry, address_of
 from .text import indented, inlined, invoke
 
-__all__ = ["Team"]
+__all__ = ["Team", "current_processor"]
 
 #: Glances at the board before a thread sleeps: some 700 µs.  Who is done first sees the
 #: others' last pieces and the caller's Python pass before there is another launch.
@@ -43,11 +57,32 @@ _GLANCES = 1 << 15
 _PATIENCE = 1 << 10
 
 _CLOSED = 1 << 62
-_Words = ctypes.c_int64 * 24  # no two words that are waited for in one cache line
+
+#: Words of the board and of a record: no two that are waited for in one cache line.
+_BOARD, _RECORD = 32, 32
+
+#: Launches at once that others can help with.
+_RECORDS = 64
+
+#: What the program is asked for: to launch if nobody has to be woken or sent away
+#: first, to launch anyway, to help.
+_IF_READY, _ANYWAY, _SERVE = 0, 1, 2
+
+_order = struct.Struct("=9q").pack
+
+
+def _processor() -> Callable[[], int] | None:
+    if not hasattr(os, "sched_setaffinity"):
+        return None
+    return getattr(ctypes.CDLL(None), "sched_getcpu", None)
+
+
+#: Tells which processor the calling thread runs on, where it can be avoided.
+current_processor = _processor()
 
 
 class Team:
-    """The board of a pool, and its records.
+    """The board of a pool.
 
     Attributes
     ----------
@@ -56,11 +91,17 @@ class Team:
     """
 
     def __init__(self) -> None:
-        self.patient = True
-        self._board = _Words()
+        self._board = (ctypes.c_int64 * (_BOARD + _RECORDS*_RECORD))()
         self._at = ctypes.addressof(self._board)
-        self._records: list[ctypes.Array[ctypes.c_int64]] = []
-        self._free: list[ctypes.Array[ctypes.c_int64]] = []
+        self.reset()
+
+    def reset(self) -> None:
+        """Begin again where nobody else is left: orders stay good after a fork."""
+        self.patient = True
+        ctypes.memset(self._board, 0, ctypes.sizeof(self._board))
+        for k in range(_RECORDS):
+            self._board[_BOARD + k*_RECORD] = _CLOSED
+        self.avoided = -1
 
     @property
     def lingering(self) -> int:
@@ -72,27 +113,45 @@ class Team:
         """How often `call` was called."""
         return self._board[16]
 
+    @property
+    def avoided(self) -> int:
+        """The processor that no helper runs on, or -1."""
+        return self._board[24]
+
+    @avoided.setter
+    def avoided(self, processor: int) -> None:
+        self._board[24] = processor
+
     def call(self) -> None:
         """Tell those who linger that there is something to do in Python."""
         self._board[16] += 1
 
-    def launch(self, entry: Entry, block: bytes, first: int, units: int, step: int,
-               helpers: int) -> None:
-        """Run ``entry`` on ``first … units - 1``, `step` at a time, with who comes.
+    def order(self, entry: Entry, first: int, units: int, step: int, helpers: int,
+              lead: int = 0, turns: bool = False) -> bytes:
+        """What goes before a kernel's arguments: see `Pool.order`."""
+        return _order(self._at, -(-(units - first) // step), step, first, units,
+                      address_of(entry), helpers, lead, turns)
 
-        More than `helpers` may linger since a launch that wanted more.
+    @property
+    def program(self) -> Entry:
+        """What `launch` calls."""
+        return _program()
+
+    def launch(self, order: bytes, anyway: bool = False) -> int:
+        """Launch by an order and the kernel's arguments.
+
+        Returns
+        -------
+        int
+            0; else nothing was done: fewer linger than might help, or the caller is on
+            another processor than before.
         """
-        record = self._record()
-        held = ctypes.c_char_p(block)
-        record[16:23] = [-(-(units - first) // step), step, first, units,
-                         _address(entry), _address(held), helpers]
-        _program()(struct.pack("=2q", self._at, ctypes.addressof(record)), 0, 0)
-        self._free.append(record)
+        return _program()(order, _ANYWAY if anyway else _IF_READY, 0)
 
     def serve(self, calls: int) -> None:
         """Help with launches; linger until there is none, or `calls` is out of date."""
         glances = _GLANCES if self.patient else 1
-        _program()(struct.pack("=3q", self._at, calls, glances), 1, 0)
+        _program()(struct.pack("=3q", self._at, calls, glances), _SERVE, 0)
 
     def dismiss(self) -> None:
         """Have nobody linger, within a second: at exit the memory may go."""
@@ -101,45 +160,47 @@ class Team:
         while self.lingering and time.monotonic() < end:
             time.sleep(1e-4)
 
-    def _record(self) -> ctypes.Array[ctypes.c_int64]:
-        try:
-            return self._free.pop()
-        except IndexError:
-            record = _Words()
-            record[0] = _CLOSED
-            self._records.append(record)
-            return record
-
-
-def _address(pointer: Any) -> int:
-    return ctypes.c_void_p.from_buffer(pointer).value or 0
-
 
 @cache
 def _program() -> Entry:
-    """What callers run (``begin`` is 0), and helpers."""
+    """What callers run, and helpers."""
     return build("\n".join([
         "# Team",
         *inlined("work", ["record"], [
             "r = i64_pointer(record)", "k = word_add(record, 1)", "while k < r[16]:",
-            "    first = r[18] + k*r[17]",
+            "    first = r[18] + abs(r[24] - k)*r[17]",
             "    enter(r[20], r[21], first, min(r[19], first + r[17]))",
             "    k = word_add(record, 1)"]),
         *inlined("join", ["record"], [
             "if word_add(record + 64, 1) < i64_pointer(record)[22]:",
             f"    {invoke('work', ['record'])}", "word_add(record + 64, -1)"]),
         "def kernel(a, begin, end):", "    board = a[0]", "    glances = 0",
-        "    if begin == 0:", *indented(indented(_calling())),
-        "    else:", *indented(indented(_serving()))]))
+        f"    if begin == {_SERVE}:", *indented(indented([*_serving(), "return 0"])),
+        *indented(_calling()), "    return 0"]))
 
 
 def _calling() -> list[str]:
+    here = "-1" if current_processor is None else "this_processor()"
+    owner = "record + 184"
     return [
-        "record = a[1]", "word_write(record, 0)", "offered = word_take(board, record)",
+        f"if begin == {_IF_READY} and (word_read(board + 64) < a[6] or "
+        f"word_read(board + 192) != {here}):", "    return 1",
+        "arguments = address(a) + 72",
+        "if a[7] > 0:", "    enter(a[5], arguments, 0, a[7])",
+        f"record = board + {8*_BOARD}", f"last = record + {8*_RECORD*_RECORDS}",
+        f"while record < last and not word_take({owner}, 1):",
+        f"    record += {8*_RECORD}",
+        "if record == last:", "    enter(a[5], arguments, a[3], a[4])", "    return 0",
+        "r = i64_pointer(record)",
+        *(f"r[{16 + k}] = a[{1 + k}]" for k in range(5)),
+        "r[21] = arguments", "r[22] = a[6]", "r[24] = 0",
+        "if a[8] != 0 and word_add(board + 200, 1) & 1 != 0:", "    r[24] = a[1] - 1",
+        "word_write(record, 0)", "offered = word_take(board, record)",
         invoke("work", ["record"]), "if offered:", "    word_write(board, 0)",
         f"word_write(record, {_CLOSED})",
         "while word_read(record + 64) != 0:", "    pause()", "    glances += 1",
-        f"    if glances > {_PATIENCE}:", "        give_way()"]
+        f"    if glances > {_PATIENCE}:", "        give_way()",
+        f"word_write({owner}, 0)"]
 
 
 def _serving() -> list[str]:

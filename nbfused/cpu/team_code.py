@@ -103,7 +103,20 @@ def give_way(typing: Any) -> Any:
     return types.void(), codegen
 
 
+@intrinsic
+def this_processor(typing: Any) -> Any:
+    """Which processor the calling thread runs on, by the C library's `sched_getcpu`."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        kind = ir.FunctionType(_I32, [])
+        number = builder.call(_function(builder.module, "sched_getcpu", kind), [])
+        return builder.sext(number, _I64)
+
+    return types.int64(), codegen
+
+
 #: Text of a kernel calls these by name; a word is given by its address.
 SHARED_WORDS: dict[str, Any] = {
     "word_add": word_add, "word_read": word_read, "word_write": word_write,
-    "word_take": word_take, "pause": pause, "give_way": give_way}
+    "word_take": word_take, "pause": pause, "give_way": give_way,
+    "this_processor": this_processor}

@@ -245,6 +245,8 @@ def _as_float(value: Any, op_name: str, name: str) -> float:
 
 def non_negative(value: Any, op_name: str, name: str) -> float:
     """A number that is at least 0, such as an eps; `RangeError` below."""
+    if type(value) is float and value >= 0.0:
+        return value
     number = real_number(value, op_name, name)
     if number < 0.0:
         raise RangeError(f"{op_name}: '{name}' must be at least 0, got {value!r}; pass "

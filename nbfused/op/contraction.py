@@ -7,15 +7,17 @@ from functools import lru_cache
 from typing import Any
 
 from ..autograd import apply
+from ..autograd.traced import traced
 from ..errors import KernelTypeError
 from ..scalar.ir import Function
 from ..specs import Contract
 from ..specs.functions import identity
 from .base import check_operand, kind_of, only, places
 from .elementwise import Func
+from .known import Known
 from .scalar import ScalarFunction, scalar_function
 
-__all__ = ["Contraction", "contract", "contraction"]
+__all__ = ["Contraction", "contract", "contraction", "known_product"]
 
 
 @lru_cache(maxsize=1024)
@@ -31,8 +33,8 @@ def contract(subscripts: str, a: Any, b: Any, extras: Sequence[Any] = (), *,
              prologues: tuple[Function | None, Function | None] = (None, None),
              out_axes: tuple[int, ...] | None = None, precision: str | None = None,
              out: Any = None, names: tuple[str, ...] = ("a", "b"),
-             what: str = "contract") -> Any:
-    """Run a `Contract`: what all products share."""
+             what: str = "contract", key: tuple[Any, ...] | None = None) -> Any:
+    """Run a `Contract`: what all products share; `known_product` finds it by `key`."""
     if precision not in (None, "tf32"):
         raise KernelTypeError(f"{what}: 'precision' must be None or 'tf32', got "
                               f"{precision!r}")
@@ -62,7 +64,33 @@ def contract(subscripts: str, a: Any, b: Any, extras: Sequence[Any] = (), *,
     spec = _spec(subscripts, function, tuple(map(kind_of, extras)), prologues, out_axes,
                  precision)
     outs = places(out, len(function.results), what)
-    return only(apply(spec, [a, b, *extras], out=outs, names=names))
+    values = [a, b, *extras]
+    results = apply(spec, values, out=outs, names=names)
+    if key is not None and traced(values) is None:
+        if len(_known) >= _LIMIT:
+            _known.clear()
+        _known[key] = Known(spec, values, outs, what, names)
+    return only(results)
+
+
+_LIMIT = 1024
+_known: dict[tuple[Any, ...], Known] = {}
+
+
+def known_product(what: str, a: Any, b: Any, bias: Any, epilogue: Any, out: Any,
+                  ) -> tuple[tuple[Any, ...] | None, Known | None]:
+    """How `what` was called with such arguments: a key, and the call if there was one.
+
+    An epilogue is known by its identity, or its name.  There is no key where it is
+    none, or has no hash.
+    """
+    known = epilogue is None or type(epilogue) is str or (
+        callable(epilogue) and type(epilogue).__hash__ is not None)
+    if not known:
+        return None, None
+    key = (what, type(a), getattr(a, "ndim", 0), type(b), getattr(b, "ndim", 0),
+           type(bias), epilogue, type(out))
+    return key, _known.get(key)
 
 
 class Contraction(Func):

@@ -21,6 +21,7 @@ from ..specs.functions import compose, identity
 from ..specs.shapes import Axes, normalize_axes
 from .base import kind_of, only, places, real_number, truth
 from .elementwise import Func
+from .known import Known
 from .scalar import scalar_function
 from .source import source
 
@@ -34,8 +35,8 @@ class Reduction(Func):
                  post: Callable[..., Any] | None, identity: float) -> None:
         super().__init__(pyfunc)
         self._combine, self._post, self._identity = combine, post, identity
-        #: Of calls without options, by types: spec, other defaults, number of results.
-        self._known: dict[tuple[Any, ...], tuple[Reduce, tuple[Any, ...], int]] = {}
+        #: Of calls without options, by types.
+        self._known: dict[tuple[Any, ...], Known] = {}
 
     @cached_property
     def function(self) -> Function:
@@ -127,12 +128,10 @@ class Reduction(Func):
         """
         plain = keepdims is False and dtype is None and not kwargs and (
             axis is None or type(axis) is int)
-        key = _alike(args, axis) if plain else ()
+        key = _alike(args, axis, out) if plain else ()
         known = self._known.get(key) if plain else None
         if known is not None:
-            return only(apply(known[0], args + known[1],
-                              out=places(out, known[2], self.parameters.name),
-                              names=self.parameters.names))
+            return known(args, out)
         values = self.parameters.bind(args, kwargs)
         shapes = [extents(v) for v in values]
         kinds = tuple(map(kind_of, values))
@@ -143,13 +142,15 @@ class Reduction(Func):
         keep = truth(keepdims, self.parameters.name, "keepdims")
         spec = self.spec(kinds, axes, keep, name)
         outs = places(out, len(self.post.results), self.parameters.name)
-        types = tuple(map(type, args))
-        if not self._takes_nothing():
+        nothing = self._takes_nothing()
+        if not nothing:
             self._check_extent(spec, shapes, axes)
-        elif plain and self.parameters.accepts(types):
-            self._known[key] = (spec, self.parameters.defaults[len(args):],
-                                  len(self.post.results))
-        return only(apply(spec, values, out=outs, names=self.parameters.names))
+        results = apply(spec, values, out=outs, names=self.parameters.names)
+        if plain and nothing and self.parameters.accepts(tuple(map(type, args))):
+            self._known[key] = Known(
+                spec, values, outs, self.parameters.name, self.parameters.names,
+                self.parameters.defaults[len(args):])
+        return only(results)
 
     def _takes_nothing(self) -> bool:
         """Whether there is a result of no elements."""
@@ -250,8 +251,10 @@ def check_combine(given: Any, other: str = "") -> None:
                               f"got {given!r}")
 
 
-def _alike(args: tuple[Any, ...], axis: Any) -> tuple[Any, ...]:
+def _alike(args: tuple[Any, ...], axis: Any, out: Any) -> tuple[Any, ...]:
     """What decides how arguments are reduced along `axis`, besides their elements."""
-    types = tuple(map(type, args))
-    return types if axis is None else (
-        axis, types, tuple([getattr(x, "ndim", 0) for x in args]))
+    if len(args) == 1:  # most have one
+        x = args[0]
+        return axis, type(out), type(x), None if axis is None else getattr(x, "ndim", 0)
+    types = axis, type(out), *map(type, args)
+    return types if axis is None else (*types, *[getattr(x, "ndim", 0) for x in args])

@@ -11,7 +11,7 @@ import numpy as np
 from ..errors import KernelTypeError
 from ..op import AnyArray, Case, Operand, ScalarFunction, op
 from ..op.base import check_operand, is_number
-from ..op.contraction import check_subscripts, epilogue_of
+from ..op.contraction import check_subscripts, epilogue_of, known_product
 from ..op.contraction import contract as run
 from ..scalar.build import Builder
 from ..scalar.ir import Function, Value
@@ -40,10 +40,15 @@ def _product(what: str, a: AnyArray, b: AnyArray, bias: Operand | None,
              epilogue: ScalarFunction | Function | None, extras: Sequence[Operand],
              out: AnyArray | None = None, permute: Sequence[int] | None = None,
              precision: str | None = None,
-             names: tuple[str, ...] = ("a", "b")) -> AnyArray:
+             names: tuple[str, ...] = ("a", "b"), label: str = "epilogue") -> AnyArray:
     """``epilogue(a @ b + bias, *extras)`` permuted, for operands of any rank."""
+    key = None
+    if type(extras) is tuple and not extras and permute is None and precision is None:
+        key, known = known_product(what, a, b, bias, epilogue, out)
+        if known is not None:
+            return known((a, b) if bias is None else (a, b, bias), out)
     extras = _sequence(extras, what, "extras", "arrays or numbers")
-    function = epilogue_of(epilogue, takes=1 + len(extras))
+    function = epilogue_of(epilogue, label, takes=1 + len(extras))
     if bias is not None:
         function, extras = _biased(function), (bias, *extras)
         names = (*names, "bias")
@@ -59,7 +64,7 @@ def _product(what: str, a: AnyArray, b: AnyArray, bias: Operand | None,
         ndim = max(left, right) - (left == 1) - (right == 1)
         permute = check_permutation(permute, ndim, "permute")
     return run(subscripts, a, b, extras, epilogue=function, out=out, out_axes=permute,
-               precision=precision, names=names, what=what)
+               precision=precision, names=names, what=what, key=key)
 
 
 def _sequence(given: Any, what: str, name: str, of: str) -> tuple[Any, ...]:
@@ -208,9 +213,8 @@ def linear(x: AnyArray, weight: AnyArray, bias: AnyArray | None = None,
     >>> linear(np.ones((1, 2)), np.eye(2), np.array([1.0, -3.0]), activation="relu")
     array([[2., 0.]])
     """
-    function = epilogue_of(activation, "activation")
-    return _product("linear", x, weight, bias, function, (), out,
-                    precision=precision, names=("x", "weight"))
+    return _product("linear", x, weight, bias, activation, (), out,
+                    precision=precision, names=("x", "weight"), label="activation")
 
 
 def _batched(a, b, bias=None, epilogue=None, extras=(), permute=None):

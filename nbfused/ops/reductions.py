@@ -268,6 +268,9 @@ _FLOAT_NORMS: dict[Any, Reduction] = {
     1: _norm_1_float, 2: _norm_2_float, float("inf"): _norm_inf_float}
 
 
+#: What `norm` runs, by order, type and dtype.
+_chosen: dict[tuple[Any, ...], Reduction] = {}
+
 for _inner in (*_NORMS.values(), *_FLOAT_NORMS.values()):
     _inner.parameters.name = "norm"  # for messages
 
@@ -315,8 +318,19 @@ def norm(x: AnyArray, ord: float = 2, axis: Axes = None, keepdims: bool = False,
     >>> float(norm(np.array([3.0, -4.0])))
     5.0
     """
+    chosen = None
+    if type(ord) is int or type(ord) is float:
+        chosen = _chosen.get((ord, type(x), getattr(x, "dtype", None)))
+    if chosen is None:
+        chosen = _norm_of(x, ord)
+        _chosen[ord, type(x), getattr(x, "dtype", None)] = chosen
+    return chosen(x, axis=axis, keepdims=keepdims, out=out)
+
+
+def _norm_of(x: AnyArray, ord: float) -> Reduction:
+    """The norm of this order for arrays like this."""
     _check_real("norm", x)
     if not isinstance(ord, (int, float)) or ord not in _NORMS:
         raise KernelTypeError(f"norm: 'ord' must be 1, 2 or inf, got {ord!r}")
     norms = _NORMS if is_number(x) or is_floating(dtype_of(x)) else _FLOAT_NORMS
-    return norms[ord](x, axis=axis, keepdims=keepdims, out=out)
+    return norms[ord]

@@ -190,3 +190,33 @@ def test_calls_from_many_threads():
     for t in threads:
         t.join()
     assert not wrong
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "i4", "c8"])
+@pytest.mark.parametrize(("left", "right"), [
+    ((3, 900), (900, 5)), ((3000, 2), (2, 3)), ((4, 30, 20), (20, 25)),
+    ((4, 30, 20), (4, 20, 25)), ((900,), (900, 3))], ids=str)
+def test_blas_again_on_other_arrays(dtype, left, right):
+    """What is bound once is called with other memory, some of it read-only."""
+    for bias in (None, integers(right[-1:], dtype)):
+        for layout in (np.ascontiguousarray, np.asfortranarray):
+            for _ in range(3):
+                a = layout(integers(left, dtype))
+                b = layout(integers(right, dtype))
+                a.flags.writeable = b.flags.writeable = False
+                expected = np.matmul(a, b) if bias is None else np.matmul(a, b) + bias
+                got = ops.matmul(a, b, bias=bias)
+                assert got.dtype == expected.dtype
+                assert np.array_equal(got, expected)
+                room = np.full((*expected.shape[:-1], 2*right[-1]), 7, dtype)
+                out = room[..., ::2]
+                assert ops.matmul(a, b, bias=bias, out=out) is out
+                assert np.array_equal(out, expected)
+                assert np.all(room[..., 1::2] == 7)
+
+
+def test_nothing_to_add_up():
+    for _ in range(2):
+        assert np.array_equal(ops.matmul(np.ones((3, 0)), np.ones((0, 4)), bias=2.0),
+                              np.full((3, 4), 2.0))
+        assert ops.matmul(np.ones((0, 3)), np.ones((3, 4))).shape == (0, 4)

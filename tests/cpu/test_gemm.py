@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import threading
+
 import numpy as np
 import pytest
 
+from nbfused import ops
 from nbfused.config import config
-from nbfused.cpu.gemm import blocked_product, suits
+from nbfused.cpu.contract import _Product
+from nbfused.cpu.gemm import _blocks, suits
 from nbfused.cpu.tile import tile_of
 from nbfused.scalar.parse import parse
 from nbfused.specs import Contract
@@ -27,17 +31,29 @@ def integers(shape, dtype):
     return RNG.integers(-4, 5, shape).astype(dtype)
 
 
+PLAIN = Contract("mk,kn->mn", parse(lambda acc: acc))
+
+
+@pytest.fixture(autouse=True)
+def blocks_only(monkeypatch):
+    """Whatever the sizes, nothing is left to BLAS."""
+    def refuse(self, call):
+        raise AssertionError("not by blocks")
+
+    monkeypatch.setattr("nbfused.cpu.contract.suits", lambda *args: True)
+    monkeypatch.setattr("nbfused.cpu.contract._BATCHED", 0)
+    monkeypatch.setattr(_Product, "_by_panels", refuse)
+    monkeypatch.setattr(_Product, "_by_blas", refuse)
+
+
 def product(a, b):
-    """Every element is handed on once; what is not stays NaN."""
-    out = np.full((a.shape[0], b.shape[1]), np.nan, a.dtype)
-
-    def finish(products, at, shape):
-        place = tuple(slice(i, i + n) for i, n in zip(at, shape, strict=True))
-        assert np.all(np.isnan(out[place]))
-        out[place] = products[:shape[0], :shape[1]]
-
-    blocked_product(a, b, finish)
-    return out
+    """In poisoned memory, with rows and columns around it that stay as they are."""
+    m, n = a.shape[0], b.shape[1]
+    room = np.full((m + 2, n + 3), np.nan, a.dtype)
+    run_contract(PLAIN, a, b, out=[room[1:1 + m, 2:2 + n]])
+    assert np.all(np.isnan(room[[0, -1]]))
+    assert np.all(np.isnan(room[:, [0, 1, -1]]))
+    return room[1:1 + m, 2:2 + n]
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8"])
@@ -63,7 +79,7 @@ def test_bits_do_not_depend_on_threads_and_blocks(dtype, monkeypatch):
     a = RNG.standard_normal((200, 3000)).astype(dtype)
     b = RNG.standard_normal((3000, 150)).astype(dtype)
     found = []
-    for threads, block in ((1, 1 << 20), (2, 1 << 18), (5, 1 << 14)):
+    for threads, block in ((1, 1 << 20), (2, 1 << 18), (5, 1 << 14), (3, 1)):
         monkeypatch.setattr("nbfused.cpu.gemm._BLOCK_BYTES", block)
         with config.override(num_threads=threads):
             found.append(product(a, b))
@@ -88,6 +104,10 @@ def test_which_products_suit():
     assert suits(single, 1024, 1024, 1024)
     assert not suits(half, 1024, 1024, 1024)
     assert not suits(single, 1 << 20, 1 << 20, 4)
+    assert suits(single, 16, 16, 16)
+    assert suits(single, 1, 32, 100)
+    assert not suits(single, 4, 4, 4000)
+    assert not suits(single, 1, 100, 0)
     assert not suits(single, 1, 1 << 12, 1 << 12)
     assert not suits(single, 64, 64, 1 << 20)
 
@@ -114,3 +134,84 @@ def test_large_contractions(transposed, dtype):
     expected = np.maximum(np.matmul(a.astype("f8"), b.astype("f8")) + bias, 0)
     assert np.array_equal(out, expected.astype(dtype))
     assert np.count_nonzero(room == 7) >= room.size - out.size
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("repeated", [False, True])
+def test_batches_and_numbers(dtype, repeated):
+    """Of factors that are packed first, one that is the same for a whole batch once."""
+    a = integers((3, 4, 70, 50), dtype)
+    b = integers((50, 60) if repeated else (3, 4, 50, 60), dtype)
+    room = np.full((3, 4, 71, 61), np.nan, dtype)
+    run_contract(SCALED, a, b, 2.0, out=[room[..., :70, :60]])
+    expected = np.matmul(a.astype("f8"), b.astype("f8"))*2
+    assert np.array_equal(room[..., :70, :60], expected.astype(dtype))
+    assert np.all(np.isnan(room[..., 70, :]))
+    assert np.all(np.isnan(room[..., 60]))
+
+
+SCALED = Contract("...mk,...kn->...mn", parse(lambda acc, s: acc*s), ("scalar",))
+
+
+@pytest.mark.parametrize(("dtype", "edge"), [("f4", 24), ("f4", 150), ("f8", 150)])
+def test_bound_calls_take_other_arrays_and_read_only_ones(dtype, edge):
+    """The same call again, on other memory, by more and by fewer threads."""
+    for threads in (1, 2, 5, 1, 2):
+        a, b, c = (integers(s, dtype) for s in ((edge, edge), (edge, edge), (edge,)))
+        for x in (a, b, c):
+            x.flags.writeable = False
+        expected = np.maximum(a @ b + c, 0)
+        with config.override(num_threads=threads):
+            for _ in range(3):
+                y = np.full((edge, edge), np.nan, dtype)
+                assert ops.linear(a, b, c, "relu", out=y) is y
+                assert np.array_equal(y, expected)
+                assert np.array_equal(ops.linear(a, b, c, "relu"), expected)
+
+
+def test_zeros_keep_their_sign_and_nothing_else_is_lost():
+    a = np.array([[-1.0, 0.0], [0.0, -0.0]], np.float32)
+    b = np.array([[0.0, np.nan], [5.0, 1.0]], np.float32)
+    got = ops.matmul(a, b, epilogue="negative")
+    expected = -(a @ b)
+    assert np.array_equal(got, expected, equal_nan=True)
+    assert np.array_equal(np.signbit(got[:, 0]), np.signbit(expected[:, 0]))
+
+
+def test_products_of_several_threads_at_once():
+    """Each has memory of its own; blocks wait for who packs."""
+    a, b = integers((150, 170), "f4"), integers((170, 190), "f4")
+    factors = [(a*k, np.matmul(a*k, b)) for k in range(6)]
+    wrong = []
+
+    def work(left, expected):
+        for _ in range(30):
+            if not np.array_equal(ops.matmul(left, b), expected):
+                wrong.append(1)
+
+    with config.override(num_threads=3):
+        threads = [threading.Thread(target=work, args=f) for f in factors]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+    assert not wrong
+
+
+def test_an_epilogue_of_many_arrays_is_left_to_blas(monkeypatch):
+    seen = []
+    monkeypatch.setattr(_Product, "_by_panels", lambda self, call: None)
+    monkeypatch.setattr(_Product, "_by_blas", lambda self, call: seen.append(call))
+    monkeypatch.setattr("nbfused.cpu.gemm.WORDS", 4)
+    a = integers((60, 60), "f4")
+    run_contract(PLAIN, a, a)
+    assert len(seen) == 1
+
+
+@pytest.mark.parametrize(("panels", "size", "threads"), [
+    (1, 100, 2), (3, 100, 2), (11, 100, 2), (100, 1 << 19, 2), (100, 1 << 30, 3)])
+def test_blocks_are_for_all_threads_and_fit_the_cache(panels, size, threads):
+    found = _blocks(panels, size, threads)
+    assert 1 <= found <= panels
+    assert found == panels or (found % threads == 0 and found >= 2*threads)
+    assert found == panels or -(-panels // found)*size <= 1 << 20

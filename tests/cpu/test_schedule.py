@@ -21,13 +21,15 @@ SQUARE = Map(parse(lambda x: x*x + 1), ("element",))
 @pytest.fixture
 def pieces(monkeypatch):
     """First units and numbers of units of what the threads shared."""
-    seen, share = [], POOL.share
+    seen, order = [], POOL.order
 
-    def shared(entry, block, units, step, first=0):
-        seen.append((first, step))
-        share(entry, block, units, step, first)
+    def ordered(entry, units, step, first=0, lead=0, turns=False):
+        found = order(entry, units, step, first, lead, turns)
+        if found is not None:
+            seen.append((first, step))
+        return found
 
-    monkeypatch.setattr(POOL, "share", shared)
+    monkeypatch.setattr(POOL, "order", ordered)
     with config.override(num_threads=3):
         yield seen
 

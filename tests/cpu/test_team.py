@@ -12,6 +12,7 @@ import time
 import numpy as np
 import pytest
 
+from nbfused.cpu import team
 from nbfused.cpu.compile import build
 from nbfused.cpu.pool import Pool
 
@@ -56,7 +57,6 @@ def test_many_launches_one_after_the_other():
     for k in range(3000):
         pool.share(*counting(y), 64, 1)
         assert np.all(y == k + 1)
-    assert len(pool._team._records) == 1
 
 
 def test_many_callers():
@@ -75,6 +75,64 @@ def test_many_callers():
     for c in callers:
         c.join()
     assert not wrong
+
+
+@pytest.fixture
+def one_record(monkeypatch):
+    monkeypatch.setattr(team, "_RECORDS", 1)
+    team._program.cache_clear()
+    yield
+    team._program.cache_clear()
+
+
+def test_more_callers_than_records(one_record):
+    """Who finds none works alone."""
+    test_many_callers()
+
+
+#: Numbers the units in the order in which they are taken.
+NUMBERED = """# Numbered
+def kernel(a, begin, end):
+    y = i64_pointer(a[0])
+    for i in range(begin, end):
+        y[i] = word_add(a[1], 1)
+"""
+
+
+@pytest.mark.parametrize("lead", [0, 7])
+def test_every_other_launch_begins_with_its_last_piece(lead):
+    pool, counter = Pool(2), np.zeros(1, np.int64)
+    y = np.zeros(200, np.int64)
+    block = np.array([y.ctypes.data, counter.ctypes.data], np.int64).tobytes()
+    order, helpers = pool.order(build(NUMBERED), 200, 10, lead, lead, turns=True)
+    began = []
+    for _ in range(6):
+        y[:], counter[0] = -1, 0
+        pool.launch(order + block, helpers)
+        assert np.array_equal(np.sort(y), np.arange(200))
+        assert np.array_equal(y[:lead], np.arange(lead))
+        began.append(int(np.argmin(y[lead:])) < 100)  # two threads: not to the unit
+    assert began in ([True, False]*3, [False, True]*3)
+
+
+def test_pieces_are_taken_in_order_unless_they_may_turn():
+    pool, counter = Pool(2), np.zeros(1, np.int64)
+    y = np.zeros(200, np.int64)
+    block = np.array([y.ctypes.data, counter.ctypes.data], np.int64).tobytes()
+    for _ in range(4):
+        counter[0] = 0
+        pool.share(build(NUMBERED), block, 200, 10)
+        assert np.argmin(y) < 100
+
+
+def test_nothing_is_done_by_a_launch_that_has_to_wake_somebody():
+    pool, y = Pool(3), np.zeros(100, np.int64)
+    entry, block = counting(y)
+    order, helpers = pool.order(entry, 100, 10)
+    assert pool.program(order + block, 0, 0) == 1
+    assert not y.any()
+    pool.launch(order + block, helpers)
+    assert np.all(y == 1)
 
 
 def test_a_launch_from_inside_a_piece():

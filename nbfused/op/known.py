@@ -1,0 +1,52 @@
+"""Calls that are found again by the types of their arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ..autograd import apply
+from ..autograd.versions import note_write
+from ..dispatch import direct_call
+from ..specs import Spec
+from .base import only, places
+
+__all__ = ["Known"]
+
+
+class Known:
+    """How arguments of some types were passed to a spec, to be called with such again.
+
+    Parameters
+    ----------
+    spec, values, outs
+        The call: all arguments, and the outputs that were given.
+    name, names
+        What messages call the op and its arguments.
+    defaults
+        Of arguments that were left out.
+    """
+
+    def __init__(self, spec: Spec, values: Sequence[Any], outs: Sequence[Any] | None,
+                 name: str, names: tuple[str, ...], defaults: tuple[Any, ...] = (),
+                 ) -> None:
+        self._spec, self._name, self._names = spec, name, names
+        self._defaults = defaults
+        single = outs is None or (len(outs) == 1 and outs[0] is not None)
+        self._direct = direct_call(spec, values, outs, self._defaults) if single \
+            else None
+        self._outputs = 1 if outs is None else len(outs)
+
+    def __call__(self, args: tuple[Any, ...], out: Any) -> Any:
+        """What the op gives, with an `out` of the same type, or None."""
+        direct = self._direct
+        made = None if direct is None or type(out) is tuple else \
+            direct(*args) if out is None else direct(out, *args)
+        if made is None:  # it is differentiated, or a closer look is needed
+            outs = places(out, self._outputs, self._name)
+            return only(apply(self._spec, args + self._defaults, out=outs,
+                              names=self._names))
+        if out is not None:
+            note_write((out,))
+            return out
+        return made[0] if len(made) == 1 else tuple(made)
