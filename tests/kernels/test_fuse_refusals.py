@@ -71,7 +71,8 @@ def _named_then_changed(x, y):
     return first
 
 
-@pytest.mark.parametrize("program", [_swapped, _copied_then_changed, _named_then_changed])
+@pytest.mark.parametrize(
+    "program", [_swapped, _copied_then_changed, _named_then_changed])
 def test_an_argument_stored_into_another_and_changed_after_that(program):
     given, expected = (X.copy(), X * 3 + 1), (X.copy(), X * 3 + 1)
     result, right = nf.fuse(program)(*given), program(*expected)
