@@ -15,7 +15,16 @@ import time
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-__all__ = ["main", "measure"]
+__all__ = ["main", "measure", "pattern"]
+
+
+def pattern(text: str) -> re.Pattern[str]:
+    """An option that is a regular expression."""
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} is no regular expression: {error}") from None
 
 
 def classes() -> Iterator[type]:
@@ -57,7 +66,8 @@ def best(method: Any, params: tuple[Any, ...], repeat: int) -> float:
     return shortest
 
 
-def runs(quick: bool, wanted: str) -> Iterator[tuple[type, tuple[Any, ...]]]:
+def runs(quick: bool, wanted: str | re.Pattern[str],
+         ) -> Iterator[tuple[type, tuple[Any, ...]]]:
     """The classes with their parameters, those whose text matches `wanted`."""
     for case in classes():
         sizes = case.quick if quick else case.params  # type: ignore[attr-defined]
@@ -71,11 +81,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--quick", action="store_true", help="small sizes, once")
     parser.add_argument(
-        "--match", default="", help="regular expression: LayerNorm, cuda:0 …"
+        "--match", default="", type=pattern,
+        help="regular expression: LayerNorm, cuda:0 …"
     )
     arguments = parser.parse_args(argv)
     repeat = 1 if arguments.quick else 10
-    for case, params in runs(arguments.quick, arguments.match):
+    chosen = list(runs(arguments.quick, arguments.match))
+    if not chosen:
+        parser.error(f"--match {arguments.match.pattern}: no benchmark has such a "
+                     "name; without it all are run")
+    for case, params in chosen:
         shown = " ".join(map(str, params))
         try:
             for name, value, unit in measure(case, params, repeat):

@@ -38,9 +38,20 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--device", default="cuda", help="that the table is of")
     parser.add_argument("--python", default=_PYTHON, help="that the table is of: 3.12")
     given = parser.parse_args(argv)
+    if Path(given.machine).name != given.machine or given.machine == "..":
+        parser.error(f"machine {given.machine!r}: expected a name, that of a folder")
+    if given.commit:
+        try:
+            _git("rev-parse", "--verify", f"{given.commit}^{{commit}}")
+        except subprocess.CalledProcessError:
+            parser.error(f"--commit {given.commit}: git knows no such commit")
     if given.table:
         commit = _git("rev-parse", given.commit or "HEAD")
-        rows = json.loads(given.table.read_text())
+        try:
+            rows = json.loads(given.table.read_text())
+        except (OSError, ValueError) as error:
+            parser.error(f"--table {given.table}: {error}; expected what python -m "
+                         "benchmarks.peers --json has written")
         _keep(_machine(given.machine, given.about, ""), given.python, commit,
               dict(_rates(rows, given.device)))
         return 0

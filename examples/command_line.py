@@ -6,7 +6,14 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-__all__ = ["options"]
+__all__ = ["count", "options"]
+
+
+def count(text: str) -> int:
+    """A whole number of at least 1."""
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"expected at least 1, got {text!r}")
+    return int(text)
 
 
 def options(name: str, description: str, argv: Sequence[str] | None,
@@ -26,8 +33,8 @@ def options(name: str, description: str, argv: Sequence[str] | None,
     """
     parser = argparse.ArgumentParser(description=description.splitlines()[0])
     for option, (default, meaning) in numbers.items():
-        parser.add_argument(f"--{option}", type=type(default), default=default,
-                            help=meaning)
+        kind = count if isinstance(default, int) else float
+        parser.add_argument(f"--{option}", type=kind, default=default, help=meaning)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--picture", type=Path, default=Path(f"{name}.png"))
     return parser.parse_args(argv)

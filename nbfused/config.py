@@ -118,6 +118,20 @@ _SETTINGS: dict[str, tuple[Any, Callable[[str], Any]]] = {
 }
 
 
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+#: What an assignment may give to settings that are not texts: a test, and its words.
+_VALUES: dict[Callable[[str], Any], tuple[Callable[[Any], bool], str]] = {
+    _boolean: (lambda x: isinstance(x, int) and x in (0, 1), "True or False"),
+    _size: (lambda x: x == 0 or _is_count(x), "a number of bytes"),
+    _count: (lambda x: x is None or _is_count(x), "a positive whole number, or None"),
+    _autotune: (lambda x: x in ("0", "1", "readonly"), "'0', '1' or 'readonly'"),
+    _emulation: (lambda x: x in ("0", "1", "nvidia"), "'0', '1' or 'nvidia'"),
+}
+
+
 class Config:
     """The settings of this process; the table is in `nbfused.config`.
 
@@ -154,6 +168,13 @@ class Config:
             setattr(self, name, values.pop(name, default))
         if values:
             raise TypeError(f"no such settings: {', '.join(values)}")
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """Set a setting to a value that it can have; `SettingError` for another."""
+        holds, words = _VALUES.get(_SETTINGS.get(name, (None, str))[1], (None, ""))
+        if holds is not None and not holds(value):
+            raise SettingError(f"config.{name} = {value!r}: expected {words}")
+        object.__setattr__(self, name, value)
 
     def __repr__(self) -> str:
         return f"Config({', '.join(f'{k}={v!r}' for k, v in self.as_dict().items())})"

@@ -94,10 +94,33 @@ def test_tables_that_cannot_be_made_say_why_at_once(tmp_path, capsys, monkeypatc
     with pytest.raises(SystemExit):
         peers.main([*WORDS, "l2norm", "--json", str(tmp_path / "missing" / "table")])
     assert "missing/table: there is no such folder" in capsys.readouterr().err
+    for words, said in ((["--only", "nope"], "no row has such a name"),
+                        (["--only", "("], "is no regular expression"),
+                        (["--peers", "nope"], "expected cupy, jax")):
+        with pytest.raises(SystemExit):
+            peers.main(["--quick", "--peers", "numpy", *words])
+        assert said in capsys.readouterr().err
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0")  # which main sets
     monkeypatch.setattr(peers, "find_spec", lambda name: None)
     assert peers.main(["--device", "cuda"]) == 2
     assert "needs PyTorch, which is not installed" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("words", "said"), [
+    (["a/b"], "expected a name"), ([".."], "expected a name"),
+    (["m", "--commit", "no-such"], "git knows no such commit"),
+    (["m", "--table", "no-such.json"], "expected what python -m benchmarks.peers")])
+def test_records_that_cannot_be_made_say_why_at_once(words, said, capsys):
+    with pytest.raises(SystemExit):
+        record.main(words)
+    assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("match", ["nope", "("])
+def test_a_match_of_nothing_is_said(match, capsys):
+    with pytest.raises(SystemExit):
+        main(["--match", match])
+    assert "--match" in capsys.readouterr().err
 
 
 def test_a_peer_that_fails_leaves_the_rest_of_the_table(capsys, caplog, monkeypatch):

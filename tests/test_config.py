@@ -49,6 +49,22 @@ def test_wrong_values_are_refused_by_name(name, value, expected):
         Config.read({f"NBFUSED_{name}": value})
 
 
+@pytest.mark.parametrize(("name", "value", "expected"), [
+    ("debug", "no", "True or False"), ("num_threads", "3", "a positive whole number"),
+    ("num_threads", 0, "a positive whole number, or None"),
+    ("num_threads", 1.5, "None"), ("cache_size", -1, "a number of bytes"),
+    ("autotune", True, "'readonly'"),
+    ("rocm_emulate", 1, "'nvidia'")])
+def test_wrong_values_are_not_assigned(name, value, expected):
+    config = Config()
+    before = config.as_dict()
+    with refused(SettingError, f"config.{name} = {value!r}: expected", expected):
+        setattr(config, name, value)
+    with refused(SettingError, expected), config.override(**{name: value}):
+        pass
+    assert config.as_dict() == before
+
+
 def test_the_table_has_every_setting():
     # The package's attribute of that name is the settings, not the module.
     table = str(import_module("nbfused.config").__doc__)

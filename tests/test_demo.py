@@ -86,5 +86,11 @@ def test_program_names_what_is_missing(monkeypatch, capsys):
     assert "pip install 'nbfused[demo]'" in capsys.readouterr().out
 
 
+def test_no_epochs_are_refused(capsys):
+    with pytest.raises(SystemExit):
+        main(["--epochs", "0"])
+    assert "--epochs: expected at least 1, got '0'" in capsys.readouterr().err
+
+
 def test_a_device_asked_for_is_taken_as_it_is():
     assert choose_device("cuda:3") == "cuda:3"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+import math
 import runpy
 
 import numpy as np
@@ -193,6 +195,21 @@ def test_combines_are_named_in_the_message():
         nf.reduction(combine=lambda a, b, c: a + b + c)(lambda x: x)(A)
     with pytest.raises(KernelTypeError, match="takes 1 values, the map gives 2"):
         nf.reduction(combine="sum")(lambda x: (x, x))(A)
+
+
+@pytest.mark.parametrize(("combine", "neutral"), [
+    (lambda a, b: a * b, 1), (lambda a, b: min(a, b), math.inf),
+    (lambda a, b: a | b, 0), (lambda a, b: max(a, b), 0)])
+def test_the_identity_of_a_combine_must_be_neutral(combine, neutral):
+    numbers = np.array([2, 3, 6])
+    given = numbers if neutral == 0 else numbers.astype(float)
+    made = nf.reduction(combine=combine, identity=neutral)(lambda x: x)(given)
+    assert made == functools.reduce(combine, given)
+
+
+def test_an_identity_that_is_not_neutral_is_refused():
+    with refused(RangeError, "'identity' 0 is not neutral", "of it and 1.75 is 0.0"):
+        nf.reduction(combine=lambda a, b: a * b)(lambda x: x)(A)
 
 
 def test_a_row_is_no_scalar_function():

@@ -10,15 +10,15 @@ import argparse
 import json
 import logging
 import os
-import re
 import sys
 from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
+from ..__main__ import pattern
 from ..clock import clock
 from . import ahead, host
-from .libraries import available
+from .libraries import LIBRARIES, available
 from .measure import Lost, measure
 from .table import Row, text
 from .workloads import workloads
@@ -32,6 +32,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = parser.parse_args(argv)
     if given.json and not given.json.parent.is_dir():
         parser.error(f"--json {given.json}: there is no such folder")
+    known = sorted(library.name for _, library in LIBRARIES)
+    if unknown := set(given.peers).difference(known):
+        parser.error(f"--peers {' '.join(unknown)}: expected {', '.join(known)}")
     if given.device == "cuda":
         _one_gpu()
         if (missing := _missing()) is not None:
@@ -49,6 +52,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Lost as why:
         print(why, file=sys.stderr)
         return 1
+    if not rows:
+        parser.error(f"--only {given.only.pattern}: no row has such a name; without it "
+                     "all are measured")
     print(f"{len(rows)} rows, {sum(r.below for r in rows)} below their bars")
     return 0
 
@@ -74,9 +80,9 @@ def _missing() -> str | None:
 
 def _rows(given: argparse.Namespace) -> Iterator[Row]:
     works = [w for w in workloads(given.device, given.quick)
-             if re.search(given.only, f"{w.name} {w.dtype}")]
+             if given.only.search(f"{w.name} {w.dtype}")]
     libraries = available(given.device, given.peers)
-    wanted = [h for h in host.measures(given.device) if re.search(given.only, h.name)]
+    wanted = [h for h in host.measures(given.device) if given.only.search(h.name)]
     yield from host.rows(wanted, [x.name for x in libraries])
     if works:
         ahead.build(works, libraries, given.device, given.jobs)
@@ -87,7 +93,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.peers",
                                      description=__doc__)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cpu")
-    parser.add_argument("--only", default="", help="regular expression: layer_norm …")
+    parser.add_argument("--only", default="", type=pattern,
+                        help="regular expression: layer_norm …")
     parser.add_argument("--peers", nargs="*", default=(), help="torch numpy …; all")
     parser.add_argument("--json", type=Path, help="file to write the figures to")
     parser.add_argument("--quick", action="store_true", help="small sizes")

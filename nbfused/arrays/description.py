@@ -92,7 +92,8 @@ class Reading(NamedTuple):
 class Library(Protocol):
     """One array library: how to read its arrays and how to make new ones.
 
-    It may have a method ``reading() -> Reading`` for arrays of its very type.
+    It may have a method ``reading() -> Reading`` for arrays of its very type, and
+    ``wrote(x)``, which is told of each write to `x`.
     """
 
     name: str

@@ -114,6 +114,10 @@ class TorchLibrary:
         return _dual(torch) and \
             torch.autograd.forward_ad.unpack_dual(x).tangent is not None
 
+    def wrote(self, x: Any) -> None:
+        """Let PyTorch's tape know: it refuses to use what it saved of `x`."""
+        _torch().autograd.graph.increment_version(x)
+
     def finish(self, native: Any) -> Any:
         """Nothing to do."""
         return native

@@ -129,6 +129,10 @@ def _store(spec: Spec, inputs: Sequence[Any], out: Sequence[Any],
     if any(isinstance(o, Variable) and o.requires_grad for o in out) and recording():
         raise TapeError(f"out: {spec.name} cannot store into a Variable that requires "
                         "grad; use no_grad() around the update")
+    if any(o is not None and not isinstance(o, Variable) and _tracked(o) for o in out):
+        raise TapeError(f"out: {spec.name} cannot store into a tensor that requires "
+                        "grad; use torch.no_grad() around the update, or pass "
+                        "out.detach()")
     places = tuple(o.data if isinstance(o, Variable) else o for o in out)
     results = execute(spec, inputs, out=places, **options)
     note_write(places)

@@ -101,6 +101,8 @@ def _function() -> Any:
                 return (None, None, *(None for _ in node.edges))
             again = torch.is_grad_enabled()
             slots = node.arrays()
+            for saved in slots:
+                saved.check()  # it can name what PyTorch refuses below
             for saved, tensor in zip(slots, ctx.saved_tensors, strict=True):
                 saved.data = tensor if again else tensor.detach()
             try:

@@ -3,7 +3,8 @@
 Every array that a live node keeps is watched: the bytes between its first and last
 element are in a registry that forgets them together with the node.  A write through
 nbfused marks the watches that it overlaps.  Writes by other means are seen under
-``NBFUSED_DEBUG=1`` only, by a checksum.
+``NBFUSED_DEBUG=1`` only, by a checksum.  A library with counters of its own
+(PyTorch) is told of each write.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import ByteRange, byte_range, describe, to_numpy
+from ..arrays import ByteRange, byte_range, describe, library_of, to_numpy
 from ..config import config
 from ..errors import InplaceModificationError, KernelTypeError
 
@@ -24,6 +25,9 @@ __all__ = ["Saved", "note_write"]
 #: Weak references, which leave by themselves.  What is done to the set is done in one
 #: step, so that it needs no lock, and takes a third of what a `weakref.WeakSet` does.
 _WATCHED: set[weakref.ref[Saved]] = set()
+
+#: Types of arrays whose library counts no writes; more are found out.
+_UNCOUNTED: set[type] = {np.ndarray, type(None)}
 
 
 class Saved:
@@ -87,17 +91,25 @@ class Saved:
         InplaceModificationError
             If it was changed in place.
         """
-        if self._changed or (self._checksum is not None
-                             and self._checksum != _checksum(self.data)):
+        self.check(self._checksum is not None and
+                   self._checksum != _checksum(self.data))
+        return self.data
+
+    def check(self, changed: bool = False) -> None:
+        """`InplaceModificationError` where nbfused has written to it, or `changed`."""
+        if self._changed or changed:
             raise InplaceModificationError(
                 f"{self.label} was changed in place after the tape had saved it; its "
                 "gradient would be wrong. Expected it unchanged until backward(): "
                 "write to a copy, or change it after backward()")
-        return self.data
 
 
 def note_write(arrays: Iterable[Any]) -> None:
     """Record that nbfused has written to `arrays` (None entries are skipped)."""
+    arrays = tuple(arrays)
+    for a in arrays:
+        if type(a) not in _UNCOUNTED:
+            _count(a)
     if not _WATCHED:
         return
     written = [byte_range(describe(a, "out")) for a in arrays if a is not None]
@@ -106,6 +118,16 @@ def note_write(arrays: Iterable[Any]) -> None:
         if saved is not None:
             for place in written:
                 saved.note(place)
+
+
+def _count(array: Any) -> None:
+    """Tell the library of `array` that it was written to."""
+    library = library_of(array)
+    wrote = getattr(library, "wrote", None)
+    if wrote is None:
+        _UNCOUNTED.add(type(array))
+    else:
+        wrote(array)
 
 
 def _checksum(data: Any) -> int:

@@ -60,7 +60,7 @@ def parser() -> argparse.ArgumentParser:
     """The command line of the demo."""
     result = argparse.ArgumentParser(prog="python -m nbfused demo", description=__doc__)
     result.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1 …")
-    result.add_argument("--epochs", type=int, default=30)
+    result.add_argument("--epochs", type=_count, default=30)
     result.add_argument("--seed", type=int, default=0)
     result.add_argument(
         "--out", type=Path, default=Path(), help="folder of the picture"
@@ -69,6 +69,12 @@ def parser() -> argparse.ArgumentParser:
         "--quick", action="store_true", help="few digits, small arrays: a look only"
     )
     return result
+
+
+def _count(text: str) -> int:
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"expected at least 1, got {text!r}")
+    return int(text)
 
 
 def show(arguments: argparse.Namespace) -> None:

@@ -103,6 +103,9 @@ class ElementwiseKernel:
         self.out_params = parse_parameters(out_params, "out_params")
         self.params = self.in_params + self.out_params
         check_unique(self.params)
+        if not self.out_params:
+            raise DefinitionError(f"'out_params' of {name} is empty; name what the "
+                                  "body stores, as in 'T y' or 'raw T y'")
         check_texts(preamble=preamble, loop_prep=loop_prep, after_loop=after_loop)
         python = check_language(operation, language, preamble)
         if after_loop:

@@ -196,7 +196,8 @@ class Trace:
                 f"{target!r} cannot hold {source}, which does not cast to it under "
                 "'same_kind'; use astype, or make a new array")
         if shape != target.extents or source != target.dtype or not isinstance(
-                new, Symbol):
+                new, Symbol) or (new is not target and new.value in self.given):
+            # Also an argument: it may change before the program stores at its end.
             (new,) = self.record(_ASSIGN, (new, target), None,
                                  {"dtypes": (target.dtype,)})
         if new.extents != target.extents:

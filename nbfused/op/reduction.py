@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any
+
+import numpy as np
 
 from ..arrays import check_dtype
 from ..autograd import apply
@@ -177,7 +180,26 @@ def user_combine(merge: Function, identity_: float) -> Combine:
     if len(merge.params) != 2 or len(merge.results) != 1:
         raise KernelTypeError("'combine' must take two values and return one, got "
                               f"{merge.name}({', '.join(merge.params)})")
+    _check_neutral(merge, identity_)
     return Combine(merge.name, identity(), merge, (_NEUTRAL[identity_],), identity())
+
+
+def _check_neutral(merge: Function, neutral: float) -> None:
+    """`RangeError` if `merge` with `neutral` changes each of some numbers."""
+    from ..scalar.interpret import evaluate  # few programs have such functions
+
+    for probes in (np.array([1.75, -0.75, 3.0]), np.array([5, -3, 1])):
+        with (suppress(TypeError, OverflowError, KernelTypeError),
+              np.errstate(all="ignore")):
+            known = probes.dtype.type(neutral)
+            sides = [evaluate(merge, *pair)[0] for pair in
+                     ((known, probes), (probes, known))]
+            if any(np.isclose(side, probes).any() for side in sides):
+                return
+            raise RangeError(
+                f"nf.reduction: 'identity' {neutral} is not neutral: {merge.name} of "
+                f"it and {probes[0]} is {sides[0].flat[0]}; pass the one of 0, 1, -inf "
+                "and inf that changes nothing")
 
 
 @lru_cache(maxsize=64)

@@ -145,7 +145,9 @@ def cross_entropy(logits: AnyArray, labels: AnyArray, *,
         _cross_entropy(logits, labels, ignored)  # -inf times 0 would be NaN
     if reduction == "none":
         return loss
-    if reduction == "sum" or ignore_index is None:
+    held = np.iinfo(dtype_of(labels))
+    none = ignore_index is None or not held.min <= ignored <= held.max
+    if reduction == "sum" or none:
         return (total_of if reduction == "sum" else average)(loss)
     kept = total_of(not_equal(labels, ignored), dtype=dtype_of(loss))
     return divide(total_of(loss), kept)

@@ -54,7 +54,7 @@ def power(x: Operand, y: Operand, *, out: AnyArray | None = None,
     """
     for value, name in ((x, "x"), (y, "y")):
         check_operand(value, "power", name)
-    if _is_whole(x) and _is_whole(y):
+    if _is_whole(x) and _is_whole(y) and not _is_floating(x, y):
         _check_exponent(y)
     return raise_to(x, y, out=out, dtype=dtype)
 
@@ -64,12 +64,19 @@ def _is_whole(x: Any) -> bool:
                               and dtype_of(x).kind in "iu")
 
 
+def _is_floating(x: Any, y: Any) -> bool:
+    """Whether the result of two integers is none: uint64 and a signed one."""
+    return type(x) is not int and type(y) is not int and np.result_type(
+        dtype_of(x), dtype_of(y)).kind == "f"
+
+
 def _check_exponent(y: Any) -> None:
     way_out = "convert the base to floating point first"
     if isinstance(y, Traced):
         y.record_check(_check_exponent)
     elif not is_number(y):
-        check_range(y, 0, 2**63, "power: 'y' is negative and 'x' an integer", way_out)
+        what = "is 2**63 or more" if dtype_of(y).kind == "u" else "is negative"
+        check_range(y, 0, 2**63, f"power: 'y' {what} and 'x' an integer", way_out)
     elif y < 0:
         raise RangeError(f"power: 'y' is negative and 'x' an integer: got {y}, "
                          f"expected an exponent of at least 0; {way_out}")

@@ -130,6 +130,12 @@ def _parse(pyfunc: Any, environment: Mapping[str, Any],
 
 def _traced(pyfunc: Any, given: Mapping[str, Any], returns: bool) -> Function:
     """The function of what has no source, run on symbols."""
+    for kind, name in ((inspect.iscoroutinefunction, "async def"),
+                       (inspect.isasyncgenfunction, "async def"),
+                       (inspect.isgeneratorfunction, "yield")):
+        if kind(pyfunc):
+            raise ScalarSyntaxError(f"{pyfunc!r}: {name} is not part of the scalar "
+                                    "language; write a plain def that returns numbers")
     params = _parameters(pyfunc)
     known = {p: g.value if isinstance(g, Literal) else g for p, g in given.items()
              if isinstance(g, (Literal, int, float, complex))}

@@ -84,8 +84,8 @@ def definition(pyfunc: Any) -> Definition:
 def _node(text: str, code: CodeType) -> ast.FunctionDef | ast.Lambda | None:
     """What `code` was compiled from, if there is one such in `text`."""
     found = [n for n in _functions(_tree(text), code.co_firstlineno) if _is(n, code)]
-    if len(found) > 1:
-        found = [n for n in found if _spans(n, code)]
+    if len(found) > 1:  # lambdas on one line: the innermost that holds all of `code`
+        found = [n for n in found if _holds(n, code)][-1:]
     return found[0] if len(found) == 1 else None
 
 
@@ -168,11 +168,15 @@ def _is(node: ast.FunctionDef | ast.Lambda, code: CodeType) -> bool:
             and code.co_varnames[: len(expected)] == expected)
 
 
-def _spans(node: ast.FunctionDef | ast.Lambda, code: CodeType) -> bool:
-    """Whether instructions of `code` cover the body of a lambda exactly."""
-    body = node.body[-1] if isinstance(node.body, list) else node.body
-    span = (body.lineno, body.end_lineno, body.col_offset, body.end_col_offset)
-    return span in set(code.co_positions())
+def _holds(node: ast.FunctionDef | ast.Lambda, code: CodeType) -> bool:
+    """Whether instructions of `code` have places, and all lie in the body."""
+    body = node.body if isinstance(node.body, list) else [node.body]
+    first = (body[0].lineno, body[0].col_offset)
+    last = (body[-1].end_lineno, body[-1].end_col_offset)
+    places = [((line, column), (end, end_column))
+              for line, end, column, end_column in code.co_positions()
+              if column is not None and column != end_column]
+    return bool(places) and all(first <= a and b <= last for a, b in places)
 
 
 def parameters(node: ast.FunctionDef | ast.Lambda) -> list[str]:

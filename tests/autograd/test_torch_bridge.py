@@ -111,6 +111,52 @@ def test_nbfused_sees_changes_in_place():
         y.sum().backward()
 
 
+@pytest.mark.parametrize("write", [
+    lambda a: nf.ops.exp(torch.zeros(2, 3), out=a),
+    lambda a: nf.ops.sum(torch.zeros(2, 3), out=a[0, 0]),
+    lambda a: nf.ops.sgd_step(a, torch.ones(2, 3), lr=0.5),
+    lambda a: nf.fill(a, 2.0),
+    lambda a: stored(a)], ids=["map", "part", "step", "fill", "kernel"])
+def test_pytorch_sees_what_nbfused_writes(write):
+    for _ in range(2):  # the second time takes a shorter way
+        x, a = leaf(), torch.ones(2, 3)
+        y = (x * a).sum()
+        write(a)
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            y.backward()
+
+
+def stored(a):
+    kernel[1, 32](a)
+
+
+@nf.rawkernel
+def kernel(x):
+    i = nf.grid(1)
+    if i < x.shape[1]:
+        x[0, i] = 7.0
+
+
+def test_tensors_of_inference_mode_can_be_written_to():
+    with torch.inference_mode():
+        out = torch.zeros(3)
+        nf.ops.exp(torch.zeros(3), out=out)
+    assert out.tolist() == [1.0, 1.0, 1.0]
+
+
+def test_out_that_requires_grad_is_refused():
+    x = leaf()
+    hidden = x * 2
+    for out in (x, hidden):
+        with pytest.raises(TapeError, match="out: exp cannot store into a tensor"):
+            nf.ops.exp(torch.zeros(2, 3), out=out)
+    torch.testing.assert_close(hidden, 2 * torch.tensor(A), check_stride=False)
+    nf.ops.exp(torch.zeros(2, 3), out=x.detach())
+    with torch.no_grad():
+        nf.ops.exp(torch.zeros(2, 3), out=x)
+    assert x.tolist() == [[1.0]*3]*2
+
+
 def test_backward_twice():
     x = leaf()
     y = nf.ops.square(x).sum()

@@ -20,6 +20,14 @@ def test_the_corners_and_handles_are_recovered(device, tmp_path):
         assert picture.read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.parametrize(
+    "words", [["--count", "0"], ["--steps", "-1"], ["--count", "a"]])
+def test_counts_below_one_are_refused(words, capsys):
+    with pytest.raises(SystemExit):
+        bezier.main(words)
+    assert f"{words[0]}: expected at least 1" in capsys.readouterr().err
+
+
 def test_pieces_meet_where_the_points_say():
     pieces = bezier.outline(bezier.HEART, np.linspace(0, 1, 5))
     np.testing.assert_array_equal(pieces[:, 0], bezier.HEART[::3])

@@ -341,6 +341,11 @@ def test_bad_definitions(definition, options, error, message):
         ElementwiseKernel(*definition, **options)
 
 
+def test_a_kernel_without_outputs_is_refused():
+    with pytest.raises(DefinitionError, match="'out_params' of k is empty"):
+        nf.ElementwiseKernel("T x", "", "x + 1", "k")
+
+
 def test_bad_bodies_are_reported_at_the_call(x):
     with pytest.raises(ScalarSyntaxError, match="<body of k>, line 1: 'w' is not"):
         ElementwiseKernel("T x", "T y", "y = w", "k")(x)

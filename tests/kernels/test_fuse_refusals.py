@@ -52,6 +52,36 @@ def test_in_place_after_a_launch_that_still_reads():
     np.testing.assert_allclose(x, X * 2)
 
 
+def _swapped(x, y):
+    old = x + 0
+    x[...] = y
+    y[...] = old
+
+
+def _copied_then_changed(x, y):
+    x[...] = y
+    y += 1
+    return x * 2
+
+
+def _named_then_changed(x, y):
+    first = y
+    x[...] = first
+    y *= 3
+    return first
+
+
+@pytest.mark.parametrize(
+    "program", [_swapped, _copied_then_changed, _named_then_changed])
+def test_an_argument_stored_into_another_and_changed_after_that(program):
+    given, expected = (X.copy(), X * 3 + 1), (X.copy(), X * 3 + 1)
+    result, right = nf.fuse(program)(*given), program(*expected)
+    for made, wanted in zip(given, expected, strict=True):
+        np.testing.assert_allclose(made, wanted, rtol=1e-6)
+    if right is not None:
+        np.testing.assert_allclose(result, right, rtol=1e-6)
+
+
 def test_in_place_refusals():
     x = X.copy()
     with pytest.raises(OverlapError, match="'x' is changed in place"):

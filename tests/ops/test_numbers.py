@@ -122,3 +122,12 @@ def test_complex_numbers_have_no_variance_here():
             with refused(KernelTypeError, f"{op.__name__}: 'x' must be real",
                          ".real or .imag"):
                 op(given)
+
+
+@pytest.mark.parametrize("ignored", [-100, 256, 2**40])
+def test_an_ignored_label_that_the_labels_cannot_hold(ignored):
+    labels = np.array([0, 2], "uint8")
+    logits = np.array([[0.5, 1.0, -2.0], [0.0, 3.0, 1.0]])
+    np.testing.assert_array_equal(
+        ops.cross_entropy(logits, labels, ignore_index=ignored),
+        ops.cross_entropy(logits, labels))

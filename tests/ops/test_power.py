@@ -22,3 +22,20 @@ def test_other_powers_pass():
     v = nf.Variable(np.array([2.0]), requires_grad=True)
     (v**3).backward()
     np.testing.assert_allclose(v.grad, [12.0])
+
+
+@pytest.mark.parametrize("types", [("uint64", "int64"), ("int8", "uint64")])
+def test_powers_of_integers_that_numpy_takes_as_floats(types):
+    x = np.array([2, 3, 1], types[0])
+    y = np.array([-1, 2, -3]).astype(types[1])
+    y = y if types[1] == "int64" else np.array([2**63, 2, 0], types[1])
+    with np.errstate(over="ignore"):
+        expected = np.power(x, y)
+    made = nf.ops.power(x, y)
+    assert made.dtype == expected.dtype == np.float64
+    np.testing.assert_allclose(made, expected)
+
+
+def test_an_exponent_that_is_too_large_is_not_called_negative():
+    with pytest.raises(RangeError, match=r"'y' is 2\*\*63 or more"):
+        nf.ops.power(np.array([2], "uint8"), np.array([2**64 - 1], "uint64"))

@@ -6,6 +6,8 @@ import ast
 import functools
 import importlib.util
 import math
+import subprocess
+import sys
 from types import FunctionType
 
 import pytest
@@ -16,6 +18,8 @@ from nbfused.scalar.source import Source, definition, namespace, parameters
 
 IDENTITY = functools.partial(lambda f, *_: f)
 several = [lambda x: x, lambda x: x + 1, lambda y: y]
+branching = [lambda x: x if x > 1 else (0), lambda x: ((x) and 2) or 3, lambda x: x
+             if (lambda x: x or 1)(x) else -x]
 spread = IDENTITY(
     lambda x:
     x * 2
@@ -51,6 +55,25 @@ def text_of(pyfunc):
 def test_lambdas_on_one_line():
     assert [text_of(f) for f in several] == [
         "lambda x: x", "lambda x: x + 1", "lambda y: y"]
+
+
+def test_lambdas_on_one_line_whose_bodies_branch():
+    assert [text_of(f) for f in branching] == [
+        "lambda x: x if x > 1 else 0", "lambda x: x and 2 or 3",
+        "lambda x: x if (lambda x: x or 1)(x) else -x"]
+
+
+def test_lambdas_on_one_line_without_columns(tmp_path):
+    path = tmp_path / "columns.py"
+    path.write_text("f, g = (lambda x: x), (lambda x: x + 1)\n")
+    code = subprocess.run(
+        [sys.executable, "-X", "no_debug_ranges", "-c",
+         "import sys; sys.path.insert(0, sys.argv[1]); import columns\n"
+         "from nbfused.scalar.source import definition\n"
+         "try: definition(columns.f)\n"
+         "except OSError: print('none')", str(tmp_path)],
+        capture_output=True, text=True, timeout=60)
+    assert code.stdout == "none\n", code.stderr
 
 
 def test_lambdas_over_lines_and_in_one_another():

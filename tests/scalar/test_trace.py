@@ -124,10 +124,22 @@ def test_complex_parts():
     ("f = lambda x: (x, (x, x))", "expected numbers, got a tuple"),
     ("f = lambda x: [x]", "expected numbers, got a list"),
     ("f = lambda *x: 1", r"\*args"),
+    ("async def f(x): return x", "async def is not part.*write a plain def"),
+    ("async def f(x): yield x", "async def is not part"),
+    ("def f(x): yield x", "yield is not part"),
 ])
 def test_errors(text, message):
     with pytest.raises(ScalarSyntaxError, match=message):
         parse(sourceless(text))
+
+
+def test_async_with_source_is_refused_too(recwarn):
+    async def f(x):
+        return x
+
+    with pytest.raises(ScalarSyntaxError, match="async def is not part"):
+        parse(f)
+    assert not recwarn.list
 
 
 def test_the_error_has_a_line():
