@@ -79,9 +79,9 @@ class F32Launcher:
 
     def __call__(self, call: Call, where: Device) -> None:
         """Launch on the call's stream."""
-        key = layout_of(call), where.ordinal
-        self._run(self._works.get(key) or self._works.remember(
-            key, self._work(call, where)), call, where)
+        work = self._works.find((layout_of(call), where.ordinal),
+                                lambda: self._work(call, where))
+        self._run(work, call, where)
 
     def _work(self, call: Call, where: Device) -> _Work:
         """How calls of one shape and alignment are done."""

@@ -82,11 +82,8 @@ class MmaLauncher:
 
     def _plan(self, call: Call, where: Device) -> Plan | None:
         """`_choose`, which depends on no more than this, once."""
-        key = layout_of(call), where.ordinal
-        try:
-            return self._plans[key]
-        except KeyError:  # None is an answer
-            return self._plans.remember(key, self._choose(call, where))
+        return self._plans.find((layout_of(call), where.ordinal),
+                                lambda: self._choose(call, where))
 
     def _choose(self, call: Call, where: Device) -> Plan | None:
         """The one that is done first, by the tiles of the busiest multiprocessor."""

@@ -8,7 +8,7 @@ bytes there: TMA's boxes are lines of the L2 cache then.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from math import prod
@@ -23,7 +23,9 @@ from .compile import Kernel
 from .contract_text import ContractText, offsets_of
 from .driver import Device
 from .launch import Programs
+from .remembered import Remembered
 from .source import Source, decoded, encoded, evaluate, kernel_name, storage
+from .tune import layout_of
 
 __all__ = ["PackLauncher"]
 
@@ -87,6 +89,7 @@ class PackLauncher:
         self._text, self._batch = text, text.ranks[0]
         #: By the factors that are packed, and their loops.
         self._programs: Programs[_Ranks] = Programs(self._kernel)
+        self._layouts: Remembered[Hashable, dict[int, _Layout]] = Remembered()
         typed, dtypes = text.typed, [self._dtype(w) for w in (0, 1)]
         self._possible = text.ranks[1:] == (1, 1, 1) and (
             dtypes[0].itemsize == 2 or typed.precision is not None
@@ -114,6 +117,9 @@ class PackLauncher:
 
     def layouts(self, call: Call) -> dict[int, _Layout]:
         """The factors that have to be packed."""
+        return self._layouts.find(layout_of(call), lambda: self._found(call))
+
+    def _found(self, call: Call) -> dict[int, _Layout]:
         found = {}
         for w in (0, 1):
             strides, own, k = call.strides[w], self._batch + w, self._batch + 2

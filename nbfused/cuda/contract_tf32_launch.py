@@ -58,8 +58,7 @@ class Tf32Launcher:
 
     def __call__(self, call: Call, where: Device) -> None:
         """Launch on the call's stream."""
-        key = layout_of(call)
-        work = self._works.get(key) or self._works.remember(key, self._work(call))
+        work = self._works.find(layout_of(call), lambda: self._work(call))
         work.program.launch(
             where, call.stream, work.blocks,
             (self._map(call, 0, work), self._map(call, 1, work),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import TypeVar
 
 __all__ = ["Remembered"]
@@ -23,6 +23,14 @@ class Remembered(dict[K, V]):
     def __init__(self, most: int = 1024) -> None:
         super().__init__()
         self._most = most
+
+    def find(self, key: K, make: Callable[[], V]) -> V:
+        """The value of a key, made where it is not known."""
+        try:
+            return self[key]  # None may be a value
+        except KeyError:
+            pass
+        return self.remember(key, make())
 
     def remember(self, key: K, value: V) -> V:
         """Keep a value; gives it back."""
