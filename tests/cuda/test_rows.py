@@ -13,7 +13,7 @@ from nbfused.backend import Signature
 from nbfused.cuda import compile
 from nbfused.cuda.launch import Program
 from nbfused.cuda.row import RowLauncher
-from nbfused.cuda.row_plan import RowPlan, kept_plans, suffice
+from nbfused.cuda.row_plan import RowPlan, kept_plans
 from nbfused.cuda.row_streamed import AHEAD, lanes_once
 from nbfused.cuda.row_text import RowText
 from nbfused.errors import CompileError
@@ -274,59 +274,6 @@ def test_what_large_arrays_bring_is_the_last_to_leave_the_cache(monkeypatch):
         assert code.count("complete_tx::bytes.L2::cache_hint") == copies
         if said is not None:
             assert registers(said)[1] == 0
-
-
-NORMS = {"rms": (ops.rms_norm, 1, 1), "layer": (ops.layer_norm, 1, 2),
-         "add": (ops.add_rms_norm, 2, 1)}
-
-
-@pytest.mark.parametrize(("columns", "dtype", "brought"), [
-    (1024, np.float32, "rms layer add"), (1000, np.float32, "rms"),
-    (4096, np.float32, "rms"), (1024, BFLOAT16, "rms"), (4000, BFLOAT16, "rms"),
-    (4096, BFLOAT16, "rms layer add"), (2048, np.float16, "rms layer add")])
-def test_columns_values_are_loaded_while_a_row_is_brought(
-        monkeypatch, dtype, columns, brought):
-    needs_numba()
-    x = np.zeros((4, columns), dtype)
-    for name, (call, inputs, weights) in NORMS.items():
-        arrays = [x, x[::-1]][:inputs] + [x[0], x[1]][:weights]
-        (kernel,) = kernels(monkeypatch, lambda c=call, a=arrays: c(*a))
-        code, said = assembled(kernel)
-        if said is not None:
-            assert registers(said)[1] == 0
-        assert code.count("cp.async.bulk") == (inputs if name in brought else 0)
-        if name in brought:
-            copied, there = code.index("cp.async.bulk"), code.index("mbarrier.try_wait")
-            assert "ld.global" not in code[:copied] + code[there:]
-            assert copied < code.index("ld.global.v4.b32") < there
-            assert ".align 128 .b8 nbfused_shared" in code
-
-
-def test_rows_are_brought_where_that_is_faster_and_can_be(monkeypatch):
-    needs_numba()
-    x, w = np.zeros((4, 1024), np.float32), np.zeros(1024, np.float32)
-
-    def brought(call, arch=(9, 0)):
-        with recording(monkeypatch, arch) as found:
-            call()
-        (kernel,) = found.values()
-        return "cp.async.bulk" in compile.ptx(kernel, arch)
-
-    assert brought(lambda: ops.rms_norm(x, w))
-    assert not brought(lambda: ops.rms_norm(x, w), (8, 0))
-    assert not brought(lambda: ops.softmax(x))  # no values of columns
-    half = x.astype(np.float16)
-    assert not brought(lambda: ops.rms_norm(half[:, :64], half[0, :64]))  # short
-    assert not brought(lambda: ops.rms_norm(x[:, 1:], w[1:]))  # not aligned
-    assert not brought(lambda: weighted(half, w))  # accesses of 8 bytes
-
-
-@pytest.mark.parametrize(("kept", "each", "even", "found"), [
-    (1, 1, True, False), (2, 8, True, True), (2, 8, False, False), (2, 12, True, False),
-    (3, 8, False, True), (4, 12, True, True), (4, 12, False, False),
-    (4, 11, False, True), (8, 8, True, False)])
-def test_registers_for_rows_that_are_brought(kept, each, even, found):
-    assert suffice(RowPlan(64, True, kept, even), each) == found
 
 
 @pytest.mark.parametrize("call", [ops.softmax, ops.log_softmax])

@@ -82,6 +82,20 @@ def test_rms_norm(shape, dtype):
     close(ops.rms_norm(put(x), put(w)), X*r*w.astype("f8"), dtype)
 
 
+@pytest.mark.parametrize("view", [np.s_[::-3, :4096], np.s_[5:, 8:4008],
+                                  np.s_[1::2, 1000:2024], np.s_[:, 3:4099]], ids=str)
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_norms_of_rows_that_lie_apart(view, dtype):
+    x, w = normal(41, 5000, dtype=dtype), normal(5000, dtype=dtype)
+    X, W = x[view].astype("f8"), w[view[1]].astype("f8")
+    r = 1/np.sqrt((X*X).mean(1, keepdims=True) + 1e-6)
+    close(ops.rms_norm(put(x)[view], put(w)[view[1]]), X*r*W, dtype)
+    r = 1/np.sqrt(X.var(1, keepdims=True) + 1e-5)
+    expected = (X - X.mean(1, keepdims=True))*r*W + W
+    close(ops.layer_norm(put(x)[view], put(w)[view[1]], put(w)[view[1]]), expected,
+          dtype)
+
+
 @pytest.mark.parametrize("columns", [1024, 4096, 32_768])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_arrays_larger_than_the_cache(columns, dtype):
