@@ -2,9 +2,8 @@
 
 Kernels run without the GIL, so plain Python threads are enough.  A launch never waits
 for a busy pool: the calling thread works through its own pieces and others help, so
-any number of Python threads may launch at once, also from inside a piece.  Pieces of a
-kernel are shared by a `Team`, without Python; pieces that are Python functions go
-through a queue, which also wakes threads that sleep.
+any number of Python threads may launch at once.  Pieces are shared by a `Team`, without
+Python; a queue wakes threads that sleep.
 
 Helpers stay away from the processor that calls.  Where all others have been busy, Linux
 wakes a helper on the caller's processor and leaves both there until its next tick, four
@@ -16,7 +15,6 @@ from __future__ import annotations
 import atexit
 import os
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from queue import SimpleQueue
@@ -25,10 +23,7 @@ from ..config import config
 from .objects import Entry
 from .team import Team, current_processor
 
-__all__ = ["HERE", "POOL", "Pool", "thread_count"]
-
-Piece = Callable[[int], None]
-
+__all__ = ["POOL", "Pool", "thread_count"]
 
 def thread_count() -> int:
     """How many threads a launch may use.
@@ -53,84 +48,6 @@ def _processors() -> int:
     return os.cpu_count() or 1
 
 
-class _Here(threading.local):
-    """What the current thread does.
-
-    A launch from inside a piece is done by the thread that makes it: the others have
-    pieces of their own, and a helper must not be sent away from its own processor.
-    """
-
-    in_piece = False
-
-
-HERE = _Here()
-
-
-class _Job:
-    """Pieces ``0 … count - 1``, each taken by whoever comes first."""
-
-    def __init__(self, piece: Piece, count: int) -> None:
-        self.piece = piece
-        self.count = count
-        self.taken = 0
-        self.helping = 0
-        self.waiting = False
-        self.error: BaseException | None = None
-        self.lock = threading.Lock()
-        self.idle = threading.Lock()
-        self.idle.acquire()
-
-    def work(self) -> None:
-        """Run pieces until none is left to take."""
-        HERE.in_piece = True
-        try:
-            while (index := self._next()) is not None:
-                self.piece(index)
-        finally:
-            HERE.in_piece = False
-
-    def _next(self) -> int | None:
-        with self.lock:
-            if self.taken >= self.count:
-                return None
-            self.taken += 1
-            return self.taken - 1
-
-    def help(self) -> None:
-        """What another thread than the caller's does."""
-        with self.lock:
-            if self.taken >= self.count:
-                return
-            self.helping += 1
-        try:
-            self.work()
-        except BaseException as error:  # the caller raises it
-            self.error = error
-            self.stop()
-        with self.lock:
-            self.helping -= 1
-            last = self.waiting and not self.helping
-        if last:
-            self.idle.release()
-
-    def stop(self) -> None:
-        """Leave what nobody has taken undone."""
-        with self.lock:
-            self.taken = self.count
-
-    def wait(self) -> None:
-        """Return when no helper runs a piece, even if interrupted meanwhile."""
-        with self.lock:
-            self.waiting = self.helping > 0
-        while self.waiting:
-            try:
-                self.idle.acquire()
-                self.waiting = False
-            except BaseException as error:  # helpers still use the caller's memory
-                self.error = error
-                self.stop()
-
-
 class Pool:
     """A caller and ``threads - 1`` helpers, started when a launch needs them.
 
@@ -149,7 +66,7 @@ class Pool:
 
     def _reset(self) -> None:
         """Forget the helpers: after a fork they do not exist."""
-        self._queue: SimpleQueue[_Job | None] = SimpleQueue()
+        self._queue: SimpleQueue[None] = SimpleQueue()
         self._team.reset()
         self._helpers: list[threading.Thread] = []
         self._masks: dict[int, tuple[set[int], set[int]]] = {}
@@ -161,37 +78,11 @@ class Pool:
         """How many threads a launch uses, the caller among them."""
         return self._wanted or thread_count()
 
-    def run(self, piece: Piece, count: int) -> None:
-        """Call ``piece(i)`` for ``i < count``; return when all are done.
-
-        Raises
-        ------
-        BaseException
-            Whatever a piece raised; of several errors, one.
-        """
-        helpers = min(self.threads, count) - 1
-        if helpers < 1 or HERE.in_piece:
-            for index in range(count):
-                piece(index)
-            return
-        started = self._prepare(self.threads - 1)
-        job = _Job(piece, count)
-        try:
-            for _ in range(min(helpers, started)):
-                self._queue.put(job)
-            self._team.call()
-            job.work()
-        finally:
-            job.stop()
-            job.wait()
-        if job.error is not None:
-            raise job.error
-
     def share(self, entry: Entry, block: bytes, units: int, step: int,
               first: int = 0) -> None:
         """Run a kernel on the units ``first … units - 1``, `step` at a time."""
         order = self.order(entry, units, step, first)
-        if order is None or HERE.in_piece:
+        if order is None:
             entry(block, first, units)
         else:
             self.launch(order[0] + block, order[1])
@@ -225,10 +116,10 @@ class Pool:
         return self._team.program
 
     def launch(self, order: bytes, helpers: int) -> None:
-        """Run what was ordered; not from inside a piece, see `HERE`."""
+        """Run what was ordered."""
         if self._team.launch(order):  # somebody has to be woken, or sent away
-            self._prepare(max(helpers, self.threads - 1))
-            for _ in range(helpers - self._team.lingering - self._queue.qsize()):
+            useful = min(helpers, self._prepare(max(helpers, self.threads - 1)))
+            for _ in range(useful - self._team.lingering - self._queue.qsize()):
                 self._queue.put(None)
             self._team.launch(order, anyway=True)
 
@@ -288,14 +179,10 @@ class Pool:
                 self._masks[number] = whole, left
 
 
-def _help(queue: SimpleQueue[_Job | None], team: Team) -> None:
+def _help(queue: SimpleQueue[None], team: Team) -> None:
     while True:
-        calls = team.calls
-        if queue.empty():
-            team.serve(calls)
-        job = queue.get()
-        if job is not None:
-            job.help()
+        team.serve()
+        queue.get()
 
 
 #: The pool of the `cpu` backend.

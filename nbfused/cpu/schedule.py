@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ..config import config
 from .objects import Entry
-from .pool import HERE, POOL, Pool
+from .pool import POOL, Pool
 
 __all__ = ["LINE", "SERIAL", "Launch", "lead_of", "spread", "spreading"]
 
@@ -84,7 +84,7 @@ def spreading(entry: Entry, units: int, weight: int = 1, step: int = 0) -> Launc
     orders: dict[int, tuple[bytes, int] | None] = {}
 
     def launch(block: bytes, lead: int = 0) -> None:
-        if config.num_threads != setting or HERE.in_piece:
+        if config.num_threads != setting:
             return spread(entry, block, units, weight, lead)
         if lead not in orders:
             size = step or _step(units, weight, lead, threads)

@@ -19,7 +19,7 @@ puts the record's address on the board.
 ``record[24]``        the piece that is taken first: 0, or the last one
 ``board[0]``          the offered record, or 0
 ``board[8]``          how many threads linger
-``board[16]``         counts what else there is to do: nobody lingers then
+``board[16]``         counts how often those who linger were sent away
 ``board[24]``         the processor that the helpers stay away from, or -1
 ``board[25]``         counts the launches that turn round
 ``board[32] …``       records
@@ -109,11 +109,6 @@ class Team:
         return self._board[8]
 
     @property
-    def calls(self) -> int:
-        """How often `call` was called."""
-        return self._board[16]
-
-    @property
     def avoided(self) -> int:
         """The processor that no helper runs on, or -1."""
         return self._board[24]
@@ -121,10 +116,6 @@ class Team:
     @avoided.setter
     def avoided(self, processor: int) -> None:
         self._board[24] = processor
-
-    def call(self) -> None:
-        """Tell those who linger that there is something to do in Python."""
-        self._board[16] += 1
 
     def order(self, entry: Entry, first: int, units: int, step: int, helpers: int,
               lead: int = 0, turns: bool = False) -> bytes:
@@ -148,14 +139,14 @@ class Team:
         """
         return _program()(order, _ANYWAY if anyway else _IF_READY, 0)
 
-    def serve(self, calls: int) -> None:
-        """Help with launches; linger until there is none, or `calls` is out of date."""
+    def serve(self) -> None:
+        """Help with launches, until there has been none for a while."""
         glances = _GLANCES if self.patient else 1
-        _program()(struct.pack("=3q", self._at, calls, glances), _SERVE, 0)
+        _program()(struct.pack("=2q", self._at, glances), _SERVE, 0)
 
     def dismiss(self) -> None:
         """Have nobody linger, within a second: at exit the memory may go."""
-        self.call()
+        self._board[16] += 1
         end = time.monotonic() + 1.0
         while self.lingering and time.monotonic() < end:
             time.sleep(1e-4)
@@ -205,8 +196,8 @@ def _calling() -> list[str]:
 
 def _serving() -> list[str]:
     return [
-        "word_add(board + 64, 1)",
-        "while glances < a[2] and word_read(board + 128) == a[1]:",
+        "sent_away = word_read(board + 128)", "word_add(board + 64, 1)",
+        "while glances < a[1] and word_read(board + 128) == sent_away:",
         "    offer = word_read(board)", "    glances += 1",
         "    if offer != 0 and word_read(offer + 64) < i64_pointer(offer)[22]:",
         f"        {invoke('join', ['offer'])}", "        glances = 0", "    pause()",

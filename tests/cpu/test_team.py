@@ -135,12 +135,6 @@ def test_nothing_is_done_by_a_launch_that_has_to_wake_somebody():
     assert np.all(y == 1)
 
 
-def test_a_launch_from_inside_a_piece():
-    pool, y = Pool(2), np.zeros((4, 100), np.int64)
-    pool.run(lambda k: pool.share(*counting(y[k]), 100, 7), 4)
-    assert np.all(y == 1)
-
-
 #: Counts in `a[0]` who is inside; the most of them stays behind it.
 CROWD = """# Crowd
 def kernel(a, begin, end):
@@ -188,15 +182,6 @@ def test_helpers_take_pieces():
         block = np.array([y.ctypes.data], np.int64).tobytes()
         pool.share(build(MEETING), block, 2, 1)
         assert np.all(y == 1)
-
-
-def test_helpers_that_linger_come_for_pieces_in_python():
-    pool, y = Pool(2), np.zeros(1000, np.int64)
-    barrier = threading.Barrier(2, timeout=20)
-    for _ in range(30):
-        pool.share(*counting(y), 1000, 10)
-        pool.run(lambda k: barrier.wait(), 2)
-    assert np.all(y == 30)
 
 
 def test_helpers_sleep_after_a_while():
