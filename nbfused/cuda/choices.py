@@ -19,7 +19,6 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from typing import Any
 from .. import cache
 from ..config import config, logger
 from ..errors import SettingError
+from ..records import record
 
 __all__ = ["SHIPPED", "Choice", "Measured", "Table", "as_text", "clear", "export",
            "folder", "kept_files", "read", "shipped_files", "table"]
@@ -39,7 +39,7 @@ FORMAT = 1
 SHIPPED = Path(__file__).with_name("tuned")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Choice:
     """What was measured for one kernel and one key.
 
@@ -59,7 +59,7 @@ class Choice:
 Choices = dict[tuple[str, str], Choice]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Measured:
     """What a file holds: choices for one model of GPU."""
 

@@ -8,13 +8,13 @@ manual's sections are named by the instructions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
 from numba import types
 from numba.cuda.extending import intrinsic
 
+from ..records import record
 from .accesses import asm
 from .contract_mma_plan import ENGINES, Engine
 
@@ -42,7 +42,7 @@ def _several(builder: Any, kind: Any, count: int, text: str, inputs: str,
 # --- fragments
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Tiles:
     """Where fragments of one factor lie, from a thread's own address on."""
 
@@ -130,7 +130,7 @@ def _pair(builder: Any, engine: Engine, sums: list[Any], a: list[Any],
     return found
 
 
-@dataclass
+@record
 class _State:
     """What a thread carries, taken apart."""
 

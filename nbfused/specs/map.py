@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ..records import record
 from ..scalar.differentiate import vjp
 from ..scalar.ir import Function, drop_params, used_params
 from ..scalar.types import Typed, Weak, compute_dtype, promoted_dtype
@@ -27,7 +27,7 @@ __all__ = ["Map", "TypedMap"]
 IMPLICIT = ("index", "size", "scatter")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Map(Hashed):
     """``outputs[i] = function(inputs[i], ...)``.
 
@@ -227,7 +227,7 @@ def _scatter(program: Program, function: Function, arguments: list[Argument],
     return [*flat, *outs[len(targets):]]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class TypedMap:
     """A Map with every value typed: what a backend prints."""
 

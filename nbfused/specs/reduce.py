@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING
 
 from ..errors import NotDifferentiableError
+from ..records import record
 from ..scalar.build import Builder
 from ..scalar.differentiate import vjp
 from ..scalar.ir import Function, Literal, Value, used_params
@@ -32,7 +33,7 @@ __all__ = ["Reduce", "TypedReduce", "sum_over"]
 IMPLICIT = ("index", "size")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Reduce(Hashed):
     """``outputs = post(combine over axes of lift(map(inputs)))``.
 
@@ -249,7 +250,7 @@ def _index(spec: Reduce, name: str, used: bool) -> Argument:
     return Argument(name, "index")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class TypedReduce:
     """A Reduce with every value typed.
 
