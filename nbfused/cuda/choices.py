@@ -262,7 +262,8 @@ class Table:
     def refresh(self) -> None:
         """Read what other processes have kept since."""
         # Most users have measured nothing: then the kernels' sources need no digest.
-        if self._where and any(self._where.glob(f"{self._begin}*.json")) and self._path:
+        if any(name.startswith(self._begin) and name.endswith(".json")
+               for name in _names(self._where)) and self._path:
             self._kept = {**self._kept, **_choices_of(self._path, self._model)}
 
     def keep(self, kernel: str, key: str, choice: Choice) -> None:
@@ -279,6 +280,14 @@ class Table:
                 _write(path, Measured(self._model, self._kept))
         except OSError as error:
             _log.warning("cannot keep choices in %s: %s", path, error)
+
+
+def _names(where: Path | None) -> list[str]:
+    """Of the files in a folder, if there is one."""
+    try:
+        return os.listdir(where) if where else []
+    except OSError:
+        return []
 
 
 _tables: dict[tuple[str, int, Path | None], Table] = {}
