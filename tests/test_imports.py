@@ -191,6 +191,20 @@ def test_importing_ops_parses_none():
     assert parsed.split() == ["0", "True"]
 
 
+def test_a_first_call_imports_no_derivatives():
+    """Nor what prints them; a call that is differentiated imports them."""
+    late = {f"nbfused.{name}" for name in (
+        "scalar.differentiate", "scalar.replay", "specs.map_vjp", "specs.reduce_vjp",
+        "specs.row_vjp", "specs.contract_vjp", "op.source", "backend_info")}
+    code = ("import numpy as np, nbfused as nf, sys;"
+            "x = nf.Variable(np.ones((3, 4), 'f4'), requires_grad=True);"
+            "y = nf.ops.swish(x.data); {more}; print(*sys.modules)")
+    assert not late & set(python(code.format(more="y.sum()")).split())
+    loaded = set(python(code.format(more="nf.ops.swish(x).sum().backward()")).split())
+    assert late & loaded == {"nbfused.scalar.differentiate", "nbfused.scalar.replay",
+                             "nbfused.specs.map_vjp", "nbfused.specs.reduce_vjp"}
+
+
 @pytest.mark.parametrize("first", [
     "x = nf.Variable([2.0])", "from nbfused import grad", "from nbfused import *",
     "from nbfused.table import OPS; OPS['sum']", "nf.ops", "nf.sigmoid", "dir(nf)",
