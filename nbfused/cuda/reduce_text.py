@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ..backend import Signature
+from ..records import record
 from ..specs import TypedReduce
 from .source import (
     LONGEST,
@@ -25,7 +25,7 @@ AHEAD = 8
 IN_FLIGHT = 128
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Plan:
     """One kernel of a Reduce.
 
