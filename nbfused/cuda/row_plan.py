@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from ..records import record
 from .states import WARP
 
 __all__ = ["RowPlan", "Share", "kept_plans"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Share:
     """A way to share a row.
 
@@ -65,7 +65,7 @@ _SUMMED = (Share(8, 1, 2, 64, 512), Share(32, 1, 4, 80, 512), Share(64, 1, 2, 64
 _ALONE = Share(256, 1, 4)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class RowPlan:
     """One kernel of a Row.
 
