@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from math import prod
 
 from ..backend import Call, Signature
+from ..records import record
 from . import wgmma
 from .contract_mma_f32 import F32Text, shared_of
 from .contract_mma_f32_tiles import Tiles
@@ -31,7 +31,7 @@ LEAST, PASSING, SHARED = 1 << 29, 7, 16
 _KEPT = 1024
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(frozen=True, eq=False)
 class _Work:
     """How calls of one shape and alignment are done.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
 from math import prod
 
 from ..backend import Call, Signature
+from ..records import record
 from .contract_mma import MmaText
 from .contract_mma_plan import ENGINES, Engine, Factor, Plan
 from .contract_mma_results import aligned, vector_of
@@ -23,7 +23,7 @@ _WIDE, _NARROW = 16, 4
 _KEPT = 1024
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Shape:
     """Extents that were found to go together, and how well: the share of the peak."""
 

@@ -9,12 +9,13 @@ bytes there: TMA's boxes are lines of the L2 cache then.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 import numpy as np
 
 from ..backend import Call, Signature
+from ..records import record
 from ..scalar.print_numba import literal
 from ..scalar.promotion import compute_dtype
 from ..specs import TypedContract
@@ -34,7 +35,7 @@ EACH, THREADS = 8, 256
 _ALIGN, _LINE, _LONG = 16, 128, 1024
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Layout:
     """A packed factor: which loops it varies along, outermost first; the last is 1."""
 
