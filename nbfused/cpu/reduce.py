@@ -10,13 +10,13 @@ give the same bits.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import isqrt, prod
 from typing import Any
 
 import numpy as np
 
 from ..backend import Call, Launcher, Signature, Start
+from ..records import record
 from ..specs import TypedReduce
 from .bound import Bindable
 from .compile import build
@@ -46,13 +46,13 @@ _ROWS, _GROUP = 64, 32
 Writer = Callable[[Problem], list[str]]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Kernel:
     entry: Entry
     frame: Frame
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Cut:
     """How a call is cut.
 
