@@ -19,7 +19,7 @@ Shape = tuple[int, ...]
 
 
 class Hashed:
-    """A frozen dataclass that computes its hash once: specs key every cache."""
+    """A frozen record that computes its hash once: specs key every cache."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
