@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from .records import record
 from .version import PROTOCOL_VERSION
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ class Signature(NamedTuple):
     inner: tuple[str, ...]
 
 
-@dataclass(slots=True)
+@record
 class Call:
     """One launch: everything that changes from call to call.
 

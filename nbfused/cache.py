@@ -16,12 +16,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
 from .config import config, logger
+from .records import record
 from .version import __version__
 
 __all__ = ["Stats", "clear", "digest", "discard", "folder", "get", "get_file", "note",
@@ -38,7 +38,7 @@ _LIBRARY = ".so"  # the checksum is behind the data: the loader takes such a fil
 _ABANDONED = 3600.0  # seconds after which a temporary file has no writer any more
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Stats:
     """What the cache did in this process, and what it holds on disk.
 
@@ -62,7 +62,7 @@ class Stats:
     folder: str
 
 
-@dataclass(slots=True)
+@record
 class _Counters:
     hits: int = 0
     misses: int = 0

@@ -8,11 +8,12 @@ the text of kernels calls all of them.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
 from numba import types
+
+from .records import record
 
 __all__ = ["INSTRUCTIONS", "UPDATES", "Target", "Update", "exchange", "namespace",
            "updated"]
@@ -47,7 +48,7 @@ UPDATES: dict[str, Update] = {
 }
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Target:
     """What a kind of device has.
 

@@ -14,17 +14,17 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any
 
-from .backend_info import BackendInfo, Backends, device_of, devices_of
 from .errors import BackendNotAvailableError, DeviceError, NbFusedWarning
 from .forks import LOCK
 from .plugins import BUILTIN, Source, entry_points, make, origin, why_not
 
 if TYPE_CHECKING:
     from .backend import Backend
+    from .backend_info import BackendInfo, Backends
 
 __all__ = [
-    "BackendInfo", "Backends", "Registry", "backend_for", "backends", "default_device",
-    "enable", "register", "registry", "synchronize", "use_backend",
+    "Registry", "backend_for", "backends", "default_device", "enable", "register",
+    "registry", "synchronize", "use_backend",
 ]
 
 
@@ -216,16 +216,22 @@ class Registry:
         kind = device.partition(":")[0]
         return (f"{name} is on {device}, but only {chosen} is enabled "
                 f"(NBFUSED_BACKEND={chosen}); move it with nbfused.array(x, "
-                f"device={device_of(self._instance(self._selected[0]))!r}), or set "
+                f"device={self._first()!r}), or set "
                 f"NBFUSED_BACKEND={chosen},{kind}")
 
     def default_device(self) -> str:
         """Where arrays are made that are asked for without a device."""
+        return "cpu" if self._selected is None and self.restricted.get() is None else \
+            self._first()
+
+    def _first(self) -> str:
+        """The default device of the first backend that calls may go to."""
+        from .backend_info import device_of
+
         restricted = self.restricted.get()
         if restricted is not None:
             return device_of(restricted[0])
-        if self._selected is None:
-            return "cpu"
+        assert self._selected is not None
         return device_of(self._instance(self._selected[0]))
 
     @contextmanager
@@ -254,9 +260,13 @@ class Registry:
 
     def info(self) -> Backends:
         """A record for every known backend; may start drivers to find out."""
+        from .backend_info import Backends
+
         return Backends((name, self._record(name)) for name in self.names())
 
     def _record(self, name: str) -> BackendInfo:
+        from .backend_info import BackendInfo, devices_of
+
         why = self.why_not(name)
         if why is not None:
             return BackendInfo(name, False, False, why, ())

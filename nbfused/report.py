@@ -8,8 +8,9 @@ from importlib import metadata
 from typing import Any
 
 from . import cache
+from .backend_info import BackendInfo, Backends
 from .config import PREFIX, config
-from .registry import BackendInfo, Backends, backends
+from .registry import backends
 from .version import __version__
 
 __all__ = ["as_text", "info", "readable_size", "show_config", "versions"]

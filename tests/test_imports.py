@@ -23,8 +23,8 @@ ROOT = Path(nbfused.__file__).parent
 
 ANYTHING = {"__main__", "demo", "examples", "front", "nbfused", "report", "testing"}
 
-#: For each part of the package, the parts that it may import.  ``errors`` and ``forks``
-#: are everyone's.
+#: For each part of the package, the parts that it may import.  ``errors``, ``forks``
+#: and ``records`` are everyone's.
 MAY_IMPORT = {
     "errors": "",
     "version": "",
@@ -41,6 +41,7 @@ MAY_IMPORT = {
     "plugins": "backend config version",
     "backend_info": "backend",
     "forks": "",
+    "records": "",
     "registry": "backend backend_info plugins",
     "arrays": "backend config layout registry table",
     "cache": "config version",
@@ -116,7 +117,7 @@ def test_who_imports_whom(module):
     mine = part(module)
     if mine in ANYTHING:
         return
-    allowed = {mine, "errors", "forks", *MAY_IMPORT[mine].split()}
+    allowed = {mine, "errors", "forks", "records", *MAY_IMPORT[mine].split()}
     for name, _, line in imports(module, MODULES[module]):
         if name.split(".")[0] == "nbfused":
             assert part(name) in allowed, f"{module}:{line} imports {name}"
@@ -188,6 +189,20 @@ def test_importing_ops_parses_none():
                     "import nbfused as nf; nf.ops; before = len(seen);"
                     "nf.ops.prod.combine; print(before, len(seen) > before)")
     assert parsed.split() == ["0", "True"]
+
+
+def test_a_first_call_imports_no_derivatives():
+    """Nor what prints them; a call that is differentiated imports them."""
+    late = {f"nbfused.{name}" for name in (
+        "scalar.differentiate", "scalar.replay", "specs.map_vjp", "specs.reduce_vjp",
+        "specs.row_vjp", "specs.contract_vjp", "op.source", "backend_info")}
+    code = ("import numpy as np, nbfused as nf, sys;"
+            "x = nf.Variable(np.ones((3, 4), 'f4'), requires_grad=True);"
+            "y = nf.ops.swish(x.data); {more}; print(*sys.modules)")
+    assert not late & set(python(code.format(more="y.sum()")).split())
+    loaded = set(python(code.format(more="nf.ops.swish(x).sum().backward()")).split())
+    assert late & loaded == {"nbfused.scalar.differentiate", "nbfused.scalar.replay",
+                             "nbfused.specs.map_vjp", "nbfused.specs.reduce_vjp"}
 
 
 @pytest.mark.parametrize("first", [

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from math import prod
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
+from ..records import record
+
 __all__ = ["Array", "Library", "Reading"]
 
 
-@dataclass(slots=True)
+@record
 class Array:
     """A description of an array; it holds no copy.
 

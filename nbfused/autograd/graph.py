@@ -13,11 +13,11 @@ import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ContextDecorator, contextmanager
 from contextvars import ContextVar, Token
-from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
 from ..errors import TapeError
+from ..records import record
 from ..scalar.ir import Block, Function, Let, literal
 from ..specs import Map, View
 
@@ -83,7 +83,7 @@ class no_grad(ContextDecorator):
         _RECORDING.reset(self._tokens.pop())
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Pass:
     """How a backward pass computes: on plain arrays, or on Variables that record.
 
@@ -102,7 +102,7 @@ class Pass:
     records: bool
 
 
-@dataclass(slots=True)
+@record
 class Ones:
     """A cotangent that is 1 everywhere: it lies nowhere, until somebody has to read it.
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ..arrays import BFLOAT16, dtype_of
+from ..records import record
 from ..scalar.types import Type
 from ..specs import Pullback, Ref, Spec, Step
 from .folding import Steps, fold
@@ -32,7 +33,7 @@ def is_floating(dtype: np.dtype) -> bool:
     return dtype.kind == "f" or dtype == BFLOAT16
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Plan:
     """What is decided when a tracked spec runs, before its pullback is needed.
 
@@ -66,7 +67,7 @@ class Plan:
     recipes: dict[Any, Recipe | None] = field(default_factory=dict, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Recipe:
     """The steps of a pullback that the wanted cotangents need.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -19,6 +18,7 @@ from ..arrays import (
 )
 from ..dispatch import direct_call, execute  # not `from .. import`: see `forks`
 from ..errors import KernelTypeError, ShapeError, TapeError
+from ..records import record
 from ..scalar.types import Type, Weak
 from ..specs import Spec
 from .graph import ADD, COPY, ONE, Edge, Leaf, Ones, Pass, recording, walk_back
@@ -185,7 +185,7 @@ def _record(spec: Spec, inputs: Sequence[Any], data: tuple[Any, ...],
                                                        strict=False))])
 
 
-@dataclass(slots=True)
+@record
 class _Recorded:
     """How calls are recorded that are alike in types, shapes and dtypes.
 

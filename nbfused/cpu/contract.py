@@ -9,7 +9,6 @@ strides) is packed by a Map first; the epilogue is a Map too.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from math import prod
@@ -19,6 +18,7 @@ import numpy as np
 
 from ..arrays.host import NUMPY
 from ..backend import Call, Launcher, Signature, Start
+from ..records import record
 from ..specs import TypedContract, TypedMap
 from .factors import Factor, Loops, View, dense, matrix, view_of
 from .gemm import Epilogue, Factors, Multiply, bound_product, suits
@@ -66,7 +66,7 @@ def panels(extents: tuple[int, ...], columns: int) -> Iterator[Ranges]:
             yield (*((i, 1) for i in outer), (start, count), *whole)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Side:
     """A factor for `gemm`.
 

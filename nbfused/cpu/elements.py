@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from ..backend import Signature
+from ..records import record
 from ..scalar.print_numba import Raw, cast, statements
 from ..scalar.types import Typed
 from .calls import CALLS
@@ -17,7 +18,7 @@ from .operands import INT64, Operand, Scalar
 __all__ = ["Elements", "Known", "Slot", "elementwise"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Known:
     """A value that the kernel has computed before."""
 
@@ -32,7 +33,7 @@ class Known:
 Slot = Operand | Scalar | Known
 
 
-@dataclass
+@record
 class Elements:
     """What stands behind the parameters of the functions of a kernel.
 

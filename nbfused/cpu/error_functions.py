@@ -5,8 +5,7 @@ Those of float32 have the form of N. Juffa's published approximations.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..records import record
 from .exponentials import at_least, exp, expm1_of_rest, reduced, scaled
 from .formats import DOUBLE, constant, format_of, horner
 from .number import Number, bits, fma, real, select
@@ -14,7 +13,7 @@ from .number import Number, bits, fma, real, select
 __all__ = ["erf", "erfc"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Coefficients:
     """For one format; polynomials have the highest degree first."""
 

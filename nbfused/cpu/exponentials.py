@@ -8,8 +8,8 @@ exponent, in the bits, ``n`` is added.  Where the result may be subnormal, more 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+from ..records import record
 from .formats import Format, constant, format_of, horner
 from .number import Number, bits, fma, real, select
 
@@ -17,7 +17,7 @@ __all__ = ["Reduced", "at_least", "cosh", "exp", "exp2", "expm1", "expm1_of_rest
            "reduced", "scaled", "sigmoid", "sinh", "tanh"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Reduced:
     """``x = n*log(2) + r``: `rest` is ``r``, the last bits of `power` are ``n``."""
 

@@ -7,16 +7,16 @@ msun; the others are minimax or Chebyshev fits.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from llvmlite import ir
 
+from ..records import record
 from .number import Number, fma
 
 __all__ = ["DOUBLE", "SINGLE", "Format", "constant", "format_of", "horner"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Format:
     """A floating format."""
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+from ..records import record
 from .formats import Format, constant, format_of, horner
 from .number import Number, bits, fma, real, select
 
 __all__ = ["log", "log1p", "log2", "log10"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Split:
     """``x = 2**exponent*(1 + f)`` with ``sqrt(1/2) <= 1 + f < sqrt(2)``."""
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from ..backend import Call
+from ..records import record
 from ..scalar.print_numba import cast, decode, encode
 from ..scalar.types import compute_dtype
 from .text import short
@@ -22,7 +22,7 @@ _F64, _C128 = np.dtype(np.float64), np.dtype(np.complex128)
 _BOOL = np.dtype(np.bool_)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Operand:
     """An array argument.
 
@@ -92,7 +92,7 @@ class Operand:
         return f"{self._element(j)} = {encode(self.dtype, computed)}"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Scalar:
     """A call-time number; `dtype` is one that a function computes it in."""
 

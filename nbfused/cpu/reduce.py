@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from math import isqrt, prod
 from typing import Any
 
@@ -19,6 +18,7 @@ import numpy as np
 
 from ..arrays.host import NUMPY
 from ..backend import Call, Launcher, Signature, Start
+from ..records import record
 from ..specs import TypedReduce
 from .bound import Bindable
 from .compile import build
@@ -48,13 +48,13 @@ _ROWS, _GROUP = 64, 32
 Writer = Callable[[Problem], list[str]]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Kernel:
     entry: Entry
     frame: Frame
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Cut:
     """How a call is cut.
 

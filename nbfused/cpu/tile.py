@@ -7,8 +7,8 @@ columns of the other, next to each other.
 from __future__ import annotations
 
 import platform
-from dataclasses import dataclass
 
+from ..records import record
 from . import objects
 
 __all__ = ["VECTORS", "Tile", "tile_of"]
@@ -17,7 +17,7 @@ __all__ = ["VECTORS", "Tile", "tile_of"]
 VECTORS = 2
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Tile:
     """How many sums the registers hold: `rows` by `columns`, in vectors of `lanes`."""
 

@@ -1,4 +1,4 @@
-"""The CUDA backend: kernels compiled by Numba, launched through ``cuda.bindings``.
+"""The CUDA backend: kernels compiled by Numba, launched through the driver by ctypes.
 
 Importing it touches no driver and no compiler.
 """

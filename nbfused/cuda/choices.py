@@ -19,7 +19,6 @@ import tempfile
 import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -27,6 +26,7 @@ from typing import Any
 from .. import cache
 from ..config import config, logger
 from ..errors import SettingError
+from ..records import record
 
 __all__ = ["SHIPPED", "Choice", "Measured", "Table", "as_text", "clear", "export",
            "folder", "kept_files", "read", "shipped_files", "table"]
@@ -39,7 +39,7 @@ FORMAT = 1
 SHIPPED = Path(__file__).with_name("tuned")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Choice:
     """What was measured for one kernel and one key.
 
@@ -59,7 +59,7 @@ class Choice:
 Choices = dict[tuple[str, str], Choice]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Measured:
     """What a file holds: choices for one model of GPU."""
 
@@ -262,7 +262,8 @@ class Table:
     def refresh(self) -> None:
         """Read what other processes have kept since."""
         # Most users have measured nothing: then the kernels' sources need no digest.
-        if self._where and any(self._where.glob(f"{self._begin}*.json")) and self._path:
+        if any(name.startswith(self._begin) and name.endswith(".json")
+               for name in _names(self._where)) and self._path:
             self._kept = {**self._kept, **_choices_of(self._path, self._model)}
 
     def keep(self, kernel: str, key: str, choice: Choice) -> None:
@@ -279,6 +280,14 @@ class Table:
                 _write(path, Measured(self._model, self._kept))
         except OSError as error:
             _log.warning("cannot keep choices in %s: %s", path, error)
+
+
+def _names(where: Path | None) -> list[str]:
+    """Of the files in a folder, if there is one."""
+    try:
+        return os.listdir(where) if where else []
+    except OSError:
+        return []
 
 
 _tables: dict[tuple[str, int, Path | None], Table] = {}

@@ -13,7 +13,6 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ import numpy as np
 from .. import cache
 from ..config import dump_source, logger
 from ..errors import CompileError
+from ..records import record
 from .driver import Device, DriverError, check, cu, driver_version
 
 __all__ = ["DESCRIPTOR", "Arch", "Kernel", "assembly", "loaded", "prepare", "ptx",
@@ -39,7 +39,7 @@ Arch = tuple[int, int]
 DESCRIPTOR = "descriptor"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Kernel:
     """The text of one kernel and what its parameters are.
 

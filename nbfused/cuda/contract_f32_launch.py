@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from math import prod
 
 from ..backend import Call
+from ..records import record
 from .contract_calls import tiles_of
 from .contract_f32 import F32Text, shared_of
 from .contract_f32_tiles import Tiles
@@ -31,7 +31,7 @@ WARPS = ((2, 4), (4, 2))
 LEAST, PASSING, SHARED = 1 << 29, 7, 16
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(frozen=True, eq=False)
 class _Work:
     """How calls of one shape and alignment are done.
 

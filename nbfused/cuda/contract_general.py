@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
+from ..records import record
 from ..scalar.print_numba import cast
 from ..scalar.promotion import compute_dtype
 from .compile import Kernel
@@ -28,7 +28,7 @@ _SIDES = ("left", "right")
 PAD = 4
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Tile:
     """Extents of a block's tile, of a slice along k, and of a thread's part.
 

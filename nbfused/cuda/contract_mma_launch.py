@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
 from math import prod
 
 from ..backend import Call
+from ..records import record
 from .contract_calls import aligned, engine_of, tiles_of
 from .contract_mma import MmaText
 from .contract_plan import Engine, Factor, Plan
@@ -24,7 +24,7 @@ __all__ = ["MmaLauncher"]
 _WIDE, _NARROW = 16, 4
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Shape:
     """Extents that were found to go together, and how well: the share of the peak."""
 

@@ -9,13 +9,14 @@ bytes there: TMA's boxes are lines of the L2 cache then.
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import chain
 from math import prod
 
 import numpy as np
 
 from ..backend import Call, Signature
+from ..records import record
 from ..scalar.print_numba import literal
 from ..scalar.promotion import compute_dtype
 from ..specs import TypedContract
@@ -40,7 +41,7 @@ _ALIGN, _LINE, _LONG = 16, 128, 1024
 _Ranks = tuple[tuple[int, int], ...]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Layout:
     """A packed factor: which loops it varies along, outermost first; the last is 1."""
 

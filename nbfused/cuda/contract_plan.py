@@ -6,12 +6,12 @@ by ``mma.sync`` or ``wgmma``.  A plan is an engine and the extents that go with 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ..records import record
 
 __all__ = ["ENGINES", "Engine", "Factor", "Plan"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Engine:
     """What one warp multiplies, in units that fragments are made of.
 
@@ -72,7 +72,7 @@ ENGINES = {
         Engine("tf32b", 4, 64, 16, 8, 0, 0, 32, (0, 0)))}
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Factor:
     """How tiles of A or B come to shared memory.
 
@@ -88,7 +88,7 @@ class Factor:
     width: int
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Plan:
     """A kernel's extents.
 

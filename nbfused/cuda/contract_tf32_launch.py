@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 
 from ..backend import Call
+from ..records import record
 from .contract_calls import tiles_of
 from .contract_plan import ENGINES, Factor, Plan
 from .contract_results import vector_of
@@ -22,7 +22,7 @@ __all__ = ["Tf32Launcher"]
 _STAGES = 4
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(frozen=True, eq=False)
 class _Work:
     """How calls of one shape and alignment are done."""
 

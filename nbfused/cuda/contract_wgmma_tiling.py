@@ -5,8 +5,7 @@ How the warp groups of a block share a tile, and where things lie in shared memo
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..records import record
 from .contract_wgmma_extras import box_bytes
 from .contract_wgmma_results import SLAB
 
@@ -24,7 +23,7 @@ STAGES = 16
 TOGETHER = 8
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Tiling:
     """How the warp groups of a block share the work.
 
@@ -91,7 +90,7 @@ TILINGS = (Tiling(1, 256, 2), Tiling(2, 128, 2, True),
            Tiling(1, 256, 2, paired=True))
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class WgmmaPlan:
     """What the text depends on besides the spec.
 

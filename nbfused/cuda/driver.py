@@ -11,7 +11,6 @@ import ctypes
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -21,6 +20,7 @@ from ..errors import (
     DeviceError,
     NbFusedError,
 )
+from ..records import record
 
 __all__ = ["Device", "DriverError", "Entries", "check", "cu", "device",
            "device_count", "driver_version", "entries", "loading", "used_devices"]
@@ -90,7 +90,7 @@ def entries() -> Entries:
     return Entries(launch, context, address or 0)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Entries:
     """Functions of the driver; arguments are ctypes' own.
 

@@ -12,10 +12,10 @@ import struct
 import threading
 from collections.abc import Callable, Hashable, Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..backend import Extents, Start
+from ..records import record
 from ..words import Words
 from .compile import DESCRIPTOR, Kernel, loaded
 from .driver import Device, check, cu, entries, loading
@@ -34,14 +34,14 @@ _STREAM = 4  # which 8-byte word of it
 _OTHER_CONTEXT = (201, 400)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Number:
     """Stands for a number of the call where a launch is noted."""
 
     position: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Launched:
     """A launch that was noted and not made.
 

@@ -7,9 +7,9 @@ other, so that every access of global memory is of whole lines: ``x.T + y``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from ..backend import Call, Signature
+from ..records import record
 from ..specs import TypedMap
 from .map_text import MapText
 from .source import Operand, Source, affordable
@@ -28,7 +28,7 @@ TOGETHER = 8
 LEAST = 16
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Across:
     """Two loops of a Map that run across one another.
 

@@ -8,13 +8,13 @@ manual's sections are named by the instructions.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from llvmlite import ir
 from numba import types
 from numba.cuda.extending import intrinsic
 
+from ..records import record
 from .contract_plan import ENGINES, Engine
 from .inline_ptx import (
     MEMORY,
@@ -35,7 +35,7 @@ _F32, _F64 = ir.FloatType(), ir.DoubleType()
 # --- fragments
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Tiles:
     """Where fragments of one factor lie, from a thread's own address on."""
 
@@ -123,7 +123,7 @@ def _pair(builder: Any, engine: Engine, sums: list[Any], a: list[Any],
     return found
 
 
-@dataclass
+@record
 class _State:
     """What a thread carries, taken apart."""
 

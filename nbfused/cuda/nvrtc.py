@@ -6,7 +6,6 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from .. import cache
 from ..backend import Native
 from ..config import logger
 from ..errors import BackendNotAvailableError, CompileError
+from ..records import record
 from .compile import Arch
 
 __all__ = ["Machine", "compile_native"]
@@ -22,7 +22,7 @@ __all__ = ["Machine", "compile_native"]
 _log = logger("compile")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Machine:
     """Machine code, and the mangled name of each expression that was asked for."""
 

@@ -10,11 +10,12 @@ states in a fixed order, so the same input gives the same bits.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate
 from math import prod
 
 from ..backend import Call, Launcher, Signature
+from ..records import record
 from ..specs import Reduce, TypedReduce
 from .driver import Device, device
 from .hints import bytes_read, reduce_hint
@@ -42,7 +43,7 @@ WIDE = 16
 _WRITERS: dict[str, type[Writer]] = {"rows": Rows, "columns": Columns}
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Cut:
     """The reduced elements of each kept point in `count` chunks of `size`."""
 
@@ -50,7 +51,7 @@ class Cut:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Step:
     """One launch but for addresses and numbers: `arrays` says which operands."""
 
@@ -67,7 +68,7 @@ class Step:
             *call.scalars, *call.scalars))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@record(frozen=True, eq=False)
 class Work:
     """How calls of one shape and alignment are done.
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..backend import Signature
+from ..records import record
 from ..specs import TypedReduce
 from .source import (
     LONGEST,
@@ -25,7 +26,7 @@ AHEAD = 8
 IN_FLIGHT = 128
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Plan:
     """One kernel of a Reduce.
 

@@ -8,7 +8,7 @@ from llvmlite import ir
 from numba import types
 from numba.cuda.extending import intrinsic
 
-from .accesses import _SHARED, WIDTHS, asm
+from .accesses import SHARED, WIDTHS, asm
 
 __all__ = ["LINE", "loads_namespace", "shared_address"]
 
@@ -134,7 +134,7 @@ def whole_lines(typing: Any) -> Any:
     """
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        builder.module.globals[_SHARED].align = LINE
+        builder.module.globals[SHARED].align = LINE
         return context.get_dummy_value()
 
     return types.void(), codegen

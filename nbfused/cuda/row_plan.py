@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from ..records import record
 from .states import WARP
 
 __all__ = ["RowPlan", "Share", "kept_plans", "suffice"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Share:
     """A way to share a row.
 
@@ -70,7 +70,7 @@ _BROUGHT, _REGISTERS, _OF_LANE, _BESIDES, _ENDS = 4096, 65536, 64, 16, 4
 _ALONE = Share(256, 1, 4)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class RowPlan:
     """One kernel of a Row.
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..backend import Signature
+from ..records import record
 from ..scalar.ir import used_params, walk
 from ..scalar.types import Typed
 from ..specs import TypedRow
@@ -26,7 +27,7 @@ BARRIER = 128
 LONGEST = 4000
 
 
-@dataclass
+@record
 class Pass:
     """Stages of single columns, then stages that go over the elements together."""
 

@@ -7,9 +7,9 @@ It is kept, so that a launch allocates nothing.
 from __future__ import annotations
 
 import threading
-from dataclasses import dataclass
 from operator import index
 
+from ..records import record
 from .driver import Device, DriverError, check, cu
 
 __all__ = ["TICKETS", "Scratch", "scratch_of"]
@@ -25,7 +25,7 @@ _MOST_STREAMS = 64
 _DEFAULT = (0, 1)
 
 
-@dataclass
+@record
 class _Block:
     address: int
     size: int

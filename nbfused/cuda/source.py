@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 
+from ..records import record
 from ..scalar.formulas import expand
 from ..scalar.ir import Let, Literal, walk
 from ..scalar.numba_text import Calls
@@ -73,7 +73,7 @@ def kernel_name(*parts: str) -> str:
     return _NO_NAME.sub("_", "_".join(parts)).strip("_")[:80]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Operand:
     """An array of a kernel.
 

@@ -10,6 +10,7 @@ import ctypes
 import threading
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 __all__ = ["start"]
 
@@ -31,7 +32,14 @@ def start(ordinal: int, meanwhile: Callable[[], None]) -> None:
         if ordinal in _STARTED:
             return
         _STARTED.add(ordinal)
-    other = threading.Thread(target=_retain, args=(ordinal,), name="nbfused start")
+    try:
+        # Here, as the other thread would have to wait for this one after it.
+        library = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        meanwhile()
+        return
+    other = threading.Thread(target=_retain, args=(library, ordinal),
+                             name="nbfused start")
     other.start()
     try:
         meanwhile()
@@ -54,15 +62,11 @@ def _import() -> None:
         driver.cuDriverGetVersion()  # they look up all functions at the first call
 
 
-def _retain(ordinal: int) -> None:
+def _retain(library: Any, ordinal: int) -> None:
     """`driver.Device` retains the context once more; it lives as long as the process.
 
     By ctypes, because the bindings are imported meanwhile.
     """
-    try:
-        library = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return
     device, context = ctypes.c_int(), ctypes.c_void_p()
     if library.cuInit(0) == 0 and \
             library.cuDeviceGet(ctypes.byref(device), ordinal) == 0:

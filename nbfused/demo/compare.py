@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 import nbfused as nf
 
+from ..records import record
 from . import unfused
 
 __all__ = ["Case", "Timing", "cases", "compare"]
@@ -19,7 +19,7 @@ Arrays = tuple[Any, ...]
 SECONDS = 0.6
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Case:
     """One op, its inputs on the host, and the two ways to compute it."""
 
@@ -29,7 +29,7 @@ class Case:
     unfused: Callable[..., Any]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Timing:
     """Best times in seconds, and the largest error relative to the largest value."""
 

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
+
+from ..records import record
 
 __all__ = ["Digits", "load"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Digits:
     """Pictures of 8 × 8 pixels in [-1, 1], one per row, and the digits they show."""
 

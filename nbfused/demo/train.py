@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 import nbfused as nf
 
+from ..records import record
 from .digits import Digits
 from .network import Adam, Perceptron, initial
 
@@ -23,7 +24,7 @@ WEIGHT_DECAY = 0.01
 NOISE = 0.3
 
 
-@dataclass
+@record
 class History:
     """What was seen after each epoch, and how long all of them took in seconds."""
 

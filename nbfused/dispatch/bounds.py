@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from ..arrays import to_numpy
 from ..errors import RangeError
+from ..records import record
 from ..scalar.build import Builder, inline
 from ..scalar.clean import clean
 from ..scalar.ir import (
@@ -45,7 +46,7 @@ _VALUES = {"load": 0, "store": 1, "atomic_add": 1, "atomic": 1}
 Extent = Callable[[Builder, str, int], Value]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Site:
     """One index of one access.
 
@@ -65,7 +66,7 @@ class Site:
     extent: int | None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Bounded:
     """A spec that looks where it indexes.
 

@@ -7,12 +7,13 @@ prepared for such ones, compares addresses where outputs were given, and launche
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache, lru_cache
 from typing import Any
 
 from ..arrays import Reading, reading_of
 from ..config import config
+from ..records import record
 from ..registry import registry
 from .prepared import Prepared
 
@@ -21,7 +22,7 @@ __all__ = ["Caller", "key_of", "make_caller"]
 Types = tuple[type, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Caller:
     """How to call a spec with arguments of some types.
 

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
 from math import prod
 
 from ..arrays import Array
+from ..records import record
 
 __all__ = ["LAUNCHES", "Launch", "bytes_of", "trace_launches"]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Launch:
     """One kernel launch, as `trace_launches` records it.
 

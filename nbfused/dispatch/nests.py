@@ -7,7 +7,7 @@ memory; `nest` adds the strides of the outputs and gives the loops of a launch.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ..layout import (
     Group,
@@ -19,6 +19,7 @@ from ..layout import (
     flatten,
     move,
 )
+from ..records import record
 from ..specs import Contract, Map, Reduce, Row
 from ..specs.shapes import (
     broadcast_shapes,
@@ -41,7 +42,7 @@ Names = Sequence[str]
 Axes = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Frame:
     """The loops of a spec, before they are sorted and merged.
 

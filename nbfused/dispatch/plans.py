@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache, partial
 from typing import Any
 
@@ -19,6 +19,7 @@ from ..arrays import ordinal
 from ..backend import Backend, Launcher, Signature
 from ..errors import KernelTypeError
 from ..layout import Nest, Strides, dense_strides, ordered_strides, stride_code
+from ..records import record
 from ..scalar.types import Type
 from ..specs import Contract, Map, Reduce, Row, Spec
 from .nests import (
@@ -38,7 +39,7 @@ __all__ = ["Arguments", "Plan", "Request", "Result", "arguments", "make_plan"]
 Shape = tuple[int, ...]
 
 
-@dataclass(slots=True)
+@record
 class Arguments:
     """The inputs of a call: kind (``"scalar"`` is a number) and name of each.
 
@@ -71,7 +72,7 @@ def arguments(spec: Spec) -> Arguments:
     return Arguments(tuple(k for k, _ in pairs), tuple(n for _, n in pairs))
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Request:
     """What a plan is made from.
 
@@ -103,7 +104,7 @@ class Request:
     reorder: bool
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Result:
     """An output; `strides` are None for C order."""
 
@@ -112,7 +113,7 @@ class Result:
     strides: Strides | None
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Plan:
     """How to run one spec on operands of one layout.
 

@@ -7,13 +7,14 @@ left for later calls is arithmetic on integers, the results' memory, and the lau
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from operator import add
 from typing import Any
 
 from ..arrays import Array, Library, byte_range, same_memory
 from ..backend import Backend, Call, Launcher, Start
 from ..layout import dense_strides
+from ..records import record
 from ..specs import Map, Spec
 from .allocation import OUT_OF_MEMORY, allocate
 from .launches import LAUNCHES, Launch, bytes_of
@@ -26,7 +27,7 @@ __all__ = ["Pair", "Place", "Prepared", "bind", "pair"]
 Pair = tuple[int, int, int, int, bool]
 
 
-@dataclass(slots=True)
+@record
 class Place:
     """Where a call runs and who makes its results."""
 

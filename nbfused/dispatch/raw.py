@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from ..arrays import Array, describe, ordinal
 from ..backend import Call, Extents, Launcher, Signature
 from ..config import config
 from ..errors import OverlapError, ReadOnlyError
+from ..records import record
 from ..scalar.types import Type
 from ..specs import Raw
 from .allocation import allocate
@@ -24,7 +24,7 @@ from .plans import find_launcher
 __all__ = ["Launchable", "check_written", "launch", "prepare"]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Launchable:
     """A kernel for arguments of some types on one device.
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import textwrap
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ..errors import DefinitionError, KernelTypeError, ScalarSyntaxError
+from ..records import record
 from ..scalar.build import Builder
 from ..scalar.cparse import Parameter, parse_c
 from ..scalar.ir import ACCESSES, Function, Let, Value, walk
@@ -34,7 +34,7 @@ INDEX, SIZE = "i", "n"
 _INT64 = np.dtype(np.int64)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Body:
     """What a kernel computes at each point, and how it was written.
 

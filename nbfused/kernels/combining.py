@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from ..errors import DefinitionError
 from ..op.reduction import narrow
+from ..records import record
 from ..scalar.build import Builder
 from ..scalar.cparse import Parameter, parse_c_expression
 from ..scalar.ir import Function, Literal, Value
@@ -34,7 +34,7 @@ _KNOWN = {
 _NEUTRAL = {"sum": 0, "prod": 1, "max": -np.inf, "min": np.inf}
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Combining:
     """A combine, what becomes of each mapped value before, and of the state after.
 

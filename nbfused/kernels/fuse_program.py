@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from ..arrays import byte_range, describe, dtype_of
 from ..autograd import Variable, apply
 from ..autograd.graph import COPY
 from ..errors import OverlapError
+from ..records import record
 from ..specs import Map, View
 from ..specs.graph import Launch, Value
 from ..specs.partition import partition
@@ -24,7 +25,7 @@ class Changed(Exception):
     """What was traced does not hold for this call."""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class HostCall:
     """A number computed in Python."""
 
@@ -33,7 +34,7 @@ class HostCall:
     args: tuple[Any, ...]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@record(frozen=True, eq=False)
 class Opaque:
     """A function that is called as it is, on arrays."""
 
@@ -42,7 +43,7 @@ class Opaque:
     single: bool
 
 
-@dataclass(slots=True)
+@record
 class Program:
     """Launches in order, and what surrounds them.
 

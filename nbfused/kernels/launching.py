@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,6 +12,7 @@ from ..autograd.versions import note_write
 from ..backend import Extents, Launcher
 from ..dispatch.raw import Launchable, check_written, launch, prepare
 from ..errors import KernelTypeError, RangeError
+from ..records import record
 from ..scalar.types import Weak
 from ..specs import Raw
 from .extents import block_extents, grid_extents
@@ -44,7 +44,7 @@ class LaunchConfig:
         self._shared = found
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Options:
     """How a kernel is launched, besides its arguments.
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -12,13 +11,14 @@ import numpy as np
 
 from ..arrays import check_dtype
 from ..errors import DefinitionError, KernelTypeError, NbFusedWarning
+from ..records import record
 from ..scalar.promotion import DTYPES
 
 __all__ = ["ParameterInfo", "check_name", "check_texts", "check_unique",
            "ignore_options", "parse_parameters", "resolve_types"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class ParameterInfo:
     """A parameter of a kernel.
 

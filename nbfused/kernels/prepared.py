@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -15,6 +15,7 @@ from ..autograd import apply
 from ..errors import KernelTypeError, ShapeError
 from ..forks import cached_property
 from ..op.base import is_number
+from ..records import record
 from ..scalar.build import Builder
 from ..scalar.ir import Function, Value, drop_params, used_params
 from ..specs import Map
@@ -62,7 +63,7 @@ def check_outputs(kernel: str, params: Sequence[ParameterInfo], outs: Sequence[A
                              "raw; pass it as an argument")
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class Prepared:
     """A kernel for arguments of some types.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, is_dataclass
+from dataclasses import field, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import numpy as np
 from ..arrays import Array, describe, is_array
 from ..autograd import Variable
 from ..errors import KernelTypeError, NotDifferentiableError
+from ..records import record
 from ..scalar import structure
 from ..scalar.ir import Literal
 from ..scalar.resolve import freeze
@@ -22,7 +23,7 @@ __all__ = ["Leaf", "Taken", "parts_of", "take"]
 _NUMBERS = (bool, int, float, complex, np.generic)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Leaf:
     """An array or a number among the arguments.
 
@@ -44,7 +45,7 @@ class Leaf:
     annotation: Any = None
 
 
-@dataclass
+@record
 class Taken:
     """The arguments of one call.
 

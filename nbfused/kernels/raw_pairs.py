@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
@@ -18,6 +17,7 @@ from ..arrays import (
 )
 from ..autograd import Variable
 from ..errors import KernelTypeError, OverlapError, ShapeError
+from ..records import record
 from .raw_arguments import Leaf, parts_of
 from .views import Dual, fields_of, is_floating
 
@@ -92,7 +92,7 @@ def check_pair(kernel: str, name: str, value: Array, other: Array) -> None:
                          f"derivative {other.shape}; pass arrays of one shape")
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class _Use:
     """An array of a call.
 

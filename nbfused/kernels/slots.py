@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -11,6 +10,7 @@ import numpy as np
 
 from ..errors import DefinitionError, ScalarSyntaxError
 from ..op.base import is_number
+from ..records import record
 from ..scalar.build import Builder
 from ..scalar.cparse import (
     Parameter,
@@ -35,7 +35,7 @@ Types = tuple[tuple[str, np.dtype], ...]
 Slot = str | Callable[..., Any]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Slots:
     """What a reduction kernel was given."""
 
@@ -54,7 +54,7 @@ class Slots:
         return _mapped(self, types, ranks, dtype)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Mapped:
     """A reduction kernel for some dtypes.
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple, get_type_hints
 
 import numpy as np
 
 from ..arrays import BFLOAT16, Array, check_dtype
 from ..errors import KernelTypeError
+from ..records import record
 
 __all__ = ["DiffView", "Dual", "View", "ViewType", "annotation_of", "fields_of",
            "is_floating"]
@@ -36,7 +37,7 @@ def is_floating(dtype: np.dtype) -> bool:
     return dtype.kind == "f" or dtype == BFLOAT16
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class ViewType:
     """An array parameter, as an annotation says it.
 

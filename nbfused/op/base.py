@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import partial
 from operator import index
 from reprlib import Repr
@@ -18,6 +18,7 @@ from ..autograd import Variable
 from ..autograd.nodes import is_floating
 from ..autograd.traced import Traced, TracedNumber, traced
 from ..errors import KernelTypeError, RangeError, ScalarSyntaxError
+from ..records import record
 from ..scalar.resolve import operation
 from ..table import OPS
 
@@ -44,7 +45,7 @@ AnyArray: TypeAlias = Any
 Operand: TypeAlias = Any
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Case:
     """Arguments that an op is tested on.
 

@@ -15,7 +15,6 @@ from ..errors import KernelTypeError, ScalarSyntaxError
 from ..forks import cached_property
 from ..scalar.build import inline
 from ..scalar.custom import Rules
-from ..scalar.differentiate import checkpoint_bytes
 from ..scalar.ir import Block, Function, Let, walk
 from ..scalar.types import Weak
 from ..specs import Map
@@ -137,6 +136,8 @@ class Elementwise(Func, Ufunc):
                       else check_dtype(d, name)
                       for d, name in zip(dtypes, params, strict=True))
         wrt = tuple(not isinstance(t, Weak) and is_floating(t) for t in types)
+        from ..scalar.differentiate import checkpoint_bytes
+
         return checkpoint_bytes(self.function, wrt, types)
 
     def variant(self, args: list[Any], kwargs: dict[str, Any]) -> Elementwise:

@@ -20,7 +20,6 @@ from ..scalar.resolve import freeze
 from ..scalar.static import literal_parameters
 from ..specs.functions import compose
 from .base import Parameters, check_pyfunc
-from .source import source
 
 __all__ = ["Func", "func"]
 
@@ -171,6 +170,8 @@ class Func(Named):
 
     def source(self, kind: str = "primal") -> str:
         """Text of a kind, as `nbfused.op.source.source` lists them."""
+        from .source import source
+
         return source(self.function, kind)
 
     def __reduce_ex__(self, protocol: Any) -> Any:

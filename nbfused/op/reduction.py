@@ -26,7 +26,6 @@ from .base import kind_of, only, places, real_number, truth
 from .elementwise import Func
 from .known import Known
 from .scalar import scalar_function
-from .source import source
 
 __all__ = ["Reduction", "reduction"]
 
@@ -54,6 +53,8 @@ class Reduction(Func):
 
     def source(self, kind: str = "primal") -> str:
         """Text of the map: ``"primal"``, ``"vjp"``, ``"jvp"`` or ``"numba"``."""
+        from .source import source
+
         return source(self.map, kind)
 
     @cached_property

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from inspect import Signature
 from typing import Any, overload
 
@@ -12,6 +11,7 @@ from ..autograd import apply
 from ..autograd.traced import extents
 from ..errors import KernelTypeError, ScalarSyntaxError
 from ..forks import cached_property
+from ..records import record
 from ..scalar.build import Builder
 from ..scalar.ir import Function, Value, read
 from ..scalar.parse import parse
@@ -35,7 +35,7 @@ index: Any = None
 size: Any = None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class StageMark:
     """An inner function that `stage` has marked."""
 

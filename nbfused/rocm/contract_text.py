@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from ..backend import Signature
+from ..records import record
 from ..scalar.print_hip import cast, ctype, decode
 from ..scalar.promotion import BFLOAT16, compute_dtype
 from ..specs import TypedContract
@@ -19,7 +18,7 @@ __all__ = ["LARGE", "SMALL", "ContractText", "Tile"]
 HALVES = (np.dtype(np.float16), BFLOAT16)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Tile:
     """Extents of a block's tile, of a slice along k, and of a thread's part."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from pathlib import Path
+
+from ..records import record
 
 __all__ = ["HIP", "Kernel"]
 
@@ -12,7 +13,7 @@ __all__ = ["HIP", "Kernel"]
 HIP = Path(__file__).parent / "hip"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Kernel:
     """A skeleton filled with scalar functions, as C++.
 

@@ -10,10 +10,11 @@ gives the same bits.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 
 from ..backend import Call, Launcher, Signature
+from ..records import record
 from ..specs import Reduce, TypedReduce
 from .launch import Program
 from .reduce_text import BLOCK, COLUMN_LANES, SCATTERED, Plan, ReduceText
@@ -41,7 +42,7 @@ MOST_BLOCKS = 1 << 20
 SHARED, MOST_SHARED = 16 << 10, 48 << 10
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Cut:
     """The reduced elements of each kept point in `count` chunks of `size`."""
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..backend import Call, Signature
+from ..records import record
 from ..scalar.print_hip import cast, decode
 from ..specs import TypedReduce
 from .kernel import Kernel
@@ -34,7 +34,7 @@ AHEAD, SCATTERED = 2, 4
 MANY = 4
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Plan:
     """One kernel of a Reduce.
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from ..records import record
 
 __all__ = ["Resources", "as_table", "resources"]
 
@@ -20,7 +21,7 @@ _COMPRESSED = b"CCOB"
 _METADATA = 32  # NT_AMDGPU_METADATA
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Resources:
     """What one kernel needs on one architecture.
 

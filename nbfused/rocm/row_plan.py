@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ..records import record
 
 __all__ = ["RowPlan"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class RowPlan:
     """One kernel of a Row.
 

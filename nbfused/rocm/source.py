@@ -9,10 +9,10 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 import numpy as np
 
+from ..records import record
 from ..scalar.print_hip import (
     cast,
     decode,
@@ -45,7 +45,7 @@ def kernel_name(*parts: str) -> str:
     return re.sub(r"\W+", "_", "_".join(parts)).strip("_")[:80]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Operand:
     """An array of a kernel.
 

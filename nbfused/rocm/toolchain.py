@@ -11,13 +11,13 @@ import platform
 import shutil
 import subprocess
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 from .. import cache
 from ..config import config, logger
 from ..errors import BackendNotAvailableError
+from ..records import record
 from .kernel import HIP
 
 __all__ = ["AMD", "EMULATION", "NVIDIA", "Toolchain", "find", "rocm_folders"]
@@ -31,7 +31,7 @@ _NAMES = {"0": AMD, "1": EMULATION, "nvidia": NVIDIA}
 _SHARED = ("-std=c++17", "-shared", f"-I{HIP}")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Toolchain:
     """A compiler and how it is called.
 

@@ -29,6 +29,9 @@ __all__ = ["ONE", "ZERO", "Builder", "inline", "is_number"]
 ZERO = literal(0.0)
 ONE = literal(1.0)
 
+#: What `fresh` has added to a name.
+_COUNTS = re.compile(r"(_\d+)+$")
+
 
 def is_number(value: Value, number: float) -> bool:
     """Whether `value` is the literal `number`, of whatever kind."""
@@ -52,7 +55,7 @@ class Builder:
 
     def fresh(self, stem: str) -> str:
         """A name that looks like `stem` and is new to the function."""
-        base = re.sub(r"(_\d+)+$", "", stem.strip("."))
+        base = _COUNTS.sub("", stem.strip("."))
         while True:
             self._counts[base] = self._counts.get(base, 0) + 1
             name = f"{base}_{self._counts[base]}"

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import ast
 import inspect
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from ..records import record
 from .source import parameters
 from .structure import Values
 
@@ -16,14 +17,14 @@ if TYPE_CHECKING:
 __all__ = ["Closure", "Outside", "signature_of"]
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class Outside:
     """A function from outside the parsed one, passed on as a value."""
 
     target: Any
 
 
-@dataclass(eq=False)
+@record(eq=False)
 class Closure:
     """A function defined inside the parsed one; `owner` has the names it sees."""
 

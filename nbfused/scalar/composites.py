@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..records import record
+
 __all__ = ["COMPOSITES", "Composite", "python_function"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Composite:
     """See `vocabulary.Op`."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ..records import record
 from .build import Builder
 from .clean import live, live_reads
 from .ir import Block, For, If, Let, Literal, Statement, Value, While, literal
@@ -13,7 +14,7 @@ from .quiet import quiet
 __all__ = ["bound", "closed", "counted", "counting", "keep_results"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Progression:
     """A carried integer that is ``start + step*index`` in every iteration."""
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..errors import KernelTypeError
+from ..records import record
 from .build import Builder
 from .clean import has_effects
 from .ir import Block, Custom, Function, Literal, Value, array_args, literal
@@ -21,7 +21,7 @@ Parse = Callable[..., Function]
 _ZERO = literal(0.0)
 
 
-@dataclass
+@record
 class Rules:
     """The derivative rules of a scalar function, as Python functions.
 

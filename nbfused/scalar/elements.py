@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import Any
 
+from ..records import record
 from .branches import Branches
 from .ir import Literal, Value, literal
 from .structure import Local, Struct, Values, leaves, rebuild
@@ -19,7 +19,7 @@ MOST_ELEMENTS = 64
 _METHODS = {"load": None, "load_once": "once", "store": None, "store_once": "once"}
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Place:
     """An element that can be read and assigned."""
 

@@ -10,7 +10,9 @@ All records are frozen and hashable, so that a spec that holds one can key a cac
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
+
+from ..records import record
 
 __all__ = [
     "ACCESSES", "BUFFER_WRITES", "EFFECTS", "Block", "Custom", "For", "Function", "If",
@@ -27,7 +29,7 @@ ACCESSES = frozenset({"atomic", "atomic_add", "extent", "load", "store"})
 BUFFER_WRITES = frozenset({"buffer_add", "buffer_store"})
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Literal:
     """A number written in the source; `True`, `1`, `1.0` and `-0.0` all differ.
 
@@ -58,7 +60,7 @@ def literal(number: bool | int | float | complex) -> Literal:
 Value = str | Literal
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Block:
     """Statements in order and the values that the region yields."""
 
@@ -66,7 +68,7 @@ class Block:
     yields: tuple[Value, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Let:
     """``results = op(*args)``; `attr` is what is not a value (a dtype, say)."""
 
@@ -77,7 +79,7 @@ class Let:
     line: int = field(default=0, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class If:
     """``results`` are the yields of the branch that ran."""
 
@@ -87,7 +89,7 @@ class If:
     orelse: Block
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class For:
     """`count` iterations, `index` from 0; `params` carry `inits`, then the yields.
 
@@ -106,7 +108,7 @@ class For:
     prefer: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class While:
     """Iterates while `condition`, a block over `params` with one yield, is true."""
 
@@ -119,7 +121,7 @@ class While:
     prefer: str = ""
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Custom:
     """``results = function(*args)``, differentiated by rules of its own.
 
@@ -139,7 +141,7 @@ class Custom:
 Statement = Let | If | For | While | Custom
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Origin:
     """A function whose results are cotangents of parameters of `primal`.
 
@@ -152,7 +154,7 @@ class Origin:
     cotangents: tuple[str | None, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Function:
     """A scalar function: `body.yields` are its results.
 

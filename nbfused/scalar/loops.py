@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import partial
 
+from ..records import record
 from .builtin_forms import known_sequence
 from .expressions import Expressions
 from .hints import hinted
@@ -21,7 +21,7 @@ __all__ = ["UNSET", "Loops"]
 UNSET = literal(False)
 
 
-@dataclass
+@record
 class _Carried:
     """The variables that live on from one iteration to the next."""
 

@@ -7,16 +7,17 @@ becomes part of, and into every key.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from ..errors import DefinitionError
+from ..records import record
 from .ir import Block, Custom, For, Function, Statement, While, with_regions
 
 __all__ = ["PREFERENCES", "Sizes", "check_preference", "preferring", "sizes", "stamped"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Sizes:
     """How much is recorded.
 

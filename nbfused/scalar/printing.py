@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
 from ..errors import KernelTypeError
+from ..records import record
 from .ir import (
     Block,
     For,
@@ -48,7 +48,7 @@ _EFFECTS = frozenset({
 _READS = frozenset({"load", "atomic", "shuffle", "buffer_load"})
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Raw:
     """The text of a raw array: its pointer, its strides in elements, its dtype."""
 

@@ -8,7 +8,6 @@ wider floats those.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -16,6 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from ..errors import KernelTypeError
+from ..records import record
 
 __all__ = [
     "BFLOAT16", "BOOL", "DTYPES", "KINDS", "Type", "Weak", "common_float",
@@ -24,7 +24,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Weak:
     """The type of a Python number; `kind` is bool, int, float or complex."""
 

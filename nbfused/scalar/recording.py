@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
+from ..records import record
 from .ir import Block, For, Let, Literal, Value, literal, rename
 from .reverse import Reverse
 
@@ -21,7 +21,7 @@ _INTEGERS: dict[str, Callable[[int, int], int]] = {
 }
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Part:
     """Iterations `start`, `start` + 1, …; `length` of them."""
 
@@ -29,7 +29,7 @@ class Part:
     length: Value
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Split:
     """`total` iterations in `count` parts of `stride`; the last one may be shorter."""
 

@@ -11,8 +11,9 @@ again, what is recorded must determine itself: it is closed under the loop's rec
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ..records import record
 from .adjoints import Adjoint
 from .build import ZERO
 from .clean import live_reads
@@ -24,7 +25,7 @@ from .recording import FIRST, ONE, Part, Recording
 
 __all__ = ["Replay"]
 
-@dataclass
+@record
 class _Iteration:
     """The reverse of one iteration of `loop`, under names of its own.
 

@@ -6,12 +6,12 @@ import builtins
 import inspect
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
 import numpy as np
 
+from ..records import record
 from .emit import Emitter
 from .ir import EFFECTS, Function, Literal, Value, literal
 from .static import known_value
@@ -48,7 +48,7 @@ RAW = frozenset({"load", "atomic_add", "store"})
 _ARITY = {"load": 2, "atomic_add": 3, "store": 3, "math_pow": 2, "clip": 3}
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Operation:
     """An operation of the vocabulary, or a form of call that stands for several."""
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..records import record
 from .build import Builder, is_number
 from .clean import clean
 from .ir import (
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
 __all__ = ["RULES", "Rule", "rewritten"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Rule:
     """``left`` is ``b*outer*op(inner*a)``; without `b` where it does not occur.
 

@@ -14,17 +14,17 @@ import sys
 from collections import ChainMap
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any
 
 from ..errors import ScalarSyntaxError
+from ..records import record
 
 __all__ = ["Definition", "Source", "definition", "namespace", "parameters"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Source:
     """A text and the file it came from."""
 
@@ -49,7 +49,7 @@ class Source:
         return error
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Definition:
     """A function as written: its tree and the text it stands in."""
 

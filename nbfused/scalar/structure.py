@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
+from ..records import record
 from .ir import Literal, Value, literal
 from .static import known_value
 
@@ -16,7 +16,7 @@ __all__ = ["Array", "Local", "Parameters", "Struct", "Values", "fill",
 Values = Any
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Array:
     """A parameter that is an array, which the function indexes itself.
 
@@ -82,7 +82,7 @@ def locals_in(values: Values) -> Iterator[Local]:
         yield from locals_in(v)
 
 
-@dataclass
+@record
 class Parameters:
     """The parameters of a function, taken apart.
 

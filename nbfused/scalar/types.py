@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 
+from ..records import record
 from .build import inline
 from .clean import clean
 from .ir import Function, defined
@@ -19,7 +19,7 @@ __all__ = [
 ]
 
 
-@dataclass(frozen=True, eq=False)
+@record(frozen=True, eq=False)
 class Typed:
     """A scalar function whose every value has a dtype.
 

@@ -13,18 +13,18 @@ Conventions, the same on every backend:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..records import record
 from .composites import COMPOSITES, python_function
 from .numeric import NUMPY
 
 __all__ = ["OPS", "Op"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Op:
     """One operation of the scalar language; calling it evaluates it with NumPy.
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import Field, dataclass, field, fields
+from dataclasses import Field, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+
+from ..records import record
 
 if TYPE_CHECKING:
     import numpy as np
@@ -17,7 +19,7 @@ Shape = tuple[int, ...]
 
 
 class Hashed:
-    """A frozen dataclass that computes its hash once: specs key every cache."""
+    """A frozen record that computes its hash once: specs key every cache."""
 
     __dataclass_fields__: ClassVar[dict[str, Field[Any]]]
 
@@ -34,7 +36,7 @@ class Hashed:
         return {f.name: getattr(self, f.name) for f in fields(self)}
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Ref:
     """Names an array of a pullback.
 
@@ -51,7 +53,7 @@ class Ref:
 Operand = Ref | int | float
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Step:
     """Run `spec` on `inputs`; each output takes the dtype of the array `like`."""
 
@@ -60,7 +62,7 @@ class Step:
     like: tuple[Ref | None, ...]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Pullback:
     """A derivative as a straight line of specs.
 
@@ -115,7 +117,7 @@ class Spec(Protocol):
         """Cotangents of the inputs that `needs` marks, from the present ones."""
 
 
-@dataclass
+@record
 class Program:
     """Steps under construction."""
 

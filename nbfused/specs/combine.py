@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 
+from ..records import record
 from ..scalar.ir import Block, Function
 from ..scalar.parse import parse_definition
 from .base import Hashed
@@ -14,7 +14,7 @@ from .functions import compose, identity
 __all__ = ["COMBINES", "Combine", "sum_combine"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Combine(Hashed):
     """An associative, commutative way to combine a (tuple) state.
 

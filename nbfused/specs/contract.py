@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..records import record
 from ..scalar.ir import Function
 from ..scalar.types import Typed, compute_dtype, promoted_dtype
 from .base import Hashed, Pullback, Shape
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 __all__ = ["Contract", "TypedContract"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Contract(Hashed):
     """``out = epilogue(sum_k prologue_a(A) * prologue_b(B), *extras)``.
 
@@ -118,7 +119,7 @@ def saving(spec: Contract, rest: Function, added: tuple[str, ...]) -> Contract:
     return replace(spec, epilogue=with_total(spec.epilogue, rest, added), saves=True)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class TypedContract:
     """A Contract with every value typed; `accumulator` is the sum's dtype."""
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from ..records import record
 from ..scalar.ir import Function
 from .base import Operand, Program, Ref, Shape
 from .functions import identity, is_param, is_zero, pick, trim
@@ -16,7 +16,7 @@ __all__ = ["Argument", "Target", "extent", "pull"]
 Target = tuple[Ref, Shape]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Argument:
     """A parameter of a derivative: its kind, and the array or number behind it."""
 

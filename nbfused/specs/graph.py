@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ..records import record
 from .base import Shape
 from .contract import Contract
 from .map import IMPLICIT, Map
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["Launch", "Node", "Value", "live", "operands"]
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@record(frozen=True, eq=False)
 class Value:
     """An array of a graph, or a number that is passed by value.
 
@@ -63,7 +63,7 @@ class Node:
                      if isinstance(x, Value) and x.node is not None)
 
 
-@dataclass(frozen=True, slots=True)
+@record(frozen=True)
 class Launch:
     """One spec to run: the outputs of `nodes` that are read elsewhere."""
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
 from ..errors import KernelTypeError, NotDifferentiableError
 from ..forks import cached_property
+from ..records import record
 from ..scalar.build import inline
 from ..scalar.ir import (
     Block,
@@ -35,7 +36,7 @@ __all__ = ["WRITES", "Extent", "Place", "Raw", "Shared", "TypedRaw", "waits"]
 WRITES = frozenset({"store", "atomic_add", "atomic"})
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Raw(Hashed):
     """``function(arrays and numbers)``, once for each thread of a grid of blocks.
 
@@ -98,7 +99,7 @@ class Raw(Hashed):
             "or make an operation of it with .as_op")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Place:
     """A parameter that says where a thread is: ``"threadIdx.x"``, ``"gridDim.z"``."""
 
@@ -106,7 +107,7 @@ class Place:
     word: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Extent:
     """A parameter that is the size of an axis of an array."""
 
@@ -115,7 +116,7 @@ class Extent:
     axis: int
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Shared:
     """An array of a block."""
 
@@ -140,7 +141,7 @@ class Shared:
         return tuple(map(str, found))
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class TypedRaw:
     """A Raw with every value typed: what a backend prints.
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from ..records import record
 from ..scalar.ir import Function, Literal
 from ..scalar.types import Typed, Weak, compute_dtype
 from .base import Hashed, Pullback, Shape
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["Out", "Row", "Stage", "TypedOut", "TypedRow", "TypedStage"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Stage(Hashed):
     """A reduction of each row to the values `names`.
 
@@ -47,7 +48,7 @@ class Stage(Hashed):
         return self.post.params[len(self.combine.identity):]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Out(Hashed):
     """An output of a row.
 
@@ -64,7 +65,7 @@ class Out(Hashed):
     __hash__ = Hashed.__hash__
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Row(Hashed):
     """Inputs (`kinds`: element, row, column, scalar), `stages` in order, `outs`."""
 
@@ -148,7 +149,7 @@ def _typed(spec: Row, types: tuple[Type, ...]) -> tuple[
     return tuple(states), tuple(posts), outs, dtypes
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class TypedStage:
     """Parameters of `element` and `post` are names to look up; see `TypedRow`."""
 
@@ -160,7 +161,7 @@ class TypedStage:
     state: tuple[np.dtype, ...]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class TypedOut:
     """An output, typed; ``column`` and ``scalar`` sums are kept in `accumulator`."""
 
@@ -170,7 +171,7 @@ class TypedOut:
     saved: bool = False
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class TypedRow:
     """A Row with every value typed.
 

@@ -7,10 +7,11 @@ sum of ``exp(f(x) - top)`` can be taken together with `top`, the largest ``f(x)`
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from ..records import record
 from ..scalar.clean import clean
 from ..scalar.ir import Block, Function, If, Let, Literal, Statement, Value
 from ..scalar.parse import parse_definition
@@ -79,7 +80,7 @@ def _same_number(v: Value, number: Literal) -> bool:
 # --- a maximum and a sum in one pass
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Online:
     """A maximum, and the stage that sums ``exp(f(x) - top)``, in one pass.
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from ..records import record
 from ..scalar.build import Builder
 from ..scalar.ir import Function, Literal, Value
 from ..scalar.types import Typed, Weak, compute_dtype, promoted_dtype
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 __all__ = ["State", "state_of"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class State:
     """How the state of a reduction is made, merged and kept.
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from ..errors import ShapeError
+from ..records import record
 
 __all__ = ["Bound", "Subscripts", "parse_subscripts"]
 
@@ -15,7 +15,7 @@ Shape = tuple[int, ...]
 ELLIPSIS = "..."
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Bound:
     """Subscripts with ``...`` spelled out for two shapes.
 
@@ -44,7 +44,7 @@ class Bound:
     extents: dict[str, int]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Subscripts:
     """Labels of two operands and a result; ``"..."`` marks the batch axes."""
 

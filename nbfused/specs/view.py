@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ShapeError
+from ..records import record
 from .base import Hashed, Program, Pullback, Ref, Shape
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["View"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class View(Hashed):
     """A rearrangement of elements.
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -18,6 +17,7 @@ from ..arrays import to_numpy
 from ..autograd.gradcheck import gradcheck, gradients
 from ..errors import SettingError
 from ..op import Case
+from ..records import record
 from ..table import OPS
 from .sampling import DTYPES, draw, elementwise_shapes, lay_out, send, special
 
@@ -35,7 +35,7 @@ REPRESENTATIVE = frozenset({
 })
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Check:
     """One op on one kind of input; calling it raises `AssertionError` if it fails."""
 

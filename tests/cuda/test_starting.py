@@ -16,6 +16,7 @@ from nbfused.cuda.backend import CudaBackend
 def fresh(monkeypatch):
     monkeypatch.setattr(starting, "_STARTED", set())
     monkeypatch.setattr(starting, "_import", lambda: None)
+    monkeypatch.setattr(ctypes, "CDLL", lambda name: SimpleNamespace())
 
 
 def library(refused=()):
@@ -48,7 +49,7 @@ def test_each_device_starts_once(monkeypatch):
 def test_they_run_at_the_same_time(monkeypatch):
     begun, imported = threading.Event(), threading.Event()
 
-    def retain(ordinal):
+    def retain(library, ordinal):
         begun.set()
         assert imported.wait(10)
 
@@ -83,7 +84,7 @@ def test_without_a_driver(monkeypatch):
 def test_an_import_that_fails(monkeypatch):
     """It is the caller's; the other thread is waited for."""
     ended = []
-    monkeypatch.setattr(starting, "_retain", ended.append)
+    monkeypatch.setattr(starting, "_retain", lambda library, k: ended.append(k))
 
     def fails():
         raise ImportError("broken")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
+from ...records import record
 from ..ir import Function
 from ..parse import parse_definition
 from ..resolve import Operation
@@ -18,7 +18,7 @@ from ..threads import atomic
 __all__ = ["ATOMICS", "CONSTANTS", "CFunction", "divide", "known", "limit"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class CFunction:
     """A function of CUDA's.
 

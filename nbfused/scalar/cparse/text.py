@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...records import record
 from ..source import Source
 from .types import ALIASES, WORDS, spelled
 
@@ -46,7 +47,7 @@ _DIRECTIVE = re.compile(r"[ \t]*#[ \t]*(\w+)")
 _COMPLEX = {"float32": "complex64", "float64": "complex128"}
 
 
-@dataclass
+@record
 class Spelling:
     """Respells texts of one kernel.
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ...errors import ScalarSyntaxError
+from ...records import record
 from ..ir import Function
 from ..source import Source
 from ..tree import parse_tree
@@ -23,7 +23,7 @@ from .values import Typed, Variable, converted
 __all__ = ["Parameter", "number_of", "parse_c", "parse_c_expression", "type_of"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Parameter:
     """A parameter of a C body.
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import ast
-from dataclasses import dataclass
 
 import numpy as np
+
+from ...records import record
 
 __all__ = ["Typed", "Variable", "call", "constant", "converted", "literal", "operand",
            "store", "subscript"]
@@ -13,7 +14,7 @@ __all__ = ["Typed", "Variable", "call", "constant", "converted", "literal", "ope
 Number = bool | int | float | complex
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Typed:
     """An expression of the scalar language that has the value and type of C's.
 
@@ -25,7 +26,7 @@ class Typed:
     number: Number | None = None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Variable:
     """What a name stands for.
 
