@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import weakref
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,8 +26,9 @@ __all__ = ["Saved", "note_write"]
 #: step, so that it needs no lock, and takes a third of what a `weakref.WeakSet` does.
 _WATCHED: set[weakref.ref[Saved]] = set()
 
-#: Types of arrays whose library counts no writes; more are found out.
-_UNCOUNTED: set[type] = {np.ndarray, type(None)}
+#: How to tell the library of arrays of a type; None where it counts no writes.
+_COUNTERS: dict[type, Callable[[Any], None] | None] = {
+    np.ndarray: None, type(None): None}
 
 
 class Saved:
@@ -108,8 +109,9 @@ def note_write(arrays: Iterable[Any]) -> None:
     """Record that nbfused has written to `arrays` (None entries are skipped)."""
     arrays = tuple(arrays)
     for a in arrays:
-        if type(a) not in _UNCOUNTED:
-            _count(a)
+        count = _COUNTERS.get(type(a), _first)
+        if count is not None:
+            count(a)
     if not _WATCHED:
         return
     written = [byte_range(describe(a, "out")) for a in arrays if a is not None]
@@ -120,14 +122,11 @@ def note_write(arrays: Iterable[Any]) -> None:
                 saved.note(place)
 
 
-def _count(array: Any) -> None:
-    """Tell the library of `array` that it was written to."""
-    library = library_of(array)
-    wrote = getattr(library, "wrote", None)
-    if wrote is None:
-        _UNCOUNTED.add(type(array))
-    else:
-        wrote(array)
+def _first(array: Any) -> None:
+    """Find out whom to tell of writes to arrays of this type, and do so."""
+    count = _COUNTERS[type(array)] = getattr(library_of(array), "wrote", None)
+    if count is not None:
+        count(array)
 
 
 def _checksum(data: Any) -> int:
