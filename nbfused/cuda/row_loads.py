@@ -8,7 +8,8 @@ from llvmlite import ir
 from numba import types
 from numba.cuda.extending import intrinsic
 
-from .accesses import SHARED, WIDTHS, asm
+from .accesses import WIDTHS, asm
+from .inline_ptx import SHARED
 
 __all__ = ["LINE", "loads_namespace", "shared_address"]
 

@@ -23,7 +23,7 @@ from typing import Any, Generic, TypeVar
 
 from ..backend import Call, Signature
 from ..config import config, logger
-from ..errors import NbFusedError, SettingError
+from ..errors import NbFusedError
 from . import choices
 from .driver import Device
 from .remembered import Remembered
@@ -101,11 +101,6 @@ class Tuner(Generic[C]):
             calls with equal keys have the same candidates.  Its text is kept on disk.
         outputs
             How many of the call's pointers, the last ones, are written to.
-
-        Raises
-        ------
-        SettingError
-            If ``config.autotune`` is none of its values.
         """
         mode = "0" if config.deterministic else config.autotune
         found = self._made.get((mode, device.ordinal, key))
@@ -114,9 +109,6 @@ class Tuner(Generic[C]):
 
     def _choose(self, mode: str, key: Hashable, call: Call, device: Device,
                 outputs: int) -> C:
-        if mode not in ("0", "1", "readonly"):
-            raise SettingError(f"config.autotune={mode!r}: expected '0', '1' or "
-                               "'readonly'")
         candidates = self._candidates(call, device)
         if mode == "0" or len(candidates) == 1:
             return self._remember(candidates[0], device, key, mode)

@@ -12,9 +12,7 @@ from nbfused.backend import Call
 from nbfused.config import config
 from nbfused.cuda import choices, tune
 from nbfused.cuda.tune import Tuner, layout_of
-from nbfused.errors import SettingError
 from tests.cuda.tuning.planted import CALL, PLANS, Kernels, later
-from tests.refusal import refused
 
 # --- who wins
 
@@ -147,12 +145,6 @@ def test_one_candidate_is_no_choice(device, times):
     kernels = Kernels(PLANS[2:])
     assert kernels(device) == PLANS[2]
     assert (times.count, choices.kept_files()) == (0, [])
-
-
-def test_a_wrong_setting(device, times):
-    with config.override(autotune="often"), refused(SettingError, "'often'",
-                                                    "readonly"):
-        Kernels()(device)
 
 
 def test_a_layout_is_all_but_addresses():
