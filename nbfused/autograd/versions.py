@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import weakref
 import zlib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -105,9 +105,8 @@ class Saved:
                 "write to a copy, or change it after backward()")
 
 
-def note_write(arrays: Iterable[Any]) -> None:
+def note_write(arrays: Sequence[Any]) -> None:
     """Record that nbfused has written to `arrays` (None entries are skipped)."""
-    arrays = tuple(arrays)
     for a in arrays:
         count = _COUNTERS.get(type(a), _first)
         if count is not None:

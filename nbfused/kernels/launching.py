@@ -102,9 +102,9 @@ class Launching:
             launch(kernel, taken.values, options.grid, options.block,
                    shared=options.shared, stream=options.stream)
         finally:  # also where indices that lay outside are told of afterwards
-            note_write(leaf.owner for p, leaf in
-                       zip(spec.function.params, taken.leaves, strict=True)
-                       if p in spec.written)
+            note_write([leaf.owner for p, leaf in
+                        zip(spec.function.params, taken.leaves, strict=True)
+                        if p in spec.written])
 
     def _check_shared(self, size: int) -> None:
         most = max(self.launch_config.max_dynamic_shared_size_bytes, _DEFAULT_SHARED)
