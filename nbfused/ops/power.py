@@ -54,19 +54,20 @@ def power(x: Operand, y: Operand, *, out: AnyArray | None = None,
     """
     for value, name in ((x, "x"), (y, "y")):
         check_operand(value, "power", name)
-    if _is_whole(x) and _is_whole(y) and not _is_floating(x, y):
+    if _is_whole(x, "biu") and _is_whole(y, "iu") and not _is_floating(x, y):
         _check_exponent(y)
     return raise_to(x, y, out=out, dtype=dtype)
 
 
-def _is_whole(x: Any) -> bool:
-    return type(x) is int or (not isinstance(x, (bool, float, complex))
-                              and dtype_of(x).kind in "iu")
+def _is_whole(x: Any, kinds: str) -> bool:
+    if isinstance(x, int):
+        return "b" in kinds or not isinstance(x, bool)
+    return not isinstance(x, (float, complex)) and dtype_of(x).kind in kinds
 
 
 def _is_floating(x: Any, y: Any) -> bool:
     """Whether the result of two integers is none: uint64 and a signed one."""
-    return type(x) is not int and type(y) is not int and np.result_type(
+    return not isinstance(x, int) and not isinstance(y, int) and np.result_type(
         dtype_of(x), dtype_of(y)).kind == "f"
 
 

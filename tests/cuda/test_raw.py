@@ -7,7 +7,7 @@ import pytest
 
 import nbfused as nf
 from nbfused.backend import Call, Signature
-from nbfused.cuda import compile, raw
+from nbfused.cuda import compile, launch, raw
 from nbfused.dispatch.bounds import NOTE, bounded_raw
 from nbfused.errors import CompileError, RangeError
 from nbfused.scalar.promotion import DTYPES
@@ -144,7 +144,7 @@ class Program:
 def test_launch_is_what_the_user_asks_for(monkeypatch):
     """The user's grid and block; fewer threads may have more registers."""
     monkeypatch.setattr(raw, "device", lambda number: Device)
-    monkeypatch.setattr(raw, "Program", Program)
+    monkeypatch.setattr(launch, "Program", Program)
     x = np.zeros(4, np.float32)
     launcher = raw.RawLauncher(text_of(blocks, x, x), "blocks")
     call = Call((), (1, 2), ((1,), (1,)), (), 0, 7, ((4,), (4,)), grid=(3, 2, 1),

@@ -1,5 +1,7 @@
 """Integer powers."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -39,3 +41,13 @@ def test_powers_of_integers_that_numpy_takes_as_floats(types):
 def test_an_exponent_that_is_too_large_is_not_called_negative():
     with pytest.raises(RangeError, match=r"'y' is 2\*\*63 or more"):
         nf.ops.power(np.array([2], "uint8"), np.array([2**64 - 1], "uint64"))
+
+
+@pytest.mark.parametrize("x", [True, np.bool_(True), np.array([True])])
+def test_a_bool_to_a_power_out_of_reach_is_refused(x):
+    """2**63 is no exponent of the kernels: it was taken for a negative one."""
+    for y, what in ((np.array([2**63], "uint64"), "2**63 or more"),
+                    (np.array([-1]), "is negative")):
+        with pytest.raises(RangeError, match=re.escape(what)):
+            nf.ops.power(x, y)
+    assert nf.ops.power(x, np.array([3], "uint64")) == 1
