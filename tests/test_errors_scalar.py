@@ -180,6 +180,21 @@ def test_rows_read_their_stages():
         misspelt(A)
 
 
+def test_index_and_size_are_numbers_of_a_row():
+    @nf.row
+    def weighted(x):
+        @nf.stage("sum")
+        def total(x):
+            return x * nf.index
+        return total + nf.size
+
+    np.testing.assert_array_equal(weighted(np.ones((2, 3))), [6, 6])
+    with refused(ScalarSyntaxError, "'nf.index' has a value inside an @nf.row only"):
+        nf.elementwise(lambda x: x * nf.index)(A)
+    with refused(KernelTypeError, "nf.size is a number inside the functions of a row"):
+        nf.size(A)
+
+
 def test_combines_are_named_in_the_message():
     for given in ("total", 3, None, []):
         with refused(KernelTypeError, "'combine' must be one of", "'sum'", repr(given)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Mapping
 from inspect import Signature
-from typing import Any, overload
+from typing import Any, NoReturn, overload
 
 from ..autograd import apply
 from ..autograd.traced import extents
@@ -30,9 +30,31 @@ __all__ = ["RowOp", "index", "row", "size", "stage"]
 #: Names that every function of a row may use.
 IMPLICIT = ("index", "size")
 
-#: Stand-ins, so that a linter knows the names inside a row.
-index: Any = None
-size: Any = None
+
+class Implicit:
+    """A number that the functions of a row read by its name: `index`, `size`."""
+
+    def __init__(self, name: str, meaning: str) -> None:
+        self.__nbfused_implicit__ = self.__name__ = name
+        self.__doc__ = meaning
+
+    def __call__(self, *args: Any) -> NoReturn:
+        """It is a number, and has a value inside a row only."""
+        raise KernelTypeError(f"nf.{self.__name__} is a number inside the functions of "
+                              f"a row; write {self.__name__} there, without brackets")
+
+    def __repr__(self) -> str:
+        return f"<nbfused {self.__name__}>"
+
+
+index: Any = Implicit("index", """The column: a number inside the functions of a `row`.
+
+It is written as it is, ``x * index``, or as a parameter of a `stage`.
+""")
+size: Any = Implicit("size", """The number of columns, inside the functions of a `row`.
+
+It is written as it is, ``total / size``, or as a parameter of a `stage`.
+""")
 
 
 @record(frozen=True)
