@@ -100,13 +100,17 @@ def report(libraries: Sequence[str], check: bool) -> int:
     Returns
     -------
     int
-        The exit status: under `check` 1 where registers spill.
+        The exit status: under `check` 1 where registers spill, or nothing is there.
     """
     try:
         found = _cached() if not libraries else [
             r for path in libraries for r in resources(Path(path))]
     except (OSError, ValueError) as error:
         raise SettingError(f"no report: {error}; name libraries of kernels") from error
+    if not found:
+        print(f"no kernels for AMD devices in {', '.join(libraries) or cache.folder()}; "
+              "make some: python -m nbfused rocm build --arch gfx90a")
+        return int(check)
     print(as_table(found))
     print(_summary(found), end="")
     return int(check and _spilling(found))

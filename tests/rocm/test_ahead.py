@@ -250,6 +250,13 @@ def test_the_report_fails_where_registers_spill(tmp_path, capsys):
     assert "swish_map_012345: 3 spills" in said
 
 
+def test_a_check_of_no_kernels_fails(tmp_path, capsys):
+    with config.override(cache_dir=str(tmp_path)):
+        assert command.main(["rocm", "report"]) == 0
+        assert command.main(["rocm", "report", "--check"]) == 1
+    assert f"no kernels for AMD devices in {tmp_path}" in capsys.readouterr().out
+
+
 def test_what_hipcc_makes(tmp_path):
     """A real library: there is hipcc on some machines without a device."""
     with config.override(rocm_emulate="0", cache_dir=str(tmp_path)):
