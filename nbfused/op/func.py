@@ -180,8 +180,14 @@ class Func(Named):
             object.__reduce_ex__(self, protocol)
 
     def __repr__(self) -> str:
-        kind = type(self).__name__.lower()
-        return f"<nbfused {kind} {self.__name__}{self.signature}>"
+        """What `help` shows of an op: its parameters, then the options of each call."""
+        kind = type(self).__name__.lower().removesuffix("op").lstrip("_")
+        options = ", ".join(
+            f"{p.name}={p.default!r}"
+            for p in inspect.signature(type(self).__call__).parameters.values()
+            if p.kind is p.KEYWORD_ONLY)
+        return (f"<nbfused {kind} {self.__name__}{self.signature}"
+                f"{'; ' if options else ''}{options}>")
 
 
 def _constant(function: Function, names: Sequence[str]) -> Function:
