@@ -35,6 +35,7 @@ def test_every_variable_is_read():
         "1", "cuda,cpu", "/tmp/x", True, 3 << 20, True, False, True, True, True,
         "dump", "/opt/hipcc", "DEBUG", 3, "gfx90a, gfx1030", "nvidia", True]
     assert Config.read({"NBFUSED_CACHE_SIZE": "1000"}).cache_size == 1000
+    assert Config.read({"NBFUSED_CACHE_SIZE": "3k"}).cache_size == 3 * 1024
 
 
 @pytest.mark.parametrize(("name", "value", "expected"), [

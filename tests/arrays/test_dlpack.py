@@ -78,6 +78,8 @@ def test_every_dtype_survives_the_way_out_and_in(dtype):
     y = host_view(describe(HostExport(x)))
     assert y.dtype == x.dtype
     assert np.array_equal(x, y)
+    if x.dtype != ml_dtypes.bfloat16:  # which NumPy does not read; below PyTorch does
+        assert np.from_dlpack(HostExport(x)).dtype == x.dtype
 
 
 def test_capsules_without_a_version_are_read_only():
@@ -148,6 +150,21 @@ def test_what_refuses_to_export_says_why():
 
     with pytest.raises(KernelTypeError, match=r"x: Refusing .* sharded over two"):
         describe(Refusing(np.zeros(2)))
+
+
+@pytest.mark.parametrize("asked", [{"stream": 1}, {"dl_device": (2, 0)},
+                                   {"copy": True}], ids=str)
+def test_host_memory_has_no_stream_and_goes_nowhere(asked):
+    with pytest.raises(BufferError, match="host memory"):
+        HostExport(np.zeros(2)).__dlpack__(**asked)
+
+
+def test_a_version_of_another_layout_is_refused():
+    capsule = HostExport(np.zeros(2)).__dlpack__(max_version=(1, 0))
+    address = dlpack._capsule_pointer(capsule, b"dltensor_versioned")
+    dlpack._Versioned.from_address(address).major = 2
+    with pytest.raises(KernelTypeError, match=r"x: DLPack version 2\.0; expected"):
+        read(capsule, "x")
 
 
 def test_what_is_no_capsule_is_refused():
