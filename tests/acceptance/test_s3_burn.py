@@ -13,6 +13,7 @@ import pytest
 
 import nbfused as nf
 from nbfused.arrays import byte_range, describe
+from nbfused.config import config
 from nbfused.op import Case, elementwise, op
 from nbfused.table import OPS
 from tests.plugin.nbfused_interpreter import InterpreterBackend
@@ -99,6 +100,23 @@ def test_b04_the_function_runs_one_spec(device):
         nf.ops.matmul_add_relu(a, b, bias)
     (launch,) = launches
     assert (launch.kind, launch.backend) == ("Contract", device)
+
+
+def test_b05_texts_of_two_dtypes_differ_in_the_type_only(tmp_path):
+    @nf.elementwise
+    def biased_relu(product, bias):
+        return nf.relu(product + bias)
+
+    texts = []
+    for dtype, short in (("float32", "f32"), ("float64", "f64")):
+        folder = tmp_path / dtype
+        with config.override(dump_source=str(folder), cache_disable=True), \
+                nf.use_backend("cpu"):
+            biased_relu(np.ones(3, dtype), np.ones(3, dtype))
+        (text,) = [path.read_text() for path in folder.iterdir()]
+        assert short in text
+        texts.append(text.replace(short, "{{elem}}"))
+    assert texts[0] == texts[1]
 
 
 def test_b06_batch_broadcasting(device):

@@ -283,3 +283,37 @@ def test_k11_integers_run(device):
     found = nf.to_numpy(nf.ops.matmul(*placed((a, b), device)))
     assert found.dtype == np.int32
     np.testing.assert_array_equal(found, a @ b)
+
+
+def feed_forward(x, w1, w2, bias, gate):
+    """Linear, ReLU, linear with bias, times elements, stored permuted."""
+    hidden = nf.ops.linear(x, w1, activation="relu")
+    return nf.ops.contract("gmk,kn->gmn", hidden, w2, bias=bias, extras=(gate,),
+                           epilogue=lambda acc, e: acc * e, out_axes=(1, 0, 2))
+
+
+def feed_forward_arguments():
+    shapes = ((2, 3, 4), (4, 5), (5, 3), (3,), (2, 3, 3))
+    return [np.random.default_rng(k).normal(size=s) for k, s in enumerate(shapes)]
+
+
+def test_k13_feed_forward_layer(device):
+    arrays = x, w1, w2, bias, gate = feed_forward_arguments()
+    expected = (np.maximum(x @ w1, 0) @ w2 + bias) * gate
+    with nf.trace_launches() as launches:
+        found = feed_forward(*placed(arrays, device))
+    assert [launch.kind for launch in launches] == ["Contract"] * 2
+    np.testing.assert_allclose(nf.to_numpy(found), expected.transpose(1, 0, 2),
+                               rtol=1e-12, atol=1e-12)
+
+
+def test_k13_feed_forward_layer_has_a_gradient():
+    nf.testing.gradcheck(feed_forward, feed_forward_arguments())
+
+
+def test_k14_flops_and_bytes(device, capsys):
+    small = batched_gemm.Problem((1, 2), (3, 4), (2, 5), 8)
+    assert small.flops == 2 * 2 * 12 * 10 * 8
+    assert small.bytes(2) == 2 * (2 * 12 * 8 + 2 * 10 * 8 + 2 * 10 + 2 * 12 * 10)
+    batched_gemm.main(["0", "1", "1", "--device", device], small)
+    assert capsys.readouterr().out.endswith("(3.84e+03 flops, 1.22e+03 bytes)\n")
