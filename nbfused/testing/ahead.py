@@ -108,8 +108,9 @@ def report(libraries: Sequence[str], check: bool) -> int:
     except (OSError, ValueError) as error:
         raise SettingError(f"no report: {error}; name libraries of kernels") from error
     if not found:
-        print(f"no kernels for AMD devices in {', '.join(libraries) or cache.folder()}; "
-              "make some: python -m nbfused rocm build --arch gfx90a")
+        print("no kernels for AMD devices in "
+              f"{', '.join(libraries) or cache.folder()}; make some: "
+              "python -m nbfused rocm build --arch gfx90a")
         return int(check)
     print(as_table(found))
     print(_summary(found), end="")
