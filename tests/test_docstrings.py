@@ -12,12 +12,15 @@ import pytest
 
 import nbfused as nf
 
-PACKAGES = ("autograd", "kernels", "op", "ops", "scalar")
+PACKAGES = ("arrays", "autograd", "kernels", "op", "ops", "scalar", "testing")
 
 
 def modules() -> Iterator[ModuleType]:
-    """The package itself and the modules that users read of."""
+    """The package itself, its own modules, and the packages that users read of."""
     yield nf
+    for entry in pkgutil.iter_modules(nf.__path__, "nbfused."):
+        if not entry.ispkg and entry.name != "nbfused.__main__":
+            yield import_module(entry.name)
     for package in PACKAGES:
         found = import_module(f"nbfused.{package}")
         yield found

@@ -65,22 +65,64 @@ def array(x: Any, dtype: DTypeLike | None = None, device: str | None = None) -> 
 
 
 def empty(shape: Shape, dtype: DTypeLike = "float64", device: str | None = None) -> Any:
-    """Make an array without setting its elements; parameters as for `array`.
+    """Make an array without setting its elements.
 
-    Vectors as elements are a trailing dimension, as in NumPy: ``empty((4, 4),
-    ("float32", 3))`` has shape (4, 4, 3).
+    Parameters
+    ----------
+    shape : int or sequence of int
+        Vectors as elements are a trailing dimension, as in NumPy: ``empty((4, 4),
+        ("float32", 3))`` has shape (4, 4, 3).
+    dtype, device
+        As for `array`; by default float64, on the default device.
+
+    Returns
+    -------
+    array
+        C-contiguous, of the kind that `array` gives.
+
+    Raises
+    ------
+    DeviceError, KernelTypeError
+        As `array`.
+    ShapeError
+        An extent is negative, or there are too many elements.
+
+    Examples
+    --------
+    >>> import nbfused as nf
+    >>> nf.empty((2, 3), "float32").shape
+    (2, 3)
     """
     return _creation(device).empty(shape, dtype, device)
 
 
 def zeros(shape: Shape, dtype: DTypeLike = "float64", device: str | None = None) -> Any:
-    """Make an array of zeros; parameters as for `array`."""
+    """Make an array of zeros; parameters and errors as for `empty`.
+
+    Examples
+    --------
+    >>> import nbfused as nf
+    >>> nf.zeros(3)
+    array([0., 0., 0.])
+    """
     return _creation(device).full(shape, 0, dtype, device)
 
 
 def full(shape: Shape, value: Any, dtype: DTypeLike = "float64",
          device: str | None = None) -> Any:
-    """Make an array with every element `value`; parameters as for `array`."""
+    """Make an array with every element `value`; the rest as for `empty`.
+
+    Raises
+    ------
+    RangeError
+        The dtype does not hold `value`.
+
+    Examples
+    --------
+    >>> import nbfused as nf
+    >>> nf.full((2,), 7, "int8")
+    array([7, 7], dtype=int8)
+    """
     return _creation(device).full(shape, value, dtype, device)
 
 

@@ -92,10 +92,25 @@ class ViewType:
 
 
 class View:
-    """Annotates an array that is not differentiated.
+    """Annotates an array parameter of a kernel that is not differentiated.
 
     ``View[np.float32]``, ``View[2]`` and ``View[np.float32, 2]`` say which dtype and
-    how many dimensions it has.
+    how many dimensions it has; another array is a `KernelTypeError` at the launch.
+
+    Examples
+    --------
+    >>> import numpy as np, nbfused as nf
+    >>> @nf.rawkernel(differentiable=True)
+    ... def gather(x: nf.DiffView[np.float64, 1], at: nf.View[np.int64], y):
+    ...     i = nf.grid(1)
+    ...     if i < y.shape[0]:
+    ...         y[i] = x[at[i]]
+    >>> x, at, y = np.arange(3.0), np.array([2, 2, 0]), np.zeros(3)
+    >>> gather[1, 32](x, at, y)
+    >>> dx, dy = np.zeros(3), np.ones(3)
+    >>> gather.bwd[1, 32]((x, dx), at, (y, dy))
+    >>> dx
+    array([1., 0., 2.])
     """
 
     type = ViewType(False)
@@ -106,7 +121,10 @@ class View:
 
 
 class DiffView(View):
-    """Annotates an array that the derivatives of a kernel take a pair for."""
+    """Annotates an array that the derivatives of a kernel take a pair for.
+
+    As `View`, of floating dtypes only; `Dual` or a tuple is the pair.
+    """
 
     type = ViewType(True)
 
