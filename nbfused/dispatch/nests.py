@@ -198,7 +198,7 @@ def contract_frame(spec: Contract, inputs: Sequence[Operand],
     loop = {label: axis for axis, label in enumerate(labels)}
     extents = tuple(form.extents[label] for label in labels)
     logical = tuple(loop[label] for label in form.out)
-    strides = [_operand_strides(operand, own_labels, loop, form)
+    strides = [_operand_strides(operand, own_labels, loop)
                for operand, own_labels in zip(inputs, (form.a, form.b), strict=False)]
     result = tuple(extents[axis] for axis in logical)
     for position, (shape, own) in enumerate(inputs[2:], 2):
@@ -217,8 +217,8 @@ def contract_frame(spec: Contract, inputs: Sequence[Operand],
         fold=_fold_batch)
 
 
-def _operand_strides(operand: Operand, labels: tuple[str, ...], loop: dict[str, int],
-                     form: Bound) -> Strides:
+def _operand_strides(operand: Operand, labels: tuple[str, ...],
+                     loop: dict[str, int]) -> Strides:
     shape, own = operand
     along = {loop[label]: 0 if extent == 1 else stride
              for label, extent, stride in zip(labels, shape, own, strict=True)}

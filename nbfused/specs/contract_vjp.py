@@ -100,7 +100,7 @@ def _operand(program: Program, spec: Contract, form: Bound, which: int, gacc: Re
     mine, theirs = shapes[which], shapes[other]
     kept = _kept(form, labels[which], mine)
     theirs_kept = _kept(form, labels[other], theirs)
-    a = _squeezed(program, Ref("input", other), theirs, labels[other], theirs_kept)
+    a = _squeezed(program, Ref("input", other), labels[other], theirs_kept)
     letters = {label: chr(ord("a") + k) if k < 26 else chr(ord("A") + k - 26)
                for k, label in enumerate(form.extents)}
 
@@ -116,7 +116,7 @@ def _operand(program: Program, spec: Contract, form: Bound, which: int, gacc: Re
     extras = []
     if kinds:
         own = Ref("input", which)
-        extras.append(_squeezed(program, own, mine, labels[which], kept))
+        extras.append(_squeezed(program, own, labels[which], kept))
     product = Contract(f"{rows},{columns}->{text(kept)}", epilogue, kinds, (p, q),
                        precision=spec.precision)
     (out,) = program.run(product, first, second, *extras, like=(Ref("input", which),))
@@ -142,7 +142,7 @@ def _kept(form: Bound, labels: tuple[str, ...], shape: Shape) -> tuple[str, ...]
                  if n == form.extents[label])
 
 
-def _squeezed(program: Program, ref: Ref, shape: Shape, labels: tuple[str, ...],
+def _squeezed(program: Program, ref: Ref, labels: tuple[str, ...],
               kept: tuple[str, ...]) -> Ref:
     """The operand without the axes that are not `kept`."""
     axes = tuple(k for k, label in enumerate(labels) if label not in kept)
