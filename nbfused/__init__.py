@@ -1,8 +1,8 @@
 """nbfused: fused, differentiable array kernels in Python.
 
-One Python scalar function becomes a CPU kernel, a CUDA kernel, its own derivative, the
-epilogue of a matrix product and the map of a reduction.  `nbfused.ops` holds the
-operations that come with it.
+One Python scalar function becomes a kernel for the CPU, for NVIDIA and for AMD GPUs,
+its own derivative, the epilogue of a matrix product and the map of a reduction.
+`nbfused.ops` holds the operations that come with it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a backend is, and which ones are enabled."""
+"""What a backend is, what a kernel is specialised on, and what a launch is given."""
 
 from __future__ import annotations
 

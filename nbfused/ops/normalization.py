@@ -23,10 +23,24 @@ _ROWS = (Case(((4, 7),)), Case(((3, 129),)), Case(((5, 6),), {"axis": 0}),
 @op(_softmax, *_ROWS)
 @row
 def softmax(x):
-    """``exp(x) / sum(exp(x))`` along ``axis`` (default: the last).
+    """``exp(x) / sum(exp(x))`` along an axis.
 
     The largest element is subtracted first, so nothing overflows.  A row with NaN or
     +inf is NaN, so is one of -inf only; elsewhere -inf gives 0.
+
+    Parameters
+    ----------
+    x : array
+        Of at least one dimension, floating.
+    axis : int
+        Default: the last.
+    out : array, optional
+        Where to store.
+
+    Returns
+    -------
+    array
+        Of the shape and dtype of `x`.
 
     Raises
     ------
@@ -54,15 +68,16 @@ def softmax(x):
 @op(lambda x, axis=-1: np.log(_softmax(x, axis)), *_ROWS)
 @row
 def log_softmax(x):
-    """``x - log(sum(exp(x)))`` along ``axis`` (default: the last).
+    """``x - log(sum(exp(x)))`` along an axis.
 
     Finite where `softmax` underflows; NaN in the same rows, -inf where that gives 0 for
-    -inf.
+    -inf.  Parameters, result and errors are those of `softmax`.
 
-    Raises
-    ------
-    KernelTypeError
-        `x` is not floating; differences of integers would wrap around.
+    Examples
+    --------
+    >>> import numpy as np
+    >>> log_softmax(np.array([0.0, -1000.0]))
+    array([    0., -1000.])
     """
 
     @stage("max", detach=True)

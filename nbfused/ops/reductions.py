@@ -44,6 +44,30 @@ def sum(x):
 
     Floats are summed in parallel parts, so that errors grow less than in one loop.
 
+    Parameters
+    ----------
+    x : array
+        Any shape.
+    axis : int, tuple of int, optional
+        Default: all axes.
+    keepdims : bool
+        Keep the reduced axes with extent 1.
+    dtype : dtype, optional
+        Of the elements before they are added, and so of the accumulator.
+    out : array, optional
+        Where to store.
+
+    Returns
+    -------
+    array
+
+    Raises
+    ------
+    numpy.exceptions.AxisError
+        `axis` is out of range.
+    ShapeError
+        An axis is repeated.
+
     Examples
     --------
     >>> import numpy as np
@@ -56,7 +80,7 @@ def sum(x):
 @op(np.prod, *_cases("iuf", (0.5, 1.5)))
 @reduction(combine="prod", identity=1)
 def prod(x):
-    """The product; 1 of nothing.
+    """The product; 1 of nothing.  Parameters and errors as for `sum`.
 
     Derivatives up to the third are right wherever factors are zero; those of order
     four and more only where fewer than four are.
@@ -77,7 +101,7 @@ _LONG = {np.dtype("int64"), np.dtype("uint64")}
 @op(np.mean, *_cases("iuf"))
 def mean(x: AnyArray, axis: Axes = None, keepdims: bool = False, *,
          dtype: DTypeLike | None = None, out: AnyArray | None = None) -> AnyArray:
-    """The mean; integers in float64; NaN of nothing."""
+    """The mean; integers in float64; NaN of nothing.  The rest as for `sum`."""
     check_operand(x, "mean", "x")
     if dtype is None and not is_number(x) and dtype_of(x) in _LONG:
         dtype = "float64"  # their sum would wrap around
@@ -89,7 +113,7 @@ def mean(x: AnyArray, axis: Axes = None, keepdims: bool = False, *,
 def max(x):
     """The largest; NaN if there is one.  Ties share the derivative equally.
 
-    `ShapeError` of nothing.
+    Parameters and errors as for `sum`; `ShapeError` of nothing too.
     """
     return x
 
@@ -99,7 +123,7 @@ def max(x):
 def min(x):
     """The smallest; NaN if there is one.  Ties share the derivative equally.
 
-    `ShapeError` of nothing.
+    Parameters and errors as for `sum`; `ShapeError` of nothing too.
     """
     return x
 
@@ -114,7 +138,8 @@ _ARG = (Case(((7,),), {}, dtypes="iuf", smooth=False),
 def argmax(x):
     """The index of the first largest element, or of the first NaN, as int64.
 
-    Without ``axis`` it counts in C order.  `ShapeError` of nothing.
+    Without ``axis`` it counts in C order.  Parameters and errors as for `sum`;
+    `ShapeError` of nothing too.
     """
     return x
 
@@ -124,7 +149,8 @@ def argmax(x):
 def argmin(x):
     """The index of the first smallest element, or of the first NaN, as int64.
 
-    Without ``axis`` it counts in C order.  `ShapeError` of nothing.
+    Without ``axis`` it counts in C order.  Parameters and errors as for `sum`;
+    `ShapeError` of nothing too.
     """
     return x
 
@@ -132,14 +158,20 @@ def argmin(x):
 @op(np.all, *_cases("biuf", smooth=False))
 @reduction(combine="all")
 def all(x):
-    """Whether all are nonzero, as bool; NaN is nonzero.  True of nothing."""
+    """Whether all are nonzero, as bool; NaN is nonzero.  True of nothing.
+
+    Parameters and errors as for `sum`.
+    """
     return x
 
 
 @op(np.any, *_cases("biuf", smooth=False))
 @reduction(combine="any")
 def any(x):
-    """Whether one is nonzero, as bool; NaN is nonzero.  False of nothing."""
+    """Whether one is nonzero, as bool; NaN is nonzero.  False of nothing.
+
+    Parameters and errors as for `sum`.
+    """
     return x
 
 
@@ -155,7 +187,8 @@ def _logsumexp(x, axis=None, keepdims=False):
 def logsumexp(x):
     """``log(sum(exp(x)))`` without overflow; -inf of nothing.
 
-    inf beside inf, NaN beside NaN; its derivative is `softmax`.
+    inf beside inf, NaN beside NaN; its derivative is `softmax`.  Parameters and errors
+    as for `sum`.
     """
     return x
 
