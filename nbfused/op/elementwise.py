@@ -214,13 +214,7 @@ class Elementwise(Func, Ufunc):
         outs = places(out, self.nout, self.parameters.name)
         dtypes = None if dtype is None else (check_dtype(dtype),) * self.nout
         if self.gradcheck:
-            from ..autograd.check_backward import check_call
-
-            check_call(self, values)
-            if self.rules.vjp is not None and self.rules.jvp is not None:
-                made = Elementwise(self.pyfunc, False, self.nondiff)
-                made.rules = Rules(jvp=self.rules.jvp)  # else nothing looks at it
-                check_call(made, values)
+            self._check_gradient(values)
         names = self.parameters.names
         if where is not True:
             return only(masked(self.function, where, values, outs, names, dtypes=dtypes,
@@ -228,6 +222,12 @@ class Elementwise(Func, Ufunc):
         spec = self.spec(tuple(map(kind_of, values)))
         results = apply(spec, values, out=outs, dtypes=dtypes, names=names,
                         casting=casting)
+        self._remember(spec, args, values, outs)
+        return only(results)
+
+    def _remember(self, spec: Map, args: tuple[Any, ...], values: list[Any],
+                  outs: tuple[Any, ...] | None) -> None:
+        """Find the next call with arguments of these types by a look-up."""
         types = tuple(map(type, args))
         one = self.nout == 1 and (outs is None or outs[0] is not None)
         if one and not self.gradcheck and self.parameters.accepts(types):
@@ -238,7 +238,16 @@ class Elementwise(Func, Ufunc):
             else:
                 self._known[types[0] if len(types) == 1 else types] = (
                     spec, direct, defaults)
-        return only(results)
+
+    def _check_gradient(self, values: list[Any]) -> None:
+        """`GradcheckError` where the derivative, or either rule, is wrong here."""
+        from ..autograd.check_backward import check_call
+
+        check_call(self, values)
+        if self.rules.vjp is not None and self.rules.jvp is not None:
+            made = Elementwise(self.pyfunc, False, self.nondiff)
+            made.rules = Rules(jvp=self.rules.jvp)  # else nothing looks at it
+            check_call(made, values)
 
     def _check_count(self, count: int) -> None:
         """`KernelTypeError` unless so many arguments are inputs and all outputs."""
