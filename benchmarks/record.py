@@ -31,12 +31,14 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.record",
                                      description=__doc__)
     parser.add_argument("machine", help="its name in the results: h200, cpu-2-cores …")
-    parser.add_argument("--bench", default=".", help="regular expression: track_ …")
-    parser.add_argument("--commit", help="what the results are of; default: HEAD")
-    parser.add_argument("--about", default="", help="CPU or GPU, for the pages")
-    parser.add_argument("--table", type=Path, help="a table's figures, in JSON")
-    parser.add_argument("--device", default="cuda", help="that the table is of")
-    parser.add_argument("--python", default=_PYTHON, help="that the table is of: 3.12")
+    parser.add_argument("--bench", default=".", help="benchmarks to run: a regular "
+                        "expression such as track_; default: all")
+    parser.add_argument("--commit", help="that the results are kept for; default: HEAD")
+    parser.add_argument("--about", default="", help="the CPU or GPU, for the pages")
+    parser.add_argument("--table", type=Path, help="keep this file of python -m "
+                        "benchmarks.peers --json, and run nothing")
+    parser.add_argument("--device", default="cuda", help="cpu or cuda: of the table")
+    parser.add_argument("--python", default=_PYTHON, help="3.12 …: of the table")
     given = parser.parse_args(argv)
     if Path(given.machine).name != given.machine or given.machine == "..":
         parser.error(f"machine {given.machine!r}: expected a name, that of a folder")

@@ -23,7 +23,7 @@ def options(name: str, description: str, argv: Sequence[str] | None,
     Parameters
     ----------
     name
-        Of the picture that it draws unless ``--picture`` says another.
+        Its module's, and that of the picture unless ``--picture`` says another.
     description
         Its first line is shown by ``--help``.
     argv
@@ -31,10 +31,12 @@ def options(name: str, description: str, argv: Sequence[str] | None,
     **numbers
         For each option that is a number, its default and what it means.
     """
-    parser = argparse.ArgumentParser(description=description.splitlines()[0])
+    parser = argparse.ArgumentParser(prog=f"python -m examples.{name}",
+                                     description=description.splitlines()[0])
     for option, (default, meaning) in numbers.items():
         kind = count if isinstance(default, int) else float
         parser.add_argument(f"--{option}", type=kind, default=default, help=meaning)
-    parser.add_argument("--device", default="cpu")
-    parser.add_argument("--picture", type=Path, default=Path(f"{name}.png"))
+    parser.add_argument("--device", default="cpu", help="cpu, cuda, cuda:1, rocm …")
+    parser.add_argument("--picture", type=Path, default=Path(f"{name}.png"),
+                        help="file to draw")
     return parser.parse_args(argv)

@@ -131,7 +131,9 @@ def _add_autotune(commands: Any) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m nbfused", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m nbfused", description="Fused, differentiable array kernels: "
+        "what is installed, a test, the cache, kernels, the demo.")
     commands = parser.add_subparsers(dest="command")
     report = commands.add_parser("info", help="versions, backends, devices, cache")
     report.add_argument("--json", action="store_true", help="for programs")

@@ -58,10 +58,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 def parser() -> argparse.ArgumentParser:
     """The command line of the demo."""
-    result = argparse.ArgumentParser(prog="python -m nbfused demo", description=__doc__)
+    result = argparse.ArgumentParser(
+        prog="python -m nbfused demo",
+        description="A network of fused ops learns handwritten digits.",
+    )
     result.add_argument("--device", default="auto", help="auto, cpu, cuda, cuda:1 …")
-    result.add_argument("--epochs", type=_count, default=30)
-    result.add_argument("--seed", type=int, default=0)
+    result.add_argument(
+        "--epochs", type=_count, default=30, help="passes over the digits"
+    )
+    result.add_argument(
+        "--seed", type=int, default=0, help="of the split, the weights, the batches"
+    )
     result.add_argument(
         "--out", type=Path, default=Path(), help="folder of the picture"
     )
