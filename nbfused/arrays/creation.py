@@ -184,7 +184,7 @@ def _held(name: str, given: Any, make: Callable[[], np.ndarray]) -> np.ndarray:
         return make()
     except tuple(kinds) as error:
         found = next(e for kind, e in kinds.items() if isinstance(error, kind))
-        raise found(f"{name}: NumPy makes no such array of a {type(given).__name__}: "
+        raise found(f"{name}: NumPy makes no array of this {type(given).__name__}: "
                     f"{error}; expected numbers that the dtype holds, or rows of equal "
                     "length") from error
 
