@@ -130,8 +130,8 @@ def digest(*parts: str | bytes) -> str:
 
     Examples
     --------
-    >>> from nbfused import cache
-    >>> cache.digest("source", "sm_90") == cache.digest("source", "sm_90")
+    >>> import nbfused as nf
+    >>> nf.cache.digest("source", "sm_90") == nf.cache.digest("source", "sm_90")
     True
     """
     total = hashlib.sha256()

@@ -133,13 +133,13 @@ _VALUES: dict[Callable[[str], Any], tuple[Callable[[Any], bool], str]] = {
 
 
 class Config:
-    """The settings of this process; the table is in `nbfused.config`.
+    """The settings of this process; the table is at the top of ``nbfused/config.py``.
 
     Examples
     --------
-    >>> from nbfused.config import config
-    >>> with config.override(debug=True):
-    ...     config.debug
+    >>> import nbfused as nf
+    >>> with nf.config.override(debug=True):
+    ...     nf.config.debug
     True
     """
 

@@ -292,10 +292,8 @@ def rawkernel(pyfunc: Callable[..., Any] | None = None, *, differentiable: bool 
 
     Examples
     --------
-    >>> import numpy as np
-    >>> import nbfused as nf
-    >>> from nbfused.kernels.rawkernel import rawkernel
-    >>> @rawkernel
+    >>> import numpy as np, nbfused as nf
+    >>> @nf.rawkernel
     ... def double(x, y, n):
     ...     i = nf.grid(1)
     ...     if i < n:

@@ -61,11 +61,10 @@ def derivative(function: ScalarFunction) -> Elementwise:
     Examples
     --------
     >>> import nbfused as nf
-    >>> from nbfused.op.derivative import derivative
     >>> @nf.func
     ... def square(x):
     ...     return x * x
-    >>> float(derivative(square)(3.0, 1.0))
+    >>> float(nf.derivative(square)(3.0, 1.0))
     6.0
     """
     primal = scalar_function(function)
@@ -92,11 +91,10 @@ def tangent(function: ScalarFunction) -> Elementwise:
     Examples
     --------
     >>> import nbfused as nf
-    >>> from nbfused.op.derivative import tangent
     >>> @nf.func
     ... def product(x, y):
     ...     return x * y
-    >>> float(tangent(product)(3.0, 5.0, 1.0, 0.0))
+    >>> float(nf.tangent(product)(3.0, 5.0, 1.0, 0.0))
     5.0
     """
     primal = scalar_function(function)

@@ -41,12 +41,11 @@ def specialize(kernel: K, **constants: Any) -> K:
     Examples
     --------
     >>> import nbfused as nf
-    >>> from nbfused.op.specialize import specialize
     >>> FACTOR = 1.0
     >>> @nf.elementwise
     ... def multiply(x):
     ...     return FACTOR * x
-    >>> float(multiply(3.0)), float(specialize(multiply, FACTOR=2.0)(3.0))
+    >>> float(multiply(3.0)), float(nf.specialize(multiply, FACTOR=2.0)(3.0))
     (3.0, 6.0)
     """
     pyfunc = getattr(kernel, "pyfunc", kernel)

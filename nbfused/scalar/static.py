@@ -41,11 +41,10 @@ class _Literal:
     Examples
     --------
     >>> import nbfused as nf
-    >>> from nbfused.scalar.static import literal, unroll
     >>> @nf.elementwise
-    ... def power(x, n: literal = 2):
+    ... def power(x, n: nf.literal = 2):
     ...     y = 1.0
-    ...     for _ in unroll(range(n)):
+    ...     for _ in nf.unroll(range(n)):
     ...         y *= x
     ...     return y
     >>> float(power(3.0)), float(power(3.0, 4))
@@ -121,10 +120,9 @@ class _Local:
     Examples
     --------
     >>> import nbfused as nf
-    >>> from nbfused.scalar.static import local
     >>> @nf.elementwise
     ... def digits(x):
-    ...     v = local(3)
+    ...     v = nf.local(3)
     ...     for k in range(3):
     ...         v[k] = x % 10
     ...         x //= 10
@@ -173,11 +171,10 @@ class _MaxIters:
     Examples
     --------
     >>> import numpy as np, nbfused as nf
-    >>> from nbfused.scalar.static import max_iters
     >>> @nf.elementwise
     ... def power(x, n):
     ...     y = 1.0
-    ...     for _ in max_iters(range(n), 100):
+    ...     for _ in nf.max_iters(range(n), 100):
     ...         y *= x
     ...     return y
     >>> float(nf.grad(lambda x: power(x, 3).sum())(np.array(2.0)))
