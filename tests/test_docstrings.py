@@ -11,6 +11,8 @@ from types import ModuleType
 import pytest
 
 import nbfused as nf
+from nbfused import front
+from nbfused.scalar.vocabulary import Op
 
 PACKAGES = ("arrays", "autograd", "kernels", "op", "ops", "scalar", "testing")
 
@@ -49,3 +51,11 @@ def test_there_are_examples() -> None:
     found = {case.id for case in CASES}
     assert {"nbfused.ops.normalization.softmax", "nbfused.ops.activations.swish",
             "nbfused.ops.matmul.matmul", "nbfused.op.row.row"} <= found
+
+
+def test_every_public_name_says_what_it_is() -> None:
+    """Of its own: `help` of an operation was that of the class of all of them."""
+    for name in {*nf.__all__, *front.__all__} - {"__version__"}:
+        found = getattr(nf, name)
+        assert found.__doc__, name
+        assert not isinstance(found, Op) or found.__doc__ != Op.__doc__, name

@@ -31,10 +31,11 @@ detach = OPS["detach"]
 
 
 class Access:
-    """An access to a raw array: ``load(a, i, j)``, ``atomic_add(a, i, j, value)``."""
+    """An access to a raw array, as its `__doc__` says."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, doc: str) -> None:
         self.__name__ = self.__nbfused_op_name__ = name
+        self.__doc__ = doc
 
     def __call__(self, array: Any, *args: Any) -> Any:
         """On a NumPy array, as plain Python; on a symbol, defer to it."""
@@ -45,8 +46,15 @@ class Access:
         array[args[:-1]] += args[-1]
         return None
 
+    def __repr__(self) -> str:
+        return f"<nbfused {self.__name__}>"
 
-load, atomic_add = Access("load"), Access("atomic_add")
+
+load = Access("load", "The element ``load(a, i, j)`` of an array: ``a[i, j]``.")
+atomic_add = Access("atomic_add", """Add to an element, ``atomic_add(a, i, j, value)``.
+
+No other thread comes between; it gives nothing back, and has a derivative.
+""")
 
 __all__ = [
     "acos",

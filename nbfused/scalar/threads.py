@@ -26,8 +26,8 @@ def _outside(name: str) -> NoReturn:
 class _Position:
     """A number that differs between threads; the parser reads `name`."""
 
-    def __init__(self, name: str) -> None:
-        self.__nbfused_thread__ = name
+    def __init__(self, name: str, doc: str) -> None:
+        self.__nbfused_thread__, self.__doc__ = name, doc
 
     def _refuse(self, *_: object) -> NoReturn:
         _outside(self.__nbfused_thread__)
@@ -46,8 +46,12 @@ class _Position:
 class _Axes:
     """A position or size along three axes."""
 
-    def __init__(self, name: str) -> None:
-        self.x, self.y, self.z = (_Position(f"{name}.{axis}") for axis in "xyz")
+    def __init__(self, name: str, doc: str) -> None:
+        self.x, self.y, self.z = (_Position(f"{name}.{axis}", doc) for axis in "xyz")
+        self.__name__, self.__doc__ = name, doc
+
+    def __repr__(self) -> str:
+        return f"<nbfused {self.__name__}>"
 
 
 class _Form:
@@ -66,9 +70,12 @@ class _Form:
         return f"<nbfused {self.__name__}>"
 
 
-threadIdx, blockIdx = _Axes("threadIdx"), _Axes("blockIdx")
-blockDim, gridDim = _Axes("blockDim"), _Axes("gridDim")
-laneid, warpsize = _Position("laneid"), _Position("warpsize")
+threadIdx = _Axes("threadIdx", "The place of a thread in its block: .x, .y, .z.")
+blockIdx = _Axes("blockIdx", "The place of a block in the grid: .x, .y, .z.")
+blockDim = _Axes("blockDim", "The threads of a block along .x, .y and .z.")
+gridDim = _Axes("gridDim", "The blocks of the grid along .x, .y and .z.")
+laneid = _Position("laneid", "The place of a thread in its warp, from 0.")
+warpsize = _Position("warpsize", "The threads of a warp: 32 on every backend.")
 
 grid = _Form("grid", "grid", """The place of a thread in the whole grid.
 

@@ -69,6 +69,9 @@ class Op:
             result = self.implementation(*args)
         return result.item() if numbers and hasattr(result, "item") else result
 
+    def __repr__(self) -> str:
+        return f"<nbfused {self.name}>"
+
     @property
     def __nbfused_op_name__(self) -> str:
         """By which the parser knows an operation among other callables."""
@@ -203,3 +206,6 @@ _register("A part or the conjugate of a complex number; forward only.", {
 for _name, _composite in COMPOSITES.items():
     OPS[_name] = Op(_name, _composite.arity, _composite.partials, _composite.rule,
                     _composite.definition, _composite.doc)
+
+for _op in OPS.values():
+    object.__setattr__(_op, "__doc__", _op.doc)  # which `help` shows
