@@ -1,4 +1,4 @@
-"""What every public operation has: a name, a reference, cases to be tested on."""
+"""What every public operation has: a name, a reference, cases, checked arguments."""
 
 from __future__ import annotations
 
