@@ -65,14 +65,11 @@ class Words:
         self._complex = any(p.startswith("complex") for p in parameters)
 
     def part(self, first: int, count: int) -> Words:
-        """`count` of the parameters from `first` on, in the same buffer."""
+        """`count` of the parameters from `first` on, to be packed where they lie."""
         made = object.__new__(Words)
         made._lay(self.name, self.parameters[first:first + count])
         before = Words(self.name, self.parameters[:first])
         made.buffer, made.offset = self.buffer, before._layout.size
-        made.count = len(made._formats)
-        made.address = self.address + made.offset
-        made.addresses = self.addresses[before.count:before.count + made.count]
         return made
 
     def pack(self, values: Sequence[Any]) -> None:

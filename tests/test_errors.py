@@ -293,6 +293,16 @@ def test_labels_out_of_range(label):
     assert issubclass(RangeError, ValueError)
 
 
+def test_labels_out_of_range_beside_one_that_is_ignored():
+    with refused(RangeError, "'labels' out of range", "got 7"):
+        ops.cross_entropy(A, np.array([0, -100, 7]), ignore_index=-100)
+    assert np.isfinite(ops.cross_entropy(A, np.array([0, -100, 3]), ignore_index=-100))
+
+
+def test_no_index_is_out_of_range():
+    assert ops.take(A, np.zeros(0, int), axis=0).shape == (0, 4)
+
+
 @pytest.mark.parametrize("index", [3, -4])
 def test_indices_out_of_range(index):
     for call in (lambda i: ops.take(A, i), lambda i: ops.embedding(A, i),
