@@ -160,3 +160,12 @@ def test_numba_device_arrays():
     assert (array.device, array.stream, array.library.name) == ("cuda:2", None, "numba")
     assert np.array_equal(elements(x), host)
     assert describe(x.bind(77)).stream == 77
+
+
+@pytest.mark.parametrize(("cuda", "rocm", "hip"), [
+    (None, None, False), (None, "no", False), ("no", None, True), ("no", "no", False)])
+def test_an_interface_is_hips_where_rocm_alone_is_there(cuda, rocm, hip, monkeypatch):
+    """It does not name its device."""
+    monkeypatch.setattr(interface.registry, "why_not",
+                        {"cuda": cuda, "rocm": rocm}.get)
+    assert interface._speaks_hip() is hip
