@@ -226,3 +226,19 @@ def test_a_warm_process_compiles_nothing(tmp_path):
     first, second = (python(code, **settings).split() for _ in range(2))
     assert "numba" in first
     assert "numba" not in second
+
+
+WORKFLOWS = [path for path in (ROOT.parent / ".github" / "workflows").glob("*.yml")
+             if "cp -r tests" in path.read_text()]
+
+
+@pytest.mark.skipif(not WORKFLOWS, reason="there is no checkout around the package")
+@pytest.mark.parametrize("path", WORKFLOWS, ids=lambda p: p.name)
+def test_a_workflow_takes_along_what_tests_import(path):
+    """It runs them outside the checkout, so that the installed package is tested."""
+    tests = ROOT.parent / "tests"
+    named = {name.split(".")[0] for test in tests.rglob("*.py")
+             for name, _, _ in imports(f"tests.{test.stem}", test)}
+    needed = {name for name in named if (ROOT.parent / name / "__init__.py").exists()}
+    (line,) = [x for x in path.read_text().splitlines() if "cp -r tests" in x]
+    assert needed - {"nbfused"} <= set(line.split())
