@@ -228,13 +228,19 @@ def test_a_launcher_that_is_bound_is_told_what_stays():
         def build(self, spec, signature):
             return Bindable(super().build(spec, signature))
 
-    x, out = np.arange(4.0), np.empty(4)
+    block, out = np.arange(5.0), np.empty(4)
+    x, elsewhere = block[:4], block[1:]  # 8 bytes after what the other is a multiple of
     with use_backend(Binding()):
         for factor in (2.0, 3.0, 4.0):
             execute(SCALE, (x, factor), out=(out,))
             np.testing.assert_array_equal(out, factor*x)
-    assert len(bound) == 1
-    assert (first, started) == ([(2.0,)], [(3.0,), (4.0,)])
+        assert len(bound) == 1
+        assert (first, started) == ([(2.0,)], [(3.0,), (4.0,)])
+        for factor in (5.0, 6.0):
+            execute(SCALE, (elsewhere, factor), out=(out,))
+            np.testing.assert_array_equal(out, factor*elsewhere)
+    assert len(bound) == 2
+    assert (first[1:], started[2:]) == ([(5.0,)], [(6.0,)])
 
 
 @pytest.mark.parametrize("setting", [{"deterministic": True}, {"autotune": "0"}])
