@@ -217,6 +217,13 @@ def test_every_name_is_there_whatever_is_used_first(first):
     assert out.split() == ["4.0", "True", "True", "False"]
 
 
+def test_the_star_of_ops_hides_no_module():
+    names = {"math": "Python's"}
+    exec("from nbfused.ops import *", names)
+    assert names["math"] == "Python's"
+    assert {"sum", "swish", "zeros_like"} <= set(names)
+
+
 def test_a_warm_process_compiles_nothing(tmp_path):
     """The second process finds its kernels on disk, and imports no Numba."""
     code = ("import numpy as np, nbfused as nf;"
