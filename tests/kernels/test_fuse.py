@@ -207,6 +207,13 @@ def test_an_array_that_is_no_argument_is_read_at_each_call(monkeypatch):
     assert fused.cache_info().currsize == 0
 
 
+def test_a_constant_that_only_an_inner_function_reads(monkeypatch):
+    fused = nf.fuse(lambda x: (lambda v: v * SCALE)(x))
+    assert fused(np.ones(2)).tolist() == [SCALE] * 2
+    monkeypatch.setitem(globals(), "SCALE", 3.0)
+    assert fused(np.ones(2)).tolist() == [3.0] * 2
+
+
 def test_a_shape_that_was_looked_at_ties_the_trace_to_it():
     fused = nf.fuse(lambda x: x / x.shape[0])
     for n in (2, 3, 2):
