@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from .config import config
-from .errors import BackendNotAvailableError
+from .config import PREFIX, config
+from .errors import BackendNotAvailableError, NbFusedWarning
 from .version import PROTOCOL_VERSION
 
 if TYPE_CHECKING:
     from .backend import Backend
 
-__all__ = ["BUILTIN", "GROUP", "Source", "entry_points", "make", "origin", "why_not"]
+__all__ = ["BUILTIN", "GROUP", "Source", "entry_points", "make", "origin",
+           "warn_of_unknown", "why_not"]
 
 GROUP = "nbfused.backends"
 
@@ -35,6 +37,26 @@ def entry_points() -> Iterator[tuple[str, Source]]:
 
     for point in metadata.entry_points(group=GROUP):
         yield point.name, point.value
+
+
+def warn_of_unknown(names: Sequence[str]) -> None:
+    """Warn of variables that nothing reads: not those that begin with a plugin's name.
+
+    Parameters
+    ----------
+    names
+        As `config.unknown` gives them.
+    """
+    from difflib import get_close_matches
+
+    owned = tuple(PREFIX + name.upper().replace("-", "_") for name, _ in entry_points())
+    known = [PREFIX + name.upper() for name in config.as_dict()]
+    for name in names:
+        if not name.startswith(owned):
+            nearest, = get_close_matches(name.upper(), known, 1, 0.0)
+            warnings.warn(f"{name} is no setting of nbfused and has no effect; the "
+                          f"nearest one is {nearest}; set that, or unset {name}",
+                          NbFusedWarning, stacklevel=3)
 
 
 def make(source: Source) -> Backend:
