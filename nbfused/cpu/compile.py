@@ -26,7 +26,8 @@ _LINKED = ("cpu/intrinsics.py", "cpu/halves.py", "cpu/number.py", "cpu/math.py",
            "cpu/formats.py", "cpu/exponentials.py", "cpu/logarithms.py",
            "cpu/error_functions.py", "cpu/raw_atomics.py", "cpu/tile.py",
            "cpu/tile_code.py", "cpu/transpose_code.py", "cpu/stream_code.py",
-           "cpu/team_code.py", "cpu/compile.py", "llvm_atomics.py")
+           "cpu/team_code.py", "cpu/compile.py", "llvm_atomics.py",
+           "llvm_rounding.py")
 
 
 @cache
