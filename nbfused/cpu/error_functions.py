@@ -8,9 +8,11 @@ from __future__ import annotations
 from ..records import record
 from .exponentials import at_least, exp, expm1_of_rest, reduced, scaled
 from .formats import DOUBLE, constant, format_of, horner
-from .number import Number, bits, fma, real, select
+from .number import Number, bits, fma, fma_is_fast, real, select
 
-__all__ = ["erf", "erfc"]
+__all__ = ["erf", "erfc", "erfc_of_half"]
+
+_HALF_ROOT = 0.7071067811865476  # the root of a half
 
 
 @record(frozen=True)
@@ -86,6 +88,8 @@ def _erf_single(x: Number) -> Number:
 def _square(a: Number, half: int) -> tuple[Number, Number]:
     """``a*a`` as a rounded number and what it lacks."""
     s = a*a
+    if fma_is_fast():
+        return s, fma(a, a, -s)
     high = real(bits(a) & -(1 << half))
     low = a - high
     return s, (high*high - s) + high*low*2.0 + low*low
@@ -93,16 +97,36 @@ def _square(a: Number, half: int) -> tuple[Number, Number]:
 
 def erfc(x: Number) -> Number:
     """``1 - erf(x)``, without cancellation."""
-    form = _DOUBLES if format_of(x) is DOUBLE else _SINGLES
+    form = _coefficients(x)
+    return _erfc(x, form, *_square(x, form.half))
+
+
+def erfc_of_half(x: Number) -> Number:
+    """``erfc(-x/sqrt(2))``: twice the normal distribution function of `x`.
+
+    The tail is ``exp(-x*x/2)`` times what varies little.  Of a rounded argument it
+    would be ``x*x`` times as wrong as that.
+    """
+    form = _coefficients(x)
+    square, lacking = _square(x, form.half)
+    return _erfc(x*-_HALF_ROOT, form, square*0.5, lacking*0.5)
+
+
+def _coefficients(x: Number) -> _Coefficients:
+    return _DOUBLES if format_of(x) is DOUBLE else _SINGLES
+
+
+def _erfc(x: Number, form: _Coefficients, square: Number, lacking: Number) -> Number:
+    """``erfc(x)`` by ``x*x``, as `_square` gives it."""
     a = x.abs()
-    tail = _tail(a, form)
+    tail = _tail(a, form, square, lacking)
     y = horner(form.erf, x*x)
     middle = select(x < 0.25, 1.0 - fma(y, x, x), 0.5 - fma(y, x, x - 0.5))
     result = select(a < 0.65, middle, select(x < 0.0, 2.0 - tail, tail))
     return select(x.equals(x), result, x)
 
 
-def _tail(a: Number, form: _Coefficients) -> Number:
+def _tail(a: Number, form: _Coefficients, s: Number, lacking: Number) -> Number:
     """``1 - erf(a)`` of a positive number that is not small."""
     r = 1.0/(a + form.centre)
     q = fma(r, constant(a, -2.0*form.centre), 1.0)
@@ -113,7 +137,6 @@ def _tail(a: Number, form: _Coefficients) -> Number:
     q = fma(p, r, r)
     e = fma(fma(q, -a, 0.5), constant(a, 2.0), p - q)
     r = fma(e, r, q)
-    s, lacking = _square(a, form.half)
     low = at_least(-s, format_of(a).log_least)
     parts = reduced(low)
     y = expm1_of_rest(parts.rest)

@@ -11,10 +11,10 @@ import math
 
 from ..records import record
 from .formats import Format, constant, format_of, horner
-from .number import Number, bits, fma, real, select
+from .number import Number, bits, fma, fma_is_fast, real, select
 
-__all__ = ["Reduced", "at_least", "cosh", "exp", "exp2", "expm1", "expm1_of_rest",
-           "reduced", "scaled", "sigmoid", "sinh", "tanh"]
+__all__ = ["Reduced", "at_least", "cosh", "exp", "exp2", "exp_of_product", "expm1",
+           "expm1_of_rest", "reduced", "scaled", "sigmoid", "sinh", "tanh"]
 
 
 @record(frozen=True)
@@ -71,6 +71,20 @@ def exp(x: Number, halvings: int = 0) -> Number:
     result = scaled(_exp_of_rest(parts.rest), parts.power - halvings,
                     low < form.log_small)
     return select(x <= form.log_most[halvings], result, x + math.inf)
+
+
+def exp_of_product(u: Number, v: Number) -> Number:
+    """``exp(u*v)``, not of the rounded product."""
+    x = u*v
+    if not fma_is_fast():
+        return exp(x)
+    form = format_of(x)
+    lacking = select(x > form.log_least, fma(u, v, -x), 0.0)
+    low = at_least(x, form.log_least)
+    parts = reduced(low)
+    y = _exp_of_rest(parts.rest)
+    result = scaled(fma(y, lacking, y), parts.power, low < form.log_small)
+    return select(x <= form.log_most[0], result, x + math.inf)
 
 
 def exp2(x: Number) -> Number:
