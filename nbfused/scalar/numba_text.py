@@ -211,25 +211,38 @@ _FLOATING: dict[str, Callable[..., str]] = {
 
 def _quotient(t: str, a: str, b: str) -> str:
     """Complex ``a / b``; by 0 what NumPy has, where Numba raises: nothing is stored."""
-    zero = f"{'f32' if t == 'c64' else 'f64'}(0.0)"
+    zero = f"{_part(t)}(0.0)"
     by_zero = f"{t}(complex({a}.real / {zero}, {a}.imag / {zero}))"
     nonzero = f"({b}.real != {zero}) | ({b}.imag != {zero})"
     return f"(({a} / {b}) if {nonzero} else {by_zero})"
 
 
 def _complex_power(t: str, a: str, b: str) -> str:
-    """Complex ``a**b``; of 0 what NumPy has.
+    """Complex ``a**b``; of 0 and by 0 what NumPy has.
 
     Where both real parts are 0, numba-cuda gives 0.
     """
-    part = "f32" if t == "c64" else "f64"
+    part = _part(t)
     zero, one, nan = (f"{t}(complex({x}, {y}))" for x, y in (
         ("0.0", "0.0"), ("1.0", "0.0"), ("math.nan", "math.nan")))
-    of_zero = (f"({one} if {b} == {zero} else {zero} if {b}.real > {part}(0.0) "
-               f"else {nan})")
+    of_zero = f"({zero} if {b}.real > {part}(0.0) else {nan})"
     imaginary = f"({a}.real == {part}(0.0)) & ({b}.real == {part}(0.0))"
-    return (f"({of_zero} if {a} == {zero} else cmath.exp({b} * cmath.log({a})) "
-            f"if {imaginary} else ({a} ** {b}))")
+    return (f"({one} if {b} == {zero} else {of_zero} if {a} == {zero} else "
+            f"cmath.exp({b} * cmath.log({a})) if {imaginary} else ({a} ** {b}))")
+
+
+def _on_the_axis(op: str, imag: str) -> Callable[[str, str], str]:
+    """A function that may overflow where its argument is real: inf times 0 is NaN."""
+    def text(t: str, a: str) -> str:
+        on_it = f"{t}(complex(math.{op}({a}.real), {imag.format(a=a)}))"
+        return f"({on_it} if {a}.imag == {_part(t)}(0.0) else cmath.{op}({a}))"
+
+    return text
+
+
+def _part(t: str) -> str:
+    """The type of a complex number's parts."""
+    return "f32" if t == "c64" else "f64"
 
 
 _COMPLEX: dict[str, Callable[..., str]] = {
@@ -239,6 +252,9 @@ _COMPLEX: dict[str, Callable[..., str]] = {
     "imag": lambda t, a: f"{a}.imag",
     "conj": lambda t, a: f"{a}.conjugate()",
     "pow": _complex_power,
+    "exp": _on_the_axis("exp", "{a}.imag"),
+    "sinh": _on_the_axis("sinh", "{a}.imag"),
+    "cosh": _on_the_axis("cosh", "({a}.imag if {a}.real >= 0.0 else -{a}.imag)"),
     "isnan": lambda t, a: f"(({a}.real != {a}.real) | ({a}.imag != {a}.imag))",
     "isinf": lambda t, a: f"((abs({a}.real) == math.inf) | "
                           f"(abs({a}.imag) == math.inf))",
