@@ -102,9 +102,12 @@ def _additions(halves: dict[str, Any]) -> dict[str, Any]:
 
 
 def _compile(text: str) -> bytes:
-    from numba import types
+    from numba import config, types
     from numba.core.errors import NumbaError
 
+    if config.DISABLE_JIT:
+        raise CompileError("NUMBA_DISABLE_JIT=1: Numba compiles nothing, and a kernel "
+                           "that is not in the cache needs it; unset it", source=text)
     namespace = dict(_namespace())
     start = time.perf_counter()
     try:
