@@ -32,8 +32,9 @@ ROCM_MATRIX                0            1: matrix instructions of AMD devices, n
 ========================== ============ ================================================
 
 Booleans are ``0`` or ``1``.  `config` mirrors them in lower case; assigning to it has
-the same effect, except for ``backend``, which is read once, at import: see
-`nbfused.use_backend`.  Variables of a plugin begin with its name: ``NBFUSED_NAME_``.
+the same effect, except for ``backend``, which is read once, at import, and cannot be
+assigned: see `nbfused.use_backend`.  Variables of a plugin begin with its name:
+``NBFUSED_NAME_``.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ PREFIX = "NBFUSED_"
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _DIGITS = "[0-9]{1,18}"
+_THREADS = 1024  # a large array would start as many as there are chunks
 
 
 def _boolean(text: str) -> bool:
@@ -74,8 +76,8 @@ def _size(text: str) -> int:
 
 
 def _count(text: str) -> int:
-    if not re.fullmatch(_DIGITS, text) or int(text) == 0:
-        raise ValueError("a positive whole number")
+    if not re.fullmatch(_DIGITS, text) or not 0 < int(text) <= _THREADS:
+        raise ValueError(f"a positive whole number up to {_THREADS}")
     return int(text)
 
 
@@ -136,7 +138,8 @@ def _is_count(value: Any) -> bool:
 
 
 def _is_text(value: Any) -> bool:
-    return value is None or isinstance(value, (str, os.PathLike))
+    return value is None or (isinstance(value, (str, os.PathLike))
+                             and bool(str(value).strip()))
 
 
 def _passes(parse: Callable[[str], Any]) -> Callable[[Any], bool]:
@@ -153,7 +156,8 @@ def _passes(parse: Callable[[str], Any]) -> Callable[[Any], bool]:
 _VALUES: dict[Callable[[str], Any], tuple[Callable[[Any], bool], str]] = {
     _boolean: (lambda x: isinstance(x, int) and x in (0, 1), "True or False"),
     _size: (lambda x: x == 0 or _is_count(x), "a number of bytes"),
-    _count: (lambda x: x is None or _is_count(x), "a positive whole number, or None"),
+    _count: (lambda x: x is None or (_is_count(x) and x <= _THREADS),
+             f"a positive whole number, or None, and at most {_THREADS}"),
     _autotune: (lambda x: x in ("0", "1", "readonly"), "'0', '1' or 'readonly'"),
     _emulation: (lambda x: x in ("0", "1", "nvidia"), "'0', '1' or 'nvidia'"),
     _archs: (_passes(_archs), "an architecture such as 'gfx90a', or None"),
@@ -205,6 +209,10 @@ class Config:
             holds, words = _VALUES[_SETTINGS[name][1]]
             if not holds(value):
                 raise SettingError(f"config.{name} = {value!r}: expected {words}")
+        if name == "backend" and self is globals().get("config"):
+            raise SettingError(
+                f"config.backend = {value!r}: it is read once, at import; set "
+                "NBFUSED_BACKEND before that, or use nbfused.use_backend")
         object.__setattr__(self, name, value)
         if name == "log_level" and self is globals().get("config"):
             _show(value)

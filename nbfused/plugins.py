@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from .config import PREFIX, config
-from .errors import BackendNotAvailableError, NbFusedWarning
+from .errors import BackendNotAvailableError, DefinitionError, NbFusedWarning
 from .version import PROTOCOL_VERSION
 
 if TYPE_CHECKING:
     from .backend import Backend
 
-__all__ = ["BUILTIN", "GROUP", "Source", "entry_points", "make", "origin",
-           "warn_of_unknown", "why_not"]
+__all__ = ["BUILTIN", "GROUP", "Source", "asked", "check_name", "entry_points",
+           "make", "origin", "warn_of_unknown", "why_not"]
 
 GROUP = "nbfused.backends"
 
@@ -59,6 +60,15 @@ def warn_of_unknown(names: Sequence[str]) -> None:
                           NbFusedWarning, stacklevel=3)
 
 
+def check_name(name: str) -> None:
+    """`DefinitionError` for a name that ``NBFUSED_BACKEND`` cannot list."""
+    if not isinstance(name, str) or not re.fullmatch(r"[^\s,]+", name) or \
+            name == "auto":
+        raise DefinitionError(
+            "register: 'name' must be a word that NBFUSED_BACKEND can list, without "
+            f"commas, and not 'auto', got {name!r}; choose another one")
+
+
 def make(source: Source) -> Backend:
     """The backend that `source` stands for; every failure has its cause in the text.
 
@@ -94,6 +104,14 @@ def why_not(backend: Backend) -> str | None:
         return backend.available()
     except Exception as error:
         return f"{backend.name}.available() failed: {_text(error)}"
+
+
+def asked(name: str, question: Callable[[], Any]) -> tuple[Any, str | None]:
+    """A backend's answer, or why there is none: the other backends must go on."""
+    try:
+        return question(), None
+    except Exception as error:
+        return None, f"{name} failed: {_text(error)}"
 
 
 def _imported(path: str) -> Any:

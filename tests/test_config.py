@@ -9,6 +9,7 @@ from importlib import import_module
 
 import pytest
 
+import nbfused as nf
 from nbfused import plugins
 from nbfused.config import Config, unknown
 from nbfused.errors import NbFusedWarning, SettingError
@@ -41,7 +42,8 @@ def test_every_variable_is_read():
 
 @pytest.mark.parametrize(("name", "value", "expected"), [
     ("DEBUG", "yes", "0 or 1"), ("NUM_THREADS", "0", "positive"),
-    ("NUM_THREADS", "many", "positive"), ("NUM_THREADS", "²", "positive"),
+    ("NUM_THREADS", "many", "positive"), ("NUM_THREADS", "999999", "up to 1024"),
+    ("NUM_THREADS", "²", "positive"),
     ("CACHE_SIZE", "big", "bytes"), ("CACHE_SIZE", "１G", "bytes"),
     ("CACHE_SIZE", "G", "bytes"), ("LOG_LEVEL", "loud", "WARNING"),
     ("ROCM_ARCH", "gfx90a;gfx1030", "commas"), ("ROCM_EMULATE", "amd", "nvidia"),
@@ -57,7 +59,8 @@ def test_wrong_values_are_refused_by_name(name, value, expected):
     ("num_threads", 1.5, "None"), ("cache_size", -1, "a number of bytes"),
     ("autotune", True, "'readonly'"), ("log_level", "loud", "'WARNING'"),
     ("rocm_arch", "gfx90a;gfx1030", "gfx90a"), ("cache_dir", 3, "a text, or None"),
-    ("hipcc", False, "a text, or None"),
+    ("hipcc", False, "a text, or None"), ("cache_dir", "", "a text, or None"),
+    ("num_threads", 10**9, "at most 1024"),
     ("rocm_emulate", 1, "'nvidia'")])
 def test_wrong_values_are_not_assigned(name, value, expected):
     config = Config()
@@ -67,6 +70,11 @@ def test_wrong_values_are_not_assigned(name, value, expected):
     with refused(SettingError, expected), config.override(**{name: value}):
         pass
     assert config.as_dict() == before
+
+
+def test_the_backend_is_not_assigned():
+    with refused(SettingError, "config.backend = 'cuda'", "at import", "use_backend"):
+        nf.config.backend = "cuda"
 
 
 def test_the_table_has_every_setting():
