@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd import Variable
 from ..autograd.traced import extents
 from ..errors import KernelTypeError
 from ..op import AnyArray, Case, Operand, ScalarFunction, op
@@ -69,7 +70,7 @@ def _product(what: str, a: AnyArray, b: AnyArray, bias: Operand | None,
 
 
 def _sequence(given: Any, what: str, name: str, of: str) -> tuple[Any, ...]:
-    if isinstance(given, Iterable) and not isinstance(given, str):
+    if isinstance(given, Iterable) and not isinstance(given, (str, Variable)):
         return tuple(given)
     raise KernelTypeError(f"{what}: '{name}' must be a sequence of {of}, got "
                           f"{given!r}; put it in a tuple")

@@ -189,3 +189,9 @@ def test_masked_arrays_do_not_take_the_numbers_out():
     for call in (lambda: masked + x, lambda: x + masked, lambda: np.ma.add(masked, x)):
         with pytest.raises(TypeError, match=r"to_numpy|masked arrays"):
             call()
+
+
+def test_a_variable_is_one_array_also_where_several_are_taken():
+    x = np.ones((2, 2))
+    with pytest.raises(KernelTypeError, match="put it in a tuple"):
+        nf.ops.matmul(x, x, epilogue=lambda y, a, b: y + a + b, extras=nf.Variable(x))
