@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 from ..records import record
-from .formats import Format, constant, format_of, horner
-from .number import Number, bits, fma, fma_is_fast, real, select
+from .formats import Format, constant, format_of, horner, product
+from .number import Number, bits, fma, real, select
 
 __all__ = ["Reduced", "at_least", "cosh", "exp", "exp2", "exp_of_product", "expm1",
            "expm1_of_rest", "reduced", "scaled", "sigmoid", "sinh", "tanh"]
@@ -75,11 +75,9 @@ def exp(x: Number, halvings: int = 0) -> Number:
 
 def exp_of_product(u: Number, v: Number) -> Number:
     """``exp(u*v)``, not of the rounded product."""
-    x = u*v
-    if not fma_is_fast():
-        return exp(x)
+    x, lacking = product(u, v)
     form = format_of(x)
-    lacking = select(x > form.log_least, fma(u, v, -x), 0.0)
+    lacking = select(x > form.log_least, lacking, 0.0)
     low = at_least(x, form.log_least)
     parts = reduced(low)
     y = _exp_of_rest(parts.rest)
