@@ -77,12 +77,10 @@ def exp_of_product(u: Number, v: Number) -> Number:
     """``exp(u*v)``, not of the rounded product."""
     x, lacking = product(u, v)
     form = format_of(x)
-    lacking = select(x > form.log_least, lacking, 0.0)
-    low = at_least(x, form.log_least)
-    parts = reduced(low)
-    y = _exp_of_rest(parts.rest)
-    result = scaled(fma(y, lacking, y), parts.power, low < form.log_small)
-    return select(x <= form.log_most[0], result, x + math.inf)
+    parts = reduced(x)  # where x is too small, this is replaced below
+    result = scaled(_exp_of_rest(parts.rest + lacking), parts.power, x < form.log_small)
+    result = select(x <= form.log_most[0], result, x + math.inf)
+    return select(x < form.log_least, 0.0, result)
 
 
 def exp2(x: Number) -> Number:
