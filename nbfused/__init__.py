@@ -7,12 +7,14 @@ its own derivative, the epilogue of a matrix product and the map of a reduction.
 
 from __future__ import annotations
 
+import os as _os
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import config as _config
 from .arrays.starting import array, empty, full, zeros
 from .forks import LOCK as _LOCK
+from .plugins import warn_of_unknown as _warn_of_unknown
 from .registry import backends, enable, register, synchronize, use_backend
 from .table import OPS as _OPS
 from .version import __version__
@@ -114,6 +116,8 @@ def __dir__() -> list[str]:
 _OPS.load = _front
 config = _config.config
 enable(config.backend)
+if _unknown := _config.unknown(_os.environ):
+    _warn_of_unknown(_unknown)
 
 __all__ = [
     "DeviceArray", "DiffView", "Dual", "ElementwiseKernel", "Function", "RawKernel",

@@ -90,8 +90,8 @@ def _words(text: str) -> list[str]:
 
 
 def _count(text: str) -> int:
-    if int(text) < 1:
-        raise ValueError
+    if not text.isdecimal() or int(text) == 0:
+        raise argparse.ArgumentTypeError(f"expected at least 1, got {text!r}")
     return int(text)
 
 
@@ -170,13 +170,13 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _run(words: list[str]) -> int:
-    if words[0] == "demo":
-        from .demo import main as demo  # has requirements of its own, and its options
-
-        return demo(words[1:])
-    arguments = _parser().parse_args(words)
-    run: Callable[[argparse.Namespace], int] = arguments.run
     try:
+        if words[0] == "demo":
+            from .demo import main as demo  # has requirements and options of its own
+
+            return demo(words[1:])
+        arguments = _parser().parse_args(words)
+        run: Callable[[argparse.Namespace], int] = arguments.run
         return run(arguments)
     except NbFusedError as error:
         print(error, file=sys.stderr)

@@ -15,12 +15,14 @@ import sys
 import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Iterator
 from functools import lru_cache
 from importlib.util import find_spec
 from pathlib import Path
 
 from .config import config, logger
+from .errors import NbFusedPerformanceWarning, SettingError
 from .records import record
 from .version import __version__
 
@@ -35,6 +37,7 @@ _HEADER = len(_MAGIC) + 32
 _SUFFIX = ".bin"
 _NOTE = ".note"
 _LIBRARY = ".so"  # the checksum is behind the data: the loader takes such a file
+_unusable: set[str] = set()  # folders of which there has been a warning
 _ABANDONED = 3600.0  # seconds after which a temporary file has no writer any more
 
 
@@ -76,7 +79,12 @@ _counters = _Counters()
 def folder() -> Path:
     """The folder of the artefacts: ``NBFUSED_CACHE_DIR`` or the user's cache folder."""
     if config.cache_dir is not None:
-        return Path(config.cache_dir).expanduser()
+        try:
+            return Path(config.cache_dir).expanduser()
+        except RuntimeError as error:
+            raise SettingError(
+                f"NBFUSED_CACHE_DIR={config.cache_dir!r}: {error} expected a folder; "
+                "spell it without ~") from error
     try:
         from platformdirs import user_cache_dir  # only now: importing it takes time
     except ImportError:  # a source tree on a machine where nothing is installed
@@ -224,9 +232,21 @@ def _store(path: Path, data: bytes) -> bool:
         _write(path, data)
     except OSError as error:
         _log.warning("cannot store %s in %s: %s", path.name, folder(), error)
+        _warn(error)
         return False
     _bound(_HEADER + len(data))
     return True
+
+
+def _warn(error: OSError) -> None:
+    """Say once of a folder that every process will compile everything again."""
+    where = str(folder())
+    if where not in _unusable:
+        _unusable.add(where)
+        warnings.warn(
+            f"compiled kernels cannot be kept in {where} ({error}): every process will "
+            "compile them again; set NBFUSED_CACHE_DIR to a folder that can be written "
+            "to", NbFusedPerformanceWarning, stacklevel=2)
 
 
 def stats() -> Stats:

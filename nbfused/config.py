@@ -32,8 +32,9 @@ ROCM_MATRIX                0            1: matrix instructions of AMD devices, n
 ========================== ============ ================================================
 
 Booleans are ``0`` or ``1``.  `config` mirrors them in lower case; assigning to it has
-the same effect, except for ``backend``, which is read once, at import: see
-`nbfused.use_backend`.
+the same effect, except for ``backend``, which is read once, at import, and cannot be
+assigned: see `nbfused.use_backend`.  Variables of a plugin begin with its name:
+``NBFUSED_NAME_``.
 """
 
 from __future__ import annotations
@@ -52,12 +53,13 @@ from .forks import hold_in_forks
 if TYPE_CHECKING:
     import logging
 
-__all__ = ["Config", "config", "dump_source", "logger"]
+__all__ = ["Config", "config", "dump_source", "logger", "unknown"]
 
 PREFIX = "NBFUSED_"
 
 _UNITS = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}
 _DIGITS = "[0-9]{1,18}"
+_THREADS = 1024  # a large array would start as many as there are chunks
 
 
 def _boolean(text: str) -> bool:
@@ -74,8 +76,8 @@ def _size(text: str) -> int:
 
 
 def _count(text: str) -> int:
-    if not re.fullmatch(_DIGITS, text) or int(text) == 0:
-        raise ValueError("a positive whole number")
+    if not re.fullmatch(_DIGITS, text) or not 0 < int(text) <= _THREADS:
+        raise ValueError(f"a positive whole number up to {_THREADS}")
     return int(text)
 
 
@@ -118,17 +120,49 @@ _SETTINGS: dict[str, tuple[Any, Callable[[str], Any]]] = {
 }
 
 
+#: Beginnings of variables that are read elsewhere: by the emulated AMD device and by
+#: the tests.
+_ELSEWHERE = ("EMULATION_", "TEST_", "FUZZ")
+
+
+def unknown(environment: Mapping[str, str]) -> list[str]:
+    """The variables with our prefix that are no settings."""
+    known = {PREFIX + name.upper() for name in _SETTINGS}
+    return [name for name in environment if name.startswith(PREFIX)
+            and name not in known
+            and not name.removeprefix(PREFIX).startswith(_ELSEWHERE)]
+
+
 def _is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value > 0
 
 
-#: What an assignment may give to settings that are not texts: a test, and its words.
+def _is_text(value: Any) -> bool:
+    return value is None or (isinstance(value, (str, os.PathLike))
+                             and bool(str(value).strip()))
+
+
+def _passes(parse: Callable[[str], Any]) -> Callable[[Any], bool]:
+    def holds(value: Any) -> bool:
+        try:
+            return value is None or bool(parse(value))
+        except (AttributeError, TypeError, ValueError):
+            return False
+
+    return holds
+
+
+#: What an assignment may give to a setting: a test, and its words.
 _VALUES: dict[Callable[[str], Any], tuple[Callable[[Any], bool], str]] = {
     _boolean: (lambda x: isinstance(x, int) and x in (0, 1), "True or False"),
     _size: (lambda x: x == 0 or _is_count(x), "a number of bytes"),
-    _count: (lambda x: x is None or _is_count(x), "a positive whole number, or None"),
+    _count: (lambda x: x is None or (_is_count(x) and x <= _THREADS),
+             f"a positive whole number, or None, and at most {_THREADS}"),
     _autotune: (lambda x: x in ("0", "1", "readonly"), "'0', '1' or 'readonly'"),
     _emulation: (lambda x: x in ("0", "1", "nvidia"), "'0', '1' or 'nvidia'"),
+    _archs: (_passes(_archs), "an architecture such as 'gfx90a', or None"),
+    _level: (_passes(_level), "'DEBUG', 'INFO', 'WARNING', 'ERROR' or None"),
+    str: (_is_text, "a text, or None"),
 }
 
 
@@ -171,10 +205,17 @@ class Config:
 
     def __setattr__(self, name: str, value: Any) -> None:
         """Set a setting to a value that it can have; `SettingError` for another."""
-        holds, words = _VALUES.get(_SETTINGS.get(name, (None, str))[1], (None, ""))
-        if holds is not None and not holds(value):
-            raise SettingError(f"config.{name} = {value!r}: expected {words}")
+        if name in _SETTINGS:
+            holds, words = _VALUES[_SETTINGS[name][1]]
+            if not holds(value):
+                raise SettingError(f"config.{name} = {value!r}: expected {words}")
+        if name == "backend" and self is globals().get("config"):
+            raise SettingError(
+                f"config.backend = {value!r}: it is read once, at import; set "
+                "NBFUSED_BACKEND before that, or use nbfused.use_backend")
         object.__setattr__(self, name, value)
+        if name == "log_level" and self is globals().get("config"):
+            _show(value)
 
     def __repr__(self) -> str:
         return f"Config({', '.join(f'{k}={v!r}' for k, v in self.as_dict().items())})"
@@ -256,8 +297,23 @@ def _root() -> logging.Logger:
     root = logging.getLogger("nbfused")
     root.addHandler(logging.NullHandler())
     if config.log_level is not None:
-        handler = logging.StreamHandler()
-        handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
-        root.addHandler(handler)
-        root.setLevel(config.log_level)
+        _show(config.log_level, root)
     return root
+
+
+@cache
+def _handler() -> logging.Handler:
+    import logging
+
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(name)s: %(message)s"))
+    return handler
+
+
+def _show(level: str | None, root: logging.Logger | None = None) -> None:
+    """Write messages from `level` on to standard error, or none."""
+    root = root or _root()
+    root.removeHandler(_handler())
+    root.setLevel(level.upper() if level else "NOTSET")
+    if level:
+        root.addHandler(_handler())

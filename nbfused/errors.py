@@ -78,7 +78,7 @@ class OverlapError(NbFusedError, ValueError):
 
 
 class AllocationError(NbFusedError, MemoryError):
-    """Device memory ran out, also after cached blocks had been freed."""
+    """Memory ran out; on a device also after cached blocks had been freed."""
 
 
 class ScalarSyntaxError(NbFusedError, SyntaxError):

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import re
+import warnings
+from collections.abc import Callable, Iterator, Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from .config import config
-from .errors import BackendNotAvailableError
+from .config import PREFIX, config
+from .errors import BackendNotAvailableError, DefinitionError, NbFusedWarning
 from .version import PROTOCOL_VERSION
 
 if TYPE_CHECKING:
     from .backend import Backend
 
-__all__ = ["BUILTIN", "GROUP", "Source", "entry_points", "make", "origin", "why_not"]
+__all__ = ["BUILTIN", "GROUP", "Source", "asked", "check_name", "entry_points",
+           "make", "origin", "warn_of_unknown", "why_not"]
 
 GROUP = "nbfused.backends"
 
@@ -35,6 +38,35 @@ def entry_points() -> Iterator[tuple[str, Source]]:
 
     for point in metadata.entry_points(group=GROUP):
         yield point.name, point.value
+
+
+def warn_of_unknown(names: Sequence[str]) -> None:
+    """Warn of variables that nothing reads: not those that begin with a plugin's name.
+
+    Parameters
+    ----------
+    names
+        As `config.unknown` gives them.
+    """
+    from difflib import get_close_matches
+
+    owned = tuple(PREFIX + name.upper().replace("-", "_") for name, _ in entry_points())
+    known = [PREFIX + name.upper() for name in config.as_dict()]
+    for name in names:
+        if not name.startswith(owned):
+            nearest, = get_close_matches(name.upper(), known, 1, 0.0)
+            warnings.warn(f"{name} is no setting of nbfused and has no effect; the "
+                          f"nearest one is {nearest}; set that, or unset {name}",
+                          NbFusedWarning, stacklevel=3)
+
+
+def check_name(name: str) -> None:
+    """`DefinitionError` for a name that ``NBFUSED_BACKEND`` cannot list."""
+    if not isinstance(name, str) or not re.fullmatch(r"[^\s,]+", name) or \
+            name == "auto":
+        raise DefinitionError(
+            "register: 'name' must be a word that NBFUSED_BACKEND can list, without "
+            f"commas, and not 'auto', got {name!r}; choose another one")
 
 
 def make(source: Source) -> Backend:
@@ -72,6 +104,14 @@ def why_not(backend: Backend) -> str | None:
         return backend.available()
     except Exception as error:
         return f"{backend.name}.available() failed: {_text(error)}"
+
+
+def asked(name: str, question: Callable[[], Any]) -> tuple[Any, str | None]:
+    """A backend's answer, or why there is none: the other backends must go on."""
+    try:
+        return question(), None
+    except Exception as error:
+        return None, f"{name} failed: {_text(error)}"
 
 
 def _imported(path: str) -> Any:

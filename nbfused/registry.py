@@ -12,11 +12,21 @@ import warnings
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from .errors import BackendNotAvailableError, DeviceError, NbFusedWarning
 from .forks import LOCK
-from .plugins import BUILTIN, Source, entry_points, make, origin, why_not
+from .plugins import (
+    BUILTIN,
+    Source,
+    asked,
+    check_name,
+    entry_points,
+    make,
+    origin,
+    why_not,
+)
 
 if TYPE_CHECKING:
     from .backend import Backend
@@ -70,6 +80,7 @@ class Registry:
 
     def register(self, name: str, backend: Source) -> None:
         """Make `backend` known under `name`; the first one of a name stays."""
+        check_name(name)
         with LOCK:
             self._add(name, backend)
             self._forget()
@@ -189,9 +200,14 @@ class Registry:
             why = self.why_not(candidate)
             if why is not None:
                 causes.append(f"{candidate} is not usable: {why}")
-            elif self._loaded[candidate].owns(device):
-                self._owners[device] = self._loaded[candidate]
-                return self._owners[device]
+                continue
+            backend = self._loaded[candidate]
+            owned, why = asked(f"{candidate}.owns()", partial(backend.owns, device))
+            if why is not None:
+                causes.append(why)
+            elif owned:
+                self._owners[device] = backend
+                return backend
         raise DeviceError(self._unowned(device, name, causes))
 
     def _candidates(self, device: str) -> Iterator[str]:
@@ -271,12 +287,15 @@ class Registry:
         if why is not None:
             return BackendInfo(name, False, False, why, ())
         backend = self._instance(name)
+        devices, why = asked(f"{name}.devices()", partial(devices_of, backend))
+        if why is not None:
+            return BackendInfo(name, False, False, why, ())
         restricted = self.restricted.get()
         if restricted is not None:
             enabled = backend in restricted
         else:
             enabled = self._selected is None or name in self._selected
-        return BackendInfo(name, True, enabled, None, devices_of(backend))
+        return BackendInfo(name, True, enabled, None, devices)
 
 
 def split_names(selection: str) -> tuple[str, ...]:
@@ -313,6 +332,11 @@ def register(name: str, backend: Source) -> None:
         As in ``NBFUSED_BACKEND`` and `use_backend`.
     backend
         A backend, a class or function that makes one, or ``"module:Class"``.
+
+    Raises
+    ------
+    DefinitionError
+        If `name` cannot be asked for.
 
     Warns
     -----

@@ -15,6 +15,8 @@ import pytest
 
 from nbfused import cache
 from nbfused.config import config
+from nbfused.errors import NbFusedPerformanceWarning, SettingError
+from tests.refusal import refused
 
 
 @pytest.fixture(autouse=True)
@@ -62,6 +64,12 @@ def test_the_folder_comes_from_the_setting_or_the_user(folder, monkeypatch):
         assert cache.folder() == Path("/home/me/kernels")
 
 
+def test_a_folder_of_nobody_is_refused():
+    with config.override(cache_dir="~nobody-of-that-name/kernels"), refused(
+            SettingError, "NBFUSED_CACHE_DIR='~nobody", "home", "without ~"):
+        cache.folder()
+
+
 def test_digests_tell_parts_apart():
     parts = [("ab", "c"), ("a", "bc"), ("abc",), ("abc", ""), ("ab", b"c"), ()]
     assert len({cache.digest(*p) for p in parts}) == len(parts)
@@ -105,7 +113,10 @@ def test_a_folder_that_cannot_be_written_is_tolerated(tmp_path, caplog):
     (tmp_path / "file").write_text("in the way")
     with config.override(cache_dir=str(tmp_path / "file" / "kernels")):
         assert cache.get("key") is None
-        cache.put("key", b"code")
+        with pytest.warns(NbFusedPerformanceWarning, match="NBFUSED_CACHE_DIR") as said:
+            cache.put("key", b"code")
+        cache.put("another", b"code")  # without another warning
+        assert str(tmp_path / "file" / "kernels") in str(said[0].message)
         assert cache.get("key") is None
         assert cache.stats().entries == cache.clear() == 0
     assert "cannot store" in caplog.text
@@ -119,7 +130,8 @@ def test_a_read_only_folder_is_still_read(monkeypatch, caplog):
     monkeypatch.setattr(tempfile, "mkstemp", refuse)
     monkeypatch.setattr(os, "utime", refuse)
     assert cache.get("key") == b"code"
-    cache.put("other", b"code")
+    with pytest.warns(NbFusedPerformanceWarning, match="Permission denied"):
+        cache.put("other", b"code")
     assert cache.get("other") is None
     assert "Permission denied" in caplog.text
 
@@ -129,7 +141,8 @@ def test_failing_writes_leave_nothing_behind(folder, monkeypatch, caplog):
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "replace", full)
-    cache.put("key", b"code")
+    with pytest.warns(NbFusedPerformanceWarning, match="No space left"):
+        cache.put("key", b"code")
     assert files(folder) == []
     assert "No space left" in caplog.text
 
@@ -268,13 +281,14 @@ def test_a_library_that_does_not_do_is_discarded():
     cache.discard(cache.digest("library"))  # another process was first
 
 
+@pytest.mark.filterwarnings("ignore:compiled kernels")
 @pytest.mark.parametrize("disabled", [False, True])
 def test_a_library_can_be_opened_also_where_nothing_is_stored(
         monkeypatch, caplog, disabled):
-    def refused(*args):
+    def refuse(*args):
         raise OSError("read-only file system")
 
-    monkeypatch.setattr(cache, "_write", refused)
+    monkeypatch.setattr(cache, "_write", refuse)
     with config.override(cache_disable=disabled):
         first, second = (cache.put_file("key", data) for data in (b"one", b"two"))
         assert (first.read_bytes(), second.read_bytes()) == (b"one", b"two")

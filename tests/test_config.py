@@ -9,8 +9,11 @@ from importlib import import_module
 
 import pytest
 
-from nbfused.config import Config
-from nbfused.errors import SettingError
+import nbfused as nf
+from nbfused import plugins
+from nbfused.config import Config, unknown
+from nbfused.errors import NbFusedWarning, SettingError
+from nbfused.plugins import warn_of_unknown
 from tests.refusal import refused
 
 
@@ -40,7 +43,8 @@ def test_every_variable_is_read():
 
 @pytest.mark.parametrize(("name", "value", "expected"), [
     ("DEBUG", "yes", "0 or 1"), ("NUM_THREADS", "0", "positive"),
-    ("NUM_THREADS", "many", "positive"), ("NUM_THREADS", "²", "positive"),
+    ("NUM_THREADS", "many", "positive"), ("NUM_THREADS", "999999", "up to 1024"),
+    ("NUM_THREADS", "²", "positive"),
     ("CACHE_SIZE", "big", "bytes"), ("CACHE_SIZE", "１G", "bytes"),
     ("CACHE_SIZE", "G", "bytes"), ("LOG_LEVEL", "loud", "WARNING"),
     ("ROCM_ARCH", "gfx90a;gfx1030", "commas"), ("ROCM_EMULATE", "amd", "nvidia"),
@@ -54,7 +58,10 @@ def test_wrong_values_are_refused_by_name(name, value, expected):
     ("debug", "no", "True or False"), ("num_threads", "3", "a positive whole number"),
     ("num_threads", 0, "a positive whole number, or None"),
     ("num_threads", 1.5, "None"), ("cache_size", -1, "a number of bytes"),
-    ("autotune", True, "'readonly'"),
+    ("autotune", True, "'readonly'"), ("log_level", "loud", "'WARNING'"),
+    ("rocm_arch", "gfx90a;gfx1030", "gfx90a"), ("cache_dir", 3, "a text, or None"),
+    ("hipcc", False, "a text, or None"), ("cache_dir", "", "a text, or None"),
+    ("num_threads", 10**9, "at most 1024"),
     ("rocm_emulate", 1, "'nvidia'")])
 def test_wrong_values_are_not_assigned(name, value, expected):
     config = Config()
@@ -64,6 +71,11 @@ def test_wrong_values_are_not_assigned(name, value, expected):
     with refused(SettingError, expected), config.override(**{name: value}):
         pass
     assert config.as_dict() == before
+
+
+def test_the_backend_is_not_assigned():
+    with refused(SettingError, "config.backend = 'cuda'", "at import", "use_backend"):
+        nf.config.backend = "cuda"
 
 
 def test_the_table_has_every_setting():
@@ -93,6 +105,40 @@ LOGGING = """
 import logging, nbfused.cache
 logging.getLogger("nbfused.cache").debug("a message")
 """
+
+
+def test_the_level_of_messages_can_be_assigned():
+    script = (f"import nbfused\nnbfused.config.log_level = 'debug'\n{LOGGING}"
+              f"nbfused.config.log_level = None\n{LOGGING}")
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True,
+                         text=True, check=True)
+    assert run.stderr == "nbfused.cache: a message\n"
+
+
+UNKNOWN = ["NBFUSED_debug", "NBFUSED_CACHEDIR", "NBFUSED_HOSTED_PATH"]
+
+
+def test_unknown_variables_are_told_apart():
+    others = ["NBFUSED_DEBUG", "NBFUSED_EMULATION_WAVE", "NBFUSED_TEST_BACKEND", "PATH"]
+    assert unknown(dict.fromkeys([*UNKNOWN, *others], "1")) == UNKNOWN
+    with pytest.warns(NbFusedWarning) as said:
+        warn_of_unknown(UNKNOWN)
+    assert [re.search("nearest one is ([A-Z_]*);", str(w.message))[1] for w in said[:2]
+            ] == ["NBFUSED_DEBUG", "NBFUSED_CACHE_DIR"]
+
+
+def test_variables_of_plugins_are_theirs(monkeypatch):
+    monkeypatch.setattr(plugins, "entry_points", lambda: [("hosted", "module:Class")])
+    with pytest.warns(NbFusedWarning) as said:
+        warn_of_unknown(UNKNOWN)
+    assert len(said) == 2
+
+
+def test_importing_warns_of_unknown_variables(monkeypatch):
+    monkeypatch.setenv("NBFUSED_DETERMINISTC", "1")
+    run = subprocess.run([sys.executable, "-c", "import nbfused"], capture_output=True,
+                         text=True, check=True)
+    assert run.stderr.count("NBFUSED_DETERMINISTC is no setting") == 1
 
 
 @pytest.mark.parametrize(

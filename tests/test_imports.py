@@ -34,6 +34,7 @@ MAY_IMPORT = {
     "words": "",
     "named": "",
     "llvm_atomics": "",
+    "llvm_rounding": "",
     "scalar": "",
     "specs": "scalar",
     "backend": "scalar specs version",
@@ -49,9 +50,9 @@ MAY_IMPORT = {
     "autograd": "arrays config dispatch named scalar specs table",
     "op": "arrays autograd dispatch named scalar specs table",
     "ops": "arrays autograd config op scalar specs",
-    "cpu": "arrays backend cache config layout llvm_atomics scalar specs",
-    "cuda": "arrays backend cache config layout llvm_atomics raw_layout scalar specs "
-            "version words",
+    "cpu": "arrays backend cache config layout llvm_atomics llvm_rounding scalar specs",
+    "cuda": "arrays backend cache config layout llvm_atomics llvm_rounding raw_layout "
+            "scalar specs version words",
     "rocm": "arrays backend cache config layout raw_layout scalar specs words",
     "kernels": "arrays autograd backend cache config dispatch named op ops registry "
                "scalar specs table",
@@ -59,13 +60,14 @@ MAY_IMPORT = {
 
 #: What is imported together with each part; everything else when it is needed.
 AT_ONCE = {"numpy", "ml_dtypes"}
-COMPILERS = {"llvm_atomics": {"numba", "llvmlite"}, "cpu": {"numba", "llvmlite"},
+COMPILERS = {"llvm_atomics": {"numba", "llvmlite"}, "llvm_rounding": {"llvmlite"},
+             "cpu": {"numba", "llvmlite"},
              "cuda": {"numba", "llvmlite", "cuda"}}
 #: Where other libraries are named at all.
 FOREIGN = {
     "torch": {"autograd"}, "cupy": {"arrays"}, "cuda": {"arrays", "cuda"},
     "numba": {"llvm_atomics", "cpu", "cuda"}, "platformdirs": {"cache"},
-    "llvmlite": {"llvm_atomics", "cpu", "cuda"},
+    "llvmlite": {"llvm_atomics", "llvm_rounding", "cpu", "cuda"},
 }
 
 

@@ -93,7 +93,15 @@ def test_wrong_words(words, capsys):
     with pytest.raises(SystemExit) as caught:
         main(words)
     assert caught.value.code == 2
-    assert "usage" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert "usage" in said
+    assert "--jobs" not in words or "expected at least 1, got '0'" in said
+
+
+def test_the_demo_refuses_as_the_other_commands_do(capsys):
+    pytest.importorskip("rich")
+    assert main(["demo", "--device", "cpu:1"]) == 2
+    assert "names no device" in capsys.readouterr().err
 
 
 def test_the_demo_gets_its_own_words(monkeypatch):

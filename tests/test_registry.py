@@ -9,9 +9,15 @@ import threading
 import pytest
 
 from nbfused.config import config
-from nbfused.errors import BackendNotAvailableError, DeviceError, NbFusedWarning
+from nbfused.errors import (
+    BackendNotAvailableError,
+    DefinitionError,
+    DeviceError,
+    NbFusedWarning,
+)
 from nbfused.plugins import entry_points, make
 from nbfused.registry import Registry, backends, split_names
+from tests.refusal import refused
 
 
 class Fake:
@@ -215,6 +221,29 @@ def test_plugins_that_fail_do_not_stop_the_others(source, why, fakes):
     assert registry.backend_for("cpu") is fakes["cpu"]
     with pytest.raises(BackendNotAvailableError, match="'bad' is not usable"):
         registry.load("bad")
+
+
+class Failing(Fake):
+    def owns(self, device):
+        raise RuntimeError("no idea")
+
+    devices = owns
+
+
+def test_plugins_that_fail_later_do_not_stop_the_others_either(fakes):
+    registry = Registry({}, lambda: [("bad", lambda: Failing("bad")), ("good", Plugin)])
+    assert registry.backend_for("cpu").name == "plugin"
+    found = registry.info()
+    assert found["good"].available
+    assert found["bad"].why.startswith("bad.devices() failed: TypeError")
+    with refused(DeviceError, "x is on tpu:0", "bad.owns() failed", "no idea"):
+        registry.backend_for("tpu:0", "x")
+
+
+@pytest.mark.parametrize("name", [None, 3, "", "a,b", " a", "auto"])
+def test_names_that_could_not_be_asked_for(name, registry):
+    with refused(DefinitionError, "register: 'name'", f"got {name!r}"):
+        registry.register(name, Plugin)
 
 
 def test_sources(fakes):

@@ -6,12 +6,18 @@ import sys
 from collections.abc import Callable
 from math import prod
 from operator import index
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from ..config import config
-from ..errors import KernelTypeError, NbFusedError, RangeError, ShapeError
+from ..errors import (
+    AllocationError,
+    KernelTypeError,
+    NbFusedError,
+    RangeError,
+    ShapeError,
+)
 from ..registry import backend_for, default_device
 from .description import Array, Library
 from .detect import describe, is_array, library_of
@@ -28,6 +34,8 @@ if TYPE_CHECKING:
     from ..backend import Backend
 
 __all__ = ["array", "empty", "from_dlpack", "full", "to_numpy"]
+
+T = TypeVar("T")
 
 _LARGEST = 2**59 - 1  # times 16 bytes: what an address can hold
 
@@ -49,8 +57,9 @@ def empty(shape: Shape, dtype: DTypeLike = "float64", device: str | None = None)
     extents, kind = _elements(shape, dtype)
     if _uses_cupy(place):
         return CUPY.empty(extents, kind, place)
-    return np.empty(extents, kind) if place == "cpu" else backend.empty(
-        extents, kind, place)
+    if place == "cpu":
+        return _held("shape", shape, lambda: np.empty(extents, kind))
+    return backend.empty(extents, kind, place)
 
 
 def full(shape: Shape, value: Any, dtype: DTypeLike = "float64",
@@ -58,13 +67,15 @@ def full(shape: Shape, value: Any, dtype: DTypeLike = "float64",
     """Make an array with every element `value`."""
     place, backend = _owned(device)
     extents, kind = _elements(shape, dtype)
+    value = to_numpy(value) if is_array(value) else value
     given = _held("value", value, lambda: np.asarray(value))
     if not isinstance(value, int):  # a huge one is an object, and out of range
         check_dtype(given.dtype, "value")
     if given.dtype.kind == "c" and kind.kind != "c":
         raise KernelTypeError(f"value: {value!r} is complex, and dtype {kind} is not; "
                               "pass dtype='complex128', or take .real")
-    host = _held("value", value, lambda: np.full(extents, value, kind))
+    host = _held("shape", shape, lambda: np.empty(extents, kind))
+    _held("value", value, lambda: np.copyto(host, value, casting="unsafe"))
     return _send(host, place, backend)
 
 
@@ -176,12 +187,15 @@ def _to_cupy(host: np.ndarray, place: str) -> Any:
     return made
 
 
-def _held(name: str, given: Any, make: Callable[[], np.ndarray]) -> np.ndarray:
+def _held(name: str, given: Any, make: Callable[[], T]) -> T:
     """What `make` makes of `given`, NumPy's refusals under names of our own."""
     kinds: dict[type[Exception], type[NbFusedError]] = {
         OverflowError: RangeError, ValueError: ShapeError, TypeError: KernelTypeError}
     try:
         return make()
+    except MemoryError as error:
+        raise AllocationError(f"{name}: the host has no room for such an array: {error}"
+                              "; make a smaller one, or several") from error
     except tuple(kinds) as error:
         found = next(e for kind, e in kinds.items() if isinstance(error, kind))
         raise found(f"{name}: NumPy makes no array of this {type(given).__name__}: "

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 
 from ..errors import DeviceError
 
 __all__ = ["canonical_device", "device_kind", "ordinal"]
 
+_NUMBER = re.compile("[0-9]{1,9}")
+
 
 def canonical_device(device: str) -> str:
     """Spell `device` as `Array.device` does: ``"cuda"`` → ``"cuda:0"``.
+
+    The host is one device: ``"cpu"`` and ``"cpu:0"`` are the same, ``"cpu:1"`` is none.
 
     Raises
     ------
@@ -25,8 +30,12 @@ def canonical_device(device: str) -> str:
     """
     if isinstance(device, str):
         kind, colon, number = device.partition(":")
-        if kind.isidentifier() and (number.isdigit() or not colon):
-            return "cpu" if kind == "cpu" else f"{kind}:{int(number or 0)}"
+        if kind.isidentifier() and (_NUMBER.fullmatch(number) or not colon):
+            ordinal = int(number or 0)
+            if kind != "cpu":
+                return f"{kind}:{ordinal}"
+            if ordinal == 0:
+                return "cpu"
     raise DeviceError(
         f"device: {device!r} names no device; expected 'cpu', 'cuda' or 'rocm:0'")
 

@@ -39,11 +39,12 @@ class TorchLibrary:
             _refuse(x, name)
         device = _device(x.device, name)
         try:
-            pointer = x.data_ptr()
+            pointer = x.data_ptr() or _nowhere(x)
         except RuntimeError as error:  # FakeTensor, vmap and other transforms
             raise KernelTypeError(
                 f"{name}: a {type(x).__name__} without storage of its own; call "
-                "nbfused outside torch.compile, torch.func and vmap") from error
+                "nbfused outside torch.compile, torch.func and vmap, with a tensor "
+                "whose storage was not freed") from error
         stream = None if device == "cpu" else self.stream(device)
         return Array(pointer, tuple(x.shape), x.stride(), dtype, device, stream, False,
                      self, x)
@@ -54,13 +55,14 @@ class TorchLibrary:
 
     def reading(self) -> Reading:
         """How calls read a tensor that autograd does not look at."""
-        return Reading("{x}.data_ptr()", (
+        return Reading("{x}.data_ptr() or nowhere({x})", (
             "{x}.dtype", "{x}.shape", "{x}.stride()", "{x}.device", "{x}.layout",
             "{x}.is_conj()", "{x}.is_neg()", "{x}.is_nested"),
             unless="({x}.requires_grad and is_grad_enabled()) or "
                    "forward_ad._current_level >= 0",
             names=(("is_grad_enabled", _torch().is_grad_enabled),
-                   ("forward_ad", _torch().autograd.forward_ad)))
+                   ("forward_ad", _torch().autograd.forward_ad),
+                   ("nowhere", _nowhere)))
 
     def maker(self, shape: tuple[int, ...], dtype: np.dtype, device: str,
               ) -> Callable[[], Any]:
@@ -124,6 +126,7 @@ class TorchLibrary:
 
     def to_host(self, x: Any) -> np.ndarray:
         """Share the memory of a tensor on the host; copy from a device."""
+        _device(x.device, "tensor")
         return host_view(self.describe(x.detach().resolve_conj().resolve_neg().cpu(),
                                        "tensor"))
 
@@ -162,6 +165,13 @@ def _dual(torch: Any) -> bool:
     return level >= 0
 
 
+def _nowhere(x: Any) -> int:
+    """The address 0 is that of an empty tensor; or it wraps others, or was freed."""
+    if x.numel():
+        raise RuntimeError("no storage")
+    return 0
+
+
 def _unusual(x: Any) -> bool:
     return (x.layout is not _torch().strided or x.is_nested
             or x.is_conj() or x.is_neg())
@@ -173,9 +183,12 @@ def _device(device: Any, name: str) -> str:
     if device.type == "cuda":
         kind = "cuda" if _torch().version.hip is None else "rocm"
         return f"{kind}:{device.index or 0}"
+    way_out = f"{name}.to('cpu')"
+    if device.type == "meta":  # it has no elements that could be moved
+        way_out = f"torch.empty_like({name}, device='cpu'), and fill it"
     raise KernelTypeError(
         f"{name} is on {device}, where there are no kernels; expected cpu or cuda; use "
-        f"{name}.to('cpu')")
+        f"{way_out}")
 
 
 def _refuse(x: Any, name: str) -> NoReturn:

@@ -54,6 +54,8 @@ def array(x: Any, dtype: DTypeLike | None = None, device: str | None = None) -> 
         If there are no kernels for the dtype.
     RangeError, ShapeError
         If a number does not fit the dtype, or nested lists are ragged.
+    AllocationError
+        If there is no room for it.
 
     Examples
     --------

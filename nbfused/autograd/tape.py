@@ -71,7 +71,7 @@ def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None
         kind = type(x)
         if kind is Variable:
             wrapped = True
-            data.append(x._data)
+            data.append(x._value)
             needs.append(x._edge is not None)
         elif kind in _PLAIN or not (isinstance(x, (Variable, Traced)) or _tracked(x)):
             data.append(x)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..arrays import describe
+
 __all__ = ["Traced", "TracedNumber", "extents", "traced"]
 
 
@@ -31,7 +33,7 @@ class Traced:
         """Write down a call that no spec describes; what stands for its results."""
         raise NotImplementedError
 
-    def record_check(self, check: Callable[[Any], None]) -> None:
+    def record_check(self, check: Callable[[Any], Any]) -> None:
         """Write down that `check` is to see the value, before anything is stored."""
         raise NotImplementedError
 
@@ -54,4 +56,7 @@ def traced(values: Sequence[Any]) -> Traced | None:
 
 def extents(x: Any) -> tuple[int, ...]:
     """The shape of an array, for what holds whatever its numbers are."""
-    return x.extents if isinstance(x, Traced) else tuple(getattr(x, "shape", ()))
+    try:
+        return x.extents if isinstance(x, Traced) else tuple(getattr(x, "shape", ()))
+    except RuntimeError:  # nested tensors of PyTorch have none
+        return describe(x).shape

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from math import prod
 from typing import Any
@@ -55,10 +56,10 @@ class Variable(ArrayMethods, NumpyProtocols):
     array([6., 8.])
     """
 
-    __slots__ = ("__weakref__", "_data", "_edge")
+    __slots__ = ("__weakref__", "_edge", "_value")
 
     def __init__(self, data: Any, requires_grad: bool = False) -> None:
-        self._data = _array(data)
+        self._value = _array(data)
         self._edge: Edge | None = None
         if requires_grad:
             self.requires_grad = True
@@ -67,14 +68,14 @@ class Variable(ArrayMethods, NumpyProtocols):
     def at(cls, data: Any, edge: Edge | None) -> Variable:
         """The Variable of `data` at a place of the graph; nothing is checked."""
         made = object.__new__(cls)
-        made._data = data
+        made._value = data
         made._edge = edge
         return made
 
     @property
     def data(self) -> Any:
         """The array itself; assigning one of the same shape and dtype replaces it."""
-        return self._data
+        return self._value
 
     @data.setter
     def data(self, value: Any) -> None:
@@ -84,7 +85,7 @@ class Variable(ArrayMethods, NumpyProtocols):
                             "make a new one with Variable(value)")
         if self.requires_grad:
             _check_like("data", value, self)
-        self._data = value
+        self._value = value
 
     @property
     def requires_grad(self) -> bool:
@@ -146,12 +147,12 @@ class Variable(ArrayMethods, NumpyProtocols):
     @property
     def shape(self) -> tuple[int, ...]:
         """Extents."""
-        return tuple(self._data.shape)
+        return tuple(self._value.shape)
 
     @property
     def dtype(self) -> np.dtype:
         """A NumPy dtype, whatever the library of the array."""
-        return dtype_of(self._data)
+        return dtype_of(self._value)
 
     @property
     def ndim(self) -> int:
@@ -166,15 +167,15 @@ class Variable(ArrayMethods, NumpyProtocols):
     @property
     def device(self) -> str:
         """``"cpu"``, ``"cuda:0"``."""
-        return describe(self._data).device
+        return describe(self._value).device
 
     def detach(self) -> Variable:
         """The same array, not differentiated through."""
-        return Variable.at(self._data, None)
+        return Variable.at(self._value, None)
 
     def to_numpy(self) -> np.ndarray:
         """The elements as NumPy array; a copy only if they are on a device."""
-        return to_numpy(self._data)
+        return to_numpy(self._value)
 
     numpy = to_numpy
 
@@ -233,6 +234,10 @@ class Variable(ArrayMethods, NumpyProtocols):
             raise TypeError("len() of a Variable without dimensions")
         return self.shape[0]
 
+    def __iter__(self) -> Iterator[Variable]:
+        """Along the first dimension; without the method, an error would be the end."""
+        return (self[k] for k in range(len(self)))
+
     def __bool__(self) -> bool:
         return bool(self.item())
 
@@ -251,7 +256,7 @@ class Variable(ArrayMethods, NumpyProtocols):
     def __repr__(self) -> str:
         note = f", grad_fn={self.grad_fn}" if self.grad_fn else \
             ", requires_grad=True" if self.requires_grad else ""
-        return f"Variable({self._data!r}{note})"
+        return f"Variable({self._value!r}{note})"
 
 
 @cache

@@ -26,7 +26,8 @@ _LINKED = ("cpu/intrinsics.py", "cpu/halves.py", "cpu/number.py", "cpu/math.py",
            "cpu/formats.py", "cpu/exponentials.py", "cpu/logarithms.py",
            "cpu/error_functions.py", "cpu/raw_atomics.py", "cpu/tile.py",
            "cpu/tile_code.py", "cpu/transpose_code.py", "cpu/stream_code.py",
-           "cpu/team_code.py", "cpu/compile.py", "llvm_atomics.py")
+           "cpu/team_code.py", "cpu/compile.py", "llvm_atomics.py",
+           "llvm_rounding.py")
 
 
 @cache
@@ -101,9 +102,12 @@ def _additions(halves: dict[str, Any]) -> dict[str, Any]:
 
 
 def _compile(text: str) -> bytes:
-    from numba import types
+    from numba import config, types
     from numba.core.errors import NumbaError
 
+    if config.DISABLE_JIT:
+        raise CompileError("NUMBA_DISABLE_JIT=1: Numba compiles nothing, and a kernel "
+                           "that is not in the cache needs it; unset it", source=text)
     namespace = dict(_namespace())
     start = time.perf_counter()
     try:

@@ -12,7 +12,7 @@ from ..records import record
 from ..scalar.print_numba import Raw, cast, statements
 from ..scalar.types import Typed
 from .calls import CALLS
-from .idioms import sigmoids
+from .idioms import idioms
 from .operands import INT64, Operand, Scalar
 
 __all__ = ["Elements", "Known", "Slot", "elementwise"]
@@ -87,7 +87,7 @@ class Elements:
             else:
                 lines.append(f"{slot.name}_e = {slot.load('j')}")
                 arguments[parameter] = f"{slot.name}_e"
-        return lines + statements(sigmoids(typed), arguments, results, prefix=prefix,
+        return lines + statements(idioms(typed), arguments, results, prefix=prefix,
                                   calls=CALLS)
 
 

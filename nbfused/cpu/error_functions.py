@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from ..records import record
 from .exponentials import at_least, exp, expm1_of_rest, reduced, scaled
-from .formats import DOUBLE, constant, format_of, horner
-from .number import Number, bits, fma, real, select
+from .formats import DOUBLE, constant, format_of, horner, product
+from .number import Number, fma, select
 
-__all__ = ["erf", "erfc"]
+__all__ = ["erf", "erfc", "erfc_of_half"]
+
+_HALF_ROOT = 0.7071067811865476  # the root of a half
 
 
 @record(frozen=True)
@@ -22,7 +24,6 @@ class _Coefficients:
     centre: float  # the c of that, for a > 0.6
     least: float  # erfc of more is 0
     normal: float  # exp of more is normal, and a 100th of it
-    half: int  # bits of the mantissa that a square has room for twice
 
 
 _SINGLES = _Coefficients(
@@ -31,7 +32,7 @@ _SINGLES = _Coefficients(
     (-0.0014706323775002285, 0.0010494935239630247, 0.008770371445114365,
      -0.007995592121576849, -0.05423021268342959, 0.16404883461941336,
      -0.16602978541824026, -0.0927637861697638, 0.27697837598724895),
-    2.0, 10.0546875, -80.0, 12)
+    2.0, 10.0546875, -80.0)
 
 _DOUBLES = _Coefficients(
     (5.960685338520971e-11, -1.137495573607015e-09, 1.466032872274226e-08,
@@ -47,7 +48,7 @@ _DOUBLES = _Coefficients(
      -0.02377051491928572, 0.06830802734352127, -0.11927366341528375,
      0.12964515870277138, -0.04756229435345108, -0.13562110612458125,
      0.25300805826972966),
-    3.0, 27.25, -700.0, 27)
+    3.0, 27.25, -700.0)
 
 #: log(1 - erf(x)), 1 <= x <= 5.95, in float64.
 _LOG_ERFC = (
@@ -83,26 +84,36 @@ def _erf_single(x: Number) -> Number:
     return select(t > 0.927734375, large, fma(horner(_SINGLES.erf, s), x, x))
 
 
-def _square(a: Number, half: int) -> tuple[Number, Number]:
-    """``a*a`` as a rounded number and what it lacks."""
-    s = a*a
-    high = real(bits(a) & -(1 << half))
-    low = a - high
-    return s, (high*high - s) + high*low*2.0 + low*low
-
-
 def erfc(x: Number) -> Number:
     """``1 - erf(x)``, without cancellation."""
-    form = _DOUBLES if format_of(x) is DOUBLE else _SINGLES
+    return _erfc(x, _coefficients(x), *product(x, x))
+
+
+def erfc_of_half(x: Number) -> Number:
+    """``erfc(-x/sqrt(2))``: twice the normal distribution function of `x`.
+
+    The tail is ``exp(-x*x/2)`` times what varies little.  Of a rounded argument it
+    would be ``x*x`` times as wrong as that.
+    """
+    square, lacking = product(x, x)
+    return _erfc(x*-_HALF_ROOT, _coefficients(x), square*0.5, lacking*0.5)
+
+
+def _coefficients(x: Number) -> _Coefficients:
+    return _DOUBLES if format_of(x) is DOUBLE else _SINGLES
+
+
+def _erfc(x: Number, form: _Coefficients, square: Number, lacking: Number) -> Number:
+    """``erfc(x)`` by ``x*x``, as `product` gives it."""
     a = x.abs()
-    tail = _tail(a, form)
+    tail = _tail(a, form, square, lacking)
     y = horner(form.erf, x*x)
     middle = select(x < 0.25, 1.0 - fma(y, x, x), 0.5 - fma(y, x, x - 0.5))
     result = select(a < 0.65, middle, select(x < 0.0, 2.0 - tail, tail))
     return select(x.equals(x), result, x)
 
 
-def _tail(a: Number, form: _Coefficients) -> Number:
+def _tail(a: Number, form: _Coefficients, s: Number, lacking: Number) -> Number:
     """``1 - erf(a)`` of a positive number that is not small."""
     r = 1.0/(a + form.centre)
     q = fma(r, constant(a, -2.0*form.centre), 1.0)
@@ -113,7 +124,6 @@ def _tail(a: Number, form: _Coefficients) -> Number:
     q = fma(p, r, r)
     e = fma(fma(q, -a, 0.5), constant(a, 2.0), p - q)
     r = fma(e, r, q)
-    s, lacking = _square(a, form.half)
     low = at_least(-s, format_of(a).log_least)
     parts = reduced(low)
     y = expm1_of_rest(parts.rest)

@@ -10,11 +10,11 @@ from __future__ import annotations
 import math
 
 from ..records import record
-from .formats import Format, constant, format_of, horner
+from .formats import Format, constant, format_of, horner, product
 from .number import Number, bits, fma, real, select
 
-__all__ = ["Reduced", "at_least", "cosh", "exp", "exp2", "expm1", "expm1_of_rest",
-           "reduced", "scaled", "sigmoid", "sinh", "tanh"]
+__all__ = ["Reduced", "at_least", "cosh", "exp", "exp2", "exp_of_product", "expm1",
+           "expm1_of_rest", "reduced", "scaled", "sigmoid", "sinh", "tanh"]
 
 
 @record(frozen=True)
@@ -71,6 +71,16 @@ def exp(x: Number, halvings: int = 0) -> Number:
     result = scaled(_exp_of_rest(parts.rest), parts.power - halvings,
                     low < form.log_small)
     return select(x <= form.log_most[halvings], result, x + math.inf)
+
+
+def exp_of_product(u: Number, v: Number) -> Number:
+    """``exp(u*v)``, not of the rounded product."""
+    x, lacking = product(u, v)
+    form = format_of(x)
+    parts = reduced(x)  # where x is too small, this is replaced below
+    result = scaled(_exp_of_rest(parts.rest + lacking), parts.power, x < form.log_small)
+    result = select(x <= form.log_most[0], result, x + math.inf)
+    return select(x < form.log_least, 0.0, result)
 
 
 def exp2(x: Number) -> Number:

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from llvmlite import ir
 
 from ..records import record
-from .number import Number, fma
+from .number import Number, bits, fma, fma_is_fast, real
 
-__all__ = ["DOUBLE", "SINGLE", "Format", "constant", "format_of", "horner"]
+__all__ = ["DOUBLE", "SINGLE", "Format", "constant", "format_of", "horner", "product"]
 
 
 @record(frozen=True)
@@ -98,3 +98,13 @@ def horner(coefficients: Sequence[float], x: Number) -> Number:
 def constant(x: Number, value: float) -> Number:
     """`value` in the format of `x`."""
     return Number(x.builder, x.constant(value))
+
+
+def product(u: Number, v: Number) -> tuple[Number, Number]:
+    """``u*v`` as a rounded number and what it lacks."""
+    s = u*v
+    if fma_is_fast():
+        return s, fma(u, v, -s)
+    mask = -(1 << format_of(u).mantissa//2 + 1)  # halves, whose products are exact
+    a, b = real(bits(u) & mask), real(bits(v) & mask)
+    return s, (a*b - s) + (a*(v - b) + (u - a)*b) + (u - a)*(v - b)

@@ -16,6 +16,7 @@ from llvmlite import ir
 from numba import config, types
 from numba.extending import intrinsic
 
+from ..llvm_rounding import from_wide
 from . import objects
 
 __all__ = ["BY_INTEGERS", "BY_PROCESSOR", "HALVES", "conversions"]
@@ -113,6 +114,8 @@ def conversions(float16: tuple[Emitter, Emitter]) -> dict[str, Any]:
     """Functions by the names that generated text uses."""
     f32, u16 = types.float32, types.uint16
     return {
+        **{name: _conversion(u16, getattr(types, kind), emit)
+           for name, (kind, emit) in from_wide(float16[1], _f32_to_bf16).items()},
         "f16_to_f32": _conversion(f32, u16, float16[0]),
         "f32_to_f16": _conversion(u16, f32, float16[1]),
         "bf16_to_f32": _conversion(f32, u16, _bf16_to_f32),

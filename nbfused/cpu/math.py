@@ -15,9 +15,18 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .calls import BINARY, CALLS, FUNCTIONS
-from .error_functions import erf, erfc
-from .exponentials import cosh, exp, exp2, expm1, sigmoid, sinh, tanh
+from .calls import BINARY, CALLS, FOUND, FUNCTIONS
+from .error_functions import erf, erfc, erfc_of_half
+from .exponentials import (
+    cosh,
+    exp,
+    exp2,
+    exp_of_product,
+    expm1,
+    sigmoid,
+    sinh,
+    tanh,
+)
 from .logarithms import log, log1p, log2, log10
 from .number import Number, bits, select
 
@@ -59,6 +68,7 @@ def _min(a: Number, b: Number) -> Number:
 _DEFINITIONS: dict[str, Callable[..., Number]] = {
     "exp": exp, "exp2": exp2, "expm1": expm1, "log": log, "log2": log2, "log10": log10,
     "log1p": log1p, "sinh": sinh, "cosh": cosh, "tanh": tanh, "erf": erf, "erfc": erfc,
+    "erfc_of_half": erfc_of_half, "exp_of_product": exp_of_product,
     "sigmoid": sigmoid, "pow": _pow, "hypot": _hypot, "max": _max, "min": _min,
 }
 _TYPES = {"float32": types.float32, "float64": types.float64}
@@ -90,5 +100,5 @@ def _binary(define: Callable[..., Number], kind: Any) -> Any:
 MATH: dict[str, Any] = {
     CALLS[op, dtype]: (_binary if op in BINARY else _unary)(
         _DEFINITIONS[op], _TYPES[dtype])
-    for dtype, ops in FUNCTIONS.items() for op in ops
+    for dtype, ops in FUNCTIONS.items() for op in (*ops, *FOUND)
 }

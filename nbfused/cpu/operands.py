@@ -11,7 +11,7 @@ import numpy as np
 
 from ..backend import Call
 from ..records import record
-from ..scalar.print_numba import cast, decode, encode
+from ..scalar.print_numba import cast, decode, stored
 from ..scalar.types import compute_dtype
 from .text import short
 
@@ -88,8 +88,8 @@ class Operand:
 
     def store(self, j: str, dtype: np.dtype, value: str) -> str:
         """A line that stores `value`, which has the computing dtype of `dtype`."""
-        computed = cast(compute_dtype(dtype), compute_dtype(self.dtype), value)
-        return f"{self._element(j)} = {encode(self.dtype, computed)}"
+        return (f"{self._element(j)} = "
+                f"{stored(compute_dtype(dtype), self.dtype, value)}")
 
 
 @record(frozen=True)

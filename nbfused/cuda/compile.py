@@ -273,7 +273,8 @@ _OWN = (
 def _own_digest() -> bytes:
     """Of what shapes the machine code besides the text."""
     files = [Path(__file__).with_name(f"{name}.py") for name in _OWN]
-    files.append(Path(__file__).parents[1] / "llvm_atomics.py")
+    files += [Path(__file__).parents[1] / name
+              for name in ("llvm_atomics.py", "llvm_rounding.py")]
     return hashlib.sha256(b"".join(f.read_bytes() for f in files)).digest()
 
 

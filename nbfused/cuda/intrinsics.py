@@ -15,6 +15,7 @@ from numba import cuda, types
 from numba.cuda import libdevice
 from numba.cuda.extending import intrinsic
 
+from ..llvm_rounding import from_wide
 from ..scalar import print_numba
 from .accesses import accesses
 from .hopper import hopper_namespace
@@ -272,6 +273,8 @@ def namespace(arch: tuple[int, int]) -> dict[str, Any]:
         "f32_to_f16": _unary(u16, f32, _to_f16),
         "bf16_to_f32": _unary(f32, u16, _from_bf16),
         "f32_to_bf16": _unary(u16, f32, _to_bf16(arch)),
+        **{name: _unary(u16, getattr(types, kind), emit) for name, (kind, emit)
+           in from_wide(_to_f16, _to_bf16(arch)).items()},
         "divide": divide, **rough_namespace(),
         **({**hopper_namespace(), **tf32_namespace(), **f32_namespace()}
            if arch[0] == 9 else {}),

@@ -16,7 +16,7 @@ from ..records import record
 from ..scalar.formulas import expand
 from ..scalar.ir import Let, Literal, walk
 from ..scalar.numba_text import Calls
-from ..scalar.print_numba import CUDA_CALLS, cast, decode, encode, literal, statements
+from ..scalar.print_numba import CUDA_CALLS, decode, literal, statements, stored
 from ..scalar.promotion import DTYPES, Type, compute_dtype
 from ..scalar.types import Typed
 from .branches import flattened
@@ -209,8 +209,7 @@ def decoded(dtype: np.dtype, text: str) -> str:
 
 def encoded(source: np.dtype, target: np.dtype, text: str) -> str:
     """A computed value of logical dtype `source` as an element stored as `target`."""
-    value = cast(compute_dtype(source), compute_dtype(target), text)
-    return encode(target, value)
+    return stored(compute_dtype(source), target, text)
 
 
 def evaluate(typed: Typed, arguments: Mapping[str, object], prefix: str,

@@ -93,7 +93,10 @@ def _again(spec: View, x: Any) -> tuple[list[Any], Library] | None:
 def _key(x: Any) -> Any:
     """What decides; None where only `describe` can tell."""
     key = key_of(x.__class__)
-    found = None if key is None else key(x)
+    try:
+        found = None if key is None else key(x)
+    except Exception:  # of many kinds, from many libraries: a closer look will tell
+        return None
     return None if found is None else (registry.state(), type(x), found)
 
 

@@ -69,7 +69,7 @@ class _Unknown:
         """Write down a call that no spec describes."""
         return self.trace.call(function, args)
 
-    def record_check(self, check: Callable[[Any], None]) -> None:
+    def record_check(self, check: Callable[[Any], Any]) -> None:
         """Write down that `check` is to see the value."""
         self.trace.checks.append((check, self.value))
 
@@ -117,7 +117,7 @@ class Symbol(_Unknown, Traced, Variable):
 
     def __init__(self, trace: Trace, value: Value, own: Value | None = None,
                  whole: bool = True) -> None:
-        self._data, self._edge = None, None
+        self._value, self._edge = None, None
         self.trace, self.value = trace, value
         self.own = own  # the argument that this is
         self.whole = whole  # and no view of another

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ..autograd import Variable
+from ..autograd.traced import extents
 from ..errors import KernelTypeError
 from ..op import AnyArray, Case, Operand, ScalarFunction, op
 from ..op.base import check_operand, is_number
@@ -68,7 +70,7 @@ def _product(what: str, a: AnyArray, b: AnyArray, bias: Operand | None,
 
 
 def _sequence(given: Any, what: str, name: str, of: str) -> tuple[Any, ...]:
-    if isinstance(given, Iterable) and not isinstance(given, str):
+    if isinstance(given, Iterable) and not isinstance(given, (str, Variable)):
         return tuple(given)
     raise KernelTypeError(f"{what}: '{name}' must be a sequence of {of}, got "
                           f"{given!r}; put it in a tuple")
@@ -76,7 +78,7 @@ def _sequence(given: Any, what: str, name: str, of: str) -> tuple[Any, ...]:
 
 def _check_array(x: Any, what: str, name: str) -> None:
     check_operand(x, what, name)
-    if is_number(x) or not x.shape:
+    if is_number(x) or not extents(x):
         raise KernelTypeError(f"{what}: '{name}' must be an array of at least one "
                               f"dimension, got {x!r}; use multiply for a number")
 

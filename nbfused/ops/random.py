@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from ..autograd import apply
 from ..autograd.traced import TracedNumber
+from ..errors import RangeError
 from ..op import AnyArray
 from ..op.base import check_operand, share, whole_number
 from ..scalar import language as nb
@@ -25,6 +26,15 @@ def _drop() -> Map:
     return Map(parse(drop), ("element", "scalar", "scalar", "index"))
 
 
+def _checked(seed: int) -> int:
+    """A whole number; -1 is what others write for a mask that is new in every call."""
+    number = whole_number(seed, "dropout", "seed")
+    if number < 0:
+        raise RangeError(f"dropout: 'seed' must be at least 0, got {number}; for a new "
+                         "mask in each call count the calls, and pass the count")
+    return number
+
+
 def dropout(x: AnyArray, p: float, seed: int, *,
             out: AnyArray | None = None) -> AnyArray:
     """Zero each element with probability `p`, scale the others by ``1 / (1 - p)``.
@@ -36,8 +46,8 @@ def dropout(x: AnyArray, p: float, seed: int, *,
     p : float
         In ``[0, 1)``.
     seed : int
-        The same seed gives the same mask, on every backend and for every layout of
-        the same shape.
+        At least 0, below ``2**63``.  The same seed gives the same mask, on every
+        backend and for every layout of the same shape.
     out : array, optional
         Where to store.
 
@@ -48,7 +58,7 @@ def dropout(x: AnyArray, p: float, seed: int, *,
     Raises
     ------
     RangeError
-        `p` is outside ``[0, 1)``.
+        `p` is outside ``[0, 1)``, or `seed` is negative or too large.
 
     Notes
     -----
@@ -65,6 +75,8 @@ def dropout(x: AnyArray, p: float, seed: int, *,
     check_operand(x, "dropout", "x")
     p = share(p, "dropout", "p", "the share of elements that is dropped")
     outs = None if out is None else (out,)
-    if not isinstance(seed, TracedNumber):
-        seed = whole_number(seed, "dropout", "seed")
+    if isinstance(seed, TracedNumber):
+        seed.record_check(_checked)
+    else:
+        seed = _checked(seed)
     return apply(_drop(), [x, p, seed], out=outs, names=("x", "p", "seed"))[0]

@@ -14,11 +14,10 @@ import numpy as np
 
 from ..records import record
 from ..scalar.print_hip import (
-    cast,
     decode,
-    encode,
     statements,
     storage_type,
+    stored,
 )
 from ..scalar.promotion import Type, compute_dtype
 from ..scalar.types import Typed
@@ -153,7 +152,7 @@ class Source:
 
 def encoded(source: np.dtype, target: np.dtype, text: str) -> str:
     """A computed value of logical dtype `source` as an element stored as `target`."""
-    return encode(target, cast(compute_dtype(source), compute_dtype(target), text))
+    return stored(compute_dtype(source), target, text)
 
 
 def evaluate(typed: Typed, arguments: Mapping[str, object], prefix: str) -> tuple[

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-from .ir import Function, Let, Value
+import numpy as np
+
+from .ir import Function, Let, Literal, Value
 from .promotion import DTYPES, Type, Weak, promote
 from .values import INT64, Values
 
@@ -37,15 +39,19 @@ class Accesses(Values):
         values = 2 if s.attr == "cas" else _VALUES[s.op]
         end = len(s.args) - values
         args = [self.coerce(self.integer(v), INT64) for v in s.args[1:end]]
-        args += [self.held(v, dtype) for v in s.args[end:]]
+        args += [self.held(v, dtype, s.op == "store") for v in s.args[end:]]
         self.append(s, (raw, *args), _INTEGER if s.op == "extent" else dtype)
 
-    def held(self, v: Value, dtype: Type) -> Value:
-        """A value as an array of `dtype` holds it."""
+    def held(self, v: Value, dtype: Type, rounded: bool) -> Value:
+        """A value as an array of `dtype` holds it; `rounded`, with no more digits."""
         value = self.operand(v)
         if self.compute(value[1]).kind == "c" and self.compute(dtype).kind != "c":
             raise self.error(f"a complex number does not fit an array of {dtype}; "
                              "store its .real, or pass an array of complex128")
+        computed = self.compute(dtype)
+        if rounded and isinstance(dtype, np.dtype) and not isinstance(
+                value[0], Literal) and computed not in (dtype, self.compute(value[1])):
+            return self.emit("cast", value[:1], computed, attr=dtype.name)[0]
         return self.coerce(value, dtype)
 
     def append(self, s: Let, args: tuple[Value, ...], t: Type) -> None:

@@ -16,7 +16,7 @@ from .printing import bare
 from .promotion import BFLOAT16, compute_dtype
 
 __all__ = ["cast", "ctype", "decode", "encode", "expression", "literal",
-           "storage_type"]
+           "storage_type", "stored"]
 
 _TYPES = {
     "bool": "bool", "float32": "float", "float64": "double",
@@ -41,6 +41,7 @@ _FUNCTIONS = {
 }
 #: Signed integers, and those that C++ widens, wrap around in a function.
 _WRAPPING = frozenset({"add", "sub", "mul", "neg"})
+_F64 = np.dtype(np.float64)
 _PARTS = frozenset({"real", "imag"})
 
 
@@ -100,8 +101,7 @@ def cast(source: np.dtype, target: np.dtype, text: str) -> str:
     if source.kind == "c" and target.kind not in "bc":
         source, text = np.empty(0, source).real.dtype, f"{text}.real"
     if compute_dtype(target) != target:
-        text = cast(source, compute_dtype(target), text)
-        return decode(target, encode(target, text))
+        return decode(target, stored(source, target, text))
     if source == target:
         return text
     if target.kind == "b":
@@ -118,6 +118,24 @@ def cast(source: np.dtype, target: np.dtype, text: str) -> str:
             "int32", "int64", "uint64"):
         text = f"{'int32_t' if target.itemsize < 4 else 'int64_t'}({bare(text)})"
     return f"{ctype(target)}({bare(text)})"
+
+
+def stored(source: np.dtype, target: np.dtype, text: str) -> str:
+    """What is stored as `target` for a value computed in `source`.
+
+    16-bit floats are rounded to once: not by way of float where it would round too.
+    """
+    if compute_dtype(target) == target:
+        return encode(target, cast(source, target, text))
+    if source.kind == "c":
+        source, text = np.empty(0, source).real.dtype, f"{text}.real"
+    if source.kind in "iu" and source.itemsize == 4 and target == BFLOAT16:
+        source, text = _F64, cast(source, _F64, text)
+    # An integer that float does not hold is beyond float16.
+    if source != _F64 and (source.kind == "f" or source.itemsize < 8
+                           or target != BFLOAT16):
+        text = cast(source, compute_dtype(target), text)
+    return encode(target, text)
 
 
 def _part(dtype: np.dtype) -> str:

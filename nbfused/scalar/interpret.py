@@ -30,7 +30,7 @@ from .ir import (
 from .literals import number
 from .memory import Memory
 from .numeric import NUMPY
-from .promotion import compute_dtype, dtype_named
+from .promotion import BFLOAT16, compute_dtype, dtype_named
 from .types import Typed
 from .vocabulary import OPS
 
@@ -215,4 +215,21 @@ def _cast(a: Any, attr: str) -> Any:
     if a.dtype.kind == "f" and target.kind in "iu" and target.name != "uint64":
         # The way that printed kernels take, which wraps around.
         a = a.astype(np.int32 if target.itemsize < 4 else np.int64)
+    if target == BFLOAT16:
+        a = _to_odd(a)
     return a.astype(target).astype(compute_dtype(target))
+
+
+def _to_odd(a: Any) -> Any:
+    """Numbers that bfloat16 has room for: ml_dtypes goes by way of float32.
+
+    Their last bit tells of those that are cut off, so that it rounds as if once.
+    """
+    if a.dtype.kind in "iu" and a.dtype.itemsize == 8:
+        large = (a >= 2**53) | (a <= -2**53) if a.dtype.kind == "i" else a >= 2**53
+        a = np.where(large, (a | ((a & 2047) + 2047)) & ~a.dtype.type(2047), a)
+    if a.dtype.kind == "f" and a.dtype.itemsize < 8:
+        return a
+    bits = np.atleast_1d(a.astype(np.float64)).view(np.int64)
+    low = (1 << 40) - 1
+    return ((bits | ((bits & low) + low)) & ~low).view(np.float64).reshape(a.shape)

@@ -23,7 +23,7 @@ from .promotion import BFLOAT16
 
 __all__ = [
     "CUDA_CALLS", "NAMES", "Calls", "cast", "decode", "encode", "expression",
-    "literal", "power", "repeats", "short",
+    "literal", "power", "repeats", "short", "stored",
 ]
 
 #: ``(operation, dtype name)`` to the function that computes it.
@@ -34,6 +34,9 @@ _TYPES = {
     "uint8": "u8", "uint16": "u16", "uint32": "u32", "uint64": "u64",
     "float32": "f32", "float64": "f64", "complex64": "c64", "complex128": "c128",
 }
+
+_F32 = np.dtype(np.float32)
+_HALVES = {np.dtype(np.float16): "f16", BFLOAT16: "bf16"}
 
 #: What the text refers to; the conversions of 16-bit floats are the backend's.
 NAMES: dict[str, object] = {
@@ -100,10 +103,8 @@ def cast(source: np.dtype, target: np.dtype, text: str) -> str:
     """A computing value as another; 16-bit floats as `target` are rounded to."""
     if source == target:
         return text
-    if target == np.float16:
-        return f"f16_to_f32(f32_to_f16({text}))"
-    if target == BFLOAT16:
-        return f"bf16_to_f32(f32_to_bf16({text}))"
+    if target in _HALVES:
+        return decode(target, stored(source, target, text))
     if target.kind == "b":
         return f"({text} != {literal(source, 0)})"
     if source.kind == "c" and target.kind != "c":
@@ -116,6 +117,24 @@ def cast(source: np.dtype, target: np.dtype, text: str) -> str:
     return f"{_t(target)}({text})"
 
 
+def stored(source: np.dtype, target: np.dtype, text: str) -> str:
+    """What is stored as `target` for a value computed in `source`.
+
+    16-bit floats are rounded to once: not by way of float32 where it would round too.
+    """
+    if target not in _HALVES:
+        return encode(target, cast(source, target, text))
+    if source.kind == "c":
+        source, text = np.empty(0, source).real.dtype, f"{text}.real"
+    if source == np.float64:
+        return f"f64_to_{_HALVES[target]}({bare(text)})"
+    # An integer that float32 does not hold is beyond float16.
+    if source.kind in "iu" and source.itemsize >= 4 and target == BFLOAT16:
+        wide = np.dtype(np.uint64 if source == np.uint64 else np.int64)
+        return f"{short(wide)}_to_bf16({bare(cast(source, wide, text))})"
+    return encode(target, cast(source, _F32, text))
+
+
 def decode(dtype: np.dtype, text: str) -> str:
     """The computing value of a stored element.
 
@@ -123,8 +142,8 @@ def decode(dtype: np.dtype, text: str) -> str:
     """
     if dtype.kind == "b":
         return f"({text} != 0)"
-    if dtype in (np.float16, BFLOAT16):
-        return f"{'f16' if dtype == np.float16 else 'bf16'}_to_f32({text})"
+    if dtype in _HALVES:
+        return f"{_HALVES[dtype]}_to_f32({text})"
     return text
 
 
@@ -132,8 +151,8 @@ def encode(dtype: np.dtype, text: str) -> str:
     """What is stored for a value in the computing dtype of `dtype`."""
     if dtype.kind == "b":
         return f"u8({text})"
-    if dtype in (np.float16, BFLOAT16):
-        return f"f32_to_{'f16' if dtype == np.float16 else 'bf16'}({text})"
+    if dtype in _HALVES:
+        return f"f32_to_{_HALVES[dtype]}({text})"
     return text
 
 
@@ -192,25 +211,38 @@ _FLOATING: dict[str, Callable[..., str]] = {
 
 def _quotient(t: str, a: str, b: str) -> str:
     """Complex ``a / b``; by 0 what NumPy has, where Numba raises: nothing is stored."""
-    zero = f"{'f32' if t == 'c64' else 'f64'}(0.0)"
+    zero = f"{_part(t)}(0.0)"
     by_zero = f"{t}(complex({a}.real / {zero}, {a}.imag / {zero}))"
     nonzero = f"({b}.real != {zero}) | ({b}.imag != {zero})"
     return f"(({a} / {b}) if {nonzero} else {by_zero})"
 
 
 def _complex_power(t: str, a: str, b: str) -> str:
-    """Complex ``a**b``; of 0 what NumPy has.
+    """Complex ``a**b``; of 0 and by 0 what NumPy has.
 
     Where both real parts are 0, numba-cuda gives 0.
     """
-    part = "f32" if t == "c64" else "f64"
+    part = _part(t)
     zero, one, nan = (f"{t}(complex({x}, {y}))" for x, y in (
         ("0.0", "0.0"), ("1.0", "0.0"), ("math.nan", "math.nan")))
-    of_zero = (f"({one} if {b} == {zero} else {zero} if {b}.real > {part}(0.0) "
-               f"else {nan})")
+    of_zero = f"({zero} if {b}.real > {part}(0.0) else {nan})"
     imaginary = f"({a}.real == {part}(0.0)) & ({b}.real == {part}(0.0))"
-    return (f"({of_zero} if {a} == {zero} else cmath.exp({b} * cmath.log({a})) "
-            f"if {imaginary} else ({a} ** {b}))")
+    return (f"({one} if {b} == {zero} else {of_zero} if {a} == {zero} else "
+            f"cmath.exp({b} * cmath.log({a})) if {imaginary} else ({a} ** {b}))")
+
+
+def _on_the_axis(op: str, imag: str) -> Callable[[str, str], str]:
+    """A function that may overflow where its argument is real: inf times 0 is NaN."""
+    def text(t: str, a: str) -> str:
+        on_it = f"{t}(complex(math.{op}({a}.real), {imag.format(a=a)}))"
+        return f"({on_it} if {a}.imag == {_part(t)}(0.0) else cmath.{op}({a}))"
+
+    return text
+
+
+def _part(t: str) -> str:
+    """The type of a complex number's parts."""
+    return "f32" if t == "c64" else "f64"
 
 
 _COMPLEX: dict[str, Callable[..., str]] = {
@@ -220,6 +252,9 @@ _COMPLEX: dict[str, Callable[..., str]] = {
     "imag": lambda t, a: f"{a}.imag",
     "conj": lambda t, a: f"{a}.conjugate()",
     "pow": _complex_power,
+    "exp": _on_the_axis("exp", "{a}.imag"),
+    "sinh": _on_the_axis("sinh", "{a}.imag"),
+    "cosh": _on_the_axis("cosh", "({a}.imag if {a}.real >= 0.0 else -{a}.imag)"),
     "isnan": lambda t, a: f"(({a}.real != {a}.real) | ({a}.imag != {a}.imag))",
     "isinf": lambda t, a: f"((abs({a}.real) == math.inf) | "
                           f"(abs({a}.imag) == math.inf))",

@@ -183,12 +183,11 @@ class Operations(Accesses):
             return self.bind(result, (value, t))
         if isinstance(value, Literal):
             return self.bind(result, (self.cast_literal(value, target), target))
-        value = self.coerce((value, t), target)
         if not isinstance(target, Weak) and compute_dtype(target) != target:
             # A float16 on the way is rounded to one, though computed in float32.
             self.emit("cast", (value,), target, name=result, attr=target.name)
             return None
-        return self.bind(result, (value, target))
+        return self.bind(result, (self.coerce((value, t), target), target))
 
     def cast_literal(self, value: Literal, target: Type) -> Literal:
         """A number that the source casts."""

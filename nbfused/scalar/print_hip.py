@@ -20,6 +20,7 @@ from .hip_text import (
     expression,
     literal,
     storage_type,
+    stored,
 )
 from .ir import Let, Literal, Value
 from .printing import Printer, Raw, bare, suffix
@@ -27,7 +28,7 @@ from .promotion import dtype_named
 from .types import Typed
 
 __all__ = ["Raw", "cast", "ctype", "decode", "encode", "literal", "statements",
-           "storage_type"]
+           "storage_type", "stored"]
 
 _WORD = re.compile(r"[^\W\d]\w*")
 #: What macros are called, and what only compilers may define.

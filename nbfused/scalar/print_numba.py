@@ -27,6 +27,7 @@ from .numba_text import (
     power,
     repeats,
     short,
+    stored,
 )
 from .printing import Printer, Raw, bare
 from .promotion import dtype_named
@@ -34,6 +35,7 @@ from .types import Typed
 
 __all__ = [
     "CUDA_CALLS", "NAMES", "Raw", "cast", "decode", "encode", "literal", "statements",
+    "stored",
 ]
 
 #: Constants of these dtypes have a name where they are written so often.

@@ -27,7 +27,13 @@ from nbfused.arrays import (
 )
 from nbfused.arrays.dlpack import HostExport
 from nbfused.config import config
-from nbfused.errors import DeviceError, KernelTypeError, RangeError, ShapeError
+from nbfused.errors import (
+    AllocationError,
+    DeviceError,
+    KernelTypeError,
+    RangeError,
+    ShapeError,
+)
 from nbfused.registry import use_backend
 from tests.refusal import refused
 
@@ -134,7 +140,8 @@ def test_devices_nobody_owns_are_refused():
         zeros(2, device="rocm")
     with use_backend(Host("cpu")), pytest.raises(DeviceError, match="allows only host"):
         array([1], device="cuda")
-    wrong: tuple[Any, ...] = ("gpu 0", "cuda:", "cuda:x", "", 0, None)
+    wrong: tuple[Any, ...] = ("gpu 0", "cuda:", "cuda:x", "", 0, None, "cpu:1",
+                              "cuda:²", "cuda:" + "9" * 20)
     for device in wrong:
         with pytest.raises(DeviceError, match="names no device"):
             canonical_device(device)
@@ -154,8 +161,16 @@ def test_what_is_no_shape(make):
             make(shape)
 
 
+@pytest.mark.parametrize("make", [empty, zeros])
+def test_what_has_no_room(make):
+    with refused(AllocationError, "shape: the host has no room", "8.00 PiB", "smaller"):
+        make(2**50)
+
+
 VALUES = {
     "text": (KernelTypeError, lambda: full(3, "a"), "value: dtype <U1"),
+    "masked": (KernelTypeError, lambda: full(2, np.ma.array([1, 2], mask=[0, 1])),
+               "masked arrays", "x.filled"),
     "none": (KernelTypeError, lambda: full(3, None), "value: dtype object"),
     "nones": (KernelTypeError, lambda: full(1, [None]), "value: dtype object"),
     "complex": (KernelTypeError, lambda: full(3, 1j), "value: 1j is complex",

@@ -6,8 +6,10 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import nbfused as nf
 from nbfused.arrays import describe, host_view, is_array, library_of, to_numpy
 from nbfused.errors import KernelTypeError
+from tests.refusal import refused
 
 torch = pytest.importorskip("torch")
 
@@ -80,7 +82,7 @@ def test_tracking(library):
     (lambda: torch.eye(3).to_sparse(), r"sparse .*to_dense\(\)"),
     (lambda: torch.ones(3, dtype=torch.complex64).conj(), r"resolve_conj\(\)"),
     (lambda: torch.ones(3, dtype=torch.complex64).conj().imag, r"resolve_neg\(\)"),
-    (lambda: torch.empty(3, device="meta"), r"meta, where there are no kernels"),
+    (lambda: torch.empty(3, device="meta"), r"meta, where .*torch\.empty_like\(grad"),
     (lambda: torch.zeros(3).to(torch.float8_e4m3fn), r"to\(torch\.float32\)"),
     (lambda: torch.nested.nested_tensor([torch.ones(2), torch.ones(3)],
                                         layout=torch.strided), "nested"),
@@ -105,6 +107,32 @@ def test_tensors_under_transforms_are_refused():
         return x
 
     torch.func.vmap(run)(torch.ones(3, 2))
+
+
+def test_tensors_without_an_address_are_refused():
+    """Also where such calls are prepared: there a kernel would read at 0."""
+    freed, y = torch.ones(3), torch.ones(3)
+    for _ in range(3):
+        nf.ops.exp(freed, out=y)
+    freed.untyped_storage().resize_(0)
+    with refused(KernelTypeError, "x: a Tensor without storage", "freed"):
+        nf.ops.exp(freed, out=y)
+    with refused(KernelTypeError, "x: a Tensor without storage"):
+        nf.ops.reshape(torch._efficientzerotensor((3,)), (3, 1))
+    assert nf.ops.exp(torch.ones(0)).shape == (0,)
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_odd_tensors_are_refused_where_their_shape_is_read():
+    nested = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)])
+    for call in (nf.ops.sum, lambda x: nf.ops.matmul(x, x),
+                 lambda x: x + nf.Variable(1)):
+        with refused(KernelTypeError, "nested", "to_padded_tensor"):
+            call(nested)
+    with refused(KernelTypeError, "meta", "torch.empty_like(tensor"):
+        to_numpy(torch.ones(3, device="meta"))
+    with refused(KernelTypeError, "differentiated", "x.detach()"):
+        nf.full(3, torch.ones(3, requires_grad=True))
 
 
 def test_to_numpy_shares_memory_and_never_drops_a_gradient():

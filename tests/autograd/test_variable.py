@@ -173,3 +173,25 @@ def test_tensors_keep_their_type():
     (x * x).sum().backward()
     assert isinstance(x.grad, torch.Tensor)
     assert x.grad.tolist() == [6.0, 8.0]
+
+
+def test_a_number_is_not_iterated_over():
+    with pytest.raises(TypeError, match="without dimensions"):
+        list(nf.Variable(2.0))
+    rows = list(nf.Variable(np.arange(6.0).reshape(3, 2), requires_grad=True))
+    assert [row.data.tolist() for row in rows] == [[0, 1], [2, 3], [4, 5]]
+    assert all(row.requires_grad for row in rows)
+
+
+def test_masked_arrays_do_not_take_the_numbers_out():
+    x = nf.Variable(np.ones(3), requires_grad=True)
+    masked = np.ma.array([1.0, 2.0, 3.0], mask=[0, 1, 0])
+    for call in (lambda: masked + x, lambda: x + masked, lambda: np.ma.add(masked, x)):
+        with pytest.raises(TypeError, match=r"to_numpy|masked arrays"):
+            call()
+
+
+def test_a_variable_is_one_array_also_where_several_are_taken():
+    x = np.ones((2, 2))
+    with pytest.raises(KernelTypeError, match="put it in a tuple"):
+        nf.ops.matmul(x, x, epilogue=lambda y, a, b: y + a + b, extras=nf.Variable(x))

@@ -209,3 +209,10 @@ def test_a_warm_process_finds_functions_that_only_numba_has(tmp_path):
 
 def test_entries_release_the_gil():
     assert not objects._PROTOTYPE._flags_ & ctypes._FUNCFLAG_PYTHONAPI
+
+
+def test_a_numba_that_compiles_nothing_is_named(monkeypatch):
+    numba = pytest.importorskip("numba")
+    monkeypatch.setattr(numba.config, "DISABLE_JIT", 1)
+    with refused(CompileError, "NUMBA_DISABLE_JIT=1", "unset it"):
+        compiling.build(TEXT.format(constant=7.25))

@@ -8,6 +8,8 @@ import pytest
 
 from nbfused.config import config
 from nbfused.cpu import compile as compiling
+from nbfused.scalar import interpret
+from nbfused.scalar.ir import Block, Function, Let
 from nbfused.specs import Map
 from nbfused.specs.functions import identity
 from tests.cpu.skeletons import run_map
@@ -61,3 +63,49 @@ def test_rounding_at_and_around_every_midpoint(dtype):
                                  [3.4e38, 65519.9, 65520, 1e-45, np.inf]]).astype(F32)
         points = np.concatenate([points, -points])
         assert same(run_map(COPY, points, dtypes=[dtype]), points.astype(dtype))
+
+
+def beside_middles(dtype):
+    """Just above, at and below the middles of neighbours; what is nearest to each."""
+    infinity = np.array(np.inf, dtype).view(np.uint16)
+    every = np.arange(infinity, dtype=np.uint16)[::7].view(dtype)
+    below = every.astype(np.float64)
+    above = (every.view(np.uint16) + 1).astype(np.uint16).view(dtype)
+    with np.errstate(over="ignore"):
+        middle = (below + np.where(np.isinf(above), 2*below, above.astype(float)))/2
+    middle, below, above = middle[:-1], every[:-1], above[:-1]
+    even = np.where(below.view(np.uint16) & 1, above, below).astype(dtype)
+    x = [middle*(1 + 2.0**-52), middle*(1 - 2.0**-53), middle, middle*(1 + 2.0**-30)]
+    nearest = np.concatenate([above, below, even, above])
+    x = np.concatenate(x)
+    return np.concatenate([x, -x]), np.concatenate([nearest, -nearest])
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_float64_is_rounded_once(dtype):
+    x, nearest = beside_middles(dtype)
+    assert same(run_map(COPY, x, dtypes=[dtype]), nearest)
+    cast = Function("f", ("x",), Block((Let(("y",), "cast", ("x",), dtype.name),),
+                                       ("y",)))
+    assert same(run_map(Map(cast, ("element",)), x), nearest)
+    assert same(interpret._cast(x, dtype.name).astype(dtype), nearest)
+    special = np.array([1e300, -np.inf, 5e-324, 65519.9, 0x7FF0000000000001])
+    special[-1:] = np.array([0x7FF0000000000001]).view(np.float64)  # a signalling NaN
+    got = run_map(COPY, special, dtypes=[dtype]).astype(np.float64)
+    assert got[:3].tolist() == [np.inf, -np.inf, 0]
+    assert got[3] == (65504 if dtype == np.float16 else 65536)
+    assert np.isnan(got[4])
+
+
+@pytest.mark.parametrize("integer", [np.int32, np.int64, np.uint64])
+def test_integers_become_bfloat16_in_one_rounding(integer):
+    dtype = np.dtype(ml_dtypes.bfloat16)
+    shifts = np.arange(9, np.iinfo(integer).bits - 1)
+    middle = (1 << shifts.astype(integer)) + (1 << (shifts - 8).astype(integer))
+    x = np.concatenate([middle - 1, middle, middle + 1]).astype(integer)
+    below, above = 2.0**shifts, 2.0**shifts + 2.0**(shifts - 7)
+    nearest = np.concatenate([below, below, above])
+    if integer != np.uint64:
+        x, nearest = np.concatenate([x, -x]), np.concatenate([nearest, -nearest])
+    assert same(run_map(COPY, x, dtypes=[dtype]), nearest.astype(dtype))
+    assert same(interpret._cast(x, "bfloat16").astype(dtype), nearest.astype(dtype))

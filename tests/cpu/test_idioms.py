@@ -1,11 +1,11 @@
-"""Sigmoids that typing wrote out are found, and nothing else is."""
+"""What typing wrote out, and this backend has as one, is found, and nothing else."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 
-from nbfused.cpu.idioms import sigmoids
+from nbfused.cpu.idioms import idioms
 from nbfused.scalar import language as nb
 from nbfused.scalar.ir import Let, walk
 from nbfused.scalar.parse import parse
@@ -14,7 +14,7 @@ from nbfused.scalar.types import specialize
 
 def operations(function, dtype="f4"):
     typed = specialize(parse(function), (np.dtype(dtype),))
-    return [s.op for s in walk(sigmoids(typed).function.body) if isinstance(s, Let)]
+    return [s.op for s in walk(idioms(typed).function.body) if isinstance(s, Let)]
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
@@ -46,6 +46,15 @@ def test_what_is_nearly_one_stays(function):
     assert "sigmoid" not in operations(function)
 
 
+def test_tails_of_the_normal_distribution_get_the_exact_argument():
+    assert operations(lambda x: nb.gelu_erf(x)) == ["mul", "erfc_of_half", "mul"]
+    assert operations(lambda x: nb.exp(-x*x))[-1] == "exp_of_product"
+    assert operations(lambda x: nb.exp(-0.5*x*x))[-1] == "exp_of_product"
+    for function in (lambda x: nb.exp(-0.3*x*x), lambda x: nb.exp(-x*abs(x)),
+                     lambda x: nb.erfc(-0.7*x), lambda x: nb.exp(2.0*x)):
+        assert operations(function)[-1] in ("exp", "erfc")
+
+
 def test_functions_without_results_and_without_sigmoids_stay():
     typed = specialize(parse(lambda x: x + 1.0), (np.dtype("f4"),))
-    assert sigmoids(typed) is typed
+    assert idioms(typed) is typed

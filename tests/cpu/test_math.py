@@ -10,8 +10,11 @@ import numpy as np
 import pytest
 import scipy.special
 
+import nbfused as nf
 from nbfused.cpu.calls import BINARY, FUNCTIONS
+from nbfused.scalar import language as nb
 from nbfused.scalar.ir import Block, Function, Let
+from nbfused.scalar.parse import parse
 from nbfused.specs import Map
 from tests.cpu.skeletons import run_map
 
@@ -91,6 +94,27 @@ def test_two_units_in_the_last_place(dtype, op):
         assert ulps(got, x, REFERENCES[op]) <= 2.0
 
 
+@pytest.mark.parametrize(("dtype", "low"), [("float32", -12.9), ("float64", -37.3)])
+def test_tails_of_the_normal_distribution(dtype, low):
+    """Where the argument's rounding would be magnified by its square."""
+    x = np.linspace(low, 9, 800).astype(dtype)
+    with mpmath.workprec(120):
+        half = mpmath.sqrt(mpmath.mpf(1)/2)
+        assert ulps(run_map(operation("gelu_erf"), x), x,
+                    lambda a: a*mpmath.erfc(-a*half)/2) <= 3.0
+        x /= math.sqrt(2)
+        for function, scale in ((lambda x: nb.exp(-x*x), -1),
+                                (lambda x: nb.exp(-0.5*x*x), -mpmath.mpf(0.5))):
+            assert ulps(run_map(Map(parse(function), ("element",)), x), x,
+                        lambda a, scale=scale: mpmath.exp(scale*a*a)) <= 1.5
+    ends = np.array([np.inf, -np.inf, np.nan, 1e30, -1e30, 0], dtype)
+    bell = Map(parse(lambda x: nb.exp(-x*x)), ("element",))
+    assert np.array_equal(run_map(bell, ends),
+                          np.array([0, 0, np.nan, 0, 0, 1], dtype), equal_nan=True)
+    assert np.array_equal(run_map(operation("gelu_erf"), ends), np.array(
+        [np.inf, np.nan, np.nan, 1e30, 0, 0], dtype), equal_nan=True)
+
+
 @pytest.mark.parametrize(("dtype", "op"), UNARY)
 def test_special_values(dtype, op):
     info = np.finfo(dtype)
@@ -130,3 +154,25 @@ def test_powers():
     exact = np.power(a.astype(np.longdouble), b.astype(np.longdouble))
     got = run_map(operation("pow", 2), a, b)
     assert np.all(abs(got - exact) <= 0.51*np.spacing(exact.astype(np.float32)))
+
+
+def test_the_derivatives_of_lgamma():
+    """By series that have to be long enough for float64."""
+    x = np.concatenate([np.linspace(0.01, 1.3, 40), np.linspace(1.7, 30, 60)])
+    with mpmath.workprec(120):
+        assert ulps(run_map(operation("digamma"), x), x, mpmath.digamma) <= 40.0
+        assert ulps(run_map(operation("trigamma"), x), x,
+                    lambda a: mpmath.psi(1, a)) <= 4.0
+
+
+def test_the_derivative_of_gelu_tanh():
+    x = nf.Variable(np.linspace(-0.5, 5, 200), requires_grad=True)
+    nf.ops.gelu(x, approximate="tanh").sum().backward()
+    with mpmath.workprec(120):
+        scale, cubic = 2*mpmath.sqrt(2/mpmath.pi), mpmath.mpf(0.044715)
+
+        def exact(a):
+            s = 1/(1 + mpmath.exp(-scale*(a + cubic*a**3)))
+            return s + a*s*(1 - s)*scale*(1 + 3*cubic*a*a)
+
+        assert ulps(x.grad, x.data, exact) <= 8.0

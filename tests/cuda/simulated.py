@@ -32,6 +32,7 @@ from nbfused.cuda import (
 )
 from nbfused.cuda import map as map_
 from nbfused.cuda.contract_general import Tile
+from nbfused.scalar.interpret import _to_odd
 from nbfused.scalar.print_numba import NAMES
 from tests.cuda import simulated_mma, turns
 
@@ -236,6 +237,9 @@ def namespace():
         "f32_to_f16": lambda x: bits(np.float16, x),
         "bf16_to_f32": lambda x: value(bfloat16, x),
         "f32_to_bf16": lambda x: bits(bfloat16, x),
+        "f64_to_f16": lambda x: bits(np.float16, x),
+        **{f"{kind}_to_bf16": lambda x: bits(bfloat16, _to_odd(np.asarray(x)))
+           for kind in ("f64", "i64", "u64")},
     }
     names |= simulated_mma.namespace(names)
     return names

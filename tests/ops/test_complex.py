@@ -55,3 +55,24 @@ def test_powers_of_zero_and_of_imaginary_numbers_are_numpys(dtype, device):
 def test_the_mean_of_nothing(dtype, device):
     x = nf.array(np.empty((0, 3), dtype), device=device)
     assert np.isnan(nf.to_numpy(ops.mean(x, axis=0))).all()
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_overflow_on_the_real_axis_stays_there(dtype, device):
+    real = np.array([1e3, -1e3, np.inf, -np.inf, 2.0, -0.0])
+    x = np.concatenate([real + 0j, np.conj(real + 0j)]).astype(dtype)
+    calls = ((ops.exp, np.exp), (ops.sinh, np.sinh), (ops.cosh, np.cosh))
+    with np.errstate(all="ignore"):
+        for ours, theirs in calls:
+            got, want = nf.to_numpy(ours(nf.array(x, device=device))), theirs(x)
+            np.testing.assert_allclose(got, want, rtol=1e-5)
+            np.testing.assert_array_equal(np.signbit(got.imag), np.signbit(want.imag))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_everything_to_the_power_of_0_is_1(dtype, device):
+    parts = [np.inf, -np.inf, np.nan, 0.0, -2.0]
+    x = np.array([complex(a, b) for a in parts for b in parts], dtype)
+    zero = nf.array(np.zeros_like(x), device=device)
+    got = nf.to_numpy(ops.power(nf.array(x, device=device), zero))
+    np.testing.assert_array_equal(got, np.ones_like(x))

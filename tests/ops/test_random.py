@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import nbfused as nf
+from nbfused.errors import KernelTypeError, RangeError
+from tests.refusal import refused
 
 
 def mask(shape, p, seed, device):
@@ -42,3 +44,19 @@ def test_the_gradient_is_the_mask(device):
 def test_a_probability_of_one_is_refused():
     with pytest.raises(ValueError, match=r"'p' must be in \[0, 1\), got 1.0"):
         nf.ops.dropout(np.ones(3), 1.0, 0)
+
+
+@nf.fuse
+def seeded(x, seed):
+    return nf.ops.dropout(x, 0.5, seed)
+
+
+@pytest.mark.parametrize(("seed", "error", "words"), [
+    (-1, RangeError, "at least 0, got -1"), (2**63, RangeError, "64 bits"),
+    (1.5, KernelTypeError, "an integer, got 1.5")])
+def test_what_is_no_seed(seed, error, words):
+    with refused(error, "dropout: 'seed'", words):
+        nf.ops.dropout(np.ones(3), 0.5, seed)
+    if seed != 2**63:  # that is no number of a fused function
+        with refused(error, "dropout: 'seed'", words):
+            seeded(np.ones(3), seed)

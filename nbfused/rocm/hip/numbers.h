@@ -212,6 +212,26 @@ NBF_DEVICE uint16_t to_bf16(float a) {
   return static_cast<uint16_t>((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
 }
 
+// Of wider numbers, rounded once: what a float has no room for is not rounded first, but
+// tells in the last bit that stays (round to odd; 13 bits of a double, float16 has 11).
+template <class T> NBF_DEVICE T rounded_to_odd(T bits, int cut) {
+  const T low = (static_cast<T>(1) << cut) - 1;
+  return (bits | ((bits & low) + low)) & ~low;
+}
+NBF_DEVICE float cut_off(double a) {
+  return static_cast<float>(
+      from_bits<double>(rounded_to_odd(from_bits<uint64_t>(a), 40)));
+}
+NBF_DEVICE uint16_t to_f16(double a) { return to_f16(cut_off(a)); }
+NBF_DEVICE uint16_t to_bf16(double a) { return to_bf16(cut_off(a)); }
+NBF_DEVICE uint16_t to_bf16(uint64_t a) {
+  return to_bf16(static_cast<double>(a >> 53 ? rounded_to_odd(a, 11) : a));
+}
+NBF_DEVICE uint16_t to_bf16(int64_t a) {
+  const uint64_t size = a < 0 ? -static_cast<uint64_t>(a) : static_cast<uint64_t>(a);
+  return static_cast<uint16_t>(to_bf16(size) | (a < 0 ? 0x8000 : 0));
+}
+
 }  // namespace nbf
 
 #include "trigonometry.h"
