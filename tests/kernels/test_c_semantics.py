@@ -118,6 +118,7 @@ FLOATS = {
     "unsigned": "unsigned int u = j; u = u - 40; z = u > 5u; z += u / 3;",
     "small integers": "signed char c = 100; c += j; unsigned char u = 250; u += j; "
                       "z = c + u;",
+    "folded": "z = (-(-sizeof(int))) / 3 + (0xFFFFFFFFFFFFFFFFull * 3 - 5) / 7 + x;",
     "long": "long long big = 1LL << 40; z = big / (j * j + 1) + 10000000000;",
     "bool": "bool b = x; b = !b; z = b + true;",
     "char": "auto c = 'a'; c += 100; z = c + '\\377' + sizeof('a') + '\"' + j; // '",
