@@ -52,6 +52,7 @@ def parsed(body, preamble=""):
     ("float v[2]; z = v[0][1];", 1, "'v' has 1 dimensions, got 2 indices"),
     ("float v[2]; z = v[2];", 1, "index 2 is out of range"),
     ("float v[2];\nv = 1;", 2, "'v' is an array; assign its elements"),
+    ("x * 2;", 1, "the output 'z' is never assigned; write z = …"),
     ("break;", 1, "break stands outside a loop"),
     ("switch (i) { case 0: z = 1; }", 1, "'switch': this is not part"),
     ("goto end;", 1, "'goto': this is not part"),

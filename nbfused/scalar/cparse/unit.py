@@ -15,7 +15,7 @@ from ...records import record
 from ..ir import Function
 from ..source import Source
 from ..tree import parse_tree
-from .loops import kind, walk
+from .loops import kind, stores, walk
 from .statements import Statements
 from .text import Spelling
 from .values import Typed, Variable, converted
@@ -204,8 +204,14 @@ class Unit:
                 node, [(translator.typed(node.expr), result)])
         else:
             translator.leave = lambda node: translator.stop(node, outs)
-        return self.function(translator, self.name, variables, tree, _results(outs),
-                             self.sources["body"])
+        found = self.function(translator, self.name, variables, tree, _results(outs),
+                              self.sources["body"])
+        missing = outs and {v.name for v in outs} - stores(tree.body)
+        if missing and result is None:
+            raise translator.located(
+                self.sources["body"], 1, f"the output {min(missing)!r} is never "
+                f"assigned; write {min(missing)} = …")
+        return found
 
     def function(self, translator: Translator, name: str,
                  variables: Sequence[Variable], tree: Any, last: list[ast.stmt],
