@@ -30,9 +30,18 @@ __all__ = ["RowOp", "index", "row", "size", "stage"]
 #: Names that every function of a row may use.
 IMPLICIT = ("index", "size")
 
-#: Stand-ins, so that a linter knows the names inside a row.
-index: Any = None
-size: Any = None
+class Implicit:
+    """What a row knows by itself, as the module names it: ``nf.index``, ``nf.size``."""
+
+    def __init__(self, name: str) -> None:
+        self.__nbfused_row__ = name
+
+    def __repr__(self) -> str:
+        return f"<nbfused {self.__nbfused_row__}>"
+
+
+index: Any = Implicit("index")
+size: Any = Implicit("size")
 
 
 @record(frozen=True)

@@ -64,6 +64,12 @@ class Names(Elements):
         position = getattr(target, "__nbfused_thread__", None)
         if position is not None:
             return self.thread(position)
+        implicit = getattr(target, "__nbfused_row__", None)
+        if implicit is not None:
+            if implicit not in self.env:
+                raise self.error(node, f"{name!r} is known in @nf.row and its stages "
+                                       "only")
+            return self.env[implicit]
         number = freeze(target)
         if number is None and (python_function(target) or operation(target)
                                or function_of(target)):

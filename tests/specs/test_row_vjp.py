@@ -1,4 +1,4 @@
-"""Derivatives of rows whose elements are broadcast: the shape of what was given."""
+"""Rows of elements that are broadcast, and their derivatives."""
 
 from __future__ import annotations
 
@@ -60,3 +60,19 @@ def test_the_second_derivative_of_a_broadcast_weight():
     slopes = [((gradient(w + d) ** 2).sum() - (gradient(w - d) ** 2).sum()) / 2e-5
               for d in 1e-5 * np.eye(7)]
     np.testing.assert_allclose(found, slopes, rtol=1e-5)
+
+
+def test_index_and_size_by_their_module():
+    @nf.row
+    def turned(x):
+        @nf.stage("sum")
+        def s(x):
+            return x * nf.index
+
+        return s * nf.index + x * nf.size
+
+    columns = np.arange(7)
+    expected = (X * columns).sum(-1, keepdims=True) * columns + X * 7
+    np.testing.assert_allclose(turned(X), expected)
+    with pytest.raises(SyntaxError, match=r"'nf\.index' is known in @nf\.row and its"):
+        nf.elementwise(lambda x: x + nf.index)(X)
