@@ -15,6 +15,7 @@ from ..records import record
 from ..scalar.build import Builder
 from ..scalar.cparse import Parameter, parse_c
 from ..scalar.ir import ACCESSES, Function, Let, Value, walk
+from ..scalar.jumps import assigned
 from ..scalar.parse import parse
 from ..scalar.print_numba import Raw, statements
 from ..scalar.source import Source
@@ -162,6 +163,10 @@ def _of_text(text: str, name: str, params: Sequence[str],
         raise source.error(error.lineno or 1, f"{name}: {error.msg}") from None
     if not statements:
         raise ScalarSyntaxError(f"{name}: the body is empty")
+    missing = [r for r in results if r not in assigned(statements)]
+    if missing:
+        raise source.error(1, f"{name}: the output {missing[0]!r} is never assigned; "
+                              f"write {missing[0]} = …")
     values: list[ast.expr] = [ast.Name(r, ast.Load()) for r in results]
     last = ast.copy_location(ast.Return(ast.Tuple(values, ast.Load())), statements[-1])
     return parse_tree(name, (*params, INDEX, SIZE), [*statements, last], source)

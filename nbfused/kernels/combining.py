@@ -78,18 +78,25 @@ def c_combining(text: str, name: str, dtype: np.dtype, wide: bool,
     known = next((k for k, texts in _KNOWN.items() for t in texts
                   if (dtype.kind == "f" or not t.startswith("fm"))
                   and merge == _merge(t, name, dtype, types, preamble)), None)
-    neutral = known in ("max", "min") or (
-        known is not None and (start is None or start == _NEUTRAL[known]))
-    if known is None or not neutral:
+    if known is None:
         return Combining(user_combine(merge, (start,), dtype), dtype)
     combine = COMBINES[known]
     if known in ("sum", "prod"):
+        _check_neutral(name, known, start)
         state = widened(dtype) if wide else dtype
         return Combining(combine if wide else narrow(combine), state)
     bound = _bound(known, dtype)
     before = _without_nan(bound, dtype) if dtype.kind == "f" else None
     after = None if start is None or start == bound else _at_least(known, start, dtype)
     return Combining(combine, dtype, before, after)
+
+
+def _check_neutral(name: str, known: str, start: Any) -> None:
+    """Every thread begins with the identity: any other is added many times."""
+    if start is not None and start != _NEUTRAL[known]:
+        raise DefinitionError(f"{name}: 'identity' {start} is not neutral in a "
+                              f"{known}; expected {_NEUTRAL[known]:g}. Add or multiply "
+                              "by a number in post_map_expr")
 
 
 def _merge(text: str, name: str, dtype: np.dtype,
@@ -147,6 +154,8 @@ def python_combining(reduce: Callable[..., Any] | Function, start: tuple[Any, ..
     if count == 1:
         for known, op in (("sum", "add"), ("prod", "mul"), ("max", "max"),
                           ("min", "min")):
+            if _is(merge, op) and known in ("sum", "prod"):
+                _check_neutral("reduce_expr", known, start[0])
             if _is(merge, op) and start[0] in (None, _NEUTRAL[known]):
                 return Combining(COMBINES[known], widened(dtype) if known in (
                     "sum", "prod") else dtype)

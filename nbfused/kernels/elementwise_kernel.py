@@ -121,7 +121,7 @@ class ElementwiseKernel:
         self.operation, self.preamble = operation, preamble
         self.reduce_dims = reduce_dims
         self.no_return, self.return_tuple = no_return, return_tuple
-        text = f"{loop_prep};{operation}" if loop_prep else operation
+        text = f"{loop_prep}\n;{operation}" if loop_prep else operation
         self._body = Body(text, preamble, python)
         self._codes: dict[tuple[np.dtype, ...], str] = {}
         self._prepared: dict[tuple[Any, ...], Prepared] = {}

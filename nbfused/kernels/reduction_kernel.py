@@ -172,6 +172,11 @@ class ReductionKernel:
                   for p, x in zip(self.in_params, inputs, strict=True)}
         shape, kept, axes = self._extent(values, axis)
         mapped = self._slots.mapped(tuple(types.items()), self._ranks(values), dtype)
+        if mapped.reads and any(o is not None for o in outs):
+            raise DefinitionError(f"{self.name}: 'post_map_expr' reads the output "
+                                  f"{mapped.reads[0]!r} before it is assigned, which "
+                                  "holds nothing yet; assign it first, and add to what "
+                                  "an array holds by another kernel")
         sizes = {"_in_ind_size": prod(shape), "_out_ind_size": prod(kept)}
         if mapped.materialize:
             values = {mapped.result: self._materialized(

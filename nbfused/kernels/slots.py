@@ -70,6 +70,8 @@ class Mapped:
         Of the outputs.
     materialize
         Whether the map has to run by itself: it reads raw arrays, or `_j`.
+    reads
+        The outputs that the post map reads before it assigns them.
     result
         What the mapped values are called then.
     """
@@ -79,6 +81,7 @@ class Mapped:
     post: Function
     dtypes: tuple[np.dtype, ...]
     materialize: bool
+    reads: tuple[str, ...]
     result: str = "mapped"
 
 
@@ -122,10 +125,10 @@ def _mapped(slots: Slots, types: Types, ranks: Ranks,
         inner, before = function, combining.before
         function = compose(inner.name, inner.params, lambda b: b.call(
             before, *b.call(inner, *inner.params)))
-    post = _post(slots, types, combining, outs)
+    post, reads = _post(slots, types, combining, outs)
     used = {p for p, u in zip(function.params, used_params(function), strict=True) if u}
     raw = any(p.raw for p in slots.inputs) or "_j" in used
-    return Mapped(function, combining, post, outs, raw)
+    return Mapped(function, combining, post, outs, raw, reads)
 
 
 def _reduce_type(slots: Slots, text: str, types: Types) -> np.dtype:
@@ -193,8 +196,8 @@ def _identity(slots: Slots, text: str, dtype: np.dtype, types: Types) -> Any:
 
 
 def _post(slots: Slots, types: Types, combining: Combining,
-          outs: Sequence[np.dtype]) -> Function:
-    """From the finished state to the outputs."""
+          outs: Sequence[np.dtype]) -> tuple[Function, tuple[str, ...]]:
+    """From the finished state to the outputs, and which of them it reads."""
     table = dict(types)
     finish = combining.combine.finish
     if isinstance(slots.post, str):
@@ -212,7 +215,8 @@ def _post(slots: Slots, types: Types, combining: Combining,
     count = 1 if isinstance(slots.post, str) else len(finish.results)
     used = dict(zip(body.params, used_params(body), strict=True))
     names = [p for p in body.params[count:] if used[p]]
-    extra = [p for p in names if p not in {o.name for o in slots.outputs}]
+    reads = tuple(o.name for o in slots.outputs if o.name in names)
+    extra = [p for p in names if p not in reads]
 
     def build(b: Builder) -> tuple[Value, ...]:
         state = b.call(finish, *finish.params)
@@ -224,7 +228,7 @@ def _post(slots: Slots, types: Types, combining: Combining,
         return tuple(b.let("cast", r, attr=d.name)
                      for r, d in zip(results, outs, strict=True))
 
-    return compose(slots.name, (*finish.params, *extra), build)
+    return compose(slots.name, (*finish.params, *extra), build), reads
 
 
 @lru_cache(maxsize=4096)

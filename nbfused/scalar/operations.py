@@ -135,9 +135,10 @@ class Operations(Accesses):
     def lower_select(self, s: Let, args: list[Operand]) -> None:
         """Both sides in the type that joins them."""
         (condition, ct), *sides = args
-        if isinstance(condition, Literal):
-            return self.bind(s.results[0], sides[0 if number(condition) else 1])
         t = promote(*(t for _, t in sides))
+        if isinstance(condition, Literal):
+            taken = sides[0 if number(condition) else 1]
+            return self.bind(s.results[0], (self.coerce(taken, t), t))
         self.emit("select", (self.coerce((condition, ct), BOOL),
                              *self.coerce_all(sides, (t, t))), t, name=s.results[0])
         return None

@@ -10,7 +10,9 @@ from __future__ import annotations
 import ast
 import builtins
 import linecache
+import os
 import sys
+import time
 from collections import ChainMap
 from collections.abc import Sequence
 from contextlib import suppress
@@ -22,6 +24,9 @@ from ..errors import ScalarSyntaxError
 from ..records import record
 
 __all__ = ["Definition", "Source", "definition", "namespace", "parameters"]
+
+
+_STARTED = time.time()
 
 
 @record(frozen=True)
@@ -64,9 +69,11 @@ def definition(pyfunc: Any) -> Definition:
     Raises
     ------
     OSError
-        There is no source (an older REPL, ``exec``), or it has changed.
+        There is no source (an older REPL, ``exec``), or other functions stand there.
     TypeError
         `pyfunc` is not written in Python.
+    ScalarSyntaxError
+        The source says something else by now.
     """
     if not isinstance(pyfunc, FunctionType):
         raise TypeError(f"{pyfunc!r} is not a Python function")
@@ -78,7 +85,26 @@ def definition(pyfunc: Any) -> Definition:
     if node is None:
         raise OSError(f"no source of {pyfunc.__qualname__}")
     name = "lambda_" if isinstance(node, ast.Lambda) else code.co_name
-    return Definition(name, node, Source(code.co_filename, text))
+    source = Source(code.co_filename, text)
+    if _is_new(code.co_filename) and not any(
+            _meaning(c) == _meaning(code) for c in _codes(text)):
+        raise source.error(node, f"the text of {pyfunc.__qualname__} has changed since "
+                                 "it was imported; import it again, by importlib.reload"
+                                 " or in a new process")
+    return Definition(name, node, source)
+
+
+def _is_new(file: str) -> bool:
+    """Whether a file was written after this module was imported."""
+    entry = linecache.cache.get(file, ())
+    return len(entry) == 4 and isinstance(entry[1], float) and \
+        entry[1] > _STARTED and os.path.exists(file)  # cells of notebooks are no files
+
+
+def _meaning(code: CodeType) -> tuple[Any, ...]:
+    """What functions share that the same lines were compiled to."""
+    return (code.co_firstlineno, code.co_code, code.co_names, code.co_varnames, *(
+        _meaning(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts))
 
 
 def _node(text: str, code: CodeType) -> ast.FunctionDef | ast.Lambda | None:

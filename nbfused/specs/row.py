@@ -12,7 +12,7 @@ from ..scalar.types import Typed, Weak, compute_dtype
 from .base import Hashed, Pullback, Shape
 from .combine import Combine
 from .pointwise import pointwise
-from .shapes import row_shapes
+from .shapes import row_shapes, row_whole
 from .state import State, state_of
 
 if TYPE_CHECKING:
@@ -111,10 +111,14 @@ class Row(Hashed):
 
     def vjp(self, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
             present: tuple[bool, ...]) -> Pullback:
-        """A Row again: it runs the stages, then their derivatives, in one launch."""
-        from .row_vjp import row_vjp
+        """A Row again: it runs the stages, then their derivatives, in one launch.
 
-        return row_vjp(self, needs, present)
+        What broadcast elements receive is summed after it.
+        """
+        from .row_vjp import row_vjp, spread
+
+        found = row_vjp(self, needs, present)
+        return spread(found, self.kinds, shapes, row_whole(self.kinds, shapes))
 
 
 @lru_cache(maxsize=1024)

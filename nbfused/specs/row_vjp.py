@@ -17,7 +17,7 @@ from ..errors import NotDifferentiableError
 from ..scalar.build import Builder
 from ..scalar.differentiate import vjp
 from ..scalar.ir import Block, Function, Value
-from .base import Pullback, Ref, Step
+from .base import Program, Pullback, Ref, Shape, Step
 from .combine import sum_combine
 from .factors import factored
 from .functions import compose, is_zero, total
@@ -31,8 +31,9 @@ from .row_stages import (
     states_of,
     trim_after,
 )
+from .view import View, unbroadcast
 
-__all__ = ["row_vjp"]
+__all__ = ["row_vjp", "spread"]
 
 #: An input of the backward row: its name, its kind, the array behind it.
 Wire = tuple[str, str, Ref]
@@ -213,6 +214,24 @@ def row_vjp(spec: Row, needs: tuple[bool, ...], present: tuple[bool, ...]) -> Pu
     row, refs = _pruned(work, outs, [*cotangents, *kept])
     steps = (Step(row, refs, tuple(like)),) if outs else ()
     return Pullback(forward, steps, tuple(results))
+
+
+def spread(found: Pullback, kinds: tuple[str, ...], shapes: tuple[Shape, ...],
+           whole: Shape) -> Pullback:
+    """The pullback where some elements are broadcast: views of them, then sums."""
+    small = [k for k, (kind, shape) in enumerate(zip(kinds, shapes, strict=True))
+             if kind == "element" and shape != whole]
+    if not small or not found.steps:
+        return found
+    program, views = Program(), {}
+    for ref in (Ref("input", k) for k in small):
+        (views[ref],) = program.run(View("broadcast", whole), ref, like=(ref,))
+    table = program.extend(found.steps, views)
+    results = [r and table[r] for r in found.results]
+    for k in small:
+        if (r := results[k]) is not None:
+            results[k] = unbroadcast(program, r, whole, shapes[k], Ref("input", k))
+    return Pullback(found.forward, tuple(program.steps), tuple(results))
 
 
 def _wanted(work: _Backward, outs: list[Out]) -> set[str]:

@@ -146,7 +146,7 @@ def row_shapes(kinds: Sequence[str], shapes: Sequence[Shape], outs: Sequence[str
     ShapeError
         Elements do not broadcast, or a row or column input has another shape.
     """
-    whole = _row_whole(kinds, shapes, names)
+    whole = row_whole(kinds, shapes, names)
     at = normalize_axis(axis, len(whole))
     form = {"element": whole, "row": whole[:at] + whole[at + 1:],
             "column": (whole[at],), "scalar": ()}
@@ -159,7 +159,9 @@ def row_shapes(kinds: Sequence[str], shapes: Sequence[Shape], outs: Sequence[str
     return tuple(form[kind] for kind in outs)
 
 
-def _row_whole(kinds: Sequence[str], shapes: Sequence[Shape], names: Names) -> Shape:
+def row_whole(kinds: Sequence[str], shapes: Sequence[Shape],
+              names: Names = None) -> Shape:
+    """The shape that the elements of a row operation broadcast to."""
     elements = [i for i, kind in enumerate(kinds) if kind == "element"]
     if not elements:
         raise ShapeError("a row operation needs an input of kind 'element', "

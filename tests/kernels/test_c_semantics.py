@@ -68,6 +68,16 @@ FLOATS = {
         do { int q2 = q; q++; { int q = 9; if (j > 4) continue; s += q; } s += q2; }
         while (q < 3);
         z = s;""",
+    "bounds and counters of two signs": """
+        float s = 0;
+        for (int k = -2; k < 3u; k++) s += 1;
+        for (unsigned int k = j - 4; k < 10; k++) s += 10;
+        for (unsigned char k = 300; k < 48; k++) s += 100;
+        for (unsigned int k = 0; k < j - 4; k++) { s += 1000; if (k == 5) break; }
+        for (size_t k = 0; k < j - 4; k++) { s += 7; if (k == 5) break; }
+        for (int k = 3; k < j; k += -1) { s += 3; if (k < 0) break; }
+        for (auto k = 0u; k < j; k++) s += 0.5f;
+        z = s;""",
     "changed counter": "float s = 0; for (int k = 0; k < 9; k++) { s += k; if (k == 3) "
                        "k = 6; } z = s;",
     "while": "int k = 0; while (k * k < j + 5) { k++; } z = k;",
@@ -92,6 +102,10 @@ FLOATS = {
         float m[2][3];
         for (int a = 0; a < 2; a++) for (int b = 0; b < 3; b++) m[a][b] = a * x + b * y;
         z = m[1][2] - m[0][1];""",
+    "matrix in parts": """
+        int a[2][2] = {{1}, {3, 4}}, b[][2] = {1, 2, 3}, c[2][2][2] = {1, 2, {3, {4}}};
+        z = a[0][1] + 2 * a[1][0] + 4 * a[1][1] + 8 * b[1][0] + 16 * b[1][1];
+        z += 100 * c[0][1][0] + 1000 * c[1][0][0] + 10000 * c[1][1][0];""",
     "table": "const float w[] = {0.5f, 2, 4}; z = w[j % 3 < 0 ? 0 : j % 3] * x;",
     "return": "z = 0; if (x < 0) return; z = x;",
     "old value": "if (x > 0) z = x;",
@@ -104,9 +118,10 @@ FLOATS = {
     "unsigned": "unsigned int u = j; u = u - 40; z = u > 5u; z += u / 3;",
     "small integers": "signed char c = 100; c += j; unsigned char u = 250; u += j; "
                       "z = c + u;",
+    "folded": "z = (-(-sizeof(int))) / 3 + (0xFFFFFFFFFFFFFFFFull * 3 - 5) / 7 + x;",
     "long": "long long big = 1LL << 40; z = big / (j * j + 1) + 10000000000;",
     "bool": "bool b = x; b = !b; z = b + true;",
-    "char": "z = 'a' + j;",
+    "char": "auto c = 'a'; c += 100; z = c + '\\377' + sizeof('a') + '\"' + j; // '",
     "hex and octal": "z = 0x1F + 010 + 0x1p3;",
     "comments": "z = x; // a comment; y\n /* z = 5;\n */ z += y;",
     "sizeof": "z = sizeof(float) + sizeof(double) * j;",

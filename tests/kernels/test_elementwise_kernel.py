@@ -369,3 +369,22 @@ def test_a_python_body_keeps_the_imaginary_part(params):
 def test_options_of_nvrtc_are_ignored_aloud():
     with pytest.warns(NbFusedWarning, match="NVRTC"):
         ElementwiseKernel("T x", "T y", "y = x", options=("--use_fast_math",))
+
+
+def test_a_comment_that_ends_loop_prep_hides_nothing_of_the_body():
+    kernel = ElementwiseKernel("T x", "T y", "y = x * q", "k",
+                               loop_prep="T q = 3; // factor")
+    np.testing.assert_array_equal(kernel(np.arange(3.0)), [0, 3, 6])
+
+
+@pytest.mark.parametrize("name", ["half", "T", "uint"])
+def test_a_parameter_hides_a_type_of_its_name(name):
+    kernel = ElementwiseKernel(f"T {name}", "T y", f"y = {name} * 2 + {name}", "k")
+    np.testing.assert_array_equal(kernel(np.arange(3.0)), [0, 3, 6])
+
+
+@pytest.mark.parametrize("language", ["c", "python"])
+def test_an_output_that_is_never_assigned(language):
+    kernel = ElementwiseKernel("T x", "T y", "x * 2", "k", language=language)
+    with pytest.raises(SyntaxError, match="the output 'y' is never assigned"):
+        kernel(np.arange(3.0))

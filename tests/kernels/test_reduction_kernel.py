@@ -172,6 +172,21 @@ def test_bad_definitions_at_the_call(x):
         structs(x)
 
 
+@pytest.mark.parametrize(("combine", "identity"), [
+    ("a + b", "10"), ("a * b", "0"), (lambda a, b: a + b, 1)])
+def test_an_identity_that_every_thread_would_add(x, combine, identity):
+    kernel = ReductionKernel("T x", "T y", "x", combine, "y = a", identity)
+    with pytest.raises(DefinitionError, match=r"'identity' .* is not neutral"):
+        kernel(x)
+
+
+def test_a_post_map_that_reads_what_an_output_held(x):
+    kernel = ReductionKernel("T x", "T y", "x", "a + b", "y += a", "0")
+    with pytest.raises(DefinitionError, match="reads the output 'y' before"):
+        kernel(x, np.ones((), x.dtype))
+    np.testing.assert_allclose(kernel(x), x.sum(), rtol=1e-6)
+
+
 def test_bad_arguments(x):
     kernel = ReductionKernel("T x, raw T w", "T y", "x * w[0]", "a + b", "y = a", "0",
                              "k")

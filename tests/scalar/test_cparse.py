@@ -46,9 +46,13 @@ def parsed(body, preamble=""):
     ("z = *y;", 1, "a pointer is not understood"),
     ("float v[i];", 1, "the size of 'v' must be a number that is known"),
     ("float v[2] = {1, 2, 3};", 1, "'v' has 2 elements, got 3"),
+    ("float v[2][2] = {{1, 2, 3}, {4}};", 1, "'v' has 2 elements, got 3"),
+    ("y[atomicAdd(&y[0], 1)] += x;", 1, "an atomic function in the index"),
+    ("y[atomicAdd(&y[0], 1)]++;", 1, "an atomic function in the index"),
     ("float v[2]; z = v[0][1];", 1, "'v' has 1 dimensions, got 2 indices"),
     ("float v[2]; z = v[2];", 1, "index 2 is out of range"),
     ("float v[2];\nv = 1;", 2, "'v' is an array; assign its elements"),
+    ("x * 2;", 1, "the output 'z' is never assigned; write z = …"),
     ("break;", 1, "break stands outside a loop"),
     ("switch (i) { case 0: z = 1; }", 1, "'switch': this is not part"),
     ("goto end;", 1, "'goto': this is not part"),
@@ -111,6 +115,21 @@ def test_pointers_of_the_preamble_take_raw_arrays():
                       "__device__ T at(const T* p, int k) { return p[k + 1]; }")
     loads = [s for s in walk(function.body) if isinstance(s, Let) and s.op == "load"]
     assert [s.args[0] for s in loads] == ["y", "y"]
+
+
+@pytest.mark.parametrize(("body", "same"), [
+    ("#define A 1\nz = A;\n#undef A\n#define A 2\nz += A;", "z = 1; z += 2;"),
+    ("/*\n#define x 5\n*/ z = x;", "z = x;"),
+    ("#define A x // y\n#define B (A + \\\n 1)\nz = B;", "z = x + 1;"),
+])
+def test_macros_stand_for_their_text_from_there_on(body, same):
+    assert parsed(body) == parsed(same)
+
+
+def test_a_limit_that_atomics_change_is_read_again():
+    function = parse_c("for (int k = 0; k < y[0]; k++) atomicSub(&y[0], 1);", "kernel",
+                       (Parameter("y", np.dtype("int32"), raw=True, written=True),))
+    assert any(isinstance(s, While) for s in walk(function.body))
 
 
 def test_a_loop_that_counts_is_a_for():

@@ -6,12 +6,15 @@ import ast
 import functools
 import importlib.util
 import math
+import os
 import subprocess
 import sys
+import time
 from types import FunctionType
 
 import pytest
 
+from nbfused.errors import ScalarSyntaxError
 from nbfused.ops import reductions
 from nbfused.scalar import source
 from nbfused.scalar.source import Source, definition, namespace, parameters
@@ -213,3 +216,20 @@ def test_errors_point_into_the_text():
     assert error.text[error.offset - 1] == "c"
     assert "message\n    b = c" in str(error)
     assert source.error(9, "message").text == ""
+
+
+def test_a_file_that_was_edited_after_its_import(tmp_path):
+    path = tmp_path / "edited.py"
+    path.write_text("def f(x):\n    return x + 1.0\n\ndef g(x):\n    return x\n")
+    spec = importlib.util.spec_from_file_location("edited", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    assert definition(module.f).name == "f"
+    path.write_text("def f(x):\n    return x + 7.0\n\ndef g(x):\n    return x\n")
+    os.utime(path, (time.time() + 5,) * 2)
+    with pytest.raises(ScalarSyntaxError, match="the text of f has changed since"):
+        definition(module.f)
+    assert definition(module.g).name == "g"
+    module = importlib.util.module_from_spec(spec)
+    exec(compile(path.read_text(), path, "exec"), vars(module))
+    assert "7.0" in definition(module.f).source.text

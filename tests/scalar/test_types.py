@@ -219,6 +219,14 @@ def test_known_branches_and_selections_are_decided():
     assert not any(isinstance(s, If) for s in walk(typed(f, F4).function.body))
 
 
+@pytest.mark.parametrize("known", [True, False])
+def test_a_selection_that_is_known_has_the_type_of_both_sides(known):
+    one, other = (DTYPES[1], I4), (np.int8(100), np.int32(0))
+    t = typed(lambda x, y: np.where(known, x, y)*100, *(one if known else one[::-1]))
+    assert t.results == (I4,)
+    assert evaluate(t, *(other if known else other[::-1]))[0] == 10_000
+
+
 def test_dead_code_and_repeated_expressions_go():
     def f(x):
         unused = np.exp(x)  # noqa: F841

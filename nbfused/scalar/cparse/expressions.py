@@ -28,6 +28,7 @@ from .values import (
 __all__ = ["BOOL", "Expressions"]
 
 BOOL = np.dtype(np.bool_)
+_INT8 = np.dtype(np.int8)
 _INT32, _UINT32 = np.dtype(np.int32), np.dtype(np.uint32)
 _INT64, _UINT64 = np.dtype(np.int64), np.dtype(np.uint64)
 _WHOLE = (_INT32, _UINT32, _INT64, _UINT64)
@@ -76,7 +77,7 @@ class Expressions(Arrays):
         """A number as it is written, or a character."""
         text = node.value
         if node.type == "char":
-            return literal(ord(ast.literal_eval(text)), _INT32)
+            return literal(ord(ast.literal_eval(text)), _INT8)
         if node.type == "string":
             self.refuse(node, "a string has no place in a kernel")
         whole = _NUMBER.fullmatch(text)

@@ -9,15 +9,21 @@ from typing import Any
 
 import numpy as np
 
+from ..resolve import Operation
 from .expressions import Expressions
+from .functions import ATOMICS
+from .text import AUTO
+from .types import common
 from .values import Typed, call, constant, converted, store
 
-__all__ = ["Loops", "kind", "stores"]
+__all__ = ["Loops", "atomics", "kind", "stores"]
 
 #: Gives the statements that end an iteration.
 Last = Callable[[], list[ast.stmt]]
 
 _INT64 = np.dtype(np.int64)
+#: Bounds of unsigned 64-bit counters end here: nobody counts that far.
+_MOST = np.iinfo(np.int64).max
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
 
 
@@ -120,6 +126,11 @@ class Loops(Expressions):
 
         return [ast.While(constant(True), [*self.body(node.stmt, test), *test()], [])]
 
+    def declared(self, node: Any, value: Typed | None) -> np.dtype:
+        """The dtype of a declaration; ``auto`` is that of its first value."""
+        name = getattr(node.type.type, "names", [""])[0]
+        return value.dtype if name == AUTO and value else self.dtype(node)
+
     def counted(self, node: Any) -> list[ast.stmt] | None:
         """``for (int j = a; j < b; j += c)`` as a range; None if it is no such loop."""
         found = _counter(node)
@@ -127,20 +138,22 @@ class Loops(Expressions):
             return None
         decl, op, limit, step = found
         names = {n.name for n in walk(limit) if kind(n) == "ID"}
-        written = stores(node.stmt)
-        if written & {decl.name, *names}:
+        if stores(node.stmt) & {decl.name, *names} or (
+                atomics(node) and any(kind(n) == "ArrayRef" for n in walk(limit))):
             return None
-        size = self.typed(step) if step is not None else None
-        if size is not None and not isinstance(size.number, int):
+        stride = self.typed(step).number if step is not None else 1
+        if not isinstance(stride, int) or stride <= 0:
             return None
         start, stop = self.typed(decl.init), self.typed(limit)
-        dtype = self.dtype(decl)
+        dtype = self.declared(decl, start)
         if dtype.kind not in "iu" or stop.dtype.kind not in "iu":
             return None
-        stride = 1 if size is None or size.number is None else int(size.number.real)
+        start = self.as_type(decl, start, dtype)
+        if common(dtype, stop.dtype).kind == "u":
+            if dtype.kind == "i" and (start.number is None or start.number.real < 0):
+                return None  # compared as unsigned, a negative counter is a large one
+            stop = self.as_type(limit, stop, common(dtype, stop.dtype))
         stride = stride if op.startswith("<") else -stride
-        if stride == 0:
-            return None
         return [self.range(decl, dtype, (start, stop, stride, op), node.stmt)]
 
     def range(self, decl: Any, dtype: np.dtype, bounds: tuple[Typed, Typed, int, str],
@@ -150,7 +163,7 @@ class Loops(Expressions):
         first, last = _whole(start), _whole(stop)
         if op in ("<=", ">="):
             last = _whole(stop, 1 if op == "<=" else -1)
-        self.outside[".range"] = range
+        self.outside |= {".range": range, ".min": Operation("min")}
         limits = [first, last] if stride == 1 else [first, last, constant(stride)]
         counter = self.declare(decl.name, dtype, constant=True)
         if dtype == _INT64:
@@ -163,10 +176,18 @@ class Loops(Expressions):
                        [narrow, *self.body(body)], [])
 
 
+def atomics(node: Any) -> bool:
+    """Whether a tree has calls of atomic functions."""
+    return any(kind(n) == "FuncCall" and getattr(n.name, "name", "") in ATOMICS
+               for n in walk(node))
+
+
 def _whole(value: Typed, more: int = 0) -> ast.expr:
     """A bound and some more as int64, or the number."""
     if value.number is not None:
-        return constant(int(value.number.real) + more)
+        return constant(min(int(value.number.real), _MOST - 1) + more)
+    if value.dtype == np.uint64:
+        value = Typed(call("min", value.node, constant(_MOST - 1)), value.dtype)
     found = converted(value, _INT64)
     return ast.BinOp(found, ast.Add(), constant(more)) if more else found
 

@@ -11,8 +11,7 @@ import numpy as np
 
 from ..resolve import Operation
 from .functions import ATOMICS
-from .loops import Loops, kind
-from .text import AUTO
+from .loops import Loops, atomics, kind
 from .values import (
     Typed,
     Variable,
@@ -80,10 +79,8 @@ class Statements(Loops):
             return self.local(node)
         if kind(node.type) == "PtrDecl":
             self.refuse(node, "pointers are not understood here; index the array")
-        name = getattr(node.type.type, "names", [""])[0]
         value = None if node.init is None else self.typed(node.init)
-        inferred = name == AUTO and value is not None
-        dtype = value.dtype if inferred and value else self.dtype(node)
+        dtype = self.declared(node, value)
         # An undefined value would be another one on every machine: it is zero.
         start = literal(0, dtype) if value is None else value
         target = self.declare(node.name, dtype, constant="const" in node.quals)
@@ -98,27 +95,57 @@ class Statements(Loops):
 
     def local(self, node: Any) -> list[ast.stmt]:
         """An array of the body: its elements are variables."""
-        shape: list[int] = []
-        inner = node.type
-        while kind(inner) == "ArrayDecl":
-            extent = None if inner.dim is None else self.typed(inner.dim).number
-            if inner.dim is None and kind(node.init) == "InitList":
-                extent = len(node.init.exprs)
-            if not isinstance(extent, int) or extent < 1:
-                self.refuse(node, f"the size of {node.name!r} must be a number that is "
-                                  "known here")
-            shape.append(extent)
-            inner = inner.type
-        dtype, size = self.dtype(node), prod(shape)
-        values = [self.typed(v) for v in _initial(node.init)]
-        if len(values) > size:
-            self.refuse(node, f"{node.name!r} has {size} elements, got {len(values)}")
-        values += [literal(0, dtype)] * (size - len(values))
-        array = self.declare(node.name, dtype, "local", tuple(shape),
-                             "const" in node.quals)
+        shape, dtype = self.extents(node), self.dtype(node)
+        given = list(getattr(node.init, "exprs", () if node.init is None
+                             else (node.init,)))
+        values = [literal(0, dtype) if v is None else self.typed(v)
+                  for v in self.filled(node, given, shape)]
+        array = self.declare(node.name, dtype, "local", shape, "const" in node.quals)
         self.outside[".list"] = list
         return [ast.Assign([store(array.name)], call("list", ast.Tuple(
             [converted(v, dtype) for v in values], ast.Load())))]
+
+    def extents(self, node: Any) -> tuple[int, ...]:
+        """The shape of an array; the list in braces may tell its first extent."""
+        shape: list[Any] = []
+        inner = node.type
+        while kind(inner) == "ArrayDecl":
+            shape.append(inner.dim and self.typed(inner.dim).number)
+            inner = inner.type
+        given = getattr(node.init, "exprs", ())
+        if node.type.dim is None and given and None not in shape[1:]:
+            lists = any(kind(v) == "InitList" for v in given)
+            shape[0] = len(given) if lists else -(-len(given) // prod(shape[1:]))
+        if not all(isinstance(n, int) and n > 0 for n in shape):
+            self.refuse(node, f"the size of {node.name!r} must be a number that is "
+                              "known here")
+        return tuple(shape)
+
+    def filled(self, node: Any, given: list[Any], shape: tuple[int, ...]) -> list[Any]:
+        """The values of an array's elements; None behind the end of the list `given`.
+
+        What stands in braces of its own fills one part of the array, as in C.
+        """
+        count, found = len(given), self.taken_from(node, given, shape)
+        if given:
+            self.refuse(node, f"{node.name!r} has {shape[0]} elements, got {count}")
+        return found
+
+    def taken_from(self, node: Any, given: list[Any],
+                   shape: tuple[int, ...]) -> list[Any]:
+        """As `filled`; what is too much stays in the list."""
+        found: list[Any] = []
+        for _ in range(shape[0]):
+            if not given:
+                found += [None] * prod(shape[1:])
+            elif kind(given[0]) == "InitList":
+                part = list(given.pop(0).exprs)
+                found += self.filled(node, part, shape[1:] or (1,))
+            elif shape[1:]:
+                found += self.taken_from(node, given, shape[1:])
+            else:
+                found.append(given.pop(0))
+        return found
 
     def assign(self, node: Any, target: Variable, value: Typed) -> ast.stmt:
         """A name gets a value in its type."""
@@ -133,8 +160,16 @@ class Statements(Loops):
             first, right = self.statement(right), right.lvalue
         value = self.typed(right)
         if node.op != "=":
+            self.check_once(node.lvalue)
             value = self.combined(node, node.op[:-1], self.typed(node.lvalue), value)
         return [*first, self.put(node, node.lvalue, value)]
+
+    def check_once(self, target: Any) -> None:
+        """Refuse an index that would be computed twice, which adds twice."""
+        if atomics(target):
+            self.refuse(target, "an atomic function in the index of what is changed is "
+                                "not understood here; store its value in a variable "
+                                "first")
 
     def put(self, node: Any, target: Any, value: Typed) -> ast.stmt:
         """Store to a variable or to an element."""
@@ -167,6 +202,7 @@ class Statements(Loops):
         if node.op[-1] not in "+-" or len(node.op) < 2:
             self.typed(node)
             return []
+        self.check_once(node.expr)
         value = self.combined(node, node.op[-1], self.typed(node.expr),
                               literal(1, np.dtype(np.int32)))
         return [self.put(node, node.expr, value)]
@@ -208,15 +244,6 @@ class Statements(Loops):
     def returned(self, node: Any) -> list[ast.stmt]:
         """``return``."""
         return self.leave(node)
-
-
-def _initial(node: Any) -> list[Any]:
-    """The values in the braces of an initialiser, nested or not."""
-    if node is None:
-        return []
-    if kind(node) != "InitList":
-        return [node]
-    return [v for e in node.exprs for v in _initial(e)]
 
 
 _CASTS = ("bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32",

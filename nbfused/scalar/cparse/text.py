@@ -8,7 +8,7 @@ name, qualifiers go.  Line numbers stay as they are.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 
 from ...records import record
@@ -21,8 +21,10 @@ __all__ = ["AUTO", "CAST", "LIMIT", "Spelling"]
 #: the type of ``auto x = …``.
 CAST, LIMIT, AUTO = "__cast_", "__limit_", "__auto"
 
-_TOKEN = re.compile(r"""
-    (?P<comment>//[^\n]*|/\*.*?\*/) | (?P<space>\s+) | (?P<string>"(\\.|[^"\\])*")
+_QUOTED = r"""(?P<string>"(\\.|[^"\\\n])*" | '(\\[^'\n]+|\\'|[^'\\\n])')"""
+_COMMENT = re.compile(_QUOTED + r"| //[^\n]* | /\*.*?\*/", re.VERBOSE | re.DOTALL)
+_TOKEN = re.compile(_QUOTED + r"""
+    | (?P<space>\s+)
     | (?P<word>[A-Za-z_]\w*) | (?P<number>\.?\d([eEpP][+-]|[\w.])*)
     | (?P<mark>::|<<=|>>=|[-+*/%&|^<>=!]=|&&|\|\||\+\+|--|->|<<|.)
     """, re.VERBOSE | re.DOTALL)
@@ -43,7 +45,7 @@ _REFUSED = {
                     "a texture (pass its array as 'raw' and index it)"),
 }
 _DEFINE = re.compile(r"[ \t]*#[ \t]*define[ \t]+(\w+)(\(?)[ \t]*(.*)")
-_DIRECTIVE = re.compile(r"[ \t]*#[ \t]*(\w+)")
+_DIRECTIVE = re.compile(r"[ \t]*#[ \t]*(\w+)[ \t]*(\w*)")
 _COMPLEX = {"float32": "complex64", "float64": "complex128"}
 
 
@@ -80,7 +82,7 @@ class _Text:
         self.spelling, self.source = spelling, source
         self.at = 0
         self.out: list[str] = []
-        self.tokens = list(_tokens(self._directives(source.text), spelling.macros))
+        self.tokens = list(self.read(source.text))
 
     def run(self) -> str:
         while self.at < len(self.tokens):
@@ -93,20 +95,30 @@ class _Text:
             line, f"{what} not part of the C that is understood here; write the body "
                   "as a Python function, or, on cuda, use nf.RawKernel")
 
-    def _directives(self, text: str) -> str:
+    def read(self, text: str) -> Iterator[tuple[str, str]]:
+        """Every token; a macro stands for its text from its line on."""
+        for number, line in _lines(_COMMENT.sub(_blank, text)):
+            if self.directive(number, line):
+                yield "space", "\n" * line.count("\n")
+            else:
+                yield from _tokens(line, self.spelling.macros)
+            yield "space", "\n"
+
+    def directive(self, number: int, line: str) -> bool:
         """Keep ``#define``, drop ``#pragma`` and ``#include``, refuse the others."""
-        lines = re.sub(r"\\\n", " ", text).split("\n")
-        for k, line in enumerate(lines):
-            found, define = _DIRECTIVE.match(line), _DEFINE.match(line)
-            if define and not define[2]:
-                self.spelling.macros[define[1]] = define[3]
-            elif found and found[1] not in ("pragma", "include", "undef"):
-                raise self.source.error(
-                    k + 1, f"#{found[1]} of this form is not understood; write a "
-                           "constant, or a __device__ function in the preamble")
-            if found:
-                lines[k] = ""
-        return "\n".join(lines)
+        line = line.replace("\n", " ")
+        found, define = _DIRECTIVE.match(line), _DEFINE.match(line)
+        if found is None:
+            return False
+        if define and not define[2]:
+            self.spelling.macros[define[1]] = define[3]
+        elif found[1] == "undef":
+            self.spelling.macros.pop(found[2], None)
+        elif found[1] not in ("pragma", "include"):
+            raise self.source.error(
+                number, f"#{found[1]} of this form is not understood; write a "
+                        "constant, or a __device__ function in the preamble")
+        return True
 
     # Reading -----------------------------------------------------------------------
 
@@ -237,13 +249,24 @@ class _Text:
         return name
 
 
-def _tokens(text: str, macros: dict[str, str]) -> Iterator[tuple[str, str]]:
-    """Kind and text of every token; comments leave their line ends."""
+def _blank(found: re.Match[str]) -> str:
+    """A comment without its text, or a string as it is."""
+    return found["string"] or " " + "\n" * found[0].count("\n")
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Numbers and texts of lines; one that ends by a backslash goes on in the next."""
+    number = 1
+    for line in re.findall(r"(?:\\\n|[^\n])*+\n|(?:\\\n|[^\n])++", text):
+        yield number, line.removesuffix("\n").replace("\\\n", " \n")
+        number += line.count("\n")
+
+
+def _tokens(text: str, macros: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Kind and text of every token, macros replaced."""
     for found in _TOKEN.finditer(text):
         kind, token = str(found.lastgroup), found[0]
-        if kind == "comment":
-            yield "space", " " + "\n" * token.count("\n")
-        elif kind == "word" and token in macros:
+        if kind == "word" and token in macros:
             rest = {n: t for n, t in macros.items() if n != token}
             yield from _tokens(macros[token], rest)
         else:

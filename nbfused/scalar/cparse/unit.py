@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from functools import lru_cache
 from typing import Any
 
@@ -15,7 +15,7 @@ from ...records import record
 from ..ir import Function
 from ..source import Source
 from ..tree import parse_tree
-from .loops import kind, walk
+from .loops import kind, stores, walk
 from .statements import Statements
 from .text import Spelling
 from .values import Typed, Variable, converted
@@ -74,7 +74,7 @@ def parse_c(body: str, name: str, params: tuple[Parameter, ...],
     ScalarSyntaxError
         C that is not understood, with the line.
     """
-    unit = Unit(name, dict(types), preamble)
+    unit = Unit(name, dict(types), preamble, {p.name for p in params})
     tree = unit.read(body, f"void {_KERNEL}(void) {{", ";\n}")
     return unit.kernel(tree, params)
 
@@ -85,7 +85,7 @@ def parse_c_expression(text: str, name: str, params: tuple[Parameter, ...],
                        types: tuple[tuple[str, np.dtype], ...] = (),
                        preamble: str = "") -> Function:
     """The scalar function of an expression, converted to the dtype `result`."""
-    unit = Unit(name, dict(types), preamble)
+    unit = Unit(name, dict(types), preamble, {p.name for p in params})
     return unit.kernel(unit.expression(text), params, result)
 
 
@@ -112,10 +112,14 @@ _KERNEL = "__kernel"
 
 
 class Unit:
-    """One kernel and the functions of its preamble."""
+    """One kernel and the functions of its preamble.
 
-    def __init__(self, name: str, types: dict[str, np.dtype], preamble: str) -> None:
-        self.name, self.types = name, types
+    The names of its `params` hide types of these names, such as ``half``.
+    """
+
+    def __init__(self, name: str, types: dict[str, np.dtype], preamble: str,
+                 params: Set[str] = frozenset()) -> None:
+        self.name, self.types, self.params = name, types, params
         self.outside: dict[str, Any] = {}
         self.sources = {"preamble": Source(f"<preamble of {name}>", preamble)}
         self.spelling = Spelling()
@@ -127,6 +131,7 @@ class Unit:
         """The definition of the kernel that `body` stands in."""
         self.sources["body"] = Source(f"<body of {self.name}>", body)
         preamble = self.spelling.respell(self.sources["preamble"])
+        self.spelling.types -= self.params
         respelled = self.spelling.respell(self.sources["body"])
         words = re.findall(r"\w+", preamble + respelled)
         named = sorted(self.spelling.types.intersection(words))
@@ -199,8 +204,14 @@ class Unit:
                 node, [(translator.typed(node.expr), result)])
         else:
             translator.leave = lambda node: translator.stop(node, outs)
-        return self.function(translator, self.name, variables, tree, _results(outs),
-                             self.sources["body"])
+        found = self.function(translator, self.name, variables, tree, _results(outs),
+                              self.sources["body"])
+        missing = outs and {v.name for v in outs} - stores(tree.body)
+        if missing and result is None:
+            raise translator.located(
+                self.sources["body"], 1, f"the output {min(missing)!r} is never "
+                f"assigned; write {min(missing)} = …")
+        return found
 
     def function(self, translator: Translator, name: str,
                  variables: Sequence[Variable], tree: Any, last: list[ast.stmt],

@@ -73,6 +73,8 @@ def subscript(name: str, index: ast.expr, context: ast.expr_context) -> ast.expr
 
 def literal(number: Number | np.generic, dtype: np.dtype) -> Typed:
     """A number of a type, wrapped around or rounded to it."""
+    if type(number) is int and dtype.kind in "iu":
+        number &= 2**64 - 1  # NumPy takes none beyond 64 bits
     with np.errstate(all="ignore"):
         rounded = np.asarray(number).astype(dtype).item()
     return Typed(constant(rounded), dtype, rounded)
