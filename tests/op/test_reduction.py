@@ -81,3 +81,12 @@ def test_an_axis_is_looked_at_each_time():
             nf.ops.sum(X[0], axis=1)
         with pytest.raises(ShapeError):
             nf.ops.max(np.zeros((3, 0)), axis=1)
+
+
+def test_the_variance_of_what_has_no_square():
+    x = np.array([[3e20, 3e20], [2e19, 2e19 + 4e12], [2e20, -2e20]], np.float32)
+    with np.errstate(over="ignore"):
+        want = x.var(axis=1, dtype=np.float64).astype(np.float32)
+    np.testing.assert_allclose(nf.ops.var(x, axis=1), want, rtol=1e-6)
+    np.testing.assert_allclose(nf.ops.var(x.T.copy(), axis=0), want, rtol=1e-6)
+    assert nf.ops.std(x[0]) == 0
