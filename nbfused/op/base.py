@@ -24,8 +24,9 @@ from ..table import OPS
 
 __all__ = [
     "AnyArray", "Case", "Operand", "Parameters", "check_array", "check_floating",
-    "check_operand", "check_pyfunc", "counted", "is_number", "kind_of", "non_negative",
-    "only", "op", "places", "real_number", "share", "truth", "whole_number",
+    "check_integers", "check_operand", "check_pyfunc", "counted", "is_number",
+    "kind_of", "non_negative", "only", "op", "places", "real_number", "share", "truth",
+    "whole_number",
 ]
 
 _REPR = Repr()
@@ -185,9 +186,11 @@ def check_integers(values: Sequence[Any], op_name: str, names: Sequence[str]) ->
     kinds = [v.python if isinstance(v, TracedNumber) else type(v) for v in values]
     strong = [dtype_of(v) for v, k in zip(values, kinds, strict=True)
               if k not in (bool, int, float, complex)]
-    whole = [d for d in strong if d.kind in "iu"]
-    narrow = len(whole) == len(strong) and bool(whole)
-    dtype = np.result_type(*whole) if narrow else np.dtype(np.int64)
+    known = [d for d in strong if d.kind != "b"]  # a condition says nothing
+    whole = bool(known) and all(d.kind in "iu" for d in known)
+    dtype = np.result_type(*known) if whole else np.dtype(np.int64)
+    if dtype.kind == "f":  # of uint64 and a signed one
+        dtype = np.dtype(np.int64)
     for name, value, kind in zip(names, values, kinds, strict=True):
         if kind is int:
             _check_fits(value, dtype, f"{op_name}: '{name}'")

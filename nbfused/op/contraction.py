@@ -12,7 +12,7 @@ from ..errors import KernelTypeError
 from ..scalar.ir import Function
 from ..specs import Contract
 from ..specs.functions import identity
-from .base import check_operand, kind_of, only, places
+from .base import check_integers, check_operand, kind_of, only, places
 from .elementwise import Func
 from .known import Known
 from .scalar import ScalarFunction, scalar_function
@@ -61,12 +61,15 @@ def contract(subscripts: str, a: Any, b: Any, extras: Sequence[Any] = (), *,
         if kind_of(x) != "element":
             raise KernelTypeError(f"{what}: '{name}' must be an array, got the number "
                                   f"{x!r}; multiply by it instead")
+    values = [a, b, *extras]
+    whole = int in map(type, extras)
+    if whole or traced(values) is not None:
+        check_integers(values, what, names)
     spec = _spec(subscripts, function, tuple(map(kind_of, extras)), prologues, out_axes,
                  precision)
     outs = places(out, len(function.results), what)
-    values = [a, b, *extras]
     results = apply(spec, values, out=outs, names=names)
-    if key is not None and traced(values) is None:
+    if key is not None and not whole and traced(values) is None:
         if len(_known) >= _LIMIT:
             _known.clear()
         _known[key] = Known(spec, values, outs, what, names)

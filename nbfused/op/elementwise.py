@@ -20,7 +20,7 @@ from ..scalar.types import Weak
 from ..specs import Map
 from .base import Parameters, counted, kind_of, only, places
 from .func import Func, func
-from .ufunc import Ufunc, masked
+from .ufunc import Ufunc, computing_in, masked
 
 __all__ = ["Elementwise", "Func", "cast", "elementwise", "func"]
 
@@ -168,7 +168,8 @@ class Elementwise(Func, Ufunc):
         out : array or tuple of arrays, optional
             Where to store; one for each output.
         dtype : dtype, optional
-            Of the outputs.
+            Of the outputs, and what they are computed in where it holds more than the
+            inputs.
         where : bool array, optional
             Where to compute; elsewhere `out` keeps its elements, and a new output has
             zeros.
@@ -216,10 +217,13 @@ class Elementwise(Func, Ufunc):
         if self.gradcheck:
             self._check_gradient(values)
         names = self.parameters.names
+        function = self.function if dtypes is None else \
+            computing_in(self.function, dtypes[0], values)
         if where is not True:
-            return only(masked(self.function, where, values, outs, names, dtypes=dtypes,
+            return only(masked(function, where, values, outs, names, dtypes=dtypes,
                                casting=casting))
-        spec = self.spec(tuple(map(kind_of, values)))
+        kinds = tuple(map(kind_of, values))
+        spec = self.spec(kinds) if function is self.function else Map(function, kinds)
         results = apply(spec, values, out=outs, dtypes=dtypes, names=names,
                         casting=casting)
         self._remember(spec, args, values, outs)
@@ -230,7 +234,8 @@ class Elementwise(Func, Ufunc):
         """Find the next call with arguments of these types by a look-up."""
         types = tuple(map(type, args))
         one = self.nout == 1 and (outs is None or outs[0] is not None)
-        if one and not self.gradcheck and self.parameters.accepts(types):
+        if one and dtypes is None and not self.gradcheck and \
+                self.parameters.accepts(types):
             defaults = self.parameters.defaults[len(args):]
             direct = direct_call(spec, values, outs, defaults)
             if outs is not None:

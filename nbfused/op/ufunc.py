@@ -10,17 +10,19 @@ import numpy as np
 
 from ..arrays import dtype_of
 from ..autograd import apply
+from ..autograd.traced import TracedNumber
 from ..errors import KernelTypeError
 from ..forks import cached_property
 from ..scalar.build import Builder
 from ..scalar.ir import Block, Function, Let, Value
-from ..scalar.types import result_types
+from ..scalar.promotion import promoted_dtype
+from ..scalar.types import Type, Weak, result_types
 from ..specs import Map
 from ..specs.functions import compose
 from ..table import OPS
 from .base import Parameters, check_operand, is_number, kind_of
 
-__all__ = ["CASTING", "Ufunc", "masked"]
+__all__ = ["CASTING", "Ufunc", "computing_in", "masked"]
 
 CASTING = ("no", "equiv", "safe", "same_kind", "unsafe")
 
@@ -166,6 +168,48 @@ def masked(function: Function, where: Any, values: Sequence[Any],
     olds = tuple(f"out[{k}]" for k in range(count)) if count > 1 else ("out",)
     return apply(Map(_guarded(function), tuple(map(kind_of, inputs))), inputs, out=outs,
                  names=("where", *names, *olds), **options)
+
+
+def computing_in(function: Function, dtype: np.dtype, values: Sequence[Any],
+                 ) -> Function:
+    """`function` that computes its results in `dtype`, as a ufunc's ``dtype`` asks.
+
+    What holds more than its results for such values: their arithmetic would wrap around
+    before it is stored.
+    """
+    types: list[Type] = []
+    for v in values:
+        kind = v.python if isinstance(v, TracedNumber) else type(v)
+        types.append(Weak(kind.__name__) if kind in (bool, int, float, complex)
+                     else dtype_of(v))
+    wider = tuple(not isinstance(t, Weak) and t != dtype and (
+        _RANKS[t.kind] < _RANKS[dtype.kind] or promoted_dtype(t, dtype) == dtype)
+        for t in types)
+    cast = tuple(dtype if w else t for t, w in zip(types, wider, strict=True))
+    known, found = (_results(function, given) for given in (tuple(types), cast))
+    if found is None or found == known or known == (dtype,) * len(found):
+        return function
+    return _cast_first(function, dtype.name, wider)
+
+
+def _results(function: Function, types: tuple[Type, ...]) -> tuple[Any, ...] | None:
+    """The dtypes of the results; None if the function does not take such numbers."""
+    try:
+        return result_types(function, types)
+    except KernelTypeError:
+        return None
+
+
+#: Kinds of dtypes, the narrow first; bfloat16 is of kind V.
+_RANKS = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
+
+
+@lru_cache(maxsize=256)
+def _cast_first(function: Function, dtype: str, which: tuple[bool, ...]) -> Function:
+    """`function` of some of its arguments in another dtype."""
+    return compose(function.name, function.params, lambda b: b.call(function, *(
+        b.let("cast", p, attr=dtype) if w else p
+        for p, w in zip(function.params, which, strict=True))))
 
 
 @lru_cache(maxsize=256)

@@ -150,7 +150,7 @@ def hard_swish(x):
 
     Source: Howard et al. 2019, arXiv:1905.02244.
     """
-    return x * (min(max(x + 3, 0), 6) / 6)
+    return x * (min(max(x + 3.0, 0.0), 6.0) / 6.0)  # integers do not wrap around
 
 
 @elementwise

@@ -149,8 +149,10 @@ def cross_entropy(logits: AnyArray, labels: AnyArray, *,
     none = ignore_index is None or not held.min <= ignored <= held.max
     if reduction == "sum" or none:
         return (total_of if reduction == "sum" else average)(loss)
-    kept = total_of(not_equal(labels, ignored), dtype=dtype_of(loss))
-    return divide(total_of(loss), kept)
+    dtype = dtype_of(loss)
+    wide = np.float32 if dtype.itemsize == 2 else dtype  # many rows are no float16
+    kept = total_of(not_equal(labels, ignored), dtype=wide)
+    return divide(total_of(loss, dtype=wide), kept, dtype=dtype)
 
 
 def _check(logits: AnyArray, labels: AnyArray) -> None:

@@ -12,7 +12,7 @@ from ..autograd import Variable, apply, no_grad
 from ..errors import KernelTypeError, RangeError, ShapeError
 from ..op import AnyArray
 from ..op.base import non_negative, real_number, share, whole_number
-from ..op.elementwise import elementwise
+from ..op.elementwise import cast, elementwise
 
 __all__ = ["adam_step", "sgd_step"]
 
@@ -49,7 +49,9 @@ def _arrays(what: str, **given: AnyArray) -> Collection[Any]:
         if not is_array(x):
             raise KernelTypeError(f"{what}: '{name}' must be an array or a Variable, "
                                   f"got {type(x).__name__}; make one with nf.array")
-        if name != "grad" and dtype_of(x).kind in "biu":
+        if dtype_of(x).kind in "biu" and name == "grad":  # its square would wrap around
+            found[name] = cast(dtype_of(found["param"]).name)(x)
+        elif dtype_of(x).kind in "biu":
             raise KernelTypeError(f"{what}: '{name}' has dtype {dtype_of(x)}; expected "
                                   "a floating one, convert with astype")
         if tuple(x.shape) != tuple(found["param"].shape):

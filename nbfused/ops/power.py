@@ -22,6 +22,9 @@ def raise_to(x, y):
     return x ** y
 
 
+raise_to.parameters.name = "power"  # for messages
+
+
 @op(np.power, Case(domains=((0.3, 3.0), (-2.0, 2.0)), dtypes="f"),
     Case(domains=((-3.0, 3.0), (0.0, 3.0)), dtypes="iu", smooth=False),
     scalar=raise_to)

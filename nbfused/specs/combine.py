@@ -124,7 +124,7 @@ def merge(na, a, ma, nb, b, mb):
     n = na + nb
     w = nb / n if n > 0.0 else 0.0
     d = b - a
-    return n, a + d * w, ma + mb + d * d * na * w
+    return n, a + d * w, ma + mb + d * (d * (na * w))
 """
 _MOMENTS = """
 def cotangent(m, n, mean, squares, gn, g, gs):

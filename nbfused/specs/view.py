@@ -65,7 +65,7 @@ class View(Hashed):
         raise TypeError(f"view {self.kind!r} has no kernel")
 
     def _reshape(self, shape: Shape) -> Shape:
-        if prod(shape) != prod(self.params):
+        if prod(shape) != prod(self.params) or min(self.params, default=0) < 0:
             raise ShapeError(f"cannot reshape an array of shape {shape} "
                              f"({prod(shape)} elements) to {self.params} "
                              f"({prod(self.params)} elements); expected as many: one "

@@ -6,6 +6,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from nbfused import ops
 from nbfused.config import config
 from nbfused.cpu import compile as compiling
 from nbfused.scalar import interpret
@@ -109,3 +110,11 @@ def test_integers_become_bfloat16_in_one_rounding(integer):
         x, nearest = np.concatenate([x, -x]), np.concatenate([nearest, -nearest])
     assert same(run_map(COPY, x, dtypes=[dtype]), nearest.astype(dtype))
     assert same(interpret._cast(x, "bfloat16").astype(dtype), nearest.astype(dtype))
+
+
+def test_the_sign_of_a_float64():
+    # LLVM converts its source to float16 as well, by a function that is not there.
+    x = np.linspace(-2.0, 2.0, 131)
+    found = ops.tanh(x, out=np.empty(131, np.float16))
+    assert np.array_equal(found, np.tanh(x).astype(np.float16))
+    assert ops.tanh(np.float16(-1.0)) == np.tanh(np.float16(-1.0))

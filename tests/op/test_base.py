@@ -11,6 +11,9 @@ from nbfused.errors import RangeError
     (lambda u: nf.ops.add(u, 256), "'y' is the Python integer 256"),
     (lambda u: nf.ops.maximum(u, -1), "'y' is the Python integer -1"),
     (lambda u: nf.ops.clip(u, -5, 300), "'low' is the Python integer -5"),
+    (lambda u: nf.ops.where(u > 1, u, 300), "where: 'y' is the Python integer 300"),
+    (lambda u: nf.ops.power(-1, u), "power: 'x' is the Python integer -1"),
+    (lambda u: nf.ops.matmul(u, u, bias=300), "'bias' is the Python integer 300"),
 ])
 def test_an_integer_out_of_range_is_refused(call, name):
     with pytest.raises(RangeError, match=f"{name}, out of range for uint8"):
@@ -25,4 +28,6 @@ def test_a_huge_integer_is_not_printed_in_full():
 def test_integers_in_range_pass():
     np.testing.assert_array_equal(nf.ops.add(np.array([1], np.uint8), 254), [255])
     np.testing.assert_array_equal(nf.ops.add(np.array([True]), 300), [301])
+    both = nf.ops.clip(np.array([1]), np.array([2], np.uint64), 5)  # in float64
+    np.testing.assert_array_equal(both, [2.0])
     np.testing.assert_array_equal(nf.ops.add(np.ones(1, np.float32), 10**9), [1e9])

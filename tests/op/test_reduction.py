@@ -92,3 +92,12 @@ def test_a_derivative_that_reads_nothing_but_the_state():
     x = np.arange(6.0).reshape(2, 3)
     found = nf.grad(lambda v: squared_sum(v, axis=1).sum())(x)
     np.testing.assert_array_equal(found, [[6.0] * 3, [24.0] * 3])
+
+
+def test_the_variance_of_what_has_no_square():
+    x = np.array([[3e20, 3e20], [2e19, 2e19 + 4e12], [2e20, -2e20]], np.float32)
+    with np.errstate(over="ignore"):
+        want = x.var(axis=1, dtype=np.float64).astype(np.float32)
+    np.testing.assert_allclose(nf.ops.var(x, axis=1), want, rtol=1e-6)
+    np.testing.assert_allclose(nf.ops.var(x.T.copy(), axis=0), want, rtol=1e-6)
+    assert nf.ops.std(x[0]) == 0

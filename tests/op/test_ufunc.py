@@ -21,6 +21,11 @@ def divided(a, b):
     return a / b
 
 
+@nf.fuse
+def squared_in(a, dtype):
+    return np.multiply(a, a, dtype=dtype)
+
+
 @nf.elementwise
 def both(a, b):
     return a + b, a * b
@@ -117,6 +122,32 @@ def test_where_without_out_is_zero_elsewhere(device):
     same(divided(x, y, where=False), np.zeros((3, 4)))
     same(divided(x, y, where=mask, dtype="float32"),
          np.where(MASK, X / Y, 0).astype("f4"))
+
+
+@pytest.mark.parametrize("dtype", ["int64", "float64"])
+def test_dtype_is_what_is_computed_in(dtype, device):
+    x, flags = np.array([100, -100, 7], np.int8), np.array([True, True, False])
+    a, b = on(device, x, flags)
+    square, total = np.multiply(x, x, dtype=dtype), np.add(flags, flags, dtype=dtype)
+    same(nf.ops.multiply(a, a), x * x)
+    same(nf.ops.multiply(a, a, dtype=dtype), square)
+    same(nf.ops.multiply(a, np.int8(100), dtype=dtype), x * np.dtype(dtype).type(100))
+    same(nf.ops.multiply(a, a, dtype=dtype, where=b), square * flags)
+    same(np.multiply(nf.Variable(a), a, dtype=dtype).data, square)
+    same(squared_in(a, dtype), square)
+    same(nf.ops.add(b, b, dtype=dtype), total)
+    same(nf.ops.subtract(b, b, dtype=dtype), total * 0)
+    same(nf.ops.equal(a, a, dtype=dtype), (x == x).astype(dtype))
+    same(nf.ops.multiply(a, a), x * x)
+
+
+def test_the_derivative_of_what_is_computed_in_another_dtype(device):
+    x = np.array([1.0, 1e30], np.float32)
+    v = nf.Variable(nf.array(x, device=device), requires_grad=True)
+    y = nf.ops.square(v, dtype="float64")
+    same(y.data, x.astype(float) ** 2)
+    y.sum().backward()
+    same(v.grad, 2 * x)
 
 
 def test_where_broadcasts(device):

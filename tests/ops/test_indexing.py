@@ -55,3 +55,11 @@ def test_results_are_stored_where_asked(call, dtype):
     np.testing.assert_array_equal(out, expected)
     with pytest.raises(ValueError, match="out"):
         call(x, out=np.zeros((9, 9)))
+
+
+def test_more_rows_than_float16_counts():
+    labels = np.arange(70_000) % 2
+    loss = nf.ops.cross_entropy(np.zeros((70_000, 2), np.float16), labels,
+                                ignore_index=5)
+    assert loss.dtype == np.float16
+    assert loss == np.float16(np.log(2))

@@ -34,6 +34,11 @@ def test_norms_of_integers_are_numpys(dtype, ord):
     np.testing.assert_allclose(got, want, rtol=1e-15)
 
 
+def test_hard_swish_does_not_wrap_around():
+    got = ops.hard_swish(np.array([127, -128, 3, -1], np.int8))
+    np.testing.assert_allclose(got, [127, 0, 3, -1 / 3])
+
+
 @pytest.mark.parametrize("dtype", ["int64", "uint64"])
 @pytest.mark.parametrize("mean", [
     ops.mean, lambda x, axis: nf.Variable(x).mean(axis).data])

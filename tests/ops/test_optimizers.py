@@ -58,3 +58,10 @@ def test_a_step_on_variables_is_not_recorded():
     nf.ops.sgd_step(p, p.grad, lr=0.5)
     assert p.is_leaf
     np.testing.assert_allclose(p.data, 0.0)
+
+
+def test_squares_of_integer_gradients_do_not_wrap_around():
+    p, m, v = np.ones(2), np.zeros(2), np.zeros(2)
+    nf.ops.adam_step(p, np.array([100, -100], np.int8), m, v, lr=0.1, step=1)
+    np.testing.assert_allclose(v, 10.0)
+    np.testing.assert_allclose(p, [0.9, 1.1])

@@ -70,6 +70,12 @@ def test_numbers_where_an_array_is_needed(call, name):
         call()
 
 
+@pytest.mark.parametrize("shape", [(-3, -4), (-2, -6), (-12, -1, 1)], ids=str)
+def test_negative_extents_whose_product_fits(shape):
+    with refused(ShapeError, "reshape", str(shape[0]), "one extent may be -1"):
+        ops.reshape(X, shape)
+
+
 def test_logits():
     with refused(ShapeError, "'logits'", "an axis of classes", "()"):
         ops.cross_entropy(np.array(1.0), np.array(0))
