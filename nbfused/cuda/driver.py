@@ -209,13 +209,15 @@ class Device:
     def current(self) -> AbstractContextManager[None]:
         """Make the primary context current in this thread, and undo that after.
 
-        Where none is current it stays, as with the runtime API: threads that only
-        work with our arrays have it from their first launch on.
+        Where none is current the first device's stays, as with the runtime API: threads
+        that only work with our arrays have it from their first launch on.  Another
+        device's would become the current device of all libraries.
         """
         now = entries().context()
-        if now is None:
+        if now is None and self.ordinal == 0:
             check(cu().cuCtxSetCurrent(self.context))
-        return _NOTHING if now in (None, self.address) else self._pushed()
+            return _NOTHING
+        return _NOTHING if now == self.address else self._pushed()
 
     @contextmanager
     def _pushed(self) -> Iterator[None]:

@@ -231,6 +231,18 @@ def test_a_refused_launch_is_an_error(fake, device):
             call()
 
 
+def test_another_device_than_the_first_is_current_only_meanwhile(fake, device):
+    """It would become the current device of PyTorch and CuPy in this thread."""
+    device.ordinal = 1
+    with device.current():
+        assert fake.stack == [77]
+    assert fake.stack == []
+    device.ordinal = 0
+    with device.current():
+        pass
+    assert fake.stack == [77]
+
+
 def test_modules_are_loaded_once_and_large_shared_memory_asked_for_once(fake, device):
     fake.stack = [77]
     kernel = program(fake, "int64")
