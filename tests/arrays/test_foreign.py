@@ -90,7 +90,11 @@ def test_results_of_foreign_arrays_on_the_host_are_numpy_arrays():
 def cupy(monkeypatch):
     """As much of CuPy as is needed, on the host."""
     module: Any = ModuleType("cupy")
-    entered = []
+    entered, allocated = [], []
+
+    def alloc(size):
+        allocated.append(size)
+        return Pointer(0)
 
     class Pointer(int):
         ptr = property(int)
@@ -123,9 +127,10 @@ def cupy(monkeypatch):
     streams = SimpleNamespace(get_current_stream=lambda number: SimpleNamespace(
         ptr=100 + number))
     module.ndarray, module.wrap, module.entered = ndarray, wrap, entered
+    module.allocated = allocated
     module.cuda = SimpleNamespace(
-        Device=Device, runtime=SimpleNamespace(is_hip=False),
-        alloc=lambda size: Pointer(0),
+        Device=Device, runtime=SimpleNamespace(is_hip=False, getDevice=lambda: 1),
+        alloc=alloc,
         **vars(streams))
     monkeypatch.setitem(sys.modules, "cupy", module)
     return module
@@ -143,6 +148,13 @@ def test_cupy(cupy):
     assert elements(view).tolist() == [4, 3]
     made = library.empty((2, 2), np.dtype("int8"), "cuda:3")
     assert (type(made), made.dtype, cupy.entered) == (cupy.ndarray, np.int8, [3])
+    small, large = (library.maker(shape, np.dtype("int8"), "cuda:3")
+                    for shape in ((2, 2), (1 << 20,)))
+    for make in (small, large):
+        assert make().dtype == np.int8
+    assert cupy.entered == [3, 3, 3]
+    # A large one takes no memory of the device that happens to be current.
+    assert cupy.allocated == [4]
     cupy.cuda.runtime.is_hip = True
     assert describe(x).device == "rocm:1"
 
