@@ -85,8 +85,8 @@ class Prepared:
         remainder by 16.
     scalars
         The numbers of the call at hand.
-    streams
-        Those that an input may still be made on.
+    streams, used
+        Those that an input may still be made on, and that an output is used on.
     pairs
         Arrays that should not overlap.
     clear
@@ -96,9 +96,11 @@ class Prepared:
     def __init__(self, spec: Spec, plan: Plan, place: Place, arrays: Sequence[Array],
                  outs: Sequence[Array | None] | None, pointers: Sequence[int],
                  scalars: tuple[Any, ...], streams: tuple[int, ...],
-                 pairs: Sequence[Pair], clear: Callable[[Array], None]) -> None:
+                 used: tuple[int, ...], pairs: Sequence[Pair],
+                 clear: Callable[[Array], None]) -> None:
         self.pairs = tuple(pairs)
-        self._place, self._streams, self._clear = place, streams, clear
+        self._place, self._clear = place, clear
+        self._streams, self._used = (*streams, *used), used
         self._moves = plan.moves
         self._stream = place.library.streams(place.device)
         self._pointer = place.library.pointer
@@ -122,7 +124,7 @@ class Prepared:
         self._call = Call(plan.shape, self._moved((*pointers, *self._holes)),
                           plan.strides, scalars, plan.ordinal, 0, plan.extents)
         self._start: Start | None = plan.launcher and self._unbound
-        self._plain = not (self._cleared or streams or plan.moves) and (
+        self._plain = not (self._cleared or self._streams or plan.moves) and (
             not self._news or len(given) == len(self._holes) == 1)
 
     def begin(self, pointers: Sequence[int], scalars: tuple[Any, ...]) -> Sequence[Any]:
@@ -180,27 +182,28 @@ class Prepared:
                 address = pointers[self._first + k] = self._pointer(native)
                 if address & 15 and start:  # no library's own allocator gives such
                     start = self._unbound
-        if self._cleared:
-            self._zero(pointers)
-        if start is None:
-            return natives
-        pointers = self._moved(pointers)
         stream = self._stream()
         if self._streams:
-            self._wait(stream)
-        trace = LAUNCHES.get()
-        if trace is not None:
-            trace.append(self._launch)
-        start(pointers, scalars, stream)
+            self._wait(self._streams, stream)
+        if self._cleared:
+            self._zero(pointers)
+        if start is not None:
+            pointers = self._moved(pointers)
+            trace = LAUNCHES.get()
+            if trace is not None:
+                trace.append(self._launch)
+            start(pointers, scalars, stream)
+        if self._used:
+            self._wait(self._used, stream)
         return natives
 
     def _moved(self, pointers: Sequence[int]) -> tuple[int, ...]:
         return tuple(pointers if self._moves is None else
                      map(add, pointers, self._moves))
 
-    def _wait(self, stream: int) -> None:
-        """Somebody may make an input on another stream."""
-        if any(other != stream for other in self._streams):
+    def _wait(self, streams: tuple[int, ...], stream: int) -> None:
+        """Somebody may make an input on another stream, or use an output there."""
+        if any(other != stream for other in streams):
             self._place.backend.synchronize()
 
     def _unbound(self, pointers: Sequence[int], scalars: tuple[Any, ...],

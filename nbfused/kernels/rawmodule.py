@@ -342,9 +342,12 @@ class RawKernel:
         kernel = self.on(device)
         values = packed(given, kernel.sizes, label)
         handle = _stream(stream, arrays)
-        if any(a.stream not in (None, handle) for a in arrays):
+        elsewhere = any(a.stream not in (None, handle) for a in arrays)
+        if elsewhere:
             backend.synchronize()  # somebody makes one on another stream
         kernel.launch(grid, block, values, shared, handle)
+        if elsewhere and stream is None:
+            backend.synchronize()  # and nobody there knows of this launch
         trace = LAUNCHES.get()
         if trace is not None:
             trace.append(Launch("Native", self.name, grid, backend.name,

@@ -182,6 +182,25 @@ def test_work_on_another_stream_is_waited_for(backend, monkeypatch):
     assert waits == [1]
 
 
+def test_an_output_that_is_used_on_another_stream_is_waited_for_twice(
+        backend, monkeypatch):
+    """Before, as it may be read there; after, as nobody there knows of the launch."""
+    events = backend.calls
+    monkeypatch.setattr(backend, "synchronize", lambda: events.append("wait"))
+    out = describe(np.empty_like(X), "out")
+    for stream, waits in ((5, 2), (5, 2), (0, 0), (None, 0)):
+        out.stream = stream
+        events.clear()
+        calls.run(COPY, (X,), outs=(out,))
+        assert [e == "wait" for e in events] == [True]*(waits//2) + [False] + \
+            [True]*(waits//2)
+    np.testing.assert_array_equal(out.owner, X)
+    out.stream = 5
+    events.clear()
+    calls.zero(out)
+    assert len(events) == 3
+
+
 def test_numpy_scalar_is_no_output():
     with pytest.raises(KernelTypeError, match="out is a NumPy scalar"):
         execute(COPY, (np.float64(1),), out=(np.float64(1),))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import nbfused as nf
+from nbfused.arrays import DeviceArray
 from nbfused.errors import (
     BackendNotAvailableError,
     DeviceError,
@@ -162,6 +163,20 @@ def test_streams_of_other_libraries(use, stream):
     assert fake.kernel.launches[0][-1] == 9
     with pytest.raises(KernelTypeError, match="stream is a str"):
         kernel()((1,), (1,), (), stream="fast")
+
+
+def test_arrays_that_are_used_on_another_stream_are_waited_for(use, monkeypatch):
+    """Also afterwards, unless the caller names the stream, and so knows of it."""
+    fake, waits = use(), []
+    monkeypatch.setattr(fake, "synchronize",
+                        lambda: waits.append(len(fake.kernel.launches)))
+    x = DeviceArray(X.ctypes.data, (4,), None, X.dtype, "cuda:0", 5, X)
+    kernel()((1,), (4,), (x,))
+    assert waits == [0, 1]
+    kernel()((1,), (4,), (x,), stream=0)
+    assert waits == [0, 1, 1]
+    kernel()((1,), (4,), (x,), stream=5)
+    assert waits == [0, 1, 1]
 
 
 def test_launches_are_traced(use):
