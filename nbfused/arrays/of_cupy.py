@@ -13,7 +13,7 @@ import numpy as np
 
 from .description import Array, Reading
 from .devices import ordinal
-from .dtypes import check_dtype, element_strides
+from .dtypes import check_address, check_dtype, element_strides
 
 __all__ = ["CUPY", "CupyLibrary"]
 
@@ -34,8 +34,8 @@ class CupyLibrary:
         strides = element_strides(x.strides, x.shape, dtype.itemsize, name)
         kind = "rocm" if _cupy().cuda.runtime.is_hip else "cuda"
         device = f"{kind}:{x.device.id}"
-        return Array(x.data.ptr, x.shape, strides, dtype, device, self.stream(device),
-                     False, self, x)
+        return Array(check_address(x.data.ptr, dtype, name), x.shape, strides, dtype,
+                     device, self.stream(device), False, self, x)
 
     def reading(self) -> Reading:
         """How calls read an array; the strides of a C-contiguous one say no more."""

@@ -13,7 +13,7 @@ from ..errors import KernelTypeError
 from ..layout import dense_strides
 from .description import Array, Reading
 from .devices import ordinal
-from .dtypes import SUPPORTED
+from .dtypes import SUPPORTED, check_address
 from .host import host_view
 
 __all__ = ["TORCH", "TorchLibrary"]
@@ -45,6 +45,7 @@ class TorchLibrary:
                 f"{name}: a {type(x).__name__} without storage of its own; call "
                 "nbfused outside torch.compile, torch.func and vmap") from error
         stream = None if device == "cpu" else self.stream(device)
+        check_address(pointer, dtype, name)
         return Array(pointer, tuple(x.shape), x.stride(), dtype, device, stream, False,
                      self, x)
 

@@ -14,6 +14,7 @@ import pytest
 from nbfused.arrays import describe, host_view, interface, is_array, library_of
 from nbfused.config import config
 from nbfused.errors import KernelTypeError
+from tests.refusal import refused
 
 
 def elements(x):
@@ -66,6 +67,18 @@ def test_interfaces_that_are_refused():
         describe(Foreign(x.astype(">f4")), "y")
     with pytest.raises(KernelTypeError, match="multiples"):
         describe(Foreign(x, strides=(25, 9)))
+
+
+def test_addresses_between_elements_are_refused(cupy):
+    """Such a load ends all work on a GPU."""
+    x = np.zeros(9, np.uint8)[1:].view(np.float32)
+    torch = pytest.importorskip("torch")
+    for given in (cupy.wrap(x), Foreign(x), torch.from_dlpack(x)):
+        with refused(KernelTypeError, "y: ", "multiples of 4 bytes", "float32",
+                     "copy it first"):
+            describe(given, "y")
+    pair = np.zeros(5, np.float32)[1:].view(np.complex64)  # of two floats each
+    assert describe(cupy.wrap(pair)).size == 2
 
 
 def test_results_of_foreign_arrays_on_the_host_are_numpy_arrays():
