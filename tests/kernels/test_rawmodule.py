@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import struct
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
@@ -177,6 +179,21 @@ def test_arrays_that_are_used_on_another_stream_are_waited_for(use, monkeypatch)
     assert waits == [0, 1, 1]
     kernel()((1,), (4,), (x,), stream=5)
     assert waits == [0, 1, 1]
+
+
+def test_threads_that_load_a_module_at_once_have_the_same_one(use, monkeypatch):
+    """Another copy has other variables: what is stored there, kernels do not see."""
+    fake, both = use(), threading.Barrier(2, timeout=10)
+
+    def native(code, device):
+        both.wait()
+        return object()
+
+    monkeypatch.setattr(fake, "native", native)
+    module = RawModule(code="")
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(module.loaded, ["cuda:0"]*2)
+    assert first is second is module.loaded("cuda:0")
 
 
 def test_launches_are_traced(use):
