@@ -181,11 +181,12 @@ def _streams(given: Sequence[Any], arrays: Sequence[Array | None],
 def _prepare(request: Request, kinds: Sequence[str], arrays: Sequence[Array],
              outs: Sequence[Array | None] | None,
              values: tuple[Sequence[int], tuple[Any, ...]], place: Place,
-             checked: bool, *streams: tuple[int, ...]) -> Prepared:
+             checked: bool, streams: tuple[int, ...], used: tuple[int, ...],
+             ) -> Prepared:
     spec = request.spec
     pairs = [] if checked or outs is None else _pairs(spec, kinds, arrays, outs)
-    return Prepared(spec, make_plan(request), place, arrays, outs, *values, *streams,
-                    pairs, zero)
+    return Prepared(spec, make_plan(request), place, arrays, outs, *values, streams,
+                    used, pairs, zero)
 
 
 def _bounded(bounded: Bounded, inputs: Sequence[Any], outs: Sequence[Any] | None,
