@@ -144,7 +144,7 @@ def closely(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None = None
         if prepared is None:
             prepared = _prepare(
                 request, kinds, arrays, places, (pointers, scalars), place, checked,
-                _streams(xs, arrays, kinds), _streams(ys or (), places or ()))
+                _streams(xs, arrays, kinds) + _streams(ys or (), places or ()))
             made = prepared.begin(pointers, scalars)
             _remember(caller.prepared, key, prepared)  # once it is bound
             return made, place
@@ -181,12 +181,11 @@ def _streams(given: Sequence[Any], arrays: Sequence[Array | None],
 def _prepare(request: Request, kinds: Sequence[str], arrays: Sequence[Array],
              outs: Sequence[Array | None] | None,
              values: tuple[Sequence[int], tuple[Any, ...]], place: Place,
-             checked: bool, streams: tuple[int, ...], used: tuple[int, ...],
-             ) -> Prepared:
+             checked: bool, streams: tuple[int, ...]) -> Prepared:
     spec = request.spec
     pairs = [] if checked or outs is None else _pairs(spec, kinds, arrays, outs)
     return Prepared(spec, make_plan(request), place, arrays, outs, *values, streams,
-                    used, pairs, zero)
+                    pairs, zero)
 
 
 def _bounded(bounded: Bounded, inputs: Sequence[Any], outs: Sequence[Any] | None,

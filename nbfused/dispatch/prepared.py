@@ -85,8 +85,8 @@ class Prepared:
         remainder by 16.
     scalars
         The numbers of the call at hand.
-    streams, used
-        Those that an input may still be made on, and that an output is used on.
+    streams
+        Those that arrays may still be made or used on.
     pairs
         Arrays that should not overlap.
     clear
@@ -96,11 +96,9 @@ class Prepared:
     def __init__(self, spec: Spec, plan: Plan, place: Place, arrays: Sequence[Array],
                  outs: Sequence[Array | None] | None, pointers: Sequence[int],
                  scalars: tuple[Any, ...], streams: tuple[int, ...],
-                 used: tuple[int, ...], pairs: Sequence[Pair],
-                 clear: Callable[[Array], None]) -> None:
+                 pairs: Sequence[Pair], clear: Callable[[Array], None]) -> None:
         self.pairs = tuple(pairs)
-        self._place, self._clear = place, clear
-        self._streams, self._used = (*streams, *used), used
+        self._place, self._streams, self._clear = place, streams, clear
         self._moves = plan.moves
         self._stream = place.library.streams(place.device)
         self._pointer = place.library.pointer
@@ -124,7 +122,7 @@ class Prepared:
         self._call = Call(plan.shape, self._moved((*pointers, *self._holes)),
                           plan.strides, scalars, plan.ordinal, 0, plan.extents)
         self._start: Start | None = plan.launcher and self._unbound
-        self._plain = not (self._cleared or self._streams or plan.moves) and (
+        self._plain = not (self._cleared or streams or plan.moves) and (
             not self._news or len(given) == len(self._holes) == 1)
 
     def begin(self, pointers: Sequence[int], scalars: tuple[Any, ...]) -> Sequence[Any]:
@@ -184,7 +182,7 @@ class Prepared:
                     start = self._unbound
         stream = self._stream()
         if self._streams:
-            self._wait(self._streams, stream)
+            self._wait(stream)
         if self._cleared:
             self._zero(pointers)
         if start is not None:
@@ -193,17 +191,20 @@ class Prepared:
             if trace is not None:
                 trace.append(self._launch)
             start(pointers, scalars, stream)
-        if self._used:
-            self._wait(self._used, stream)
+        if self._streams:
+            self._wait(stream)
         return natives
 
     def _moved(self, pointers: Sequence[int]) -> tuple[int, ...]:
         return tuple(pointers if self._moves is None else
                      map(add, pointers, self._moves))
 
-    def _wait(self, streams: tuple[int, ...], stream: int) -> None:
-        """Somebody may make an input on another stream, or use an output there."""
-        if any(other != stream for other in streams):
+    def _wait(self, stream: int) -> None:
+        """Before a launch: somebody may make or read an array on another stream.
+
+        After it: nobody there knows that it is still read, or made, on ours.
+        """
+        if any(other != stream for other in self._streams):
             self._place.backend.synchronize()
 
     def _unbound(self, pointers: Sequence[int], scalars: tuple[Any, ...],

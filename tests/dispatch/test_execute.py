@@ -170,30 +170,17 @@ def test_scatter_adds_to_zeros(backend):
     np.testing.assert_array_equal(empty[1], np.zeros(64))
 
 
-def test_work_on_another_stream_is_waited_for(backend, monkeypatch):
-    waits = []
-    monkeypatch.setattr(backend, "synchronize", lambda: waits.append(1))
-    array = describe(X, "x")
-    array.stream = 5
-    calls.run(COPY, (array,))
-    assert waits == [1]
-    array.stream = 0
-    calls.run(COPY, (array,))
-    assert waits == [1]
-
-
-def test_an_output_that_is_used_on_another_stream_is_waited_for_twice(
-        backend, monkeypatch):
-    """Before, as it may be read there; after, as nobody there knows of the launch."""
-    events = backend.calls
+@pytest.mark.parametrize("which", ["x", "out"])
+def test_an_array_of_another_stream_is_waited_for_twice(backend, monkeypatch, which):
+    """Before, as it may be made there; after, as nobody there knows of the launch."""
+    events, out = backend.calls, describe(np.empty_like(X), "out")
     monkeypatch.setattr(backend, "synchronize", lambda: events.append("wait"))
-    out = describe(np.empty_like(X), "out")
-    for stream, waits in ((5, 2), (5, 2), (0, 0), (None, 0)):
-        out.stream = stream
+    given = {"x": describe(X, "x"), "out": out}
+    for stream, waits in ((5, 1), (5, 1), (0, 0), (None, 0)):
+        given[which].stream = stream
         events.clear()
-        calls.run(COPY, (X,), outs=(out,))
-        assert [e == "wait" for e in events] == [True]*(waits//2) + [False] + \
-            [True]*(waits//2)
+        calls.run(COPY, (given["x"],), outs=(out,))
+        assert [e == "wait" for e in events] == [True]*waits + [False] + [True]*waits
     np.testing.assert_array_equal(out.owner, X)
     out.stream = 5
     events.clear()
