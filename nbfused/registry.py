@@ -271,12 +271,16 @@ class Registry:
         if why is not None:
             return BackendInfo(name, False, False, why, ())
         backend = self._instance(name)
+        try:
+            devices = devices_of(backend)
+        except Exception as error:  # what starts a driver may find it broken
+            return BackendInfo(name, False, False, str(error), ())
         restricted = self.restricted.get()
         if restricted is not None:
             enabled = backend in restricted
         else:
             enabled = self._selected is None or name in self._selected
-        return BackendInfo(name, True, enabled, None, devices_of(backend))
+        return BackendInfo(name, True, enabled, None, devices)
 
 
 def split_names(selection: str) -> tuple[str, ...]:
