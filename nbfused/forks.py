@@ -7,7 +7,8 @@ and so does a fork.
 
 A thread that imports a module must not wait for `LOCK`: who holds it may be waiting for
 that module.  So what programs import by name (``import nbfused.ops``) takes nothing
-from the package itself, as ``from .. import`` would, that is imported late.
+from the package itself, as ``from .. import`` would, that is imported late: backends
+``import nbfused.cache``.
 """
 
 from __future__ import annotations

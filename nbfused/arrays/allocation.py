@@ -30,8 +30,11 @@ class Memory(Protocol):
     def allocate(self, size: int, stream: int) -> int:
         """The address of new bytes; 0 for none."""
 
-    def free(self, address: int, stream: int) -> None:
-        """Give them back once the stream has come so far."""
+    def drop(self, address: int) -> None:
+        """Give them back: nothing refers to them any more.
+
+        It is called by Python's collector of garbage, at any moment and in any thread.
+        """
 
 
 class Allocation:
@@ -48,8 +51,7 @@ class Allocation:
     # The module's names may be gone before the last array is.
     def __del__(self, ending: Callable[[], bool] = sys.is_finalizing) -> None:
         if self.address and not ending():
-            with self.device.current():
-                self.device.free(self.address, STREAM)
+            self.device.drop(self.address)
 
 
 def allocated(device: Memory, shape: tuple[int, ...], dtype: np.dtype,

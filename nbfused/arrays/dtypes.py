@@ -9,7 +9,8 @@ import numpy as np
 
 from ..errors import KernelTypeError
 
-__all__ = ["BFLOAT16", "SUPPORTED", "check_dtype", "check_extents", "element_strides"]
+__all__ = ["BFLOAT16", "SUPPORTED", "check_address", "check_dtype", "check_extents",
+           "element_strides", "refuse_address"]
 
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
@@ -71,6 +72,26 @@ def _way_out(dtype: Any) -> str:
         if dtype.kind == "f" and dtype.itemsize > 8:
             return "use x.astype('float64')"
     return "convert it to a dtype of the list, such as float32"
+
+
+def check_address(pointer: int, dtype: np.dtype, name: str) -> int:
+    """The address of an array, if kernels can load its elements from there.
+
+    Raises
+    ------
+    KernelTypeError
+        If they cannot: a GPU would end the process' work on it.
+    """
+    if pointer % dtype.alignment:
+        refuse_address(dtype, name)
+    return pointer
+
+
+def refuse_address(dtype: np.dtype, name: str) -> NoReturn:
+    """Raise the error for elements between the multiples of their size."""
+    raise KernelTypeError(
+        f"{name}: its elements do not lie at multiples of {dtype.alignment} bytes, as "
+        f"{dtype} needs; copy it first: x.copy(), or x.clone() of a tensor")
 
 
 def check_extents(shape: tuple[int, ...], name: str) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import DeviceError, KernelTypeError
 from .description import Array, Reading
-from .dtypes import SUPPORTED, element_strides, refuse_dtype
+from .dtypes import SUPPORTED, element_strides, refuse_address, refuse_dtype
 from .memory import array_over
 
 __all__ = ["NUMPY", "NumpyLibrary", "aligned_empty", "host_view"]
@@ -55,9 +55,7 @@ class NumpyLibrary:
         else:
             strides = element_strides(x.strides, shape, itemsize, name)
         if not flags.aligned:
-            raise KernelTypeError(
-                f"{name}: its elements do not lie at multiples of {dtype.alignment} "
-                f"bytes, as {dtype} needs; copy it first: x.copy()")
+            refuse_address(dtype, name)
         return Array(_address(x), shape, strides, dtype, "cpu", None,
                      not flags.writeable, self, x)
 

@@ -15,7 +15,7 @@ from ..registry import registry
 from .description import Array, Library
 from .device_array import DEVICE, DeviceArray
 from .dlpack import MAX_VERSION, device_name, read
-from .dtypes import check_dtype, check_extents, element_strides
+from .dtypes import check_address, check_dtype, check_extents, element_strides
 from .host import NUMPY, host_view
 
 __all__ = [
@@ -118,7 +118,8 @@ def describe_dlpack(x: Any, name: str, library: Library = FOREIGN) -> Array:
             f"{name}: {type(x).__name__} does not export its memory: {error}"
         ) from error
     readonly = tensor.readonly or not library.writable
-    return Array(tensor.pointer, tensor.shape, tensor.strides, tensor.dtype, device,
+    pointer = check_address(tensor.pointer, tensor.dtype, name)
+    return Array(pointer, tensor.shape, tensor.strides, tensor.dtype, device,
                  None if device == "cpu" else 0, readonly, library, (x, capsule))
 
 
@@ -141,8 +142,9 @@ def _describe_interface(x: Any, name: str) -> Array:
     strides = (dense_strides(shape) if given is None
                else element_strides(tuple(given), shape, dtype.itemsize, name))
     pointer, readonly = interface["data"]
+    address = check_address(pointer or 0, dtype, name)
     device = "rocm:0" if _speaks_hip() else f"cuda:{_ordinal(pointer)}"
-    return Array(pointer or 0, shape, strides, dtype, device,
+    return Array(address, shape, strides, dtype, device,
                  interface_stream(interface, name), readonly, FOREIGN, x)
 
 

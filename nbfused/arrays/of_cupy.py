@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from functools import partial
 from math import prod
 from operator import attrgetter
 from typing import Any
@@ -12,9 +13,12 @@ import numpy as np
 
 from .description import Array, Reading
 from .devices import ordinal
-from .dtypes import check_dtype, element_strides
+from .dtypes import check_address, check_dtype, element_strides
 
 __all__ = ["CUPY", "CupyLibrary"]
+
+#: Bytes that may be taken from the wrong device's pool, and are given back at once.
+_SMALL = 1 << 16
 
 
 class CupyLibrary:
@@ -30,8 +34,8 @@ class CupyLibrary:
         strides = element_strides(x.strides, x.shape, dtype.itemsize, name)
         kind = "rocm" if _cupy().cuda.runtime.is_hip else "cuda"
         device = f"{kind}:{x.device.id}"
-        return Array(x.data.ptr, x.shape, strides, dtype, device, self.stream(device),
-                     False, self, x)
+        return Array(check_address(x.data.ptr, dtype, name), x.shape, strides, dtype,
+                     device, self.stream(device), False, self, x)
 
     def reading(self) -> Reading:
         """How calls read an array; the strides of a C-contiguous one say no more."""
@@ -44,7 +48,8 @@ class CupyLibrary:
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype, device: str) -> Any:
         """Allocate from CuPy's pool."""
-        return self.maker(shape, dtype, device)()
+        with _cupy().cuda.Device(ordinal(device)):
+            return _cupy().ndarray(shape, dtype)
 
     def maker(self, shape: tuple[int, ...], dtype: np.dtype, device: str,
               ) -> Callable[[], Any]:
@@ -53,15 +58,18 @@ class CupyLibrary:
         ndarray, alloc, size = cupy.ndarray, cupy.cuda.alloc, prod(shape)*dtype.itemsize
         # CuPy finds a character sooner than a dtype; it has none for bfloat16.
         kind: Any = dtype if dtype.kind == "V" else dtype.char
+        elsewhere = partial(self.empty, shape, dtype, device)
 
         def make() -> Any:
             memory = alloc(size)  # and ndarray: less than ndarray takes that allocates
-            if memory.device_id == number:  # entering a device takes longer
-                return ndarray(shape, kind, memory)
-            with cupy.cuda.Device(number):
-                return ndarray(shape, kind)
+            # Asking for the current device before takes longer.
+            return ndarray(shape, kind, memory) if memory.device_id == number \
+                else elsewhere()
 
-        return make
+        if size <= _SMALL:
+            return make
+        current = cupy.cuda.runtime.getDevice
+        return lambda: make() if current() == number else elsewhere()
 
     #: Its address.
     pointer = staticmethod(attrgetter("data.ptr"))

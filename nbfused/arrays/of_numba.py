@@ -12,7 +12,7 @@ import numpy as np
 from .description import Array
 from .device_array import DeviceArray
 from .devices import ordinal
-from .dtypes import check_dtype, element_strides
+from .dtypes import check_address, check_dtype, element_strides
 from .interface import interface_stream
 
 __all__ = ["NUMBA", "NumbaLibrary"]
@@ -31,7 +31,7 @@ class NumbaLibrary:
         interface = x.__cuda_array_interface__
         device = f"cuda:{x.gpu_data.context.device.id}"
         return Array(
-            interface["data"][0], x.shape,
+            check_address(interface["data"][0] or 0, dtype, name), x.shape,
             element_strides(x.strides, x.shape, dtype.itemsize, name), dtype, device,
             interface_stream(interface, name), interface["data"][1], self, x)
 

@@ -13,7 +13,7 @@ from ..errors import KernelTypeError
 from ..layout import dense_strides
 from .description import Array, Reading
 from .devices import ordinal
-from .dtypes import SUPPORTED
+from .dtypes import SUPPORTED, check_address
 from .host import host_view
 
 __all__ = ["TORCH", "TorchLibrary"]
@@ -46,6 +46,7 @@ class TorchLibrary:
                 "nbfused outside torch.compile, torch.func and vmap, with a tensor "
                 "whose storage was not freed") from error
         stream = None if device == "cpu" else self.stream(device)
+        check_address(pointer, dtype, name)
         return Array(pointer, tuple(x.shape), x.stride(), dtype, device, stream, False,
                      self, x)
 

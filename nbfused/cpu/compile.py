@@ -11,7 +11,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from .. import cache as artefacts
+import nbfused.cache as artefacts
+
 from ..config import dump_source, logger
 from ..errors import CompileError
 from ..forks import LOCK

@@ -23,7 +23,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from .. import cache
+import nbfused.cache as cache
+
 from ..config import config, logger
 from ..errors import SettingError
 from ..records import record

@@ -19,7 +19,8 @@ from typing import Any
 
 import numpy as np
 
-from .. import cache
+import nbfused.cache as cache
+
 from ..config import dump_source, logger
 from ..errors import CompileError
 from ..records import record

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from functools import lru_cache
@@ -41,7 +42,13 @@ class DriverError(NbFusedError, RuntimeError):
 
 
 _OUT_OF_MEMORY = 2
-_DEINITIALIZED = 4
+#: What to do about errors whose texts do not say so.
+_WAYS_OUT = {
+    3: "; a process that was forked after CUDA had started cannot use it: use "
+       "multiprocessing's start method 'spawn', or fork before the first array",
+    709: "; somebody has reset the device, as numba.cuda.close() does: nbfused cannot "
+         "use it again in this process",
+}
 
 
 @lru_cache(maxsize=1)
@@ -125,7 +132,8 @@ def check(answer: tuple[Any, ...]) -> Any:
     """
     code = int(answer[0])
     if code:
-        raise DriverError(f"the CUDA driver says {_describe(cu(), code)}", code)
+        raise DriverError(f"the CUDA driver says {_describe(cu(), code)}"
+                          f"{_WAYS_OUT.get(code, '')}", code)
     return answer[1] if len(answer) == 2 else answer[1:]
 
 
@@ -190,6 +198,7 @@ class Device:
         self.name, self.cuda = _name(driver, handle), driver_version()
         self.context = check(driver.cuDevicePrimaryCtxRetain(handle))
         self.address = int(self.context)
+        self._dropped: deque[int] = deque()
         attribute = driver.CUdevice_attribute
 
         def value(name: str) -> int:
@@ -209,13 +218,15 @@ class Device:
     def current(self) -> AbstractContextManager[None]:
         """Make the primary context current in this thread, and undo that after.
 
-        Where none is current it stays, as with the runtime API: threads that only
-        work with our arrays have it from their first launch on.
+        Where none is current the first device's stays, as with the runtime API: threads
+        that only work with our arrays have it from their first launch on.  Another
+        device's would become the current device of all libraries.
         """
         now = entries().context()
-        if now is None:
+        if now is None and self.ordinal == 0:
             check(cu().cuCtxSetCurrent(self.context))
-        return _NOTHING if now in (None, self.address) else self._pushed()
+            return _NOTHING
+        return _NOTHING if now == self.address else self._pushed()
 
     @contextmanager
     def _pushed(self) -> Iterator[None]:
@@ -235,6 +246,8 @@ class Device:
         """
         if size == 0:
             return 0
+        if self._dropped and stream == 0:
+            self._reclaim()
         try:
             return self._allocate(size, stream)
         except DriverError as error:
@@ -265,11 +278,26 @@ class Device:
             answer = driver.cuMemFree(address)
         else:
             answer = driver.cuMemFreeAsync(address, stream)
-        if int(answer[0]) != _DEINITIALIZED:  # the process ends: all is freed anyway
-            check(answer)
+        check(answer)
+
+    def drop(self, address: int) -> None:
+        """Free memory of the default stream with the next call that asks for some.
+
+        Not at once: somebody may capture a graph just then, which that would spoil.
+        """
+        self._dropped.append(address)
+
+    def _reclaim(self) -> None:
+        while self._dropped:
+            try:
+                address = self._dropped.pop()
+            except IndexError:  # another thread was sooner
+                return
+            self.free(address)
 
     def trim(self) -> None:
         """Free what the pool holds and nobody uses, after the device has finished."""
+        self._reclaim()
         check(cu().cuCtxSynchronize())
         if self._pool is not None:
             check(cu().cuMemPoolTrimTo(self._pool, 0))

@@ -19,7 +19,8 @@ import threading
 from collections.abc import Sequence
 from functools import lru_cache
 
-from .. import cache
+import nbfused.cache as cache
+
 from ..backend import Start
 from ..config import logger
 

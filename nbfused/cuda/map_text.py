@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from copy import copy
 from itertools import count
 from math import prod
 
@@ -116,6 +117,9 @@ class MapText:
 
     def kernel(self, hint: str = "") -> Kernel:
         """The text and its parameters; `hint` goes with whole accesses' loads."""
+        return copy(self)._written(hint)  # threads write at once, each on its own
+
+    def _written(self, hint: str) -> Kernel:
         out, self.hint = Source(self.name), hint
         for o in self.all:
             out.pointer(o.pointer, storage(o.dtype))

@@ -10,7 +10,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from .. import cache
+import nbfused.cache as cache
+
 from ..backend import Native
 from ..config import logger
 from ..errors import BackendNotAvailableError, CompileError

@@ -144,7 +144,7 @@ def closely(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None = None
         if prepared is None:
             prepared = _prepare(
                 request, kinds, arrays, places, (pointers, scalars), place, checked,
-                _streams(xs, arrays, kinds))
+                _streams(xs, arrays, kinds) + _streams(ys or (), places or ()))
             made = prepared.begin(pointers, scalars)
             _remember(caller.prepared, key, prepared)  # once it is bound
             return made, place
@@ -164,16 +164,17 @@ def _caller(spec: Spec, wanted: Arguments, inputs: Sequence[Any],
     return found
 
 
-def _streams(inputs: Sequence[Any], arrays: Sequence[Array], kinds: Sequence[str],
-             ) -> tuple[int, ...]:
-    """Where inputs may still be made.
+def _streams(given: Sequence[Any], arrays: Sequence[Array | None],
+             kinds: Sequence[str] = ()) -> tuple[int, ...]:
+    """Where inputs may still be made, or outputs are used.
 
     What CuPy and PyTorch give is ready where they work now, our own arrays' library
     always works on the default stream.
     """
-    given = [x for x, kind in zip(inputs, kinds, strict=True) if kind != "scalar"]
+    given = [x for x, kind in zip(given, kinds, strict=True) if kind != "scalar"] \
+        if kinds else given
     return tuple({array.stream for x, array in zip(given, arrays, strict=True)
-                  if array.stream is not None and (
+                  if array is not None and array.stream is not None and (
                       type(x) is Array or (type(x) is DeviceArray and array.stream))})
 
 

@@ -86,7 +86,7 @@ class Prepared:
     scalars
         The numbers of the call at hand.
     streams
-        Those that an input may still be made on.
+        Those that arrays may still be made or used on.
     pairs
         Arrays that should not overlap.
     clear
@@ -180,18 +180,19 @@ class Prepared:
                 address = pointers[self._first + k] = self._pointer(native)
                 if address & 15 and start:  # no library's own allocator gives such
                     start = self._unbound
-        if self._cleared:
-            self._zero(pointers)
-        if start is None:
-            return natives
-        pointers = self._moved(pointers)
         stream = self._stream()
         if self._streams:
             self._wait(stream)
-        trace = LAUNCHES.get()
-        if trace is not None:
-            trace.append(self._launch)
-        start(pointers, scalars, stream)
+        if self._cleared:
+            self._zero(pointers)
+        if start is not None:
+            pointers = self._moved(pointers)
+            trace = LAUNCHES.get()
+            if trace is not None:
+                trace.append(self._launch)
+            start(pointers, scalars, stream)
+        if self._streams:
+            self._wait(stream)
         return natives
 
     def _moved(self, pointers: Sequence[int]) -> tuple[int, ...]:
@@ -199,7 +200,10 @@ class Prepared:
                      map(add, pointers, self._moves))
 
     def _wait(self, stream: int) -> None:
-        """Somebody may make an input on another stream."""
+        """Before a launch: somebody may make or read an array on another stream.
+
+        After it: nobody there knows that it is still read, or made, on ours.
+        """
         if any(other != stream for other in self._streams):
             self._place.backend.synchronize()
 

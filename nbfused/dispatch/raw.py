@@ -168,7 +168,8 @@ def _launch(kernel: Launchable, values: Sequence[Any], grid: Extents, block: Ext
     arrays = [v for v in values if type(v) is Array]
     place = kernel.place
     handle = place.library.stream(place.device) if stream is None else stream
-    if any(a.stream not in (None, handle) for a in arrays):
+    elsewhere = any(a.stream not in (None, handle) for a in arrays)
+    if elsewhere:
         place.backend.synchronize()  # somebody makes one on another stream
     trace = LAUNCHES.get()
     if trace is not None:
@@ -179,6 +180,8 @@ def _launch(kernel: Launchable, values: Sequence[Any], grid: Extents, block: Ext
         tuple(_number(v) for v in values if type(v) is not Array),
         ordinal(place.device), handle, tuple(a.shape for a in arrays), grid, block,
         shared))
+    if elsewhere and stream is None:
+        place.backend.synchronize()  # and nobody there knows of this launch
 
 
 def _number(value: Any) -> Any:

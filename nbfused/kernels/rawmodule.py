@@ -160,10 +160,13 @@ class RawModule:
         return device if backend.owns(device) else f"{backend.name}:0"
 
     def loaded(self, device: str) -> NativeModule:
-        """The code on one device."""
-        if device not in self._modules:
-            self._modules[device] = self.available().native(self.native, device)
-        return self._modules[device]
+        """The code on one device: of threads that load it at once, the first's.
+
+        Each copy has variables of its own.
+        """
+        found = self._modules.get(device)
+        return found or self._modules.setdefault(
+            device, self.available().native(self.native, device))
 
 
 def _bytes_at(path: Any) -> bytes:
@@ -282,9 +285,9 @@ class RawKernel:
 
     def on(self, device: str) -> NativeKernel:
         """The kernel on one device."""
-        if device not in self._kernels:
-            self._kernels[device] = self.module.loaded(device).kernel(self.name)
-        return self._kernels[device]
+        found = self._kernels.get(device)
+        return found or self._kernels.setdefault(
+            device, self.module.loaded(device).kernel(self.name))
 
     @property
     def attributes(self) -> dict[str, int]:
@@ -342,9 +345,12 @@ class RawKernel:
         kernel = self.on(device)
         values = packed(given, kernel.sizes, label)
         handle = _stream(stream, arrays)
-        if any(a.stream not in (None, handle) for a in arrays):
+        elsewhere = any(a.stream not in (None, handle) for a in arrays)
+        if elsewhere:
             backend.synchronize()  # somebody makes one on another stream
         kernel.launch(grid, block, values, shared, handle)
+        if elsewhere and stream is None:
+            backend.synchronize()  # and nobody there knows of this launch
         trace = LAUNCHES.get()
         if trace is not None:
             trace.append(Launch("Native", self.name, grid, backend.name,

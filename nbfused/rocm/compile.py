@@ -20,7 +20,8 @@ from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from .. import cache
+import nbfused.cache as cache
+
 from ..config import dump_source, logger
 from ..errors import CompileError
 from . import index

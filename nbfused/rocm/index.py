@@ -11,7 +11,8 @@ import json
 from collections.abc import Mapping
 from functools import lru_cache
 
-from .. import cache
+import nbfused.cache as cache
+
 from ..config import config
 
 __all__ = ["add", "read"]

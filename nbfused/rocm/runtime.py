@@ -205,6 +205,10 @@ class Device:
         if address:
             self._pool.free(address, stream)
 
+    def drop(self, address: int) -> None:
+        """Give memory of the default stream back; the pool keeps it."""
+        self.free(address)
+
     def trim(self) -> None:
         """Free the memory that nobody uses, after the device has finished."""
         self.synchronize()

@@ -14,7 +14,8 @@ from collections.abc import Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from .. import cache
+import nbfused.cache as cache
+
 from ..config import config, logger
 from ..errors import BackendNotAvailableError
 from ..records import record

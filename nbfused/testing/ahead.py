@@ -8,7 +8,8 @@ from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryFile
 
-from .. import cache
+import nbfused.cache as cache
+
 from ..config import config
 from ..errors import SettingError
 from ..rocm.ahead import RecordingDevice, build_all

@@ -14,6 +14,7 @@ import pytest
 from nbfused.arrays import describe, host_view, interface, is_array, library_of
 from nbfused.config import config
 from nbfused.errors import KernelTypeError
+from tests.refusal import refused
 
 
 def elements(x):
@@ -68,6 +69,18 @@ def test_interfaces_that_are_refused():
         describe(Foreign(x, strides=(25, 9)))
 
 
+def test_addresses_between_elements_are_refused(cupy):
+    """Such a load ends all work on a GPU."""
+    x = np.zeros(9, np.uint8)[1:].view(np.float32)
+    torch = pytest.importorskip("torch")
+    for given in (cupy.wrap(x), Foreign(x), torch.from_dlpack(x)):
+        with refused(KernelTypeError, "y: ", "multiples of 4 bytes", "float32",
+                     "copy it first"):
+            describe(given, "y")
+    pair = np.zeros(5, np.float32)[1:].view(np.complex64)  # of two floats each
+    assert describe(cupy.wrap(pair)).size == 2
+
+
 def test_results_of_foreign_arrays_on_the_host_are_numpy_arrays():
     class Producer:
         def __init__(self, x):
@@ -90,7 +103,11 @@ def test_results_of_foreign_arrays_on_the_host_are_numpy_arrays():
 def cupy(monkeypatch):
     """As much of CuPy as is needed, on the host."""
     module: Any = ModuleType("cupy")
-    entered = []
+    entered, allocated = [], []
+
+    def alloc(size):
+        allocated.append(size)
+        return Pointer(0)
 
     class Pointer(int):
         ptr = property(int)
@@ -123,9 +140,10 @@ def cupy(monkeypatch):
     streams = SimpleNamespace(get_current_stream=lambda number: SimpleNamespace(
         ptr=100 + number))
     module.ndarray, module.wrap, module.entered = ndarray, wrap, entered
+    module.allocated = allocated
     module.cuda = SimpleNamespace(
-        Device=Device, runtime=SimpleNamespace(is_hip=False),
-        alloc=lambda size: Pointer(0),
+        Device=Device, runtime=SimpleNamespace(is_hip=False, getDevice=lambda: 1),
+        alloc=alloc,
         **vars(streams))
     monkeypatch.setitem(sys.modules, "cupy", module)
     return module
@@ -143,6 +161,13 @@ def test_cupy(cupy):
     assert elements(view).tolist() == [4, 3]
     made = library.empty((2, 2), np.dtype("int8"), "cuda:3")
     assert (type(made), made.dtype, cupy.entered) == (cupy.ndarray, np.int8, [3])
+    small, large = (library.maker(shape, np.dtype("int8"), "cuda:3")
+                    for shape in ((2, 2), (1 << 20,)))
+    for make in (small, large):
+        assert make().dtype == np.int8
+    assert cupy.entered == [3, 3, 3]
+    # A large one takes no memory of the device that happens to be current.
+    assert cupy.allocated == [4]
     cupy.cuda.runtime.is_hip = True
     assert describe(x).device == "rocm:1"
 

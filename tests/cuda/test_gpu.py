@@ -41,6 +41,16 @@ def swish(x):
     return x/(1 + np.exp(-x))
 
 
+@pytest.fixture
+def second():
+    """The name of another device than the first."""
+    from nbfused.cuda.driver import device_count
+
+    if device_count() < 2:
+        pytest.skip("one GPU")
+    return "cuda:1"
+
+
 # --- our own arrays
 
 
@@ -278,6 +288,56 @@ def test_on_the_current_stream_of_cupy():
         total = ops.sum(x)
     stream.synchronize()
     assert float(total) == 1 << 24
+
+
+def test_a_thread_without_a_context_keeps_the_first_device_current(second):
+    """Another device's would be current for PyTorch and CuPy, too."""
+    from nbfused.cuda.driver import entries
+
+    x, found = normal(1000), []
+
+    def work():
+        for _ in range(3):
+            close(ops.swish(CudaBackend().from_host(x, second)), swish(x))
+        found.append(entries().context())
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join()
+    assert found == [None]
+
+
+def test_results_of_cupy_are_made_where_their_inputs_are(second):
+    cupy = pytest.importorskip("cupy")
+    with cupy.cuda.Device(1):
+        x = cupy.ones(1 << 20, cupy.float32)
+    pool = cupy.get_default_memory_pool()  # the first device's: that is current
+    before = pool.total_bytes()
+    for _ in range(3):
+        assert ops.swish(x).device.id == 1
+    assert pool.total_bytes() == before
+
+
+def test_a_forked_child_is_told():
+    code = """
+import os, sys, numpy as np
+import nbfused as nf
+x = nf.array(np.ones(1000, np.float32), device="cuda")
+nf.ops.swish(x)
+if not os.fork():
+    for call in (lambda: nf.ops.swish(x), lambda: nf.to_numpy(x)):
+        try:
+            call()
+        except RuntimeError as error:
+            print("forked after CUDA had started" in str(error))
+    del x, call
+    sys.stdout.flush()
+    os._exit(0)
+os.wait()
+"""
+    said = subprocess.run([sys.executable, "-W", "ignore", "-c", code], text=True,
+                          capture_output=True, check=True)
+    assert (said.stdout.split(), said.stderr) == (["True", "True"], "")
 
 
 def test_a_warm_process_imports_no_numba(tmp_path):

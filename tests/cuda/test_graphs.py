@@ -11,6 +11,7 @@ import pytest
 
 import nbfused as nf
 from nbfused import ops
+from nbfused.cuda import CudaBackend
 
 pytestmark = pytest.mark.cuda
 
@@ -155,6 +156,21 @@ def test_graphs_of_cupy(name):
 
     check_replays(program, arrays, hosts, replay, captured,
                   lambda array, host: array.set(host))
+
+
+def test_an_array_that_dies_spoils_no_capture():
+    torch = pytest.importorskip("torch")
+    own = [CudaBackend().from_host(X, "cuda:0")]
+    x = torch.from_numpy(X).cuda()
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        own.clear()
+        y = ops.swish(x)
+    graph.replay()
+    torch.testing.assert_close(y, ops.swish(x), rtol=0, atol=0)
+    again = CudaBackend().from_host(X, "cuda:0")  # in its place
+    np.testing.assert_array_equal(again.to_numpy(), X)
 
 
 def test_products_of_16_bits_in_a_graph():

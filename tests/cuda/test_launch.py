@@ -7,11 +7,13 @@ import math
 import re
 import struct
 import time
+from collections import deque
 from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import pytest
 
+from nbfused.arrays import allocation
 from nbfused.cuda import compile, driver, launch
 from nbfused.cuda.compile import Kernel
 from nbfused.cuda.driver import Device, DriverError
@@ -115,6 +117,7 @@ def fake(monkeypatch):
 def device(fake):
     made = object.__new__(Device)
     made.ordinal, made.address, made.context, made._pool = 0, 77, 77, "pool"
+    made._dropped = deque()
     return made
 
 
@@ -231,6 +234,18 @@ def test_a_refused_launch_is_an_error(fake, device):
             call()
 
 
+def test_another_device_than_the_first_is_current_only_meanwhile(fake, device):
+    """It would become the current device of PyTorch and CuPy in this thread."""
+    device.ordinal = 1
+    with device.current():
+        assert fake.stack == [77]
+    assert fake.stack == []
+    device.ordinal = 0
+    with device.current():
+        pass
+    assert fake.stack == [77]
+
+
 def test_modules_are_loaded_once_and_large_shared_memory_asked_for_once(fake, device):
     fake.stack = [77]
     kernel = program(fake, "int64")
@@ -271,10 +286,34 @@ def test_nothing_is_allocated_for_nothing(fake, device):
     assert fake.calls == []
 
 
+def test_the_memory_of_arrays_is_freed_with_the_next_allocation(fake, device):
+    """Not when they die: somebody may capture a graph, or this may be a forked child.
+
+    On other streams than the default one graphs are captured.
+    """
+    allocation.Allocation(device, 100)  # gone at once
+    assert [name for name, *_ in fake.calls if "Free" in name] == []
+    with device.workspace(8, stream=3):
+        assert ("cuMemFreeAsync", 4096, 0) not in fake.calls
+    kept = allocation.Allocation(device, 100)
+    assert [c[0] for c in fake.calls[-2:]] == ["cuMemFreeAsync", "allocate"]
+    assert fake.calls[-2] == ("cuMemFreeAsync", 4096, 0)
+    del kept
+    device.trim()
+    assert fake.calls.count(("cuMemFreeAsync", 4096, 0)) == 2
+
+
 def test_a_refusal_has_its_name(fake):
     with pytest.raises(DriverError, match=r"CUDA_ERROR_9: a reason") as caught:
         driver.check((9,))
     assert caught.value.code == 9
+
+
+@pytest.mark.parametrize(("code", "words"), [
+    (3, "forked after CUDA had started.*'spawn'"), (709, "reset the device")])
+def test_what_to_do_is_said_where_the_driver_does_not(fake, code, words):
+    with pytest.raises(DriverError, match=rf"CUDA_ERROR_{code}: a reason; .*{words}"):
+        driver.check((code,))
 
 
 def test_a_device_that_does_not_exist(fake, monkeypatch):

@@ -9,7 +9,10 @@ import pytest
 
 import nbfused as nf
 from nbfused.arrays import BFLOAT16
+from nbfused.backend import Signature
 from nbfused.cuda import compile
+from nbfused.cuda.map_text import MapText
+from nbfused.dispatch.calls import COPY
 from nbfused.errors import CompileError
 from tests.cuda.recorded import PTXAS, assembled, recording, registers
 
@@ -42,6 +45,22 @@ def test_a_map_moves_16_bytes_at_once(monkeypatch, dtype):
     # Anything less is of the few elements that are left over.
     narrow = r"ld\.global\.(?!v4\.[bfu]32)"
     assert len(re.findall(narrow, text)) == 1
+
+
+def test_a_text_is_written_by_several_threads_at_once(monkeypatch):
+    """Each for its device, or with its hint: none sees what another has begun."""
+    spec, f4 = COPY, np.dtype("f4")
+    text = MapText(spec.name, spec.typed((f4,), (f4,)),
+                   Signature((f4,), (f4,), (1,), ("1", "1")), vector=True, threads=128)
+    expected, body = text.kernel("last").text, MapText._body
+
+    def interrupted(self, out):
+        monkeypatch.setattr(MapText, "_body", body)
+        text.kernel()  # by another thread
+        body(self, out)
+
+    monkeypatch.setattr(MapText, "_body", interrupted)
+    assert text.kernel("last").text == expected
 
 
 def test_no_thread_takes_what_others_take(monkeypatch):

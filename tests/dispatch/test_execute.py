@@ -170,16 +170,22 @@ def test_scatter_adds_to_zeros(backend):
     np.testing.assert_array_equal(empty[1], np.zeros(64))
 
 
-def test_work_on_another_stream_is_waited_for(backend, monkeypatch):
-    waits = []
-    monkeypatch.setattr(backend, "synchronize", lambda: waits.append(1))
-    array = describe(X, "x")
-    array.stream = 5
-    calls.run(COPY, (array,))
-    assert waits == [1]
-    array.stream = 0
-    calls.run(COPY, (array,))
-    assert waits == [1]
+@pytest.mark.parametrize("which", ["x", "out"])
+def test_an_array_of_another_stream_is_waited_for_twice(backend, monkeypatch, which):
+    """Before, as it may be made there; after, as nobody there knows of the launch."""
+    events, out = backend.calls, describe(np.empty_like(X), "out")
+    monkeypatch.setattr(backend, "synchronize", lambda: events.append("wait"))
+    given = {"x": describe(X, "x"), "out": out}
+    for stream, waits in ((5, 1), (5, 1), (0, 0), (None, 0)):
+        given[which].stream = stream
+        events.clear()
+        calls.run(COPY, (given["x"],), outs=(out,))
+        assert [e == "wait" for e in events] == [True]*waits + [False] + [True]*waits
+    np.testing.assert_array_equal(out.owner, X)
+    out.stream = 5
+    events.clear()
+    calls.zero(out)
+    assert len(events) == 3
 
 
 def test_numpy_scalar_is_no_output():

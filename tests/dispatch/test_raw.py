@@ -7,7 +7,7 @@ import pytest
 
 import nbfused as nf
 from nbfused.arrays import describe
-from nbfused.dispatch.raw import check_written, prepare
+from nbfused.dispatch.raw import check_written, launch, prepare
 from nbfused.errors import NotDifferentiableError, OverlapError, ReadOnlyError
 from nbfused.scalar.parse import parse
 from nbfused.scalar.structure import Array
@@ -82,3 +82,17 @@ def test_only_what_is_written_is_checked(y, error):
         check_written(SPEC, values(x, y), SPEC.function.params)
     wide = np.broadcast_to(np.zeros(1), (4, 4))
     check_written(SPEC, values(wide, np.zeros(4)), SPEC.function.params)
+
+
+def test_arrays_that_are_used_on_another_stream_are_waited_for(monkeypatch):
+    """Also afterwards, unless the caller names the stream, and so knows of it."""
+    x, y = np.ones((4, 1)), np.zeros(4)
+    given = values(x, y, 2)
+    made, waits = prepare(SPEC, given, SPEC.function.params), []
+    monkeypatch.setattr(type(made.place.backend), "synchronize",
+                        lambda self: waits.append(y[2]))
+    given[1].stream = 5
+    launch(made, given, (1, 1, 1), (1, 1, 1))
+    assert waits == [0, 1]
+    launch(made, given, (1, 1, 1), (1, 1, 1), stream=0)
+    assert waits == [0, 1, 1]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import struct
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 import nbfused as nf
+from nbfused.arrays import DeviceArray
 from nbfused.errors import (
     BackendNotAvailableError,
     DeviceError,
@@ -162,6 +165,35 @@ def test_streams_of_other_libraries(use, stream):
     assert fake.kernel.launches[0][-1] == 9
     with pytest.raises(KernelTypeError, match="stream is a str"):
         kernel()((1,), (1,), (), stream="fast")
+
+
+def test_arrays_that_are_used_on_another_stream_are_waited_for(use, monkeypatch):
+    """Also afterwards, unless the caller names the stream, and so knows of it."""
+    fake, waits = use(), []
+    monkeypatch.setattr(fake, "synchronize",
+                        lambda: waits.append(len(fake.kernel.launches)))
+    x = DeviceArray(X.ctypes.data, (4,), None, X.dtype, "cuda:0", 5, X)
+    kernel()((1,), (4,), (x,))
+    assert waits == [0, 1]
+    kernel()((1,), (4,), (x,), stream=0)
+    assert waits == [0, 1, 1]
+    kernel()((1,), (4,), (x,), stream=5)
+    assert waits == [0, 1, 1]
+
+
+def test_threads_that_load_a_module_at_once_have_the_same_one(use, monkeypatch):
+    """Another copy has other variables: what is stored there, kernels do not see."""
+    fake, both = use(), threading.Barrier(2, timeout=10)
+
+    def native(code, device):
+        both.wait()
+        return object()
+
+    monkeypatch.setattr(fake, "native", native)
+    module = RawModule(code="")
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(module.loaded, ["cuda:0"]*2)
+    assert first is second is module.loaded("cuda:0")
 
 
 def test_launches_are_traced(use):
