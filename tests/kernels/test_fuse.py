@@ -277,6 +277,20 @@ def test_gradients_through_every_kind_of_launch():
         np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
+@pytest.mark.parametrize("reduce", [
+    lambda x: (x.max(), x.sum()), lambda x: (x.max(1), x.min(1)),
+    lambda x: (x.prod(0), x.min(0), x.mean(0))])
+def test_joined_reductions_that_save_more_for_the_derivative(reduce):
+    def run(call):
+        x = nf.Variable(X.astype("f8"), requires_grad=True)
+        results = call(x)
+        sum((k + r * r).sum() for k, r in enumerate(results)).backward()
+        return [*(r.data for r in results), x.grad]
+
+    for found, expected in zip(run(nf.fuse(reduce)), run(reduce), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
 def test_second_derivatives():
     fused = nf.fuse(lambda x: np.sum(np.sin(x) * x, axis=-1))
     x = nf.Variable(Y.astype("f8"), requires_grad=True)
