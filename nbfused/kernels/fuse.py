@@ -143,7 +143,8 @@ class Fused(Named):
         """Run the function on symbols, which write down what it does."""
         trace = Trace(self.kernel_name, tensors=given.tensors)
         bound.arguments.update(given.replaced(trace.argument))
-        return trace, trace.program(self.function(*bound.args, **bound.kwargs))
+        with trace.recording():
+            return trace, trace.program(self.function(*bound.args, **bound.kwargs))
 
     def _warn(self, unstable: list[str]) -> None:
         if not self._warned:
