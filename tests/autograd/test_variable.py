@@ -48,6 +48,19 @@ def test_complex_numbers_have_no_gradient():
     assert nf.Variable(np.ones(2, "complex64")).dtype == np.complex64
 
 
+@pytest.mark.parametrize("function", [
+    lambda x: abs(x * (1 + 2j)).sum(), lambda x: x.astype("complex128"),
+    lambda x: nf.ops.matmul(x, np.ones((2, 2), "complex64"))])
+def test_no_gradient_is_lost_in_complex_numbers(function):
+    """The gradient of the first was zero."""
+    x = np.array([1.0, 2.0])
+    with refused(NotDifferentiableError, "requires grad", "complex128", "x.detach()"):
+        nf.grad(function)(x)
+    function(nf.Variable(x))
+    with nf.no_grad():
+        function(nf.Variable(x, requires_grad=True))
+
+
 @pytest.mark.parametrize("dtype", ["float16", ml_dtypes.bfloat16, "float32", "float64"])
 def test_floating_dtypes_have_gradients_of_the_same_dtype(dtype):
     x = nf.Variable(np.array([1.0, 2.0, -3.0]).astype(dtype), requires_grad=True)
