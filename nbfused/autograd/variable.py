@@ -252,6 +252,10 @@ class Variable(ArrayMethods, NumpyProtocols):
                             "integer is")
         return int(self)
 
+    def __format__(self, spec: str) -> str:
+        one = spec and not self.shape  # as NumPy's arrays do
+        return format(self.item(), spec) if one else super().__format__(spec)
+
     def __copy__(self) -> Variable:
         return Variable.at(self._data, self._edge)
 

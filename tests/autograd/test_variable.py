@@ -182,6 +182,9 @@ def test_one_element_converts_to_a_number():
     assert not nf.Variable(0.0)
     with pytest.raises(ShapeError, match="tolist"):
         bool(nf.Variable([1.0, 2.0]))
+    assert f"{nf.Variable(2.5):.2f}, {nf.Variable(2.5)}" == "2.50, Variable(array(2.5))"
+    with pytest.raises(TypeError, match="format"):
+        format(nf.Variable([1.0, 2.0]), ".2f")
 
 
 def test_an_integer_is_an_index():
