@@ -225,8 +225,9 @@ def fuse(function: Callable[..., Any] | None = None, /, *,
     Notes
     -----
     Numbers that the function closes over, members of classes and modules too, are
-    constants of the kernel; a new value traces anew.  What it computes from nothing that is traced, a random number or the
-    time, is constant, too.  Reading ``x.shape`` ties what was traced to that shape.
+    constants of the kernel; a new value traces anew.  What it computes from nothing
+    that is traced, a random number or the time, is constant, too.  Reading ``x.shape``
+    ties what was traced to that shape.
     An `nf.Function` is called once more while it is traced.  A value that no result
     depends on is not computed.  Two arguments that share memory must not be changed in
     place, nor an array that has views; the derivative of what is constant is not zero
