@@ -71,6 +71,7 @@ class Trace:
         self.stores: dict[Value, Value] = {}
         self._seen: dict[Any, Node] = {}
         self._constant: dict[Value, Value] = {}
+        self._copies: dict[tuple[Value, object], Value] = {}
 
     def argument(self, x: Any, name: str) -> Symbol | Number:
         """What stands for an argument."""
@@ -272,11 +273,20 @@ class Trace:
         if x.own is not None:
             return x.own
         value = self.operand(x)
-        if arrays.setdefault(_memory(value), x.array) is x.array:
-            return value
-        node = Node(COPY, (value,), [(value.shape, value.type)], (value.type,))
-        self.nodes.append(node)
-        return node.outputs[0]
+        same = arrays.setdefault(_memory(value), x.array) is x.array
+        return value if same else self._copied(value, x.array)
+
+    def _copied(self, value: Value, array: object) -> Value:
+        """The value in memory of its own, which `array` stands for; views of that."""
+        if (value, array) not in self._copies:
+            spec, inputs, asked = COPY, (value,), (value.type,)
+            if value.node is not None and _is_view(value.node.spec):
+                spec, asked = value.node.spec, value.node.asked
+                inputs = (self._copied(value.node.inputs[0], array),)
+            node = Node(spec, inputs, [(value.shape, value.type)], asked)
+            self.nodes.append(node)
+            (self._copies[value, array],) = node.outputs
+        return self._copies[value, array]
 
 
 def _is_view(spec: Any) -> bool:

@@ -434,13 +434,15 @@ def test_no_grad_around_a_call_is_no_part_of_it():
     (lambda x: (np.zeros_like(x), np.zeros_like(x)), False),
     (lambda x: (x @ x.T, x @ x.T), False), (lambda x: (x * 2, (x * 2).T), False),
     (lambda x: ((x * 2).detach(), x * 2), False),
+    (lambda x: (lambda y: (y, y, x * 2))(x * 2), True),
+    (lambda x: (lambda y: (x * 2, y, y))(x * 2), False),
     (lambda x: 2 * ((x * 2),), True), (lambda x: (lambda y: (y.T, y))(x * 2), True)])
 def test_results_share_memory_where_those_of_the_function_do(function, shared):
     """Also where the same is computed once for several of them."""
-    a, b = nf.fuse(function)(nf.Variable(X))
+    a, b, *others = nf.fuse(function)(nf.Variable(X))
     expected = function(nf.Variable(X))
     assert np.shares_memory(a.data, b.data) == shared
-    for found, right in zip((a, b), expected, strict=True):
+    for found, right in zip((a, b, *others), expected, strict=True):
         np.testing.assert_array_equal(found.data, right.data)
 
 
@@ -449,12 +451,14 @@ def test_a_result_is_apart_from_the_argument_that_it_is_stored_into():
     def f(x):
         y = x + 1
         x[...] = y
-        return y, x.T
+        return y, y.T, x.T
 
     x = X.copy()
-    y, view = f(x)
+    y, transposed, view = f(x)
     assert (np.shares_memory(y, x), np.shares_memory(view, x)) == (False, True)
+    assert np.shares_memory(transposed, y)
     np.testing.assert_array_equal(y, x)
+    np.testing.assert_array_equal(transposed, x.T)
 
 
 class Settings:
