@@ -23,8 +23,9 @@ from ..specs import Map
 from ..specs.map import IMPLICIT
 from .custom import wanted
 from .gradcheck import gradcheck
-from .graph import Node, reachable, recording
+from .graph import Node, reachable
 from .nodes import SpecNode, is_floating
+from .recording import recording
 from .rules import RuleNode
 from .tape import apply
 from .variable import Variable

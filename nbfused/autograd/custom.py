@@ -8,19 +8,29 @@ can be differentiated again.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
-from ..arrays import byte_range, describe, dtype_of, is_array, library_of
+import numpy as np
+
+from ..arrays import (
+    Library,
+    byte_range,
+    describe,
+    dtype_of,
+    is_array,
+    library_of,
+)
 from ..errors import KernelTypeError, NotDifferentiableError, ShapeError, TapeError
-from .graph import COPY, ZERO, Edge, Node, Pass, grad_mode, recording
+from .graph import COPY, ZERO, Edge, Node, Pass
 from .nodes import is_floating
+from .recording import grad_mode, recording
 from .tape import apply
 from .traced import traced
 from .variable import Variable
 from .versions import Saved
 
-__all__ = ["Argument", "CallNode", "Context", "Function", "detached", "outputs_of",
-           "variables", "wanted", "zeros_like"]
+__all__ = ["Argument", "Aval", "CallNode", "Context", "Function", "detached",
+           "outputs_of", "variables", "wanted", "zeros_like"]
 
 Aval = tuple[tuple[int, ...], Any, str]
 
@@ -75,6 +85,35 @@ class Argument:
         return Variable.at(value, self.edge) if self.variable else value
 
 
+class Like(NamedTuple):
+    """What a gradient has to be like: its argument."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype
+    place: tuple[Library, str]
+
+    @classmethod
+    def of(cls, x: Variable) -> Like:
+        """As `x` is."""
+        array = describe(x.data)
+        return cls(array.shape, array.dtype, array.place)
+
+    def check(self, value: Variable, what: str) -> None:
+        """Check that a gradient is where the argument is, of its shape and real."""
+        if value.shape != self.shape:
+            raise ShapeError(f"{what} has shape {value.shape}, expected {self.shape}, "
+                             "that of the argument")
+        if value.dtype.kind == "c":
+            raise KernelTypeError(f"{what} has dtype {value.dtype}, expected "
+                                  f"{self.dtype}, that of the argument; return its "
+                                  "real part")
+        place = describe(value.data, what).place
+        if place != self.place:
+            given, expected = (f"{p[0].name} on {p[1]}" for p in (place, self.place))
+            raise KernelTypeError(f"{what} is an array of {given}; expected one of "
+                                  f"{expected}, as the argument is: convert it")
+
+
 class CallNode(Node):
     """A call of a Python function on `args`, some of which are tracked."""
 
@@ -82,17 +121,17 @@ class CallNode(Node):
 
     def __init__(self, name: str, args: Sequence[Any]) -> None:
         super().__init__(name, (x.edge if wanted(x) else None for x in args), 1)
-        self.takes = tuple((x.shape, x.dtype) if wanted(x) else None for x in args)
+        self.takes = tuple(Like.of(x) if wanted(x) else None for x in args)
         self.gives: tuple[Aval, ...] = ()
 
     def attach(self, outputs: Sequence[Variable], single: bool,
-               constant: Sequence[Variable] = ()) -> Any:
+               constant: Sequence[Any] = ()) -> Any:
         """The outputs as results of this node, but for those that are `constant`."""
         self.outputs = len(outputs)
         self.gives = tuple((v.shape, v.dtype, v.device) for v in outputs)
         made = tuple(
             Variable.at(v.data, None if not is_floating(v.dtype)
-                        or any(v is c for c in constant) else (self, k))
+                        or any(v is c or v.data is c for c in constant) else (self, k))
             for k, v in enumerate(outputs))
         return made[0] if single else made
 
@@ -117,17 +156,16 @@ class CallNode(Node):
                 f"the backward of {self.name} returned {len(values)} gradients, "
                 f"expected {count}: one for each argument, None for those without")
         made: list[Any | None] = []
-        for k, (value, aval) in enumerate(zip(values, self.takes, strict=False)):
-            if value is None or aval is None:
+        for k, (value, like) in enumerate(zip(values, self.takes, strict=False)):
+            if value is None or like is None:
                 made.append(None)
                 continue
-            gradient = self._fit(value, aval, mode,
+            gradient = self._fit(value, like, mode,
                                  f"gradient {k} from the backward of {self.name}")
             made.append(gradient if mode.records else _own(gradient.data, kept))
         return made
 
-    def _fit(self, value: Any, aval: tuple[tuple[int, ...], Any], mode: Pass,
-             what: str) -> Variable:
+    def _fit(self, value: Any, like: Like, mode: Pass, what: str) -> Variable:
         if not isinstance(value, Variable):
             if mode.records:
                 raise NotDifferentiableError(
@@ -135,12 +173,9 @@ class CallNode(Node):
                     "second derivative; compute it with operations on Variables, or go "
                     "without create_graph")
             value = Variable(value)
-        shape, dtype = aval
-        if value.shape != shape:
-            raise ShapeError(f"{what} has shape {value.shape}, expected {shape}, that "
-                             "of the argument")
-        if value.dtype != dtype:
-            (value,) = apply(COPY, (value,), dtypes=(dtype,))
+        like.check(value, what)
+        if value.dtype != like.dtype:
+            (value,) = apply(COPY, (value,), dtypes=(like.dtype,))
         return value
 
 
@@ -162,20 +197,24 @@ class Context:
 
     def __init__(self, needs: tuple[bool, ...]) -> None:
         self.needs_input_grad = needs
-        self._to_save: tuple[Variable, ...] = ()
-        self._constant: tuple[Variable, ...] = ()
-        self._loaded: tuple[Variable, ...] | None = None
+        self._to_save: tuple[Variable | None, ...] = ()
+        self._constant: tuple[Any, ...] = ()
+        self._loaded: tuple[Variable | None, ...] | None = None
 
-    def save_for_backward(self, *arrays: Variable) -> None:
-        """Keep arguments or results; they must not change until the backward."""
-        self._to_save = tuple(outputs_of(arrays, "save_for_backward"))
+    def save_for_backward(self, *arrays: Any) -> None:
+        """Keep arguments or results; they must not change until the backward.
 
-    def mark_non_differentiable(self, *outputs: Variable) -> None:
-        """Name results that have no gradient."""
+        None stays None: an argument that was left out.
+        """
+        self._to_save = tuple(
+            None if a is None else _saved(a, k) for k, a in enumerate(arrays))
+
+    def mark_non_differentiable(self, *outputs: Any) -> None:
+        """Name results, Variables or arrays, that have no gradient."""
         self._constant = outputs
 
     @property
-    def saved_tensors(self) -> tuple[Variable, ...]:
+    def saved_tensors(self) -> tuple[Any, ...]:
         """What was saved, as Variables; inside `Function.backward` only."""
         if self._loaded is None:
             raise TapeError("ctx.saved_tensors: to be read inside backward(); in "
@@ -239,6 +278,14 @@ class Function:
         return outputs[0] if single else outputs
 
 
+def _saved(x: Any, k: int) -> Variable:
+    if not isinstance(x, Variable) and not is_array(x):
+        raise KernelTypeError(f"save_for_backward: argument {k} is a "
+                              f"{type(x).__name__}; expected arrays, Variables or "
+                              "None: make anything else an attribute of ctx")
+    return x if isinstance(x, Variable) else Variable(x)
+
+
 def _place(x: Variable, inputs: Sequence[Any],
            outputs: Sequence[Variable]) -> tuple[str, int] | None:
     """Which argument or result `x` is, by itself or at least by its array."""
@@ -259,21 +306,23 @@ class FunctionNode(CallNode):
         super().__init__(function.__name__, args)
         self.function = function
         self.ctx = ctx
-        self.saved = tuple((Saved(v.data, f"array {k} saved by {self.name}"),
-                            _place(v, inputs, outputs))
-                           for k, v in enumerate(ctx._to_save))
+        self.saved = tuple(
+            None if v is None else (Saved(v.data, f"array {k} saved by {self.name}"),
+                                    _place(v, inputs, outputs))
+            for k, v in enumerate(ctx._to_save))
         ctx._to_save = ()
 
     def pull(self, cotangents: Sequence[Any | None], wanted: Sequence[bool],
              mode: Pass) -> Sequence[Any | None]:
         """Call `Function.backward`."""
-        self.ctx._loaded = tuple(self._load(saved, place, mode)
-                                 for saved, place in self.saved)
+        self.ctx._loaded = tuple(None if kept is None else self._load(*kept, mode)
+                                 for kept in self.saved)
         try:
             returned = self.function.backward(self.ctx, *self.filled(cotangents))
         finally:
             self.ctx._loaded = None
-        return self.checked(returned, mode, [saved for saved, _ in self.saved])
+        return self.checked(returned, mode,
+                            [kept[0] for kept in self.saved if kept is not None])
 
     def _load(self, saved: Saved, place: tuple[str, int] | None,
               mode: Pass) -> Variable:

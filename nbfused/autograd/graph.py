@@ -11,19 +11,16 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import ContextDecorator, contextmanager
-from contextvars import ContextVar, Token
-from types import TracebackType
 from typing import Any
 
 from ..errors import TapeError
 from ..records import record
 from ..scalar.ir import Block, Function, Let, literal
 from ..specs import Map, View
+from .recording import grad_mode
 
 __all__ = ["ADD", "COPY", "ONE", "ZERO", "Edge", "Leaf", "Node", "Ones", "Pass",
-           "Target", "between", "grad_mode", "no_grad", "now", "reachable", "recording",
-           "walk_back"]
+           "Target", "between", "now", "reachable", "walk_back"]
 
 #: A tracked array: output number `Edge[1]` of node `Edge[0]`.
 Edge = tuple["Node", int]
@@ -35,52 +32,11 @@ COPY, ONE, ZERO = (Map(Function(name, ("a",), Block((), (value,))), ("element",)
                                        ("zeros_like", literal(0.0))))
 
 _ORDER = itertools.count()
-_RECORDING: ContextVar[bool] = ContextVar("nbfused_recording", default=True)
 
 
 def now() -> int:
     """A time stamp: nodes made from here on have this `order` or a larger one."""
     return next(_ORDER)
-
-
-def recording() -> bool:
-    """Whether operations on tracked Variables leave nodes behind."""
-    return _RECORDING.get()
-
-
-@contextmanager
-def grad_mode(record: bool) -> Iterator[None]:
-    """Record nodes inside the block, or do not."""
-    token = _RECORDING.set(record)
-    try:
-        yield
-    finally:
-        _RECORDING.reset(token)
-
-
-class no_grad(ContextDecorator):
-    """Context manager, and decorator, inside which nothing is recorded.
-
-    Examples
-    --------
-    >>> with no_grad():
-    ...     recording()
-    False
-    """
-
-    def __init__(self) -> None:
-        self._tokens: list[Token[bool]] = []
-
-    def _recreate_cm(self) -> no_grad:
-        return type(self)()  # a decorated function may call itself
-
-    def __enter__(self) -> no_grad:
-        self._tokens.append(_RECORDING.set(False))
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
-        _RECORDING.reset(self._tokens.pop())
 
 
 @record(frozen=True)
@@ -171,9 +127,12 @@ class Leaf(Node):
 
     __slots__ = ("grad",)
 
-    def __init__(self) -> None:
+    def __init__(self, grad: Any | None = None) -> None:
         super().__init__("leaf", (), 1)
-        self.grad: Any | None = None
+        self.grad = grad
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Leaf, (self.grad,)  # a copy is younger: `order` is of this process
 
 
 class Target(Leaf):
@@ -278,8 +237,7 @@ def walk_back(seeds: Sequence[tuple[Edge, Any]], mode: Pass, *,
         else:
             arrivals.add(edge, cotangent)
 
-    token = _RECORDING.set(mode.records)
-    try:
+    with grad_mode(mode.records):
         for edge, cotangent in seeds:
             if leads(edge):
                 send(edge, cotangent)
@@ -291,8 +249,6 @@ def walk_back(seeds: Sequence[tuple[Edge, Any]], mode: Pass, *,
             for to, pulled_back, want in zip(edges, pulled, wanted, strict=True):
                 if want and to is not None and pulled_back is not None:
                     send(to, pulled_back)
-    finally:
-        _RECORDING.reset(token)
     return found
 
 

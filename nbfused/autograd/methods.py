@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..arrays import is_array
 from ..errors import TapeError
 from ..table import OPS
-from .graph import recording
+from .recording import recording
 from .traced import Traced
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import BFLOAT16, dtype_of
+from ..errors import NotDifferentiableError
 from ..records import record
 from ..scalar.types import Type
 from ..specs import Pullback, Ref, Spec, Step
@@ -87,11 +88,23 @@ class Recipe:
 @lru_cache(maxsize=4096)
 def plan(spec: Spec, needs: tuple[bool, ...], shapes: Shapes, types: tuple[Type, ...],
          dtypes: Dtypes | None) -> Plan | None:
-    """How to run `spec` so that it can be pulled back; None if it has no gradient."""
+    """How to run `spec` so that it can be pulled back; None if it has no gradient.
+
+    Raises
+    ------
+    NotDifferentiableError
+        A result is complex: the gradient would be lost in silence.
+    """
     found = spec.result_types(types)
     asked = dtypes or (None,) * len(found)
-    tracked = tuple(is_floating(want or have)
-                    for want, have in zip(asked, found, strict=True))
+    results = [want or have for want, have in zip(asked, found, strict=True)]
+    for dtype in results:
+        if dtype.kind == "c":
+            raise NotDifferentiableError(
+                f"{spec.name}: an input requires grad and the result is {dtype}, "
+                "through which no gradient is defined here; use x.detach(), or compute "
+                "with the real and the imaginary part")
+    tracked = tuple(map(is_floating, results))
     if not any(tracked):
         return None
     pullback = spec.vjp(needs, shapes, tracked)

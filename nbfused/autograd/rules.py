@@ -9,8 +9,18 @@ from typing import Any
 from ..arrays import is_array
 from ..errors import KernelTypeError, NotDifferentiableError, ShapeError
 from ..named import Named
-from .custom import Argument, CallNode, detached, outputs_of, variables, wanted
-from .graph import Edge, Pass, grad_mode, now, recording, walk_back
+from .custom import (
+    Argument,
+    Aval,
+    CallNode,
+    detached,
+    outputs_of,
+    variables,
+    wanted,
+)
+from .graph import Edge, Pass, now, walk_back
+from .recording import grad_mode, recording
+from .tape import elsewhere
 from .traced import traced
 from .variable import Variable
 from .versions import Saved
@@ -97,6 +107,11 @@ class custom_vjp(Named):
         unknown = traced(args)
         if unknown is not None:
             return unknown.record_call(self, args)
+        if any(map(elsewhere, args)):
+            raise KernelTypeError(
+                f"{self.name}: an argument is a tensor that requires grad in its own "
+                "library, which would not see the rule; use a Variable, or a "
+                "torch.autograd.Function")
         if not (recording() and any(map(wanted, args))):
             return self.function(*args)
         if self.fwd is None or self.bwd is None:
@@ -240,6 +255,10 @@ def _entries(roots: Sequence[Edge], start: int) -> tuple[Edge, ...]:
     return tuple(found)
 
 
+def _listed(avals: Sequence[Aval]) -> str:
+    return ", ".join(f"{dtype} {shape}" for shape, dtype, _ in avals)
+
+
 class _CheckpointNode(CallNode):
     takes_ones = True
     __slots__ = ("arguments", "block", "keywords")
@@ -263,6 +282,12 @@ class _CheckpointNode(CallNode):
                 *(a.load() for a in self.arguments),
                 **{k: a.load() for k, a in self.keywords.items()})
         outputs = outputs_of(result, self.name)
+        again = tuple((v.shape, v.dtype, v.device) for v in outputs)
+        if again != self.gives:
+            raise ShapeError(
+                f"checkpoint: {self.name} was run again and returned {_listed(again)}; "
+                f"expected {_listed(self.gives)}, as before: it must compute the same "
+                "each time")
         seeds = [(v.edge, c) for v, c in zip(outputs, cotangents, strict=True)
                  if c is not None and v.edge is not None]
         targets = [e for e, want in zip(self.edges, wanted, strict=True)

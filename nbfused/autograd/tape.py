@@ -21,14 +21,15 @@ from ..errors import KernelTypeError, ShapeError, TapeError
 from ..records import record
 from ..scalar.types import Type, Weak
 from ..specs import Spec
-from .graph import ADD, COPY, ONE, Edge, Leaf, Ones, Pass, recording, walk_back
+from .graph import ADD, COPY, ONE, Edge, Leaf, Ones, Pass, walk_back
 from .nodes import Plan, SpecNode, is_number, plan
+from .recording import recording
 from .traced import Traced, traced
 from .variable import Variable, check_gradient
 from .versions import note_write
 
-__all__ = ["PLAIN", "RECORDING", "apart", "apply", "backward", "cotangent", "ones_like",
-           "whole"]
+__all__ = ["PLAIN", "RECORDING", "apart", "apply", "backward", "cotangent", "elsewhere",
+           "ones_like", "whole"]
 
 #: Types of inputs that nobody differentiates; those of more libraries are found out.
 _PLAIN: set[type] = {np.ndarray, bool, int, float, complex}
@@ -73,7 +74,7 @@ def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None
             wrapped = True
             data.append(x._value)
             needs.append(x._edge is not None)
-        elif kind in _PLAIN or not (isinstance(x, (Variable, Traced)) or _tracked(x)):
+        elif kind in _PLAIN or not (isinstance(x, (Variable, Traced)) or elsewhere(x)):
             data.append(x)
             needs.append(False)
         else:
@@ -85,7 +86,7 @@ def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None
     return _store(spec, inputs, out, options)
 
 
-def _tracked(x: Any) -> bool:
+def elsewhere(x: Any) -> bool:
     """Whether another library differentiates what is done with `x`."""
     if type(x) in _PLAIN or not is_array(x):
         return False
@@ -102,7 +103,7 @@ def _on_others(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
     unknown = traced(inputs)
     if unknown is not None:
         return unknown.record(spec, inputs, out, options)
-    if any(map(_tracked, inputs)):
+    if any(map(elsewhere, inputs)):
         from .torch_bridge import apply_torch  # the only library with a tape
 
         return apply_torch(spec, inputs, out, options)
@@ -129,7 +130,7 @@ def _store(spec: Spec, inputs: Sequence[Any], out: Sequence[Any],
     if any(isinstance(o, Variable) and o.requires_grad for o in out) and recording():
         raise TapeError(f"out: {spec.name} cannot store into a Variable that requires "
                         "grad; use no_grad() around the update")
-    if any(o is not None and not isinstance(o, Variable) and _tracked(o) for o in out):
+    if any(o is not None and not isinstance(o, Variable) and elsewhere(o) for o in out):
         raise TapeError(f"out: {spec.name} cannot store into a tensor that requires "
                         "grad; use torch.no_grad() around the update, or pass "
                         "out.detach()")

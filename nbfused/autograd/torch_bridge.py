@@ -9,8 +9,9 @@ from typing import Any
 from ..arrays import describe, is_array
 from ..errors import KernelTypeError, TapeError
 from ..specs import Spec
-from .graph import Pass, grad_mode
+from .graph import Pass
 from .nodes import SpecNode, is_floating, is_number
+from .recording import grad_mode
 from .tape import PLAIN, apply
 from .variable import Variable
 

@@ -9,7 +9,7 @@ be differentiated again.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
 from operator import index
 from typing import Any
@@ -26,12 +26,11 @@ from .graph import (
     Pass,
     Target,
     between,
-    grad_mode,
-    no_grad,
     reachable,
     walk_back,
 )
 from .nodes import Identity, SpecNode, is_floating
+from .recording import grad_mode, no_grad, recording
 from .rules import check_callable, checkpoint, custom_vjp
 from .tape import PLAIN, RECORDING, apart, cotangent, ones_like, whole
 from .variable import Variable, check_differentiable
@@ -54,6 +53,7 @@ class _Trace:
         given = list(args)
         for k, target in zip(wrt, self.targets, strict=True):
             given[k] = target
+        outside = recording()
         with grad_mode(True):
             result = function(*given, **(kwargs or {}))
         for node in (t.edge[0] for t in self.targets if t.edge is not None):
@@ -69,7 +69,8 @@ class _Trace:
         self.outputs = outputs_of(result, self.name)
         self.edges = [t.edge for t in self.targets if t.edge is not None]
         self.native = not any(isinstance(args[k], Variable) for k in wrt)
-        self.open = any(wanted(args[k]) for k in wrt) or self._reaches_others()
+        self.open = outside and (
+            any(wanted(args[k]) for k in wrt) or self._reaches_others())
 
     def _reaches_others(self) -> bool:
         roots = [v.edge for v in self.outputs if v.edge is not None]
@@ -134,21 +135,29 @@ def _alias(x: Any, position: int, name: str) -> Variable:
     return Variable.at(made.data, (Identity(made.edge), 0))
 
 
-def _positions(argnums: int | Sequence[int], count: int) -> list[int]:
+def _numbers(argnums: int | Sequence[int]) -> tuple[list[int], bool]:
+    """The integers, and whether it is one by itself."""
+    single = not isinstance(argnums, Iterable) or getattr(argnums, "shape", None) == ()
+    given = [argnums] if single else [*argnums]  # type: ignore[misc]
     try:
-        wrt = [index(k) for k in ([argnums] if isinstance(argnums, int) else argnums)]
+        if any(isinstance(k, bool) for k in given):
+            raise TypeError
+        return [index(k) for k in given], single  # type: ignore[arg-type]
     except TypeError:
         raise KernelTypeError("argnums: expected an integer or a sequence of integers, "
                               f"got {argnums!r}; count arguments from 0") from None
-    for k in wrt:
+
+
+def _positions(argnums: Sequence[int], count: int) -> list[int]:
+    for k in argnums:
         if not -count <= k < count:
             raise RangeError(f"argnums: {k} is out of range; the function was called "
                              f"with {count} positional arguments; pass the one to "
                              "differentiate by, not as a keyword")
-    wrt = [k % count for k in wrt]
+    wrt = [k % count for k in argnums]
     if len(set(wrt)) != len(wrt):
-        raise RangeError(f"argnums: {argnums} names an argument twice; name each one "
-                         "once")
+        raise RangeError(f"argnums: {tuple(argnums)} names an argument twice; name "
+                         "each one once")
     return wrt
 
 
@@ -205,16 +214,17 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
     With `has_aux` the value is ``(output, aux)``.
     """
     check_callable(function)
+    numbers, single = _numbers(argnums)
 
     @wraps(function, updated=())
     def both(*args: Any, **kwargs: Any) -> Any:
-        trace = _Trace(function, args, _positions(argnums, len(args)), kwargs, has_aux)
+        trace = _Trace(function, args, _positions(numbers, len(args)), kwargs, has_aux)
         output = _scalar_output(trace)
         seed = ones_like(output.data)
         grads = tuple(trace.given_back(g) for g in trace.pull(
             [Variable.at(seed, None) if trace.open else seed], trace.mode))
         value = (trace.result(), trace.aux) if has_aux else trace.result()
-        return value, grads[0] if isinstance(argnums, int) else grads
+        return value, grads[0] if single else grads
 
     return both
 
@@ -291,7 +301,7 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...,
         if len(cotangents) != len(trace.outputs):
             raise ShapeError(f"pullback: {len(cotangents)} cotangents for "
                              f"{len(trace.outputs)} outputs of {trace.name}")
-        again = trace.open or any(map(wanted, cotangents))
+        again = recording() and (trace.open or any(map(wanted, cotangents)))
         mode = RECORDING if again else PLAIN
         pairs = zip(trace.outputs, cotangents, strict=True)
         seeds = [cotangent(v, c, mode, f"cotangent {k}")
@@ -341,7 +351,7 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any],
     if len(primals) != len(tangents):
         raise ShapeError(f"jvp: {len(tangents)} tangents for {len(primals)} primals")
     trace = _Trace(function, primals, range(len(primals)))
-    again = trace.open or any(map(wanted, tangents))
+    again = trace.open or (recording() and any(map(wanted, tangents)))
     mode = RECORDING if again else PLAIN
     directions = [cotangent(t, _number_like(given, t), mode, f"tangent {k}")
                   for k, (t, given) in enumerate(zip(trace.targets, tangents,

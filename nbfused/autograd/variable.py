@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 from math import prod
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 
@@ -18,10 +18,11 @@ from ..errors import (
     ShapeError,
     TapeError,
 )
-from .graph import Edge, Leaf, Node, no_grad
+from .graph import Edge, Leaf, Node
 from .methods import ArrayMethods
 from .nodes import is_floating
 from .protocols import NumpyProtocols
+from .recording import no_grad
 
 __all__ = ["Variable", "check_differentiable", "check_gradient", "no_grad"]
 
@@ -42,8 +43,8 @@ class Variable(ArrayMethods, NumpyProtocols):
     Raises
     ------
     KernelTypeError
-        A gradient is wanted for integers or booleans; or `data` is a tensor that
-        another library differentiates.
+        A gradient is wanted for integers or booleans, or `requires_grad` is no bool; or
+        `data` is a tensor that another library differentiates.
     NotDifferentiableError
         A gradient is wanted for complex numbers.
 
@@ -61,8 +62,8 @@ class Variable(ArrayMethods, NumpyProtocols):
     def __init__(self, data: Any, requires_grad: bool = False) -> None:
         self._value = _array(data)
         self._edge: Edge | None = None
-        if requires_grad:
-            self.requires_grad = True
+        if requires_grad is not False:
+            self.requires_grad = requires_grad
 
     @classmethod
     def at(cls, data: Any, edge: Edge | None) -> Variable:
@@ -94,6 +95,9 @@ class Variable(ArrayMethods, NumpyProtocols):
 
     @requires_grad.setter
     def requires_grad(self, want: bool) -> None:
+        if not isinstance(want, (bool, np.bool_)):
+            raise KernelTypeError("requires_grad: expected True or False, got "
+                                  f"{want!r}; pass a bool")
         if want == self.requires_grad:
             return
         if not self.is_leaf:
@@ -252,6 +256,20 @@ class Variable(ArrayMethods, NumpyProtocols):
             raise TypeError(f"a Variable of dtype {self.dtype} is no index; only one "
                             "integer is")
         return int(self)
+
+    def __format__(self, spec: str) -> str:
+        one = spec and not self.shape  # as NumPy's arrays do
+        return format(self.item(), spec) if one else super().__format__(spec)
+
+    def __copy__(self) -> Variable:
+        return Variable.at(self._data, self._edge)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        if self._edge is not None and type(self._edge[0]) is not Leaf:
+            raise TapeError(
+                "a Variable that was computed is neither pickled nor deeply copied, as "
+                "all that it was computed from would go with it; use detach() first")
+        return super().__reduce_ex__(protocol)
 
     def __repr__(self) -> str:
         note = f", grad_fn={self.grad_fn}" if self.grad_fn else \

@@ -143,7 +143,8 @@ class Fused(Named):
         """Run the function on symbols, which write down what it does."""
         trace = Trace(self.kernel_name, tensors=given.tensors)
         bound.arguments.update(given.replaced(trace.argument))
-        return trace, trace.program(self.function(*bound.args, **bound.kwargs))
+        with trace.recording():
+            return trace, trace.program(self.function(*bound.args, **bound.kwargs))
 
     def _warn(self, unstable: list[str]) -> None:
         if not self._warned:
@@ -223,9 +224,10 @@ def fuse(function: Callable[..., Any] | None = None, /, *,
 
     Notes
     -----
-    Numbers that the function closes over are constants of the kernel; a new value
-    traces anew.  What it computes from nothing that is traced, a random number or the
-    time, is constant, too.  Reading ``x.shape`` ties what was traced to that shape.
+    Numbers that the function closes over, members of classes and modules too, are
+    constants of the kernel; a new value traces anew.  What it computes from nothing
+    that is traced, a random number or the time, is constant, too.  Reading ``x.shape``
+    ties what was traced to that shape.
     An `nf.Function` is called once more while it is traced.  A value that no result
     depends on is not computed.  Two arguments that share memory must not be changed in
     place, nor an array that has views; the derivative of what is constant is not zero

@@ -5,8 +5,15 @@ from __future__ import annotations
 import dis
 from collections.abc import Callable, Hashable, Iterator
 from enum import Enum
-from functools import lru_cache
-from types import BuiltinFunctionType, CodeType, EllipsisType, FunctionType, ModuleType
+from functools import lru_cache, partial
+from types import (
+    BuiltinFunctionType,
+    CodeType,
+    EllipsisType,
+    FunctionType,
+    MethodType,
+    ModuleType,
+)
 from typing import Any
 
 import numpy as np
@@ -27,6 +34,8 @@ _PLAIN = (str, bytes, bool, int, float, complex, np.generic, type(None), Ellipsi
           slice, np.dtype)
 _FIXED = (type, FunctionType, BuiltinFunctionType, np.ufunc, ModuleType, Enum, Func,
           ElementwiseKernel, ReductionKernel, checkpoint, custom_vjp)
+#: Packages whose constants are.
+_KNOWN = frozenset({"jax", "math", "nbfused", "numpy", "torch"})
 
 
 def is_number(x: Any) -> bool:
@@ -142,13 +151,31 @@ def _is_cached(x: Any) -> bool:
 
 
 class Scope:
-    """What a function reads from its module and closes over."""
+    """What a function reads from its module, closes over and is bound to."""
 
     def __init__(self, function: Any) -> None:
+        bound: list[tuple[str, Any]] = []
+        while isinstance(function, partial):
+            bound += [("args", function.args), *function.keywords.items()]
+            function = function.func
+        if not isinstance(function, (FunctionType, MethodType)) and callable(function):
+            call = type(function).__call__
+            if isinstance(call, FunctionType):
+                bound.append((type(function).__name__, function))
+                function = call
+        if isinstance(function, MethodType):
+            bound.append(("self", function.__self__))
         code = getattr(function, "__code__", None)
         free = () if code is None else code.co_freevars
+        self.bound = tuple(bound)
         self.globals = getattr(function, "__globals__", {})
-        self.names = () if code is None else tuple(dict.fromkeys(_names(code)))
+        paths = () if code is None else tuple(dict.fromkeys(_paths(code, free)))
+        self.names = tuple(dict.fromkeys(path[0] for path in paths
+                                         if path[0] not in free))
+        self.paths: dict[str, list[tuple[str, ...]]] = {}
+        for path in paths:
+            if len(path) > 1 and not _is_known(self.globals.get(path[0])):
+                self.paths.setdefault(path[0], []).append(path)
         self.cells = dict(zip(free, getattr(function, "__closure__", None) or (),
                               strict=True))
 
@@ -161,6 +188,7 @@ class Scope:
         keys: list[Hashable] = []
         unstable: list[str] = []
         for name, x in self._bound():
+            keys += [_member(path, x) for path in self.paths.get(name, ())]
             keys.append(_constant(name, x))
             if keys[-1] is None:
                 unstable.append(name)
@@ -173,6 +201,7 @@ class Scope:
         return tuple(keys), unstable
 
     def _bound(self) -> Iterator[tuple[str, Any]]:
+        yield from self.bound
         for name in self.names:
             if name in self.globals:
                 yield name, self.globals[name]
@@ -188,11 +217,34 @@ def _scope(function: Any) -> Scope:
     return Scope(function)
 
 
-def _names(code: CodeType) -> Iterator[str]:
-    """The globals that a function reads, and the functions inside it."""
+def _is_known(x: Any) -> bool:
+    return isinstance(x, ModuleType) and x.__name__.partition(".")[0] in _KNOWN
+
+
+def _member(path: tuple[str, ...], x: Any) -> Hashable:
+    """The key of a plain value in the module or class `x`; None for anything else."""
+    for name in path[1:]:
+        if not isinstance(x, (ModuleType, type)):
+            break
+        x = getattr(x, name, None)
+    return _constant(".".join(path), x) if isinstance(x, (*_PLAIN, tuple)) else None
+
+
+def _paths(code: CodeType, free: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """The globals and `free` variables that a function reads, with attributes of them.
+
+    Also those that the functions inside it read.
+    """
+    path: tuple[str, ...] = ()
     for step in dis.get_instructions(code):
-        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            yield step.argval
+        if path and step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
+            path += (step.argval,)
+            continue
+        if path:
+            yield path
+        outside = step.opname in ("LOAD_GLOBAL", "LOAD_NAME") or (
+            step.opname == "LOAD_DEREF" and step.argval in free)
+        path = (step.argval,) if outside else ()
     for constant in code.co_consts:
         if isinstance(constant, CodeType):
-            yield from _names(constant)
+            yield from _paths(constant, free)

@@ -111,16 +111,18 @@ def _reflected(name: str) -> Callable[..., Any]:
 class Symbol(_Unknown, Traced, Variable):
     """An array whose shape and dtype are known."""
 
-    __slots__ = ("own", "trace", "value", "whole")
+    __slots__ = ("array", "own", "trace", "value", "whole")
     #: Whether its own operators decide what a number beside it gives.
     decides = False
 
     def __init__(self, trace: Trace, value: Value, own: Value | None = None,
-                 whole: bool = True) -> None:
+                 base: Symbol | None = None) -> None:
         self._value, self._edge = None, None
         self.trace, self.value = trace, value
         self.own = own  # the argument that this is
-        self.whole = whole  # and no view of another
+        self.whole = base is None  # and no view of another
+        #: Stands for the memory that it is in.
+        self.array: object = base.array if base is not None else own or object()
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -152,9 +154,7 @@ class Symbol(_Unknown, Traced, Variable):
 
     def detach(self) -> Any:
         """The same, not differentiated through."""
-        found = self.trace.call(_detached, (self,))
-        found.whole = False  # it shares memory with this one
-        return found
+        return self.trace.detached(self)
 
     def all(self, axis: Any = None, keepdims: bool = False) -> Any:
         """Whether all are nonzero."""
@@ -167,6 +167,11 @@ class Symbol(_Unknown, Traced, Variable):
     def copy(self) -> Any:
         """The same elements in another array."""
         return OPS["astype"](self, self.dtype)
+
+    __copy__ = copy
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.copy()
 
     def __setitem__(self, key: Any, new: Any) -> None:
         if key is not Ellipsis and key != slice(None):
@@ -184,10 +189,6 @@ class Symbol(_Unknown, Traced, Variable):
 
     def __repr__(self) -> str:
         return f"<traced array {self.value.name!r}, {self.dtype} {self.value.shape}>"
-
-
-def _detached(x: Any) -> Any:
-    return x.detach() if hasattr(x, "detach") else x
 
 
 class Number(_Unknown, TracedNumber):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 import numpy as np
@@ -18,7 +19,8 @@ from ..errors import KernelTypeError
 from ..table import OPS
 from .fuse_symbols import Number, Symbol
 
-__all__ = ["converted", "promoted", "tensor_type", "torch_dtype", "torch_function"]
+__all__ = ["converted", "promoted", "tensor_type", "torch_dtype", "torch_function",
+           "torch_recording", "torch_records"]
 
 #: PyTorch's names of ops that NumPy calls otherwise.
 _NAMES = {
@@ -48,6 +50,17 @@ def _kind(dtype: np.dtype) -> int:
     """Its place among bool, integers, floats and complex numbers."""
     return _KINDS.index("f" if dtype == BFLOAT16 else "i" if dtype.kind == "u"
                         else dtype.kind)
+
+
+def torch_records() -> bool:
+    """Whether PyTorch differentiates what is done now."""
+    return bool(sys.modules["torch"].is_grad_enabled())
+
+
+def torch_recording() -> AbstractContextManager[None]:
+    """Where PyTorch does."""
+    found: AbstractContextManager[None] = sys.modules["torch"].enable_grad()
+    return found
 
 
 def _default(kind: int) -> np.dtype:

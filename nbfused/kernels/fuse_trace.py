@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +11,9 @@ import numpy as np
 
 from ..arrays import check_dtype, dtype_of, is_array
 from ..autograd import Variable, no_grad
+from ..autograd.graph import COPY
+from ..autograd.nodes import is_floating
+from ..autograd.recording import grad_mode, recording
 from ..dispatch.outputs import can_cast
 from ..errors import KernelTypeError, ShapeError
 from ..op.base import check_integers, only
@@ -24,6 +28,7 @@ from ..table import OPS
 from .fuse_program import HostCall, Opaque, Program, replaced
 from .fuse_symbols import Number, Symbol, number_type
 from .fuse_tensors import Tensor
+from .fuse_torch import torch_recording, torch_records
 
 __all__ = ["Trace"]
 
@@ -65,6 +70,8 @@ class Trace:
         self.checks: list[tuple[Callable[[Any], None], Value]] = []
         self.stores: dict[Value, Value] = {}
         self._seen: dict[Any, Node] = {}
+        self._constant: dict[Value, Value] = {}
+        self._copies: dict[tuple[Value, object], Value] = {}
 
     def argument(self, x: Any, name: str) -> Symbol | Number:
         """What stands for an argument."""
@@ -96,6 +103,9 @@ class Trace:
     def record(self, spec: Any, inputs: Sequence[Any], out: Sequence[Any] | None,
                options: Mapping[str, Any]) -> tuple[Any, ...]:
         """Write down that `spec` is run; symbols for its outputs."""
+        records = self.records()
+        if not records:
+            inputs = tuple(map(self.detached, inputs))
         values = tuple(map(self.operand, inputs))
         if isinstance(spec, (Map, Reduce)):
             spec = _by_value(spec, values)
@@ -109,8 +119,10 @@ class Trace:
         if isinstance(spec, View):
             self.exact |= spec.kind in _EXACT_VIEWS
         node = self._node(spec, values, tuple(zip(shapes, types, strict=True)), asked)
-        whole = not isinstance(spec, View) or spec.kind in ("unslice", "concatenate")
-        made = [self.symbol(self, v, whole=whole) for v in node.outputs]
+        base = inputs[0] if _is_view(spec) and isinstance(inputs[0], Symbol) else None
+        made = [self.symbol(self, v, base=base) for v in node.outputs]
+        if not records:
+            self._constant |= {v: v for v in node.outputs}
         for k, target in enumerate(out or ()):
             if target is not None:
                 self.assign(target, made[k])
@@ -161,12 +173,36 @@ class Trace:
         self.numbers.append(HostCall(value, function, tuple(map(self.operand, args))))
         return Number(self, value, example)
 
+    def recording(self) -> AbstractContextManager[None]:
+        """Where to run the function: `no_grad` around its call is no part of it."""
+        return torch_recording() if self.symbol is Tensor else grad_mode(True)
+
+    def records(self) -> bool:
+        """Whether the function is outside of a `no_grad` of its own."""
+        return torch_records() if self.symbol is Tensor else recording()
+
+    def detached(self, x: Any) -> Any:
+        """`x`, which nothing is differentiated through: a step of its own."""
+        if not isinstance(x, Symbol):
+            return x.detach() if isinstance(x, Variable) else x
+        value = x.value
+        if is_floating(x.dtype) and value not in self._constant:
+            self.exact = True
+            node = Node(Opaque(_detach, (value,), True), (value,),
+                        [(value.shape, value.type)])
+            self.nodes.append(node)
+            (made,) = node.outputs
+            self._constant |= {value: made, made: made}
+        return self.symbol(self, self._constant.get(value, value), base=x)
+
     def call(self, function: Callable[..., Any], args: Sequence[Any]) -> Any:
         """A call that no spec describes: it is run now, for the shapes of its results.
 
         In the program it is a step of its own.
         """
         self.exact = True
+        if not self.records():
+            function = no_grad()(function)
         values = tuple(map(self.operand, args))
         wanted = [v for v in values if isinstance(v, Value)]
         with no_grad():
@@ -222,13 +258,52 @@ class Trace:
 
     def program(self, result: Any) -> Program:
         """What computes the result of the function from its arguments."""
-        return Program.of(self, replaced(result, self._output), self.stores)
+        arrays: dict[Value, object] = {_memory(new): own
+                                       for own, new in self.stores.items()}
+        return Program.of(
+            self, replaced(result, lambda x: self._output(x, arrays)), self.stores)
 
-    def _output(self, x: Any) -> Any:
-        """An argument itself, changed or not; or the value of what was computed."""
-        if isinstance(x, Symbol) and x.own is not None:
+    def _output(self, x: Any, arrays: dict[Value, object]) -> Any:
+        """An argument itself, changed or not; or the value of what was computed.
+
+        What was computed once for two of the function's `arrays` is copied for one.
+        """
+        if not isinstance(x, Symbol):
+            return self.operand(x) if isinstance(x, Number) else x
+        if x.own is not None:
             return x.own
-        return self.operand(x) if isinstance(x, (Symbol, Number)) else x
+        value = self.operand(x)
+        same = arrays.setdefault(_memory(value), x.array) is x.array
+        return value if same else self._copied(value, x.array)
+
+    def _copied(self, value: Value, array: object) -> Value:
+        """The value in memory of its own, which `array` stands for; views of that."""
+        if (value, array) not in self._copies:
+            spec, inputs, asked = COPY, (value,), (value.type,)
+            if value.node is not None and _is_view(value.node.spec):
+                spec, asked = value.node.spec, value.node.asked
+                inputs = (self._copied(value.node.inputs[0], array),)
+            node = Node(spec, inputs, [(value.shape, value.type)], asked)
+            self.nodes.append(node)
+            (self._copies[value, array],) = node.outputs
+        return self._copies[value, array]
+
+
+def _is_view(spec: Any) -> bool:
+    """Whether the result shares the memory of the first input."""
+    return isinstance(spec, View) and spec.kind not in ("unslice", "concatenate")
+
+
+def _memory(value: Value) -> Value:
+    """What was computed into the memory that `value` is in, or is a view of."""
+    while value.node is not None and (_is_view(value.node.spec) or getattr(
+            value.node.spec, "function", None) is _detach):
+        value = value.node.inputs[0]
+    return value
+
+
+def _detach(x: Any) -> Any:
+    return x.detach() if hasattr(x, "detach") else x
 
 
 def _is_plain(x: Any) -> bool:

@@ -261,36 +261,57 @@ def product(combines: tuple[Combine, ...], widen: bool = True) -> Combine:
         return combines[0]
     if all(c == sum_combine(c.arity) for c in combines):
         return sum_combine(sum(c.arity for c in combines))
-    saving = tuple(c.saving or c for c in combines)
+    sizes = [len(c.identity) for c in combines]
+    plain = _side_by_side(combines, sizes, widen)
+    if not any(c.saving for c in combines):
+        return plain
+    saving = [c.saving or c for c in combines]
+    return replace(plain, cotangent=None, saving=_side_by_side(saving, sizes, widen))
+
+
+def _side_by_side(combines: Sequence[Combine], first: Sequence[int],
+                  widen: bool) -> Combine:
+    """`product`, where the state begins with the `first` parts of each."""
     lifted = [len(c.lift.params) for c in combines]
     states = [len(c.identity) for c in combines]
+    arities = [c.arity for c in combines]
+    cotangents = [c.cotangent for c in combines if c.cotangent is not None]
+    state = (states, first)
     return Combine(
         "_".join(c.name for c in combines),
-        _beside([c.lift for c in combines], [lifted]),
-        _beside([c.merge for c in combines], [states, states]),
-        tuple(i for c in combines for i in c.identity),
-        _beside([c.finish for c in combines], [states]),
-        _cotangent(combines) if saving == combines else None,
-        None if saving == combines else product(saving, widen), widen=widen)
+        _beside([c.lift for c in combines], [(lifted, lifted)], first),
+        _beside([c.merge for c in combines], [state, state], first),
+        tuple(_arranged([c.identity for c in combines], first)),
+        _beside([c.finish for c in combines], [state]),
+        _beside(cotangents, [(arities, arities), state, state])
+        if len(cotangents) == len(combines) else None, widen=widen)
 
 
-def _cotangent(combines: tuple[Combine, ...]) -> Function | None:
-    functions = [c.cotangent for c in combines if c.cotangent is not None]
-    if len(functions) < len(combines):
-        return None
-    states = [len(c.identity) for c in combines]
-    return _beside(functions, [[c.arity for c in combines], states, states])
+def _arranged(parts: Sequence[Sequence[Any]], first: Sequence[int]) -> list[Any]:
+    """The `first` items of each part, then what is left of each."""
+    return [x for part, n in zip(parts, first, strict=True) for x in part[:n]] + [
+        x for part, n in zip(parts, first, strict=True) for x in part[n:]]
 
 
-def _beside(functions: Sequence[Function], blocks: Sequence[Sequence[int]]) -> Function:
-    """Functions in one, each given its own part of every block of parameters."""
+def _beside(functions: Sequence[Function],
+            blocks: Sequence[tuple[Sequence[int], Sequence[int]]],
+            first: Sequence[int] | None = None) -> Function:
+    """Functions in one, each given its own part of every block of parameters.
+
+    Blocks are `_arranged`: the sizes of the parts, and how many come first of each.  So
+    are the results, by `first`.
+    """
     params: list[str] = []
     own: list[list[str]] = [[] for _ in functions]
-    for b, block in enumerate(blocks):
-        for k, size in enumerate(block):
-            names = [f"{'abc'[b]}{k}_{i}" for i in range(size)]
-            own[k] += names
-            params += names
-    return compose("beside", params, lambda w: tuple(
-        r for f, names in zip(functions, own, strict=True)
-        for r in w.call(f, *names)))
+    for b, (sizes, leading) in enumerate(blocks):
+        names = [[f"{'abc'[b]}{k}_{i}" for i in range(size)]
+                 for k, size in enumerate(sizes)]
+        for mine, part in zip(own, names, strict=True):
+            mine += part
+        params += _arranged(names, leading)
+
+    def build(w: Builder) -> tuple[Scalar, ...]:
+        results = [w.call(f, *names) for f, names in zip(functions, own, strict=True)]
+        return tuple(_arranged(results, first or [len(r) for r in results]))
+
+    return compose("beside", params, build)

@@ -16,6 +16,7 @@ from nbfused.errors import (
     ShapeError,
     TapeError,
 )
+from tests.refusal import refused
 
 A = np.array([3.0, 4.0])
 
@@ -163,6 +164,70 @@ def test_marked_results_have_no_node():
     y, z = Constant.apply(leaf())
     assert y.requires_grad
     assert not z.requires_grad
+
+
+def test_arrays_are_marked_too():
+    class Positions(nf.Function):
+        @staticmethod
+        def forward(ctx, x):
+            places = np.array([0.5])
+            ctx.mark_non_differentiable(places)
+            return x * 2.0, places
+
+        @staticmethod
+        def backward(ctx, g, h):
+            return g
+
+    y, places = Positions.apply(leaf())
+    assert (y.requires_grad, places.requires_grad) == (True, False)
+
+
+def test_none_is_saved_as_none():
+    """As in PyTorch's LinearFunction, whose bias may be left out."""
+
+    class Affine(nf.Function):
+        @staticmethod
+        def forward(ctx, x, w, bias=None):
+            ctx.save_for_backward(x, w, bias)
+            return x * w if bias is None else x * w + bias
+
+        @staticmethod
+        def backward(ctx, g):
+            x, w, bias = ctx.saved_tensors
+            return g * w, g * x, None if bias is None else g
+
+    x, w = leaf(), leaf()
+    Affine.apply(x, w, None).sum().backward()
+    np.testing.assert_array_equal(w.grad, A)
+
+
+def test_what_is_saved_is_an_array():
+    class Wrong(nf.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x, 3)
+
+    with refused(KernelTypeError, "save_for_backward", "argument 1 is a int",
+                 "attribute of ctx"):
+        Wrong.apply(leaf())
+
+
+@pytest.mark.parametrize(("gradient", "words"), [
+    (lambda: A * 1j, ("gradient 0", "complex128", "real part")),
+    (lambda: pytest.importorskip("torch").ones(2), ("gradient 0", "torch", "numpy"))],
+    ids=["complex", "torch"])
+def test_gradients_are_real_and_of_the_arguments_library(gradient, words):
+    given = gradient()
+
+    @nf.custom_vjp
+    def f(x):
+        return x * 1.0
+
+    f.defvjp(lambda x: (x * 1.0, ()), lambda _, g: (given,))
+    x = leaf()
+    with refused(KernelTypeError, *words):
+        f(x).sum().backward()
+    assert x.grad is None
 
 
 def test_gradients_are_cast_to_the_arguments_dtype():

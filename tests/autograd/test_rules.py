@@ -11,9 +11,11 @@ import pytest
 import nbfused as nf
 from nbfused.errors import (
     InplaceModificationError,
+    KernelTypeError,
     NotDifferentiableError,
     ShapeError,
 )
+from tests.refusal import refused
 
 A = np.array([1.0, 2.0, 3.0])
 
@@ -216,3 +218,26 @@ def test_an_op_can_be_wrapped(wrap):
     wrapped = wrap(nf.ops.swish)
     np.testing.assert_array_equal(wrapped(A), nf.ops.swish(A))
     assert wrapped.__name__ == "swish"
+
+
+@pytest.mark.parametrize("again", [lambda x: (x, x), lambda x: x.sum()])
+def test_a_block_gives_the_same_when_it_runs_again(again):
+    results = iter([lambda x: x * 2.0, again])
+
+    @nf.checkpoint
+    def block(x):
+        return next(results)(x)
+
+    x = leaf()
+    with refused(ShapeError, "checkpoint: block", "run again", "expected float64 (3,)"):
+        block(x).sum().backward()
+    assert x.grad is None
+
+
+def test_a_rule_is_not_left_out_for_tensors_of_pytorch():
+    """Its tape would differentiate what the function does."""
+    torch = pytest.importorskip("torch")
+    x = torch.ones(3, requires_grad=True)
+    with refused(KernelTypeError, "f: an argument", "would not see the rule"):
+        product()(x, torch.ones(3))
+    assert product()(x.detach(), torch.ones(3)).tolist() == [1.0, 1.0, 1.0]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextvars
 import gc
 import threading
 import weakref
@@ -14,6 +16,7 @@ from nbfused.autograd.graph import Node, walk_back
 from nbfused.autograd.nodes import SpecNode
 from nbfused.autograd.tape import PLAIN
 from nbfused.errors import KernelTypeError, ShapeError, TapeError
+from tests.refusal import refused
 
 A = np.array([1.0, 2.0, 3.0])
 
@@ -53,6 +56,67 @@ class TestForward:
 
         assert power(leaf(), 3).grad_fn is None
         assert nf.ops.exp(leaf()).grad_fn is not None
+
+    def test_no_grad_decorates_without_parentheses(self):
+        @nf.no_grad
+        def f(x):
+            return x * 2.0
+
+        assert f(leaf()).grad_fn is None
+        assert f.__name__ == "f"
+
+    def test_no_grad_decorates_generators(self):
+        """Each step is not recorded; what is between them is."""
+
+        @nf.no_grad()
+        def doubled(x):
+            try:
+                while True:
+                    x = yield x * 2.0
+            except KeyError:
+                yield x * 3.0
+            return x * 4.0
+
+        steps = doubled(leaf())
+        assert next(steps).grad_fn is None
+        assert steps.send(leaf()).grad_fn is None
+        assert (leaf() * 2.0).grad_fn is not None
+        assert steps.throw(KeyError()).grad_fn is None
+        with pytest.raises(StopIteration) as end:
+            next(steps)
+        assert end.value.value.grad_fn is None
+        steps = doubled(leaf())
+        next(steps)
+        steps.close()
+        assert (leaf() * 2.0).grad_fn is not None
+
+    def test_no_grad_decorates_coroutines(self):
+        @nf.no_grad()
+        async def f(x):
+            await asyncio.sleep(0)
+            return x * 2.0
+
+        assert asyncio.run(f(leaf())).grad_fn is None
+
+    def test_no_grad_ends_in_another_context(self):
+        def steps():
+            with nf.no_grad():
+                yield
+
+        begun = steps()
+        contextvars.Context().run(next, begun)
+        assert list(begun) == []
+
+    def test_no_grad_decorates_functions_only(self):
+        class Model:
+            pass
+
+        async def steps():
+            yield
+
+        for what in (Model, steps, 3):
+            with refused(KernelTypeError, "no_grad", "a function", "with no_grad():"):
+                nf.no_grad()(what)
 
     def test_no_grad_is_per_thread(self):
         found = []

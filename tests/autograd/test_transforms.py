@@ -327,10 +327,31 @@ class TestJvp:
         np.testing.assert_allclose(pushed @ c, pullback(c)[0] @ v, rtol=1e-12)
 
 
-@pytest.mark.parametrize("argnums", ["a", None, 1.5, ("x",)], ids=str)
+@pytest.mark.parametrize("argnums", ["a", None, 1.5, ("x",), True, (0, False)], ids=str)
 def test_argnums_that_are_no_integers(argnums):
     with refused(KernelTypeError, "argnums: expected an integer", repr(argnums)):
-        nf.grad(nf.ops.square, argnums=argnums)(np.ones(3))
+        nf.grad(nf.ops.square, argnums=argnums)
+
+
+def test_argnums_are_integers_of_any_kind():
+    g = nf.grad(lambda x, y: (x * y).sum(), argnums=np.int64(1))
+    np.testing.assert_array_equal(g(A, B), A)
+    g = nf.grad(lambda x, y: (x * y).sum(), argnums=iter((1, 0)))
+    for _ in range(2):
+        np.testing.assert_array_equal(g(A, B), (A, B))
+
+
+def test_nothing_is_left_on_the_tape_inside_no_grad():
+    x = nf.Variable(A, requires_grad=True)
+    _, pullback = nf.vjp(nf.ops.square, x)
+    assert pullback(x)[0].requires_grad
+    with nf.no_grad():
+        value, gradient = nf.value_and_grad(lambda v: (v * v).sum())(x)
+        pushed = nf.jvp(nf.ops.square, (x,), (x,))
+        pulled = pullback(x)
+    assert not any(v.requires_grad for v in (value, gradient, *pushed, *pulled))
+    np.testing.assert_array_equal(gradient.data, 2 * A)
+    np.testing.assert_array_equal(pulled[0].data, 2 * A * A)
 
 
 def test_argnums_out_of_range():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import copy
+import pickle
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -13,6 +16,7 @@ from nbfused.errors import (
     ShapeError,
     TapeError,
 )
+from tests.refusal import refused
 
 
 def test_shares_its_array_and_describes_it():
@@ -42,6 +46,19 @@ def test_complex_numbers_have_no_gradient():
     with pytest.raises(NotDifferentiableError, match="real and the imaginary"):
         nf.Variable(np.ones(2, "complex64"), requires_grad=True)
     assert nf.Variable(np.ones(2, "complex64")).dtype == np.complex64
+
+
+@pytest.mark.parametrize("function", [
+    lambda x: abs(x * (1 + 2j)).sum(), lambda x: x.astype("complex128"),
+    lambda x: nf.ops.matmul(x, np.ones((2, 2), "complex64"))])
+def test_no_gradient_is_lost_in_complex_numbers(function):
+    """The gradient of the first was zero."""
+    x = np.array([1.0, 2.0])
+    with refused(NotDifferentiableError, "requires grad", "complex128", "x.detach()"):
+        nf.grad(function)(x)
+    function(nf.Variable(x))
+    with nf.no_grad():
+        function(nf.Variable(x, requires_grad=True))
 
 
 @pytest.mark.parametrize("dtype", ["float16", ml_dtypes.bfloat16, "float32", "float64"])
@@ -76,6 +93,46 @@ def test_requires_grad_can_be_set_on_leaves_only():
         y.requires_grad = False
     w.requires_grad = False
     assert (w * 2.0).grad_fn is None
+
+
+@pytest.mark.parametrize("want", ["no", "yes", 1, None])
+def test_requires_grad_is_a_bool(want):
+    for act in (lambda: nf.Variable([1.0], requires_grad=want),
+                lambda: setattr(nf.Variable([1.0]), "requires_grad", want)):
+        with refused(KernelTypeError, "requires_grad", "True or False", repr(want)):
+            act()
+    assert nf.Variable([1.0], requires_grad=np.True_).requires_grad
+
+
+@pytest.mark.parametrize("copied", [
+    copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x))], ids=["deepcopy", "pickle"])
+def test_leaves_are_copied_with_their_gradient(copied):
+    w = nf.Variable([1.0, 2.0], requires_grad=True)
+    (w * w).sum().backward()
+    v = copied(w)
+    v.grad[0] = 7.0
+    v.data[0] = 5.0
+    assert (w.data.tolist(), w.grad.tolist()) == ([1.0, 2.0], [2.0, 4.0])
+    assert (v.data.tolist(), v.grad.tolist()) == ([5.0, 2.0], [7.0, 4.0])
+    assert not copied(w.detach()).requires_grad
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, pickle.dumps])
+def test_computed_variables_are_not_copied_with_their_graph(copied):
+    y = nf.Variable([1.0], requires_grad=True) * 2.0
+    with refused(TapeError, "computed", "use detach() first"):
+        copied({"loss": y})
+    copied(y.detach())
+    assert copy.copy(y).grad_fn is y.grad_fn
+
+
+def test_a_leaf_from_another_process_is_older_than_what_reads_it():
+    """Or `checkpoint` would take it for something that it computes."""
+    w = nf.Variable([2.0], requires_grad=True)
+    w.edge[0].order += 10**9  # many nodes have been made there
+    w = pickle.loads(pickle.dumps(w))
+    nf.checkpoint(lambda x: x * w)(nf.Variable([3.0], requires_grad=True)).backward()
+    assert w.grad == 3.0
 
 
 def test_data_can_be_replaced_by_the_like():
@@ -125,6 +182,9 @@ def test_one_element_converts_to_a_number():
     assert not nf.Variable(0.0)
     with pytest.raises(ShapeError, match="tolist"):
         bool(nf.Variable([1.0, 2.0]))
+    assert f"{nf.Variable(2.5):.2f}, {nf.Variable(2.5)}" == "2.50, Variable(array(2.5))"
+    with pytest.raises(TypeError, match="format"):
+        format(nf.Variable([1.0, 2.0]), ".2f")
 
 
 def test_an_integer_is_an_index():

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import doctest
+import functools
 import importlib
 import os
 import subprocess
 import sys
 import threading
+import types
 from pathlib import Path
 
 import numpy as np
@@ -284,6 +286,20 @@ def test_gradients_through_every_kind_of_launch():
         np.testing.assert_allclose(found, expected, rtol=1e-10)
 
 
+def test_joined_reductions_that_save_more_for_the_derivative():
+    def reduce(x):
+        return x.prod(0), x.max(0), x.sum(0)
+
+    def run(call):
+        x = nf.Variable(X.astype("f8"), requires_grad=True)
+        results = call(x)
+        sum((k + r * r).sum() for k, r in enumerate(results)).backward()
+        return [*(r.data for r in results), x.grad]
+
+    for found, expected in zip(run(nf.fuse(reduce)), run(reduce), strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-10)
+
+
 def test_second_derivatives():
     fused = nf.fuse(lambda x: np.sum(np.sin(x) * x, axis=-1))
     x = nf.Variable(Y.astype("f8"), requires_grad=True)
@@ -389,3 +405,94 @@ def test_a_second_process_compiles_nothing(tmp_path):
         for seed in "12"]
     assert made[0] > 0
     assert made[1] == 0
+
+
+@pytest.mark.parametrize("function", [
+    lambda x, w: unrecorded(x) * x * w,
+    lambda x, w: w - nf.no_grad()(nf.ops.softmax)(x).T * x])
+def test_no_grad_inside(function):
+    def gradients(call):
+        x, w = (nf.Variable(v, requires_grad=True) for v in (Y.astype("f8"), Y[::-1]))
+        call(x, w).sum().backward()
+        return x.grad, w.grad
+
+    for found, expected in zip(gradients(nf.fuse(function)), gradients(function),
+                               strict=True):
+        np.testing.assert_allclose(found, expected, rtol=1e-6)
+
+
+def unrecorded(x):
+    with nf.no_grad():
+        return x * x.mean()
+
+
+def test_no_grad_around_a_call_is_no_part_of_it():
+    fused = nf.fuse(lambda x: unrecorded(x) * x)
+    x = nf.Variable(np.array([1.0, 3.0]), requires_grad=True)
+    with nf.no_grad():
+        assert not fused(x).requires_grad
+    fused(x).sum().backward()
+    np.testing.assert_array_equal(x.grad, [2.0, 6.0])
+    assert fused.cache_info().hits == 1
+
+
+@pytest.mark.parametrize(("function", "shared"), [
+    (lambda x: (np.zeros_like(x), np.zeros_like(x)), False),
+    (lambda x: (x @ x.T, x @ x.T), False), (lambda x: (x * 2, (x * 2).T), False),
+    (lambda x: ((x * 2).detach(), x * 2), False),
+    (lambda x: (lambda y: (y, y, x * 2))(x * 2), True),
+    (lambda x: (lambda y: (x * 2, y, y))(x * 2), False),
+    (lambda x: 2 * ((x * 2),), True), (lambda x: (lambda y: (y.T, y))(x * 2), True)])
+def test_results_share_memory_where_those_of_the_function_do(function, shared):
+    """Also where the same is computed once for several of them."""
+    a, b, *others = nf.fuse(function)(nf.Variable(X))
+    expected = function(nf.Variable(X))
+    assert np.shares_memory(a.data, b.data) == shared
+    for found, right in zip((a, b, *others), expected, strict=True):
+        np.testing.assert_array_equal(found.data, right.data)
+
+
+def test_a_result_is_apart_from_the_argument_that_it_is_stored_into():
+    @nf.fuse
+    def f(x):
+        y = x + 1
+        x[...] = y
+        return y, y.T, x.T
+
+    x = X.copy()
+    y, transposed, view = f(x)
+    assert (np.shares_memory(y, x), np.shares_memory(view, x)) == (False, True)
+    assert np.shares_memory(transposed, y)
+    np.testing.assert_array_equal(y, x)
+    np.testing.assert_array_equal(transposed, x.T)
+
+
+class Settings:
+    scale = 2.0
+
+    def __call__(self, x):
+        return x * self.factor
+
+    def scaled(self, x):
+        return x * self.factor
+
+
+def test_members_of_classes_and_modules_may_change(monkeypatch):
+    module = types.ModuleType("settings")
+    module.inner, module.offset = Settings, (1.0, 2.0)
+    fused = nf.fuse(
+        lambda x: x * Settings.scale + module.inner.scale * module.offset[0])
+    for scale, offset in ((2.0, 1.0), (5.0, 1.0), (5.0, 3.0)):
+        monkeypatch.setattr(Settings, "scale", scale)
+        module.offset = (offset, 0.0)
+        np.testing.assert_allclose(fused(Y), Y * scale + scale * offset, rtol=1e-6)
+
+
+@pytest.mark.filterwarnings("ignore:fuse.*may be another")
+@pytest.mark.parametrize("function", [
+    lambda s: s, lambda s: s.scaled, lambda s: functools.partial(Settings.scaled, s)])
+def test_what_a_method_is_bound_to_may_change(function):
+    settings = Settings()
+    fused = nf.fuse(function(settings))
+    for settings.factor in (2.0, 3.0):
+        np.testing.assert_allclose(fused(Y), Y * settings.factor)
