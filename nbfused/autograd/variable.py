@@ -262,7 +262,7 @@ class Variable(ArrayMethods, NumpyProtocols):
         return format(self.item(), spec) if one else super().__format__(spec)
 
     def __copy__(self) -> Variable:
-        return Variable.at(self._data, self._edge)
+        return Variable.at(self._value, self._edge)
 
     def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
         if self._edge is not None and type(self._edge[0]) is not Leaf:

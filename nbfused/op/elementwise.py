@@ -226,7 +226,8 @@ class Elementwise(Func, Ufunc):
         spec = self.spec(kinds) if function is self.function else Map(function, kinds)
         results = apply(spec, values, out=outs, dtypes=dtypes, names=names,
                         casting=casting)
-        self._remember(spec, args, values, outs)
+        if dtypes is None:
+            self._remember(spec, args, values, outs)
         return only(results)
 
     def _remember(self, spec: Map, args: tuple[Any, ...], values: list[Any],
@@ -234,8 +235,7 @@ class Elementwise(Func, Ufunc):
         """Find the next call with arguments of these types by a look-up."""
         types = tuple(map(type, args))
         one = self.nout == 1 and (outs is None or outs[0] is not None)
-        if one and dtypes is None and not self.gradcheck and \
-                self.parameters.accepts(types):
+        if one and not self.gradcheck and self.parameters.accepts(types):
             defaults = self.parameters.defaults[len(args):]
             direct = direct_call(spec, values, outs, defaults)
             if outs is not None:
