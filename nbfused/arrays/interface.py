@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -22,6 +23,10 @@ __all__ = [
     "FOREIGN", "ForeignLibrary", "as_device_array", "describe_dlpack",
     "interface_stream",
 ]
+
+
+#: ``CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL`` of the CUDA driver.
+_DEVICE_ORDINAL = 9
 
 
 class ForeignLibrary:
@@ -143,7 +148,7 @@ def _describe_interface(x: Any, name: str) -> Array:
                else element_strides(tuple(given), shape, dtype.itemsize, name))
     pointer, readonly = interface["data"]
     address = check_address(pointer or 0, dtype, name)
-    device = "rocm:0" if _speaks_hip() else f"cuda:{_ordinal(pointer)}"
+    device = "rocm:0" if _speaks_hip() else f"cuda:{_ordinal(pointer or 0)}"
     return Array(address, shape, strides, dtype, device,
                  interface_stream(interface, name), readonly, FOREIGN, x)
 
@@ -172,12 +177,15 @@ def interface_stream(interface: dict[str, Any], name: str) -> int | None:
 
 
 def _ordinal(pointer: int) -> int:
-    """Ask the driver for the device, which the interface does not name."""
-    try:
-        from cuda.bindings import driver
+    """Ask the driver for the device, which the interface does not name.
 
-        attribute = driver.CUpointer_attribute.CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
-        error, device = driver.cuPointerGetAttribute(attribute, pointer)
-    except Exception:  # no bindings or no driver: several packages have their own
+    By ctypes: before 13.5 cuda-bindings answers 0 for every device (cuda-python, issue
+    2928).
+    """
+    try:
+        ask = ctypes.CDLL("libcuda.so.1").cuPointerGetAttribute
+    except (OSError, AttributeError):  # no driver: several packages have their own
         return 0
-    return 0 if int(error) else int(device)
+    device = ctypes.c_int()
+    unknown = ask(ctypes.byref(device), _DEVICE_ORDINAL, ctypes.c_uint64(pointer))
+    return 0 if unknown else max(device.value, 0)

@@ -194,3 +194,24 @@ def test_an_interface_is_hips_where_rocm_alone_is_there(cuda, rocm, hip, monkeyp
     monkeypatch.setattr(interface.registry, "why_not",
                         {"cuda": cuda, "rocm": rocm}.get)
     assert interface._speaks_hip() is hip
+
+
+@pytest.mark.parametrize(("code", "device", "found"), [
+    (0, 3, "cuda:3"), (0, -2, "cuda:0"), (1, 3, "cuda:0"), (None, 3, "cuda:0")])
+def test_the_device_of_an_interface_is_asked_of_the_driver(
+        code, device, found, monkeypatch):
+    class Driver:
+        def __init__(self, name):
+            if code is None:
+                raise OSError(name)
+
+        def cuPointerGetAttribute(self, answer, attribute, pointer):
+            assert (attribute, pointer.value) == (9, 4096)
+            answer._obj.value = device
+            return code
+
+    foreign = type("Foreign", (), {"__cuda_array_interface__": {
+        "typestr": "<f4", "shape": (3,), "version": 3, "data": (4096, False)}})
+    monkeypatch.setattr(interface.ctypes, "CDLL", Driver)
+    monkeypatch.setattr(interface, "_speaks_hip", lambda: False)
+    assert describe(foreign()).device == found

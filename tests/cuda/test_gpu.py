@@ -106,6 +106,22 @@ def test_a_device_that_does_not_exist():
         CudaBackend().empty((1,), np.dtype("f4"), "cuda:77")
 
 
+def test_an_interface_of_another_device(second):
+    class Foreign:
+        def __init__(self, array):
+            self.array = array
+
+        @property
+        def __cuda_array_interface__(self):
+            return self.array.__cuda_array_interface__
+
+    x = normal(1000)
+    for device in (DEVICE, second):
+        y = ops.swish(Foreign(nf.array(x, device=device)))
+        assert y.device == device
+        close(y, swish(x))
+
+
 # --- map
 
 
