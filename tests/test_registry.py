@@ -205,16 +205,6 @@ class Raising(Fake):
         raise RuntimeError("driver too old")
 
 
-def test_a_driver_that_does_not_start_is_told_of(registry, fakes, monkeypatch):
-    def devices():
-        raise BackendNotAvailableError("no driver")
-
-    monkeypatch.setattr(fakes["cuda"], "devices", devices)
-    found = registry.info()
-    assert found["cuda"] == ("cuda", False, False, "no driver", ())
-    assert found["cpu"].available
-
-
 @pytest.mark.parametrize(("source", "why"), [
     (Newer, "speaks version 2 of the backend protocol, this nbfused version 1"),
     (f"{__name__}:Newer", "install versions that match"),

@@ -130,7 +130,8 @@ def stored(source: np.dtype, target: np.dtype, text: str) -> str:
     if source.kind == "c":
         source, text = np.empty(0, source).real.dtype, f"{text}.real"
     if source.kind in "iu" and source.itemsize == 4 and target == BFLOAT16:
-        source, text = _F64, cast(source, _F64, text)
+        wide = np.dtype(f"{source.kind}8")
+        source, text = wide, cast(source, wide, text)
     # An integer that float does not hold is beyond float16.
     if source != _F64 and (source.kind == "f" or source.itemsize < 8
                            or target != BFLOAT16):

@@ -224,8 +224,9 @@ NBF_DEVICE float cut_off(double a) {
 }
 NBF_DEVICE uint16_t to_f16(double a) { return to_f16(cut_off(a)); }
 NBF_DEVICE uint16_t to_bf16(double a) { return to_bf16(cut_off(a)); }
-NBF_DEVICE uint16_t to_bf16(uint64_t a) {
-  return to_bf16(static_cast<double>(a >> 53 ? rounded_to_odd(a, 11) : a));
+NBF_DEVICE uint16_t to_bf16(uint64_t a) {  // by a float of 11 to 24 bits, without double
+  const int cut = a >> 52 ? 40 : a >> 38 ? 28 : a >> 24 ? 14 : 0;
+  return to_bf16(static_cast<float>(rounded_to_odd(a, cut)));
 }
 NBF_DEVICE uint16_t to_bf16(int64_t a) {
   const uint64_t size = a < 0 ? -static_cast<uint64_t>(a) : static_cast<uint64_t>(a);
