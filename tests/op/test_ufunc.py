@@ -133,7 +133,7 @@ def test_dtype_is_what_is_computed_in(dtype, device):
     same(nf.ops.multiply(a, a, dtype=dtype), square)
     same(nf.ops.multiply(a, np.int8(100), dtype=dtype), x * np.dtype(dtype).type(100))
     same(nf.ops.multiply(a, a, dtype=dtype, where=b), square * flags)
-    same(np.multiply(nf.Variable(a), a, dtype=dtype).data, square)
+    same(np.multiply(*[nf.Variable(a)] * 2, dtype=dtype).data, square)
     same(squared_in(a, dtype), square)
     same(nf.ops.add(b, b, dtype=dtype), total)
     same(nf.ops.subtract(b, b, dtype=dtype), total * 0)
