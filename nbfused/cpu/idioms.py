@@ -19,7 +19,6 @@ __all__ = ["idioms"]
 _HALF_ROOT = -0.7071067811865476
 
 
-
 def idioms(typed: Typed) -> Typed:
     """`typed` with such operations in place of what they stand for.
 

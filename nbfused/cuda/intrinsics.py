@@ -75,8 +75,6 @@ def _extremum(which: str, arch: tuple[int, int]) -> Any:
     return extremum
 
 
-
-
 # --- between the threads of a warp
 
 

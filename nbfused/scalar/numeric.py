@@ -33,7 +33,6 @@ def _lgamma(a: float) -> float:
         return math.inf
 
 
-
 def _powi(a: Any, n: Any) -> Any:
     """NumPy's power; the type of a floating `a` is kept, as for a Python exponent."""
     if np.asarray(a).dtype.kind in "fc":
