@@ -102,7 +102,7 @@ def test_a_reduction_in_chunks_is_bound_without_memory(monkeypatch):
         asked.append(isinstance(stream, int))
         return int(stream), 1 << 21
 
-    with recording(monkeypatch), monkeypatch.context() as patch:
+    with recording(), monkeypatch.context() as patch:
         patch.setattr(Bindable, "bind", plain)
         patch.setattr(scratch.Scratch, "find", find)
         ops.sum(np.zeros(1 << 22, np.float32))

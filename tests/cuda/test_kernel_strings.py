@@ -47,9 +47,9 @@ KERNELS = {
 
 
 @pytest.mark.parametrize("name", KERNELS)
-def test_kernel_and_its_derivative(name, monkeypatch):
+def test_kernel_and_its_derivative(name):
     kernel, *args = KERNELS[name]
-    with recording(monkeypatch) as found:
+    with recording() as found:
         leaves = [nf.Variable(a, requires_grad=True) if a.dtype == np.float32 else a
                   for a in args]
         result = kernel(*leaves)
@@ -61,10 +61,10 @@ def test_kernel_and_its_derivative(name, monkeypatch):
         assert ".f64" not in code, one.text
 
 
-def test_stores_and_atomics(monkeypatch):
+def test_stores_and_atomics():
     store = ElementwiseKernel("raw T x", "raw T y", "y[n - 1 - i] = x[i];")
     count = ElementwiseKernel("int32 k", "raw int32 y", "atomicAdd(&y[k], 1)")
-    with recording(monkeypatch) as found:
+    with recording() as found:
         store(nf.Variable(X, requires_grad=True), size=4096).sum().backward()
         count(K, np.zeros(64, np.int32))
     texts = "".join(assembled(one)[0] for one in found.values())
@@ -77,10 +77,10 @@ def test_ptx_as_text():
     assert ".visible .entry" in kernel.source("ptx")
 
 
-def test_double_literals_compute_in_double(monkeypatch):
+def test_double_literals_compute_in_double():
     """As in CUDA: an f makes them float."""
     for literal, wide in (("0.1", True), ("0.1f", False)):
-        with recording(monkeypatch) as found:
+        with recording() as found:
             ElementwiseKernel("T x", "T y", f"y = x * {literal}")(X)
         (one,) = found.values()
         assert (".f64" in assembled(one)[0]) is wide

@@ -25,9 +25,9 @@ FLOAT32 = np.dtype("float32")
 WIDE = re.compile(r"float64|complex128")
 
 
-def kernels_of(monkeypatch, calls, arch=(9, 0)):
+def kernels_of(calls, arch=(9, 0)):
     """What the calls launch; their results are not computed, so not compared."""
-    with recording(monkeypatch, arch) as kernels:
+    with recording(arch) as kernels:
         for call in calls:
             try:
                 call()
@@ -74,8 +74,8 @@ def sampled(values, *first):
 
 
 @pytest.mark.parametrize("op", sampled(OPS, *SEVERAL))
-def test_kernels_of_an_op_on_float32(monkeypatch, op):
-    for kernel in kernels_of(monkeypatch, calls_of(op)):
+def test_kernels_of_an_op_on_float32(op):
+    for kernel in kernels_of(calls_of(op)):
         assert_clean(kernel)
 
 
@@ -117,42 +117,42 @@ SAMPLE = {
 
 @pytest.mark.parametrize("what", SAMPLE)
 @pytest.mark.parametrize("dtype", sampled(["bfloat16", "float64", "int32"], "bfloat16"))
-def test_each_kind_of_kernel(monkeypatch, what, dtype):
+def test_each_kind_of_kernel(what, dtype):
     kind = nf.arrays.BFLOAT16 if dtype == "bfloat16" else np.dtype(dtype)
     if dtype == "int32" and what.startswith(("embedding", "row", "map strided")):
         kind = np.dtype("float32")  # these take floats only
-    for kernel in kernels_of(monkeypatch, [partial(SAMPLE[what], kind)]):
+    for kernel in kernels_of([partial(SAMPLE[what], kind)]):
         assert_clean(kernel)
 
 
 @pytest.mark.parametrize("arch", sampled([(7, 5), (8, 0), (10, 0)], (7, 5)))
 @pytest.mark.parametrize("what", ["map", "embedding, odd length", "reduce columns",
                                   "row both ways", "contract"])
-def test_other_targets(monkeypatch, what, arch):
+def test_other_targets(what, arch):
     call = partial(SAMPLE[what], nf.arrays.BFLOAT16)
-    for kernel in kernels_of(monkeypatch, [call], arch):
+    for kernel in kernels_of([call], arch):
         assembled(kernel, arch)
 
 
-def test_complex_map_and_reduce(monkeypatch):
+def test_complex_map_and_reduce():
     z = np.zeros((64, 64), np.complex64)
     calls = [partial(nf.ops.multiply, z, z), partial(nf.ops.sum, z),
              partial(nf.ops.sum, z, axis=0), partial(nf.ops.matmul, z, z)]
-    kernels = kernels_of(monkeypatch, calls)
+    kernels = kernels_of(calls)
     assert len(kernels) >= 4
     for kernel in kernels:
         assembled(kernel)
 
 
-def test_contiguous_accesses_are_16_bytes(monkeypatch):
-    (kernel,) = kernels_of(monkeypatch, [lambda: nf.ops.swish(X)])
+def test_contiguous_accesses_are_16_bytes():
+    (kernel,) = kernels_of([lambda: nf.ops.swish(X)])
     code = compile.ptx(kernel, (9, 0))
     assert re.search(r"ld\.global\.v4\.[fbu]32", code)
     assert re.search(r"st\.global\.v4\.[fbu]32", code)
 
 
-def test_the_next_row_is_copied_asynchronously(monkeypatch):
-    both, _ = kernels_of(monkeypatch, [partial(layer_norm_both_ways, np.float32)])[1:]
+def test_the_next_row_is_copied_asynchronously():
+    both, _ = kernels_of([partial(layer_norm_both_ways, np.float32)])[1:]
     code = compile.ptx(both, (9, 0))
     assert "cp.async.cg.shared.global" in code
     assert "ld.shared.v4" in code
@@ -160,8 +160,8 @@ def test_the_next_row_is_copied_asynchronously(monkeypatch):
 
 
 @pytest.mark.skipif(PTXAS is None, reason="needs ptxas")
-def test_spills_would_be_seen(monkeypatch):
-    (kernel,) = kernels_of(monkeypatch, [lambda: nf.ops.matmul(
+def test_spills_would_be_seen():
+    (kernel,) = kernels_of([lambda: nf.ops.matmul(
         np.zeros((2048, 32), "f4"), np.zeros((32, 2048), "f4"))])
     tight = compile.Kernel(kernel.name, kernel.text, kernel.parameters,
                            kernel.threads, 8)

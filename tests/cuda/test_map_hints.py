@@ -29,7 +29,7 @@ def codes(monkeypatch, call, arch=(9, 0)):
     except CompileError as missing:
         pytest.skip(str(missing))
     monkeypatch.setattr(NoDevice, "cache_size", CACHE)
-    with recording(monkeypatch, arch) as kernels:
+    with recording(arch) as kernels:
         call()
     return [compile.ptx(kernel, arch) for kernel in kernels.values()]
 

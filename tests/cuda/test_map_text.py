@@ -26,8 +26,8 @@ WHOLE = {"load": r"ld\.global(?:\.nc)?\.v4\.[bfu]32",
          "store": r"st\.global\.v4\.[bfu]32"}
 
 
-def kernels(monkeypatch, call):
-    with recording(monkeypatch) as found:
+def kernels(call):
+    with recording() as found:
         call()
     return list(found.values())
 
@@ -37,8 +37,8 @@ def code(kernel):
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16, BFLOAT16])
-def test_a_map_moves_16_bytes_at_once(monkeypatch, dtype):
-    (kernel,) = kernels(monkeypatch, lambda: nf.ops.swish(X.astype(dtype)))
+def test_a_map_moves_16_bytes_at_once(dtype):
+    (kernel,) = kernels(lambda: nf.ops.swish(X.astype(dtype)))
     text = code(kernel)
     for pattern in WHOLE.values():
         assert re.search(pattern, text)
@@ -63,11 +63,11 @@ def test_a_text_is_written_by_several_threads_at_once(monkeypatch):
     assert text.kernel("last").text == expected
 
 
-def test_no_thread_takes_what_others_take(monkeypatch):
+def test_no_thread_takes_what_others_take():
     """Loops are for the last block: elsewhere a thread has its own accesses."""
-    (two,) = kernels(monkeypatch, lambda: nf.ops.subtract(X, X))
+    (two,) = kernels(lambda: nf.ops.subtract(X, X))
     assert "while" not in two.text
-    (one,) = kernels(monkeypatch, lambda: nf.ops.swish(X))
+    (one,) = kernels(lambda: nf.ops.swish(X))
     assert re.search(r"\n    else:\n        while v < vectors:", one.text)
 
 
@@ -75,45 +75,45 @@ def test_no_thread_takes_what_others_take(monkeypatch):
 @pytest.mark.parametrize("call", [
     lambda x: nf.ops.sum(x), lambda x: nf.ops.sum(x, axis=1),
     lambda x: nf.ops.sum(x, axis=0)], ids=["all", "rows", "columns"])
-def test_a_reduction_starts_several_accesses_at_once(monkeypatch, dtype, call):
-    first, *_ = kernels(monkeypatch, lambda: call(X.astype(dtype)))
+def test_a_reduction_starts_several_accesses_at_once(dtype, call):
+    first, *_ = kernels(lambda: call(X.astype(dtype)))
     lines = [line for line in code(first).splitlines()
              if re.search(r"^\s+(ld\.global|add\.f32|add\.rn\.f32)", line)]
     run = "".join("l" if re.search(WHOLE["load"], x) else "a" for x in lines)
     assert "llll" in run, run
 
 
-def test_results_of_16_bits_divide_without_a_branch(monkeypatch):
+def test_results_of_16_bits_divide_without_a_branch():
     half = X.astype(BFLOAT16)
-    (quotient,) = kernels(monkeypatch, lambda: nf.ops.divide(half, half))
+    (quotient,) = kernels(lambda: nf.ops.divide(half, half))
     assert "div.full.f32" in code(quotient)
-    (sigmoid,) = kernels(monkeypatch, lambda: nf.ops.swish(half))
+    (sigmoid,) = kernels(lambda: nf.ops.swish(half))
     assert "rcp.approx.ftz.f32" in code(sigmoid)
     assert not re.search(r"div\.\w+\.f32", code(sigmoid))
-    (single,) = kernels(monkeypatch, lambda: nf.ops.swish(X))
+    (single,) = kernels(lambda: nf.ops.swish(X))
     assert "div.full" not in code(single)
     assert re.search(r"div\.rn\.f32", code(single))
 
 
-def test_an_input_that_lies_across_goes_through_shared_memory(monkeypatch):
+def test_an_input_that_lies_across_goes_through_shared_memory():
     y = np.zeros((4096, 64), np.float32)
-    (kernel,) = kernels(monkeypatch, lambda: nf.ops.add(X.T, y))
+    (kernel,) = kernels(lambda: nf.ops.add(X.T, y))
     assert "tile" in kernel.name
     assert "st.shared" in code(kernel)
     used, spilled = registers(assembled(kernel)[1]) if PTXAS else (0, 0)
     assert spilled == 0
     assert used <= 64
-    (narrow,) = kernels(monkeypatch, lambda: nf.ops.add(X.T[:, :9], y[:, :9]))
+    (narrow,) = kernels(lambda: nf.ops.add(X.T[:, :9], y[:, :9]))
     assert "tile" not in narrow.name
 
 
-def test_tiles_take_no_more_shared_memory_than_there_is(monkeypatch):
+def test_tiles_take_no_more_shared_memory_than_there_is():
     @nf.elementwise
     def five(a, b, c, d, e):
         return a + b + c + d + e
 
     z = np.zeros((64, 128), np.complex128)
-    (kernel,) = kernels(monkeypatch, lambda: five(z.T, z.T, z.T, z.T, z.T.copy()))
+    (kernel,) = kernels(lambda: five(z.T, z.T, z.T, z.T, z.T.copy()))
     assert len(re.findall(r"shared\.array", kernel.text)) == 2
     assembled(kernel)
 
@@ -124,16 +124,16 @@ def test_tiles_take_no_more_shared_memory_than_there_is(monkeypatch):
                   for t in (np.float64, BFLOAT16))])
 @pytest.mark.parametrize("op", ["var", "argmax", "logsumexp"])
 @pytest.mark.parametrize("axis", [0, pytest.param(1, marks=pytest.mark.variants)])
-def test_large_states_in_chunks_do_not_spill(monkeypatch, op, axis, dtype):
+def test_large_states_in_chunks_do_not_spill(op, axis, dtype):
     x = np.zeros((4096, 256) if axis == 0 else (64, 16384), dtype)
-    (kernel,) = kernels(monkeypatch, lambda: getattr(nf.ops, op)(x, axis=axis))
+    (kernel,) = kernels(lambda: getattr(nf.ops, op)(x, axis=axis))
     assert kernel.name.endswith("last")
     assert registers(assembled(kernel)[1])[1] == 0
 
 
-def test_halves_that_lie_across_are_accessed_in_pairs(monkeypatch):
+def test_halves_that_lie_across_are_accessed_in_pairs():
     x, y = np.zeros((512, 320), BFLOAT16), np.zeros((320, 512), BFLOAT16)
-    (kernel,) = kernels(monkeypatch, lambda: nf.ops.add(x.T, y))
+    (kernel,) = kernels(lambda: nf.ops.add(x.T, y))
     text = code(kernel)
     assert len(re.findall(r"ld\.global(?:\.nc)?\.[bu]32", text)) == 16
     assert len(re.findall(r"st\.global\.[bu]32", text)) == 8
@@ -142,7 +142,7 @@ def test_halves_that_lie_across_are_accessed_in_pairs(monkeypatch):
     assert used <= 64
     odd = np.zeros((512, 321), BFLOAT16)[:, :320]
     for a in (x.T[1:], odd.T, x.T.astype(np.float32), x.T[:, :255]):
-        (kernel,) = kernels(monkeypatch, lambda a=a: nf.ops.add(
+        (kernel,) = kernels(lambda a=a: nf.ops.add(
             a, np.zeros(a.shape, BFLOAT16)))
         assert "tile" in kernel.name
         assert "load2" not in kernel.text

@@ -32,7 +32,7 @@ def forced(monkeypatch, number):
 
 
 def test_candidates_differ_and_do_not_spill(monkeypatch):
-    with recording(monkeypatch) as kernels:
+    with recording() as kernels:
         for number in range(COUNT):
             with monkeypatch.context() as patch:
                 taken = forced(patch, number)

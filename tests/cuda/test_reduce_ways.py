@@ -34,7 +34,7 @@ def forced(monkeypatch, number):
 def test_candidates_differ_and_do_not_spill(monkeypatch):
     x = np.ones((4096, 4096), np.float32)
     taken = []
-    with recording(monkeypatch) as kernels:
+    with recording() as kernels:
         for number in range(COUNT):
             for axis in (None, 0, 1):
                 with monkeypatch.context() as patch:

@@ -97,8 +97,8 @@ def test_stages_that_do_not_need_each_other_share_a_pass():
     assert list(text.points) == [2]
 
 
-def kernels(monkeypatch, call):
-    with recording(monkeypatch) as found:
+def kernels(call):
+    with recording() as found:
         call()
     return list(found.values())
 
@@ -115,20 +115,20 @@ def needs_numba():
         pytest.skip(str(missing))
 
 
-def test_sums_over_rows_are_one_kernel_and_one_total(monkeypatch):
+def test_sums_over_rows_are_one_kernel_and_one_total():
     needs_numba()
     x = np.zeros((64, 512), np.float32)
-    found = kernels(monkeypatch, lambda: both(ops.layer_norm, x, x[0], x[0]))
+    found = kernels(lambda: both(ops.layer_norm, x, x[0], x[0]))
     assert [k.name for k in found] == ["layer_norm_row", "layer_norm_vjp_row",
                                        "layer_norm_vjp_total"]
 
 
 @pytest.mark.parametrize("columns", [32768, 32760])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_clusters(monkeypatch, columns, dtype):
+def test_clusters(columns, dtype):
     needs_numba()
     x = np.zeros((4, columns), dtype)
-    kernel = kernels(monkeypatch, lambda: both(ops.rms_norm, x, x[0]))[1]
+    kernel = kernels(lambda: both(ops.rms_norm, x, x[0]))[1]
     code, said = assembled(kernel)
     assert kernel.cluster in (2, 8)
     assert f".reqnctapercluster {kernel.cluster}, 1, 1" in code
@@ -139,10 +139,10 @@ def test_clusters(monkeypatch, columns, dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_a_row_is_finished_while_the_next_one_is_summed(monkeypatch, dtype):
+def test_a_row_is_finished_while_the_next_one_is_summed(dtype):
     needs_numba()
     x = np.zeros((4, 32768), dtype)
-    kernel = kernels(monkeypatch, lambda: both(ops.softmax, x))[1]
+    kernel = kernels(lambda: both(ops.softmax, x))[1]
     code, said = assembled(kernel)
     sent, got = (code.index(text) for text in ("st.async", "mbarrier.try_wait"))
     copied = code.rindex("cp.async.cg", 0, sent)
@@ -152,10 +152,10 @@ def test_a_row_is_finished_while_the_next_one_is_summed(monkeypatch, dtype):
         assert registers(said)[1] == 0
 
 
-def long_row(monkeypatch, dtype, columns, call):
+def long_row(dtype, columns, call):
     """The PTX of a row's forward kernel, which must not spill."""
     x = np.zeros((4, columns), dtype)
-    kernel = kernels(monkeypatch, lambda: call(x))[-1]
+    kernel = kernels(lambda: call(x))[-1]
     assert kernel.cluster == 1
     code, said = assembled(kernel)
     if said is not None:
@@ -166,10 +166,10 @@ def long_row(monkeypatch, dtype, columns, call):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("columns", [128_256, 300_000, 50_257])
 def test_a_long_row_of_which_only_sums_are_wanted_is_read_once(
-        monkeypatch, dtype, columns):
+        dtype, columns):
     needs_numba()
     labels = np.zeros(4, np.int64)
-    code = long_row(monkeypatch, dtype, columns,
+    code = long_row(dtype, columns,
                     lambda x: _cross_entropy(x, labels, -1))
     assert code.count("ld.global.v4") == AHEAD
     # one for each element, one for each access, two for each time that lanes are joined
@@ -178,14 +178,14 @@ def test_a_long_row_of_which_only_sums_are_wanted_is_read_once(
     assert code.count("ex2.approx") == AHEAD*(16//dtype.itemsize + 1) + 2*joins + alone
 
 
-def test_the_sum_of_a_longer_row_goes_with_its_maximum(monkeypatch):
+def test_the_sum_of_a_longer_row_goes_with_its_maximum():
     needs_numba()
-    code = long_row(monkeypatch, np.float32, 1_000_000, ops.softmax)
+    code = long_row(np.float32, 1_000_000, ops.softmax)
     assert code.count("ld.global.v4") == 2*AHEAD  # not three passes
     assert code.count("bar.sync") == 1
 
 
-def test_a_large_block_loads_values_of_columns_together_before_it_stores(monkeypatch):
+def test_a_large_block_loads_values_of_columns_together_before_it_stores():
     needs_numba()
     for columns, dtype, threads in ((32768, np.float32, 1024), (32768, BFLOAT16, 512),
                                     (4096, np.float32, 512)):
@@ -194,7 +194,7 @@ def test_a_large_block_loads_values_of_columns_together_before_it_stores(monkeyp
                            (lambda x: ops.layer_norm(x, x[0], x[1]), 2)):
             if most == 4 and columns == 4096:  # such rows are brought
                 continue
-            (kernel,) = kernels(monkeypatch, lambda x=x, call=call: call(x))
+            (kernel,) = kernels(lambda x=x, call=call: call(x))
             assert (kernel.threads, kernel.cluster) == (threads, 1)
             code, said = assembled(kernel)
             before = code[code.rindex("bar.sync"):code.index("st.global.v4")]
@@ -212,12 +212,12 @@ def test_a_large_block_loads_values_of_columns_together_before_it_stores(monkeyp
 @pytest.mark.parametrize("columns", [1024, 1000, 4096])
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_values_of_columns_stay_in_registers_from_row_to_row(
-        monkeypatch, dtype, columns):
+        dtype, columns):
     needs_numba()
     x = np.zeros((64, columns), dtype)
     for call in (lambda: both(ops.rms_norm, x, x[0]),
                  lambda: both(ops.layer_norm, x, x[0], x[0])):
-        kernel = kernels(monkeypatch, call)[1]
+        kernel = kernels(call)[1]
         code, said = assembled(kernel)
         loop = code[code.index("cp.async.wait_all"):]
         assert "ld.global.v4" not in loop
@@ -239,36 +239,36 @@ def weighted(x, weight):
     (np.float64, np.int8), (np.float32, np.bool_), (np.float64, np.float16),
     (np.float32, np.complex64), (np.complex64, np.float32)])
 @pytest.mark.parametrize("columns", [1000, 8192])
-def test_values_of_columns_may_have_another_dtype(monkeypatch, columns, dtype, weight):
+def test_values_of_columns_may_have_another_dtype(columns, dtype, weight):
     needs_numba()
     x, w = np.zeros((4, columns), dtype), np.zeros(columns, weight)
-    (kernel,) = kernels(monkeypatch, lambda: weighted(x, w))
+    (kernel,) = kernels(lambda: weighted(x, w))
     _, said = assembled(kernel)
     if said is not None:
         assert registers(said)[1] == 0
 
 
 @pytest.mark.parametrize("columns", [1001, 1024, 32768])
-def test_a_derivative_begins_with_the_last_row(monkeypatch, columns):
+def test_a_derivative_begins_with_the_last_row(columns):
     needs_numba()
     x = np.zeros((4, columns), np.float32)
     for call in (lambda: both(ops.softmax, x), lambda: both(ops.rms_norm, x, x[0])):
-        first, second, *_ = kernels(monkeypatch, call)
+        first, second, *_ = kernels(call)
         assert "rows - 1" not in first.text
         assert "rows - 1" in second.text
 
 
-def test_what_large_arrays_bring_is_the_last_to_leave_the_cache(monkeypatch):
+def test_what_large_arrays_bring_is_the_last_to_leave_the_cache():
     needs_numba()
     wide, narrow = (np.zeros((8192, 4096), d) for d in DTYPES)
     for x, hints in ((wide, [2, 4]), (narrow, [0, 8]), (wide[:1000], [0, 0])):
-        found = kernels(monkeypatch, lambda x=x: both(ops.softmax, x))
+        found = kernels(lambda x=x: both(ops.softmax, x))
         assert [compile.ptx(k, (9, 0)).count("ld.global.L2::cache_hint")
                 for k in found] == hints
         assert "cache_hint" not in compile.ptx(found[1], (7, 5))
     for call, loads, copies in ((ops.layer_norm, 2, 0), (ops.rms_norm, 0, 1)):
         weights = wide[:2] if call is ops.layer_norm else wide[:1]
-        (kernel,) = kernels(monkeypatch, lambda c=call, w=weights: c(wide, *w))
+        (kernel,) = kernels(lambda c=call, w=weights: c(wide, *w))
         code, said = assembled(kernel)
         assert code.count("ld.global.L2::cache_hint") == loads  # not of the weights
         assert code.count("complete_tx::bytes.L2::cache_hint") == copies
@@ -278,10 +278,10 @@ def test_what_large_arrays_bring_is_the_last_to_leave_the_cache(monkeypatch):
 
 @pytest.mark.parametrize("call", [ops.softmax, ops.log_softmax])
 @pytest.mark.parametrize("columns", [4096, 4000, 2052])
-def test_large_blocks_with_few_elements_leave_room_for_four(monkeypatch, call, columns):
+def test_large_blocks_with_few_elements_leave_room_for_four(call, columns):
     needs_numba()
     x = np.zeros((4, columns), np.float32)
-    (kernel,) = kernels(monkeypatch, lambda: call(x))
+    (kernel,) = kernels(lambda: call(x))
     assert (kernel.threads, kernel.blocks) == (512, 4)
     _, said = assembled(kernel)
     if said is not None:
@@ -289,19 +289,19 @@ def test_large_blocks_with_few_elements_leave_room_for_four(monkeypatch, call, c
         assert (used <= 32, spilled) == (True, 0)
 
 
-def test_no_cluster_before_hopper(monkeypatch):
+def test_no_cluster_before_hopper():
     needs_numba()
-    with recording(monkeypatch, (8, 0)) as found:
+    with recording((8, 0)) as found:
         both(ops.softmax, np.zeros((4, 32768), np.float32))
     for kernel in found.values():
         assert kernel.cluster == 1
         assembled(kernel, (8, 0))
 
 
-def test_elements_are_loaded_by_whole_accesses(monkeypatch):
+def test_elements_are_loaded_by_whole_accesses():
     needs_numba()
     x = np.zeros((8, 1024), BFLOAT16)
-    (kernel,) = kernels(monkeypatch, lambda: ops.softmax(x))
+    (kernel,) = kernels(lambda: ops.softmax(x))
     code = compile.ptx(kernel, (9, 0))
     assert code.count("ld.global.v4.b32") == 2
     assert code.count("st.global.v4.") == 2
@@ -309,12 +309,12 @@ def test_elements_are_loaded_by_whole_accesses(monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [np.float16, BFLOAT16])
-def test_sixteen_bit_floats_are_compared_in_pairs(monkeypatch, dtype):
+def test_sixteen_bit_floats_are_compared_in_pairs(dtype):
     needs_numba()
     x = np.zeros((8, 1024), dtype)
     kind = "f16" if dtype == np.float16 else "bf16"
     for arch, pairs in (((8, 0), 2*4), ((7, 5), 0)):  # accesses of four words
-        with recording(monkeypatch, arch) as found:
+        with recording(arch) as found:
             ops.softmax(x)
         (kernel,) = found.values()
         code = compile.ptx(kernel, arch)
@@ -334,11 +334,11 @@ def masked(x, w):
     ("float64", "bool"), ("int32", "uint8"), ("int64", "int8"),
     ("float32", "complex64"), ("complex64", "complex64"), ("complex128", "float32")],
     ids=str)
-def test_columns_and_elements_of_all_widths(monkeypatch, dtypes):
+def test_columns_and_elements_of_all_widths(dtypes):
     """Bytes beside 8 bytes, complex numbers: no whole words of real numbers."""
     needs_numba()
     x, w = np.zeros((4, 1024), dtypes[0]), np.zeros(1024, dtypes[1])
-    (kernel,) = kernels(monkeypatch, lambda: masked(x, w))
+    (kernel,) = kernels(lambda: masked(x, w))
     assembled(kernel)
 
 

@@ -31,11 +31,11 @@ NORMS = {"rms": (ops.rms_norm, 1, 1), "layer": (ops.layer_norm, 1, 2),
     (4096, np.float32, "rms"), (1024, BFLOAT16, "rms"), (4000, BFLOAT16, "rms"),
     (4096, BFLOAT16, "rms layer add"), (2048, np.float16, "rms layer add")])
 def test_columns_values_are_loaded_while_a_row_is_brought(
-        monkeypatch, compiler, dtype, columns, brought):
+        compiler, dtype, columns, brought):
     x = np.zeros((4, columns), dtype)
     for name, (call, inputs, weights) in NORMS.items():
         arrays = [x, x[::-1]][:inputs] + [x[0], x[1]][:weights]
-        with recording(monkeypatch) as found:
+        with recording() as found:
             call(*arrays)
         (kernel,) = found.values()
         code, said = assembled(kernel)
@@ -58,11 +58,11 @@ def weighted(x, w):
     return x/total*w
 
 
-def test_rows_are_brought_where_that_is_faster_and_can_be(monkeypatch, compiler):
+def test_rows_are_brought_where_that_is_faster_and_can_be(compiler):
     x, w = np.zeros((4, 1024), np.float32), np.zeros(1024, np.float32)
 
     def brought(call, arch=(9, 0)):
-        with recording(monkeypatch, arch) as found:
+        with recording(arch) as found:
             call()
         (kernel,) = found.values()
         return "cp.async.bulk" in compile.ptx(kernel, arch)

@@ -1,0 +1,210 @@
+"""``python -m benchmarks.hashes``: hashes of every kernel that is measured or tested.
+
+Code that is moved must leave its kernels as they were.  The kernels of each row of the
+table of speed and of each check of the conformance suite are recorded, without a
+device, and hashed: for CUDA their PTX, for the CPU and for ROCm the text that the
+compiler is given.  Names of kernels do not count.
+
+::
+
+    python -m benchmarks.hashes --output before.tsv       # then move code
+    python -m benchmarks.hashes --against before.tsv      # exit status 1: some differ
+
+``--texts`` hashes CUDA's kernels before they are compiled: a minute instead of ten.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import os
+import re
+import sys
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack, contextmanager, suppress
+from ctypes import CFUNCTYPE, c_char_p, c_int64
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+import nbfused as nf
+from nbfused.testing.conformance import checks
+
+from .peers.libraries import Nbfused
+from .peers.workload import Input, Workload
+from .peers.workloads import workloads
+
+__all__ = ["Line", "compare", "main", "record"]
+
+#: Where a kernel would run, what launches it, which kernel of that it is, its hash.
+Line = tuple[str, str, int, str]
+
+#: What launches kernels, by the name that stands in the file.
+Launches = dict[str, Callable[[], Any]]
+
+ARCHS = {"sm_90a": (9, 0), "sm_80": (8, 0)}
+TARGETS = (*ARCHS, "cpu", "rocm")
+
+
+def _hash(text: str, name: str = "") -> str:
+    """Of a text in which the kernel is called the same as all others."""
+    if name:
+        text = re.sub(rf"\b{re.escape(name)}\b", "kernel", text)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _array(given: Input, work: Workload) -> np.ndarray:
+    """An array whose memory is never touched: the kernels do not run."""
+    from ml_dtypes import bfloat16
+
+    dtype = np.int64 if given.classes else \
+        bfloat16 if work.storage == "bfloat16" else work.storage
+    made: np.ndarray = np.empty(given.shape, dtype)
+    if given.transposed:
+        made = np.swapaxes(np.empty(np.swapaxes(made, -1, -2).shape, dtype), -1, -2)
+    return made
+
+
+def _rows(device: str) -> Launches:
+    """The rows of the table of speed."""
+    def run(work: Workload) -> None:
+        arrays = [_array(given, work) for given in work.inputs]
+        call = Nbfused().prepare(work, arrays, "cpu")
+        assert call is not None
+        call()
+
+    return {f"{w.name}, {w.dtype}": partial(run, w) for w in workloads(device)}
+
+
+def _conformance() -> Launches:
+    return {str(check): check for check in checks()}
+
+
+def _launched(launches: Launches, kernels: dict[str, Any],
+              ) -> Iterator[tuple[str, list[Any]]]:
+    """What each call has added to `kernels`, which is emptied before each."""
+    for label, call in launches.items():
+        kernels.clear()
+        # The kernels do not run: what a check finds in the results is wrong.
+        with (suppress(Exception), np.errstate(all="ignore"),
+              warnings.catch_warnings(action="ignore")):
+            call()
+        yield label, list(kernels.values())
+
+
+def _cuda(target: str, texts: bool, jobs: int) -> Iterator[Line]:
+    from nbfused.testing.recorded_cuda import recording
+
+    with recording(ARCHS[target]) as kernels:
+        found = list(_launched(_rows("cuda") | _conformance(), kernels))
+    distinct = {k.text: k for _, several in found for k in several}
+    if texts:
+        hashed = {text: _hash(text, k.name) for text, k in distinct.items()}
+    else:
+        with ProcessPoolExecutor(jobs) as pool:
+            hashed = dict(zip(distinct, pool.map(
+                partial(_ptx_hash, ARCHS[target]), distinct.values(), chunksize=8),
+                strict=True))
+    for label, several in found:
+        for number, kernel in enumerate(several):
+            yield target, label, number, hashed[kernel.text]
+
+
+def _ptx_hash(arch: tuple[int, int], kernel: Any) -> str:
+    from nbfused.cuda.compile import ptx
+
+    return _hash(ptx(kernel, arch), kernel.name)
+
+
+@contextmanager
+def _cpu_texts() -> Iterator[dict[str, str]]:
+    """The texts given to the CPU's compiler in the block, where kernels do nothing."""
+    from nbfused.cpu import CpuBackend
+    from nbfused.cpu import compile as compiler
+
+    texts: dict[str, str] = {}
+    nothing = CFUNCTYPE(c_int64, c_char_p, c_int64, c_int64)(lambda *words: 0)
+    with ExitStack() as stack:
+        for name, stand_in in (
+                ("dump_source", lambda name, text: texts.setdefault(text, text)),
+                ("artefacts", SimpleNamespace(digest=lambda *of: "0" * 64,
+                                              get=lambda key: b"code")),
+                ("objects", SimpleNamespace(host=tuple, unpack=lambda data: data,
+                                            link=lambda code: nothing))):
+            stack.enter_context(patch.object(compiler, name, stand_in))
+        stack.enter_context(nf.use_backend(CpuBackend()))
+        yield texts
+
+
+def _cpu() -> Iterator[Line]:
+    with _cpu_texts() as texts:
+        for label, several in _launched(_rows("cpu") | _conformance(), texts):
+            for number, text in enumerate(several):
+                yield "cpu", label, number, _hash(text)
+
+
+def _rocm() -> Iterator[Line]:
+    from nbfused.rocm.ahead import RecordingDevice
+    from nbfused.testing.recorded import rocm_kernels
+
+    alike: dict[str, int] = {}
+    for kernel in rocm_kernels(RecordingDevice("gfx90a")):
+        number = alike[kernel.skeleton] = alike.get(kernel.skeleton, -1) + 1
+        yield "rocm", kernel.skeleton, number, _hash(kernel.text, kernel.name)
+
+
+def record(targets: Iterable[str], texts: bool = False, jobs: int = 1) -> list[Line]:
+    """The hashes of all kernels for `targets`."""
+    lines: list[Line] = []
+    for target in targets:
+        lines += {"cpu": _cpu, "rocm": _rocm}[target]() if target not in ARCHS else \
+            _cuda(target, texts, jobs)
+    return lines
+
+
+def compare(before: Sequence[Line], after: Sequence[Line]) -> list[str]:
+    """A line for each kernel that was added, is gone or has changed."""
+    old, new = ({line[:3]: line[3] for line in lines} for lines in (before, after))
+    told = [(key, "gone") for key in old if key not in new]
+    told += [(key, "new") for key in new if key not in old]
+    told += [(key, "differs") for key in old if key in new and old[key] != new[key]]
+    return [f"{target}: {label} [{number}] {what}"
+            for (target, label, number), what in sorted(told)]
+
+
+def _read(path: Path) -> list[Line]:
+    split = (line.split("\t") for line in path.read_text().splitlines())
+    return [(target, label, int(number), hashed)
+            for target, label, number, hashed in split]
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Write the hashes, or compare them with a file; 1 if they differ."""
+    parser = argparse.ArgumentParser("benchmarks.hashes", description=__doc__,
+                                     formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--output", type=Path, help="the file to write")
+    parser.add_argument("--against", type=Path, help="a file written before")
+    parser.add_argument("--targets", nargs="+", choices=TARGETS, default=list(TARGETS))
+    parser.add_argument("--texts", action="store_true", help="do not compile for CUDA")
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    asked = parser.parse_args(argv)
+    lines = record(asked.targets, asked.texts, asked.jobs)
+    print(f"{len(lines)} kernels, {len({line[3] for line in lines})} distinct")
+    if asked.output:
+        asked.output.write_text("".join("\t".join(map(str, x)) + "\n" for x in lines))
+    if not asked.against:
+        return 0
+    before = [x for x in _read(asked.against) if x[0] in asked.targets]
+    told = compare(before, lines)
+    print("\n".join(told or ["no kernel has changed"]))
+    return int(bool(told))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

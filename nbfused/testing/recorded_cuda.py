@@ -1,0 +1,113 @@
+"""The CUDA kernels that calls would launch, without a device: recorded, not run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import Any
+from unittest.mock import patch
+
+import numpy as np
+
+from ..cuda import (
+    CudaBackend,
+    bound,
+    contract_tma,
+    contract_wgmma_launch,
+    driver,
+    launch,
+    scratch,
+)
+from ..cuda.compile import Kernel
+from ..registry import use_backend
+
+__all__ = ["HostArrays", "NoDevice", "recording"]
+
+
+class HostArrays(CudaBackend):
+    """The CUDA backend with NumPy arrays in place of device arrays."""
+
+    name = "host-arrays"
+
+    def available(self) -> str | None:
+        """It needs no driver."""
+        return None
+
+    def devices(self) -> tuple[str, ...]:
+        """Where NumPy arrays are."""
+        return ("cpu",)
+
+    def owns(self, device: str) -> bool:
+        """Every NumPy array."""
+        return device == "cpu"
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype, device: str) -> Any:
+        """A NumPy array."""
+        return np.empty(shape, dtype)
+
+    def from_host(self, array: np.ndarray, device: str) -> Any:
+        """A copy."""
+        return np.array(array)
+
+    def to_host(self, array: Any) -> np.ndarray:
+        """A copy."""
+        return np.array(array)
+
+
+class NoDevice:
+    """A device like an H200 as the launchers see it; its memory is the host's."""
+
+    ordinal, address, processors = 0, 0, 132
+    name, cuda = "no device", (13, 0)
+    shared_limit, shared_total, cache_size = 232448, 233472, 50 << 20
+
+    def __init__(self, arch: tuple[int, int]) -> None:
+        self.arch = arch
+
+    @contextmanager
+    def current(self) -> Iterator[None]:
+        """Nothing has to be made current."""
+        yield
+
+    @contextmanager
+    def workspace(self, size: int, stream: int) -> Iterator[int]:
+        """An address that nobody reads."""
+        yield 1 << 20
+
+    def synchronize(self) -> None:
+        """Nothing runs."""
+
+
+@contextmanager
+def recording(arch: tuple[int, int] = (9, 0)) -> Iterator[dict[str, Kernel]]:
+    """Record the kernels launched in the ``with`` block, for a device of `arch`.
+
+    Results of calls are what memory held: only the kernels count.
+
+    Yields
+    ------
+    dict
+        Kernels by their texts, each once, in the order of their first launches.
+    """
+    kernels: dict[str, Kernel] = {}
+
+    def record(self: launch.Program, device: Any, stream: int, blocks: Any,
+               values: Sequence[Any], shared: int = 0, block: Any = None) -> None:
+        assert len(values) == len(self.kernel.parameters)
+        assert 0 < np.prod(blocks) < 2**31
+        kernels.setdefault(self.kernel.text, self.kernel)
+
+    with ExitStack() as stack, np.errstate(all="ignore"):
+        for target, name, stand_in in (
+                (driver, "_devices", {0: NoDevice(arch)}),
+                (launch.Program, "launch", record),
+                (launch.Program, "clusters", lambda self, device, shared: 16),
+                (scratch, "_SCRATCHES", {}),
+                (scratch.Scratch, "_grown",
+                 lambda self, old, size, stream: scratch._Block(1 << 20, size)),
+                (bound.Bindable, "bind", lambda self, call: None),
+                (contract_tma, "tensor_map", lambda *array: bytes(128)),
+                (contract_wgmma_launch, "tensor_map", lambda *array: bytes(128))):
+            stack.enter_context(patch.object(target, name, stand_in))
+        stack.enter_context(use_backend(HostArrays()))
+        yield kernels
