@@ -77,8 +77,9 @@ class Kernel:
                        for k, line in enumerate(self.text.splitlines(), 1))
 
 
-#: Names that NumPy 2.5 has removed and that numba-cuda 0.30 looks up at import.
-_REMOVED = ("row_stack", "in1d", "trapz", "fix", "product", "round_")
+#: Names that NumPy 2.5 has removed and that numba-cuda 0.30, its last release, looks up
+#: at import.
+_REMOVED = ("row_stack",)
 
 
 @contextmanager
@@ -123,7 +124,7 @@ def _numba_cuda() -> Any:
     except AttributeError as error:
         raise CompileError(
             f"numba-cuda does not import with NumPy {np.__version__}: {error}; "
-            "pip install 'numpy<2.5', or a newer numba-cuda") from error
+            "install NumPy 2.5 or older") from error
     return numba.cuda
 
 
