@@ -19,7 +19,7 @@ from ..scalar.ir import Block, Function, Let, literal
 from ..specs import Map, View
 from .recording import grad_mode
 
-__all__ = ["ADD", "COPY", "ONE", "ZERO", "Edge", "Leaf", "Node", "Ones", "Pass",
+__all__ = ["ADD", "COPY", "FULL", "ONE", "ZERO", "Edge", "Leaf", "Node", "Ones", "Pass",
            "Target", "between", "now", "reachable", "walk_back"]
 
 #: A tracked array: output number `Edge[1]` of node `Edge[0]`.
@@ -30,6 +30,9 @@ ADD = Map(Function("add", ("a", "b"), Block((Let(("c",), "add", ("a", "b")),), (
 COPY, ONE, ZERO = (Map(Function(name, ("a",), Block((), (value,))), ("element",))
                    for name, value in (("copy", "a"), ("ones_like", literal(1.0)),
                                        ("zeros_like", literal(0.0))))
+#: Stores the number; of `x` only the shape matters.
+FULL = Map(Function("full_like", ("x", "value"), Block((), ("value",))),
+           ("element", "scalar"))
 
 _ORDER = itertools.count()
 

@@ -21,7 +21,7 @@ from ..errors import KernelTypeError, ShapeError, TapeError
 from ..records import record
 from ..scalar.types import Type, Weak
 from ..specs import Spec
-from .graph import ADD, COPY, ONE, Edge, Leaf, Ones, Pass, walk_back
+from .graph import ADD, COPY, FULL, ONE, Edge, Leaf, Ones, Pass, walk_back
 from .nodes import Plan, SpecNode, is_number, plan
 from .recording import recording
 from .traced import Traced, traced
@@ -233,7 +233,14 @@ def ones_like(x: Any, mode: Pass = PLAIN) -> Any:
 
 
 def cotangent(like: Variable, given: Any, mode: Pass, name: str = "grad") -> Any:
-    """A cotangent from the caller, checked, as the pass works with it."""
+    """A cotangent from the caller, checked, as the pass works with it.
+
+    A Python number stands for an array without dimensions.
+    """
+    if type(given) in (bool, int, float) and not like.shape:
+        (given,) = PLAIN.run(FULL, (like.data, given), dtypes=(like.dtype,))
+    elif isinstance(given, np.generic):
+        given = np.asarray(given)
     check_gradient(name, given, like)
     if tuple(given.shape) != like.shape:
         raise ShapeError(f"{name}: shape {tuple(given.shape)}, expected {like.shape}, "

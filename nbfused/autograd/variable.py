@@ -293,6 +293,8 @@ def _array(data: Any) -> Any:
         except ValueError as error:
             raise ShapeError(f"data: NumPy makes no array of it: {error}; expected "
                              "rows of equal length") from error
+    if isinstance(data, np.generic):
+        data = np.asarray(data)  # memory of its own: a scalar is not written to
     describe(data, "data")
     if getattr(data, "requires_grad", False):
         raise KernelTypeError(

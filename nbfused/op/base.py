@@ -25,8 +25,8 @@ from ..table import OPS
 __all__ = [
     "AnyArray", "Case", "Operand", "Parameters", "check_array", "check_floating",
     "check_integers", "check_operand", "check_pyfunc", "counted", "is_number",
-    "kind_of", "non_negative", "only", "op", "places", "real_number", "share", "truth",
-    "whole_number",
+    "kind_of", "non_negative", "only", "op", "places", "real_number", "share", "strong_dtype",
+    "truth", "whole_number",
 ]
 
 _REPR = Repr()
@@ -113,6 +113,15 @@ def is_number(x: Any) -> bool:
     return isinstance(x, (bool, int, float, complex, np.generic, TracedNumber))
 
 
+def strong_dtype(x: Any) -> np.dtype | None:
+    """The dtype of an array or a NumPy scalar; None for a Python number, it is weak."""
+    if isinstance(x, TracedNumber):
+        return None if x.python is not None else dtype_of(x)
+    if isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
+        return None
+    return dtype_of(x)
+
+
 def kind_of(x: Any) -> str:
     """The kind of parameter that an argument is."""
     return "scalar" if is_number(x) else "element"
@@ -142,9 +151,10 @@ def check_floating(x: Any, op_name: str, name: str) -> None:
     Where elements are subtracted or squared first, integers would wrap around.
     """
     check_operand(x, op_name, name)
-    if not is_number(x) and not is_floating(check_dtype(dtype_of(x), name)):
+    dtype = strong_dtype(x)
+    if dtype is not None and not is_floating(check_dtype(dtype, name)):
         raise KernelTypeError(f"{op_name}: '{name}' must be floating, got dtype "
-                              f"{dtype_of(x)}; convert with astype")
+                              f"{dtype}; convert with astype")
 
 
 def check_pyfunc(pyfunc: Any, what: str) -> None:
