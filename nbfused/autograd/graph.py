@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import os
+import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -134,8 +136,35 @@ class Leaf(Node):
         super().__init__("leaf", (), 1)
         self.grad = grad
 
+    def replace(self, old: Any, new: Any) -> bool:
+        """Store a gradient if there is still `old`: whether that was so.
+
+        Threads add to one leaf without a lock while they compute: who comes second
+        adds again.
+        """
+        with _REPLACING:
+            if self.grad is not old:
+                return False
+            self.grad = new
+            return True
+
     def __reduce__(self) -> tuple[Any, ...]:
         return Leaf, (self.grad,)  # a copy is younger: `order` is of this process
+
+
+#: Held for a comparison and an assignment.  Reentrant, as a signal's handler, or what
+#: collects garbage, may run a backward pass in between.
+_REPLACING = threading.RLock()
+
+
+def _unlock() -> None:
+    """Forget, in a child, a lock that another thread of the parent had."""
+    global _REPLACING
+    _REPLACING = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock)
 
 
 class Target(Leaf):

@@ -276,7 +276,8 @@ def backward(output: Variable, grad: Any, retain_graph: bool,
         found = apart(found, () if grad is None else (seed,))
     for (leaf, _), gradient in found.items():
         assert isinstance(leaf, Leaf)
-        leaf.grad = _accumulated(leaf.grad, gradient, mode)
+        while not leaf.replace(old := leaf.grad, _accumulated(old, gradient, mode)):
+            pass  # another thread was faster
 
 
 def _accumulated(old: Any, gradient: Any, mode: Pass) -> Any:
