@@ -94,8 +94,9 @@ class Reading(NamedTuple):
 class Library(Protocol):
     """One array library: how to read its arrays and how to make new ones.
 
-    It may have a method ``reading() -> Reading`` for arrays of its very type, and
-    ``wrote(x)``, which is told of each write to `x`.
+    It may have a method ``reading() -> Reading`` for arrays of its very type; and two
+    for a library that counts writes: ``wrote(x)``, which is told of each one of ours,
+    and ``version(x)``, the count, None for an array without one.
     """
 
     name: str

@@ -121,6 +121,14 @@ class TorchLibrary:
         """Let PyTorch's tape know: it refuses to use what it saved of `x`."""
         _torch().autograd.graph.increment_version(x)
 
+    def version(self, x: Any) -> int | None:
+        """How often autograd counted a write to `x`, or to what it is a view of."""
+        try:
+            found: int = x._version
+        except RuntimeError:  # tensors of inference mode have no counter
+            return None
+        return found
+
     def finish(self, native: Any) -> Any:
         """Nothing to do."""
         return native
