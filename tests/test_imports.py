@@ -219,6 +219,15 @@ def test_every_name_is_there_whatever_is_used_first(first):
     assert out.split() == ["4.0", "True", "True", "False"]
 
 
+@pytest.mark.parametrize("then", ["dir(nf)", "nf.Variable", "nf.ops",
+                                  "from nbfused import *", "nf.checkpoint"])
+@pytest.mark.parametrize("name", ["vjp", "grad", "ops", "fuse", "rawkernel"])
+def test_what_a_program_puts_in_a_names_place_stays(name, then):
+    out = python(f"import nbfused as nf; nf.{name} = 'mine'; {then};"
+                 f"dir(nf); print(nf.{name})")
+    assert out.strip() == "mine"
+
+
 def test_the_star_of_ops_hides_no_module():
     names = {"math": "Python's"}
     exec("from nbfused.ops import *", names)

@@ -80,6 +80,8 @@ class Reading(NamedTuple):
         A statement to begin with.
     unless
         Condition under which only `describe` can tell.
+    unless_now
+        The same of a condition that does not ask for ``{x}``: looked at once a call.
     names
         What the text names.
     """
@@ -88,6 +90,7 @@ class Reading(NamedTuple):
     key: tuple[str, ...] = ()
     first: str = ""
     unless: str = ""
+    unless_now: str = ""
     names: tuple[tuple[str, Any], ...] = ()
 
 

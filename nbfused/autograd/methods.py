@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..arrays import is_array
-from ..errors import TapeError
+from ..errors import KernelTypeError, TapeError
 from ..table import OPS
 from .recording import recording
 from .traced import Traced
@@ -72,6 +72,13 @@ class ArrayMethods:
 
     shape: Any
     ndim: Any
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Refuse: what the tape knows of the array would no longer be true."""
+        raise KernelTypeError(
+            "x[index] = value: a Variable is not assigned to in parts, as its gradient "
+            "would no longer be true; make a new one, as with nf.ops.where(mask, "
+            "value, x), or assign to x.data before it is used")
 
     __neg__ = _unary("negative")
     __pos__ = _unary("positive")

@@ -303,7 +303,8 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...,
         What `function` returned.
     pullback : callable
         ``pullback(*cotangents)``, one for each output and of its shape and dtype, or
-        a Python number for one without dimensions -> a tuple with one gradient for each primal.  It may be called again.
+        a Python number for one without dimensions -> a tuple with one gradient for
+        each primal.  It may be called again.
 
     Examples
     --------

@@ -25,8 +25,8 @@ from ..table import OPS
 __all__ = [
     "AnyArray", "Case", "Operand", "Parameters", "check_array", "check_floating",
     "check_integers", "check_operand", "check_pyfunc", "counted", "is_number",
-    "kind_of", "non_negative", "only", "op", "places", "real_number", "share", "strong_dtype",
-    "truth", "whole_number",
+    "kind_of", "non_negative", "only", "op", "places", "real_number", "share",
+    "strong_dtype", "truth", "whole_number",
 ]
 
 _REPR = Repr()
@@ -293,10 +293,19 @@ def _short(value: int) -> str:
     return str(value) if bits < 80 else f"of {bits} bits"
 
 
-class Parameters:
-    """The parameters of an op: binds arguments without `inspect` on the way."""
+#: PyTorch's names of options.
+_TORCH_NAMES = {"dim": "axis", "keepdim": "keepdims"}
 
-    def __init__(self, name: str, signature: inspect.Signature) -> None:
+
+class Parameters:
+    """The parameters of an op: binds arguments without `inspect` on the way.
+
+    `options` are keywords that the op takes itself, for messages.
+    """
+
+    def __init__(self, name: str, signature: inspect.Signature,
+                 options: Sequence[str] = ()) -> None:
+        self.options = tuple(options)
         self.name, self.signature = name.lstrip("_"), signature
         self.names = tuple(signature.parameters)
         self.defaults = tuple(p.default for p in signature.parameters.values())
@@ -340,9 +349,20 @@ class Parameters:
         except TypeError as error:
             raise KernelTypeError(
                 f"{self.name}{self.signature}: {error}; it takes "
-                f"{counted(len(self.names), 'argument')}") from None
+                f"{counted(len(self.names), 'argument')}{self._hint(args, kwargs)}"
+            ) from None
         raise ScalarSyntaxError(f"{self.name}{self.signature}: *args and **kwargs are "
                                 "not part of the scalar language; name the parameters")
+
+
+    def _hint(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+        """How the options are spelled that somebody else's function has."""
+        if len(args) > len(self.names) and "axis" in self.options:
+            return f", then options by name: axis={brief(args[len(self.names)])}"
+        found = [f"{ours!r} is what PyTorch calls {theirs!r}"
+                 for theirs, ours in _TORCH_NAMES.items()
+                 if theirs in kwargs and ours in self.options]
+        return "; " + ", ".join(found) if found else ""
 
 
 def counted(count: int, noun: str) -> str:
