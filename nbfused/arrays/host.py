@@ -164,8 +164,8 @@ def _plain(x: Any, name: str) -> np.ndarray:
         raise KernelTypeError(
             f"{name}: masked arrays have no kernels, as their mask would be lost; "
             "use x.filled(value) or x.compressed()")
-    if _computes_otherwise(type(x)):
-        kind = type(x)
+    kind: Any = type(x)
+    if _computes_otherwise(kind):
         raise KernelTypeError(
             f"{name} is a {kind.__module__}.{kind.__qualname__}, an array that says "
             "itself what is computed with it (a unit, a matrix product), which kernels "

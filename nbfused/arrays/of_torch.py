@@ -206,7 +206,7 @@ def _computes_otherwise(kind: type) -> bool:
 
 def _check_plain(x: Any, name: str) -> None:
     """`KernelTypeError` for a subclass that says itself what is done with it."""
-    kind = type(x)
+    kind: Any = type(x)
     if kind is _torch().Tensor or not _computes_otherwise(kind):
         return
     raise KernelTypeError(
