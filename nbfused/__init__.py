@@ -85,7 +85,8 @@ def _front() -> None:
     """Import what `front` has."""
     with _LOCK:
         front = import_module(".front", __name__)
-        globals().update((name, getattr(front, name)) for name in front.__all__)
+        for name in front.__all__:  # but for what a program has put in their places
+            globals().setdefault(name, getattr(front, name))
 
 
 def __getattr__(name: str) -> Any:

@@ -57,8 +57,8 @@ class ShapeError(NbFusedError, ValueError):
     """Shapes, axes or subscripts that do not fit together."""
 
 
-class RangeError(NbFusedError, ValueError, IndexError):
-    """A number outside its range: a label, an index, a probability."""
+class RangeError(NbFusedError, ValueError, IndexError, OverflowError):
+    """A number outside its range: a label, an index, an integer for its dtype."""
 
 
 class SettingError(NbFusedError, ValueError):

@@ -219,6 +219,15 @@ def test_every_name_is_there_whatever_is_used_first(first):
     assert out.split() == ["4.0", "True", "True", "False"]
 
 
+@pytest.mark.parametrize("then", ["dir(nf)", "nf.Variable", "from nbfused import *"])
+def test_what_a_program_puts_in_a_names_place_stays(then):
+    names = ("vjp", "grad", "fuse", "rawkernel", "exp")
+    out = python("import nbfused as nf;" + "".join(
+        f"nf.{name} = 'mine';" for name in names) + f"{then}; dir(nf);"
+        f"print(*[getattr(nf, name) for name in {names}])")
+    assert out.split() == ["mine"] * len(names)
+
+
 def test_the_star_of_ops_hides_no_module():
     names = {"math": "Python's"}
     exec("from nbfused.ops import *", names)

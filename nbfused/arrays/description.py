@@ -80,6 +80,8 @@ class Reading(NamedTuple):
         A statement to begin with.
     unless
         Condition under which only `describe` can tell.
+    unless_now
+        The same of a condition that does not ask for ``{x}``: looked at once a call.
     names
         What the text names.
     """
@@ -88,14 +90,16 @@ class Reading(NamedTuple):
     key: tuple[str, ...] = ()
     first: str = ""
     unless: str = ""
+    unless_now: str = ""
     names: tuple[tuple[str, Any], ...] = ()
 
 
 class Library(Protocol):
     """One array library: how to read its arrays and how to make new ones.
 
-    It may have a method ``reading() -> Reading`` for arrays of its very type, and
-    ``wrote(x)``, which is told of each write to `x`.
+    It may have a method ``reading() -> Reading`` for arrays of its very type; and two
+    for a library that counts writes: ``wrote(x)``, which is told of each one of ours,
+    and ``version(x)``, the count, None for an array without one.
     """
 
     name: str

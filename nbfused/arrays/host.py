@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import sys
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -115,6 +115,10 @@ class NumpyLibrary:
         return x if type(x) is np.ndarray else _plain(x, "array")
 
 
+#: Methods by which a subclass says what is computed with it.
+_ARITHMETIC = ("__array_ufunc__", "__add__", "__sub__", "__mul__", "__truediv__",
+               "__matmul__", "__pow__")
+
 NUMPY = NumpyLibrary()
 
 
@@ -160,4 +164,21 @@ def _plain(x: Any, name: str) -> np.ndarray:
         raise KernelTypeError(
             f"{name}: masked arrays have no kernels, as their mask would be lost; "
             "use x.filled(value) or x.compressed()")
+    kind: Any = type(x)
+    if _computes_otherwise(kind):
+        raise KernelTypeError(
+            f"{name} is a {kind.__module__}.{kind.__qualname__}, an array that says "
+            "itself what is computed with it (a unit, a matrix product), which kernels "
+            f"would pass over; expected a plain one: use numpy.asarray({name}), and "
+            "wrap the result again")
     return np.asarray(x)
+
+
+@cache
+def _computes_otherwise(kind: type) -> bool:
+    """Whether a subclass gives arithmetic a meaning of its own, as units do.
+
+    One that only carries notes does not, nor do `numpy.memmap` and `numpy.recarray`.
+    """
+    return issubclass(kind, np.ndarray) and any(
+        getattr(kind, name) is not getattr(np.ndarray, name) for name in _ARITHMETIC)

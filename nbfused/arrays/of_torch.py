@@ -32,11 +32,15 @@ class TorchLibrary:
         Raises
         ------
         KernelTypeError
-            If it is sparse, quantised, lazily conjugated, or has no storage.
+            If it is sparse, quantised, lazily conjugated, or has no storage; of a
+            subclass that computes otherwise; or while TorchScript traces.
         """
         dtype = _dtypes().get(x.dtype)
+        _check_plain(x, name)
         if dtype is None or _unusual(x):
             _refuse(x, name)
+        if _torch()._C._get_tracing_state() is not None:
+            _refuse_tracing(name)
         device = _device(x.device, name)
         try:
             pointer = x.data_ptr() or _nowhere(x)
@@ -59,10 +63,11 @@ class TorchLibrary:
         return Reading("{x}.data_ptr() or nowhere({x})", (
             "{x}.dtype", "{x}.shape", "{x}.stride()", "{x}.device", "{x}.layout",
             "{x}.is_conj()", "{x}.is_neg()", "{x}.is_nested"),
-            unless="({x}.requires_grad and is_grad_enabled()) or "
-                   "forward_ad._current_level >= 0",
+            unless="{x}.requires_grad and is_grad_enabled()",
+            unless_now="forward_ad._current_level >= 0 or tracing() is not None",
             names=(("is_grad_enabled", _torch().is_grad_enabled),
                    ("forward_ad", _torch().autograd.forward_ad),
+                   ("tracing", _torch()._C._get_tracing_state),
                    ("nowhere", _nowhere)))
 
     def maker(self, shape: tuple[int, ...], dtype: np.dtype, device: str,
@@ -121,12 +126,21 @@ class TorchLibrary:
         """Let PyTorch's tape know: it refuses to use what it saved of `x`."""
         _torch().autograd.graph.increment_version(x)
 
+    def version(self, x: Any) -> int | None:
+        """How often autograd counted a write to `x`, or to what it is a view of."""
+        try:
+            found: int = x._version
+        except RuntimeError:  # tensors of inference mode have no counter
+            return None
+        return found
+
     def finish(self, native: Any) -> Any:
         """Nothing to do."""
         return native
 
     def to_host(self, x: Any) -> np.ndarray:
         """Share the memory of a tensor on the host; copy from a device."""
+        _check_plain(x, "tensor")
         _device(x.device, "tensor")
         return host_view(self.describe(x.detach().resolve_conj().resolve_neg().cpu(),
                                        "tensor"))
@@ -176,6 +190,37 @@ def _nowhere(x: Any) -> int:
 def _unusual(x: Any) -> bool:
     return (x.layout is not _torch().strided or x.is_nested
             or x.is_conj() or x.is_neg())
+
+
+@cache
+def _computes_otherwise(kind: type) -> bool:
+    """Whether a subclass says itself what is done with it, as DTensor does."""
+    torch = _torch()
+    functions = (torch.Tensor.__torch_function__.__func__,
+                 torch._C._disabled_torch_function_impl)
+    function: Any = kind.__torch_function__  # type: ignore[attr-defined]
+    dispatch: Any = kind.__torch_dispatch__  # type: ignore[attr-defined]
+    return getattr(function, "__func__", function) not in functions or \
+        dispatch is not torch.Tensor.__torch_dispatch__
+
+
+def _check_plain(x: Any, name: str) -> None:
+    """`KernelTypeError` for a subclass that says itself what is done with it."""
+    kind: Any = type(x)
+    if kind is _torch().Tensor or not _computes_otherwise(kind):
+        return
+    raise KernelTypeError(
+        f"{name} is a {kind.__module__}.{kind.__qualname__}, a tensor that says itself "
+        "what is computed with it, which kernels would pass over; expected a plain "
+        f"one: use {name}.as_subclass(torch.Tensor), or the tensor that it wraps, and "
+        "wrap the result again")
+
+
+def _refuse_tracing(name: str) -> NoReturn:
+    raise KernelTypeError(
+        f"{name}: torch.jit.trace records PyTorch's own operations only, and would "
+        "keep an empty tensor in place of a kernel's result; expected a call outside "
+        "of it: split the module there, or trace what is around it")
 
 
 def _device(device: Any, name: str) -> str:

@@ -8,6 +8,7 @@ can be differentiated again.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from threading import get_ident
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -199,7 +200,8 @@ class Context:
         self.needs_input_grad = needs
         self._to_save: tuple[Variable | None, ...] = ()
         self._constant: tuple[Any, ...] = ()
-        self._loaded: tuple[Variable | None, ...] | None = None
+        #: By thread: several may walk back over one graph.
+        self._loaded: dict[int, tuple[Variable | None, ...]] = {}
 
     def save_for_backward(self, *arrays: Any) -> None:
         """Keep arguments or results; they must not change until the backward.
@@ -216,10 +218,11 @@ class Context:
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
         """What was saved, as Variables; inside `Function.backward` only."""
-        if self._loaded is None:
+        loaded = self._loaded.get(get_ident())
+        if loaded is None:
             raise TapeError("ctx.saved_tensors: to be read inside backward(); in "
                             "forward() the arrays are at hand")
-        return self._loaded
+        return loaded
 
 
 class Function:
@@ -315,12 +318,13 @@ class FunctionNode(CallNode):
     def pull(self, cotangents: Sequence[Any | None], wanted: Sequence[bool],
              mode: Pass) -> Sequence[Any | None]:
         """Call `Function.backward`."""
-        self.ctx._loaded = tuple(None if kept is None else self._load(*kept, mode)
-                                 for kept in self.saved)
+        thread = get_ident()
+        self.ctx._loaded[thread] = tuple(
+            None if kept is None else self._load(*kept, mode) for kept in self.saved)
         try:
             returned = self.function.backward(self.ctx, *self.filled(cotangents))
         finally:
-            self.ctx._loaded = None
+            self.ctx._loaded.pop(thread, None)
         return self.checked(returned, mode,
                             [kept[0] for kept in self.saved if kept is not None])
 

@@ -22,6 +22,11 @@ __all__ = ["GradcheckError", "gradcheck", "gradients"]
 Place = Callable[[np.ndarray], Any]
 
 
+def as_given(x: np.ndarray) -> Any:
+    """The argument itself: a NumPy scalar stays one, as the caller's function gets."""
+    return x
+
+
 class GradcheckError(AssertionError):
     """A derivative disagrees with finite differences.
 
@@ -50,7 +55,7 @@ def _host(x: Any) -> np.ndarray:
 
 def gradients(function: Callable[..., Any], args: Sequence[Any], *,
               cotangent: np.ndarray | None = None, output: int = 0,
-              place: Place = np.asarray) -> list[np.ndarray | None]:
+              place: Place = as_given) -> list[np.ndarray | None]:
     """Cotangents of the floating arguments by the tape.
 
     Parameters
@@ -58,7 +63,7 @@ def gradients(function: Callable[..., Any], args: Sequence[Any], *,
     function : callable
         Takes Variables and other arguments as `args` has them.
     args : sequence
-        Floating NumPy arrays are differentiated by; the rest is passed on.
+        Floating NumPy arrays and scalars are differentiated by; the rest is passed on.
     cotangent : array, optional
         Of the output; ones by default.
     output : int
@@ -85,7 +90,7 @@ class _Fixed:
 
 
 def _is_active(x: Any) -> bool:
-    return isinstance(x, np.ndarray) and is_floating(x.dtype)
+    return isinstance(x, (np.ndarray, np.generic)) and is_floating(x.dtype)
 
 
 def _placed(x: Any, place: Place, requires_grad: bool) -> Any:
@@ -105,7 +110,7 @@ def gradcheck(function: Callable[..., Any], args: Sequence[Any], *,
               tolerance: float = 1e-6, seed: int = 0, order: int = 1,
               modes: Sequence[str] = ("reverse",), samples: int | None = None,
               argnums: Sequence[int] | None = None,
-              place: Place = np.asarray) -> None:
+              place: Place = as_given) -> None:
     """Compare derivatives with central differences.
 
     Parameters
@@ -114,7 +119,8 @@ def gradcheck(function: Callable[..., Any], args: Sequence[Any], *,
         Of Variables: an op, an ``@nf.elementwise`` object, a `custom_vjp`, a function
         that calls them.  All of its floating outputs are checked.
     args : sequence
-        float64 NumPy arrays are differentiated by; the rest is passed on.
+        float64 NumPy arrays, and NumPy's scalars, are differentiated by; the rest is
+        passed on.
     reference : callable, optional
         What is differenced, on NumPy arrays; `function` itself by default.
     eps : float
@@ -203,7 +209,7 @@ def _check_arrays(args: Sequence[Any], argnums: Any) -> None:
                               f"to {len(args) - 1}, got {argnums!r}")
     if not any(_is_active(args[k]) for k in chosen):
         raise KernelTypeError("gradcheck: there is nothing to differentiate by; pass a "
-                              "NumPy array of float64 in 'args'")
+                              "NumPy array or scalar of float64 in 'args'")
 
 
 def _check_numbers(eps: Any, tolerance: Any, samples: Any, seed: Any) -> None:

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import heapq
 import itertools
+import os
+import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -19,7 +21,7 @@ from ..scalar.ir import Block, Function, Let, literal
 from ..specs import Map, View
 from .recording import grad_mode
 
-__all__ = ["ADD", "COPY", "ONE", "ZERO", "Edge", "Leaf", "Node", "Ones", "Pass",
+__all__ = ["ADD", "COPY", "FULL", "ONE", "ZERO", "Edge", "Leaf", "Node", "Ones", "Pass",
            "Target", "between", "now", "reachable", "walk_back"]
 
 #: A tracked array: output number `Edge[1]` of node `Edge[0]`.
@@ -30,6 +32,9 @@ ADD = Map(Function("add", ("a", "b"), Block((Let(("c",), "add", ("a", "b")),), (
 COPY, ONE, ZERO = (Map(Function(name, ("a",), Block((), (value,))), ("element",))
                    for name, value in (("copy", "a"), ("ones_like", literal(1.0)),
                                        ("zeros_like", literal(0.0))))
+#: Stores the number; of `x` only the shape matters.
+FULL = Map(Function("full_like", ("x", "value"), Block((), ("value",))),
+           ("element", "scalar"))
 
 _ORDER = itertools.count()
 
@@ -131,8 +136,35 @@ class Leaf(Node):
         super().__init__("leaf", (), 1)
         self.grad = grad
 
+    def replace(self, old: Any, new: Any) -> bool:
+        """Store a gradient if there is still `old`: whether that was so.
+
+        Threads add to one leaf without a lock while they compute: who comes second
+        adds again.
+        """
+        with _REPLACING:
+            if self.grad is not old:
+                return False
+            self.grad = new
+            return True
+
     def __reduce__(self) -> tuple[Any, ...]:
         return Leaf, (self.grad,)  # a copy is younger: `order` is of this process
+
+
+#: Held for a comparison and an assignment.  Reentrant, as a signal's handler, or what
+#: collects garbage, may run a backward pass in between.
+_REPLACING = threading.RLock()
+
+
+def _unlock() -> None:
+    """Forget, in a child, a lock that another thread of the parent had."""
+    global _REPLACING
+    _REPLACING = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock)
 
 
 class Target(Leaf):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..arrays import is_array
-from ..errors import TapeError
+from ..errors import KernelTypeError, TapeError
 from ..table import OPS
 from .recording import recording
 from .traced import Traced
@@ -70,8 +70,16 @@ class ArrayMethods:
 
     __slots__ = ()
 
+    dtype: Any
     shape: Any
     ndim: Any
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Refuse: what the tape knows of the array would no longer be true."""
+        raise KernelTypeError(
+            "x[index] = value: a Variable is not assigned to in parts, as its gradient "
+            "would no longer be true; make a new one, as with nf.ops.where(mask, "
+            "value, x), or assign to x.data before it is used")
 
     __neg__ = _unary("negative")
     __pos__ = _unary("positive")
@@ -83,7 +91,15 @@ class ArrayMethods:
     __truediv__, __rtruediv__ = _binary("divide"), _reflected("divide")
     __floordiv__, __rfloordiv__ = _binary("floor_divide"), _reflected("floor_divide")
     __mod__, __rmod__ = _binary("remainder"), _reflected("remainder")
-    __pow__, __rpow__ = _binary("power"), _reflected("power")
+    def __pow__(self, other: Any) -> Any:
+        """NumPy squares for an exponent of 2: bools become int8, not int64."""
+        if not takes(other):
+            return NotImplemented
+        if type(other) is int and other == 2 and self.dtype.kind == "b":
+            return OPS["square"](self)
+        return OPS["power"](self, other)
+
+    __rpow__ = _reflected("power")
     __matmul__, __rmatmul__ = _binary("matmul"), _reflected("matmul")
 
     __iadd__ = _in_place("add", "+")
@@ -178,10 +194,6 @@ class ArrayMethods:
 
     def clip(self, low: Any = None, high: Any = None) -> Any:
         """The elements kept between `low` and `high`; None leaves a side open."""
-        if low is None:
-            return self if high is None else OPS["minimum"](self, high)
-        if high is None:
-            return OPS["maximum"](self, low)
         return OPS["clip"](self, low, high)
 
     def take(self, indices: Any, axis: int | None = None) -> Any:

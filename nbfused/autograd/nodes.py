@@ -133,7 +133,8 @@ class Identity(Node):
 class SpecNode(Node):
     """A spec that was run on tracked arrays.
 
-    Numbers are kept as they are; of the arrays, only those that the steps read.
+    Untracked numbers are kept as they are; of the arrays, only those that the steps
+    read.  A tracked input may be a NumPy scalar, and is never a constant.
     """
 
     takes_ones = True
@@ -150,7 +151,8 @@ class SpecNode(Node):
         saved: dict[int, Any] = {}
         for k in plan.inputs:
             x = inputs[k]
-            saved[k] = x if is_number(x) else Saved(x, (k, names, name))
+            constant = self.edges[k] is None and is_number(x)
+            saved[k] = x if constant else Saved(x, (k, names, name))
         self.saved_inputs = saved
         self.saved_outputs = {k: Saved(outputs[k], f"the result of {name}")
                               for k in plan.outputs} if plan.outputs else {}

@@ -52,8 +52,7 @@ def _spread(name: str) -> Callable[..., Any]:
 
 def _clip(a: Any, a_min: Any = None, a_max: Any = None, **kwargs: Any) -> Any:
     low, high = kwargs.pop("min", a_min), kwargs.pop("max", a_max)
-    return OPS["clip"](a, low, high, **kwargs) if low is not None and high is not None \
-        else a.clip(low, high)
+    return OPS["clip"](a, low, high, **kwargs)
 
 
 def _joined(name: str) -> Callable[..., Any]:

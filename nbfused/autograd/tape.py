@@ -21,7 +21,7 @@ from ..errors import KernelTypeError, ShapeError, TapeError
 from ..records import record
 from ..scalar.types import Type, Weak
 from ..specs import Spec
-from .graph import ADD, COPY, ONE, Edge, Leaf, Ones, Pass, walk_back
+from .graph import ADD, COPY, FULL, ONE, Edge, Leaf, Ones, Pass, walk_back
 from .nodes import Plan, SpecNode, is_number, plan
 from .recording import recording
 from .traced import Traced, traced
@@ -233,7 +233,14 @@ def ones_like(x: Any, mode: Pass = PLAIN) -> Any:
 
 
 def cotangent(like: Variable, given: Any, mode: Pass, name: str = "grad") -> Any:
-    """A cotangent from the caller, checked, as the pass works with it."""
+    """A cotangent from the caller, checked, as the pass works with it.
+
+    A Python number stands for an array without dimensions.
+    """
+    if type(given) in (bool, int, float) and not like.shape:
+        (given,) = PLAIN.run(FULL, (like.data, given), dtypes=(like.dtype,))
+    elif isinstance(given, np.generic):
+        given = np.asarray(given)
     check_gradient(name, given, like)
     if tuple(given.shape) != like.shape:
         raise ShapeError(f"{name}: shape {tuple(given.shape)}, expected {like.shape}, "
@@ -269,7 +276,8 @@ def backward(output: Variable, grad: Any, retain_graph: bool,
         found = apart(found, () if grad is None else (seed,))
     for (leaf, _), gradient in found.items():
         assert isinstance(leaf, Leaf)
-        leaf.grad = _accumulated(leaf.grad, gradient, mode)
+        while not leaf.replace(old := leaf.grad, _accumulated(old, gradient, mode)):
+            pass  # another thread was faster
 
 
 def _accumulated(old: Any, gradient: Any, mode: Pass) -> Any:

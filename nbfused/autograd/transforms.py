@@ -21,6 +21,7 @@ from ..errors import KernelTypeError, RangeError, ShapeError
 from ..specs import Map
 from .custom import Context, Function, outputs_of, wanted, zeros_like
 from .graph import (
+    FULL,
     Edge,
     Leaf,
     Pass,
@@ -33,6 +34,7 @@ from .nodes import Identity, SpecNode, is_floating
 from .recording import grad_mode, no_grad, recording
 from .rules import check_callable, checkpoint, custom_vjp
 from .tape import PLAIN, RECORDING, apart, cotangent, ones_like, whole
+from .traced import traced
 from .variable import Variable, check_differentiable
 
 __all__ = [
@@ -49,6 +51,11 @@ class _Trace:
                  has_aux: bool = False) -> None:
         check_callable(function)
         self.name = getattr(function, "__name__", "the function")
+        if traced(args) is not None:
+            raise KernelTypeError(
+                f"nf.fuse traces no derivatives: {self.name} is differentiated inside "
+                "of a fused function; fuse what is differentiated, as in "
+                "nf.grad(nf.fuse(f))")
         self.targets = [_alias(args[k], k, self.name) for k in wrt]
         given = list(args)
         for k, target in zip(wrt, self.targets, strict=True):
@@ -66,11 +73,21 @@ class _Trace:
                                  f"{type(result).__name__}; expected (output, aux)")
             result, self.aux = result
         self.single = not isinstance(result, (tuple, list))
-        self.outputs = outputs_of(result, self.name)
+        values = (result,) if self.single else result
+        self.outputs = outputs_of([self._array(v) for v in values], self.name)
         self.edges = [t.edge for t in self.targets if t.edge is not None]
         self.native = not any(isinstance(args[k], Variable) for k in wrt)
         self.open = outside and (
             any(wanted(args[k]) for k in wrt) or self._reaches_others())
+
+    def _array(self, value: Any) -> Any:
+        """A number that the function returned as an array like its arguments."""
+        if type(value) not in (bool, int, float) or not self.targets:
+            return value
+        like = self.targets[0]
+        dtype = like.dtype if type(value) is float else np.dtype(type(value))
+        space = zeros_like(((), dtype, like.device), like.data)
+        return PLAIN.run(FULL, (space, value), dtypes=(dtype,))[0]
 
     def _reaches_others(self) -> bool:
         roots = [v.edge for v in self.outputs if v.edge is not None]
@@ -285,8 +302,9 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...,
     outputs
         What `function` returned.
     pullback : callable
-        ``pullback(*cotangents)``, one for each output and of its shape and dtype ->
-        a tuple with one gradient for each primal.  It may be called again.
+        ``pullback(*cotangents)``, one for each output and of its shape and dtype, or
+        a Python number for one without dimensions -> a tuple with one gradient for
+        each primal.  It may be called again.
 
     Examples
     --------
@@ -353,7 +371,7 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any],
     trace = _Trace(function, primals, range(len(primals)))
     again = trace.open or (recording() and any(map(wanted, tangents)))
     mode = RECORDING if again else PLAIN
-    directions = [cotangent(t, _number_like(given, t), mode, f"tangent {k}")
+    directions = [cotangent(t, given, mode, f"tangent {k}")
                   for k, (t, given) in enumerate(zip(trace.targets, tangents,
                                                      strict=True))]
     probes = [Variable.at(ones_like(v.data), (Target(False), 0))
@@ -370,13 +388,6 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any],
                  trace, again)
         for v, p in zip(trace.outputs, probes, strict=True))
     return trace.result(), pushed[0] if trace.single else pushed
-
-
-def _number_like(given: Any, target: Variable) -> Any:
-    """A number as tangent of a number."""
-    if isinstance(given, (int, float)) and not isinstance(given, np.generic):
-        return array(float(given), dtype=target.dtype)
-    return given
 
 
 def _tangent(output: Variable, found: Any, trace: _Trace, again: bool) -> Any:

@@ -288,17 +288,47 @@ def _array(data: Any) -> Any:
     if isinstance(data, Variable):
         return data.data
     if not is_array(data):
+        _check_in_memory(data)
         try:
             data = np.asarray(data)
         except ValueError as error:
             raise ShapeError(f"data: NumPy makes no array of it: {error}; expected "
                              "rows of equal length") from error
+    if isinstance(data, np.generic):
+        data = np.asarray(data)  # memory of its own: a scalar is not written to
     describe(data, "data")
     if getattr(data, "requires_grad", False):
         raise KernelTypeError(
             "data: this tensor requires grad in its own library, which would not see "
             "what a Variable does; pass it to the operation itself, or use x.detach()")
     return data
+
+
+#: Methods of other libraries that give an array, or something that has one.
+_READING = ("compute", "toarray", "to_numpy", "todense")
+
+
+def _check_in_memory(data: Any) -> None:
+    """`KernelTypeError` for what only becomes an array: it may be lazy, or huge.
+
+    Dask, Zarr, xarray, files, sparse matrices; also in lists.
+    """
+    if isinstance(data, (list, tuple)):
+        nested = any(issubclass(kind, (list, tuple)) for kind in set(map(type, data)))
+        found = data if nested else [
+            next(x for x in data if type(x) is kind) for kind in set(map(type, data))]
+        for x in found:
+            if not is_array(x):
+                _check_in_memory(x)
+        return
+    kind = type(data)
+    known = [name for name in _READING if hasattr(kind, name)]
+    if known or hasattr(kind, "__array__"):
+        way = f"data.{known[0]}()" if known else "numpy.asarray(data)"
+        raise KernelTypeError(
+            f"data is a {kind.__module__}.{kind.__qualname__}, which is no array in "
+            "memory and would be read or filled in without a word; if it fits, pass "
+            f"{way}")
 
 
 def check_differentiable(dtype: np.dtype) -> None:

@@ -2,9 +2,10 @@
 
 Every array that a live node keeps is watched: the bytes between its first and last
 element are in a registry that forgets them together with the node.  A write through
-nbfused marks the watches that it overlaps.  Writes by other means are seen under
-``NBFUSED_DEBUG=1`` only, by a checksum.  A library with counters of its own
-(PyTorch) is told of each write.
+nbfused marks the watches that it overlaps.  A library with counters of its own
+(PyTorch) is told of each write, and its counter says what it has written itself.
+Writes by other means, NumPy's among them, are seen under ``NBFUSED_DEBUG=1`` only, by a
+checksum.
 """
 
 from __future__ import annotations
@@ -26,9 +27,11 @@ __all__ = ["Saved", "note_write"]
 #: step, so that it needs no lock, and takes a third of what a `weakref.WeakSet` does.
 _WATCHED: set[weakref.ref[Saved]] = set()
 
-#: How to tell the library of arrays of a type; None where it counts no writes.
+#: How to tell the library of arrays of a type of a write, and how to ask it for the
+#: count; None where it counts none.
 _COUNTERS: dict[type, Callable[[Any], None] | None] = {
     np.ndarray: None, type(None): None}
+_VERSIONS: dict[type, Callable[[Any], int | None] | None] = {np.ndarray: None}
 
 
 class Saved:
@@ -42,7 +45,8 @@ class Saved:
         What it is, for the message: ``"x of swish"``.
     """
 
-    __slots__ = ("__weakref__", "_changed", "_checksum", "_range", "_what", "data")
+    __slots__ = ("__weakref__", "_changed", "_checksum", "_range", "_version", "_what",
+                 "data")
 
     def __init__(self, data: Any, what: str | tuple[int, Sequence[str], str]) -> None:
         """`what` is the label, or number, names and op of an argument."""
@@ -50,6 +54,7 @@ class Saved:
         self._what = what
         self._range: ByteRange | None = None  # found out at the first write
         self._changed = False
+        self._version = None if type(data) is np.ndarray else _version(data)
         self._checksum = _checksum(data) if config.debug else None
         _WATCHED.add(weakref.ref(self, _WATCHED.discard))
 
@@ -84,6 +89,15 @@ class Saved:
         if place.overlaps(written):
             self._changed = True
 
+    def is_current(self) -> bool:
+        """Whether its library counts writes, and has counted none since."""
+        return self._version is not None and self.data is not None and \
+            self._version == _version(self.data)
+
+    def renew(self) -> None:
+        """Take the count of now: what was written since is known."""
+        self._version = _version(self.data)
+
     def load(self) -> Any:
         """The array, if it is what was saved.
 
@@ -97,7 +111,9 @@ class Saved:
         return self.data
 
     def check(self, changed: bool = False) -> None:
-        """`InplaceModificationError` where nbfused has written to it, or `changed`."""
+        """`InplaceModificationError` where somebody has written to it, or `changed`."""
+        if self._version is not None and self.data is not None:
+            changed |= not self.is_current()
         if self._changed or changed:
             raise InplaceModificationError(
                 f"{self.label} was changed in place after the tape had saved it; its "
@@ -107,18 +123,25 @@ class Saved:
 
 def note_write(arrays: Sequence[Any]) -> None:
     """Record that nbfused has written to `arrays` (None entries are skipped)."""
-    for a in arrays:
-        count = _COUNTERS.get(type(a), _first)
-        if count is not None:
-            count(a)
+    counted = [(count, a) for a in arrays
+               if (count := _COUNTERS.get(type(a), _first)) is not None]
     if not _WATCHED:
+        for count, a in counted:
+            count(a)
         return
+    # In one step; `tuple` may collect garbage midway.
+    watched = [saved for reference in _WATCHED.copy()
+               if (saved := reference()) is not None]
+    if counted:  # all views of a tensor have one counter; bytes tell them apart
+        current = [saved for saved in watched if saved.is_current()]
+        for count, a in counted:
+            count(a)
+        for saved in current:
+            saved.renew()
     written = [byte_range(describe(a, "out")) for a in arrays if a is not None]
-    for reference in _WATCHED.copy():  # in one step; `tuple` may collect garbage midway
-        saved = reference()
-        if saved is not None:
-            for place in written:
-                saved.note(place)
+    for saved in watched:
+        for place in written:
+            saved.note(place)
 
 
 def _first(array: Any) -> None:
@@ -126,6 +149,15 @@ def _first(array: Any) -> None:
     count = _COUNTERS[type(array)] = getattr(library_of(array), "wrote", None)
     if count is not None:
         count(array)
+
+
+def _version(array: Any) -> int | None:
+    """How often its library has counted a write to it; None if it does not count."""
+    kind = type(array)
+    if kind not in _VERSIONS:
+        _VERSIONS[kind] = getattr(library_of(array), "version", None)
+    ask = _VERSIONS[kind]
+    return None if ask is None else ask(array)
 
 
 def _checksum(data: Any) -> int:

@@ -74,7 +74,8 @@ def key_of(kind: type) -> Callable[[Any], Any] | None:
     reading = reading_of(kind, False)
     if reading is None:
         return None
-    lines = ["def key(x):", *(f"    {line}" for line in _read("x", reading)),
+    lines = ["def key(x):", *(f"    {line}" for line in (
+        *_conditions([reading]), *_read("x", reading))),
              f"    return ({_listed([part.format(x='x') for part in reading.key])})"]
     space = dict(reading.names)
     exec(compile("\n".join(lines), "<nbfused key>", "exec"), space)
@@ -151,7 +152,7 @@ def _text(kinds: tuple[str, ...], types: Types, outs: Types | None,
         return None
     given = [f"x{k}" for k in range(len(types))]
     places = [f"y{k}" for k in range(len(outs or ()))]
-    lines: list[str] = []
+    lines = _conditions(readings)
     parts: list[str] = []
     for x, reading, number in zip([*given, *places], readings, numbers, strict=True):
         assert reading is not None
@@ -180,6 +181,12 @@ def _indented(lines: Sequence[str]) -> str:
 
 def _listed(names: Sequence[str]) -> str:
     return "".join(f"{name}, " for name in names).rstrip()
+
+
+def _conditions(readings: Sequence[Reading | None]) -> list[str]:
+    """Whether only `describe` can tell now, whatever the arguments."""
+    found = dict.fromkeys(r.unless_now for r in readings if r and r.unless_now)
+    return [f"if {condition}: return None" for condition in found]
 
 
 def _read(x: str, reading: Reading) -> list[str]:

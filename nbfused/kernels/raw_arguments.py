@@ -219,7 +219,9 @@ class _Taking:
     def unwrapped(self, name: str, value: Variable) -> Any:
         """The array of a Variable, if nothing is lost by that."""
         if value.requires_grad:
-            raise self.lost(name, "a Variable", "pass its .data")
+            raise self.lost(name, "a Variable", "pass its .data" if value.shape else
+                            f"pass {name}.item(); .as_op takes it as an array of one "
+                            f"element, {name}.reshape(1)")
         return value.data
 
     def lost(self, name: str, what: str, otherwise: str) -> NotDifferentiableError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import field
 from functools import partial
@@ -25,8 +26,8 @@ from ..table import OPS
 __all__ = [
     "AnyArray", "Case", "Operand", "Parameters", "check_array", "check_floating",
     "check_integers", "check_operand", "check_pyfunc", "counted", "is_number",
-    "kind_of", "non_negative", "only", "op", "places", "real_number", "share", "truth",
-    "whole_number",
+    "kind_of", "non_negative", "only", "op", "places", "real_number", "share",
+    "strong_dtype", "truth", "whole_number",
 ]
 
 _REPR = Repr()
@@ -113,6 +114,15 @@ def is_number(x: Any) -> bool:
     return isinstance(x, (bool, int, float, complex, np.generic, TracedNumber))
 
 
+def strong_dtype(x: Any) -> np.dtype | None:
+    """The dtype of an array or a NumPy scalar; None for a Python number, it is weak."""
+    if isinstance(x, TracedNumber):
+        return None if x.python is not None else dtype_of(x)
+    if isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
+        return None
+    return dtype_of(x)
+
+
 def kind_of(x: Any) -> str:
     """The kind of parameter that an argument is."""
     return "scalar" if is_number(x) else "element"
@@ -142,9 +152,10 @@ def check_floating(x: Any, op_name: str, name: str) -> None:
     Where elements are subtracted or squared first, integers would wrap around.
     """
     check_operand(x, op_name, name)
-    if not is_number(x) and not is_floating(check_dtype(dtype_of(x), name)):
+    dtype = strong_dtype(x)
+    if dtype is not None and not is_floating(check_dtype(dtype, name)):
         raise KernelTypeError(f"{op_name}: '{name}' must be floating, got dtype "
-                              f"{dtype_of(x)}; convert with astype")
+                              f"{dtype}; convert with astype")
 
 
 def check_pyfunc(pyfunc: Any, what: str) -> None:
@@ -178,11 +189,15 @@ def _dotted(target: Any) -> str:
     return name if module in (None, "builtins") else f"{module}.{name}"
 
 
-def check_integers(values: Sequence[Any], op_name: str, names: Sequence[str]) -> None:
-    """`RangeError` for a Python integer that the dtype of the arrays does not hold.
+def check_integers(values: Sequence[Any], op_name: str, names: Sequence[str],
+                   compares: bool = False) -> list[Any]:
+    """The arguments, Python integers as the dtype of the arrays takes them.
 
-    As NumPy, which raises too (NEP 50).  Beside floats an integer becomes one.
+    As in NumPy (NEP 50): one that the dtype does not hold is a `RangeError`, but where
+    it is only compared with: there an infinity stands for it.  Beside floats an integer
+    becomes one.
     """
+    fitted = list(values)
     kinds = [v.python if isinstance(v, TracedNumber) else type(v) for v in values]
     strong = [dtype_of(v) for v, k in zip(values, kinds, strict=True)
               if k not in (bool, int, float, complex)]
@@ -191,17 +206,32 @@ def check_integers(values: Sequence[Any], op_name: str, names: Sequence[str]) ->
     dtype = np.result_type(*known) if whole else np.dtype(np.int64)
     if dtype.kind == "f":  # of uint64 and a signed one
         dtype = np.dtype(np.int64)
-    for name, value, kind in zip(names, values, kinds, strict=True):
-        if kind is int:
-            _check_fits(value, dtype, f"{op_name}: '{name}'")
+    floating = any(d.kind in "fcV" for d in known)
+    for k, (name, value, kind) in enumerate(zip(names, values, kinds, strict=True)):
+        if kind is not int:
+            continue
+        label = f"{op_name}: '{name}'"
+        if isinstance(value, TracedNumber):
+            value.record_check(partial(_check_fits, dtype=dtype, label=label))
+        elif floating and not -2**63 <= value < 2**63:
+            fitted[k] = _as_float(value, op_name, name)
+        elif compares and not _fits(value, dtype):
+            fitted[k] = math.copysign(math.inf, value)
+        else:
+            _check_fits(value, dtype, label)
+            if value >= 2**63:  # kernels take numbers of 64 bits as signed ones
+                fitted[k] = dtype.type(value)
+    return fitted
 
 
-def _check_fits(value: Any, dtype: np.dtype, label: str) -> None:
-    if isinstance(value, TracedNumber):
-        value.record_check(partial(_check_fits, dtype=dtype, label=label))
-        return
+def _fits(value: int, dtype: np.dtype) -> bool:
     info = np.iinfo(dtype)
-    if not info.min <= value <= info.max:
+    return bool(info.min <= value <= info.max)
+
+
+def _check_fits(value: int, dtype: np.dtype, label: str) -> None:
+    if not _fits(value, dtype):
+        info = np.iinfo(dtype)
         raise RangeError(
             f"{label} is the Python integer {_short(value)}, out of range for {dtype} "
             f"({info.min} to {info.max}); convert the arrays with astype, or pass a "
@@ -283,10 +313,20 @@ def _short(value: int) -> str:
     return str(value) if bits < 80 else f"of {bits} bits"
 
 
-class Parameters:
-    """The parameters of an op: binds arguments without `inspect` on the way."""
+#: PyTorch's names of options.
+_TORCH_NAMES = {"dim": "axis", "keepdim": "keepdims"}
 
-    def __init__(self, name: str, signature: inspect.Signature) -> None:
+
+class Parameters:
+    """The parameters of an op: binds arguments without `inspect` on the way.
+
+    `options` are keywords that the op takes itself, for messages.
+    """
+
+    def __init__(self, name: str, signature: inspect.Signature,
+                 options: Sequence[str] = ()) -> None:
+        self.options = tuple(options)
+        self.compares = False  # whether numbers are only compared with
         self.name, self.signature = name.lstrip("_"), signature
         self.names = tuple(signature.parameters)
         self.defaults = tuple(p.default for p in signature.parameters.values())
@@ -298,7 +338,8 @@ class Parameters:
         if types in self._accepted and not kwargs:
             return [*args, *self.defaults[len(args):]]
         values = self._bind(args, kwargs)
-        if not kwargs and not any(isinstance(v, (int, Traced)) for v in values):
+        if not kwargs and not any(isinstance(v, (int, Traced))
+                                  for v in (*args, *values)):
             self._accepted.add(types)
         return values
 
@@ -321,7 +362,7 @@ class Parameters:
         for name, value in zip(self.names, values, strict=True):
             check_operand(value, self.name, name)
         if int in map(type, values) or traced(values) is not None:
-            check_integers(values, self.name, self.names)
+            values = check_integers(values, self.name, self.names, self.compares)
         return values
 
     def _refuse(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> NoReturn:
@@ -330,9 +371,20 @@ class Parameters:
         except TypeError as error:
             raise KernelTypeError(
                 f"{self.name}{self.signature}: {error}; it takes "
-                f"{counted(len(self.names), 'argument')}") from None
+                f"{counted(len(self.names), 'argument')}{self._hint(args, kwargs)}"
+            ) from None
         raise ScalarSyntaxError(f"{self.name}{self.signature}: *args and **kwargs are "
                                 "not part of the scalar language; name the parameters")
+
+
+    def _hint(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
+        """How the options are spelled that somebody else's function has."""
+        if len(args) > len(self.names) and "axis" in self.options:
+            return f", then options by name: axis={brief(args[len(self.names)])}"
+        found = [f"{ours!r} is what PyTorch calls {theirs!r}"
+                 for theirs, ours in _TORCH_NAMES.items()
+                 if theirs in kwargs and ours in self.options]
+        return "; " + ", ".join(found) if found else ""
 
 
 def counted(count: int, noun: str) -> str:

@@ -64,7 +64,7 @@ def contract(subscripts: str, a: Any, b: Any, extras: Sequence[Any] = (), *,
     values = [a, b, *extras]
     whole = int in map(type, extras)
     if whole or traced(values) is not None:
-        check_integers(values, what, names)
+        values = check_integers(values, what, names)
     spec = _spec(subscripts, function, tuple(map(kind_of, extras)), prologues, out_axes,
                  precision)
     outs = places(out, len(function.results), what)

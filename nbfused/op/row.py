@@ -112,6 +112,7 @@ class RowOp(Func):
             raise KernelTypeError(
                 f"{self.parameters.name}: kinds {dict(kinds)} must give 'row', "
                 f"'column' or 'element' to parameters of {self.signature}")
+        self.parameters.options = ("axis",)
         self.kinds = dict(kinds)
         #: Refuses the first argument, by the op's name and its own.
         self.check: Callable[[Any, str, str], None] | None = None

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from ..op import Case, elementwise, op
+from ..op import AnyArray, Case, Operand, elementwise, op
+from ..op.base import check_operand, strong_dtype
+from ..op.elementwise import cast
 from ..scalar import language as nb
 
 __all__ = [
@@ -103,8 +107,45 @@ def square(x):
     return nb.square(x)
 
 
-@op(lambda x: 1.0 / x, Case(domains=((0.3, 3.0),)))
 @elementwise
-def reciprocal(x):
-    """``1 / x`` in floating point; inf at 0, -inf at -0.0."""
+def reciprocal_of(x):
+    """``1 / x`` in floating point."""
     return nb.reciprocal(x)
+
+
+@elementwise
+def whole_reciprocal(x):
+    """``1 / x`` in integers: 0 but for 1 and -1."""
+    return x if x == 1 or x == -1 else x - x
+
+
+reciprocal_of.parameters.name = whole_reciprocal.parameters.name = "reciprocal"
+
+
+@op(lambda x: 1.0 / x, Case(domains=((0.3, 3.0),)), scalar=reciprocal_of)
+def reciprocal(x: Operand, **options: Any) -> AnyArray:
+    """``1 / x``; inf at 0, -inf at -0.0; of integers an integer, which is 0 at 0.
+
+    Parameters
+    ----------
+    x : array or number
+        Any shape; bools count as int8, as in NumPy.
+    **options
+        ``out``, ``dtype``, ``where`` and ``casting``, as of any elementwise op.
+
+    Returns
+    -------
+    array
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> reciprocal(np.array([0.5, 4.0])), reciprocal(np.array([1, 4]))
+    (array([2.  , 0.25]), array([1, 0]))
+    """
+    check_operand(x, "reciprocal", "x")
+    dtype = strong_dtype(x)
+    kind = np.result_type(type(x)).kind if dtype is None else dtype.kind
+    if kind == "b":
+        return cast("int8")(x, **options)
+    return (whole_reciprocal if kind in "iu" else reciprocal_of)(x, **options)

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from ..op import Case, elementwise, op
+from ..op import AnyArray, Case, Operand, elementwise, op
+from ..op.base import check_integers, check_operand, strong_dtype
 from ..scalar import language as nb
+from .arithmetic import positive
 
 __all__ = [
     "clip", "equal", "greater", "greater_equal", "isfinite", "isinf", "isnan", "less",
@@ -56,6 +60,10 @@ def greater(x, y):
 def greater_equal(x, y):
     """Whether ``x >= y``, as bool; False beside NaN."""
     return x >= y
+
+
+for _comparison in (equal, not_equal, less, less_equal, greater, greater_equal):
+    _comparison.parameters.compares = True
 
 
 @op(np.logical_and, ANY)
@@ -142,19 +150,65 @@ def where(condition, x, y):
     return x if condition else y
 
 
-@op(lambda x, low, high: np.minimum(np.maximum(x, low), high),
-    Case(domains=((-3.0, 3.0), (-2.0, -1.0), (1.0, 2.0)), dtypes="iuf"))
 @elementwise
-def clip(x, low, high):
+def clip_both(x, low, high):
+    """``min(max(x, low), high)``."""
+    return min(max(x, low), high)
+
+
+clip_both.parameters.name = "clip"  # for messages
+
+
+@op(lambda x, low, high: np.minimum(np.maximum(x, low), high),
+    Case(domains=((-3.0, 3.0), (-2.0, -1.0), (1.0, 2.0)), dtypes="iuf"),
+    scalar=clip_both)
+def clip(x: Operand, low: Operand | None = None, high: Operand | None = None,
+         **options: Any) -> AnyArray:
     """`x` held between `low` and `high`; NaN stays NaN.
 
     `high` where ``low > high``, as in NumPy.  Derivative 1 inside, 0 outside, one half
     at a bound.
+
+    Parameters
+    ----------
+    x : array or number
+        Any shape.
+    low, high : array or number, optional
+        Bounds; None leaves a side open, as does a Python integer that the dtype of `x`
+        does not reach.
+    **options
+        ``out``, ``dtype``, ``where`` and ``casting``, as of any elementwise op.
+
+    Returns
+    -------
+    array
 
     Examples
     --------
     >>> import numpy as np
     >>> clip(np.array([-2.0, 0.5, 2.0]), -1.0, 1.0)
     array([-1. ,  0.5,  1. ])
+    >>> clip(np.array([-2.0, 0.5, 2.0]), None, 1.0)
+    array([-2. ,  0.5,  1. ])
     """
-    return min(max(x, low), high)
+    check_operand(x, "clip", "x")
+    if type(low) is int or type(high) is int:
+        low, high = _within(x, low, high)
+    if low is not None and high is not None:
+        return clip_both(x, low, high, **options)
+    if low is not None:
+        return maximum(x, low, **options)
+    return positive(x, **options) if high is None else minimum(x, high, **options)
+
+
+def _within(x: Operand, low: Operand | None, high: Operand | None) -> tuple[Any, Any]:
+    """The bounds without those beyond the integers that the dtype of `x` holds."""
+    dtype = strong_dtype(x)
+    if dtype is not None and dtype.kind in "iu":
+        held = np.iinfo(dtype)
+        low = None if type(low) is int and low < held.min else low
+        high = None if type(high) is int and high > held.max else high
+    for bound, name in ((low, "low"), (high, "high")):
+        if type(bound) is int:
+            check_integers((x, bound), "clip", ("x", name))
+    return low, high

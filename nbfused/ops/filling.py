@@ -8,6 +8,7 @@ import numpy as np
 
 from ..arrays import check_dtype, describe, dtype_of
 from ..autograd import Variable, apply
+from ..autograd.graph import FULL
 from ..autograd.traced import Traced
 from ..errors import KernelTypeError, RangeError
 from ..op import AnyArray, Case, op
@@ -20,9 +21,6 @@ if TYPE_CHECKING:
 
 __all__ = ["empty_like", "fill", "full_like", "ones_like", "zeros_like"]
 
-#: Stores the number; of `x` only the shape matters.
-_FULL = Map(Function("full_like", ("x", "value"), Block((), ("value",))),
-            ("element", "scalar"))
 _NAMES = ("x", "fill_value")
 LIKE = Case(((4, 5),), dtypes="biufc")
 
@@ -112,7 +110,7 @@ def full_like(x: AnyArray, fill_value: Any, dtype: DTypeLike | None = None, *,
     target = dtype if out is None else dtype_of(out)
     kind = dtype_of(data) if target is None else check_dtype(target)
     value = _number(fill_value, kind, "full_like")
-    (made,) = apply(_FULL, (data, value), out=None if out is None else (out,),
+    (made,) = apply(FULL, (data, value), out=None if out is None else (out,),
                     dtypes=(kind,), names=_NAMES)
     return Variable(made) if _is_value(x) and out is None else made
 

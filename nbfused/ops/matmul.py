@@ -12,7 +12,7 @@ from ..autograd import Variable
 from ..autograd.traced import extents
 from ..errors import KernelTypeError
 from ..op import AnyArray, Case, Operand, ScalarFunction, op
-from ..op.base import check_operand, is_number
+from ..op.base import check_array, check_operand, is_number
 from ..op.contraction import check_subscripts, epilogue_of, known_product
 from ..op.contraction import contract as run
 from ..scalar.build import Builder
@@ -215,6 +215,8 @@ def linear(x: AnyArray, weight: AnyArray, bias: AnyArray | None = None,
     >>> linear(np.ones((1, 2)), np.eye(2), np.array([1.0, -3.0]), activation="relu")
     array([[2., 0.]])
     """
+    if bias is not None:
+        check_array(bias, "linear", "bias")
     return _product("linear", x, weight, bias, activation, (), out,
                     precision=precision, names=("x", "weight"), label="activation")
 

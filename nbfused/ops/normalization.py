@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..errors import KernelTypeError
 from ..op import AnyArray, Case, op, row, stage
-from ..op.base import check_floating, non_negative
+from ..op.base import check_floating, is_number, non_negative
 from ..scalar import language as nb
 
 __all__ = ["add_rms_norm", "layer_norm", "log_softmax", "rms_norm", "softmax"]
@@ -94,6 +95,24 @@ def log_softmax(x):
 softmax.check = log_softmax.check = check_floating
 
 
+def _columns(x: AnyArray | None, op_name: str, name: str, default: float) -> AnyArray:
+    """One number for each column, or the default for an argument that is left out.
+
+    Raises
+    ------
+    KernelTypeError
+        It is a number, or a shape: PyTorch's second argument.
+    """
+    if x is None:
+        return default
+    if is_number(x) or isinstance(x, (tuple, list)):
+        raise KernelTypeError(
+            f"{op_name}: '{name}' must be an array with one number for each column, "
+            f"got {x!r}; what PyTorch calls normalized_shape is the last axis here, "
+            "and is left out")
+    return x
+
+
 @row(weight="column", bias="column")
 def _layer_norm(x, weight, bias, eps):
     @stage("sum", post=lambda total, size: total / size)
@@ -146,8 +165,8 @@ def layer_norm(x: AnyArray, weight: AnyArray | None = None,
     >>> layer_norm(np.array([[1.0, 3.0]]), eps=0.0)
     array([[-1.,  1.]])
     """
-    weight = 1.0 if weight is None else weight
-    bias = 0.0 if bias is None else bias
+    weight = _columns(weight, "layer_norm", "weight", 1.0)
+    bias = _columns(bias, "layer_norm", "bias", 0.0)
     return _layer_norm(x, weight, bias, non_negative(eps, "layer_norm", "eps"), out=out)
 
 
@@ -201,7 +220,7 @@ def rms_norm(x: AnyArray, weight: AnyArray | None = None, eps: float = 1e-6, *,
     array([[0.2, 1.4]])
     """
     check_floating(x, "rms_norm", "x")
-    weight = 1.0 if weight is None else weight
+    weight = _columns(weight, "rms_norm", "weight", 1.0)
     return _rms_norm(x, weight, non_negative(eps, "rms_norm", "eps"), out=out)
 
 
@@ -257,6 +276,6 @@ def add_rms_norm(x: AnyArray, residual: AnyArray, weight: AnyArray | None = None
     """
     check_floating(x, "add_rms_norm", "x")
     check_floating(residual, "add_rms_norm", "residual")
-    weight = 1.0 if weight is None else weight
+    weight = _columns(weight, "add_rms_norm", "weight", 1.0)
     return _add_rms_norm(x, residual, weight, non_negative(eps, "add_rms_norm", "eps"),
                          out=out)

@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from ..autograd import apply
 from ..autograd.traced import TracedNumber
-from ..errors import RangeError
+from ..errors import KernelTypeError, RangeError
 from ..op import AnyArray
 from ..op.base import check_operand, share, whole_number
 from ..scalar import language as nb
@@ -28,6 +28,10 @@ def _drop() -> Map:
 
 def _checked(seed: int) -> int:
     """A whole number; -1 is what others write for a mask that is new in every call."""
+    if isinstance(seed, bool):
+        raise KernelTypeError(
+            f"dropout: 'seed' must be an integer, got {seed!r}; there is no flag for "
+            "training as PyTorch has: leave the call out where nothing is dropped")
     number = whole_number(seed, "dropout", "seed")
     if number < 0:
         raise RangeError(f"dropout: 'seed' must be at least 0, got {number}; for a new "

@@ -11,11 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import dtype_of
 from ..autograd.nodes import is_floating
 from ..errors import KernelTypeError
 from ..op import AnyArray, Case, Reduction, op, reduction
-from ..op.base import check_operand, is_number, real_number
+from ..op.base import check_operand, real_number, strong_dtype
 from ..scalar import language as nb
 from ..specs.shapes import Axes
 
@@ -103,7 +102,7 @@ def mean(x: AnyArray, axis: Axes = None, keepdims: bool = False, *,
          dtype: DTypeLike | None = None, out: AnyArray | None = None) -> AnyArray:
     """The mean; integers in float64; NaN of nothing.  The rest as for `sum`."""
     check_operand(x, "mean", "x")
-    if dtype is None and not is_number(x) and dtype_of(x) in _LONG:
+    if dtype is None and strong_dtype(x) in _LONG:
         dtype = "float64"  # their sum would wrap around
     return _mean(x, axis=axis, keepdims=keepdims, dtype=dtype, out=out)
 
@@ -214,8 +213,8 @@ def _prepare(name: str, x: AnyArray, ddof: float) -> float:
 def _check_real(name: str, x: AnyArray) -> None:
     """`KernelTypeError` for what is complex: squares would not be those of moduli."""
     check_operand(x, name, "x")
-    if isinstance(x, complex) or (not isinstance(x, (bool, int, float))
-                                  and dtype_of(x).kind == "c"):
+    dtype = strong_dtype(x)
+    if isinstance(x, complex) if dtype is None else dtype.kind == "c":
         raise KernelTypeError(f"{name}: 'x' must be real, got complex numbers; take "
                               ".real or .imag, or the modulus first")
 
@@ -365,5 +364,6 @@ def _norm_of(x: AnyArray, ord: float) -> Reduction:
     _check_real("norm", x)
     if not isinstance(ord, (int, float)) or ord not in _NORMS:
         raise KernelTypeError(f"norm: 'ord' must be 1, 2 or inf, got {ord!r}")
-    norms = _NORMS if is_number(x) or is_floating(dtype_of(x)) else _FLOAT_NORMS
+    dtype = strong_dtype(x)
+    norms = _NORMS if dtype is None or is_floating(dtype) else _FLOAT_NORMS
     return norms[ord]

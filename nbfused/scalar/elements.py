@@ -42,7 +42,11 @@ class Elements(Branches):
         """`found`, which must be a single number."""
         if isinstance(found, (str, Literal)) and self.arrays.get(str(found)) is None:
             return found
-        raise self.error(node, f"expected a number here, got {self.kind(found)}")
+        way_out = "; index it, as in x[i]; one number to differentiate by is passed " \
+            "as an array of one element, x.reshape(1), and read as x[0]" \
+            if self.is_array(found) else ""
+        raise self.error(
+            node, f"expected a number here, got {self.kind(found)}{way_out}")
 
     # Reading -----------------------------------------------------------------------
 

@@ -155,3 +155,113 @@ def test_garbage_may_be_collected_during_a_write(monkeypatch, threshold):
         gc.set_threshold(*thresholds)
         gc.unfreeze()
     assert all(saved._changed for saved in kept)
+
+
+def _add(t):
+    t.add_(5.0)
+
+
+def _shifted_view(t):
+    t[1:].mul_(2.0)
+
+
+def _alias(t):
+    t.detach().add_(5.0)
+
+
+def _out(t):
+    import torch
+
+    torch.add(t.detach(), 1.0, out=t.detach())
+
+
+def _ours(t):
+    nf.ops.negative(t.detach(), out=t.detach())
+
+
+#: Ways to write to a tensor that PyTorch, or nbfused, counts.
+WRITES = [_add, _shifted_view, _alias, _out, _ours]
+#: Calls that save their argument, or their result.
+SAVING = {
+    "square": nf.ops.square, "exp": nf.ops.exp,
+    "sum": lambda x: nf.ops.sum(x * x), "matmul": lambda x: nf.ops.matmul(x, x),
+    "checkpoint": nf.checkpoint(lambda x: nf.ops.square(x)),
+}
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("name", SAVING)
+def test_what_pytorch_writes_is_seen(name, write):
+    torch = pytest.importorskip("torch")
+    t = torch.arange(1.0, 4.0)
+    x = nf.Variable(t, requires_grad=True)
+    y = SAVING[name](x)
+    write(y.data if name == "exp" else t)
+    with pytest.raises(InplaceModificationError, match="changed in place"):
+        nf.ops.sum(y).backward()
+    assert x.grad is None
+
+
+@pytest.mark.parametrize("write", WRITES)
+def test_what_pytorch_writes_is_seen_by_hand_written_rules(write):
+    torch = pytest.importorskip("torch")
+
+    class Square(nf.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * x
+
+        @staticmethod
+        def backward(ctx, g):
+            return ctx.saved_tensors[0] * g * 2.0
+
+    rule = nf.custom_vjp(lambda x: x * x)
+    rule.defvjp(lambda x: (x * x, x), lambda x, g: (x * g * 2.0,))
+    for function in (Square.apply, rule):
+        t = torch.arange(1.0, 4.0)
+        y = function(nf.Variable(t, requires_grad=True))
+        write(t)
+        with pytest.raises(InplaceModificationError):
+            nf.ops.sum(y).backward()
+
+
+@pytest.mark.parametrize("write", WRITES)
+@pytest.mark.parametrize("name", ["square", "exp", "sum"])
+def test_what_pytorch_writes_is_seen_on_its_own_tape(name, write):
+    torch = pytest.importorskip("torch")
+    leaf = torch.arange(1.0, 4.0, requires_grad=True)
+    t = leaf * 1.0
+    y = SAVING[name](t)
+    with torch.no_grad():
+        write(y if name == "exp" else t)
+    with pytest.raises(RuntimeError, match=r"in place|inplace"):
+        nf.ops.sum(y).backward()
+    assert leaf.grad is None
+
+
+def test_a_write_of_ours_beside_a_saved_tensor_does_not_matter():
+    torch = pytest.importorskip("torch")
+    whole = torch.ones(6)
+    x = nf.Variable(whole[:3], requires_grad=True)
+    y = nf.ops.square(x)
+    nf.ops.exp(torch.zeros(3), out=whole[3:])
+    nf.ops.sum(y).backward()
+    assert x.grad.tolist() == [2, 2, 2]
+
+
+def test_after_the_backward_pytorch_may_write():
+    torch = pytest.importorskip("torch")
+    t = torch.ones(3)
+    for _ in range(3):
+        x = nf.Variable(t, requires_grad=True)
+        nf.ops.sum(nf.ops.square(x)).backward()
+        t.sub_(x.grad * 0.25)
+    np.testing.assert_array_equal(t.numpy(), [0.125] * 3)
+
+
+def test_tensors_of_inference_mode_have_no_counter():
+    torch = pytest.importorskip("torch")
+    with torch.inference_mode():
+        t = torch.ones(3)
+    assert nf.grad(lambda x: (x * x).sum())(t).tolist() == [2, 2, 2]

@@ -10,18 +10,25 @@ from nbfused.errors import RangeError
 @pytest.mark.parametrize(("call", "name"), [
     (lambda u: nf.ops.add(u, 256), "'y' is the Python integer 256"),
     (lambda u: nf.ops.maximum(u, -1), "'y' is the Python integer -1"),
-    (lambda u: nf.ops.clip(u, -5, 300), "'low' is the Python integer -5"),
+    (lambda u: nf.ops.clip(u, 300, 400), "'low' is the Python integer 300"),
+    (lambda u: nf.ops.clip(u, None, -1), "'high' is the Python integer -1"),
+    (lambda u: nf.fuse(lambda x, n: x + n)(u, 300), "'y' is the Python integer 300"),
+    (lambda u: nf.ops.add(u, 300, out=u), "'y' is the Python integer 300"),
+    (lambda u: nf.Variable(u).__iadd__(300), "'y' is the Python integer 300"),
     (lambda u: nf.ops.where(u > 1, u, 300), "where: 'y' is the Python integer 300"),
     (lambda u: nf.ops.power(-1, u), "power: 'x' is the Python integer -1"),
     (lambda u: nf.ops.matmul(u, u, bias=300), "'bias' is the Python integer 300"),
 ])
 def test_an_integer_out_of_range_is_refused(call, name):
-    with pytest.raises(RangeError, match=f"{name}, out of range for uint8"):
-        call(np.array([1, 2, 3], np.uint8))
+    given = np.array([1, 2, 3], np.uint8)
+    with pytest.raises(RangeError, match=f"{name}, out of range for uint8") as caught:
+        call(given)
+    assert isinstance(caught.value, OverflowError)  # as NumPy's
+    assert given.tolist() == [1, 2, 3]
 
 
 def test_a_huge_integer_is_not_printed_in_full():
-    with pytest.raises(RangeError, match="integer of 1329 bits, out of range"):
+    with pytest.raises(RangeError, match="integer of 1329 bits, which fits no float"):
         nf.ops.add(np.ones(2), 10**400)
 
 
