@@ -206,7 +206,7 @@ class Elementwise(Func, Ufunc):
             return chosen(*inputs, out=out, dtype=dtype, **kwargs)
         for a in args:
             if hasattr(a, "__nbfused_trace__"):
-                return only(a.__nbfused_trace__(self.function, args))
+                return only(a.__nbfused_trace__(self.called, args))
         if len(args) > self.nin and out is None:
             self._check_count(len(args))
             args, out = args[:self.nin], args[self.nin:]

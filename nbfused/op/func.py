@@ -12,14 +12,14 @@ from ..errors import KernelTypeError
 from ..forks import cached_property
 from ..named import Named
 from ..scalar.build import Builder
-from ..scalar.custom import Rules, with_rules
+from ..scalar.custom import Rules, recursive_call, with_rules
 from ..scalar.ir import Function, Value, raw_params
 from ..scalar.parse import parse
 from ..scalar.preferences import check_preference, preferring
 from ..scalar.resolve import freeze
 from ..scalar.static import literal_parameters
 from ..specs.functions import compose
-from .base import Parameters, check_pyfunc
+from .base import Parameters, check_pyfunc, only
 
 __all__ = ["Func", "func"]
 
@@ -166,7 +166,15 @@ class Func(Named):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the Python function: on numbers, or inside another scalar function."""
-        return self.pyfunc(*args, **kwargs)
+        tracing = next((a for a in args if hasattr(a, "__nbfused_trace__")), None)
+        if tracing is None or kwargs or not self.rules:
+            return self.pyfunc(*args, **kwargs)
+        return only(tracing.__nbfused_trace__(self.called, args))
+
+    @property
+    def called(self) -> Function:
+        """The function for a call by what has no source, be it a rule of its own."""
+        return recursive_call(self, None) or self.function
 
     def source(self, kind: str = "primal") -> str:
         """Text of a kind, as `nbfused.op.source.source` lists them."""
