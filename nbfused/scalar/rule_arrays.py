@@ -25,7 +25,7 @@ from .ir import (
     walk,
 )
 
-__all__ = ["NONE", "on_cotangents", "on_tangents"]
+__all__ = ["on_cotangents", "on_tangents", "without_derivatives"]
 
 #: In place of an array of cotangents or tangents: there is none.
 NONE = ""
@@ -112,18 +112,36 @@ def _moved(rule: Function, moved: Mapping[str, frozenset[str]],
     """`rule` with some accesses of its arrays to further parameters, or to nothing."""
     if not moved:
         return rule, []
-    rule = inline(rule, lambda call: not names(call.args).intersection(moved))
     table = {q: f"{q}.cotangent" if t else NONE
              for q, t in zip(moved, targets, strict=True)}
+    found = _elsewhere(rule, moved, table)
+    more = [n for n in table.values() if n]
+    return replace(found, params=(*rule.params, *more)), [t for t in targets if t]
+
+
+def _elsewhere(function: Function, moved: Mapping[str, frozenset[str]],
+               table: Mapping[str, str]) -> Function:
+    """`function` with some accesses of arrays made to those in `table`, or to zeros."""
+    function = inline(function, lambda call: not names(call.args).intersection(moved))
 
     def change(s: Let) -> Iterable[Statement]:
-        q = str(s.args[0]) if s.args else ""
-        if q not in moved or s.op not in moved[q]:
+        array = str(s.args[0]) if s.args else ""
+        if s.op not in moved.get(array, ()):
             return (s,)
-        if table[q]:
-            return (replace(s, args=(table[q], *s.args[1:])),)
+        if table[array]:
+            return (replace(s, args=(table[array], *s.args[1:])),)
         return tuple(Let((r,), "id", (ZERO,), None, s.line) for r in s.results)
 
-    more = [n for n in table.values() if n]
-    return replace(rule, params=(*rule.params, *more),
-                   body=rewrite(rule.body, change)), [t for t in targets if t]
+    return replace(function, body=rewrite(function.body, change))
+
+
+def without_derivatives(function: Function, alone: Mapping[str, str]) -> Function:
+    """`function` where arrays came without the derivatives that it uses.
+
+    `alone` has what stands for these: it reads as 0, and what is written is dropped.
+    """
+    absent = alone.values()
+    function = _elsewhere(function, dict.fromkeys(absent, _BOTH),
+                          dict.fromkeys(absent, NONE))
+    extents = {d: frozenset({"extent"}) for d in absent}
+    return _elsewhere(function, extents, {d: a for a, d in alone.items()})
