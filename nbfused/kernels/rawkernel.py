@@ -51,8 +51,17 @@ class ThreadKernel(Launching, Named):
         self.__name__ = pyfunc.__name__
 
     def renewed(self, pyfunc: Callable[..., Any]) -> ThreadKernel:
-        """The same of another Python function: what `specialize` makes."""
+        """The same of another Python function, without the rules."""
         return ThreadKernel(pyfunc, self.differentiable, self.prefer or None)
+
+    @property
+    def rule_functions(self) -> tuple[ThreadKernel, ...]:
+        """The derivative rules that were given."""
+        return tuple(self.rules.values())
+
+    def take_rules(self, other: ThreadKernel, change: Callable[[Any], Any]) -> None:
+        """Have the rules of another kernel, each as ``change(rule)`` gives it."""
+        self.rules = {mode: change(rule) for mode, rule in other.rules.items()}
 
     @cached_property
     def annotations(self) -> dict[str, Any]:

@@ -39,6 +39,8 @@ class Func(Named):
 
     #: Whether a function is all that one is made of.
     renewable = False
+    #: What it was computed from, if its function was not parsed.
+    derived_from: Any = None
 
     def __init__(self, pyfunc: Callable[..., Any], gradcheck: bool = False,
                  nondiff: str | Sequence[str] = (), prefer: str | None = None) -> None:
@@ -100,7 +102,7 @@ class Func(Named):
         return values
 
     def renewed(self, pyfunc: Callable[..., Any]) -> Self:
-        """The same of another Python function.
+        """The same of another Python function, without the rules.
 
         Raises
         ------
@@ -112,9 +114,22 @@ class Func(Named):
                 f"{self.__name__}: specialize takes what @nf.elementwise, @nf.func or "
                 f"@nf.rawkernel made, not a {type(self).__name__.lower()}; move what "
                 "reads the constant into an @nf.func and specialize that")
-        made = type(self)(pyfunc, self.gradcheck, self.nondiff, self.prefer or None)
-        made.rules = self.rules
-        return made
+        if self.derived_from is not None:
+            raise KernelTypeError(
+                f"{self.__name__}: specialize reaches no function that was computed "
+                "from another; call nf.derivative or nf.tangent inside the function")
+        return type(self)(pyfunc, self.gradcheck, self.nondiff, self.prefer or None)
+
+    @property
+    def rule_functions(self) -> tuple[Any, ...]:
+        """The derivative rules that were given."""
+        return tuple(r for r in (self.rules.vjp, self.rules.jvp) if r is not None)
+
+    def take_rules(self, other: Self, change: Callable[[Any], Any]) -> None:
+        """Have the rules of another function, each as ``change(rule)`` gives it."""
+        rules = other.rules
+        self.rules = Rules(rules.vjp and change(rules.vjp),
+                           rules.jvp and change(rules.jvp))
 
     def defvjp(self, rule: R) -> R:
         """Give the function a reverse-mode derivative, in the scalar language.
