@@ -54,6 +54,10 @@ class KernelOp:
         self._function: Any = type(f"{kernel.__name__}_op", (_Launch,), {"op": self})
         self._gradient: Any = type(f"{kernel.__name__}.bwd", (_Pull,), {"op": self})
 
+    def __reduce__(self) -> Any:
+        """What it was made of; the rest is made again."""
+        return type(self), (self.kernel, self.outputs, self.grid, self.block)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Allocate the outputs, launch, record what a gradient needs.
 

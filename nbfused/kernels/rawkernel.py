@@ -14,7 +14,7 @@ from ..forks import cached_property
 from ..named import Named
 from ..scalar.parse import parse
 from ..scalar.preferences import check_preference, preferring
-from ..scalar.source import namespace
+from ..scalar.source import keep_sources, namespace
 from ..scalar.static import literal, literal_parameters
 from ..specs import Raw
 from .launching import Launching, Options
@@ -22,7 +22,7 @@ from .raw_arguments import Taken, take
 from .raw_derivatives import Derivative
 from .raw_op import KernelOp
 from .raw_source import for_arguments, kernel_source, recorded_bytes
-from .views import annotation_of
+from .views import annotation_of, note_structs, structs_in
 
 __all__ = ["ThreadKernel", "rawkernel"]
 
@@ -52,7 +52,22 @@ class ThreadKernel(Launching, Named):
 
     def renewed(self, pyfunc: Callable[..., Any]) -> ThreadKernel:
         """The same of another Python function, without the rules."""
-        return ThreadKernel(pyfunc, self.differentiable, self.prefer or None)
+        return ThreadKernel(pyfunc, *self.made_of()[1:])
+
+    def made_of(self) -> tuple[Any, ...]:
+        """The function and the options."""
+        return self.pyfunc, self.differentiable, self.prefer or None
+
+    def extras(self) -> dict[str, Any]:
+        """The rules, and annotations, which name what a function need not use."""
+        keep_sources(self.pyfunc)
+        return {"rules": self.rules, "annotations": self.annotations,
+                "structs": structs_in(self.annotations.values())}
+
+    def __setstate__(self, state: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
+        made_of, extras = state
+        note_structs(extras.pop("structs"))
+        super().__setstate__((made_of, extras))
 
     @property
     def rule_functions(self) -> tuple[ThreadKernel, ...]:

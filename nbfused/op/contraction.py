@@ -107,6 +107,10 @@ class Contraction(Func):
         super().__init__(pyfunc)
         self.subscripts = subscripts
 
+    def made_of(self) -> tuple[Any, ...]:
+        """The epilogue and the subscripts."""
+        return self.pyfunc, self.subscripts
+
     def __call__(self, a: Any, b: Any, *args: Any, out: Any = None,
                  **kwargs: Any) -> Any:
         """The product of `a` and `b`, then the epilogue with the other arguments."""

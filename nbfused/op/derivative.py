@@ -33,6 +33,7 @@ class _Derived(Elementwise):
         self.derived_from = derived_from
         self.__dict__["function"] = function
         self.__name__, self.__doc__ = function.name, doc
+        self.__qualname__ = f"{type(self).__name__}.<locals>.{function.name}"
         self.signature = inspect.Signature(
             [inspect.Parameter(p, kind) for p in function.params])
         self.__signature__ = self.signature
@@ -41,6 +42,14 @@ class _Derived(Elementwise):
         self.gradcheck, self.prefer = False, ""
         self._specs, self._variants = {}, {}
         self._known, self._stored = {}, {}
+
+    def made_of(self) -> tuple[Any, ...]:
+        """The function as it was computed."""
+        return self.function, self.__doc__, self.derived_from
+
+    def extras(self) -> dict[str, Any]:
+        """None."""
+        return {}
 
 
 def derivative(function: ScalarFunction) -> Elementwise:

@@ -321,7 +321,8 @@ class _Variant(Elementwise):
     def __init__(self, whole: Elementwise, values: dict[str, Any]) -> None:
         super().__init__(whole.pyfunc, whole.gradcheck, whole.nondiff,
                          whole.prefer or None)
-        self.values, self.literals, self.rules = values, (), whole.rules
+        self.whole, self.values = whole, values
+        self.literals, self.rules = (), whole.rules
         self.signature = self.signature.replace(parameters=[
             p for n, p in self.signature.parameters.items() if n not in values])
         self.parameters = Parameters(self.__name__, self.signature)
@@ -330,6 +331,10 @@ class _Variant(Elementwise):
     def function(self) -> Function:
         """The parsed function."""
         return self.parsed(self.values)
+
+    def made_of(self) -> tuple[Any, ...]:
+        """The whole, and the literals."""
+        return self.whole, self.values
 
 
 @lru_cache(maxsize=64)
@@ -349,3 +354,8 @@ class _Cast(Elementwise):
         super().__init__(pyfunc)
         body = Block((Let(("y",), "cast", ("x",), dtype),), ("y",))
         self.__dict__["function"] = Function(f"as_{dtype}", ("x",), body)
+        self.dtype = dtype
+
+    def made_of(self) -> tuple[Any, ...]:
+        """A function of any name, and the dtype."""
+        return self.pyfunc, self.dtype

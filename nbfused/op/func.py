@@ -17,6 +17,7 @@ from ..scalar.ir import Function, Value, raw_params
 from ..scalar.parse import parse
 from ..scalar.preferences import check_preference, preferring
 from ..scalar.resolve import freeze
+from ..scalar.source import keep_sources
 from ..scalar.static import literal_parameters
 from ..specs.functions import compose
 from .base import Parameters, check_pyfunc, only
@@ -118,7 +119,7 @@ class Func(Named):
             raise KernelTypeError(
                 f"{self.__name__}: specialize reaches no function that was computed "
                 "from another; call nf.derivative or nf.tangent inside the function")
-        return type(self)(pyfunc, self.gradcheck, self.nondiff, self.prefer or None)
+        return type(self)(pyfunc, *self.made_of()[1:])
 
     @property
     def rule_functions(self) -> tuple[Any, ...]:
@@ -197,10 +198,14 @@ class Func(Named):
 
         return source(self.function, kind)
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        """By name, as a function, where the name leads here; else by value."""
-        return self.__qualname__ if self.found_by_name() else \
-            object.__reduce_ex__(self, protocol)
+    def made_of(self) -> tuple[Any, ...]:
+        """The function and the options."""
+        return self.pyfunc, self.gradcheck, self.nondiff, self.prefer or None
+
+    def extras(self) -> dict[str, Any]:
+        """The rules; functions keep their sources for where these are not at hand."""
+        keep_sources(self.pyfunc, *self.rule_functions)
+        return {"rules": self.rules}
 
     def __repr__(self) -> str:
         """What `help` shows of an op: its parameters, then the options of each call."""

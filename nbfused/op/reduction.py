@@ -40,6 +40,10 @@ class Reduction(Func):
         #: Of calls without options, by types.
         self._known: dict[tuple[Any, ...], Known] = {}
 
+    def made_of(self) -> tuple[Any, ...]:
+        """The map and how it is combined."""
+        return self.pyfunc, self._combine, self._post, self._identity
+
     @cached_property
     def function(self) -> Function:
         """A reduction has no scalar function: its map alone would be another result."""

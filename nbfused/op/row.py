@@ -119,6 +119,10 @@ class RowOp(Func):
         #: Of calls along the last axis.
         self._known: dict[tuple[Any, ...], Known] = {}
 
+    def made_of(self) -> tuple[Any, ...]:
+        """The function and the kinds."""
+        return self.pyfunc, self.kinds
+
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
         """The marked inner functions, in order."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import dis
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from types import CellType, CodeType, FunctionType
 from typing import Any, TypeVar
 
 from ..errors import KernelTypeError
 from ..scalar.resolve import freeze
-from ..scalar.source import namespace
+from ..scalar.source import global_names, read_names
 from ..scalar.static import literal, literal_parameters
 
 __all__ = ["specialize"]
@@ -99,7 +98,7 @@ class _Specializing:
         """These functions, and those that they call."""
         found = self.functions(target)
         for pyfunc in found:  # which grows
-            for callee in _named(pyfunc).values():
+            for callee in read_names(pyfunc).values():
                 found += [f for f in self.functions(callee)
                           if all(f is not g for g in found)]
         return found
@@ -112,7 +111,7 @@ class _Specializing:
 
     def numbers(self, target: Any) -> set[str]:
         """The names that stand for a number now, and literal parameters."""
-        return {n for f in self.reached(target) for n, value in _named(f).items()
+        return {n for f in self.reached(target) for n, value in read_names(f).items()
                 if freeze(value) is not None} | {*literal_parameters(self.root)}
 
     # Copies -------------------------------------------------------------------------
@@ -161,7 +160,7 @@ class _Specializing:
                              strict=True):
             if _content(cell) is _EMPTY and _content(old) is not _EMPTY:
                 cell.cell_contents = self.renewed(_content(old))
-        for name in _globals(pyfunc.__code__):
+        for name in global_names(pyfunc.__code__):
             callee = pyfunc.__globals__.get(name)
             if name not in self.constants and self.depends(callee):
                 self.globals[name] = self.renewed(callee)
@@ -200,22 +199,6 @@ def _content(cell: CellType) -> Any:
         return _EMPTY
 
 
-def _named(pyfunc: FunctionType) -> dict[str, Any]:
-    """What the names stand for that a function reads and does not assign."""
-    known = namespace(pyfunc)
-    return {n: known[n] for n in _read(pyfunc) if n in known}
-
-
 def _read(pyfunc: FunctionType) -> list[str]:
-    """The globals and closure variables that a function reads."""
-    return [*pyfunc.__code__.co_freevars, *_globals(pyfunc.__code__)]
-
-
-def _globals(code: CodeType) -> Iterator[str]:
-    """The globals that `code` reads, functions inside included."""
-    for step in dis.get_instructions(code):
-        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
-            yield step.argval
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _globals(constant)
+    """The globals and closure variables that a function reads, assigned or not."""
+    return [*pyfunc.__code__.co_freevars, *global_names(pyfunc.__code__)]
