@@ -10,6 +10,7 @@ import numpy as np
 from ..arrays import check_dtype, dtype_of
 from ..errors import DefinitionError, UnsupportedError
 from ..op.base import is_number, only
+from ..op.repeated import note_made
 from ..scalar.ir import Function
 from ..scalar.source import keep_sources
 from .arguments import check_block_size, on_stream, split
@@ -126,6 +127,7 @@ class ElementwiseKernel:
         self._body = Body(text, preamble, python)
         self._codes: dict[tuple[np.dtype, ...], str] = {}
         self._prepared: dict[tuple[Any, ...], Prepared] = {}
+        note_made(name)
 
     def __getstate__(self) -> dict[str, Any]:
         """Without what was prepared; a Python body carries its source."""

@@ -41,7 +41,8 @@ class Pairs:
             parts = parts_in(value.primal, expected)
             if parts is None:
                 return self.pair(name, value)
-            value = self.parted(name, value, parts, parts_in(value.derivative, expected))
+            value = self.parted(name, value, parts,
+                                parts_in(value.derivative, expected))
         elif expected is None and is_pair(value):
             return self.pair(name, Dual(*value))
         parts = parts_in(value, expected)

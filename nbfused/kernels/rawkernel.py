@@ -12,6 +12,7 @@ from ..dispatch.raw import Launchable
 from ..errors import KernelTypeError
 from ..forks import cached_property
 from ..named import Named
+from ..op.repeated import made_at
 from ..scalar.parse import parse
 from ..scalar.preferences import check_preference, preferring
 from ..scalar.source import keep_sources, namespace
@@ -327,7 +328,5 @@ def rawkernel(pyfunc: Callable[..., Any] | None = None, *, differentiable: bool 
     >>> y
     array([0., 2., 4., 6., 8.])
     """
-    def make(function: Callable[..., Any]) -> ThreadKernel:
-        return ThreadKernel(function, differentiable, prefer)
-
+    make = made_at(lambda function: ThreadKernel(function, differentiable, prefer))
     return make if pyfunc is None else make(pyfunc)

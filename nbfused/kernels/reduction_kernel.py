@@ -12,6 +12,7 @@ from ..arrays import check_dtype, dtype_of
 from ..autograd import apply
 from ..errors import DefinitionError, KernelTypeError, ShapeError
 from ..op.base import is_number, only
+from ..op.repeated import note_made
 from ..scalar.ir import drop_params, used_params
 from ..scalar.source import keep_sources
 from ..specs import Map
@@ -120,6 +121,7 @@ class ReductionKernel:
         self._slots = Slots(name, self.in_params, self.out_params, map_expr,
                             reduce_expr, post_map_expr, identity, reduce_type, preamble)
         check_slots(self._slots)
+        note_made(name)
 
     def __getstate__(self) -> dict[str, Any]:
         """All of it; slots in Python carry their sources."""

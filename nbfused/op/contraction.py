@@ -15,6 +15,7 @@ from ..specs.functions import identity
 from .base import check_integers, check_operand, kind_of, only, places
 from .elementwise import Func
 from .known import Known
+from .repeated import made_at
 from .scalar import ScalarFunction, scalar_function
 
 __all__ = ["Contraction", "contract", "contraction", "known_product"]
@@ -139,7 +140,7 @@ def contraction(subscripts: str) -> Callable[[Callable[..., Any]], Contraction]:
            [0., 5.]])
     """
     check_subscripts(subscripts, "nf.contraction")
-    return lambda pyfunc: Contraction(pyfunc, subscripts)
+    return made_at(lambda pyfunc: Contraction(pyfunc, subscripts))
 
 
 def check_subscripts(subscripts: Any, what: str) -> None:

@@ -20,6 +20,7 @@ from ..scalar.types import Weak
 from ..specs import Map
 from .base import Parameters, counted, kind_of, only, places
 from .func import Func, func
+from .repeated import made_at
 from .ufunc import Ufunc, computing_in, masked
 
 __all__ = ["Elementwise", "Func", "cast", "elementwise", "func"]
@@ -309,10 +310,9 @@ def elementwise(
     >>> squared_diff(np.arange(3.0), 1.0)
     array([1., 0., 1.])
     """
-    if pyfunc is None:
-        return partial(Elementwise, gradcheck=gradcheck, nondiff=nondiff_argnames,
-                       prefer=prefer)
-    return Elementwise(pyfunc, gradcheck, nondiff_argnames, prefer)
+    make = made_at(partial(Elementwise, gradcheck=gradcheck, nondiff=nondiff_argnames,
+                           prefer=prefer))
+    return make if pyfunc is None else make(pyfunc)
 
 
 class _Variant(Elementwise):

@@ -21,6 +21,7 @@ from ..scalar.source import keep_sources
 from ..scalar.static import literal_parameters
 from ..specs.functions import compose
 from .base import Parameters, check_pyfunc, only
+from .repeated import made_at
 
 __all__ = ["Func", "func"]
 
@@ -267,7 +268,6 @@ def func(pyfunc: Callable[..., Any] | None = None, *, gradcheck: bool = False,
     >>> gate(0.0, 1.0)
     0.0
     """
-    if pyfunc is None:
-        return partial(Func, gradcheck=gradcheck, nondiff=nondiff_argnames,
-                       prefer=prefer)
-    return Func(pyfunc, gradcheck, nondiff_argnames, prefer)
+    make = made_at(partial(Func, gradcheck=gradcheck, nondiff=nondiff_argnames,
+                           prefer=prefer))
+    return make if pyfunc is None else make(pyfunc)

@@ -25,6 +25,7 @@ from ..specs.shapes import Axes, normalize_axes
 from .base import kind_of, only, places, real_number, truth
 from .elementwise import Func
 from .known import Known
+from .repeated import made_at
 from .scalar import scalar_function
 
 __all__ = ["Reduction", "reduction"]
@@ -268,7 +269,7 @@ def reduction(pyfunc: None = None, /, *, combine: str | Callable[..., Any] = "su
         raise RangeError("nf.reduction: 'identity' must be 0, 1, -inf or inf, got "
                          f"{identity!r}; map the elements so that one of them is "
                          "neutral")
-    return lambda pyfunc: Reduction(pyfunc, combine, post, identity)
+    return made_at(lambda pyfunc: Reduction(pyfunc, combine, post, identity))
 
 
 def check_combine(given: Any, other: str = "") -> None:
