@@ -82,8 +82,8 @@ def _tree(name: str, value: Any, annotation: Any,
           found: list[tuple[str, Any, Any]]) -> Tree:
     expected = fields_of(annotation)
     parts = parts_in(value, expected)
-    if parts is None or not isinstance(value, (tuple, Mapping)) and \
-            not is_dataclass(value):
+    if parts is None or (not isinstance(value, (tuple, Mapping)) and \
+            not is_dataclass(value)):
         found.append((name, annotation, value))
         return name
     return _Struct(type(value), tuple(

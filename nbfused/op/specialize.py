@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from types import CellType, CodeType, FunctionType
+from types import CellType, FunctionType
 from typing import Any, TypeVar
 
 from ..errors import KernelTypeError
