@@ -38,8 +38,10 @@ class Derivative(Launching):
     the tangents of what it loads.  ``k.bwd`` stores nothing into the arrays; it *adds*
     to the derivatives of what the kernel loads, and sets those of what it stores to
     zero: they are consumed; those of what it adds to by ``nf.atomic.add`` are kept.  An
-    array that is no pair has no derivative.  Of a struct each field may be a pair, or
-    the whole: ``Dual(p, dp)`` with two structs of the same fields.
+    array that is no pair has no derivative.  Of a struct or tuple each part may be a
+    pair, or the whole: ``Dual(p, dp)`` with two structs of the same fields, or tuples,
+    None for what has no derivative.  So a tuple of two arrays without derivatives is
+    ``Dual((a, b), (None, None))``; ``(a, b)`` is a pair.
 
     A derivative may have another floating dtype than its array.  That of a 16-bit array
     had better be float32: sums of 16-bit numbers round at every addition.
@@ -109,6 +111,19 @@ class Derivative(Launching):
                            for n in rule.signature.parameters}, options.check)
         taken.shapes = {n: _alone(shape) for n, shape in taken.shapes.items()}
         rule.run(rule.spec(taken), taken, options)
+
+    def rule_spec(self, kind: str) -> Raw:
+        """The rule that was given by hand, as it was first launched."""
+        rule = self.kernel.rules.get(self.mode)
+        if rule is None:
+            raise self._one_way()
+        for spec in rule._specs.values():
+            return spec
+        name = self.kernel.__name__
+        raise KernelTypeError(
+            f"{name}.source({kind!r}): {self.__name__} is the rule {rule.__name__}, "
+            f"whose types are not known before its first launch; launch {self.__name__}"
+            " once")
 
     def _one_way(self) -> NotDifferentiableError:
         """Why the other rule does not do: a kernel is not linear in what it is given.

@@ -123,7 +123,10 @@ class ThreadKernel(Launching, Named):
         """Give ``bwd`` by hand: a kernel with parameters of the same names.
 
         Where ``bwd`` is called with a pair ``(x, dx)``, the rule's parameter `x` is a
-        struct with the fields ``primal`` and ``derivative``.
+        struct with the fields ``primal`` and ``derivative``.  An array that comes
+        alone can be read so too: it is its own ``primal``, and its ``derivative`` reads
+        as 0 and ignores what is added.  The parameters may be in any order.  ``fwd`` of
+        a kernel with this rule only is refused: see `defjvp`.
 
         Returns
         -------
@@ -156,6 +159,8 @@ class ThreadKernel(Launching, Named):
     def _define(self, mode: str,
                 rule: Callable[..., Any] | ThreadKernel) -> ThreadKernel:
         made = rule if isinstance(rule, ThreadKernel) else ThreadKernel(rule)
+        if made is not rule:  # what is frozen into the kernel is known to its rule
+            made._literals = tuple(dict.fromkeys((*made._literals, *self._literals)))
         if set(made.signature.parameters) != set(self.signature.parameters):
             raise KernelTypeError(
                 f"the rule {made.__name__}{made.signature} of {self.__name__} must "
@@ -223,15 +228,16 @@ class ThreadKernel(Launching, Named):
         ----------
         outputs : dict
             For each parameter that is a result, how to make it: the name of an argument
-            that it is like, ``(shape, dtype)``, or a function of the arguments, by
-            their names, that gives one of these.
+            that it is like (``"p.x"`` in a struct), ``(shape, dtype)``, or a function
+            of the arguments, by their names, that gives one of these.
         grid, block : int, tuple of int or callable
             Of the launches; or functions of arguments and outputs, by their names.
 
         Returns
         -------
         KernelOp
-            Called with the other parameters.  Its gradient is ``bwd``.
+            Called with the other parameters, also structs and tuples with Variables.
+            Its gradient is ``bwd``.
 
         Examples
         --------

@@ -140,8 +140,15 @@ class Func(Named):
         ----------
         rule : callable
             Takes the arguments, then a cotangent for each result; gives a cotangent
-            for each argument that is no array, as a tuple if there are several.  An
-            accessor may add to arrays instead, with `atomic_add`.
+            for each argument that is no array, as a tuple if there are several.  It
+            may call the function itself.
+
+        Notes
+        -----
+        Of an array that the function reads, the rule reads the elements, and what it
+        adds by `atomic_add` is added to the gradient.  An array that the function
+        stores to is, in the rule, the array of its cotangents: read one and set it to
+        zero.  An array whose elements the function does not touch is the rule's own.
 
         Examples
         --------
@@ -165,8 +172,8 @@ class Func(Named):
         Parameters
         ----------
         rule : callable
-            Takes the arguments, then a tangent for each that is no array; gives a
-            tangent for each result.
+            Takes the arguments, then a tangent for each that is no array, or for each
+            at all, an array of tangents for an array; gives a tangent for each result.
         """
         self._check_rule("defjvp", rule)
         self.rules.jvp = rule

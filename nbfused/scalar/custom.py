@@ -36,8 +36,8 @@ class Rules:
         Takes the arguments, then a cotangent for each result; gives a cotangent for
         each argument that is no array.
     jvp
-        Takes the arguments, then a tangent for each that is no array; gives a tangent
-        for each result.
+        Takes the arguments, then a tangent for each that is no array, or for each at
+        all; gives a tangent for each result.
     """
 
     vjp: Callable[..., Any] | None = None

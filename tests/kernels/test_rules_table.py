@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.errors import NotDifferentiableError
+from nbfused.errors import KernelTypeError, NotDifferentiableError
 from tests.refusal import refused
 
 X, Y = np.array([0.5, 2.0, -1.5]), np.array([3.0, -1.0, 0.5])
@@ -277,6 +277,41 @@ def test_a_rule_of_a_kernel_has_one_direction(rules, mode, missing, given):
     with refused(NotDifferentiableError, f"scaled.{mode}", missing, given):
         getattr(k, mode)[1, 4](x, w, z, 3)
     np.testing.assert_array_equal(arrays, [X, X, Y, Y, X, X])
+
+
+def test_the_text_of_a_rule():
+    """What runs, not what would without the rule."""
+    k = kernel(OLD, "bwd")
+    args = X.copy(), Y.copy(), 0 * X, 3
+    with refused(KernelTypeError, "scaled.source('vjp')", "rule pull", "launch"):
+        k.source("vjp", *args)
+    k.bwd[1, 4]((args[0], 0 * X), args[1], (args[2], X.copy()), 3)
+    assert "20.0" in k.source("vjp", *args)  # 10 C
+    with refused(NotDifferentiableError, "scaled.fwd", "@scaled.defjvp"):
+        k.source("jvp", *args)
+
+
+def test_a_rule_knows_the_literals_of_its_kernel():
+    @nf.rawkernel(differentiable=True)
+    def power(x, y, n: nf.literal = 2):
+        i = nf.grid(1)
+        p = 1.0
+        for _ in nf.unroll(range(n)):
+            p *= x[i]
+        y[i] = p
+
+    @power.defvjp
+    def rule(n, x, y):
+        i = nf.grid(1)
+        p = 10.0 * n
+        for _ in nf.unroll(range(n - 1)):
+            p *= x.primal[i]
+        x.derivative[i] += p * y.derivative[i]
+
+    for n, k, args in ((3, power, (3,)), (4, nf.specialize(power, n=4), ())):
+        dx = 0 * X
+        k.bwd[1, 3]((X, dx), (0 * X, 1 + 0 * X), *args)
+        np.testing.assert_allclose(dx, 10 * n * X**(n - 1))
 
 
 # custom_vjp: C x w, whose rule says 10 C w and 30 C x --------------------------------
