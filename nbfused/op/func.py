@@ -190,10 +190,22 @@ class Func(Named):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the Python function: on numbers, or inside another scalar function."""
-        tracing = next((a for a in args if hasattr(a, "__nbfused_trace__")), None)
-        if tracing is None or kwargs or not self.rules:
-            return self.pyfunc(*args, **kwargs)
-        return only(tracing.__nbfused_trace__(self.called, args))
+        if self.rules:
+            given = [*args, *kwargs.values()]
+            tracing = next((a for a in given if hasattr(a, "__nbfused_trace__")), None)
+            if tracing is not None:
+                return self._recorded(tracing, args, kwargs)
+        return self.pyfunc(*args, **kwargs)
+
+    def _recorded(self, tracing: Any, args: Sequence[Any],
+                  kwargs: Mapping[str, Any]) -> Any:
+        """A call with rules in a function that is run on symbols."""
+        bound = self.signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        function = self.parsed(self.frozen(bound.arguments)) if self.literals \
+            else self.called
+        return only(tracing.__nbfused_trace__(function, [
+            v for n, v in bound.arguments.items() if n not in self.literals]))
 
     @property
     def called(self) -> Function:

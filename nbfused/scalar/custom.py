@@ -134,6 +134,10 @@ class _Ruled:
             raise self.error(what, f"takes {len(names)} values, expected "
                                    f"{own + len(more)}: {', '.join(self.params)}, then "
                                    f"{added}")
+        if names[:own] != self.params and set(names[:own]) == set(self.params):
+            raise self.error(what, f"has its parameters in another order, "
+                                   f"{', '.join(names[:own])}; it takes them by "
+                                   f"position: {', '.join(self.params)}")
         if self.given is None:
             return self.parse(pyfunc)
         known = {mine: self.given[theirs] for mine, theirs
