@@ -84,6 +84,14 @@ class custom_vjp(Named):
         self.bwd: Callable[..., Any] | None = None
         update_wrapper(self, function, updated=())  # an op has a `function` of its own
 
+    def made_of(self) -> tuple[Any, ...]:
+        """The function."""
+        return (self.function,)
+
+    def extras(self) -> dict[str, Any]:
+        """The rule."""
+        return {"fwd": self.fwd, "bwd": self.bwd, "gradcheck": self.gradcheck}
+
     @property
     def name(self) -> str:
         """For messages."""

@@ -123,15 +123,20 @@ def flat_output(x: Any, name: str) -> Any:
     return reshape(unwrapped(x), (-1,))
 
 
-def points(size: int, arrays: Sequence[Any]) -> Any:
+def points(size: int, inputs: Sequence[Any], outputs: Sequence[Any]) -> Any:
     """An array of shape ``(size,)`` where the kernel runs, whose elements nobody reads.
 
-    It takes one element's memory: of the first array that has one, else a new one.
+    It takes one element's memory: of the first input that has one, else new memory
+    beside the first output, never an output's own, which the kernel changes.
     """
-    for x in map(unwrapped, arrays):
+    for x in map(unwrapped, inputs):
         if 0 not in tuple(x.shape):
             one = getitem(flattened(x), slice(0, 1))
             return broadcast_to(one, (size,))
+    for x in map(unwrapped, outputs):
+        library = library_of(x)
+        empty = library.empty((1,), np.dtype(bool), describe(x).device)
+        return broadcast_to(library.finish(empty), (size,))
     return broadcast_to(zeros((1,), "bool"), (size,))
 
 

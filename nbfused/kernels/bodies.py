@@ -12,7 +12,7 @@ import numpy as np
 
 from ..errors import DefinitionError, KernelTypeError, ScalarSyntaxError
 from ..records import record
-from ..scalar.build import Builder
+from ..scalar.build import Builder, inline
 from ..scalar.cparse import Parameter, parse_c
 from ..scalar.ir import ACCESSES, Function, Let, Value, walk
 from ..scalar.jumps import assigned
@@ -179,7 +179,8 @@ def typed_text(function: Function, dtypes: Sequence[np.dtype],
     `raw` are those that are arrays.
     """
     ranks = {str(s.args[0]): len(s.args) - 1 - (s.op != "load")
-             for s in walk(function.body) if isinstance(s, Let) and s.op in ACCESSES}
+             for s in walk(inline(function).body)
+             if isinstance(s, Let) and s.op in ACCESSES}
     rest = len(function.params) - len(dtypes)
     typed = pointwise(function, (*dtypes, *[Weak("int")] * rest), raw)
     arguments: dict[str, str | Raw] = dict(zip(function.params, function.params,

@@ -10,7 +10,9 @@ import numpy as np
 from ..arrays import check_dtype, dtype_of
 from ..errors import DefinitionError, UnsupportedError
 from ..op.base import is_number, only
+from ..op.repeated import note_made
 from ..scalar.ir import Function
+from ..scalar.source import keep_sources
 from .arguments import check_block_size, on_stream, split
 from .bodies import Body, Ranks, check_language, elementwise_body, typed_text
 from .parameters import (
@@ -125,6 +127,12 @@ class ElementwiseKernel:
         self._body = Body(text, preamble, python)
         self._codes: dict[tuple[np.dtype, ...], str] = {}
         self._prepared: dict[tuple[Any, ...], Prepared] = {}
+        note_made(name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Without what was prepared; a Python body carries its source."""
+        keep_sources(self.operation)
+        return {**self.__dict__, "_codes": {}, "_prepared": {}}
 
     def __repr__(self) -> str:
         ins, outs = (", ".join(f"{'raw ' * p.raw}{p.ctype} {p.name}" for p in ps)

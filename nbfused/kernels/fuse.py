@@ -54,6 +54,7 @@ class Fused(Named):
         except ValueError as error:
             raise KernelTypeError(f"nf.fuse: {function!r} does not say what it takes; "
                                   "write a function that calls it") from error
+        self._given_name = kernel_name
         self._scope = Scope(function)
         self._programs: dict[Any, Program] = {}
         self._exact: set[Any] = set()  # keys whose programs are for one shape
@@ -108,6 +109,10 @@ class Fused(Named):
                 f"fuse: a function that {self.kernel_name} calls gives results of "
                 "another shape or dtype each time; call it outside of the fused "
                 "function") from None
+
+    def made_of(self) -> tuple[Any, ...]:
+        """The function and the name."""
+        return self.function, self._given_name
 
     def __get__(self, instance: Any, owner: type | None = None) -> Any:
         return self if instance is None else MethodType(self, instance)

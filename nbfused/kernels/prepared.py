@@ -182,8 +182,8 @@ class Prepared:
                                strict=True):
             found[p.name] = dtype.type(0) if x is None else x
         if size is not None:
-            arrays = [x for x in (*inputs, *outs) if x is not None and not is_number(x)]
-            found[POINTS] = points(size, arrays)
+            found[POINTS] = points(size, [x for x in inputs if not is_number(x)],
+                                   [x for x in outs if x is not None])
         return found
 
     def _extent(self, out: Any, size: int | None) -> tuple[int, ...]:

@@ -7,24 +7,18 @@ loaded is atomically added to, what was stored is exchanged with zero.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from ..arrays import Array, describe
+from ..arrays import Array
 from ..config import config
 from ..errors import KernelTypeError, NotDifferentiableError
+from ..scalar import structure
 from ..scalar.differentiate import jvp, vjp
 from ..specs import Raw
 from .launching import Launching, Options
 from .raw_arguments import Leaf, Taken
-from .raw_pairs import (
-    Pairs,
-    as_dual,
-    check_pair,
-    check_separate,
-    check_separate_duals,
-    is_pair,
-    plain,
-)
+from .raw_pairs import Pairs, as_duals, check_pair, check_separate
 from .raw_races import check_once
 from .views import Dual, ViewType, is_floating
 
@@ -32,6 +26,9 @@ if TYPE_CHECKING:
     from .rawkernel import ThreadKernel
 
 __all__ = ["Derivative"]
+
+_DECORATORS = {"bwd": "defvjp", "fwd": "defjvp"}
+_OTHER = {"bwd": "fwd", "fwd": "bwd"}
 
 
 class Derivative(Launching):
@@ -41,8 +38,10 @@ class Derivative(Launching):
     the tangents of what it loads.  ``k.bwd`` stores nothing into the arrays; it *adds*
     to the derivatives of what the kernel loads, and sets those of what it stores to
     zero: they are consumed; those of what it adds to by ``nf.atomic.add`` are kept.  An
-    array that is no pair has no derivative.  Of a struct each field may be a pair, or
-    the whole: ``Dual(p, dp)`` with two structs of the same fields.
+    array that is no pair has no derivative.  Of a struct or tuple each part may be a
+    pair, or the whole: ``Dual(p, dp)`` with two structs of the same fields, or tuples,
+    None for what has no derivative.  So a tuple of two arrays without derivatives is
+    ``Dual((a, b), (None, None))``; ``(a, b)`` is a pair.
 
     A derivative may have another floating dtype than its array.  That of a 16-bit array
     had better be float32: sums of 16-bit numbers round at every addition.
@@ -78,14 +77,12 @@ class Derivative(Launching):
 
     def start(self, arguments: Mapping[str, Any], options: Options) -> None:
         """Launch on an array, a number or a pair for each parameter."""
-        rule = self.kernel.rules.get(self.mode)
-        if rule is not None:
-            rule.start(self._duals(arguments, options), options)
-            return
         pairs = Pairs(self.__name__)
         primal = {name: pairs.primal(name, value, self.kernel.annotations.get(name))
                   for name, value in arguments.items()}
         taken = self.kernel.take(primal, options.check)
+        if self.kernel.rules:
+            return self._start_rule(arguments, taken.leaves, pairs.found, options)
         spec = self.kernel.spec(taken)
         wanted = tuple(leaf.name in pairs.found for leaf in taken.leaves)
         self._check_pairs(spec, taken.leaves, pairs.found, options.check)
@@ -96,15 +93,49 @@ class Derivative(Launching):
             if leaf.name in pairs.found)], taken.shapes)
         self.run(self.spec(spec, wanted), extended, options)
 
-    def _duals(self, arguments: Mapping[str, Any], options: Options) -> dict[str, Any]:
-        """What a rule by hand takes."""
-        duals = {n: as_dual(v) for n, v in arguments.items()}
-        for name, value in duals.items():
-            if isinstance(value, Dual) and is_pair(tuple(value)):
-                check_pair(self.__name__, name, *(describe(plain(v)) for v in value))
+    def _start_rule(self, arguments: Mapping[str, Any], leaves: Sequence[Leaf],
+                    pairs: Mapping[str, Leaf], options: Options) -> None:
+        """Launch the rule that was given by hand."""
+        rule = self.kernel.rules.get(self.mode)
+        if rule is None:
+            raise self._one_way()
+        for leaf in leaves:
+            if leaf.name in pairs:
+                check_pair(self.__name__, leaf.name, leaf.value,
+                           pairs[leaf.name].value)
         if options.check and self.mode == "bwd":
-            check_separate_duals(self.__name__, duals)
-        return duals
+            check_separate(self.__name__, self.mode, leaves, pairs,
+                           [False] * len(leaves))
+        annotations = self.kernel.annotations
+        taken = rule.take({n: as_duals(arguments[n], annotations.get(n))
+                           for n in rule.signature.parameters}, options.check)
+        taken.shapes = {n: _alone(shape) for n, shape in taken.shapes.items()}
+        rule.run(rule.spec(taken), taken, options)
+
+    def rule_spec(self, kind: str) -> Raw:
+        """The rule that was given by hand, as it was first launched."""
+        rule = self.kernel.rules.get(self.mode)
+        if rule is None:
+            raise self._one_way()
+        for spec in rule._specs.values():
+            return spec
+        name = self.kernel.__name__
+        raise KernelTypeError(
+            f"{name}.source({kind!r}): {self.__name__} is the rule {rule.__name__}, "
+            f"whose types are not known before its first launch; launch {self.__name__}"
+            " once")
+
+    def _one_way(self) -> NotDifferentiableError:
+        """Why the other rule does not do: a kernel is not linear in what it is given.
+
+        To differentiate the kernel itself would give another derivative than the rule.
+        """
+        (rule,) = self.kernel.rules.values()
+        name, other = self.kernel.__name__, _DECORATORS[self.mode]
+        return NotDifferentiableError(
+            f"{self.__name__}: {name} has a rule for the other direction only, "
+            f"{rule.__name__}, by {name}.{_DECORATORS[_OTHER[self.mode]]}; give it one "
+            f"for this direction by @{name}.{other}")
 
     def _check_pairs(self, spec: Raw, leaves: Sequence[Leaf], pairs: Mapping[str, Leaf],
                      checked: bool) -> None:
@@ -173,3 +204,13 @@ class Derivative(Launching):
             return f"is a {view}"
         return "is no floating array" if declared else \
             "is not declared differentiable (DiffView, or differentiable=True)"
+
+
+def _alone(shape: Any) -> Any:
+    """The shape of an argument of a rule, whose arrays outside of pairs are alone."""
+    if isinstance(shape, structure.Array):
+        return replace(shape, alone=True)
+    dual = isinstance(shape, structure.Struct) and shape.names == Dual._fields
+    if dual or not isinstance(shape, tuple):
+        return shape
+    return structure.rebuild(shape, map(_alone, shape))

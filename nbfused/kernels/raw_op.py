@@ -18,6 +18,7 @@ from ..errors import (
     ShapeError,
     UnsupportedError,
 )
+from .raw_leaves import Layout, layout_of
 from .raw_second import Bent, Second
 from .views import Dual, ViewType, is_floating
 
@@ -53,13 +54,17 @@ class KernelOp:
         self._function: Any = type(f"{kernel.__name__}_op", (_Launch,), {"op": self})
         self._gradient: Any = type(f"{kernel.__name__}.bwd", (_Pull,), {"op": self})
 
+    def __reduce__(self) -> Any:
+        """What it was made of; the rest is made again."""
+        return type(self), (self.kernel, self.outputs, self.grid, self.block)
+
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Allocate the outputs, launch, record what a gradient needs.
 
         Parameters
         ----------
         *args, **kwargs
-            Arrays, Variables and numbers for `names`.
+            Arrays, Variables and numbers for `names`, also in tuples and structs.
 
         Returns
         -------
@@ -74,10 +79,11 @@ class KernelOp:
         if twice or not set(given) <= set(filled) or empty:
             raise KernelTypeError(f"{self.__name__} takes {', '.join(self.names)}; got "
                                   f"{len(args)} arguments and {sorted(kwargs)}")
-        for p, value in filled.items():
+        layout, leaves = layout_of(filled, self.kernel.annotations)
+        for name, value in zip(layout.names, leaves, strict=True):
             if is_array(value):
-                self._check_library(p, describe(value, p), value)
-        return self._function.apply(*filled.values())
+                self._check_library(name, describe(value, name), value)
+        return self._function.apply(layout, *leaves)
 
     def _check_library(self, name: str, array: Array, value: Any) -> None:
         """Whether outputs can be made beside an argument, and nothing is lost."""
@@ -93,23 +99,24 @@ class KernelOp:
                 "arrays are immutable, so that no kernel can store results into one; "
                 f"pass nbfused.to_numpy({name})")
 
-    def allocate(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def allocate(self, layout: Layout, leaves: Mapping[str, Any]) -> dict[str, Any]:
         """A zero array for each output."""
-        like = next((v for v in arguments.values() if is_array(v)), None)
+        like = next((v for v in leaves.values() if is_array(v)), None)
         if like is None:
             raise KernelTypeError(f"{self.__name__}: no argument is an array")
         device = describe(like).device
         made = {}
         for name, rule in self.outputs.items():
-            shape, dtype = self._aval(name, rule, arguments)
+            shape, dtype = self._aval(name, rule, layout, leaves)
             made[name] = zeros_like((shape, dtype, device), like)
         return made
 
-    def _aval(self, name: str, rule: Any,
-              arguments: Mapping[str, Any]) -> tuple[tuple[int, ...], np.dtype]:
-        found = self._called(f"the rule of output '{name}'", rule, arguments)
-        if isinstance(found, str) and found in arguments:
-            like = arguments[found]
+    def _aval(self, name: str, rule: Any, layout: Layout,
+              leaves: Mapping[str, Any]) -> tuple[tuple[int, ...], np.dtype]:
+        found = self._called(f"the rule of output '{name}'", rule,
+                             layout.arguments(leaves))
+        if isinstance(found, str) and is_array(leaves.get(found)):
+            like = leaves[found]
             return tuple(like.shape), dtype_of(like)
         if isinstance(found, tuple) and len(found) == 2 and isinstance(
                 found[0], (tuple, list)):
@@ -140,56 +147,69 @@ class KernelOp:
                 f"{', '.join(arguments)} by name: {error}") from None
         return rule(**arguments)
 
-    def launch(self, kernel: Any, arguments: Mapping[str, Any],
+    def launch(self, kernel: Any, layout: Layout, given: Mapping[str, Any],
                plain: Mapping[str, Any]) -> None:
-        """Launch `kernel` on arguments or pairs; the rules see the `plain` ones."""
-        grid = self._called("grid", self.grid, plain)
-        block = self._called("block", self.block, plain)
-        kernel.bind(**arguments).launch(grid=grid, block=block)
+        """Launch `kernel` on leaves and outputs, or pairs of these.
 
-    def parted(self, given: Sequence[Any]) -> tuple[dict[str, Any], dict[str, Dual]]:
-        """Arguments and outputs, and copies of the cotangents, which are consumed."""
-        names = (*self.names, *self.outputs)
+        What grid and block are computed from are the `plain` ones.
+        """
+        said = self._arguments(layout, plain)
+        grid = self._called("grid", self.grid, said)
+        block = self._called("block", self.block, said)
+        kernel.bind(**self._arguments(layout, given)).launch(grid=grid, block=block)
+
+    def _arguments(self, layout: Layout, given: Mapping[str, Any]) -> dict[str, Any]:
+        """An argument for each parameter of the kernel."""
+        return layout.arguments(given) | {n: given[n] for n in self.outputs}
+
+    def parted(self, layout: Layout,
+               given: Sequence[Any]) -> tuple[dict[str, Any], dict[str, Dual]]:
+        """Leaves and outputs, and copies of the cotangents, which are consumed."""
+        names = (*layout.names, *self.outputs)
         plain = dict(zip(names, map(_plain, given), strict=False))
         cotangents = dict(zip(self.outputs, given[len(names):], strict=True))
         return plain, {n: Dual(plain[n], (g * 1).data) for n, g in cotangents.items()
-                       if self.differentiable(n, plain[n])}
+                       if self.differentiable(layout, n, plain[n])}
 
-    def bend(self, names: Sequence[str], along: Mapping[str, Any],
+    def bend(self, layout: Layout, names: Sequence[str], along: Mapping[str, Any],
              plain: Mapping[str, Any],
              cotangents: Mapping[str, Dual]) -> dict[str, Any]:
-        """How the gradients of some arguments change `along` a direction."""
+        """How the gradients of some leaves change `along` a direction."""
         changes = {n: _buffer(plain[n]) for n in names}
-        bent = {n: Bent(plain[n], along.get(n), changes.get(n)) for n in self.names}
-        self.launch(self.second, {**plain, **bent, **cotangents}, plain)
+        bent = {n: Bent(plain[n], along.get(n), changes.get(n)) for n in layout.names}
+        self.launch(self.second, layout, {**plain, **bent, **cotangents}, plain)
         return _like(changes, plain)
 
-    def move(self, along: Mapping[str, Any], plain: Mapping[str, Any],
+    def move(self, layout: Layout, along: Mapping[str, Any], plain: Mapping[str, Any],
              names: Iterable[str]) -> dict[str, Any]:
         """How some outputs change `along` a direction."""
         slopes = {n: _buffer(plain[n]) for n in names}
         duals = {n: Dual(plain[n], u) for n, u in along.items()}
-        results = self.allocate({n: plain[n] for n in self.names})
+        results = self.allocate(layout, {n: plain[n] for n in layout.names})
         results |= {n: Dual(results[n], u) for n, u in slopes.items()}
-        self.launch(self.kernel.fwd, {**plain, **duals, **results}, plain)
+        self.launch(self.kernel.fwd, layout, {**plain, **duals, **results}, plain)
         return _like(slopes, plain)
 
-    def check_declared(self, name: str, array: Any) -> None:
+    def check_declared(self, layout: Layout, name: str, array: Any) -> None:
         """`NotDifferentiableError` if nothing says whether there is a derivative."""
-        view = self.kernel.annotations.get(name)
-        if not self.kernel.differentiable and not isinstance(view, ViewType) and \
-                is_array(array) and is_floating(dtype_of(array)):
+        if not self.kernel.differentiable and is_array(array) and \
+                not isinstance(self._annotation(layout, name), ViewType) and \
+                is_floating(dtype_of(array)):
             raise NotDifferentiableError(
                 f"{self.__name__}: '{name}' requires a gradient and the kernel is not "
                 "declared differentiable; write @nf.rawkernel(differentiable=True), or "
                 "annotate it with nf.DiffView, or nf.View if it has none")
 
-    def differentiable(self, name: str, array: Any) -> bool:
-        """Whether the kernel's derivative takes a pair for a parameter."""
-        view = self.kernel.annotations.get(name)
+    def differentiable(self, layout: Layout, name: str, array: Any) -> bool:
+        """Whether the kernel's derivative takes a pair for a leaf or an output."""
+        view = self._annotation(layout, name)
         allowed = view.differentiable if isinstance(view, ViewType) \
             else self.kernel.differentiable
         return allowed and is_array(array) and is_floating(dtype_of(array))
+
+    def _annotation(self, layout: Layout, name: str) -> Any:
+        return self.kernel.annotations.get(name) if name in self.outputs \
+            else layout.annotation(name)
 
 
 class _Launch(Function):
@@ -198,14 +218,15 @@ class _Launch(Function):
     op: KernelOp
 
     @classmethod
-    def forward(cls, ctx: Any, *args: Any) -> Any:
+    def forward(cls, ctx: Any, layout: Layout, *args: Any) -> Any:
         """Launch the kernel."""
         op = cls.op
-        arguments = dict(zip(op.names, map(_plain, args), strict=True))
-        outputs = op.allocate(arguments)
-        op.launch(op.kernel, {**arguments, **outputs}, {**arguments, **outputs})
+        leaves = dict(zip(layout.names, map(_plain, args), strict=True))
+        outputs = op.allocate(layout, leaves)
+        op.launch(op.kernel, layout, {**leaves, **outputs}, {**leaves, **outputs})
         results = tuple(map(Variable, outputs.values()))
         arrays = [a for a in args if isinstance(a, Variable)]
+        ctx.layout = layout
         ctx.numbers = [None if isinstance(a, Variable) else a for a in args]
         ctx.save_for_backward(*arrays, *results)
         return results if len(results) > 1 else results[0]
@@ -213,40 +234,43 @@ class _Launch(Function):
     @classmethod
     def backward(cls, ctx: Any, *cotangents: Any) -> Any:
         """Launch its derivative on pairs."""
-        op, saved = cls.op, iter(ctx.saved_tensors)
+        op, layout, saved = cls.op, ctx.layout, iter(ctx.saved_tensors)
         args = [next(saved) if x is None else x for x in ctx.numbers]
-        needed = {n: x for n, x, need in
-                  zip(op.names, args, ctx.needs_input_grad, strict=True) if need}
+        _, *needs = ctx.needs_input_grad
+        needed = {n: x for n, x, need in zip(layout.names, args, needs, strict=True)
+                  if need}
         for n, x in needed.items():
-            op.check_declared(n, _plain(x))
-        wanted = tuple(n for n, x in needed.items() if op.differentiable(n, _plain(x)))
-        if not wanted or not any(op.differentiable(n, g.data) for n, g in
+            op.check_declared(layout, n, _plain(x))
+        wanted = tuple(n for n, x in needed.items()
+                       if op.differentiable(layout, n, _plain(x)))
+        if not wanted or not any(op.differentiable(layout, n, g.data) for n, g in
                                  zip(op.outputs, cotangents, strict=True)):
-            return tuple(_zeros(x) if n in wanted else None
-                         for n, x in zip(op.names, args, strict=True))
-        found = op._gradient.apply(wanted, *args, *saved, *cotangents)
+            return (None, *(_zeros(x) if n in wanted else None
+                            for n, x in zip(layout.names, args, strict=True)))
+        found = op._gradient.apply(layout, wanted, *args, *saved, *cotangents)
         gradients = dict(zip(wanted, found, strict=True))
-        return tuple(map(gradients.get, op.names))
+        return (None, *map(gradients.get, layout.names))
 
 
 class _Pull(Function):
     """The gradient of a launch, which has a derivative itself.
 
-    Takes the names of the arguments whose gradients it gives, the arguments, the
-    outputs and their cotangents.
+    Takes the layout of the arguments, the names of the leaves whose gradients it gives,
+    the leaves, the outputs and their cotangents.
     """
 
     op: KernelOp
 
     @classmethod
-    def forward(cls, ctx: Any, wanted: tuple[str, ...], *given: Any) -> Any:
+    def forward(cls, ctx: Any, layout: Layout, wanted: tuple[str, ...],
+                *given: Any) -> Any:
         """Launch ``bwd`` on pairs."""
         op = cls.op
-        plain, cotangents = op.parted(given)
+        plain, cotangents = op.parted(layout, given)
         gradients = {n: _buffer(plain[n]) for n in wanted}
         duals = {n: Dual(plain[n], g) for n, g in gradients.items()}
-        op.launch(op.kernel.bwd, {**plain, **duals, **cotangents}, plain)
-        ctx.wanted = wanted
+        op.launch(op.kernel.bwd, layout, {**plain, **duals, **cotangents}, plain)
+        ctx.layout, ctx.wanted = layout, wanted
         ctx.numbers = [None if isinstance(x, Variable) else x for x in given]
         ctx.save_for_backward(*(x for x in given if isinstance(x, Variable)))
         return tuple(_like(gradients, plain).values())
@@ -254,17 +278,17 @@ class _Pull(Function):
     @classmethod
     def backward(cls, ctx: Any, *directions: Any) -> Any:
         """The change of the gradients, and of the results, along `directions`."""
-        op, saved = cls.op, iter(ctx.saved_tensors)
+        op, layout, saved = cls.op, ctx.layout, iter(ctx.saved_tensors)
         given = [next(saved) if x is None else x for x in ctx.numbers]
-        _, *needs = ctx.needs_input_grad
-        plain, cotangents = op.parted(given)
+        _, _, *needs = ctx.needs_input_grad
+        plain, cotangents = op.parted(layout, given)
         along = {n: u.data for n, u in zip(ctx.wanted, directions, strict=True)}
-        asked = [n for n, need in zip(op.names, needs, strict=False)
-                 if need and op.differentiable(n, plain[n])]
-        bent = op.bend(asked, along, plain, cotangents) if asked else {}
-        moved = op.move(along, plain, cotangents) if any(needs[-len(op.outputs):]) \
-            else {}
-        return (None, *map(bent.get, op.names), *(None for _ in op.outputs),
+        asked = [n for n, need in zip(layout.names, needs, strict=False)
+                 if need and op.differentiable(layout, n, plain[n])]
+        bent = op.bend(layout, asked, along, plain, cotangents) if asked else {}
+        moved = op.move(layout, along, plain, cotangents) \
+            if any(needs[-len(op.outputs):]) else {}
+        return (None, None, *map(bent.get, layout.names), *(None for _ in op.outputs),
                 *map(moved.get, op.outputs))
 
 

@@ -22,8 +22,8 @@ from .raw_arguments import Leaf, parts_of
 from .views import Dual, fields_of, is_floating
 
 __all__ = [
-    "Pairs", "as_dual", "check_pair", "check_separate", "check_separate_duals",
-    "is_pair", "plain",
+    "Pairs", "as_duals", "check_pair", "check_separate", "is_pair", "label_of",
+    "parts_in", "plain",
 ]
 
 
@@ -37,32 +37,73 @@ class Pairs:
     def primal(self, name: str, value: Any, annotation: Any) -> Any:
         """`value` with arrays in place of pairs."""
         expected = fields_of(annotation)
-        parts = parts_of(value)
-        if expected and parts is None and isinstance(value, tuple) and \
-                len(value) == len(expected):
-            parts = dict(zip(expected, value, strict=True))
-        if isinstance(value, Dual) and (dual := parts_of(value.primal)) is not None:
-            value = parts = self.fields(name, dual, value.derivative)
-        elif isinstance(value, Dual) or (expected is None and is_pair(value)):
-            label, derivative = f"{name}[1]", plain(value[1])
-            self.found[name] = Leaf(label, describe(derivative, label), derivative)
-            return value[0]
-        if parts is not None:
-            return {n: self.primal(f"{name}.{n}", v, (expected or {}).get(n))
-                    for n, v in parts.items()}
-        return value
+        if isinstance(value, Dual):
+            parts = parts_in(value.primal, expected)
+            if parts is None:
+                return self.pair(name, value)
+            value = self.parted(name, value, parts,
+                                parts_in(value.derivative, expected))
+        elif expected is None and is_pair(value):
+            return self.pair(name, Dual(*value))
+        parts = parts_in(value, expected)
+        if parts is None:
+            return value
+        found = {n: self.primal(label_of(name, n), v, (expected or {}).get(n))
+                 for n, v in parts.items()}
+        return tuple(found.values()) if _is_tuple(parts) else found
 
-    def fields(self, name: str, primal: dict[str, Any],
-               derivative: Any) -> dict[str, Any]:
+    def pair(self, name: str, value: Dual) -> Any:
+        """Note the derivative; the array."""
+        label, derivative = f"{name}[1]", plain(value.derivative)
+        self.found[name] = Leaf(label, describe(derivative, label), derivative)
+        return value.primal
+
+    def parted(self, name: str, value: Dual, primal: dict[Any, Any],
+               derivative: dict[Any, Any] | None) -> Any:
         """The pairs of a pair of structs; a number or None has no derivative."""
-        parts = parts_of(derivative) or {}
+        parts = derivative or {}
         if parts.keys() != primal.keys():
+            what, names = ("tuples", f"length {len(primal)}") if _is_tuple(primal) \
+                else ("structs", f"fields {', '.join(map(str, primal))}")
             raise KernelTypeError(
-                f"{self.kernel}: '{name}' is a pair of structs, of which the second "
-                f"must have the fields {', '.join(primal)}, got "
-                f"{', '.join(parts) or type(derivative).__name__}")
-        return {n: Dual(v, parts[n]) if parts_of(v) is not None or
-                is_array(plain(parts[n])) else v for n, v in primal.items()}
+                f"{self.kernel}: '{name}' is a pair of {what}, of which the second "
+                f"must have the {names}, got "
+                f"{', '.join(map(str, parts)) or type(value.derivative).__name__}")
+        found = {n: Dual(v, parts[n]) if parts_in(v, None) is not None or
+                 is_array(plain(parts[n])) else v for n, v in primal.items()}
+        return tuple(found.values()) if _is_tuple(primal) else found
+
+
+def label_of(name: str, part: Any) -> str:
+    """What a part of an argument is called, as the user writes it."""
+    return f"{name}[{part}]" if isinstance(part, int) else f"{name}.{part}"
+
+
+def parts_in(value: Any, expected: Any) -> dict[Any, Any] | None:
+    """The fields of a struct by name, the parts of a tuple by number."""
+    if not isinstance(value, tuple) or hasattr(value, "_fields"):
+        return parts_of(value)
+    if expected and len(expected) == len(value):
+        return dict(zip(expected, value, strict=True))
+    return dict(enumerate(value))
+
+
+def _is_tuple(parts: Mapping[Any, Any]) -> bool:
+    return all(isinstance(n, int) for n in parts)
+
+
+def as_duals(value: Any, annotation: Any) -> Any:
+    """An argument as a rule by hand takes it: each pair is a `Dual`."""
+    expected = fields_of(annotation)
+    if isinstance(value, Dual):
+        return value
+    if expected is None and is_pair(value):
+        return Dual(*value)
+    parts = parts_in(value, expected)
+    if parts is None:
+        return value
+    found = {n: as_duals(v, (expected or {}).get(n)) for n, v in parts.items()}
+    return tuple(found.values()) if _is_tuple(parts) else found
 
 
 def plain(value: Any) -> Any:
@@ -74,11 +115,6 @@ def is_pair(value: Any) -> bool:
     """Whether an argument is two arrays, one the derivative of the other."""
     return type(value) in (tuple, list) and len(value) == 2 and all(
         isinstance(v, Variable) or is_array(v) for v in value)
-
-
-def as_dual(value: Any) -> Any:
-    """A pair as what a rule by hand takes; anything else as it is."""
-    return Dual(*value) if is_pair(value) else value
 
 
 def check_pair(kernel: str, name: str, value: Array, other: Array) -> None:
@@ -152,16 +188,3 @@ def _clash(mode: str, a: _Use, b: _Use) -> bool:
     if not (a.writes or b.writes) or (mode == "fwd" and in_place):
         return False
     return may_overlap(a.array, b.array)
-
-
-def check_separate_duals(kernel: str, arguments: Mapping[str, Any]) -> None:
-    """`check_separate` of ``bwd`` where a rule by hand takes the arguments."""
-    leaves: list[Leaf] = []
-    derivatives: dict[str, Leaf] = {}
-    for name, given in arguments.items():
-        primal, *rest = given if isinstance(given, Dual) else (given,)
-        if is_array(plain(primal)):
-            leaves.append(Leaf(name, describe(plain(primal)), primal))
-            for d in rest:
-                derivatives[name] = Leaf(name, describe(plain(d)), d)
-    check_separate(kernel, "bwd", leaves, derivatives, [False] * len(leaves))

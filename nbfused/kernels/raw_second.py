@@ -21,7 +21,8 @@ from ..scalar.rules import has_rule
 from ..specs import Raw
 from .launching import Launching, Options
 from .raw_arguments import Leaf, Taken
-from .views import Dual
+from .raw_pairs import label_of, parts_in
+from .views import Dual, fields_of
 
 if TYPE_CHECKING:
     from .rawkernel import ThreadKernel
@@ -47,9 +48,10 @@ class Second(Launching):
 
     def start(self, arguments: Mapping[str, Any], options: Options) -> None:
         """Launch; the cotangents of results are consumed, as ``bwd`` does."""
-        given = {n: v if isinstance(v, (Bent, Dual)) else Bent(v)
-                 for n, v in arguments.items()}
-        taken = self.kernel.take({n: v[0] for n, v in given.items()}, options.check)
+        given: dict[str, Bent | Dual] = {}
+        annotations = self.kernel.annotations
+        taken = self.kernel.take({n: _primal(n, v, annotations.get(n), given)
+                                  for n, v in arguments.items()}, options.check)
         names = [leaf.name for leaf in taken.leaves]
         values = [given.get(n, Bent(None)) for n in names]
         roles = ([v.derivative if isinstance(v, Dual) else None for v in values],
@@ -91,6 +93,21 @@ class Second(Launching):
                 f"{self.kernel.__name__}: the second derivative of a kernel with a "
                 "rule by hand is not known; write the gradient as a kernel of its own "
                 "and make an operation of that with .as_op")
+
+
+def _primal(name: str, value: Any, annotation: Any,
+            found: dict[str, Bent | Dual]) -> Any:
+    """An argument of the kernel; what goes along with its leaves is `found`."""
+    if isinstance(value, (Bent, Dual)):
+        found[name] = value
+        return value[0]
+    expected = fields_of(annotation)
+    parts = parts_in(value, expected)
+    if parts is None:
+        return value
+    made = {n: _primal(label_of(name, n), v, (expected or {}).get(n), found)
+            for n, v in parts.items()}
+    return tuple(made.values()) if 0 in made else made
 
 
 def _without(function: Function, arrays: Iterable[str]) -> Function:

@@ -30,7 +30,9 @@ def kernel_source(kernel: ThreadKernel, kind: str, compiled: Launchable) -> str:
         return python_text(spec.function)
     if kind in _DERIVATIVES:
         derivative = getattr(kernel, _DERIVATIVES[kind])
-        return python_text(derivative.spec(spec, _wanted(compiled)).function)
+        found = derivative.rule_spec(kind) if kernel.rules else \
+            derivative.spec(spec, _wanted(compiled))
+        return python_text(found.function)
     launcher: Any = compiled.launcher
     texts: dict[str, Any] = launcher.texts()
     if kind in texts:

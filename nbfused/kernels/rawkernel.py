@@ -12,9 +12,10 @@ from ..dispatch.raw import Launchable
 from ..errors import KernelTypeError
 from ..forks import cached_property
 from ..named import Named
+from ..op.repeated import made_at
 from ..scalar.parse import parse
 from ..scalar.preferences import check_preference, preferring
-from ..scalar.source import namespace
+from ..scalar.source import keep_sources, namespace
 from ..scalar.static import literal, literal_parameters
 from ..specs import Raw
 from .launching import Launching, Options
@@ -22,7 +23,7 @@ from .raw_arguments import Taken, take
 from .raw_derivatives import Derivative
 from .raw_op import KernelOp
 from .raw_source import for_arguments, kernel_source, recorded_bytes
-from .views import annotation_of
+from .views import annotation_of, note_structs, structs_in
 
 __all__ = ["ThreadKernel", "rawkernel"]
 
@@ -51,8 +52,32 @@ class ThreadKernel(Launching, Named):
         self.__name__ = pyfunc.__name__
 
     def renewed(self, pyfunc: Callable[..., Any]) -> ThreadKernel:
-        """The same of another Python function: what `specialize` makes."""
-        return ThreadKernel(pyfunc, self.differentiable, self.prefer or None)
+        """The same of another Python function, without the rules."""
+        return ThreadKernel(pyfunc, *self.made_of()[1:])
+
+    def made_of(self) -> tuple[Any, ...]:
+        """The function and the options."""
+        return self.pyfunc, self.differentiable, self.prefer or None
+
+    def extras(self) -> dict[str, Any]:
+        """The rules, and annotations, which name what a function need not use."""
+        keep_sources(self.pyfunc)
+        return {"rules": self.rules, "annotations": self.annotations,
+                "structs": structs_in(self.annotations.values())}
+
+    def __setstate__(self, state: tuple[tuple[Any, ...], dict[str, Any]]) -> None:
+        made_of, extras = state
+        note_structs(extras.pop("structs"))
+        super().__setstate__((made_of, extras))
+
+    @property
+    def rule_functions(self) -> tuple[ThreadKernel, ...]:
+        """The derivative rules that were given."""
+        return tuple(self.rules.values())
+
+    def take_rules(self, other: ThreadKernel, change: Callable[[Any], Any]) -> None:
+        """Have the rules of another kernel, each as ``change(rule)`` gives it."""
+        self.rules = {mode: change(rule) for mode, rule in other.rules.items()}
 
     @cached_property
     def annotations(self) -> dict[str, Any]:
@@ -98,7 +123,10 @@ class ThreadKernel(Launching, Named):
         """Give ``bwd`` by hand: a kernel with parameters of the same names.
 
         Where ``bwd`` is called with a pair ``(x, dx)``, the rule's parameter `x` is a
-        struct with the fields ``primal`` and ``derivative``.
+        struct with the fields ``primal`` and ``derivative``.  An array that comes
+        alone can be read so too: it is its own ``primal``, and its ``derivative`` reads
+        as 0 and ignores what is added.  The parameters may be in any order.  ``fwd`` of
+        a kernel with this rule only is refused: see `defjvp`.
 
         Returns
         -------
@@ -131,6 +159,8 @@ class ThreadKernel(Launching, Named):
     def _define(self, mode: str,
                 rule: Callable[..., Any] | ThreadKernel) -> ThreadKernel:
         made = rule if isinstance(rule, ThreadKernel) else ThreadKernel(rule)
+        if made is not rule:  # what is frozen into the kernel is known to its rule
+            made._literals = tuple(dict.fromkeys((*made._literals, *self._literals)))
         if set(made.signature.parameters) != set(self.signature.parameters):
             raise KernelTypeError(
                 f"the rule {made.__name__}{made.signature} of {self.__name__} must "
@@ -198,15 +228,16 @@ class ThreadKernel(Launching, Named):
         ----------
         outputs : dict
             For each parameter that is a result, how to make it: the name of an argument
-            that it is like, ``(shape, dtype)``, or a function of the arguments, by
-            their names, that gives one of these.
+            that it is like (``"p.x"`` in a struct), ``(shape, dtype)``, or a function
+            of the arguments, by their names, that gives one of these.
         grid, block : int, tuple of int or callable
             Of the launches; or functions of arguments and outputs, by their names.
 
         Returns
         -------
         KernelOp
-            Called with the other parameters.  Its gradient is ``bwd``.
+            Called with the other parameters, also structs and tuples with Variables.
+            Its gradient is ``bwd``.
 
         Examples
         --------
@@ -303,7 +334,5 @@ def rawkernel(pyfunc: Callable[..., Any] | None = None, *, differentiable: bool 
     >>> y
     array([0., 2., 4., 6., 8.])
     """
-    def make(function: Callable[..., Any]) -> ThreadKernel:
-        return ThreadKernel(function, differentiable, prefer)
-
+    make = made_at(lambda function: ThreadKernel(function, differentiable, prefer))
     return make if pyfunc is None else make(pyfunc)

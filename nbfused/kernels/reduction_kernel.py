@@ -12,7 +12,9 @@ from ..arrays import check_dtype, dtype_of
 from ..autograd import apply
 from ..errors import DefinitionError, KernelTypeError, ShapeError
 from ..op.base import is_number, only
+from ..op.repeated import note_made
 from ..scalar.ir import drop_params, used_params
+from ..scalar.source import keep_sources
 from ..specs import Map
 from ..specs.shapes import Axes, broadcast_shapes, normalize_axes
 from .arguments import flattened, number, on_stream, split
@@ -119,6 +121,12 @@ class ReductionKernel:
         self._slots = Slots(name, self.in_params, self.out_params, map_expr,
                             reduce_expr, post_map_expr, identity, reduce_type, preamble)
         check_slots(self._slots)
+        note_made(name)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """All of it; slots in Python carry their sources."""
+        keep_sources(self.map_expr, self.reduce_expr, self.post_map_expr)
+        return self.__dict__
 
     def __repr__(self) -> str:
         ins, outs = (", ".join(f"{'raw ' * p.raw}{p.ctype} {p.name}" for p in ps)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import fields, is_dataclass
 from typing import Any, NamedTuple, get_type_hints
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -12,7 +14,7 @@ from ..errors import KernelTypeError
 from ..records import record
 
 __all__ = ["DiffView", "Dual", "View", "ViewType", "annotation_of", "fields_of",
-           "is_floating"]
+           "is_floating", "note_structs", "structs_in"]
 
 
 class Dual(NamedTuple):
@@ -134,10 +136,17 @@ def annotation_of(given: Any) -> Any:
     return given.type if isinstance(given, type) and issubclass(given, View) else given
 
 
+#: The fields of each class that was asked for: evaluating annotations takes long.
+_FIELDS: WeakKeyDictionary[type, dict[str, Any]] = WeakKeyDictionary()
+
+
 def fields_of(annotation: Any) -> dict[str, Any] | None:
     """Names and annotations of the fields of a NamedTuple or dataclass, else None."""
     if not isinstance(annotation, type):
         return None
+    found = _FIELDS.get(annotation)
+    if found is not None:
+        return found
     if is_dataclass(annotation):
         names = [f.name for f in fields(annotation)]
     elif issubclass(annotation, tuple) and hasattr(annotation, "_fields"):
@@ -145,4 +154,21 @@ def fields_of(annotation: Any) -> dict[str, Any] | None:
     else:
         return None
     hints = get_type_hints(annotation)
-    return {name: annotation_of(hints.get(name)) for name in names}
+    found = {name: annotation_of(hints.get(name)) for name in names}
+    _FIELDS[annotation] = found
+    return found
+
+
+def structs_in(annotations: Iterable[Any]) -> list[tuple[type, dict[str, Any]]]:
+    """The classes of structs among annotations, with their fields, inner ones too."""
+    found: list[tuple[type, dict[str, Any]]] = []
+    for annotation in annotations:
+        inside = fields_of(annotation)
+        if inside is not None:
+            found += [(annotation, inside), *structs_in(inside.values())]
+    return found
+
+
+def note_structs(found: Iterable[tuple[type, dict[str, Any]]]) -> None:
+    """Enter what `structs_in` found where the names in annotations mean nothing."""
+    _FIELDS.update(found)

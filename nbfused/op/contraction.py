@@ -15,6 +15,7 @@ from ..specs.functions import identity
 from .base import check_integers, check_operand, kind_of, only, places
 from .elementwise import Func
 from .known import Known
+from .repeated import made_at
 from .scalar import ScalarFunction, scalar_function
 
 __all__ = ["Contraction", "contract", "contraction", "known_product"]
@@ -107,6 +108,10 @@ class Contraction(Func):
         super().__init__(pyfunc)
         self.subscripts = subscripts
 
+    def made_of(self) -> tuple[Any, ...]:
+        """The epilogue and the subscripts."""
+        return self.pyfunc, self.subscripts
+
     def __call__(self, a: Any, b: Any, *args: Any, out: Any = None,
                  **kwargs: Any) -> Any:
         """The product of `a` and `b`, then the epilogue with the other arguments."""
@@ -135,7 +140,7 @@ def contraction(subscripts: str) -> Callable[[Callable[..., Any]], Contraction]:
            [0., 5.]])
     """
     check_subscripts(subscripts, "nf.contraction")
-    return lambda pyfunc: Contraction(pyfunc, subscripts)
+    return made_at(lambda pyfunc: Contraction(pyfunc, subscripts))
 
 
 def check_subscripts(subscripts: Any, what: str) -> None:

@@ -27,11 +27,13 @@ _POINTS = 5
 class _Derived(Elementwise):
     """An operation whose scalar function is computed from another one."""
 
-    def __init__(self, function: Function, doc: str) -> None:
+    def __init__(self, function: Function, doc: str, derived_from: Any = None) -> None:
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         self.pyfunc: Any = None
+        self.derived_from = derived_from
         self.__dict__["function"] = function
         self.__name__, self.__doc__ = function.name, doc
+        self.__qualname__ = f"{type(self).__name__}.<locals>.{function.name}"
         self.signature = inspect.Signature(
             [inspect.Parameter(p, kind) for p in function.params])
         self.__signature__ = self.signature
@@ -40,6 +42,14 @@ class _Derived(Elementwise):
         self.gradcheck, self.prefer = False, ""
         self._specs, self._variants = {}, {}
         self._known, self._stored = {}, {}
+
+    def made_of(self) -> tuple[Any, ...]:
+        """The function as it was computed."""
+        return self.function, self.__doc__, self.derived_from
+
+    def extras(self) -> dict[str, Any]:
+        """None."""
+        return {}
 
 
 def derivative(function: ScalarFunction) -> Elementwise:
@@ -71,7 +81,8 @@ def derivative(function: ScalarFunction) -> Elementwise:
     arrays = raw_params(primal)
     wrt = tuple(p not in arrays for p in primal.params)
     return _Derived(vjp(primal, wrt, (True,) * len(primal.results)),
-                    f"The derivative of {primal.name}: arguments, then cotangents.")
+                    f"The derivative of {primal.name}: arguments, then cotangents.",
+                    function)
 
 
 def tangent(function: ScalarFunction) -> Elementwise:
@@ -102,7 +113,8 @@ def tangent(function: ScalarFunction) -> Elementwise:
     both = jvp(primal, tuple(p not in arrays for p in primal.params))
     count = len(primal.results)
     return _Derived(pick(both, range(count, 2 * count)),
-                    f"The tangents of {primal.name}: arguments, then tangents.")
+                    f"The tangents of {primal.name}: arguments, then tangents.",
+                    function)
 
 
 def check_rules(function: Function) -> None:

@@ -20,6 +20,7 @@ from ..scalar.types import Weak
 from ..specs import Map
 from .base import Parameters, counted, kind_of, only, places
 from .func import Func, func
+from .repeated import made_at
 from .ufunc import Ufunc, computing_in, masked
 
 __all__ = ["Elementwise", "Func", "cast", "elementwise", "func"]
@@ -206,7 +207,7 @@ class Elementwise(Func, Ufunc):
             return chosen(*inputs, out=out, dtype=dtype, **kwargs)
         for a in args:
             if hasattr(a, "__nbfused_trace__"):
-                return only(a.__nbfused_trace__(self.function, args))
+                return only(a.__nbfused_trace__(self.called, args))
         if len(args) > self.nin and out is None:
             self._check_count(len(args))
             args, out = args[:self.nin], args[self.nin:]
@@ -309,10 +310,9 @@ def elementwise(
     >>> squared_diff(np.arange(3.0), 1.0)
     array([1., 0., 1.])
     """
-    if pyfunc is None:
-        return partial(Elementwise, gradcheck=gradcheck, nondiff=nondiff_argnames,
-                       prefer=prefer)
-    return Elementwise(pyfunc, gradcheck, nondiff_argnames, prefer)
+    make = made_at(partial(Elementwise, gradcheck=gradcheck, nondiff=nondiff_argnames,
+                           prefer=prefer))
+    return make if pyfunc is None else make(pyfunc)
 
 
 class _Variant(Elementwise):
@@ -321,7 +321,8 @@ class _Variant(Elementwise):
     def __init__(self, whole: Elementwise, values: dict[str, Any]) -> None:
         super().__init__(whole.pyfunc, whole.gradcheck, whole.nondiff,
                          whole.prefer or None)
-        self.values, self.literals, self.rules = values, (), whole.rules
+        self.whole, self.values = whole, values
+        self.literals, self.rules = (), whole.rules
         self.signature = self.signature.replace(parameters=[
             p for n, p in self.signature.parameters.items() if n not in values])
         self.parameters = Parameters(self.__name__, self.signature)
@@ -330,6 +331,10 @@ class _Variant(Elementwise):
     def function(self) -> Function:
         """The parsed function."""
         return self.parsed(self.values)
+
+    def made_of(self) -> tuple[Any, ...]:
+        """The whole, and the literals."""
+        return self.whole, self.values
 
 
 @lru_cache(maxsize=64)
@@ -349,3 +354,8 @@ class _Cast(Elementwise):
         super().__init__(pyfunc)
         body = Block((Let(("y",), "cast", ("x",), dtype),), ("y",))
         self.__dict__["function"] = Function(f"as_{dtype}", ("x",), body)
+        self.dtype = dtype
+
+    def made_of(self) -> tuple[Any, ...]:
+        """A function of any name, and the dtype."""
+        return self.pyfunc, self.dtype

@@ -12,14 +12,16 @@ from ..errors import KernelTypeError
 from ..forks import cached_property
 from ..named import Named
 from ..scalar.build import Builder
-from ..scalar.custom import Rules, with_rules
+from ..scalar.custom import Rules, recursive_call, with_rules
 from ..scalar.ir import Function, Value, raw_params
 from ..scalar.parse import parse
 from ..scalar.preferences import check_preference, preferring
 from ..scalar.resolve import freeze
+from ..scalar.source import keep_sources
 from ..scalar.static import literal_parameters
 from ..specs.functions import compose
-from .base import Parameters, check_pyfunc
+from .base import Parameters, check_pyfunc, only
+from .repeated import made_at
 
 __all__ = ["Func", "func"]
 
@@ -39,6 +41,8 @@ class Func(Named):
 
     #: Whether a function is all that one is made of.
     renewable = False
+    #: What it was computed from, if its function was not parsed.
+    derived_from: Any = None
 
     def __init__(self, pyfunc: Callable[..., Any], gradcheck: bool = False,
                  nondiff: str | Sequence[str] = (), prefer: str | None = None) -> None:
@@ -100,7 +104,7 @@ class Func(Named):
         return values
 
     def renewed(self, pyfunc: Callable[..., Any]) -> Self:
-        """The same of another Python function.
+        """The same of another Python function, without the rules.
 
         Raises
         ------
@@ -112,9 +116,22 @@ class Func(Named):
                 f"{self.__name__}: specialize takes what @nf.elementwise, @nf.func or "
                 f"@nf.rawkernel made, not a {type(self).__name__.lower()}; move what "
                 "reads the constant into an @nf.func and specialize that")
-        made = type(self)(pyfunc, self.gradcheck, self.nondiff, self.prefer or None)
-        made.rules = self.rules
-        return made
+        if self.derived_from is not None:
+            raise KernelTypeError(
+                f"{self.__name__}: specialize reaches no function that was computed "
+                "from another; call nf.derivative or nf.tangent inside the function")
+        return type(self)(pyfunc, *self.made_of()[1:])
+
+    @property
+    def rule_functions(self) -> tuple[Any, ...]:
+        """The derivative rules that were given."""
+        return tuple(r for r in (self.rules.vjp, self.rules.jvp) if r is not None)
+
+    def take_rules(self, other: Self, change: Callable[[Any], Any]) -> None:
+        """Have the rules of another function, each as ``change(rule)`` gives it."""
+        rules = other.rules
+        self.rules = Rules(rules.vjp and change(rules.vjp),
+                           rules.jvp and change(rules.jvp))
 
     def defvjp(self, rule: R) -> R:
         """Give the function a reverse-mode derivative, in the scalar language.
@@ -123,8 +140,15 @@ class Func(Named):
         ----------
         rule : callable
             Takes the arguments, then a cotangent for each result; gives a cotangent
-            for each argument that is no array, as a tuple if there are several.  An
-            accessor may add to arrays instead, with `atomic_add`.
+            for each argument that is no array, as a tuple if there are several.  It
+            may call the function itself.
+
+        Notes
+        -----
+        Of an array that the function reads, the rule reads the elements, and what it
+        adds by `atomic_add` is added to the gradient.  An array that the function
+        stores to is, in the rule, the array of its cotangents: read one and set it to
+        zero.  An array whose elements the function does not touch is the rule's own.
 
         Examples
         --------
@@ -148,8 +172,8 @@ class Func(Named):
         Parameters
         ----------
         rule : callable
-            Takes the arguments, then a tangent for each that is no array; gives a
-            tangent for each result.
+            Takes the arguments, then a tangent for each that is no array, or for each
+            at all, an array of tangents for an array; gives a tangent for each result.
         """
         self._check_rule("defjvp", rule)
         self.rules.jvp = rule
@@ -166,7 +190,27 @@ class Func(Named):
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the Python function: on numbers, or inside another scalar function."""
+        if self.rules:
+            given = [*args, *kwargs.values()]
+            tracing = next((a for a in given if hasattr(a, "__nbfused_trace__")), None)
+            if tracing is not None:
+                return self._recorded(tracing, args, kwargs)
         return self.pyfunc(*args, **kwargs)
+
+    def _recorded(self, tracing: Any, args: Sequence[Any],
+                  kwargs: Mapping[str, Any]) -> Any:
+        """A call with rules in a function that is run on symbols."""
+        bound = self.signature.bind(*args, **kwargs)
+        bound.apply_defaults()
+        function = self.parsed(self.frozen(bound.arguments)) if self.literals \
+            else self.called
+        return only(tracing.__nbfused_trace__(function, [
+            v for n, v in bound.arguments.items() if n not in self.literals]))
+
+    @property
+    def called(self) -> Function:
+        """The function for a call by what has no source, be it a rule of its own."""
+        return recursive_call(self, None) or self.function
 
     def source(self, kind: str = "primal") -> str:
         """Text of a kind, as `nbfused.op.source.source` lists them."""
@@ -174,10 +218,14 @@ class Func(Named):
 
         return source(self.function, kind)
 
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        """By name, as a function, where the name leads here; else by value."""
-        return self.__qualname__ if self.found_by_name() else \
-            object.__reduce_ex__(self, protocol)
+    def made_of(self) -> tuple[Any, ...]:
+        """The function and the options."""
+        return self.pyfunc, self.gradcheck, self.nondiff, self.prefer or None
+
+    def extras(self) -> dict[str, Any]:
+        """The rules; functions keep their sources for where these are not at hand."""
+        keep_sources(self.pyfunc, *self.rule_functions)
+        return {"rules": self.rules}
 
     def __repr__(self) -> str:
         """What `help` shows of an op: its parameters, then the options of each call."""
@@ -239,7 +287,6 @@ def func(pyfunc: Callable[..., Any] | None = None, *, gradcheck: bool = False,
     >>> gate(0.0, 1.0)
     0.0
     """
-    if pyfunc is None:
-        return partial(Func, gradcheck=gradcheck, nondiff=nondiff_argnames,
-                       prefer=prefer)
-    return Func(pyfunc, gradcheck, nondiff_argnames, prefer)
+    make = made_at(partial(Func, gradcheck=gradcheck, nondiff=nondiff_argnames,
+                           prefer=prefer))
+    return make if pyfunc is None else make(pyfunc)

@@ -25,6 +25,7 @@ from ..specs.shapes import Axes, normalize_axes
 from .base import kind_of, only, places, real_number, truth
 from .elementwise import Func
 from .known import Known
+from .repeated import made_at
 from .scalar import scalar_function
 
 __all__ = ["Reduction", "reduction"]
@@ -40,6 +41,10 @@ class Reduction(Func):
         self._combine, self._post, self._identity = combine, post, identity
         #: Of calls without options, by types.
         self._known: dict[tuple[Any, ...], Known] = {}
+
+    def made_of(self) -> tuple[Any, ...]:
+        """The map and how it is combined."""
+        return self.pyfunc, self._combine, self._post, self._identity
 
     @cached_property
     def function(self) -> Function:
@@ -265,7 +270,7 @@ def reduction(pyfunc: None = None, /, *, combine: str | Callable[..., Any] = "su
         raise RangeError("nf.reduction: 'identity' must be 0, 1, -inf or inf, got "
                          f"{identity!r}; map the elements so that one of them is "
                          "neutral")
-    return lambda pyfunc: Reduction(pyfunc, combine, post, identity)
+    return made_at(lambda pyfunc: Reduction(pyfunc, combine, post, identity))
 
 
 def check_combine(given: Any, other: str = "") -> None:

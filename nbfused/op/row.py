@@ -23,6 +23,7 @@ from .base import check_pyfunc, is_number, only, places
 from .elementwise import Func
 from .known import Known
 from .reduction import check_combine
+from .repeated import made_at
 from .scalar import scalar_function
 
 __all__ = ["RowOp", "index", "row", "size", "stage"]
@@ -119,6 +120,10 @@ class RowOp(Func):
         self._specs: dict[tuple[tuple[str, ...], int], Row] = {}
         #: Of calls along the last axis.
         self._known: dict[tuple[Any, ...], Known] = {}
+
+    def made_of(self) -> tuple[Any, ...]:
+        """The function and the kinds."""
+        return self.pyfunc, self.kinds
 
     @cached_property
     def stages(self) -> tuple[Stage, ...]:
@@ -322,6 +327,5 @@ def row(
     >>> softmax(np.zeros((1, 4)))
     array([[0.25, 0.25, 0.25, 0.25]])
     """
-    if pyfunc is not None:
-        return RowOp(pyfunc, kinds)
-    return lambda pyfunc: RowOp(pyfunc, kinds)
+    make = made_at(lambda pyfunc: RowOp(pyfunc, kinds))
+    return make if pyfunc is None else make(pyfunc)

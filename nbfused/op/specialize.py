@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from types import CellType, CodeType, FunctionType
+from collections.abc import Mapping
+from types import CellType, FunctionType
 from typing import Any, TypeVar
 
 from ..errors import KernelTypeError
 from ..scalar.resolve import freeze
+from ..scalar.source import global_names, read_names
 from ..scalar.static import literal, literal_parameters
 
 __all__ = ["specialize"]
@@ -24,9 +25,9 @@ def specialize(kernel: K, **constants: Any) -> K:
         Made by ``@nf.elementwise``, ``@nf.func`` or ``@nf.rawkernel``, or a plain
         scalar function.
     **constants
-        Numbers, or tuples of numbers, for globals and closure variables that `kernel`
-        or a function of the same module that it calls reads, and for `nf.literal`
-        parameters, whose defaults they become.
+        Numbers, or tuples of numbers, for globals and closure variables that `kernel`,
+        its derivative rules, or a function of the same module that these call reads,
+        and for `nf.literal` parameters of `kernel`, whose defaults they become.
 
     Returns
     -------
@@ -36,7 +37,8 @@ def specialize(kernel: K, **constants: Any) -> K:
     Raises
     ------
     KernelTypeError
-        A name that the kernel does not use, or a value that cannot be frozen.
+        A name that the kernel does not use, a value that cannot be frozen, or an object
+        that reads the constant and cannot be made again, such as ``nf.derivative(f)``.
 
     Examples
     --------
@@ -53,85 +55,115 @@ def specialize(kernel: K, **constants: Any) -> K:
         raise KernelTypeError("specialize: expected a kernel or function of yours, got "
                               f"{type(kernel).__name__}")
     made = _Specializing(pyfunc, constants)
-    known = set(made.names(pyfunc))
+    known = made.names(kernel)
     for name, value in constants.items():
         if name not in known:
             raise KernelTypeError(
                 f"specialize: {pyfunc.__name__} uses no global, closure variable or "
                 f"nf.literal parameter {name!r}; it uses "
-                f"{', '.join(sorted(made.numbers(known))) or 'none'}")
+                f"{', '.join(sorted(made.numbers(kernel))) or 'none'}")
         if freeze(value) is None:
             raise KernelTypeError(f"specialize: {name!r} must be a number or a tuple "
                                   f"of numbers, got {type(value).__name__}")
-    return made.renewed(kernel)
+    return made.specialized(kernel)
 
 
 class _Specializing:
     """Copies functions of one module, each once, with names that stand for constants.
 
-    Functions that read none of them stay as they are, and keep what they have compiled.
+    What reads none of them stays as it is, and keeps what it has compiled.  Functions
+    may lead back to one another, by rules: they are copied first, and what they name is
+    put in their globals and cells afterwards.
     """
 
     def __init__(self, root: FunctionType, constants: Mapping[str, Any]) -> None:
         self.root, self.constants = root, constants
         self.globals = {**root.__globals__, **constants}
-        self.seen: dict[CodeType, bool] = {}
         self.made: dict[int, Any] = {}
+        self.unfilled: list[tuple[FunctionType, FunctionType]] = []
 
-    def numbers(self, names: set[str]) -> Iterator[str]:
-        """The names that stand for a number now, or for nothing."""
-        for n in names:
-            if n in self.root.__code__.co_freevars or n in literal_parameters(
-                    self.root) or freeze(self.root.__globals__.get(n)) is not None:
-                yield n
+    # What reads what ----------------------------------------------------------------
 
-    def names(self, pyfunc: FunctionType) -> Iterator[str]:
-        """What `pyfunc` and the functions of its module that it calls read."""
-        self.seen[pyfunc.__code__] = True
-        yield from literal_parameters(pyfunc)
-        yield from pyfunc.__code__.co_freevars
-        for name in _read(pyfunc.__code__):
-            yield name
-            called = self.called(name)
-            if called is not None and called.__code__ not in self.seen:
-                yield from self.names(called)
+    def functions(self, target: Any) -> list[FunctionType]:
+        """The Python functions of the module that an object is made of."""
+        if isinstance(target, FunctionType):
+            ours = target.__globals__.get("__name__") == \
+                self.root.__globals__.get("__name__")
+            return [target] if ours else []
+        parts = [getattr(target, "pyfunc", None), getattr(target, "derived_from", None),
+                 *getattr(target, "rule_functions", ())]
+        return [f for p in parts if p is not None for f in self.functions(p)]
 
-    def called(self, name: str) -> FunctionType | None:
-        """The function of the same module that a global is, or is made of."""
-        found = self.root.__globals__.get(name)
-        found = getattr(found, "pyfunc", found)
-        ours = isinstance(found, FunctionType) and \
-            found.__globals__ is self.root.__globals__
-        return found if ours else None
+    def reached(self, target: Any) -> list[FunctionType]:
+        """These functions, and those that they call."""
+        found = self.functions(target)
+        for pyfunc in found:  # which grows
+            for callee in read_names(pyfunc).values():
+                found += [f for f in self.functions(callee)
+                          if all(f is not g for g in found)]
+        return found
+
+    def names(self, target: Any) -> set[str]:
+        """What these functions read, and the literal parameters of the first."""
+        return {n for f in self.reached(target) for n in _read(f)} | {
+            n for f in self.functions(target) if f is self.root
+            for n in literal_parameters(f)}
+
+    def numbers(self, target: Any) -> set[str]:
+        """The names that stand for a number now, and literal parameters."""
+        return {n for f in self.reached(target) for n, value in read_names(f).items()
+                if freeze(value) is not None} | {*literal_parameters(self.root)}
+
+    # Copies -------------------------------------------------------------------------
+
+    def specialized(self, kernel: Any) -> Any:
+        """`kernel` made of copies that read the constants."""
+        made = self.again(kernel)
+        while self.unfilled:
+            self.fill(*self.unfilled.pop())
+        return made
 
     def renewed(self, target: Any) -> Any:
-        """`target`, a function or an object made of one, made of the copied one."""
-        pyfunc = getattr(target, "pyfunc", target)
-        new = self.copy(pyfunc)
-        return new if target is pyfunc else target.renewed(new)
-
-    def copy(self, pyfunc: FunctionType) -> FunctionType:
-        """`pyfunc` that reads the constants."""
-        found = self.made.get(id(pyfunc))
+        """`target` made of copies, or as it is where it reads no constant."""
+        found = self.made.get(id(target))
         if found is not None:
             return found
-        code, own = pyfunc.__code__, pyfunc is self.root
+        return self.again(target) if self.depends(target) else target
+
+    def depends(self, target: Any) -> bool:
+        """Whether it reads a constant, itself or by what it calls."""
+        return bool(self.constants.keys() & self.names(target))
+
+    def again(self, target: Any) -> Any:
+        """`target` made of copies."""
+        if isinstance(target, FunctionType):
+            return self.copy(target)
+        made = self.made[id(target)] = target.renewed(self.renewed(target.pyfunc))
+        made.take_rules(target, self.renewed)
+        return made
+
+    def copy(self, pyfunc: FunctionType) -> FunctionType:
+        """`pyfunc` that reads the constants; what it calls is still to be filled in."""
         cells = tuple(
-            CellType(self.constants[n]) if own and n in self.constants else cell
-            for n, cell in zip(code.co_freevars, pyfunc.__closure__ or (), strict=True))
-        new = FunctionType(code, self.globals, pyfunc.__name__, None, cells)
+            CellType(self.constants[n]) if n in self.constants else
+            CellType() if self.depends(_content(cell)) else cell for n, cell in
+            zip(pyfunc.__code__.co_freevars, pyfunc.__closure__ or (), strict=True))
+        new = FunctionType(pyfunc.__code__, self.globals, pyfunc.__name__, None, cells)
         self.made[id(pyfunc)] = new
-        self._describe(new, pyfunc, own)
-        for name in _read(code):
-            called = self.called(name)
-            if called is not None and self._depends(called):
-                self.globals[name] = self.renewed(pyfunc.__globals__[name])
+        self._describe(new, pyfunc, pyfunc is self.root)
+        self.unfilled.append((pyfunc, new))
         return new
 
-    def _depends(self, pyfunc: FunctionType) -> bool:
-        """Whether it reads a constant, itself or by what it calls."""
-        self.seen = {}
-        return bool(self.constants.keys() & set(self.names(pyfunc)))
+    def fill(self, pyfunc: FunctionType, new: FunctionType) -> None:
+        """Have the copy call copies."""
+        for old, cell in zip(pyfunc.__closure__ or (), new.__closure__ or (),
+                             strict=True):
+            if _content(cell) is _EMPTY and _content(old) is not _EMPTY:
+                cell.cell_contents = self.renewed(_content(old))
+        for name in global_names(pyfunc.__code__):
+            callee = pyfunc.__globals__.get(name)
+            if name not in self.constants and self.depends(callee):
+                self.globals[name] = self.renewed(callee)
 
     def _describe(self, new: FunctionType, pyfunc: FunctionType, own: bool) -> None:
         """Names, annotations and defaults; those of literals are constants."""
@@ -156,9 +188,17 @@ class _Specializing:
         new.__kwdefaults__ = keywords or None
 
 
-def _read(code: CodeType) -> Iterator[str]:
-    """The globals and attributes that `code` names, functions inside included."""
-    yield from code.co_names
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _read(constant)
+_EMPTY = object()
+
+
+def _content(cell: CellType) -> Any:
+    """What a variable of an enclosing function holds; it may not be assigned yet."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return _EMPTY
+
+
+def _read(pyfunc: FunctionType) -> list[str]:
+    """The globals and closure variables that a function reads, assigned or not."""
+    return [*pyfunc.__code__.co_freevars, *global_names(pyfunc.__code__)]

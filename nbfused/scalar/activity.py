@@ -102,6 +102,7 @@ class _Activity:
                 ruled = s.vjp is not None and has_effects(s.vjp.body)
                 if ruled or self.active.intersection(names(s.args)):
                     self.active |= set(s.results)
+                    self.active |= self.local & names(s.args)  # which it may store to
             case If():
                 for r, *ys in zip(s.results, s.then.yields, s.orelse.yields,
                                   strict=True):

@@ -6,13 +6,16 @@ from collections.abc import Mapping
 
 from .activity import linear, partials, refuse
 from .build import ZERO, Builder, is_number
-from .ir import Custom, Function, Let, Value
+from .ir import Custom, Function, Let, Value, array_args
+from .rule_arrays import on_cotangents
 from .rules import numbers, vjp_rule
 
 __all__ = ["Adjoint", "Adjoints"]
 
 #: The cotangent of each name that has one so far.
 Adjoint = dict[str, Value]
+
+_SHARED = "a value of a shared array has no derivative"
 
 
 class Adjoints(Builder):
@@ -74,7 +77,11 @@ class Adjoints(Builder):
         seeds = [adjoint.pop(r, ZERO) for r in s.results]
         if s.results and all(is_number(g, 0) for g in seeds):
             return
-        found = self.call(vjp_rule(s), *s.args, *seeds)
+        for a, raw in zip(s.args, array_args(s), strict=True):
+            if raw and a in self.active and a not in self.bars:
+                raise refuse(self.function, s.line, _SHARED)
+        rule, arrays = on_cotangents(self.function, s, vjp_rule(s), self.bars)
+        found = self.call(rule, *s.args, *seeds, *arrays)
         for a, g in zip(numbers(s), found, strict=True):
             self.accumulate(adjoint, a, g)
 
@@ -87,7 +94,7 @@ class Adjoints(Builder):
             return
         if array not in self.bars:
             if array in self.active:
-                raise self.refuse(s, "a value of a shared array has no derivative")
+                raise self.refuse(s, _SHARED)
             return
         at = (self.bars[array], *s.args[1:])
         if s.attr == "once":

@@ -11,7 +11,7 @@ from typing import Any
 
 from .builtin_forms import form_of, known_sequence
 from .closures import Closure, Outside, signature_of
-from .custom import Rules
+from .custom import Rules, recursive_call
 from .ir import Function, Literal, Value, at_line, literal
 from .names import Names
 from .preferences import stamped
@@ -88,13 +88,15 @@ class Calls(Names):
         pyfunc = python_function(target)
         inline = any(map(self.structured, (*args, *keywords.values()))) or bool(
             pyfunc and literal_parameters(pyfunc))
-        function = None if pyfunc and inline else function_of(target)
+        function = None if pyfunc and inline else \
+            recursive_call(target, None) or function_of(target)
         if pyfunc is None and function is None:
             raise self.error(node, f"{ast.unparse(node.func)}() is not part of the "
                                    f"scalar language. {ALLOWED}")
         bound = self.checked(node, lambda: self.matched(node, target, args, keywords))
-        for p in getattr(target, "nondiff", ()) if inline else ():
-            bound[p] = self.constant_for_derivatives(bound[p])
+        if inline or recursive_call(target, None):
+            for p in getattr(target, "nondiff", ()):
+                bound[p] = self.constant_for_derivatives(bound[p])
         if pyfunc is not None and inline:
             self.check_literals(node, pyfunc, bound)
             if isinstance(getattr(target, "rules", None), Rules) and target.rules:
@@ -128,7 +130,8 @@ class Calls(Names):
                  for p, v in arguments.items()}
         values = [v for p in arguments if p not in literals
                   for v in leaves(arguments[p])]
-        return self.called(self.parse(target, parameters=given), values)
+        function = recursive_call(target, given) or self.parse(target, parameters=given)
+        return self.called(function, values)
 
     def template(self, values: Values) -> Any:
         """What `parse` has to know of an argument."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 from ..errors import KernelTypeError
@@ -11,14 +12,18 @@ from ..records import record
 from .build import Builder
 from .clean import has_effects
 from .ir import Block, Custom, Function, Literal, Value, array_args, literal
-from .structure import Array, Struct
+from .structure import Array, Struct, leaves
 
-__all__ = ["Rules", "with_rules"]
+__all__ = ["Rules", "recursive_call", "with_rules"]
 
 #: ``parse(pyfunc, parameters=...)``.
 Parse = Callable[..., Function]
 
 _ZERO = literal(0.0)
+
+#: The functions whose rules are being parsed, with what was said of their parameters.
+_RULED: ContextVar[tuple[tuple[Any, dict[str, Any], Function], ...]] = \
+    ContextVar("ruled", default=())
 
 
 @record
@@ -31,8 +36,8 @@ class Rules:
         Takes the arguments, then a cotangent for each result; gives a cotangent for
         each argument that is no array.
     jvp
-        Takes the arguments, then a tangent for each that is no array; gives a tangent
-        for each result.
+        Takes the arguments, then a tangent for each that is no array, or for each at
+        all; gives a tangent for each result.
     """
 
     vjp: Callable[..., Any] | None = None
@@ -53,16 +58,40 @@ def with_rules(parse: Parse, pyfunc: Callable[..., Any], rules: Rules,
     """
     function = parse(pyfunc, parameters=given)
     made = _Ruled(parse, pyfunc, function, given)
-    vjp = made.rule(rules.vjp, "vjp", len(function.results), "cotangent", "result")
-    numbers = len(made.numbers(vjp))
-    jvp = made.rule(rules.jvp, "jvp", numbers, "tangent", "number")
-    made.check_jvp(jvp)
+    token = _RULED.set((*_RULED.get(), (pyfunc, _said(given), function)))
+    try:
+        vjp, jvp = made.vjp(rules.vjp), made.jvp(rules.jvp, rules.vjp)
+    finally:
+        _RULED.reset(token)
+    return _one_call(function, made.filled(vjp), jvp)
+
+
+def _one_call(function: Function, vjp: Function | None, jvp: Function | None,
+              recursive: bool = False) -> Function:
+    """The function as a call of itself, with rules."""
     builder = Builder(function.params)
     results = tuple(builder.fresh("r") for _ in function.results)
-    call = Custom(results, function, function.params, made.filled(vjp), jvp,
-                  function.line)
+    call = Custom(results, function, function.params, vjp, jvp, function.line,
+                  recursive)
     return Function(function.name, function.params, Block((call,), results),
                     function.pyfile, function.line)
+
+
+def recursive_call(target: Any, given: Mapping[str, Any] | None) -> Function | None:
+    """The function that `target` is where one of its own rules calls it, else None.
+
+    `given` are its parameters, as `parse` takes them.
+    """
+    pyfunc = getattr(target, "pyfunc", None)
+    for ruled, said, function in _RULED.get():
+        if ruled is pyfunc and said == _said(given):
+            return _one_call(function, None, None, recursive=True)
+    return None
+
+
+def _said(given: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What `given` tells of parameters that are not just numbers."""
+    return {p: v for p, v in (given or {}).items() if v is not None}
 
 
 class _Ruled:
@@ -76,21 +105,44 @@ class _Ruled:
     def error(self, what: str, text: str) -> KernelTypeError:
         return KernelTypeError(f"the {what} rule of {self.function.name} {text}")
 
-    def rule(self, pyfunc: Callable[..., Any] | None, what: str, more: int,
-             added: str, each: str) -> Function | None:
-        """A rule: its first parameters are those of the function."""
+    def vjp(self, pyfunc: Callable[..., Any] | None) -> Function | None:
+        """The rule that takes a cotangent for each result."""
         if pyfunc is None:
             return None
-        names = list(inspect.signature(pyfunc).parameters)
-        if len(names) != len(self.params) + more:
-            expected = ", ".join(self.params)
+        more = [None] * len(self.function.results)
+        return self.rule(pyfunc, "vjp", more, "a cotangent for each result")
+
+    def jvp(self, pyfunc: Callable[..., Any] | None,
+            vjp: Callable[..., Any] | None) -> Function | None:
+        """The rule that takes a tangent for each number, or for arrays too."""
+        if pyfunc is None:
+            return None
+        arrays = self.arrays(vjp and self.vjp(vjp))
+        ranks = iter(_ranks(self.given, self.params))
+        every = [next(ranks, Array()) if a else None for a in arrays]
+        count = len(_names(pyfunc)) - len(self.params)
+        more = every if count == len(every) else [None] * arrays.count(False)
+        made = self.rule(pyfunc, "jvp", more, "a tangent for each number")
+        self.check_jvp(made)
+        return made
+
+    def rule(self, pyfunc: Callable[..., Any], what: str, more: Sequence[Array | None],
+             added: str) -> Function:
+        """A rule: its first parameters are those of the function, then `more`."""
+        names, own = _names(pyfunc), len(self.params)
+        if len(names) != own + len(more):
             raise self.error(what, f"takes {len(names)} values, expected "
-                                   f"{len(self.params) + more}: {expected}, then a "
-                                   f"{added} for each {each}")
+                                   f"{own + len(more)}: {', '.join(self.params)}, then "
+                                   f"{added}")
+        if names[:own] != self.params and set(names[:own]) == set(self.params):
+            raise self.error(what, f"has its parameters in another order, "
+                                   f"{', '.join(names[:own])}; it takes them by "
+                                   f"position: {', '.join(self.params)}")
         if self.given is None:
             return self.parse(pyfunc)
         known = {mine: self.given[theirs] for mine, theirs
                  in zip(names, self.params, strict=False) if theirs in self.given}
+        known |= {n: a for n, a in zip(names[own:], more, strict=True) if a}
         return self.parse(pyfunc, parameters=known)
 
     def arrays(self, vjp: Function | None) -> list[bool]:
@@ -126,12 +178,22 @@ class _Ruled:
         return Function(vjp.name, vjp.params, Block(vjp.body.statements, tuple(yields)),
                         vjp.pyfile, vjp.line)
 
-    def check_jvp(self, jvp: Function | None) -> None:
+    def check_jvp(self, jvp: Function) -> None:
         """A tangent for each result."""
-        if jvp is not None and len(jvp.results) != len(self.function.results):
+        if len(jvp.results) != len(self.function.results):
             raise self.error("jvp", f"gives {len(jvp.results)} tangents, expected "
                                     f"{len(self.function.results)}: one for each "
                                     "result")
+
+
+def _names(pyfunc: Callable[..., Any]) -> list[str]:
+    return list(inspect.signature(pyfunc).parameters)
+
+
+def _ranks(given: Mapping[str, Any] | None, params: Sequence[str]) -> list[Array]:
+    """The arrays among the leaves of what is given, in order."""
+    shapes = [(given or {}).get(p) for p in params]
+    return [leaf for leaf in leaves(tuple(shapes)) if isinstance(leaf, Array)]
 
 
 def _arrays(given: Any) -> Sequence[bool]:

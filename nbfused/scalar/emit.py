@@ -56,12 +56,15 @@ class Emitter(Builder):
     ----------
     buffers
         The arrays that are buffers of a thread.
+    alone
+        What stands for the derivative of each array that came without one.
     """
 
     def __init__(self, taken: Iterable[str] = ()) -> None:
         super().__init__(taken)
         self._booleans: set[str] = set()
         self.buffers: set[str] = set()
+        self.alone: dict[str, str] = {}
 
     def emit(self, op: str, *args: Value, stem: str = "t",
              attr: str | None = None) -> Value:

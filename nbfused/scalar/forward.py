@@ -20,6 +20,7 @@ from .ir import (
     defined,
     read,
 )
+from .rule_arrays import on_tangents
 from .rules import jvp_rule, numbers
 
 __all__ = ["Forward"]
@@ -135,7 +136,11 @@ class Forward(Builder):
         """By the rule."""
         self.statements.append(s)
         if self.active.intersection(s.results) or not s.results:
-            dots = self.call(jvp_rule(s), *s.args, *map(self.dot, numbers(s)))
+            own = {a: t for a in s.args if isinstance(a, str)
+                   and isinstance(t := self.dot(a), str)}
+            rule = on_tangents(self.function, s, jvp_rule(s), own)
+            given = s.args if len(rule.params) == 2 * len(s.args) else numbers(s)
+            dots = self.call(rule, *s.args, *map(self.dot, given))
             self.tangent.update(zip(s.results, dots, strict=True))
 
     def marks(self, names: tuple[str, ...]) -> tuple[tuple[bool, ...], tuple[str, ...]]:

@@ -127,7 +127,9 @@ class Custom:
 
     ``vjp(*args, *cotangents)``, a cotangent for each result, gives the cotangents of
     the arguments that are no raw arrays.  ``jvp(*args, *tangents)``, a tangent for each
-    such argument, gives those of the results.  One of the two may be missing.
+    such argument, or for each at all, gives those of the results.  One of the two may
+    be missing.  Inside a rule of `function`, `recursive` marks a call of `function`
+    itself: `rules` gives it the same rules when the rule is used.
     """
 
     results: tuple[str, ...]
@@ -136,6 +138,7 @@ class Custom:
     vjp: Function | None = None
     jvp: Function | None = None
     line: int = field(default=0, compare=False)
+    recursive: bool = False
 
 
 Statement = Let | If | For | While | Custom

@@ -113,6 +113,9 @@ class Names(Elements):
             return owner[self.field(node, owner, node.attr)]
         if node.attr in _PARTS:
             return self.emitter.emit(node.attr, self.number(node, owner), stem=stem)
+        if isinstance(owner, str) and owner in self.emitter.alone and \
+                node.attr in ("primal", "derivative"):
+            return owner if node.attr == "primal" else self.emitter.alone[owner]
         if self.is_array(owner) and (node.attr == "shape" or self.arrays[owner] is not
                                      None):
             return self.array_property(node, owner)

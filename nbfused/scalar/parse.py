@@ -35,6 +35,7 @@ from .resolve import (
     operation,
     python_function,
 )
+from .rule_arrays import without_derivatives
 from .source import Definition, Source, definition, namespace, parameters
 from .statements import Statements
 from .structure import Values, flat_parameters, immutable, leaves
@@ -195,10 +196,11 @@ def from_tree(found: Definition, outside: Mapping[str, Any],
     body.env.update(values)
     body.env.update(flat.values)
     body.skipped = frozenset(values)
+    body.emitter.alone.update(flat.alone)
     results = body.flat(node, body.checked_function(node, returns))
     block = Block(tuple(body.emitter.statements), tuple(results))
-    return clean(Function(found.name, flat.names, block, found.source.file,
-                          node.lineno))
+    function = Function(found.name, flat.names, block, found.source.file, node.lineno)
+    return clean(without_derivatives(function, flat.alone) if flat.alone else function)
 
 
 class _Body(Statements):

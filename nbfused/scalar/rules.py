@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 from ..errors import NotDifferentiableError
 from .build import ONE, ZERO, Builder
 from .clean import clean, has_effects
-from .ir import Block, Custom, Function, Value, array_args
+from .ir import Block, Custom, Function, Value, array_args, walk, with_regions
 
 __all__ = ["has_rule", "jvp_rule", "numbers", "vjp_rule"]
 
@@ -25,17 +26,33 @@ def numbers(s: Custom) -> list[Value]:
 def vjp_rule(s: Custom) -> Function:
     """``(*args, *cotangents)`` to the cotangents of `numbers`."""
     if s.vjp is not None:
-        return s.vjp
+        return _tied(s.vjp, s.vjp, s.jvp)
     assert s.jvp is not None
-    return _transposed(s, s.jvp, "jvp", "vjp", len(numbers(s)))
+    return _transposed(s, _tied(s.jvp, s.vjp, s.jvp), "jvp", "vjp", len(numbers(s)))
 
 
 def jvp_rule(s: Custom) -> Function:
-    """``(*args, *tangents)``, of `numbers`, to the tangents of the results."""
+    """``(*args, *tangents)``, of `numbers` or of all, to the results' tangents."""
     if s.jvp is not None:
-        return s.jvp
+        return _tied(s.jvp, s.vjp, s.jvp)
     assert s.vjp is not None
-    return _transposed(s, s.vjp, "vjp", "jvp", len(s.results))
+    return _transposed(s, _tied(s.vjp, s.vjp, s.jvp), "vjp", "jvp", len(s.results))
+
+
+@lru_cache(maxsize=1024)
+def _tied(rule: Function, vjp: Function | None, jvp: Function | None) -> Function:
+    """`rule`, whose calls of its own function are differentiated by the same rules.
+
+    One level at a time, since no record can contain itself.
+    """
+    def visit(block: Block) -> Block:
+        return replace(block, statements=tuple(
+            replace(s, vjp=vjp, jvp=jvp, recursive=False)
+            if isinstance(s, Custom) and s.recursive else with_regions(s, visit)
+            for s in block.statements))
+
+    recursive = any(isinstance(s, Custom) and s.recursive for s in walk(rule.body))
+    return replace(rule, body=visit(rule.body)) if recursive else rule
 
 
 def _transposed(s: Custom, rule: Function, given: str, wanted: str,

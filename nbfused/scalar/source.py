@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import ast
 import builtins
+import dis
 import linecache
 import os
 import sys
 import time
 from collections import ChainMap
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from types import CodeType, FunctionType
@@ -23,10 +24,14 @@ from typing import Any
 from ..errors import ScalarSyntaxError
 from ..records import record
 
-__all__ = ["Definition", "Source", "definition", "namespace", "parameters"]
+__all__ = ["Definition", "Source", "definition", "global_names", "keep_sources",
+           "namespace", "parameters", "read_names"]
 
 
 _STARTED = time.time()
+
+#: The attribute of a function that carries its source.
+_KEPT = "__nbfused_source__"
 
 
 @record(frozen=True)
@@ -78,20 +83,60 @@ def definition(pyfunc: Any) -> Definition:
     if not isinstance(pyfunc, FunctionType):
         raise TypeError(f"{pyfunc!r} is not a Python function")
     code = pyfunc.__code__
+    kept = pyfunc.__dict__.get(_KEPT, "")
+    if (node := _node(kept, code)) is not None:
+        return Definition(_name(node, code), node, Source(code.co_filename, kept))
     linecache.checkcache(code.co_filename)
     lines = linecache.getlines(code.co_filename, pyfunc.__globals__)
     text = "".join(lines) or _command_line(code)
     node = _node(_own_lines(lines, code), code) or _node(text, code)
     if node is None:
         raise OSError(f"no source of {pyfunc.__qualname__}")
-    name = "lambda_" if isinstance(node, ast.Lambda) else code.co_name
     source = Source(code.co_filename, text)
     if _is_new(code.co_filename) and not any(
             _meaning(c) == _meaning(code) for c in _codes(text)):
         raise source.error(node, f"the text of {pyfunc.__qualname__} has changed since "
                                  "it was imported; import it again, by importlib.reload"
                                  " or in a new process")
-    return Definition(name, node, source)
+    return Definition(_name(node, code), node, source)
+
+
+def _name(node: ast.FunctionDef | ast.Lambda, code: CodeType) -> str:
+    return "lambda_" if isinstance(node, ast.Lambda) else code.co_name
+
+
+def keep_sources(*functions: Any) -> None:
+    """Have functions carry their sources where they are pickled by value.
+
+    Where they are loaded their files need not be, nor the cells of a notebook.
+    Functions that these call carry theirs too.
+    """
+    found = [f for f in functions if isinstance(f, FunctionType)]
+    for pyfunc in found:  # which grows
+        found += [f for f in read_names(pyfunc).values()
+                  if isinstance(f, FunctionType) and all(f is not g for g in found)]
+        if _KEPT in pyfunc.__dict__:
+            continue
+        with suppress(OSError, ScalarSyntaxError):
+            text = definition(pyfunc).source.text
+            pyfunc.__dict__[_KEPT] = _own_lines(text.splitlines(True), pyfunc.__code__
+                                                ) or text
+
+
+def read_names(pyfunc: FunctionType) -> dict[str, Any]:
+    """What the names stand for that a function reads and does not assign."""
+    known, code = namespace(pyfunc), pyfunc.__code__
+    return {n: known[n] for n in (*code.co_freevars, *global_names(code)) if n in known}
+
+
+def global_names(code: CodeType) -> Iterator[str]:
+    """The globals that `code` reads, functions inside included."""
+    for step in dis.get_instructions(code):
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            yield step.argval
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from global_names(constant)
 
 
 def _is_new(file: str) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from typing import Any
 
 from ..records import record
@@ -24,9 +25,13 @@ class Array:
     ----------
     rank
         The number of its axes; None where that is not known.
+    alone
+        In the rule of a kernel, an array that came without a derivative: its ``primal``
+        is itself, its ``derivative`` reads as 0 and ignores what is written.
     """
 
     rank: int | None = None
+    alone: bool = False
 
 
 class Struct(tuple[Any, ...]):
@@ -94,11 +99,14 @@ class Parameters:
         For each parameter, the tree of these names and of literals.
     arrays
         The rank of each name that is an array.
+    alone
+        What stands for the derivative of each array that came without one.
     """
 
     names: tuple[str, ...]
     values: dict[str, Values]
     arrays: dict[str, int | None]
+    alone: dict[str, str] = field(default_factory=dict)
 
 
 def flat_parameters(params: Sequence[str],
@@ -118,7 +126,7 @@ def flat_parameters(params: Sequence[str],
         return Parameters(tuple(params), {p: p for p in params}, dict.fromkeys(params))
     flat = _Flat(params)
     values = {p: flat.visit(p, given.get(p), (p,)) for p in params}
-    return Parameters(tuple(flat.names), values, flat.arrays)
+    return Parameters(tuple(flat.names), values, flat.arrays, flat.alone)
 
 
 class _Flat:
@@ -126,6 +134,7 @@ class _Flat:
         self.taken = set(taken)
         self.names: list[str] = []
         self.arrays: dict[str, int | None] = {}
+        self.alone: dict[str, str] = {}
 
     def visit(self, param: str, given: Any, path: tuple[str, ...]) -> Values:
         given = known_value(given)
@@ -142,6 +151,9 @@ class _Flat:
         self.names.append(name)
         if isinstance(given, Array):
             self.arrays[name] = given.rank
+            if given.alone:
+                self.alone[name] = f"{name}.derivative"
+                self.arrays[self.alone[name]] = given.rank
         return name
 
     def fresh(self, name: str) -> str:

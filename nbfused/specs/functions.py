@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from ..errors import NotDifferentiableError
-from ..scalar.build import Builder
+from ..scalar.build import Builder, inline
 from ..scalar.clean import clean
 from ..scalar.ir import (
     Block,
@@ -19,9 +19,10 @@ from ..scalar.ir import (
     used_params,
     walk,
 )
+from .raw import WRITES
 
-__all__ = ["adding", "compose", "identity", "is_param", "is_zero", "pick", "total",
-           "trim"]
+__all__ = ["adding", "compose", "identity", "is_param", "is_zero", "pick", "reading",
+           "total", "trim"]
 
 
 @lru_cache(maxsize=64)
@@ -76,6 +77,26 @@ def adding(function: Function) -> Function:
         return (replace(s, op="atomic_add") if s.op == "store" else s,)
 
     return replace(function, body=rewrite(function.body, added))
+
+
+@lru_cache(maxsize=256)
+def reading(function: Function, arrays: frozenset[str]) -> Function:
+    """The same that changes none of `arrays`.
+
+    The rule of a function takes what was stored away from the cotangents, as a kernel
+    does; those of a Map are somebody else's, and each element is stored once.
+    """
+    def kept(s: Let) -> tuple[Let, ...]:
+        if s.op not in WRITES or s.args[0] not in arrays:
+            return (s,)
+        values = 2 if s.attr == "cas" else 1
+        at = s.args[:len(s.args) - values]
+        return (replace(s, op="load", args=at, attr=None),) if s.results else ()
+
+    inlined = inline(function)
+    changed = any(isinstance(s, Let) and s.op in WRITES and s.args[0] in arrays
+                  for s in walk(inlined.body))
+    return replace(inlined, body=rewrite(inlined.body, kept)) if changed else function
 
 
 def is_zero(value: Value) -> bool:

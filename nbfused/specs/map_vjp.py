@@ -8,7 +8,7 @@ from ..scalar.differentiate import vjp
 from ..scalar.ir import Function, drop_params, used_params
 from .base import Program, Pullback, Ref, Shape
 from .elements import Argument, Target, extent, pull
-from .functions import adding
+from .functions import adding, reading
 from .map import IMPLICIT, Map
 from .view import unbroadcast
 
@@ -53,7 +53,12 @@ def _derivative(spec: Map, wrt: tuple[bool, ...], present: tuple[bool, ...],
     """The derivative, read from the outputs where that saves reading inputs."""
     outs = not raw and _reads_outputs(spec, wrt)
     function = adding(spec.function) if raw else spec.function
-    return vjp(function, wrt, present, outs, raw), outs
+    found = vjp(function, wrt, present, outs, raw)
+    wanted = [k for k, w in zip(spec.kinds, wrt, strict=True) if w]
+    bars = [k for k in wanted if k in ("raw", "scatter")]
+    given = {p for p, k in zip(found.params[len(found.params) - len(bars):], bars,
+                               strict=True) if k == "scatter"}
+    return reading(found, frozenset(given)) if given else found, outs
 
 
 @lru_cache(maxsize=4096)

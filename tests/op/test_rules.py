@@ -142,6 +142,9 @@ def test_rules_of_the_wrong_size():
         fresh(lambda x, g: g)(1.0, 2.0)
     with refused(KernelTypeError, "vjp rule of f gives 1 cotangents, expected 2"):
         fresh(lambda x, y, g: g)(1.0, 2.0)
+    with refused(KernelTypeError, "vjp rule of f has its parameters in another order",
+                 "y, x; it takes them by position: x, y"):
+        fresh(lambda y, x, g: (g, g))(1.0, 2.0)
     with refused(KernelTypeError, "jvp rule of f takes 3 values, expected 4"):
         fresh(lambda x, y, dx: dx, "defjvp")(1.0, 2.0)
     with refused(KernelTypeError, "jvp rule of f gives 2 tangents, expected 1"):
@@ -261,3 +264,17 @@ def test_a_rule_for_tangents_beside_one_for_cotangents_is_checked(decorator, fac
     else:
         whole(x).sum().backward()
         np.testing.assert_array_equal(x.grad, [2, 4])
+
+
+def test_rules_hold_in_functions_without_source():
+    """They are run on symbols: a plain call would leave the rule behind."""
+    @nf.func
+    def f(x, y=2.0, n: literal = 1):
+        return x * y * n
+
+    f.defvjp(lambda x, y, n, g: (10 * g * y * n, g * x))
+    for text, slope in (("f(x)", 20), ("f(x, y=3.0)", 30), ("f(x, 3.0, n=4)", 120),
+                        ("f(y=x, x=3.0)", 3)):
+        names = {"f": f}
+        exec(f"def traced(x): return {text}", names)
+        assert nf.grad(nf.elementwise(names["traced"]))(1.0) == slope

@@ -170,3 +170,67 @@ def test_kernels_have_literals_too(device):
     assert run(specialize(filled, n=5)) == 30.0
     assert run(specialize(filled, SCALE=1.0), 3) == 3.0
     assert run(filled, 3) == 9.0
+
+
+def test_specialize_reaches_functions_through_closures():
+    def make(shift):
+        @nf.func
+        def moved(x):
+            return x + shift
+
+        @nf.elementwise
+        def both(x):
+            return moved(x) * shift
+
+        return both
+
+    both = make(2.0)
+    assert (both(1.0), nf.specialize(both, shift=3.0)(1.0), both(1.0)) == (6, 12, 6)
+
+
+class Constants:
+    SCALE = 5.0
+
+
+@nf.elementwise
+def by_attribute(x):
+    return Constants.SCALE * x
+
+
+@nf.func
+def scaled_cubed(x):
+    return SCALE * x * x * x
+
+
+SLOPE = nf.derivative(scaled_cubed)
+
+
+@nf.elementwise
+def uses_slope(x):
+    return SLOPE(x, 1.0) + SCALE
+
+
+def test_what_specialize_cannot_reach_is_refused():
+    """Each of these kept the old constant without a word."""
+    with refused(KernelTypeError, "by_attribute uses no", "'SCALE'"):
+        specialize(by_attribute, SCALE=1.0)
+    with refused(KernelTypeError, "scaled_cubed_vjp", "nf.derivative", "inside"):
+        specialize(uses_slope, SCALE=1.0)
+    with refused(KernelTypeError, "uses_power uses no", "'n'"):
+        specialize(uses_power, n=4)
+
+
+def test_a_rule_that_alone_reads_the_constant():
+    def make(weight):
+        @nf.elementwise
+        def f(x):
+            return x * x
+
+        @f.defvjp
+        def rule(x, g):
+            return weight * x * g
+
+        return f
+
+    f = make(2.0)
+    assert (nf.grad(f)(3.0), nf.grad(specialize(f, weight=7.0))(3.0)) == (6.0, 21.0)
