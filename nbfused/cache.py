@@ -25,7 +25,6 @@ from .cache_files import (
     SEAL,
     DamagedError,
     UntrustedError,
-    locked,
     read_sealed,
     remove,
     scan,
@@ -38,7 +37,7 @@ from .records import record
 from .temporary import own_folder
 
 __all__ = ["Stats", "clear", "digest", "discard", "folder", "get", "get_file",
-           "libraries", "locked", "note", "noted", "put", "put_file", "stats"]
+           "libraries", "note", "noted", "put", "put_file", "stats"]
 
 T = TypeVar("T")
 
@@ -51,9 +50,6 @@ _unusable: set[str] = set()  # folders of which there has been a warning
 _ABANDONED = 3600.0
 #: Seconds for which a library that was stored, or looked up, is about to be opened.
 _FRESH = 60.0
-#: What reading data may raise that were stored whole, but are not what they should be.
-_MALFORMED = (ValueError, LookupError, TypeError, AttributeError, ArithmeticError,
-              RuntimeError)
 
 
 @record(frozen=True)
@@ -125,7 +121,7 @@ def get(key: bytes | str, parse: Callable[[bytes], T] | None = None) -> T | None
         Makes of the data what is wanted.  What it refuses is removed, counts as absent
         and is made again.
     """
-    found = _read(_path(key), parse or bytes)  # type: ignore[arg-type]
+    found = _read(_path(key), parse or bytes)
     _count(key, found is not None)
     return found  # type: ignore[return-value]
 
@@ -134,8 +130,8 @@ def get_file(key: bytes | str,
              check: Callable[[bytes], object] = bytes) -> Path | None:
     """The file of a library stored by `put_file` under `key`, or None.
 
-    The loader can open it: the checksum is behind what it reads.  `check` raises a
-    ValueError if the data are no library.
+    The loader can open it: the checksum is behind what it reads.  `check` raises
+    what it likes if the data are no library.
     """
     path = _path(key, LIBRARY)
     found = _read(path, lambda data: (check(data),)) is not None
@@ -160,7 +156,7 @@ def noted(key: bytes | str, parse: Callable[[bytes], T]) -> T | None: ...
 
 def noted(key: bytes | str, parse: Callable[[bytes], T] | None = None) -> T | None:
     """What `note` kept under `key`, or None; `parse` as in `get`."""
-    return _read(_path(key, _NOTE), parse or bytes)  # type: ignore[arg-type,return-value]
+    return _read(_path(key, _NOTE), parse or bytes)  # type: ignore[return-value]
 
 
 def note(key: bytes | str, data: bytes) -> None:
@@ -227,8 +223,8 @@ def _warn(error: OSError) -> None:
         _unusable.add(where)
         warnings.warn(
             f"compiled kernels cannot be kept in {where} ({error}): every process will "
-            "compile them again; set NBFUSED_CACHE_DIR to a folder that you, and nobody "
-            "else, can write to", NbFusedPerformanceWarning, stacklevel=2)
+            "compile them again; set NBFUSED_CACHE_DIR to a folder that only you can "
+            "write to", NbFusedPerformanceWarning, stacklevel=2)
 
 
 def stats() -> Stats:
@@ -278,7 +274,7 @@ def _read(path: Path, parse: Callable[[bytes], T]) -> T | None:
 def _parsed(data: bytes, parse: Callable[[bytes], T]) -> T:
     try:
         return parse(data)
-    except _MALFORMED as error:
+    except Exception as error:  # stored whole, but not what it should be
         raise DamagedError(f"{type(error).__name__}: {error}") from error
 
 

@@ -134,15 +134,14 @@ def read(path: Path) -> bytes:
 
 
 def replace(path: Path, content: bytes, mode: int = 0o600) -> None:
-    """Write a file, at once for whoever reads it; folders are made where there are none.
+    """Write a file, at once for whoever reads it, and its folders where need be.
 
     Raises
     ------
     OSError
-        There is no writing there, or others could change the file.
+        There is no writing there.
     """
     _make(path.parent)
-    check_folder(path.parent)
     handle, temporary = tempfile.mkstemp(suffix=".tmp", dir=path.parent)
     try:
         with os.fdopen(handle, "wb") as file:
@@ -197,7 +196,15 @@ def read_sealed(path: Path) -> bytes:
 
 
 def write_sealed(path: Path, data: bytes) -> None:
-    """Write a file with its seal; raises what `replace` does."""
+    """Write a file with its seal.
+
+    Raises
+    ------
+    OSError
+        There is no writing there, or others could change the file.
+    """
+    _make(path.parent)
+    check_folder(path.parent)
     seal = _seal(path, data)
     replace(path, data + seal if path.suffix == LIBRARY else seal + data)
 

@@ -80,7 +80,7 @@ def test_digests_tell_parts_apart():
 def test_a_digest_depends_on_the_compilers(monkeypatch):
     before = cache.digest("source")
     for toolchain in (("nbfused 0.1.0", "numba 1"), ("nbfused 0.1.0", "numba 2")):
-        monkeypatch.setattr(cache_keys, "_toolchain", lambda versions=toolchain: versions)
+        monkeypatch.setattr(cache_keys, "_toolchain", lambda found=toolchain: found)
         assert cache.digest("source") != before
         before = cache.digest("source")
 

@@ -54,10 +54,10 @@ MAY_IMPORT = {
     "op": "arrays autograd dispatch named scalar specs table",
     "ops": "arrays autograd config op scalar specs",
     "cpu": "arrays backend cache config layout llvm_atomics llvm_rounding scalar specs",
-    "cuda": "arrays backend cache config layout llvm_atomics llvm_rounding raw_layout "
-            "scalar specs version words",
-    "rocm": "arrays backend cache config layout raw_layout scalar specs temporary "
-            "words",
+    "cuda": "arrays backend cache cache_files config layout llvm_atomics llvm_rounding "
+            "raw_layout scalar specs version words",
+    "rocm": "arrays backend cache cache_files config layout raw_layout scalar specs "
+            "temporary words",
     "kernels": "arrays autograd backend cache config dispatch named op ops registry "
                "scalar specs table",
 }
