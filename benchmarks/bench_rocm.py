@@ -13,7 +13,7 @@ from typing import Any
 import nbfused as nf
 from nbfused.config import config
 
-from .where import normal, place, rate
+from .where import normal, picoseconds, place
 
 KINDS = ("rocm", "cuda")
 SIZES = (1024, 4096)
@@ -61,7 +61,7 @@ OPS: dict[str, tuple[Callable[[str, int], Callable[[], Any]], Callable[[int], in
 
 
 class HipAgainstNumba:
-    """Ops on square float32 matrices; GB/s, of the product GFLOP/s."""
+    """Ops on square float32 matrices: time for a byte, of the product for a FLOP."""
 
     param_names = ("op", "size")
     params = (tuple(OPS), SIZES)
@@ -79,25 +79,24 @@ class HipAgainstNumba:
             call()
         nf.synchronize()
 
-    def rate(self, kind: str, op: str, size: int) -> float:
+    def picoseconds(self, kind: str, op: str, size: int) -> float:
         _, work = OPS[op]
-        return rate(self.calls[kind], work(size))
+        return picoseconds(self.calls[kind], work(size))
 
     def track_hip(self, op: str, size: int) -> float:
-        return self.rate("rocm", op, size)
+        return self.picoseconds("rocm", op, size)
 
-    track_hip.unit = "G/s"  # type: ignore[attr-defined]
+    track_hip.unit = "ps/B or ps/FLOP"  # type: ignore[attr-defined]
 
     def track_numba(self, op: str, size: int) -> float:
-        return self.rate("cuda", op, size)
+        return self.picoseconds("cuda", op, size)
 
-    track_numba.unit = "G/s"  # type: ignore[attr-defined]
+    track_numba.unit = "ps/B or ps/FLOP"  # type: ignore[attr-defined]
 
-    def track_ratio(self, op: str, size: int) -> float:
-        """How many times as fast HIP is: the median of five comparisons."""
-        ratios = [
-            self.rate("rocm", op, size) / self.rate("cuda", op, size) for _ in range(5)
-        ]
+    def track_hip_over_numba(self, op: str, size: int) -> float:
+        """HIP's time over Numba's: the median of five comparisons."""
+        ratios = [self.picoseconds("rocm", op, size)
+                  / self.picoseconds("cuda", op, size) for _ in range(5)]
         return sorted(ratios)[2]
 
-    track_ratio.unit = "x"  # type: ignore[attr-defined]
+    track_hip_over_numba.unit = "times theirs"  # type: ignore[attr-defined]

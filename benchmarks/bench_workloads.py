@@ -1,4 +1,4 @@
-"""The workloads of `benchmarks.peers`, nbfused alone: rates, times, memory."""
+"""The workloads of `benchmarks.peers`, nbfused alone: times and memory."""
 
 from __future__ import annotations
 
@@ -69,13 +69,13 @@ def call_of(name: str) -> tuple[str, Workload, Callable[[], Any]]:
 
 
 def _measured(names: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """A billion bytes or FLOP a second, and the MB that a call takes, of what runs."""
+    """Picoseconds for a byte or FLOP, and the MB that a call takes, of what runs."""
     found = {}
     for name in names:
         with suppress(NotImplementedError):
             device, work, call = call_of(name)
-            rate = work.work/clock(device).seconds(call)/1e9
-            found[name] = rate, _allocated(call, device)/1e6
+            time = 1e12*clock(device).seconds(call)/work.work
+            found[name] = time, _allocated(call, device)/1e6
     return found
 
 
@@ -119,27 +119,25 @@ class _Measured:
 
 
 class Bytes(_Measured):
-    """Workloads that are bound by memory: least bytes over time."""
+    """Workloads that are bound by memory: time over least bytes, 1 ps/B = 1 TB/s."""
 
     params, quick = ((names,) for names in _of("B"))
 
-    def track_bandwidth(self, measured: dict[str, tuple[float, float]], name: str,
-                        ) -> float:
+    def track_time(self, measured: dict[str, tuple[float, float]], name: str) -> float:
         return measured[name][0]
 
-    track_bandwidth.unit = "GB/s"  # type: ignore[attr-defined]
+    track_time.unit = "ps/B"  # type: ignore[attr-defined]
 
 
 class Products(_Measured):
-    """Workloads that are bound by arithmetic."""
+    """Workloads that are bound by arithmetic: 1 ps/FLOP = 1 TFLOP/s."""
 
     params, quick = ((names,) for names in _of("FLOP"))
 
-    def track_tflops(self, measured: dict[str, tuple[float, float]], name: str,
-                     ) -> float:
-        return measured[name][0]/1e3
+    def track_time(self, measured: dict[str, tuple[float, float]], name: str) -> float:
+        return measured[name][0]
 
-    track_tflops.unit = "TFLOP/s"  # type: ignore[attr-defined]
+    track_time.unit = "ps/FLOP"  # type: ignore[attr-defined]
 
 
 class Calls:

@@ -55,7 +55,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser.error(f"--table {given.table}: {error}; expected what python -m "
                          "benchmarks.peers --json has written")
         _keep(_machine(given.machine, given.about, ""), given.python, commit,
-              dict(_rates(rows, given.device)))
+              dict(_times(rows, given.device)))
         return 0
     head = _git("rev-parse", "HEAD")
     status = _asv(given.machine, given.about, given.bench, head)
@@ -109,26 +109,32 @@ def _write(folder: Path, found: dict[str, Any]) -> None:
     path.write_text(json.dumps(found))
 
 
-def _rates(rows: Sequence[dict[str, Any]], device: str,
+#: The benchmark that has a table's rows with work of this unit.
+_BENCHMARKS = {"B": "bench_workloads.Bytes.track_time",
+               "FLOP": "bench_workloads.Products.track_time"}
+
+
+def _times(rows: Sequence[dict[str, Any]], device: str,
            ) -> Iterator[tuple[tuple[str, str], float]]:
-    """Of a table: the benchmark and the parameter, as asv writes it, and our rate."""
-    benchmarks = {"B": ("bench_workloads.Bytes.track_bandwidth", 1e9),
-                  "FLOP": ("bench_workloads.Products.track_tflops", 1e12)}
+    """Of a table: the benchmark and the parameter, as asv writes it, and our time.
+
+    In picoseconds for a byte or FLOP: asv takes what grows for a loss.
+    """
     for row in rows:
-        if row["unit"] in benchmarks and row["seconds"].get("nbfused"):
-            benchmark, unit = benchmarks[row["unit"]]
+        if row["unit"] in _BENCHMARKS and row["seconds"].get("nbfused"):
             name = repr(f"{device}: {row['name']}, {row['dtype']}")
-            yield (benchmark, name), row["work"]/row["seconds"]["nbfused"]/unit
+            yield ((_BENCHMARKS[row["unit"]], name),
+                   1e12*row["seconds"]["nbfused"]/row["work"])
 
 
 def _keep(machine: dict[str, str], python: str, commit: str,
-          rates: dict[tuple[str, str], float]) -> None:
-    """Write rates as asv does; a run of asv has left the list of all benchmarks."""
+          times: dict[tuple[str, str], float]) -> None:
+    """Write times as asv does; a run of asv has left the list of all benchmarks."""
     known = json.loads((HERE/"results"/"benchmarks.json").read_text())
     results = {}
-    for benchmark in {b for b, _ in rates}:
+    for benchmark in {b for b, _ in times}:
         about = known[benchmark]
-        found = [rates.get((benchmark, name), float("nan"))
+        found = [times.get((benchmark, name), float("nan"))
                  for name in about["params"][0]]
         results[benchmark] = [found, about["params"], about["version"]]
     folder = HERE/"results"/machine["machine"]

@@ -10,7 +10,7 @@ import numpy as np
 
 import nbfused as nf
 
-__all__ = ["WHERE", "enabled", "gradients", "normal", "place", "rate"]
+__all__ = ["WHERE", "enabled", "gradients", "normal", "picoseconds", "place"]
 
 
 #: Static, so that results of all machines have the same parameters.
@@ -49,8 +49,8 @@ def gradients(op: Callable[..., Any], *arrays: Any) -> Callable[[Any], list[Any]
     return run
 
 
-def rate(call: Callable[[], Any], work: int, calls: int = 10) -> float:
-    """What a call gets done in 1e9 a second, where it does `work` bytes or FLOP.
+def picoseconds(call: Callable[[], Any], work: int, calls: int = 10) -> float:
+    """The time for a byte or FLOP of a call that does `work` of them.
 
     The best of 5 series of `calls` launches, each series waited for once.
     """
@@ -63,4 +63,4 @@ def rate(call: Callable[[], Any], work: int, calls: int = 10) -> float:
             call()
         nf.synchronize()
         best = min(best, time.perf_counter() - begin)
-    return work * calls / best / 1e9
+    return 1e12 * best / (work * calls)

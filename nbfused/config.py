@@ -8,7 +8,8 @@ AUTOTUNE                   ``readonly`` choices among kernels: ``readonly`` uses
                                         and keeps what has none, ``0`` uses rules only
 BACKEND                    ``auto``     backends to enable: ``auto``, a name, or a list
                                         such as ``cuda,cpu`` in order of priority
-CACHE_DIR                  per user     folder of the compiled kernels
+CACHE_DIR                  per user     folder of the compiled kernels; what others than
+                                        you and root could have written is not used
 CACHE_DISABLE              0            1: neither read nor write compiled kernels
 CACHE_SIZE                 ``1G``       bound on that folder in bytes; also 512M, 2G
 CHECK_GRADS                0            1: each backward() compares the rules that users
@@ -139,7 +140,7 @@ def _is_count(value: Any) -> bool:
 
 def _is_text(value: Any) -> bool:
     return value is None or (isinstance(value, (str, os.PathLike))
-                             and bool(str(value).strip()))
+                             and bool(str(value).strip()) and "\0" not in str(value))
 
 
 def _passes(parse: Callable[[str], Any]) -> Callable[[Any], bool]:
@@ -162,7 +163,7 @@ _VALUES: dict[Callable[[str], Any], tuple[Callable[[Any], bool], str]] = {
     _emulation: (lambda x: x in ("0", "1", "nvidia"), "'0', '1' or 'nvidia'"),
     _archs: (_passes(_archs), "an architecture such as 'gfx90a', or None"),
     _level: (_passes(_level), "'DEBUG', 'INFO', 'WARNING', 'ERROR' or None"),
-    str: (_is_text, "a text, or None"),
+    str: (_is_text, "a text, or None; NUL is no character of it"),
 }
 
 

@@ -277,7 +277,7 @@ def test_the_results_in_the_repository_name_no_folder():
 
 
 def test_a_table_is_kept_as_results(tmp_path, monkeypatch):
-    """Rates of what asv knows by the same name; what the table lacks is NaN."""
+    """Times of what asv knows by the same name; what the table lacks is NaN."""
     known = json.loads((record.HERE/"results"/"benchmarks.json").read_text())
     monkeypatch.setattr(record, "HERE", tmp_path)
     monkeypatch.setattr(record, "_git", lambda *words: "1234567890")
@@ -292,11 +292,11 @@ def test_a_table_is_kept_as_results(tmp_path, monkeypatch):
     assert record.main(["gpu", "--table", str(table), "--python", "3.12"]) == 0
     kept = tmp_path/"results"/"gpu"/"12345678-existing-py3.12.json"
     found = json.loads(kept.read_text())
-    (rates, (names,), version), = found["results"].values()
-    assert rates[names.index("'cuda: swish 67.1 M, float32'")] == pytest.approx(3000)
-    assert sum(x == x for x in rates) == 1
-    assert len(rates) == len(names)
-    assert version == known["bench_workloads.Bytes.track_bandwidth"]["version"]
+    (times, (names,), version), = found["results"].values()
+    assert times[names.index("'cuda: swish 67.1 M, float32'")] == pytest.approx(1/3)
+    assert sum(x == x for x in times) == 1
+    assert len(times) == len(names)
+    assert version == known["bench_workloads.Bytes.track_time"]["version"]
     entry = tmp_path/"results"/"gpu"/"machine.json"
     entry.write_text(json.dumps({**json.loads(entry.read_text()), "num_cpu": "8"}))
     record.main(["gpu", "--table", str(table), "--python", "3.12"])

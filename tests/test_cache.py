@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from nbfused import cache
+from nbfused import cache, cache_keys
 from nbfused.config import config
 from nbfused.errors import NbFusedPerformanceWarning, SettingError
 from tests.refusal import refused
@@ -80,7 +80,7 @@ def test_digests_tell_parts_apart():
 def test_a_digest_depends_on_the_compilers(monkeypatch):
     before = cache.digest("source")
     for toolchain in (("nbfused 0.1.0", "numba 1"), ("nbfused 0.1.0", "numba 2")):
-        monkeypatch.setattr(cache, "_toolchain", lambda versions=toolchain: versions)
+        monkeypatch.setattr(cache_keys, "_toolchain", lambda found=toolchain: found)
         assert cache.digest("source") != before
         before = cache.digest("source")
 
@@ -288,7 +288,7 @@ def test_a_library_can_be_opened_also_where_nothing_is_stored(
     def refuse(*args):
         raise OSError("read-only file system")
 
-    monkeypatch.setattr(cache, "_write", refuse)
+    monkeypatch.setattr(cache, "write_sealed", refuse)
     with config.override(cache_disable=disabled):
         first, second = (cache.put_file("key", data) for data in (b"one", b"two"))
         assert (first.read_bytes(), second.read_bytes()) == (b"one", b"two")

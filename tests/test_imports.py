@@ -45,15 +45,19 @@ MAY_IMPORT = {
     "records": "",
     "registry": "backend backend_info plugins",
     "arrays": "backend config layout registry table",
-    "cache": "config version",
+    "cache": "cache_files cache_keys config temporary",
+    "cache_files": "",
+    "cache_keys": "version",
+    "temporary": "",
     "dispatch": "arrays backend config layout registry scalar specs",
     "autograd": "arrays config dispatch named scalar specs table",
     "op": "arrays autograd dispatch named scalar specs table",
     "ops": "arrays autograd config op scalar specs",
     "cpu": "arrays backend cache config layout llvm_atomics llvm_rounding scalar specs",
-    "cuda": "arrays backend cache config layout llvm_atomics llvm_rounding raw_layout "
-            "scalar specs version words",
-    "rocm": "arrays backend cache config layout raw_layout scalar specs words",
+    "cuda": "arrays backend cache cache_files config layout llvm_atomics llvm_rounding "
+            "raw_layout scalar specs version words",
+    "rocm": "arrays backend cache cache_files config layout raw_layout scalar specs "
+            "temporary words",
     "kernels": "arrays autograd backend cache config dispatch named op ops registry "
                "scalar specs table",
 }

@@ -47,20 +47,19 @@ def build(text: str) -> objects.Entry:
     """
     with LOCK:  # LLVM has locks of its own
         key = artefacts.digest("cpu", text, _revision(), *objects.host())
-        data = artefacts.get(key)
-        code = None if data is None else objects.unpack(data)
-        if code is None and data is not None:
+        found = artefacts.get(key, objects.unpack)
+        if found is not None and not objects.usable(found):
             _target()  # it may call what only Numba has, such as complex powers
-            code = objects.unpack(data)
+            found = found if objects.usable(found) else None
         dump_source(f"cpu_{key[:16]}.py", text)
-        if code is None:
+        if found is None:
             data = _compile(text)
             artefacts.put(key, data)
-            code = objects.unpack(data)
-            if code is None:
+            found = objects.unpack(data)
+            if not objects.usable(found):
                 raise CompileError("a kernel calls a function that this process lacks",
-                                   source=text, log=str(objects.symbols(data)))
-        return objects.link(code)
+                                   source=text, log=str(found.symbols))
+        return objects.link(found.code)
 
 
 @cache

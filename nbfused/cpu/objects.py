@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import json
 import threading
 from collections.abc import Callable, Sequence
@@ -11,8 +12,10 @@ from typing import Any
 
 import llvmlite.binding as llvm
 
-__all__ = ["ENTRY", "Entry", "address_of", "host", "link", "machine", "pack", "symbols",
-           "unpack"]
+from ..records import record
+
+__all__ = ["ENTRY", "Entry", "Packed", "address_of", "host", "link", "machine", "pack",
+           "unpack", "usable"]
 
 #: ``kernel(arguments, begin, end)``: every argument is in one block of 8-byte words.
 #: It gives 0 unless its text returns another number.
@@ -52,10 +55,41 @@ def machine() -> Any:
         cpu=name, features=features, opt=3, jit=True)
 
 
+@record(frozen=True)
+class Packed:
+    """An object file with the processor and the symbols that it needs."""
+
+    host: tuple[str, str]
+    symbols: tuple[str, ...]
+    code: bytes
+
+
 def pack(symbols: Sequence[str], code: bytes) -> bytes:
-    """An object file together with the processor and the symbols that it needs."""
-    head = json.dumps({"host": host(), "symbols": list(symbols)}).encode()
+    """An object file as the cache keeps it."""
+    head = json.dumps({"host": host(), "symbols": list(symbols),
+                       "digest": hashlib.sha256(code).hexdigest()}).encode()
     return len(head).to_bytes(8, "little") + head + code
+
+
+def unpack(data: bytes) -> Packed:
+    """What `pack` made.
+
+    Raises
+    ------
+    ValueError, KeyError, TypeError
+        It is something else: LLVM ends a process that gives it half an object file.
+    """
+    size = int.from_bytes(data[:8], "little")
+    head, code = json.loads(data[8:8 + size]), data[8 + size:]
+    name, features = map(str, head["host"])
+    if head["digest"] != hashlib.sha256(code).hexdigest():
+        raise ValueError("the object file is not the one that was packed")
+    return Packed((name, features), tuple(map(str, head["symbols"])), code)
+
+
+def usable(packed: Packed) -> bool:
+    """Whether the code runs on this processor, and finds what it calls."""
+    return packed.host == host() and all(map(_known, packed.symbols))
 
 
 def _known(name: str) -> bool:
@@ -72,24 +106,6 @@ def _known(name: str) -> bool:
 
 def _engine() -> Any:
     return llvm.create_mcjit_compiler(llvm.parse_assembly(""), machine())
-
-
-def symbols(data: bytes) -> list[str]:
-    """The functions that an object file calls."""
-    size = int.from_bytes(data[:8], "little")
-    names: list[str] = json.loads(data[8:8 + size])["symbols"]
-    return names
-
-
-def unpack(data: bytes) -> bytes | None:
-    """The object file in `data`, or None if it cannot be used in this process."""
-    size = int.from_bytes(data[:8], "little")
-    head = json.loads(data[8:8 + size])
-    if tuple(head["host"]) != host():
-        return None
-    if not all(map(_known, head["symbols"])):
-        return None
-    return data[8 + size:]
 
 
 def address_of(entry: Any) -> int:

@@ -15,16 +15,18 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import tempfile
 import threading
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import nbfused.cache as cache
 
+from ..cache_files import locked
+from ..cache_files import read as read_file
+from ..cache_files import replace as replace_file
 from ..config import config, logger
 from ..errors import SettingError
 from ..records import record
@@ -36,7 +38,7 @@ _log = logger("autotune")
 _lock = threading.Lock()
 _NO_NAME = re.compile(r"[^\w-]+")
 
-FORMAT = 1
+FORMAT = 2
 SHIPPED = Path(__file__).with_name("tuned")
 
 
@@ -75,7 +77,8 @@ def folder() -> Path:
 
 def kept_files() -> list[Path]:
     """The files of every model and version that was measured here."""
-    return sorted(folder().glob("*.json"))
+    return sorted(folder() / name for name in _names(folder())
+                  if name.endswith(".json"))
 
 
 def shipped_files() -> list[Path]:
@@ -160,12 +163,15 @@ def _kernels() -> str:
 def read(path: Path) -> Measured | None:
     """What a file holds; None if it is absent, or damaged, which is logged."""
     try:
-        text = path.read_text()
+        kept = path.parent == folder()
+        text = (read_file(path) if kept else path.read_bytes()).decode()
         import json  # only now: importing it takes time, and mostly there is no file
 
         content = json.loads(text)
         if content["format"] != FORMAT:
             raise ValueError(f"format {content['format']!r}, not {FORMAT}")
+        if content["file"] != path.name:
+            raise ValueError(f"it was {content['file']!r}")
         return Measured(str(content["gpu"]), {
             (kernel, key): _choice(record)
             for kernel, keys in content["choices"].items()
@@ -204,28 +210,9 @@ def _write(path: Path, measured: Measured) -> None:
         nested.setdefault(kernel, {})[key] = {
             "choice": found.choice,
             "microseconds": {t: round(us, 3) for t, us in found.microseconds.items()}}
-    text = json.dumps({"format": FORMAT, "gpu": measured.gpu, "choices": nested},
-                      indent=1)
-    handle, temporary = tempfile.mkstemp(suffix=".tmp", dir=path.parent)
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(text + "\n")
-        os.chmod(temporary, 0o644)
-        os.replace(temporary, path)
-    except BaseException:
-        with suppress(OSError):
-            os.unlink(temporary)
-        raise
-
-
-@contextmanager
-def _alone(path: Path) -> Iterator[None]:
-    """Other processes that want to change the file wait."""
-    import fcntl
-
-    with path.with_suffix(".lock").open("w") as file:
-        fcntl.flock(file, fcntl.LOCK_EX)
-        yield
+    text = json.dumps({"format": FORMAT, "file": path.name, "gpu": measured.gpu,
+                       "choices": nested}, indent=1)
+    replace_file(path, f"{text}\n".encode(), 0o644)
 
 
 class Table:
@@ -274,8 +261,7 @@ class Table:
         if path is None:
             return
         try:
-            path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with _alone(path):
+            with locked(path.with_suffix(".lock")):
                 found = _choices_of(path, self._model)
                 self._kept = {**self._kept, **found, (kernel, key): choice}
                 _write(path, Measured(self._model, self._kept))

@@ -13,7 +13,7 @@ import re
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -247,7 +247,7 @@ def assembly(kernel: Kernel, device: Device) -> bytes:
     target = f"sm_{device.arch[0]}{device.arch[1]}{kernel.feature}"
     key = cache.digest(kernel.text, *kernel.parameters, f"{kernel.threads}",
                        f"{kernel.blocks}", f"{kernel.cluster}", target, _own_digest())
-    found = cache.get(key)
+    found = cache.get(key, partial(_assembly, kernel.name))
     if found is not None:
         return found
     _dump(kernel)
@@ -256,6 +256,13 @@ def assembly(kernel: Kernel, device: Device) -> bytes:
     _log.debug("compiled %s for sm_%d%d: %d bytes", kernel.name, *device.arch,
                len(code))
     return code
+
+
+def _assembly(name: str, data: bytes) -> bytes:
+    """PTX that has the kernel; a ValueError if it has not."""
+    if not re.search(rf"\.entry\s+{re.escape(name)}\b", data.decode()):
+        raise ValueError(f"no kernel {name!r}")
+    return data
 
 
 def prepare() -> None:

@@ -223,7 +223,7 @@ def _possible() -> bool:
 def _code() -> bytes | None:
     text = _text()
     key = cache.digest("fast_launch", text)
-    code = cache.noted(key)
+    code = cache.noted(key) or None
     if code is None and "llvmlite.binding" in sys.modules:
         try:
             code = _compiled(text)

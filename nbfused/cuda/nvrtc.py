@@ -6,7 +6,7 @@ import json
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from .compile import Arch
 __all__ = ["Machine", "compile_native"]
 
 _log = logger("compile")
+_ELF = b"\x7fELF"
 
 
 @record(frozen=True)
@@ -76,17 +77,21 @@ def compile_native(native: Native, arch: Arch) -> Machine:
         return _compile(native, arch)
     key = cache.digest("nvrtc", native.code, *native.options, "names", *native.names,
                        f"sm_{arch[0]}{arch[1]}", _version())
-    found = cache.get(key)
+    found = cache.get(key, partial(_unpack, native))
     if found is not None:
-        return _unpack(found)
+        return found
     machine = _compile(native, arch)
     cache.put(key, json.dumps(machine.names).encode() + b"\n" + machine.code)
     return machine
 
 
-def _unpack(stored: bytes) -> Machine:
-    names, _, code = stored.partition(b"\n")
-    return Machine(code, json.loads(names))
+def _unpack(native: Native, stored: bytes) -> Machine:
+    """What is in an artefact; a ValueError if it is not of this text."""
+    line, _, code = stored.partition(b"\n")
+    names = {str(name): str(mangled) for name, mangled in json.loads(line).items()}
+    if names.keys() != set(native.names) or not code.startswith(_ELF):
+        raise ValueError("no machine code, or of other kernels")
+    return Machine(code, names)
 
 
 def _version() -> str:

@@ -13,7 +13,7 @@ import hashlib
 import os
 import re
 import shlex
-import tempfile
+import struct
 import threading
 import time
 from collections.abc import Iterable, Sequence
@@ -24,6 +24,7 @@ import nbfused.cache as cache
 
 from ..config import dump_source, logger
 from ..errors import CompileError
+from ..temporary import temporary_folder
 from . import index
 from .kernel import HIP, Kernel
 from .toolchain import Toolchain, find
@@ -130,7 +131,7 @@ def _found(name: str, archs: tuple[str, ...]) -> int | None:
     toolchain = find()
     ahead = index.read(_target(toolchain, archs[:1])).get(name)
     for key in filter(None, (ahead, key_of(toolchain, (name,), archs))):
-        path = cache.get_file(key)
+        path = cache.get_file(key, _whole)
         entry = None if path is None else _entry(path, name)
         if entry is not None:
             return entry
@@ -139,6 +140,17 @@ def _found(name: str, archs: tuple[str, ...]) -> int | None:
                          path, name)
             cache.discard(key)
     return None
+
+
+def _whole(data: bytes) -> None:
+    """Raise a ValueError for half a library, with which the loader ends the process.
+
+    The last thing in an ELF file is the table of its sections.
+    """
+    (table,) = struct.unpack_from("<Q", data, 40)
+    size, count = struct.unpack_from("<2H", data, 58)
+    if not data.startswith(b"\x7fELF") or not 0 < table <= len(data) - size*count:
+        raise ValueError("no whole library")
 
 
 def _built(kernel: Kernel, name: str, archs: tuple[str, ...]) -> int:
@@ -196,7 +208,7 @@ def load_many(kernels: Sequence[Kernel], archs: Sequence[str]) -> None:
     toolchain, names = find(), [symbol(kernel) for kernel in kernels]
     key = key_of(toolchain, names, archs)
     try:
-        if cache.get_file(key) is None:
+        if cache.get_file(key, _whole) is None:
             build(kernels, archs)
     except CompileError as error:
         if len(kernels) == 1 or not re.search(r"^k_\w+[:(]\d", error.log, re.MULTILINE):
@@ -215,9 +227,9 @@ def _compiled(toolchain: Toolchain, texts: Sequence[str], flags: Sequence[str],
               label: str, kernels: Sequence[Kernel] = ()) -> bytes:
     """The content of a library of these translation units."""
     start = time.perf_counter()
-    with tempfile.TemporaryDirectory(prefix="nbfused_") as folder:
-        library = Path(folder) / "kernels.so"
-        sources = [Path(folder) / f"unit{k}.hip" for k in range(len(texts))]
+    with temporary_folder() as folder:
+        library = folder / "kernels.so"
+        sources = [folder / f"unit{k}.hip" for k in range(len(texts))]
         for source, text in zip(sources, texts, strict=True):
             source.write_text(text)
         done = toolchain.compile(sources, library, flags)
@@ -268,7 +280,7 @@ def runtime_library() -> ctypes.CDLL:
     key = cache.digest("rocm runtime", toolchain.name, toolchain.version, *flags,
                        *map(_digest, sources))
     with _lock:
-        found = cache.get_file(key)
+        found = cache.get_file(key, _whole)
         if found is not None:
             try:
                 return _loaded_runtime(found)

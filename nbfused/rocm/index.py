@@ -6,16 +6,19 @@ one by one are found without it.
 
 from __future__ import annotations
 
-import fcntl
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import lru_cache
 
 import nbfused.cache as cache
 
-from ..config import config
+from ..cache_files import locked
+from ..config import config, logger
 
 __all__ = ["add", "read"]
+
+_log = logger("cache")
 
 
 def read(target: str) -> Mapping[str, str]:
@@ -29,8 +32,11 @@ def _read(target: str, folder: str, disabled: bool) -> Mapping[str, str]:
 
 
 def _stored(target: str) -> dict[str, str]:
-    data = cache.noted(_key(target))
-    return {} if data is None else json.loads(data)
+    return cache.noted(_key(target), _parsed) or {}
+
+
+def _parsed(data: bytes) -> dict[str, str]:
+    return {str(name): str(library) for name, library in json.loads(data).items()}
 
 
 def _key(target: str) -> str:
@@ -39,10 +45,20 @@ def _key(target: str) -> str:
 
 def add(target: str, libraries: Mapping[str, str]) -> None:
     """Note in which library the kernels are, besides what is known already."""
-    cache.folder().mkdir(mode=0o700, parents=True, exist_ok=True)
-    with open(cache.folder() / "rocm.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # another process may be adding, too
+    with _alone():
         known = _stored(target)
         data = json.dumps({**known, **libraries}).encode()
         cache.note(_key(target), data)
     _read.cache_clear()
+
+
+@contextmanager
+def _alone() -> Iterator[None]:
+    """Other processes that add to an index wait, where there is writing at all."""
+    with ExitStack() as stack:
+        if not config.cache_disable:
+            try:
+                stack.enter_context(locked(cache.folder() / "rocm.lock"))
+            except OSError as error:
+                _log.warning("cannot lock %s: %s", cache.folder(), error)
+        yield

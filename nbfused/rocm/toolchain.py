@@ -184,9 +184,9 @@ def _emulated(compiler: str) -> tuple[str, ...]:
 def _version(compiler: str) -> str:
     status = Path(compiler).resolve().stat()
     key = cache.digest("version", compiler, f"{status.st_mtime_ns} {status.st_size}")
-    known = cache.noted(key)
+    known = cache.noted(key, bytes.decode)
     if known is not None:
-        return known.decode()
+        return known
     try:
         said = subprocess.run(
             [compiler, "--version"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
@@ -195,5 +195,6 @@ def _version(compiler: str) -> str:
         raise BackendNotAvailableError(
             f"{compiler} does not run here ({error}); set NBFUSED_HIPCC, or CXX for "
             "emulation, to a compiler that does") from error
-    cache.note(key, said)
-    return said.decode(errors="replace")
+    text = said.decode(errors="replace")
+    cache.note(key, text.encode())
+    return text

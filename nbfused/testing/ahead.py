@@ -119,7 +119,7 @@ def report(libraries: Sequence[str], check: bool) -> int:
 
 
 def _cached() -> list[Resources]:
-    found = {r for path in cache.folder().rglob("*.so") for r in resources(path)}
+    found = {r for path in cache.libraries() for r in resources(path)}
     return sorted(found, key=lambda r: (r.arch, r.name))
 
 

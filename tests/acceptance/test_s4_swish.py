@@ -279,7 +279,8 @@ def test_r12_architecture_is_part_of_the_cache_key(monkeypatch):
     from nbfused.cuda import compile as compiler
 
     keys = []
-    monkeypatch.setattr(cache, "get", lambda key: keys.append(key) or b"machine code")
+    monkeypatch.setattr(cache, "get", lambda key, parse: keys.append(key)
+                        or b"machine code")
     kernel = compiler.Kernel("f", "def f(p): pass", ("*float32",), 32)
     for arch in ((7, 5), (8, 0), (9, 0), (9, 0)):
         assert compiler.assembly(kernel, SimpleNamespace(arch=arch)) == b"machine code"

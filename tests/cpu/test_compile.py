@@ -73,15 +73,18 @@ def head_of(data):
 
 def test_objects_of_another_processor_are_refused():
     head, code = head_of(objects.pack([], b"code"))
-    assert objects.unpack(objects.pack([], b"code")) == b"code"
+    packed = objects.unpack(objects.pack([], b"code"))
+    assert objects.usable(packed)
+    assert packed.code == b"code"
     head["host"] = ["another", "+features"]
     text = json.dumps(head).encode()
-    assert objects.unpack(len(text).to_bytes(8, "little") + text + code) is None
+    assert not objects.usable(
+        objects.unpack(len(text).to_bytes(8, "little") + text + code))
 
 
 def test_the_key_has_the_processor_in_it(monkeypatch):
     keys = []
-    monkeypatch.setattr(cache, "get", lambda key: keys.append(key))
+    monkeypatch.setattr(cache, "get", lambda key, parse: keys.append(key))
     monkeypatch.setattr(cache, "put", lambda key, data: None)
     compiling.build(TEXT.format(constant=1.0))
     name, features = objects.host()
@@ -91,8 +94,8 @@ def test_the_key_has_the_processor_in_it(monkeypatch):
 
 
 def test_objects_with_unknown_symbols_are_refused():
-    assert objects.unpack(objects.pack(["no_such_symbol_anywhere"], b"code")) is None
-    assert objects.unpack(objects.pack(["expf"], b"code")) == b"code"
+    for name, known in (("no_such_symbol_anywhere", False), ("expf", True)):
+        assert objects.usable(objects.unpack(objects.pack([name], b"code"))) == known
 
 
 def test_a_damaged_object_is_compiled_again():

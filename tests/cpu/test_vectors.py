@@ -49,8 +49,8 @@ def built(monkeypatch):
 
     def build(text):
         data = compiling._compile(text)
-        found.append((text, emitted.pop(), objects.symbols(data)))
-        return objects.link(objects.unpack(data))
+        found.append((text, emitted.pop(), objects.unpack(data).symbols))
+        return objects.link(objects.unpack(data).code)
 
     monkeypatch.setattr(compiling, "_emit", recording)
     for module in (mapping, reduce, row):

@@ -75,7 +75,7 @@ def test_the_cache_tells_kernels_apart(monkeypatch, tmp_path):
 
     def ptx(kernel, arch):
         made.append(kernel)
-        return f"{kernel.name} {arch}"
+        return f".entry {kernel.name} {arch}"
 
     monkeypatch.setattr(compile, "ptx", ptx)
     with config.override(cache_dir=str(tmp_path), cache_disable=False):

@@ -151,15 +151,16 @@ def test_a_damaged_library_is_built_again(fresh, forget, caplog, damage):
     assert path.read_bytes()[:4] == b"\x7fELF"
 
 
-@pytest.mark.parametrize("content", [b"no library at all", b"\x7fELF\2\1\1" + b"\0"*99])
+@pytest.mark.parametrize("content", [
+    b"no library at all", b"\x7fELF\2\1\1" + b"\0"*99, b""])
 def test_what_does_not_load_is_built_again(fresh, forget, caplog, content):
     cache.put_file(key_of(find(), [symbol(kernel())], ARCHS), content)
     load(kernel(), ARCHS)
-    assert "no library with the kernel" in caplog.text
+    assert "made again" in caplog.text
     forget()
     caplog.clear()
     load(kernel(), ARCHS)
-    assert "no library" not in caplog.text
+    assert "made again" not in caplog.text
 
 
 def test_a_library_without_the_symbol_is_built_again(fresh, forget, caplog):
@@ -366,3 +367,13 @@ def test_the_good_ones_are_built_when_one_is_bad(fresh, forget):
     for good in (2, 3, 4, 5):
         load(kernel(good), ARCHS)
     assert cache.stats().compilations == before
+
+
+@pytest.mark.parametrize("bound", [0, 1, 50 << 10])
+def test_a_bound_smaller_than_a_library_stops_no_program(fresh, forget, bound):
+    """What had just been built was removed before it was loaded."""
+    with config.override(cache_size=bound):
+        for n in (1, 2, 3):
+            assert load(kernel(n), ARCHS)
+    forget()
+    assert load(kernel(1), ARCHS)

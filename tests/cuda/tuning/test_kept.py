@@ -24,7 +24,7 @@ def test_choices_are_kept(device, times, monkeypatch):
     assert (times.count, kernels.compiled) == (count, [])
     (path,) = choices.kept_files()
     content = json.loads(path.read_text())
-    assert (content["gpu"], content["format"]) == (MODEL, 1)
+    assert (content["gpu"], content["format"]) == (MODEL, 2)
     assert content["choices"] == {"kernel": {str(KEY): {
         "choice": str(PLANS[1]),
         "microseconds": {str(PLANS[0]): 10.0, str(PLANS[1]): 7.0,
@@ -88,16 +88,20 @@ def test_a_choice_that_is_no_candidate_any_more(device, times, monkeypatch):
 
 
 @pytest.mark.parametrize("content", [
-    "", "{", "[]", "null", '{"format": 2, "gpu": "x", "choices": {}}',
-    '{"format": 1, "gpu": "NVIDIA Other", "choices": {"kernel": {}}}',
-    '{"format": 1, "gpu": "NVIDIA Test 1g.10gb", "choices": []}',
-    '{"format": 1, "gpu": "NVIDIA Test 1g.10gb", "choices": {"kernel": {"k": 3}}}',
+    "", "{", "[]", "null", '{"format": 1, "gpu": "x", "choices": {}}',
+    '{"format": 2, "file": NAME, "gpu": "NVIDIA Other", "choices": {"kernel": {}}}',
+    '{"format": 2, "file": NAME, "gpu": "NVIDIA Test 1g.10gb", "choices": []}',
+    '{"format": 2, "file": NAME, "gpu": "NVIDIA Test 1g.10gb", '
+    '"choices": {"kernel": {"k": 3}}}',
+    '{"format": 2, "file": "NVIDIA_Test_1g_10gb.cuda12.json", '
+    '"gpu": "NVIDIA Test 1g.10gb", "choices": {}}',
     b"\xff\xfe\x00"])
 def test_a_damaged_or_foreign_file_is_passed_over(device, times, monkeypatch, content,
                                                   caplog):
     Kernels()(device)
     (path,) = choices.kept_files()
-    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    path.write_bytes(content if isinstance(content, bytes) else
+                     content.replace("NAME", json.dumps(path.name)).encode())
     assert later(monkeypatch)(device) == PLANS[1]
     assert str(path) in caplog.text
     (path,) = choices.kept_files()  # measured again, and right again
