@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.errors import KernelTypeError
+from nbfused.errors import KernelTypeError, ScalarSyntaxError
 
 
 @nf.elementwise
@@ -105,3 +105,23 @@ print(namespace["double"](1.5), triple(1.5))
 def test_c30_other_text_is_not_mistaken_for_it():
     done = run("-c", TWICE)
     assert done.stdout == "3.0 4.5\n", done.stderr
+
+
+def test_c46_print_is_refused_with_the_way_out(device):
+    """Values are stored, and read after `synchronize`."""
+    @nf.rawkernel
+    def tell(x):
+        print(x[0])
+
+    @nf.rawkernel
+    def note(x, seen):
+        i = nf.grid(1)
+        seen[i] = x[i] + 1
+
+    x = nf.array([1.0, 2.0], device=device)
+    with pytest.raises(ScalarSyntaxError, match="store what you want to see into an "):
+        tell((1,), (2,), (x,))
+    seen = nf.zeros(2, device=device)
+    note((1,), (2,), (x, seen))
+    nf.synchronize()
+    np.testing.assert_array_equal(nf.to_numpy(seen), [2, 3])

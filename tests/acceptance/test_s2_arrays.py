@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 import nbfused as nf
+from nbfused.arrays import describe
 
 
 def test_l20_arrays_like_others(device):
@@ -36,6 +37,13 @@ def test_l22_fill_in_place(device):
     np.testing.assert_array_equal(nf.to_numpy(x), np.full((3, 4), 2.5))
     x.fill(0)  # arrays of every library that can be changed have it, ours too
     np.testing.assert_array_equal(nf.to_numpy(x), np.zeros((3, 4)))
+
+
+def test_l23_the_address_of_an_element(device):
+    x = nf.array(np.arange(12, dtype="f4").reshape(3, 4), device=device)
+    first = describe(x).pointer
+    for key, before in ((np.s_[2:], 8), (np.s_[1, 3:], 7), (np.s_[::-1], 8)):
+        assert describe(x[key]).pointer == first + 4 * before
 
 
 def test_l30_synchronize(device):

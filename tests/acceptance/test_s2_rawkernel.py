@@ -299,7 +299,7 @@ def test_l40_no_cast_behind_the_scenes(device):
         typed((1,), (3,), (y, x))
 
 
-def test_unknown_syntax_has_a_name(device):
+def test_l01_what_is_not_of_the_language_is_named(device):
     @nf.rawkernel
     def wrong(x):
         with x:

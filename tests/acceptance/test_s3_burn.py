@@ -6,6 +6,7 @@ Each test is named for the line of the acceptance list that it holds.
 from __future__ import annotations
 
 import itertools
+import tracemalloc
 import weakref
 
 import numpy as np
@@ -292,3 +293,30 @@ def test_b13_saved_arrays_go_with_the_backward_pass():
     assert alive() is not None  # the gradient of a needs it
     out.sum().backward()
     assert alive() is None
+
+
+def test_b14_a_checkpoint_takes_less_memory_and_gives_the_same_gradient():
+    """Of six blocks the arguments are kept, and one block at a time is run again."""
+    def step(v):
+        for _ in range(6):
+            v = nf.ops.sin(v)
+        return v
+
+    def run(block):
+        x = nf.Variable(np.linspace(-1, 1, 1 << 17), requires_grad=True)
+        y = x
+        for _ in range(6):
+            y = block(y)
+        y.sum().backward()
+        return x.grad
+
+    peaks, gradients, kept = [], [], nf.checkpoint(step)
+    for block in (step, kept):
+        run(block)  # kernels are compiled, which takes memory too
+        tracemalloc.start()
+        gradients.append(run(block))
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    np.testing.assert_array_equal(*gradients)
+    assert peaks[1] < peaks[0] / 2, peaks
+    assert kept.recomputed == 2 * 6
