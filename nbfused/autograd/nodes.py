@@ -14,6 +14,7 @@ from ..errors import NotDifferentiableError
 from ..records import record
 from ..scalar.types import Type
 from ..specs import Pullback, Ref, Spec, Step
+from ..specs.base import KEPT
 from .folding import Steps, fold
 from .graph import COPY, Edge, Node, Ones, Pass
 from .versions import Saved
@@ -85,7 +86,7 @@ class Recipe:
     results: tuple[tuple[Ref | tuple[int, ...], Type] | None, ...]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=KEPT)
 def plan(spec: Spec, needs: tuple[bool, ...], shapes: Shapes, types: tuple[Type, ...],
          dtypes: Dtypes | None) -> Plan | None:
     """How to run `spec` so that it can be pulled back; None if it has no gradient.

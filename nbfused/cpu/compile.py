@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import nbfused.cache as artefacts
 
@@ -108,6 +108,8 @@ def _compile(text: str) -> bytes:
     if config.DISABLE_JIT:
         raise CompileError("NUMBA_DISABLE_JIT=1: Numba compiles nothing, and a kernel "
                            "that is not in the cache needs it; unset it", source=text)
+    from .intrinsics import forget_functions
+
     namespace = dict(_namespace())
     start = time.perf_counter()
     try:
@@ -117,6 +119,8 @@ def _compile(text: str) -> bytes:
     except (NumbaError, SyntaxError) as error:
         raise CompileError(f"Numba cannot compile a generated kernel: {error}",
                            source=text, log=str(error)) from error
+    finally:
+        forget_functions()
     _log.info("%s: %.2f s", text.partition("\n")[0], time.perf_counter() - start)
     return _emit(compiled.library.get_llvm_str(), compiled.fndesc.llvm_func_name)
 
@@ -124,6 +128,7 @@ def _compile(text: str) -> bytes:
 @cache
 def _target() -> Any:
     """Numba's target for this processor, without machine code: `_emit` makes that."""
+    from numba.core import config
     from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
     from numba.core.registry import cpu_target
 
@@ -133,6 +138,19 @@ def _target() -> Any:
 
     class Codegen(JITCPUCodegen):
         _library_class = Text
+        _builders: ClassVar[dict[tuple[tuple[str, Any], ...], Any]] = {}
+
+        def _pass_builder(self, **options: Any) -> Any:
+            """One for all: llvmlite 0.45 never frees what it gives each, 16 kB.
+
+            Where Numba times passes, each needs its own.
+            """
+            if config.LLVM_PASS_TIMINGS:
+                return super()._pass_builder(**options)
+            key = tuple(sorted(options.items()))
+            if key not in self._builders:
+                self._builders[key] = super()._pass_builder(**options)
+            return self._builders[key]
 
     return cpu_target.target_context.subtarget(
         _internal_codegen=Codegen("nbfused.text"))

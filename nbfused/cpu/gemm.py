@@ -205,6 +205,8 @@ def _part(factors: Factors, epilogue: Epilogue, first: int, n: int) -> Multiply:
         launch(changing(a_at, b_at + begin, room, room + right, control, before)
                + words + pack((0, *pointers), scalars))
 
+    # What it calls by its address stays as long as it does.
+    multiply.epilogue = epilogue.kernel.entry  # type: ignore[attr-defined]
     return multiply
 
 

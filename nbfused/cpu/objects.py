@@ -6,6 +6,8 @@ import ctypes
 import hashlib
 import json
 import threading
+import weakref
+from collections import deque
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -27,8 +29,11 @@ ENTRY = "nbfused_kernel"
 _PROTOTYPE = ctypes.CFUNCTYPE(
     ctypes.c_int64, ctypes.c_char_p, ctypes.c_int64, ctypes.c_int64)
 _lock = threading.Lock()
-_engines: list[Any] = []  # an engine owns the memory of its code
 _found: set[str] = set()
+#: Engines, each of which owns the memory of a kernel's code, of kernels that nobody can
+#: call any more.  They are closed by the next `link`, under the locks of compilation:
+#: a kernel may go at any moment, in any thread, and LLVM has locks of its own.
+_dead: deque[Any] = deque()
 
 
 @cache
@@ -95,13 +100,16 @@ def usable(packed: Packed) -> bool:
 def _known(name: str) -> bool:
     """Whether this process has a function called `name`; it may have it later."""
     if name not in _found:
-        with _lock:
-            if not _engines:  # the first one makes libm known to `address_of_symbol`
-                _engines.append(_engine())
+        _first_engine()  # makes libm known to `address_of_symbol`
         if llvm.address_of_symbol(name) is None:
             return False
         _found.add(name)
     return True
+
+
+@cache
+def _first_engine() -> Any:
+    return _engine()
 
 
 def _engine() -> Any:
@@ -114,10 +122,16 @@ def address_of(entry: Any) -> int:
 
 
 def link(code: bytes) -> Entry:
-    """Load an object file that `unpack` accepted; it stays until the process ends."""
+    """Load an object file that `unpack` accepted; it stays as long as the entry.
+
+    Who calls it by its address (`address_of`) has to hold the entry, too.
+    """
     with _lock:
+        while _dead:
+            _dead.popleft().close()
         engine = _engine()
         engine.add_object_file(llvm.ObjectFileRef.from_data(code))
         engine.finalize_object()
-        _engines.append(engine)
-        return _PROTOTYPE(engine.get_function_address(ENTRY))
+        entry = _PROTOTYPE(engine.get_function_address(ENTRY))
+        weakref.finalize(entry, _dead.append, engine).atexit = False
+        return entry

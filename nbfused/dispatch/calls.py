@@ -154,13 +154,14 @@ def closely(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None = None
 
 def _caller(spec: Spec, wanted: Arguments, inputs: Sequence[Any],
             outs: Sequence[Any] | None) -> Caller | None:
-    spec.__dict__["_callers"] = wanted.callers  # of all equal specs
+    # Of all equal specs, but for those made after so many others that `wanted` is new.
+    callers = spec.__dict__.setdefault("_callers", wanted.callers)
     types = (*map(type, inputs), None, *map(type, outs or ()))
-    if types not in wanted.callers:
-        wanted.callers[types] = make_caller(
+    if types not in callers:
+        callers[types] = make_caller(
             wanted.kinds, tuple(map(type, inputs)),
             None if outs is None else tuple(map(type, outs)))
-    found: Caller | None = wanted.callers[types]
+    found: Caller | None = callers[types]
     return found
 
 

@@ -22,6 +22,7 @@ from ..layout import Nest, Strides, dense_strides, ordered_strides, stride_code
 from ..records import record
 from ..scalar.types import Type
 from ..specs import Contract, Map, Reduce, Row, Spec
+from ..specs.base import KEPT
 from .nests import (
     Frame,
     Operand,
@@ -52,7 +53,7 @@ class Arguments:
     callers: dict[tuple[type | None, ...], Any] = field(default_factory=dict)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=KEPT)
 def arguments(spec: Spec) -> Arguments:
     """The inputs that a call of `spec` takes."""
     match spec:
@@ -294,7 +295,6 @@ def _zeros(spec: Spec, frame: Frame) -> tuple[int, ...]:
 
 _LAUNCHERS: dict[tuple[Any, ...], Launcher] = {}
 _BUILDING = threading.RLock()
-_LIMIT = 4096  # kernels; those in use live on in their plans
 
 
 def _unlock() -> None:
@@ -316,7 +316,7 @@ def find_launcher(backend: Backend, kernel: Spec, signature: Signature) -> Launc
             found = _LAUNCHERS.get(key)
             if found is None:
                 found = backend.build(kernel, signature)
-                while len(_LAUNCHERS) >= _LIMIT:
+                while len(_LAUNCHERS) >= KEPT:
                     del _LAUNCHERS[next(iter(_LAUNCHERS))]
                 _LAUNCHERS[key] = found
     return found

@@ -19,6 +19,7 @@ from ..records import record
 from ..scalar.build import Builder
 from ..scalar.ir import Function, Value, drop_params, used_params
 from ..specs import Map
+from ..specs.base import KEPT
 from ..specs.functions import compose
 from .arguments import check_size, flat_output, flattened, number, points
 from .bodies import INDEX
@@ -206,7 +207,7 @@ def implicit(name: str) -> str:
     return "size" if name in ("n", "_ind_size") else "scalar"
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=KEPT)
 def _spec(function: Function, kinds: tuple[str, ...],
           shapes: tuple[tuple[int, ...], ...]) -> Map:
     return Map(function, kinds, shapes)

@@ -22,6 +22,7 @@ from ..scalar.cparse import (
 from ..scalar.ir import Function, Literal, Value, used_params
 from ..scalar.parse import parse
 from ..specs import Reduce
+from ..specs.base import KEPT
 from ..specs.functions import compose, identity
 from .bodies import Ranks, check_real, shapes
 from .combining import Combining, c_combining, python_combining
@@ -111,7 +112,7 @@ def _check_identity(slots: Slots) -> None:
             f"of states, a tuple of a number for each part; got {given!r}")
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=KEPT)
 def _mapped(slots: Slots, types: Types, ranks: Ranks,
             dtype: np.dtype | None) -> Mapped:
     table = dict(types)
@@ -231,7 +232,7 @@ def _post(slots: Slots, types: Types, combining: Combining,
     return compose(slots.name, (*finish.params, *extra), build), reads
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=KEPT)
 def reduce_spec(mapped: Mapped, inputs: tuple[tuple[str, str], ...],
                 axes: tuple[int, ...] | None,
                 keepdims: bool) -> tuple[Reduce, tuple[str, ...]]:

@@ -13,9 +13,15 @@ if TYPE_CHECKING:
 
     from ..scalar.types import Type
 
-__all__ = ["Hashed", "Operand", "Program", "Pullback", "Ref", "Shape", "Spec", "Step"]
+__all__ = ["KEPT", "Hashed", "Operand", "Program", "Pullback", "Ref", "Shape", "Spec",
+           "Step"]
 
 Shape = tuple[int, ...]
+
+#: Specs of which a cache knows something after nobody uses them any more, so that who
+#: makes an equal one finds it again.  A spec has its kernels (`dispatch.calls`), on the
+#: cpu 0.1 MB each: so this bounds what programs keep that make new ones all the time.
+KEPT = 512
 
 
 class Hashed:

@@ -11,7 +11,7 @@ import numpy as np
 from ..records import record
 from ..scalar.ir import Function
 from ..scalar.types import Typed, compute_dtype, promoted_dtype
-from .base import Hashed, Pullback, Shape
+from .base import KEPT, Hashed, Pullback, Shape
 from .epilogues import with_total
 from .pointwise import pointwise
 from .shapes import contract_shapes
@@ -106,12 +106,12 @@ class Contract(Hashed):
         return contract_vjp(self, needs, shapes, present)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=KEPT)
 def _kernel(spec: Contract) -> Contract:
     return replace(spec, subscripts="mk,kn->mn", out_axes=None, saves=False)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=KEPT)
 def saving(spec: Contract, rest: Function, added: tuple[str, ...]) -> Contract:
     """The same results, then the accumulator after the additions of `begun`."""
     if spec.saves:

@@ -11,7 +11,7 @@ from functools import lru_cache
 
 from ..scalar.differentiate import vjp
 from ..scalar.ir import Function, used_params
-from .base import Operand, Program, Pullback, Ref, Shape
+from .base import KEPT, Operand, Program, Pullback, Ref, Shape
 from .contract import Contract, saving
 from .epilogues import begun
 from .functions import identity, trim
@@ -22,7 +22,7 @@ from .view import View, unbroadcast
 __all__ = ["contract_vjp"]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=KEPT)
 def contract_vjp(spec: Contract, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
                  present: tuple[bool, ...]) -> Pullback:
     """See `Contract.vjp`."""

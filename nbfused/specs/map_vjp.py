@@ -6,7 +6,7 @@ from functools import lru_cache
 
 from ..scalar.differentiate import vjp
 from ..scalar.ir import Function, drop_params, used_params
-from .base import Program, Pullback, Ref, Shape
+from .base import KEPT, Program, Pullback, Ref, Shape
 from .elements import Argument, Target, extent, pull
 from .functions import adding, reading
 from .map import IMPLICIT, Map
@@ -15,7 +15,7 @@ from .view import unbroadcast
 __all__ = ["map_vjp"]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=KEPT)
 def map_vjp(spec: Map, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
             present: tuple[bool, ...]) -> Pullback:
     """See `Map.vjp`."""
@@ -61,7 +61,7 @@ def _derivative(spec: Map, wrt: tuple[bool, ...], present: tuple[bool, ...],
     return reading(found, frozenset(given)) if given else found, outs
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=KEPT)
 def _reads_outputs(spec: Map, wrt: tuple[bool, ...]) -> bool:
     """Whether the derivative by all outputs reads fewer inputs if it has the outputs.
 

@@ -8,6 +8,7 @@ from ..errors import KernelTypeError
 from ..scalar.build import inline
 from ..scalar.ir import ACCESSES, Function, Let, walk
 from ..scalar.types import Type, Typed, specialize
+from .base import KEPT
 
 __all__ = ["pointwise"]
 
@@ -17,7 +18,7 @@ _THREADS = {
 }
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=KEPT)
 def pointwise(function: Function, types: tuple[Type, ...],
               arrays: frozenset[str] = frozenset()) -> Typed:
     """`specialize` of a function that no thread of a block runs.

@@ -10,7 +10,7 @@ from ..records import record
 from ..scalar.build import Builder
 from ..scalar.ir import Function, Literal, Value
 from ..scalar.types import Typed, Weak
-from .base import Hashed, Pullback, Shape
+from .base import KEPT, Hashed, Pullback, Shape
 from .combine import COMBINES, Combine
 from .functions import compose, identity
 from .pointwise import pointwise
@@ -120,7 +120,7 @@ class Reduce(Hashed):
         return reduce_vjp(self, needs, shapes, present)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=KEPT)
 def _kernel(spec: Reduce) -> Reduce:
     return replace(spec, axes=None, keepdims=False, saves=0)
 
@@ -131,7 +131,7 @@ def sum_over(axes: tuple[int, ...] | None, keepdims: bool = False) -> Reduce:
     return Reduce(identity(), ("element",), COMBINES["sum"], identity(), axes, keepdims)
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=KEPT)
 def saving(spec: Reduce) -> Reduce:
     """The same results, then the state that the derivative needs."""
     if spec.saves:

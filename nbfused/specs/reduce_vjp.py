@@ -9,7 +9,7 @@ from ..errors import NotDifferentiableError
 from ..scalar.build import Builder
 from ..scalar.differentiate import vjp
 from ..scalar.ir import Function, Value, used_params
-from .base import Program, Pullback, Ref, Shape
+from .base import KEPT, Program, Pullback, Ref, Shape
 from .elements import Argument, Target, pull
 from .fold import fold_pullback
 from .functions import compose
@@ -20,7 +20,7 @@ from .view import View
 __all__ = ["reduce_vjp"]
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=KEPT)
 def reduce_vjp(spec: Reduce, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
                present: tuple[bool, ...]) -> Pullback:
     """See `Reduce.vjp`."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ..records import record
 from ..scalar.ir import Function, Literal
 from ..scalar.types import Typed, Weak, compute_dtype
-from .base import Hashed, Pullback, Shape
+from .base import KEPT, Hashed, Pullback, Shape
 from .combine import Combine
 from .pointwise import pointwise
 from .shapes import row_shapes, row_whole
@@ -121,12 +121,12 @@ class Row(Hashed):
         return spread(found, self.kinds, shapes, row_whole(self.kinds, shapes))
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=KEPT)
 def _kernel(spec: Row) -> Row:
     return replace(spec, axis=-1)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=KEPT)
 def _typed(spec: Row, types: tuple[Type, ...]) -> tuple[
         tuple[State, ...], tuple[Typed, ...], tuple[Typed, ...], dict[str, np.dtype]]:
     """States and posts of the stages, outs, and the computing dtype of each name."""

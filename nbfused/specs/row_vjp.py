@@ -17,7 +17,7 @@ from ..errors import NotDifferentiableError
 from ..scalar.build import Builder
 from ..scalar.differentiate import vjp
 from ..scalar.ir import Block, Function, Value
-from .base import Program, Pullback, Ref, Shape, Step
+from .base import KEPT, Program, Pullback, Ref, Shape, Step
 from .combine import sum_combine
 from .factors import factored
 from .functions import compose, is_zero, total
@@ -187,7 +187,7 @@ class _Backward:
         self.collect(compose("d" + s.map.name, params, build), wired, self.element)
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=KEPT)
 def row_vjp(spec: Row, needs: tuple[bool, ...], present: tuple[bool, ...]) -> Pullback:
     """See `Row.vjp`."""
     work = _Backward(spec, _active(spec, needs), list(spec.stages))
