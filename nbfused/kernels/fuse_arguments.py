@@ -22,9 +22,9 @@ from ..arrays import dtype_of, is_array, library_of
 from ..autograd import Variable
 from ..autograd.rules import checkpoint, custom_vjp
 from ..op import Func
+from ..scalar.python_numbers import number_type
 from ..specs.base import Shape
 from .elementwise_kernel import ElementwiseKernel
-from .fuse_symbols import number_type
 from .reduction_kernel import ReductionKernel
 
 __all__ = ["Arguments", "Scope", "is_number", "shape_class"]
@@ -39,8 +39,9 @@ _KNOWN = frozenset({"jax", "math", "nbfused", "numpy", "torch"})
 
 
 def is_number(x: Any) -> bool:
-    """Whether an argument is passed by value."""
-    return isinstance(x, (bool, int, float, complex, np.generic))
+    """Whether an argument is passed by value; members of enumerations are constant."""
+    return isinstance(x, (bool, int, float, complex, np.generic)) and not isinstance(
+        x, Enum)
 
 
 def _is_array(x: Any) -> bool:
@@ -100,9 +101,9 @@ class Arguments:
                    for _, x in self.leaves)
 
     def types(self) -> tuple[Hashable, ...]:
-        """Dtype and rank of the arrays, types of the numbers."""
+        """Type, dtype and rank of the arrays, types of the numbers."""
         return tuple((number_type(x),) if is_number(x) else
-                     (dtype_of(x), len(x.shape)) for _, x in self.leaves)
+                     (type(x), dtype_of(x), len(x.shape)) for _, x in self.leaves)
 
     def shapes(self) -> tuple[Shape, ...]:
         """Shapes of the arrays."""

@@ -53,6 +53,10 @@ class Tensor(Symbol):
         """A method of tensors."""
         return lambda dim=None: self.shape if dim is None else self.shape[dim]
 
+    def __imatmul__(self, other: Any) -> Any:
+        """Tensors have no such operator: Python takes ``x @ y``."""
+        return NotImplemented
+
     def numel(self) -> int:
         """Number of elements."""
         return prod(self.shape)

@@ -43,6 +43,9 @@ _COUNTING = frozenset({"sum", "prod"})
 #: Those to which no axis at all means all of them.
 _OF_ALL = frozenset({"sum", "mean", "max", "min"})
 
+#: Methods that store what they are given, in the dtype of the tensor.
+_STORING = frozenset({"copy_", "fill_", "zero_"})
+
 _KINDS = "bifc"
 
 
@@ -172,7 +175,10 @@ def _in_place(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     if not isinstance(args[0], Symbol):
         raise KernelTypeError(f"torch.{name}: nf.fuse cannot change a tensor in place "
                               "that is no argument of the function; pass it as one")
-    args[0][...] = torch_function(name[:-1], args, kwargs)
+    if name in _STORING and not kwargs:
+        args[0].trace.assign(args[0], *args[1:] or (0,), casting="unsafe")
+    else:
+        args[0][...] = torch_function(name[:-1], args, kwargs)
     return args[0]
 
 

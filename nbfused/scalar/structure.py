@@ -7,6 +7,7 @@ from typing import Any
 
 from ..records import record
 from .ir import Literal, Value, literal
+from .python_numbers import plain_number
 from .static import known_value
 
 __all__ = ["Array", "Local", "Parameters", "Struct", "Values", "fill",
@@ -128,7 +129,7 @@ class _Flat:
         self.arrays: dict[str, int | None] = {}
 
     def visit(self, param: str, given: Any, path: tuple[str, ...]) -> Values:
-        given = known_value(given)
+        given = plain_number(known_value(given))
         if isinstance(given, Literal):
             return given
         if type(given) in (bool, int, float, complex):
