@@ -106,11 +106,11 @@ def in_loop_dtype(ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any = None,
     if dtype is None and casting in ("same_kind", "unsafe"):
         return list(inputs)  # as the op has it
     types = [_input_type(x) for x in inputs]
-    signature = None if dtype is None else (
-        *[None] * ufunc.nin, *[check_dtype(dtype)] * ufunc.nout)
+    asked: dict[str, Any] = {} if dtype is None else {"signature": (
+        *[None] * ufunc.nin, *[check_dtype(dtype)] * ufunc.nout)}
     try:
         loop = ufunc.resolve_dtypes((*types, *[None] * ufunc.nout), casting=casting,
-                                    signature=signature)  # type: ignore[arg-type]
+                                    **asked)  # type: ignore[call-arg]
     except (TypeError, ValueError) as error:
         raise KernelTypeError(f"{ufunc_name(ufunc)}: {error}; use astype first"
                               ) from None

@@ -13,6 +13,7 @@ import numpy as np
 from ..arrays import is_array
 from ..autograd import Variable
 from ..autograd.traced import Traced, TracedNumber, extents
+from ..dispatch.outputs import can_cast
 from ..errors import KernelTypeError
 from ..op.base import is_number
 from ..scalar.python_numbers import plain_number
@@ -153,6 +154,10 @@ class Symbol(_Unknown, Traced, Variable):
     to_numpy = numpy = _refuse("to_numpy() needs its values")
     backward = _refuse("backward() needs its graph")  # type: ignore[assignment]
     __array__ = _Unknown.__array__  # type: ignore[assignment]
+
+    def holds(self, dtype: np.dtype, casting: str) -> bool:
+        """Whether numbers of `dtype` may be stored here."""
+        return can_cast(dtype, self.dtype, casting)
 
     def detach(self) -> Any:
         """The same, not differentiated through."""

@@ -15,7 +15,7 @@ from ..autograd import Variable, no_grad
 from ..autograd.graph import COPY
 from ..autograd.nodes import is_floating
 from ..autograd.recording import grad_mode, recording
-from ..dispatch.outputs import can_cast, check_shape
+from ..dispatch.outputs import check_shape
 from ..errors import KernelTypeError, ShapeError
 from ..op.base import check_integers, only
 from ..scalar.ir import Block, Function
@@ -289,7 +289,7 @@ def _check_cast(target: Symbol, new: Any, casting: str) -> None:
     else:
         check_integers((target, new), "x[...] = y", ("x", "y"))
         source = np.result_type(target.dtype, getattr(new, "example", new))
-    if not can_cast(source, target.dtype, casting):
+    if not target.holds(source, casting):
         raise KernelTypeError(
             f"{target!r} cannot hold {source}, which does not cast to it under "
             f"'{casting}'; use astype, or make a new array")

@@ -46,7 +46,10 @@ def trace_ufunc(trace: Trace, ufunc: np.ufunc, method: str, inputs: Sequence[Any
     (out,) = given.pop("out", (None,))
     if method == "reduce":
         made = op(*inputs, **given)  # type: ignore[misc]
-        return made if out is None else trace.store(out, made)
+        if out is None:
+            return made
+        trace.store(out, made)
+        return out
     where = given.pop("where", None)
     if numbers:
         options = {k: given[k] for k in ("dtype", "casting") if k in given}
