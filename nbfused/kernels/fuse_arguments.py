@@ -22,6 +22,7 @@ from ..arrays import dtype_of, is_array, library_of
 from ..autograd import Variable
 from ..autograd.rules import checkpoint, custom_vjp
 from ..op import Func
+from ..scalar.identifiers import identifier
 from ..scalar.python_numbers import number_type
 from ..specs.base import Shape
 from .elementwise_kernel import ElementwiseKernel
@@ -88,7 +89,7 @@ class Arguments:
             self.constants.append(
                 (name, type(x), tuple(repr(k) for k, _ in _items(x))))
             for key, item in _items(x):
-                self._visit(f"{name}_{key}", item)
+                self._visit(identifier(f"{name}_{key}"), item)
         else:
             self.constants.append(_constant(name, x))
             if self.constants[-1] is None:
@@ -117,7 +118,7 @@ class Arguments:
                 return leaf(x, name)
             if not _holds_array(x):
                 return x
-            items = {k: visit(f"{name}_{k}", v) for k, v in _items(x)}
+            items = {k: visit(identifier(f"{name}_{k}"), v) for k, v in _items(x)}
             if isinstance(x, dict):
                 return items
             made = list(items.values())

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ..records import record
+from .identifiers import identifier
 from .ir import Literal, Value, literal
 from .python_numbers import plain_number
 from .static import known_value
@@ -146,6 +147,7 @@ class _Flat:
         return name
 
     def fresh(self, name: str) -> str:
+        name = identifier(name)
         while name in self.taken:
             name += "_"
         self.taken.add(name)
