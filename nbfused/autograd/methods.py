@@ -117,6 +117,7 @@ class ArrayMethods:
     __slots__ = ()
 
     __nbfused_op__: Callable[..., Any]
+    dtype: Any
     shape: Any
     ndim: Any
 
@@ -315,7 +316,7 @@ _AS_IT_IS: dict[str, tuple[Any, ...]] = {
 def refuse_options(name: str, given: Mapping[str, Any]) -> None:
     """`KernelTypeError` for a parameter of NumPy's that is not honoured."""
     for option, value in given.items():
-        if value is np._NoValue or any(  # type: ignore[attr-defined]
+        if value is np._NoValue or any(
                 value is x for x in _AS_IT_IS.get(option, ())):
             continue
         raise KernelTypeError(

@@ -55,7 +55,7 @@ class NumpyFunction:
             One of them is not honoured.
         """
         if len(args) <= self._positional and self.taken.issuperset(kwargs) and not any(
-                x is np._NoValue for x in args):  # type: ignore[attr-defined]
+                x is np._NoValue for x in args):
             return self.call(*args, **kwargs)
         return self.call(**self._by_name(args, kwargs))
 
@@ -71,7 +71,7 @@ class NumpyFunction:
         refuse_options(self.name, {n: x for n, x in given.items()
                                    if n not in self.taken})
         return {n: x for n, x in given.items() if n in self.taken
-                and x is not np._NoValue}  # type: ignore[attr-defined]
+                and x is not np._NoValue}
 
 
 def _in_common(theirs: inspect.Signature, ours: inspect.Signature) -> int:

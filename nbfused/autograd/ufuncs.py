@@ -88,7 +88,7 @@ def given_options(what: str, kwargs: Mapping[str, Any],
 
 
 def _is_default(name: str, value: Any) -> bool:
-    if name == "initial" and value is np._NoValue:  # type: ignore[attr-defined]
+    if name == "initial" and value is np._NoValue:
         return True
     return name in _DEFAULTS and type(value) is type(_DEFAULTS[name]) and \
         value == _DEFAULTS[name]
@@ -108,9 +108,9 @@ def in_loop_dtype(ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any = None,
     types = [_input_type(x) for x in inputs]
     asked: dict[str, Any] = {} if dtype is None else {"signature": (
         *[None] * ufunc.nin, *[check_dtype(dtype)] * ufunc.nout)}
+    asked["casting"] = casting
     try:
-        loop = ufunc.resolve_dtypes((*types, *[None] * ufunc.nout), casting=casting,
-                                    **asked)  # type: ignore[call-arg]
+        loop = ufunc.resolve_dtypes((*types, *[None] * ufunc.nout), **asked)
     except (TypeError, ValueError) as error:
         raise KernelTypeError(f"{ufunc_name(ufunc)}: {error}; use astype first"
                               ) from None

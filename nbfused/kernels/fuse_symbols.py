@@ -228,7 +228,7 @@ class Number(_Unknown, TracedNumber):
 
     def __nbfused_op__(self, name: str, args: tuple[Any, ...]) -> Any:
         """A function of the scalar vocabulary."""
-        return Variable.__nbfused_op__(self, name, args)  # type: ignore[arg-type]
+        return Variable.__nbfused_op__(self, name, args)
 
     def astype(self, dtype: Any) -> Any:
         """Converted."""

@@ -19,8 +19,8 @@ from ..errors import KernelTypeError
 from ..table import OPS
 from .fuse_symbols import Number, Symbol
 
-__all__ = ["converted", "kind_of", "promoted", "tensor_type", "torch_dtype", "torch_function",
-           "torch_recording", "torch_records"]
+__all__ = ["converted", "kind_of", "promoted", "tensor_type", "torch_dtype",
+           "torch_function", "torch_recording", "torch_records"]
 
 #: PyTorch's names of ops that NumPy calls otherwise.
 _NAMES = {
@@ -176,7 +176,8 @@ def _in_place(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
         raise KernelTypeError(f"torch.{name}: nf.fuse cannot change a tensor in place "
                               "that is no argument of the function; pass it as one")
     if name in _STORING and not kwargs:
-        args[0].trace.assign(args[0], *args[1:] or (0,), casting="unsafe")
+        new = 0 if name == "zero_" else args[1]
+        args[0].trace.assign(args[0], new, casting="unsafe")
     else:
         args[0][...] = torch_function(name[:-1], args, kwargs)
     return args[0]

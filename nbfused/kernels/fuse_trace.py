@@ -219,6 +219,7 @@ class Trace:
         Elements at which `where` is False keep what they have.
         """
         self._check_target(target)
+        new = plain_number(new)
         _check_cast(target, new, casting)
         if where is not None:
             new = OPS["where"](_mask(where), self._like(new, target), target)

@@ -11,10 +11,11 @@ import keyword
 import re
 import unicodedata
 
-__all__ = ["identifier", "is_identifier"]
+__all__ = ["identifier", "is_identifier", "is_safe"]
 
 _LONGEST = 200  # characters; names of files and symbols are made of it
 _OTHER = re.compile(r"\W")
+_SAFE = re.compile(r"[\w.]*")
 
 
 def is_identifier(name: str) -> bool:
@@ -23,13 +24,18 @@ def is_identifier(name: str) -> bool:
         not keyword.iskeyword(name)
 
 
+def is_safe(name: str) -> bool:
+    """Whether a name of the IR has letters, digits, underscores and dots alone."""
+    return _SAFE.fullmatch(name) is not None
+
+
 def identifier(name: str) -> str:
     """`name`, or an identifier that looks like it.
 
     Examples
     --------
-    >>> identifier("my kernel-2"), identifier("2 x"), identifier("class"), identifier("")
-    ('my_kernel_2', '_2_x', 'class_', 'unnamed')
+    >>> [identifier(name) for name in ("my kernel-2", "2 x", "class", "")]
+    ['my_kernel_2', '_2_x', 'class_', 'unnamed']
     """
     if is_identifier(name):
         return name

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 
 from ..errors import DefinitionError
 from ..records import record
-from .identifiers import identifier, is_identifier
+from .identifiers import identifier, is_identifier, is_safe
 
 __all__ = [
     "ACCESSES", "BUFFER_WRITES", "EFFECTS", "Block", "Custom", "For", "Function", "If",
@@ -176,7 +176,7 @@ class Function:
         if not is_identifier(self.name):
             object.__setattr__(self, "name", identifier(self.name))
         for p in self.params:
-            if not p.strip(".").isidentifier():
+            if not is_safe(p):
                 raise DefinitionError(f"{self.name}: the parameter {p!r} is no "
                                       "identifier; name it by letters and digits")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,9 @@ __all__ = ["number_type", "plain_number"]
 
 _KINDS = {bool: Weak("bool"), int: Weak("int"), float: Weak("float"),
           complex: Weak("complex")}
+#: What gives a number of its own class, by the base and not by the class's methods.
+_PLAIN: dict[type, Callable[[Any], Any]] = {
+    int: int.__pos__, float: float.__pos__, complex: complex.__pos__}
 
 
 def plain_number(x: Any) -> Any:
@@ -22,10 +26,9 @@ def plain_number(x: Any) -> Any:
     """
     if type(x) in _KINDS or isinstance(x, np.generic):
         return x
-    # By the base's own method: `__int__` of the class may give something else.
-    for kind in (int, float, complex):
+    for kind, plain in _PLAIN.items():
         if isinstance(x, kind):
-            return kind.__pos__(x)
+            return plain(x)
     return x
 
 
