@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from ..arrays import is_array
+import numpy as np
+
+from ..arrays import check_dtype, is_array
+from ..dispatch.outputs import can_cast
 from ..errors import KernelTypeError, TapeError
 from ..table import OPS
+from .graph import COPY
 from .recording import recording
 from .traced import Traced
 
 if TYPE_CHECKING:
     from .variable import Variable
 
-__all__ = ["ArrayMethods", "takes"]
+__all__ = ["ArrayMethods", "check_layout", "refuse_options", "takes"]
+
+
+@cache
+def _tape() -> Any:
+    from . import tape  # which makes Variables
+
+    return tape
 
 
 def takes(x: Any) -> bool:
@@ -44,7 +56,41 @@ def _reflected(name: str) -> Callable[[Any, Any], Any]:
     return method
 
 
+def _vocabulary(name: str) -> Callable[..., Any]:
+    """An operator that is a function of the scalar vocabulary, and no op."""
+    def method(self: Any, *others: Any) -> Any:
+        return self.__nbfused_op__(name, (self, *others)) if all(map(takes, others)) \
+            else NotImplemented
+
+    return method
+
+
+def _vocabulary_reflected(name: str) -> Callable[..., Any]:
+    def method(self: Any, other: Any) -> Any:
+        return self.__nbfused_op__(name, (other, self)) if takes(other) \
+            else NotImplemented
+
+    return method
+
+
 def _in_place(name: str, symbol: str) -> Callable[[Any, Any], Any]:
+    """``x op= y`` by the op that stores."""
+    def store(self: Any, other: Any) -> None:
+        OPS[name](self, other, out=self)
+
+    return _storing(store, symbol)
+
+
+def _copied_in_place(name: str, symbol: str) -> Callable[[Any, Any], Any]:
+    """``x op= y`` where no op stores over what it reads: a copy of ``x op y``."""
+    def store(self: Any, other: Any) -> None:
+        _tape().apply(COPY, (getattr(self, name)(other),), out=(self,), names=("x",))
+
+    return _storing(store, symbol)
+
+
+def _storing(store: Callable[[Any, Any], None], symbol: str,
+             ) -> Callable[[Any, Any], Any]:
     def method(self: Any, other: Any) -> Any:
         if not takes(other):
             return NotImplemented
@@ -54,7 +100,7 @@ def _in_place(name: str, symbol: str) -> Callable[[Any, Any], Any]:
                 f"x {symbol}= y: x or y requires grad, and what the tape knows of x "
                 f"would no longer be true; write x = x {symbol} y, or update inside "
                 "no_grad()")
-        OPS[name](self, other, out=self)
+        store(self, other)
         return self
 
     return method
@@ -70,6 +116,7 @@ class ArrayMethods:
 
     __slots__ = ()
 
+    __nbfused_op__: Callable[..., Any]
     dtype: Any
     shape: Any
     ndim: Any
@@ -109,6 +156,26 @@ class ArrayMethods:
     __ifloordiv__ = _in_place("floor_divide", "//")
     __imod__ = _in_place("remainder", "%")
     __ipow__ = _in_place("power", "**")
+    __imatmul__ = _copied_in_place("__matmul__", "@")
+
+    __and__, __rand__ = _vocabulary("and"), _vocabulary_reflected("and")
+    __or__, __ror__ = _vocabulary("or"), _vocabulary_reflected("or")
+    __xor__, __rxor__ = _vocabulary("xor"), _vocabulary_reflected("xor")
+    __lshift__, __rlshift__ = _vocabulary("lshift"), _vocabulary_reflected("lshift")
+    __rshift__, __rrshift__ = _vocabulary("rshift"), _vocabulary_reflected("rshift")
+    __invert__ = _vocabulary("invert")
+
+    __iand__ = _copied_in_place("__and__", "&")
+    __ior__ = _copied_in_place("__or__", "|")
+    __ixor__ = _copied_in_place("__xor__", "^")
+    __ilshift__ = _copied_in_place("__lshift__", "<<")
+    __irshift__ = _copied_in_place("__rshift__", ">>")
+
+    def __divmod__(self, other: Any) -> Any:
+        return (self // other, self % other) if takes(other) else NotImplemented
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return (other // self, other % self) if takes(other) else NotImplemented
 
     __lt__, __le__ = _binary("less"), _binary("less_equal")
     __gt__, __ge__ = _binary("greater"), _binary("greater_equal")
@@ -121,35 +188,60 @@ class ArrayMethods:
         return OPS["getitem"](self, key)
 
     def sum(self, axis: Any = None, dtype: Any = None, out: Any = None,
-            keepdims: bool = False) -> Any:
+            keepdims: bool = False, **others: Any) -> Any:
         """The sum over `axis`."""
+        refuse_options("sum", others)
         return OPS["sum"](self, axis=axis, dtype=dtype, out=out, keepdims=keepdims)
 
     def prod(self, axis: Any = None, dtype: Any = None, out: Any = None,
-             keepdims: bool = False) -> Any:
+             keepdims: bool = False, **others: Any) -> Any:
         """The product over `axis`."""
+        refuse_options("prod", others)
         return OPS["prod"](self, axis=axis, dtype=dtype, out=out, keepdims=keepdims)
 
     def mean(self, axis: Any = None, dtype: Any = None, out: Any = None,
-             keepdims: bool = False) -> Any:
+             keepdims: bool = False, **others: Any) -> Any:
         """The mean over `axis`."""
+        refuse_options("mean", others)
         return OPS["mean"](self, axis=axis, dtype=dtype, out=out, keepdims=keepdims)
 
-    def var(self, axis: Any = None, **kwargs: Any) -> Any:
+    def var(self, axis: Any = None, dtype: Any = None, out: Any = None,
+            ddof: float = 0, keepdims: bool = False, **others: Any) -> Any:
         """The variance over `axis`."""
-        return OPS["var"](self, axis=axis, **kwargs)
+        ddof = _divisor("var", ddof, others)
+        return OPS["var"](self, axis=axis, dtype=dtype, out=out, ddof=ddof,
+                          keepdims=keepdims)
 
-    def std(self, axis: Any = None, **kwargs: Any) -> Any:
+    def std(self, axis: Any = None, dtype: Any = None, out: Any = None,
+            ddof: float = 0, keepdims: bool = False, **others: Any) -> Any:
         """The standard deviation over `axis`."""
-        return OPS["std"](self, axis=axis, **kwargs)
+        ddof = _divisor("std", ddof, others)
+        return OPS["std"](self, axis=axis, dtype=dtype, out=out, ddof=ddof,
+                          keepdims=keepdims)
 
-    def max(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    def max(self, axis: Any = None, out: Any = None, keepdims: bool = False,
+            **others: Any) -> Any:
         """The largest element along `axis`; ties share the gradient."""
+        refuse_options("max", others)
         return OPS["max"](self, axis=axis, out=out, keepdims=keepdims)
 
-    def min(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+    def min(self, axis: Any = None, out: Any = None, keepdims: bool = False,
+            **others: Any) -> Any:
         """The smallest element along `axis`; ties share the gradient."""
+        refuse_options("min", others)
         return OPS["min"](self, axis=axis, out=out, keepdims=keepdims)
+
+    def all(self, axis: Any = None, out: Any = None, keepdims: bool = False,
+            **others: Any) -> Any:
+        """Whether all are nonzero."""
+        refuse_options("all", others)
+        return OPS["all"](self, axis=axis, out=out, keepdims=keepdims)
+
+    def any(self, axis: Any = None, out: Any = None, keepdims: bool = False,
+            **others: Any) -> Any:
+        """Whether one is nonzero."""
+        refuse_options("any", others)
+        return OPS["any"](self, axis=axis, out=out, keepdims=keepdims)
 
     def argmax(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
         """Where the first largest element is."""
@@ -159,17 +251,24 @@ class ArrayMethods:
         """Where the first smallest element is."""
         return OPS["argmin"](self, axis=axis, out=out, keepdims=keepdims)
 
-    def reshape(self, *shape: Any) -> Any:
+    def reshape(self, *shape: Any, **others: Any) -> Any:
         """The elements in C order in another shape; one extent may be -1."""
+        refuse_options("reshape", others)
         return OPS["reshape"](self, _one(shape))
 
-    def ravel(self) -> Any:
+    def ravel(self, order: str = "C") -> Any:
         """All elements in one dimension."""
+        refuse_options("ravel", {"order": order})
         return OPS["reshape"](self, (-1,))
 
-    def squeeze(self, axis: int | None = None) -> Any:
-        """Without one axis of extent 1, or without all of them."""
-        return OPS["squeeze"](self, axis)
+    def squeeze(self, axis: int | tuple[int, ...] | None = None) -> Any:
+        """Without some axes of extent 1, or without all of them."""
+        if not isinstance(axis, tuple):
+            return OPS["squeeze"](self, axis)
+        found = self
+        for k in sorted((k % max(self.ndim, 1) for k in axis), reverse=True):
+            found = OPS["squeeze"](found, k)
+        return found
 
     def transpose(self, *axes: Any) -> Any:
         """The axes in another order; by default reversed."""
@@ -188,18 +287,74 @@ class ArrayMethods:
         return OPS["transpose"](self, (*range(self.ndim - 2), self.ndim - 1,
                                        self.ndim - 2))
 
-    def astype(self, dtype: Any) -> Any:
+    def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe",
+               subok: bool = True, copy: bool = True) -> Any:
         """The elements converted; to integers, the gradient stops."""
-        return OPS["astype"](self, dtype)
+        check_layout("astype", order)
+        return self if not copy and self.dtype == check_dtype(dtype) else \
+            OPS["astype"](_castable(self, dtype, casting), dtype)
 
-    def clip(self, low: Any = None, high: Any = None) -> Any:
-        """The elements kept between `low` and `high`; None leaves a side open."""
-        return OPS["clip"](self, low, high)
+    def copy(self, order: str = "C") -> Any:
+        """The same elements in another array."""
+        return self.astype(self.dtype, order)
 
-    def take(self, indices: Any, axis: int | None = None) -> Any:
+    def clip(self, min: Any = None, max: Any = None, out: Any = None,
+             **others: Any) -> Any:
+        """The elements kept between `min` and `max`; None leaves a side open."""
+        options = {"out": out, "dtype": others.pop("dtype", None)}
+        refuse_options("clip", others)
+        return OPS["clip"](self, min, max, **options)
+
+    def take(self, indices: Any, axis: int | None = None, out: Any = None,
+             mode: str = "raise") -> Any:
         """The elements at `indices` along `axis`, or of all elements in one row."""
+        refuse_options("take", {"mode": mode})
+        if isinstance(indices, (int, list, tuple)):
+            indices = np.asarray(indices, None if indices != [] else np.int64)
         flat = self.ravel() if axis is None else self
-        return OPS["take"](flat, indices, axis=axis or 0)
+        return OPS["take"](flat, indices, axis=axis or 0, out=out)
+
+
+#: Values of NumPy's parameters that ask for what is done anyhow.
+_AS_IT_IS: dict[str, tuple[Any, ...]] = {
+    "order": ("C",), "mode": ("raise",), "subok": (True, False), "device": (None,),
+    "copy": (None,), "where": (True,), "shape": (None,), "out": (None,),
+    "casting": ("same_kind",), "dtype": (None,), "signature": (None,)}
+
+
+def refuse_options(name: str, given: Mapping[str, Any]) -> None:
+    """`KernelTypeError` for a parameter of NumPy's that is not honoured."""
+    for option, value in given.items():
+        if value is np._NoValue or any(
+                value is x for x in _AS_IT_IS.get(option, ())):
+            continue
+        raise KernelTypeError(
+            f"{name}: '{option}' is not supported on what nbfused computes, got "
+            f"{value!r}; leave it out, write it with functions of nf.ops, or call it "
+            "on arrays")
+
+
+def check_layout(name: str, order: str) -> None:
+    """`KernelTypeError` for an order in memory other than our own."""
+    if order not in ("C", "K", "A"):
+        refuse_options(name, {"order": order})
+
+
+def _divisor(name: str, ddof: float, others: dict[str, Any]) -> Any:
+    """What NumPy calls `ddof`, or `correction`."""
+    correction = others.pop("correction", None)
+    refuse_options(name, others)
+    if correction is not None and ddof:
+        raise KernelTypeError(f"{name}: 'ddof' and 'correction' were both given; they "
+                              "mean the same, leave one out")
+    return ddof if correction is None else correction
+
+
+def _castable(x: Any, dtype: Any, casting: str) -> Any:
+    if not can_cast(x.dtype, check_dtype(dtype), casting):
+        raise KernelTypeError(f"astype: {x.dtype} does not cast to {dtype} under "
+                              f"casting='{casting}'; leave it out")
+    return x
 
 
 def _one(args: tuple[Any, ...]) -> Any:

@@ -19,6 +19,7 @@ from ..arrays import (
 from ..dispatch import direct_call, execute  # not `from .. import`: see `forks`
 from ..errors import KernelTypeError, ShapeError, TapeError
 from ..records import record
+from ..scalar.python_numbers import number_type
 from ..scalar.types import Type, Weak
 from ..specs import Spec
 from .graph import ADD, COPY, FULL, ONE, Edge, Leaf, Ones, Pass, walk_back
@@ -215,12 +216,7 @@ def _type(x: Any) -> Type:
     found = _WEAK.get(type(x))
     if found is not None:
         return found
-    if isinstance(x, np.generic):
-        return x.dtype
-    for kind, weak in _WEAK.items():
-        if isinstance(x, kind):
-            return weak
-    return dtype_of(x)
+    return number_type(x) if is_number(x) else dtype_of(x)
 
 
 PLAIN = Pass(execute, lambda data, edge: data, False)

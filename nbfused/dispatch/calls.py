@@ -15,6 +15,7 @@ from ..config import config
 from ..errors import DeviceError, KernelTypeError, RangeError
 from ..registry import registry
 from ..scalar.ir import Block, Function, Let, Literal
+from ..scalar.python_numbers import plain_number
 from ..scalar.types import Weak
 from ..specs import Map, Spec
 from .bounds import NOTE, Bounded, bounded_map, check_inside
@@ -114,6 +115,8 @@ def closely(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None = None
     if len(kinds) != len(inputs):
         raise KernelTypeError(f"{spec.name} takes {len(kinds)} inputs "
                               f"{wanted.names}, got {len(inputs)}")
+    inputs = [plain_number(x) if k == "scalar" else x
+              for k, x in zip(kinds, inputs, strict=True)]
     types = [scalar_type(n, x) if k == "scalar" else None
              for k, n, x in zip(kinds, names, inputs, strict=True)]
     given = [x if k == "scalar" or type(x) is Array else describe(x, n)

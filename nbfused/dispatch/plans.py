@@ -23,6 +23,7 @@ from ..records import record
 from ..scalar.types import Type
 from ..specs import Contract, Map, Reduce, Row, Spec
 from ..specs.base import KEPT
+from ..specs.shapes import check_count
 from .nests import (
     Frame,
     Operand,
@@ -163,7 +164,11 @@ def make_plan(request: Request) -> Plan:
     named = [(k, n) for k, n in zip(kinds, request.names, strict=True) if k != "scalar"]
     raw = tuple(kind == "raw" for kind, _ in named)
     frame = _frame(request, raw, tuple(n for k, n in named if k != "raw"))
+    if not isinstance(spec, Contract):  # whose loops are not all in one array
+        check_count(frame.extents, spec.name)
     results = _results(request, frame)
+    for result in results:
+        check_count(result.shape, spec.name)
     scattered = len(results) - len(frame.outputs)
     strides = [_strides(result) for result in results]
     loops = nest(frame, strides[:len(frame.outputs)])

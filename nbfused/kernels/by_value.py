@@ -25,6 +25,7 @@ from ..arrays import Array, describe, is_array
 from ..autograd import Variable
 from ..backend import Backend
 from ..errors import DeviceError, KernelTypeError, NotDifferentiableError, RangeError
+from ..scalar.python_numbers import plain_number
 
 __all__ = ["arrays_of", "packed"]
 
@@ -109,6 +110,7 @@ def packed(given: Sequence[Any], sizes: Sequence[int] | None,
 
 
 def _bytes(x: Any, size: int | None, name: str) -> bytes:
+    x = plain_number(x)
     data = _integer(x, size, name) if type(x) is int else _encoded(x, name)
     if size is not None and len(data) != size:
         raise KernelTypeError(

@@ -22,9 +22,10 @@ from ..arrays import dtype_of, is_array, library_of
 from ..autograd import Variable
 from ..autograd.rules import checkpoint, custom_vjp
 from ..op import Func
+from ..scalar.identifiers import identifier
+from ..scalar.python_numbers import number_type
 from ..specs.base import Shape
 from .elementwise_kernel import ElementwiseKernel
-from .fuse_symbols import number_type
 from .reduction_kernel import ReductionKernel
 
 __all__ = ["Arguments", "Scope", "is_number", "shape_class"]
@@ -39,8 +40,9 @@ _KNOWN = frozenset({"jax", "math", "nbfused", "numpy", "torch"})
 
 
 def is_number(x: Any) -> bool:
-    """Whether an argument is passed by value."""
-    return isinstance(x, (bool, int, float, complex, np.generic))
+    """Whether an argument is passed by value; members of enumerations are constant."""
+    return isinstance(x, (bool, int, float, complex, np.generic)) and not isinstance(
+        x, Enum)
 
 
 def _is_array(x: Any) -> bool:
@@ -87,7 +89,7 @@ class Arguments:
             self.constants.append(
                 (name, type(x), tuple(repr(k) for k, _ in _items(x))))
             for key, item in _items(x):
-                self._visit(f"{name}_{key}", item)
+                self._visit(identifier(f"{name}_{key}"), item)
         else:
             self.constants.append(_constant(name, x))
             if self.constants[-1] is None:
@@ -100,9 +102,9 @@ class Arguments:
                    for _, x in self.leaves)
 
     def types(self) -> tuple[Hashable, ...]:
-        """Dtype and rank of the arrays, types of the numbers."""
+        """Type, dtype and rank of the arrays, types of the numbers."""
         return tuple((number_type(x),) if is_number(x) else
-                     (dtype_of(x), len(x.shape)) for _, x in self.leaves)
+                     (type(x), dtype_of(x), len(x.shape)) for _, x in self.leaves)
 
     def shapes(self) -> tuple[Shape, ...]:
         """Shapes of the arrays."""
@@ -116,7 +118,7 @@ class Arguments:
                 return leaf(x, name)
             if not _holds_array(x):
                 return x
-            items = {k: visit(f"{name}_{k}", v) for k, v in _items(x)}
+            items = {k: visit(identifier(f"{name}_{k}"), v) for k, v in _items(x)}
             if isinstance(x, dict):
                 return items
             made = list(items.values())

@@ -11,6 +11,7 @@ from ..autograd import Variable, apply
 from ..autograd.graph import COPY
 from ..errors import OverlapError
 from ..records import record
+from ..scalar.python_numbers import number_type
 from ..specs import Map, View
 from ..specs.graph import Launch, Value
 from ..specs.partition import partition
@@ -131,8 +132,6 @@ class Program:
 
 
 def _evaluate(number: HostCall, env: Mapping[Value, Any]) -> Any:
-    from .fuse_symbols import number_type
-
     found = number.function(*(env[a] if isinstance(a, Value) else a
                               for a in number.args))
     if number_type(found) != number.value.type:

@@ -4,26 +4,30 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from inspect import signature
 from math import prod
 from typing import TYPE_CHECKING, Any, NoReturn
+from weakref import WeakSet
 
 import numpy as np
 
 from ..arrays import is_array
 from ..autograd import Variable
-from ..autograd.traced import Traced, TracedNumber
+from ..autograd.traced import Traced, TracedNumber, extents
+from ..dispatch.outputs import can_cast
 from ..errors import KernelTypeError
+from ..op.base import is_number
+from ..scalar.python_numbers import plain_number
 from ..scalar.resolve import operation
 from ..scalar.types import Weak
 from ..specs.graph import Value
 from ..table import OPS
-from .fuse_functions import FUNCTIONS
+from .fuse_functions import traced_function
+from .fuse_ufuncs import trace_ufunc
 
 if TYPE_CHECKING:
     from .fuse_trace import Trace
 
-__all__ = ["Number", "Symbol", "number_type"]
+__all__ = ["Number", "Symbol"]
 
 _WAY_OUT = ("which is not known while nf.fuse traces a function; choose between values "
             "with nf.ops.where, or do this outside of the fused function")
@@ -75,43 +79,39 @@ class _Unknown:
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any,
                         **kwargs: Any) -> Any:
-        return self.trace.ufunc(ufunc, method, inputs, kwargs)
+        return trace_ufunc(self.trace, ufunc, method, inputs, kwargs)
 
     def __array_function__(self, function: Callable[..., Any], types: Any,
                            args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """The functions of NumPy that there are operations for."""
-        call = FUNCTIONS.get(function)
+        call = traced_function(function)
         if call is None:
             raise KernelTypeError(
                 f"numpy.{function.__name__} has no kernel, so that nf.fuse cannot trace"
                 " it; use functions of nf.ops, wrap it in an nf.Function, or call it "
                 "outside of the fused function")
-        try:
-            signature(call).bind(*args, **kwargs)
-        except TypeError as error:
-            raise KernelTypeError(
-                f"numpy.{function.__name__}: nf.fuse does not trace it with these "
-                f"arguments: {error}; use functions of nf.ops, or call it outside of "
-                "the fused function") from None
-        return call(*args, **kwargs)
+        return call(args, kwargs)
 
 
-def _vocabulary(name: str) -> Callable[..., Any]:
-    """An operator that NumPy has and Variables do not."""
-    def method(self: Any, *other: Any) -> Any:
-        return self.__nbfused_op__(name, (self, *other))
+def _in_place(name: str) -> Callable[[Symbol, Any], Any]:
+    """``x op= y``: what ``x op y`` is, stored into `x`."""
+    def method(self: Symbol, other: Any) -> Any:
+        made = getattr(self, name)(other)
+        if made is NotImplemented:
+            return made
+        if self.trace.scalars and not self.extents and self.own is None:
+            self.replaced = True  # NumPy's scalars are never changed
+            return made
+        self.trace.assign(self, made)
+        return self
 
     return method
-
-
-def _reflected(name: str) -> Callable[..., Any]:
-    return lambda self, other: self.__nbfused_op__(name, (other, self))
 
 
 class Symbol(_Unknown, Traced, Variable):
     """An array whose shape and dtype are known."""
 
-    __slots__ = ("array", "own", "trace", "value", "whole")
+    __slots__ = ("array", "own", "replaced", "trace", "value", "whole")
     #: Whether its own operators decide what a number beside it gives.
     decides = False
 
@@ -121,8 +121,11 @@ class Symbol(_Unknown, Traced, Variable):
         self.trace, self.value = trace, value
         self.own = own  # the argument that this is
         self.whole = base is None  # and no view of another
+        self.replaced = False  # by what an operator in place made of it
         #: Stands for the memory that it is in.
         self.array: object = base.array if base is not None else own or object()
+        if base is not None:
+            trace.views.setdefault(self.array, WeakSet()).add(self)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -152,40 +155,47 @@ class Symbol(_Unknown, Traced, Variable):
     backward = _refuse("backward() needs its graph")  # type: ignore[assignment]
     __array__ = _Unknown.__array__  # type: ignore[assignment]
 
+    def holds(self, dtype: np.dtype, casting: str) -> bool:
+        """Whether numbers of `dtype` may be stored here."""
+        return can_cast(dtype, self.dtype, casting)
+
     def detach(self) -> Any:
         """The same, not differentiated through."""
         return self.trace.detached(self)
 
-    def all(self, axis: Any = None, keepdims: bool = False) -> Any:
-        """Whether all are nonzero."""
-        return OPS["all"](self, axis=axis, keepdims=keepdims)
-
-    def any(self, axis: Any = None, keepdims: bool = False) -> Any:
-        """Whether one is nonzero."""
-        return OPS["any"](self, axis=axis, keepdims=keepdims)
-
-    def copy(self) -> Any:
-        """The same elements in another array."""
-        return OPS["astype"](self, self.dtype)
-
-    __copy__ = copy
+    def __copy__(self) -> Any:
+        return self.copy()
 
     def __deepcopy__(self, memo: Any) -> Any:
         return self.copy()
 
     def __setitem__(self, key: Any, new: Any) -> None:
-        if key is not Ellipsis and key != slice(None):
+        if isinstance(key, Variable) and key.dtype == np.bool_:
+            self._assign_where(key, new)
+        elif key is Ellipsis or (isinstance(key, slice) and key == slice(None)):
+            self.trace.assign(self, new)
+        else:
             raise KernelTypeError(
-                f"{self!r}: a part of an array cannot be assigned to inside nf.fuse; "
+                f"{self!r}: a part of an array cannot be assigned to inside nf.fuse, "
+                "only all of it or, by x[mask] = number, where a condition holds; "
                 "compute the whole with nf.ops.where, or assign outside")
-        self.trace.assign(self, new)
 
-    __and__, __rand__ = _vocabulary("and"), _reflected("and")
-    __or__, __ror__ = _vocabulary("or"), _reflected("or")
-    __xor__, __rxor__ = _vocabulary("xor"), _reflected("xor")
-    __lshift__, __rlshift__ = _vocabulary("lshift"), _reflected("lshift")
-    __rshift__, __rrshift__ = _vocabulary("rshift"), _reflected("rshift")
-    __invert__ = _vocabulary("invert")
+    def _assign_where(self, mask: Variable, new: Any) -> None:
+        """One number wherever a condition holds."""
+        if extents(mask) != self.extents or (not is_number(new) and extents(new)):
+            raise KernelTypeError(
+                f"{self!r}: x[mask] = y takes a mask of the shape of x and one number "
+                f"inside nf.fuse, got shapes {extents(mask)} and {extents(new)}; "
+                "write x[...] = nf.ops.where(mask, y, x)")
+        self.trace.assign(self, new, where=mask)
+
+    __iadd__, __isub__ = _in_place("__add__"), _in_place("__sub__")
+    __imul__, __itruediv__ = _in_place("__mul__"), _in_place("__truediv__")
+    __ifloordiv__, __imod__ = _in_place("__floordiv__"), _in_place("__mod__")
+    __ipow__, __imatmul__ = _in_place("__pow__"), _in_place("__matmul__")
+    __iand__, __ior__ = _in_place("__and__"), _in_place("__or__")
+    __ixor__ = _in_place("__xor__")
+    __ilshift__, __irshift__ = _in_place("__lshift__"), _in_place("__rshift__")
 
     def __repr__(self) -> str:
         return f"<traced array {self.value.name!r}, {self.dtype} {self.value.shape}>"
@@ -210,14 +220,15 @@ class Number(_Unknown, TracedNumber):
     @property
     def python(self) -> type | None:
         """Its type if that is Python's, and not a dtype."""
-        return type(self.example) if isinstance(self.value.type, Weak) else None
+        return type(plain_number(self.example)) if isinstance(self.value.type, Weak) \
+            else None
 
     shape: tuple[int, ...] = ()
     ndim = 0
 
     def __nbfused_op__(self, name: str, args: tuple[Any, ...]) -> Any:
         """A function of the scalar vocabulary."""
-        return Variable.__nbfused_op__(self, name, args)  # type: ignore[arg-type]
+        return Variable.__nbfused_op__(self, name, args)
 
     def astype(self, dtype: Any) -> Any:
         """Converted."""
@@ -226,11 +237,6 @@ class Number(_Unknown, TracedNumber):
     def __repr__(self) -> str:
         kind = self.value.type
         return f"<traced number {self.value.name!r}, {kind}>"
-
-
-def number_type(x: Any) -> Weak | np.dtype:
-    """The type of a number: weak for Python's."""
-    return x.dtype if isinstance(x, np.generic) else Weak(type(x).__name__)
 
 
 def _on_host(function: Callable[..., Any], name: str) -> tuple[Callable[..., Any], ...]:

@@ -12,7 +12,7 @@ from ..arrays import BFLOAT16
 from ..autograd.methods import takes
 from ..table import OPS
 from .fuse_symbols import Symbol
-from .fuse_torch import converted, promoted, torch_dtype, torch_function
+from .fuse_torch import converted, kind_of, promoted, torch_dtype, torch_function
 
 __all__ = ["Tensor"]
 
@@ -52,6 +52,14 @@ class Tensor(Symbol):
     def size(self) -> Any:
         """A method of tensors."""
         return lambda dim=None: self.shape if dim is None else self.shape[dim]
+
+    def __imatmul__(self, other: Any) -> Any:
+        """Tensors have no such operator: Python takes ``x @ y``."""
+        return NotImplemented
+
+    def holds(self, dtype: np.dtype, casting: str) -> bool:
+        """By PyTorch's rule: of no higher kind, of any width."""
+        return casting == "unsafe" or kind_of(dtype) <= kind_of(self.dtype)
 
     def numel(self) -> int:
         """Number of elements."""

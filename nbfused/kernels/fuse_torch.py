@@ -19,8 +19,8 @@ from ..errors import KernelTypeError
 from ..table import OPS
 from .fuse_symbols import Number, Symbol
 
-__all__ = ["converted", "promoted", "tensor_type", "torch_dtype", "torch_function",
-           "torch_recording", "torch_records"]
+__all__ = ["converted", "kind_of", "promoted", "tensor_type", "torch_dtype",
+           "torch_function", "torch_recording", "torch_records"]
 
 #: PyTorch's names of ops that NumPy calls otherwise.
 _NAMES = {
@@ -43,10 +43,13 @@ _COUNTING = frozenset({"sum", "prod"})
 #: Those to which no axis at all means all of them.
 _OF_ALL = frozenset({"sum", "mean", "max", "min"})
 
+#: Methods that store what they are given, in the dtype of the tensor.
+_STORING = frozenset({"copy_", "fill_", "zero_"})
+
 _KINDS = "bifc"
 
 
-def _kind(dtype: np.dtype) -> int:
+def kind_of(dtype: np.dtype) -> int:
     """Its place among bool, integers, floats and complex numbers."""
     return _KINDS.index("f" if dtype == BFLOAT16 else "i" if dtype.kind == "u"
                         else dtype.kind)
@@ -73,9 +76,9 @@ def _default(kind: int) -> np.dtype:
 
 def _together(a: np.dtype, b: np.dtype) -> np.dtype:
     """The dtype of two tensors: the higher kind alone decides."""
-    if _kind(a) != _kind(b):
-        low, high = sorted((a, b), key=_kind)
-        if _kind(high) == 3 and low == np.float64:
+    if kind_of(a) != kind_of(b):
+        low, high = sorted((a, b), key=kind_of)
+        if kind_of(high) == 3 and low == np.float64:
             return np.dtype(np.complex128)
         return high
     if BFLOAT16 in (a, b) and a != b:
@@ -95,15 +98,15 @@ def tensor_type(operands: Sequence[Any]) -> np.dtype:
     for x in operands:
         if isinstance(x, Number) or not (isinstance(x, Symbol) or is_array(x)):
             example = x.example if isinstance(x, Number) else x
-            dtype, group = _default(_kind(np.asarray(example).dtype)), 2
+            dtype, group = _default(kind_of(np.asarray(example).dtype)), 2
         else:
             dtype, group = dtype_of(x), 0 if len(x.shape) else 1
         known = groups[group]
         groups[group] = dtype if known is None else _together(known, dtype)
     found, *lower = [dtype for dtype in groups if dtype is not None]
     for dtype in lower:
-        if _kind(dtype) > _kind(found):  # a complex number as wide as the floats
-            found = dtype if (_kind(found), _kind(dtype)) != (2, 3) else np.dtype(
+        if kind_of(dtype) > kind_of(found):  # a complex number as wide as the floats
+            found = dtype if (kind_of(found), kind_of(dtype)) != (2, 3) else np.dtype(
                 np.complex128 if found == np.float64 else np.complex64)
     return found
 
@@ -119,7 +122,7 @@ def promoted(function: Callable[..., Any], args: Sequence[Any]) -> Any:
     """`function` of `args` in the dtype that PyTorch computes in."""
     dtype = tensor_type(args)
     result = function(*(converted(x, dtype) for x in args))
-    if isinstance(result, Symbol) and _kind(dtype) < 2 <= _kind(result.dtype) and \
+    if isinstance(result, Symbol) and kind_of(dtype) < 2 <= kind_of(result.dtype) and \
             not isinstance(result, tuple):
         dtype = _default(2)  # integers divide, and have sines, in the default dtype
         result = function(*(converted(x, dtype) for x in args))
@@ -153,7 +156,7 @@ def torch_function(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) ->
     if name == "where" and len(args) == 3 and not kwargs:
         found = promoted(lambda x, y: OPS["where"](args[0], x, y), args[1:])
         return converted(found, tensor_type(args[1:]))  # two numbers give the default
-    if name == "rint" and _kind(dtype_of(args[0])) == 1:
+    if name == "rint" and kind_of(dtype_of(args[0])) == 1:
         name, op = "positive", OPS["positive"]  # NumPy makes floats of integers
     if name in ("max", "min") and len(args) == 1 and not kwargs:
         return OPS[name](args[0])
@@ -172,7 +175,11 @@ def _in_place(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
     if not isinstance(args[0], Symbol):
         raise KernelTypeError(f"torch.{name}: nf.fuse cannot change a tensor in place "
                               "that is no argument of the function; pass it as one")
-    args[0][...] = torch_function(name[:-1], args, kwargs)
+    if name in _STORING and not kwargs:
+        new = 0 if name == "zero_" else args[1]
+        args[0].trace.assign(args[0], new, casting="unsafe")
+    else:
+        args[0][...] = torch_function(name[:-1], args, kwargs)
     return args[0]
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import replace
 from typing import Any
+from weakref import WeakSet
 
 import numpy as np
 
@@ -14,19 +15,18 @@ from ..autograd import Variable, no_grad
 from ..autograd.graph import COPY
 from ..autograd.nodes import is_floating
 from ..autograd.recording import grad_mode, recording
-from ..dispatch.outputs import can_cast
+from ..dispatch.outputs import check_shape
 from ..errors import KernelTypeError, ShapeError
 from ..op.base import check_integers, only
 from ..scalar.ir import Block, Function
-from ..scalar.resolve import operation
+from ..scalar.python_numbers import number_type, plain_number
 from ..scalar.types import Type
-from ..scalar.vocabulary import OPS as VOCABULARY
 from ..specs import Map, Reduce, View
 from ..specs.base import Shape
 from ..specs.graph import Node, Value
 from ..table import OPS
 from .fuse_program import HostCall, Opaque, Program, replaced
-from .fuse_symbols import Number, Symbol, number_type
+from .fuse_symbols import Number, Symbol
 from .fuse_tensors import Tensor
 from .fuse_torch import torch_recording, torch_records
 
@@ -69,6 +69,10 @@ class Trace:
         self.numbers: list[HostCall] = []
         self.checks: list[tuple[Callable[[Any], None], Value]] = []
         self.stores: dict[Value, Value] = {}
+        #: Symbols that are views, by what they are views of.
+        self.views: dict[object, WeakSet[Symbol]] = {}
+        #: Whether an array without dimensions may be a NumPy scalar to the function.
+        self.scalars = False
         self._seen: dict[Any, Node] = {}
         self._constant: dict[Value, Value] = {}
         self._copies: dict[tuple[Value, object], Value] = {}
@@ -85,6 +89,7 @@ class Trace:
                                   "product; pass numpy.asarray(...) and use @")
         value = Value(tuple(x.shape), dtype_of(x), name)
         self.given[value] = x
+        self.scalars |= isinstance(x, np.ndarray)
         return self.symbol(self, value, own=value)
 
     def operand(self, x: Any) -> Any:
@@ -93,12 +98,21 @@ class Trace:
             if x.trace is not self:
                 raise KernelTypeError(f"{x!r} belongs to another call of a fused "
                                       "function; return it from there")
-            return x.value
+            return self._current(x)
         if not isinstance(x, Variable) and not _is_plain(x):
-            return x  # a number
+            return plain_number(x)
         value = Value(tuple(x.shape), dtype_of(x), "constant")
         self.constants[value] = x
         return value
+
+    def _current(self, x: Symbol | Number) -> Value:
+        """The value; `KernelTypeError` if it is not known whether it has changed."""
+        if isinstance(x, Symbol) and x.replaced:
+            raise KernelTypeError(
+                f"{x!r} is used after += or the like on another name of it, which "
+                "changes an array, but makes another of what NumPy gives as a scalar; "
+                "write x = x + y")
+        return x.value
 
     def record(self, spec: Any, inputs: Sequence[Any], out: Sequence[Any] | None,
                options: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -125,7 +139,7 @@ class Trace:
             self._constant |= {v: v for v in node.outputs}
         for k, target in enumerate(out or ()):
             if target is not None:
-                self.assign(target, made[k])
+                self.store(target, made[k], options.get("casting", "same_kind"))
                 made[k] = target
         return tuple(made)
 
@@ -139,32 +153,6 @@ class Trace:
             node = self._seen[key] = Node(spec, values, outputs, asked)
             self.nodes.append(node)
         return node
-
-    def ufunc(self, ufunc: np.ufunc, method: str, inputs: Sequence[Any],
-              kwargs: dict[str, Any]) -> Any:
-        """NumPy's ufuncs, and the ``reduce`` of some of them."""
-        if method == "__call__" and not kwargs and not any(
-                isinstance(x, (Symbol, Variable)) or _is_plain(x) for x in inputs):
-            return self.host(ufunc, inputs)
-        out = kwargs.pop("out", None)
-        if out is not None:
-            kwargs["out"] = out[0] if len(out) == 1 else out
-        op = _op(ufunc, method)
-        if ufunc is np.reciprocal and dtype_of(inputs[0]).kind in "biu":
-            raise KernelTypeError("numpy.reciprocal of integers rounds to integers, "
-                                  "which nf.fuse does not trace; write 1 / x or 1 // x")
-        suffix = "" if method == "__call__" else f".{method}"
-        unknown = kwargs.keys() - {"out", "dtype", "axis", "keepdims"}
-        if op is not None and unknown:
-            raise KernelTypeError(
-                f"numpy.{ufunc.__name__}{suffix}: nf.fuse does not trace {unknown}; "
-                "use nf.ops.where, or call it outside of the fused function")
-        if op is None:
-            raise KernelTypeError(
-                f"numpy.{ufunc.__name__}{suffix} has no kernel, so that nf.fuse cannot "
-                "trace it; write it with nf.elementwise, wrap it in an nf.Function, or "
-                "call it outside of the fused function")
-        return op(*inputs, **kwargs)
 
     def host(self, function: Callable[..., Any], args: Sequence[Any]) -> Number:
         """A number that is computed from numbers, in Python, at each call."""
@@ -218,24 +206,28 @@ class Trace:
         made = tuple(self.symbol(self, v) for v in node.outputs)
         return only(made) if single else made
 
-    def assign(self, target: Any, new: Any) -> None:
-        """``target[...] = new``: from here on `target` is another value."""
+    def store(self, target: Any, new: Symbol, casting: str = "same_kind") -> None:
+        """`assign` of a result to an `out` of the same shape, as ops ask for."""
+        if isinstance(target, Symbol):
+            check_shape("out", target.extents, new.extents)
+        self.assign(target, new, casting)
+
+    def assign(self, target: Any, new: Any, casting: str = "same_kind",
+               where: Any = None) -> None:
+        """``target[...] = new``: from here on `target` is another value.
+
+        Elements at which `where` is False keep what they have.
+        """
         self._check_target(target)
-        if isinstance(new, (Symbol, Variable)) or is_array(new):
-            source, shape = dtype_of(new), self.operand(new).shape
-        else:
-            check_integers((target, new), "x[...] = y", ("x", "y"))
-            source, shape = np.result_type(target.dtype, getattr(
-                new, "example", new)), ()
-        if not can_cast(source, target.dtype, "same_kind"):
-            raise KernelTypeError(
-                f"{target!r} cannot hold {source}, which does not cast to it under "
-                "'same_kind'; use astype, or make a new array")
-        if shape != target.extents or source != target.dtype or not isinstance(
-                new, Symbol) or (new is not target and new.value in self.given):
+        new = plain_number(new)
+        _check_cast(target, new, casting)
+        if where is not None:
+            new = OPS["where"](_mask(where), self._like(new, target), target)
+        if not isinstance(new, Symbol) or new.extents != target.extents or \
+                new.dtype != target.dtype or (
+                    new is not target and new.value in self.given):
             # Also an argument: it may change before the program stores at its end.
-            (new,) = self.record(_ASSIGN, (new, target), None,
-                                 {"dtypes": (target.dtype,)})
+            new = self._like(new, target)
         if new.extents != target.extents:
             raise ShapeError(f"{target!r} cannot hold an array of shape {new.extents}; "
                              "make a new array")
@@ -243,15 +235,17 @@ class Trace:
             self.stores[target.own] = new.value
         target.value = new.value
 
+    def _like(self, new: Any, target: Symbol) -> Any:
+        """`new` in the dtype of `target`, and its shape if it broadcasts to that."""
+        return self.record(_ASSIGN, (new, target), None, {"dtypes": (target.dtype,)})[0]
+
     def _check_target(self, target: Any) -> None:
         """Only what no other symbol sees can be changed in place."""
         if not isinstance(target, Symbol):
             raise KernelTypeError(
                 f"out: nf.fuse stores into its arguments only, got a "
                 f"{type(target).__name__} that is none; pass it as an argument")
-        views = any(isinstance(n.spec, View) and target.value in n.inputs
-                    for n in self.nodes)
-        if views or not target.whole:
+        if not target.whole or self.views.get(target.array):
             raise KernelTypeError(
                 f"{target!r} is changed in place and is, or has, a view: nf.fuse does "
                 "not follow both; make a new array, as in x = x + y")
@@ -287,6 +281,27 @@ class Trace:
             self.nodes.append(node)
             (self._copies[value, array],) = node.outputs
         return self._copies[value, array]
+
+
+def _check_cast(target: Symbol, new: Any, casting: str) -> None:
+    """`KernelTypeError` unless the dtype of `new` casts to that of `target`."""
+    if isinstance(new, (Symbol, Variable)) or is_array(new):
+        source = dtype_of(new)
+    else:
+        check_integers((target, new), "x[...] = y", ("x", "y"))
+        source = np.result_type(target.dtype, getattr(new, "example", new))
+    if not target.holds(source, casting):
+        raise KernelTypeError(
+            f"{target!r} cannot hold {source}, which does not cast to it under "
+            f"'{casting}'; use astype, or make a new array")
+
+
+def _mask(where: Any) -> Any:
+    """A condition, as NumPy's ``where=`` takes it."""
+    kind = np.dtype(bool) if isinstance(where, bool) else dtype_of(where)
+    if kind != np.bool_:
+        raise KernelTypeError(f"'where' has dtype {kind}, expected bool; compare it")
+    return where
 
 
 def _is_view(spec: Any) -> bool:
@@ -333,22 +348,3 @@ def _by_value(spec: Map | Reduce, values: Sequence[Any]) -> Map | Reduce:
         number = x is not None and (not isinstance(x, Value) or x.by_value)
         kinds.append("scalar" if number else kind)
     return spec if tuple(kinds) == spec.kinds else replace(spec, kinds=tuple(kinds))
-
-
-def _op(ufunc: np.ufunc, method: str) -> Callable[..., Any] | None:
-    """The operation that a method of a ufunc is."""
-    if getattr(np, ufunc.__name__, None) is not ufunc:
-        return None
-    if method == "reduce":
-        name = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min",
-                "logical_and": "all", "logical_or": "any"}.get(ufunc.__name__)
-        return None if name is None else \
-            lambda a, axis=0, **kwargs: OPS[name](a, axis=axis, **kwargs)
-    if method != "__call__":
-        return None
-    op = OPS.get(ufunc.__name__)
-    found = operation(ufunc) if op is None else None
-    if found is None or found.op not in VOCABULARY:
-        return op
-    return lambda *args: next(a for a in args if isinstance(a, Symbol)).__nbfused_op__(
-        found.op, args)

@@ -14,6 +14,7 @@ from ..errors import KernelTypeError, NotDifferentiableError
 from ..records import record
 from ..scalar import structure
 from ..scalar.ir import Literal
+from ..scalar.python_numbers import plain_number
 from ..scalar.resolve import freeze
 from ..scalar.static import Known
 from .views import ViewType, fields_of
@@ -185,6 +186,7 @@ class _Taking:
             raise KernelTypeError(
                 f"{self.kernel}: '{name}' must be an array ({annotation}), got the "
                 f"number {value!r}; pass nbfused.array([{value!r}])")
+        value = plain_number(value)
         if isinstance(annotation, type) and issubclass(annotation, np.generic):
             value = self.converted(name, value, annotation)
         self.taken.leaves.append(Leaf(name, value, value, annotation))

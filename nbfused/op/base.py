@@ -20,6 +20,7 @@ from ..autograd.nodes import is_floating
 from ..autograd.traced import Traced, TracedNumber, traced
 from ..errors import KernelTypeError, RangeError, ScalarSyntaxError
 from ..records import record
+from ..scalar.python_numbers import plain_number
 from ..scalar.resolve import operation
 from ..table import OPS
 
@@ -339,7 +340,8 @@ class Parameters:
             return [*args, *self.defaults[len(args):]]
         values = self._bind(args, kwargs)
         if not kwargs and not any(isinstance(v, (int, Traced))
-                                  for v in (*args, *values)):
+                                  for v in (*args, *values)) and \
+                types == tuple(map(type, values[:len(args)])):
             self._accepted.add(types)
         return values
 
@@ -351,11 +353,11 @@ class Parameters:
         return types in self._accepted
 
     def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-        values = [*args, *self.defaults[len(args):]]
+        values = [*map(plain_number, args), *self.defaults[len(args):]]
         for name, value in kwargs.items():
             if name not in self.names[len(args):]:
                 self._refuse(args, kwargs)
-            values[self.names.index(name)] = value
+            values[self.names.index(name)] = plain_number(value)
         missing = any(v is inspect.Parameter.empty for v in values)
         if missing or len(values) != len(self.names):
             self._refuse(args, kwargs)

@@ -21,14 +21,18 @@ __all__ = ["check_range"]
 
 
 def check_range(indices: Any, low: int, high: int, message: str, way_out: str, *,
-                ignored: int | None = None) -> None:
-    """`RangeError` if a value is outside ``[low, high)``, `ignored` ones apart."""
+                name: str, ignored: int | None = None) -> None:
+    """`RangeError` if a value is outside ``[low, high)``, `ignored` ones apart.
+
+    `name` is what messages call the array.
+    """
     if isinstance(indices, Traced):
         indices.record_check(partial(check_range, low=low, high=high, message=message,
-                                     way_out=way_out, ignored=ignored))
+                                     way_out=way_out, name=name, ignored=ignored))
         return
     data = indices.data if isinstance(indices, Variable) else indices
-    if not prod(data.shape) or not (describe(data).device == "cpu" or config.debug):
+    if not prod(data.shape) or not (
+            describe(data, name).device == "cpu" or config.debug):
         return
     least, most = int(to_numpy(smallest(data))), int(to_numpy(largest(data)))
     if low <= least and most < high:

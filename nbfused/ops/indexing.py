@@ -86,7 +86,7 @@ def take(x: AnyArray, indices: AnyArray, axis: int = 0, *,
     shape = tuple(x.shape)
     rows = int(shape[axis])
     check_range(indices, -rows, rows, f"take: 'indices' out of range for axis {axis} "
-                f"of extent {rows}", "hold them inside with clip")
+                f"of extent {rows}", "hold them inside with clip", name="indices")
     before, after = prod(shape[:axis]), prod(shape[axis + 1:])
     count = prod(indices.shape)
     wide = broadcast_to(reshape(indices, (1, count, 1)), (before, count, after))

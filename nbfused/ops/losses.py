@@ -140,7 +140,7 @@ def cross_entropy(logits: AnyArray, labels: AnyArray, *,
     classes = int(logits.shape[-1])
     check_range(labels, 0, classes, "cross_entropy: 'labels' out of range",
                 "to leave rows out, give them one label and name it in ignore_index",
-                ignored=ignore_index)
+                name="labels", ignored=ignore_index)
     loss = _smoothed(logits, labels, smoothing, ignored) if smoothing else \
         _cross_entropy(logits, labels, ignored)  # -inf times 0 would be NaN
     if reduction == "none":

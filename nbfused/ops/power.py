@@ -80,7 +80,8 @@ def _check_exponent(y: Any) -> None:
         y.record_check(_check_exponent)
     elif not is_number(y):
         what = "is 2**63 or more" if dtype_of(y).kind == "u" else "is negative"
-        check_range(y, 0, 2**63, f"power: 'y' {what} and 'x' an integer", way_out)
+        check_range(y, 0, 2**63, f"power: 'y' {what} and 'x' an integer", way_out,
+                    name="y")
     elif y < 0:
         raise RangeError(f"power: 'y' is negative and 'x' an integer: got {y}, "
                          f"expected an exponent of at least 0; {way_out}")

@@ -17,6 +17,7 @@ from ..op import AnyArray, Case, Reduction, op, reduction
 from ..op.base import check_operand, real_number, strong_dtype
 from ..scalar import language as nb
 from ..specs.shapes import Axes
+from .shapes import astype
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -204,10 +205,13 @@ def _std(x, ddof):
     return x
 
 
-def _prepare(name: str, x: AnyArray, ddof: float) -> float:
-    """The checked `ddof`, after a look at `x`."""
+def _prepare(name: str, x: AnyArray, ddof: float, dtype: DTypeLike | None,
+             ) -> tuple[AnyArray, float]:
+    """`x` in the dtype that was asked for, and the checked `ddof`."""
     _check_real(name, x)
-    return real_number(ddof, name, "ddof")
+    if dtype is not None:  # the numbers that are part of the state follow that of `x`
+        x = astype(x, dtype)
+    return x, real_number(ddof, name, "ddof")
 
 
 def _check_real(name: str, x: AnyArray) -> None:
@@ -249,7 +253,7 @@ def var(x: AnyArray, axis: Axes = None, keepdims: bool = False, *, ddof: float =
     >>> float(var(np.array([1.0, 2.0, 3.0]), ddof=1))
     1.0
     """
-    ddof = _prepare("var", x, ddof)
+    x, ddof = _prepare("var", x, ddof, dtype)
     return _var(x, ddof, axis=axis, keepdims=keepdims, dtype=dtype, out=out)
 
 
@@ -260,7 +264,7 @@ def std(x: AnyArray, axis: Axes = None, keepdims: bool = False, *, ddof: float =
 
     Its derivative is 0 where all elements are equal.
     """
-    ddof = _prepare("std", x, ddof)
+    x, ddof = _prepare("std", x, ddof, dtype)
     return _std(x, ddof, axis=axis, keepdims=keepdims, dtype=dtype, out=out)
 
 

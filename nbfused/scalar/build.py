@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 
+from .identifiers import identifier
 from .ir import (
     Block,
     Custom,
@@ -56,6 +57,8 @@ class Builder:
     def fresh(self, stem: str) -> str:
         """A name that looks like `stem` and is new to the function."""
         base = _COUNTS.sub("", stem.strip("."))
+        if not base.isidentifier():
+            base = identifier(base)
         while True:
             self._counts[base] = self._counts.get(base, 0) + 1
             name = f"{base}_{self._counts[base]}"

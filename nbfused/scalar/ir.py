@@ -10,9 +10,11 @@ All records are frozen and hashable, so that a spec that holds one can key a cac
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
+from ..errors import DefinitionError
 from ..records import record
+from .identifiers import identifier, is_identifier, is_safe
 
 __all__ = [
     "ACCESSES", "BUFFER_WRITES", "EFFECTS", "Block", "Custom", "For", "Function", "If",
@@ -157,7 +159,7 @@ class Origin:
     cotangents: tuple[str | None, ...]
 
 
-@record(frozen=True)
+@dataclass(frozen=True)
 class Function:
     """A scalar function: `body.yields` are its results.
 
@@ -171,6 +173,15 @@ class Function:
     pyfile: str = field(default="", compare=False)
     line: int = field(default=0, compare=False)
     origin: Origin | None = field(default=None, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """All that is printed is a Function: its names are identifiers."""
+        if not is_identifier(self.name):
+            object.__setattr__(self, "name", identifier(self.name))
+        for p in self.params:
+            if not is_safe(p):
+                raise DefinitionError(f"{self.name}: the parameter {p!r} is no "
+                                      "identifier; name it by letters and digits")
 
     @property
     def results(self) -> tuple[Value, ...]:

@@ -14,6 +14,7 @@ import numpy as np
 from ..records import record
 from .emit import Emitter
 from .ir import EFFECTS, Function, Literal, Value, literal
+from .python_numbers import plain_number
 from .static import known_value
 from .vocabulary import OPS
 
@@ -138,7 +139,7 @@ def freeze(target: Any) -> Any:
     """`target` as a number or a tuple of numbers of the language; else None."""
     if isinstance(target, Literal):
         return target
-    target = known_value(target)
+    target = plain_number(known_value(target))
     if isinstance(target, np.generic):
         target = target.item()
     if type(target) in (bool, int, float, complex):

@@ -7,7 +7,9 @@ from dataclasses import field
 from typing import Any
 
 from ..records import record
+from .identifiers import identifier
 from .ir import Literal, Value, literal
+from .python_numbers import plain_number
 from .static import known_value
 
 __all__ = ["Array", "Local", "Parameters", "Struct", "Values", "fill",
@@ -137,7 +139,7 @@ class _Flat:
         self.alone: dict[str, str] = {}
 
     def visit(self, param: str, given: Any, path: tuple[str, ...]) -> Values:
-        given = known_value(given)
+        given = plain_number(known_value(given))
         if isinstance(given, Literal):
             return given
         if type(given) in (bool, int, float, complex):
@@ -157,6 +159,7 @@ class _Flat:
         return name
 
     def fresh(self, name: str) -> str:
+        name = identifier(name)
         while name in self.taken:
             name += "_"
         self.taken.add(name)

@@ -20,6 +20,7 @@ import numpy as np
 from ..records import record
 from .composites import COMPOSITES, python_function
 from .numeric import NUMPY
+from .python_numbers import plain_number
 
 __all__ = ["OPS", "Op"]
 
@@ -62,6 +63,7 @@ class Op:
         if len(args) != self.arity:
             raise TypeError(f"{self.name}() takes {self.arity} arguments, not "
                             f"{len(args)}")
+        args = tuple(map(plain_number, args))
         numbers = all(type(arg) in (bool, int, float, complex) for arg in args)
         if numbers or (self.definition is not None and self.rule == "same"):
             args = tuple(np.asarray(arg) for arg in args)

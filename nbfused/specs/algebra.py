@@ -18,6 +18,7 @@ from ..scalar.build import Builder
 from ..scalar.clean import clean
 from ..scalar.ir import Block, Function, drop_params, literal, used_params
 from ..scalar.ir import Value as Scalar
+from ..scalar.python_numbers import number_type
 from ..scalar.types import Type, Weak, compute_dtype, result_types
 from .combine import Combine, sum_combine
 from .functions import compose
@@ -248,7 +249,7 @@ def widens(node: Node) -> bool:
 def _type(x: Any) -> Type:
     if isinstance(x, Value):
         return x.type
-    return x.dtype if isinstance(x, np.generic) else Weak(type(x).__name__)
+    return number_type(x)
 
 
 @lru_cache(maxsize=256)

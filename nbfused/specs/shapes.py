@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from math import prod
 from operator import index
 from typing import SupportsIndex
 
@@ -12,14 +13,17 @@ from ..errors import KernelTypeError, ShapeError
 from .subscripts import parse_subscripts
 
 __all__ = [
-    "broadcast_shapes", "broadcasts_to", "check_extra", "check_permutation",
-    "contract_shapes", "normalize_axes", "normalize_axis", "operand_name",
-    "reduce_shape", "row_shapes",
+    "broadcast_shapes", "broadcasts_to", "check_count", "check_extra",
+    "check_permutation", "contract_shapes", "normalize_axes", "normalize_axis",
+    "operand_name", "reduce_shape", "row_shapes",
 ]
 
 Shape = tuple[int, ...]
 Axes = SupportsIndex | Iterable[SupportsIndex] | None
 Names = Sequence[str] | None
+
+#: 2**63 bytes, of 16 each at most.
+_MOST_ELEMENTS = 2**59
 
 
 def operand_name(names: Names, position: int) -> str:
@@ -52,6 +56,17 @@ def broadcast_shapes(shapes: Sequence[Shape], names: Names = None) -> Shape:
             elif extent not in (1, result[axis]):
                 raise _clash(shapes, names, owner[axis], position, axis - ndim)
     return tuple(result)
+
+
+def check_count(shape: Shape, what: str) -> None:
+    """`ShapeError` for more elements than an array can have.
+
+    Their numbers of bytes would overflow 64 bits, here and in every array library.
+    """
+    if prod(shape) > _MOST_ELEMENTS:
+        raise ShapeError(f"{what}: shape {shape} has {prod(shape)} elements; expected "
+                         "at most 2**59: broadcast to smaller shapes, or compute in "
+                         "parts")
 
 
 def broadcasts_to(shape: Shape, target: Shape) -> bool:

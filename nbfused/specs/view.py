@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ShapeError
 from ..records import record
 from .base import Hashed, Program, Pullback, Ref, Shape
+from .shapes import check_count
 
 if TYPE_CHECKING:
     import numpy as np
@@ -86,6 +87,7 @@ class View(Hashed):
             raise ShapeError(f"an array of shape {shape} does not broadcast to "
                              f"{self.params}; expected extents that are equal, or 1: "
                              "reshape it so that the right axes meet")
+        check_count(self.params, "broadcast_to")
         return self.params
 
     def _expand(self, shape: Shape) -> Shape:
@@ -111,7 +113,9 @@ class View(Hashed):
                 raise ShapeError(
                     f"arrays[{k}] of shape {s} does not fit arrays[0] of shape {first}:"
                     f" they may differ in axis {axis} only")
-        return (*first[:axis], sum(s[axis] for s in shapes), *first[axis + 1:])
+        whole = (*first[:axis], sum(s[axis] for s in shapes), *first[axis + 1:])
+        check_count(whole, "concatenate")
+        return whole
 
     def vjp(self, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
             present: tuple[bool, ...]) -> Pullback:
