@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from functools import lru_cache
 
 from ..errors import NotDifferentiableError
@@ -13,6 +15,7 @@ from .ir import (
     Function,
     If,
     Let,
+    Literal,
     Statement,
     Value,
     While,
@@ -22,7 +25,7 @@ from .ir import (
 )
 from .vocabulary import OPS
 
-__all__ = ["active_names", "linear", "partials", "refuse"]
+__all__ = ["active_names", "bounded", "linear", "partials", "refuse"]
 
 #: Casts to these have no influence on a derivative.
 INTEGRAL = {"int", "bool", *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64))}
@@ -56,6 +59,25 @@ def partials(s: Let) -> list[tuple[str, Function]]:
         return []
     found = ((a, _partial(s.op, k)) for k, a in enumerate(s.args))
     return [(a, p) for a, p in found if p is not None and isinstance(a, str)]
+
+
+@lru_cache(maxsize=4096)
+def bounded(partial: Function) -> bool:
+    """Whether it is one of some finite numbers, whatever the operands are."""
+    table = {r: s for s in walk(partial.body) for r in s.results}
+    return all(_bounded(v, table) for v in partial.results)
+
+
+def _bounded(v: Value, table: Mapping[str, Statement]) -> bool:
+    if isinstance(v, Literal):
+        return math.isfinite(v.value.real)
+    s = table.get(v)
+    if isinstance(s, Let) and s.op == "select":
+        return all(_bounded(a, table) for a in s.args[1:])
+    if isinstance(s, If):
+        k = s.results.index(v)
+        return all(_bounded(b.yields[k], table) for b in (s.then, s.orelse))
+    return False
 
 
 def linear(s: Let) -> tuple[Value, ...]:

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from .activity import active_names
 from .adjoints import Adjoint
-from .build import ZERO, Builder, inline
+from .build import Builder, inline
 from .clean import clean
 from .forward import Forward
 from .ir import (
@@ -33,6 +33,7 @@ from .ir import (
 )
 from .preferences import PREFERENCES, preferring
 from .promotion import Type
+from .reach import NOTHING, Cotangent
 from .repeatable import check_arrays, check_repeated
 from .replay import Replay
 from .rules import has_rule
@@ -92,9 +93,9 @@ def vjp(function: Function, wrt: tuple[bool, ...], present: tuple[bool, ...] = (
     seeds = iter(cotangents)
     for r, here in zip(function.results, present, strict=True):
         if here:
-            b.accumulate(adjoint, r, next(seeds))
+            b.accumulate(adjoint, r, Cotangent(next(seeds)))
     start = b.reverse_block(function.body.statements, adjoint)
-    yields = tuple(adjoint.get(p, ZERO) for p in wanted if p not in raw)
+    yields = tuple(b.exact(adjoint.get(p, NOTHING)) for p in wanted if p not in raw)
     body = Block(tuple(b.statements), yields)
     if from_outputs:
         body = _read_outputs(body, start, function, outs)
