@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 
 from ..errors import NotDifferentiableError
+from .build import Builder
 from .clean import has_effects
 from .ir import (
     Block,
@@ -19,13 +21,16 @@ from .ir import (
     Statement,
     Value,
     While,
+    defined,
     names,
     regions,
+    rewrite,
     walk,
 )
+from .lowering import definition
 from .vocabulary import OPS
 
-__all__ = ["active_names", "bounded", "linear", "partials", "refuse"]
+__all__ = ["active_names", "bounded", "differentiable", "linear", "partials", "refuse"]
 
 #: Casts to these have no influence on a derivative.
 INTEGRAL = {"int", "bool", *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64))}
@@ -84,6 +89,33 @@ def linear(s: Let) -> tuple[Value, ...]:
     """The operand that `s` passes through unchanged, for the ops that only do that."""
     passes = s.op in ("id", "shuffle") or (s.op == "cast" and s.attr not in INTEGRAL)
     return s.args[:1] if passes else ()
+
+
+def differentiable(function: Function, wanted: set[str]) -> tuple[Function, set[str]]:
+    """`function` without active operations that have a definition but no partials.
+
+    Also its names that depend on those in `wanted`, as `active_names`.
+    """
+    active = active_names(function, wanted)
+    if not any(isinstance(s, Let) and _written_out(s) and active.intersection(s.results)
+               for s in walk(function.body)):
+        return function, active
+    b = Builder({*function.params, *defined(function.body)})
+
+    def change(s: Let) -> list[Statement]:
+        if not (_written_out(s) and active.intersection(s.results)):
+            return [s]
+        with b.region() as statements:
+            (value,) = b.call(definition(s.op), *s.args)
+        return [*statements, Let(s.results, "id", (value,), None, s.line)]
+
+    written = replace(function, body=rewrite(function.body, change))
+    return differentiable(written, wanted)
+
+
+def _written_out(s: Let) -> bool:
+    """Whether `s` is differentiated through its definition."""
+    return s.op in OPS and not OPS[s.op].partials and OPS[s.op].definition is not None
 
 
 def active_names(function: Function, wanted: set[str]) -> set[str]:
@@ -150,10 +182,13 @@ class _Activity:
             return s.args[1:]
         if s.op in WRITES:
             return (s.args[0], s.args[-1]) if s.results else s.args[-1:]
+        if _written_out(s):
+            return s.args
         return linear(s) or tuple(a for a, _ in partials(s))
 
     def check(self, s: Let) -> None:
         """Refuse operations that have no rule where one is needed."""
-        if s.op in OPS and not OPS[s.op].partials and self.any(s.args):
+        if s.op in OPS and not OPS[s.op].partials and not _written_out(s) \
+                and self.any(s.args):
             raise refuse(self.function, s.line,
                          f"'{s.op}' has no derivative; detach its argument")

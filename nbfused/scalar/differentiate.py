@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from .activity import active_names
+from .activity import differentiable
 from .adjoints import Adjoint
 from .build import Builder, inline
 from .clean import clean
@@ -80,11 +80,11 @@ def vjp(function: Function, wrt: tuple[bool, ...], present: tuple[bool, ...] = (
             return found
     primal, function = function, inline(function, has_rule)
     wanted = [p for p, w in zip(function.params, wrt, strict=True) if w]
+    function, active = differentiable(function, set(wanted))
     taken = defined(function.body) | set(function.params)
     fresh = Builder(taken).fresh  # a derivative has such names already
     bars = {p: f"{p}_bar" if f"{p}_bar" not in taken else fresh(f"{p}_bar")
             for p in wanted if p in raw}
-    active = active_names(function, set(wanted))
     check_arrays(function, active)
     b = Replay(function, taken | set(bars.values()), active, bars)
     cotangents = [b.fresh(f"g{k}") for k, here in enumerate(present) if here]
@@ -195,7 +195,8 @@ def jvp(function: Function, wrt: tuple[bool, ...]) -> Function:
     """
     function = inline(function, has_rule)
     wanted = [p for p, w in zip(function.params, wrt, strict=True) if w]
-    b = Forward(function, active_names(function, set(wanted)))
+    function, active = differentiable(function, set(wanted))
+    b = Forward(function, active)
     b.tangent.update({p: b.fresh(f"{p}_dot") for p in wanted})
     params = (*function.params, *(str(b.tangent[p]) for p in wanted))
     body = b.block(function.body, (True,) * len(function.results))
