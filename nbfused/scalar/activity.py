@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import lru_cache
 
 from ..errors import NotDifferentiableError
+from .build import Builder
 from .clean import has_effects
 from .ir import (
     Block,
@@ -13,16 +17,20 @@ from .ir import (
     Function,
     If,
     Let,
+    Literal,
     Statement,
     Value,
     While,
+    defined,
     names,
     regions,
+    rewrite,
     walk,
 )
+from .lowering import definition
 from .vocabulary import OPS
 
-__all__ = ["active_names", "linear", "partials", "refuse"]
+__all__ = ["active_names", "bounded", "differentiable", "linear", "partials", "refuse"]
 
 #: Casts to these have no influence on a derivative.
 INTEGRAL = {"int", "bool", *(f"{u}int{n}" for u in ("", "u") for n in (8, 16, 32, 64))}
@@ -58,10 +66,56 @@ def partials(s: Let) -> list[tuple[str, Function]]:
     return [(a, p) for a, p in found if p is not None and isinstance(a, str)]
 
 
+@lru_cache(maxsize=4096)
+def bounded(partial: Function) -> bool:
+    """Whether it is one of some finite numbers, whatever the operands are."""
+    table = {r: s for s in walk(partial.body) for r in s.results}
+    return all(_bounded(v, table) for v in partial.results)
+
+
+def _bounded(v: Value, table: Mapping[str, Statement]) -> bool:
+    if isinstance(v, Literal):
+        return math.isfinite(v.value.real)
+    s = table.get(v)
+    if isinstance(s, Let) and s.op == "select":
+        return all(_bounded(a, table) for a in s.args[1:])
+    if isinstance(s, If):
+        k = s.results.index(v)
+        return all(_bounded(b.yields[k], table) for b in (s.then, s.orelse))
+    return False
+
+
 def linear(s: Let) -> tuple[Value, ...]:
     """The operand that `s` passes through unchanged, for the ops that only do that."""
     passes = s.op in ("id", "shuffle") or (s.op == "cast" and s.attr not in INTEGRAL)
     return s.args[:1] if passes else ()
+
+
+def differentiable(function: Function, wanted: set[str]) -> tuple[Function, set[str]]:
+    """`function` without active operations that have a definition but no partials.
+
+    Also its names that depend on those in `wanted`, as `active_names`.
+    """
+    active = active_names(function, wanted)
+    if not any(isinstance(s, Let) and _written_out(s) and active.intersection(s.results)
+               for s in walk(function.body)):
+        return function, active
+    b = Builder({*function.params, *defined(function.body)})
+
+    def change(s: Let) -> list[Statement]:
+        if not (_written_out(s) and active.intersection(s.results)):
+            return [s]
+        with b.region() as statements:
+            (value,) = b.call(definition(s.op), *s.args)
+        return [*statements, Let(s.results, "id", (value,), None, s.line)]
+
+    written = replace(function, body=rewrite(function.body, change))
+    return differentiable(written, wanted)
+
+
+def _written_out(s: Let) -> bool:
+    """Whether `s` is differentiated through its definition."""
+    return s.op in OPS and not OPS[s.op].partials and OPS[s.op].definition is not None
 
 
 def active_names(function: Function, wanted: set[str]) -> set[str]:
@@ -129,10 +183,13 @@ class _Activity:
             return s.args[1:]
         if s.op in WRITES:
             return (s.args[0], s.args[-1]) if s.results else s.args[-1:]
+        if _written_out(s):
+            return s.args
         return linear(s) or tuple(a for a, _ in partials(s))
 
     def check(self, s: Let) -> None:
         """Refuse operations that have no rule where one is needed."""
-        if s.op in OPS and not OPS[s.op].partials and self.any(s.args):
+        if s.op in OPS and not OPS[s.op].partials and not _written_out(s) \
+                and self.any(s.args):
             raise refuse(self.function, s.line,
                          f"'{s.op}' has no derivative; detach its argument")

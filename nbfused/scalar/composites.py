@@ -77,11 +77,13 @@ _define("softplus", "a", "return max(a, 0.0) + log1p(exp(-abs(a)))", "sigmoid(a)
 _define("log_sigmoid", "a", "return min(a, 0.0) - log1p(exp(-abs(a)))",
         "sigmoid(-a)", doc="``log(sigmoid(a))``.")
 
+# Of two equal infinities the difference is NaN, and each has half the derivative.
 _define("logaddexp", "a, b", """
 top = max(a, b)
 gap = select(a == b, 0.0, -abs(a - b))
 return top + log1p(exp(gap))
-""", "0.5 if a == b else sigmoid(a - b)", "0.5 if a == b else sigmoid(b - a)",
+""", "0.5 if a == b and isinf(a) else sigmoid(a - b)",
+        "0.5 if a == b and isinf(a) else sigmoid(b - a)",
         rule="logaddexp", doc="``log(exp(a) + exp(b))``; equal infinities are right.")
 
 _define("silu", "a", "return a*sigmoid(a)", "sigmoid(a) + y*(1.0 - sigmoid(a))",
@@ -143,7 +145,7 @@ right = (1.0 + 0.5/z + r*(0.16666666666666666 - s))/z + shift
 sine = sin(3.141592653589793*(a - rint(a)))
 left = 9.869604401089358/(sine*sine)
 return select(a > 0.0, right, left - right)
-""", doc="The derivative of digamma; it has none of its own here.")
+""", doc="The derivative of digamma.")
 
 # Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011): 10 rounds on
 # the counter (index, 0) with the key `seed`.  32-bit words are kept in uint64.

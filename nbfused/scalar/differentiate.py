@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
-from .activity import active_names
+from .activity import differentiable
 from .adjoints import Adjoint
-from .build import ZERO, Builder, inline
+from .build import Builder, inline
 from .clean import clean
 from .forward import Forward
 from .ir import (
@@ -33,6 +33,7 @@ from .ir import (
 )
 from .preferences import PREFERENCES, preferring
 from .promotion import Type
+from .reach import NOTHING, Cotangent
 from .repeatable import check_arrays, check_repeated
 from .replay import Replay
 from .rules import has_rule
@@ -79,11 +80,11 @@ def vjp(function: Function, wrt: tuple[bool, ...], present: tuple[bool, ...] = (
             return found
     primal, function = function, inline(function, has_rule)
     wanted = [p for p, w in zip(function.params, wrt, strict=True) if w]
+    function, active = differentiable(function, set(wanted))
     taken = defined(function.body) | set(function.params)
     fresh = Builder(taken).fresh  # a derivative has such names already
     bars = {p: f"{p}_bar" if f"{p}_bar" not in taken else fresh(f"{p}_bar")
             for p in wanted if p in raw}
-    active = active_names(function, set(wanted))
     check_arrays(function, active)
     b = Replay(function, taken | set(bars.values()), active, bars)
     cotangents = [b.fresh(f"g{k}") for k, here in enumerate(present) if here]
@@ -92,9 +93,9 @@ def vjp(function: Function, wrt: tuple[bool, ...], present: tuple[bool, ...] = (
     seeds = iter(cotangents)
     for r, here in zip(function.results, present, strict=True):
         if here:
-            b.accumulate(adjoint, r, next(seeds))
+            b.accumulate(adjoint, r, Cotangent(next(seeds)))
     start = b.reverse_block(function.body.statements, adjoint)
-    yields = tuple(adjoint.get(p, ZERO) for p in wanted if p not in raw)
+    yields = tuple(b.exact(adjoint.get(p, NOTHING)) for p in wanted if p not in raw)
     body = Block(tuple(b.statements), yields)
     if from_outputs:
         body = _read_outputs(body, start, function, outs)
@@ -194,7 +195,8 @@ def jvp(function: Function, wrt: tuple[bool, ...]) -> Function:
     """
     function = inline(function, has_rule)
     wanted = [p for p, w in zip(function.params, wrt, strict=True) if w]
-    b = Forward(function, active_names(function, set(wanted)))
+    function, active = differentiable(function, set(wanted))
+    b = Forward(function, active)
     b.tangent.update({p: b.fresh(f"{p}_dot") for p in wanted})
     params = (*function.params, *(str(b.tangent[p]) for p in wanted))
     body = b.block(function.body, (True,) * len(function.results))

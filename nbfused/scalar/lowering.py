@@ -27,11 +27,12 @@ from .promotion import BOOL, Weak, promote
 from .values import INT64, Operand
 from .vocabulary import OPS
 
-__all__ = ["Lowering"]
+__all__ = ["Lowering", "definition"]
 
 
 @cache
-def _definition(op: str) -> Function:
+def definition(op: str) -> Function:
+    """What a composite computes, in terms of other operations."""
     from .parse import parse
 
     function = parse(OPS[op].function)
@@ -152,7 +153,7 @@ class Lowering(Operations):
 
     def expand(self, s: Let, args: Sequence[Operand]) -> None:
         """Write a composite's definition in its place."""
-        function, result = _definition(s.op), s.results[0]
+        function, result = definition(s.op), s.results[0]
         if OPS[s.op].rule != "same":
             targets, _ = self.resolved(s.op, args)
             args = list(zip(self.coerce_all(args, targets), targets, strict=True))

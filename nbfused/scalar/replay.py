@@ -15,12 +15,21 @@ from dataclasses import replace
 
 from ..records import record
 from .adjoints import Adjoint
-from .build import ZERO
 from .clean import live_reads
 from .counted import bound, closed, counted, counting, keep_results
-from .ir import Block, For, Let, Statement, Value, While, defined
+from .ir import Block, For, Let, Literal, Statement, Value, While, defined
 from .preferences import Sizes, sizes
 from .quiet import quiet_statements
+from .reach import (
+    ALWAYS,
+    NEVER,
+    NOTHING,
+    Cotangent,
+    Reach,
+    either,
+    flagged,
+    surely_carried,
+)
 from .recording import FIRST, ONE, Part, Recording
 
 __all__ = ["Replay"]
@@ -31,7 +40,9 @@ class _Iteration:
 
     It reads `index`, the `carried` values (by the loop's names for them) and `bars`,
     the cotangents of what the loop's active values became.  `block` yields those of
-    what they were, then what it adds to the cotangents of `captured` names.
+    what they were, then what it adds to the cotangents of `captured` names, then the
+    `flags`: whether a cotangent has reached a value by then, for those that one does
+    not reach in every iteration, by their positions among active and captured values.
     """
 
     loop: For
@@ -41,6 +52,7 @@ class _Iteration:
     bars: list[str]
     block: Block
     captured: list[str]
+    flags: dict[int, str]
 
     @property
     def sizes(self) -> Sizes:
@@ -60,38 +72,79 @@ class Replay(Recording):
         runs = counting(self, s) if isinstance(s, While) else s
         count = runs.count if isinstance(runs, For) else runs.results[-1]
         kept = keep_results(runs, {*wanted, *runs.results[len(s.results):]})
-        it = self.iteration(counted(self, kept, count))
-        seeds = [*(adjoint.pop(it.loop.results[k], ZERO) for k in it.active),
-                 *(adjoint.pop(v, ZERO) for v in it.captured)]
+        it = self.iteration(counted(self, kept, count), adjoint)
+        seeds = [*(adjoint.pop(it.loop.results[k], NOTHING) for k in it.active),
+                 *(adjoint.pop(v, NOTHING) for v in it.captured)]
         for r in s.results:
             adjoint.pop(r, None)
-        self.recorded[id(s)], bars = self.reverse_iterations(it, runs, seeds)
-        for v, g in zip(it.captured, bars[len(it.active):], strict=True):
+        started = [*map(self.exact, seeds), *(self.truth(seeds[k].reach)
+                                              for k in it.flags)]
+        self.recorded[id(s)], bars = self.reverse_iterations(it, runs, started)
+        found = self.outside(it, seeds, bars)
+        for v, g in zip(it.captured, found[len(it.active):], strict=True):
             adjoint[v] = g
-        for k, g in zip(it.active, bars, strict=False):
+        for k, g in zip(it.active, found, strict=False):
             self.accumulate(adjoint, it.loop.inits[k], g)
         self.prefer = outer
 
-    def iteration(self, loop: For) -> _Iteration:
-        """Run the body again under fresh names, then backwards."""
+    def outside(self, it: _Iteration, seeds: Sequence[Cotangent],
+                bars: Sequence[str]) -> list[Cotangent]:
+        """What the loop over iterations gives, as cotangents of what goes in."""
+        own = [ALWAYS]*len(it.active)
+        ran = NEVER
+        if any(g.reach != ALWAYS for g in seeds[len(own):]):
+            ran = self.ran(it.loop.count)
+        own += [ALWAYS if v in self.function.params else either(g.reach, ran)
+                for v, g in zip(it.captured, seeds[len(own):], strict=True)]
+        for k, flag in zip(it.flags, bars[len(seeds):], strict=True):
+            own[k] = flagged(flag)
+        return list(map(Cotangent, bars, own))
+
+    def ran(self, count: Value) -> Reach:
+        """Where a loop has iterations."""
+        if isinstance(count, Literal):
+            return ALWAYS if count.value.real > 0 else NEVER
+        return flagged(self.let("gt", count, FIRST))
+
+    def iteration(self, loop: For, adjoint: Adjoint) -> _Iteration:
+        """Run the body again under fresh names, then backwards.
+
+        `adjoint` has the cotangents of what comes after the loop.
+        """
         index = self.fresh(loop.index)
         carried = {p: self.fresh(p) for p in loop.params}
         self.active |= {n for p, n in carried.items() if p in self.active}
         again = self.copy(loop.body, {loop.index: index, **carried})
         active = [k for k, p in enumerate(loop.params) if p in self.active]
         bars = [self.fresh(f"{loop.params[k]}_bar") for k in active]
+        sure = surely_carried(loop, {k for k in active if adjoint.get(
+            loop.results[k], NOTHING).reach == ALWAYS})
+        flags = {j: self.fresh(f"{loop.params[k]}_reached")
+                 for j, k in enumerate(active) if k not in sure}
         inner: Adjoint = {}
         with self.region() as body:
-            for k, bar in zip(active, bars, strict=True):
-                self.accumulate(inner, again.yields[k], bar)
+            for j, k in enumerate(active):
+                reach = flagged(flags[j]) if j in flags else ALWAYS
+                self.accumulate(inner, again.yields[k], Cotangent(bars[j], reach))
             self.reverse_block(again.statements, inner)
-        own = defined(again) | set(carried.values())
-        captured = sorted(v for v in inner if v not in own)
-        yields = [inner.get(carried[loop.params[k]], ZERO) for k in active]
-        block, reads = live_reads(Block(
-            tuple(body), (*yields, *(inner[v] for v in captured))))
+            own = defined(again) | set(carried.values())
+            captured = sorted(v for v in inner if v not in own)
+            ends = [*(inner.get(carried[loop.params[k]], NOTHING) for k in active),
+                    *(inner[v] for v in captured)]
+            reached = [ends[j].reach for j in flags]
+            for j, v in enumerate(captured, len(active)):
+                if self.conditional(v, inner, adjoint):
+                    flags[j] = self.fresh(f"{v}_reached")
+                    reached.append(either(flagged(flags[j]), inner[v].reach))
+            yields = (*map(self.exact, ends), *map(self.truth, reached))
+        block, reads = live_reads(Block(tuple(body), yields))
         carried = {p: n for p, n in carried.items() if n in reads}
-        return _Iteration(loop, index, carried, active, bars, block, captured)
+        return _Iteration(loop, index, carried, active, bars, block, captured, flags)
+
+    def conditional(self, v: str, inside: Adjoint, after: Adjoint) -> bool:
+        """Whether an iteration may or may not reach `v`, and that matters."""
+        return v not in self.function.params and inside[v].reach != ALWAYS \
+            and after.get(v, NOTHING).reach != ALWAYS
 
     def reverse_iterations(self, it: _Iteration, runs: For | While,
                            seeds: Sequence[Value],
@@ -109,14 +162,16 @@ class Replay(Recording):
     def write(self, it: _Iteration, index: Value, carried: Mapping[str, Value],
               bars: Sequence[str]) -> list[Value]:
         """The reverse of iteration `index`; what the loop around it yields."""
-        own = len(it.bars)
+        own, most = len(it.bars), len(it.bars) + len(it.captured)
         given = [(it.index, index), *zip(it.bars, bars, strict=False),
+                 *zip(it.flags.values(), bars[most:], strict=True),
                  *((n, carried[p]) for p, n in it.carried.items())]
         self.statements += [Let((n,), "id", (v,)) for n, v in given]
         self.statements += it.block.statements
         return [*it.block.yields[:own],
                 *(self.add(bar, g, bar) for bar, g in zip(
-                    bars[own:], it.block.yields[own:], strict=True))]
+                    bars[own:most], it.block.yields[own:most], strict=True)),
+                *it.block.yields[most:]]
 
     # Records -----------------------------------------------------------------------
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence, Set
 
 from .adjoints import Adjoint, Adjoints
-from .build import ZERO
 from .ir import (
     BUFFER_WRITES,
     EFFECTS,
@@ -28,6 +27,7 @@ from .ir import (
     walk,
 )
 from .quiet import buffers, quiet_statements
+from .reach import ALWAYS, NOTHING, Cotangent, Reach, either, flagged, mentioned, when
 
 __all__ = ["Reverse"]
 
@@ -103,8 +103,8 @@ class Reverse(Adjoints):
 
     def reverse_if(self, s: If, adjoint: Adjoint) -> None:
         """A branch for each branch."""
-        seeds = [adjoint.pop(r, ZERO) for r in s.results]
-        if all(g == ZERO for g in seeds) and not self.pulls(s.then, s.orelse):
+        seeds = [adjoint.pop(r, NOTHING) for r in s.results]
+        if all(g == NOTHING for g in seeds) and not self.pulls(s.then, s.orelse):
             return
         found: list[Adjoint] = []
         bodies: list[list[Statement]] = []
@@ -113,14 +113,38 @@ class Reverse(Adjoints):
                 found.append(self.reverse_branch(branch, seeds))
             bodies.append(body)
         touched = sorted(set(found[0]) | set(found[1]))
-        then, orelse = (Block(tuple(b), tuple(f.get(v, ZERO) for v in touched))
-                        for b, f in zip(bodies, found, strict=True))
-        results = self.branch(s.condition, then, orelse,
-                              [f"{v}_bar" for v in touched])
-        for v, g in zip(touched, results, strict=True):
-            self.accumulate(adjoint, v, g)
+        sides = [[f.get(v, NOTHING) for v in touched] for f in found]
+        inner = [defined(Block(tuple(b), ())) for b in bodies]
+        flags = [k for k, v in enumerate(touched) if v not in self.function.params
+                 and any(mentioned(side[k].reach) & own
+                         for side, own in zip(sides, inner, strict=True))]
+        blocks = [self.outcome(b, side, flags)
+                  for b, side in zip(bodies, sides, strict=True)]
+        results = self.branch(
+            s.condition, *blocks, [*(f"{v}_bar" for v in touched),
+                                   *(f"{touched[k]}_reached" for k in flags)])
+        reaches = dict(zip(flags, map(flagged, results[len(touched):]), strict=True))
+        for k, (v, *pair, g) in enumerate(zip(touched, *sides, results, strict=False)):
+            reach = self.joined(s.condition, v, *pair)
+            self.accumulate(adjoint, v, Cotangent(g, reaches.get(k, reach)))
 
-    def reverse_branch(self, branch: Block, seeds: Sequence[Value]) -> Adjoint:
+    def outcome(self, body: Sequence[Statement], found: Sequence[Cotangent],
+                flags: Sequence[int]) -> Block:
+        """What a branch yields: cotangents, and whether those of `flags` reached."""
+        with self.region() as more:
+            yields = [*map(self.exact, found),
+                      *(self.truth(found[k].reach) for k in flags)]
+        return Block((*body, *more), tuple(yields))
+
+    def joined(self, condition: Value, v: str, then: Cotangent,
+               orelse: Cotangent) -> Reach:
+        """Where either branch reaches `v`; of no interest for a parameter."""
+        if v in self.function.params or then.reach == orelse.reach:
+            return ALWAYS if v in self.function.params else then.reach
+        return either(when(then.reach, condition, True),
+                      when(orelse.reach, condition, False))
+
+    def reverse_branch(self, branch: Block, seeds: Sequence[Cotangent]) -> Adjoint:
         """Run the branch again under fresh names, then backwards."""
         again = self.copy(branch, {})
         inner: Adjoint = {}

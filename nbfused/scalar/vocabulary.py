@@ -38,7 +38,8 @@ class Op:
     partials
         For each operand, the partial derivative as an expression in the operands
         ``a``, ``b``, ``c`` and the result ``y``; None where it is identically zero.
-        Empty: the operation has no derivative, and asking for one is an error.
+        Empty: a composite is differentiated through its definition; what is none has
+        no derivative, and asking for one is an error.
     rule
         The NumPy ufunc whose type resolution decides the dtypes, or ``"same"``: the
         operands are taken as they are.
@@ -138,8 +139,11 @@ _register("The larger or smaller operand; NaN if either is.", {
 
 _register("A power; `powi` has an integer exponent and is exact at bases <= 0.", {
     "powi": ("0.0 if b == 0 else b*powi(a, b - 1)", None),
-    # At a base <= 0 the exponent's derivative is 0, unless the value itself is NaN.
-    "pow": ("0.0 if b == 0.0 else b*pow(a, b - 1.0)",
+    # At a base <= 0 the exponent's derivative is 0, unless the value itself is NaN:
+    # so the base's has none by the exponent.  An exponent 0 is not set apart where
+    # 1/a is finite, for its derivative there is not 0.
+    "pow": ("0.0 if b == 0.0 and not isfinite(1.0/a) else "
+            "select(a > 0.0, b, detach(b))*pow(a, select(a > 0.0, b, detach(b)) - 1.0)",
             "y*log(a) if a > 0.0 else (0.0 if y == y else y)"),
 })
 

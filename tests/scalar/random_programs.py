@@ -7,7 +7,20 @@ import random
 from collections.abc import Callable
 from typing import Any
 
-from nbfused.scalar.language import exp, sin, sqrt, tanh
+from nbfused.scalar.language import (
+    acosh,
+    asin,
+    atanh,
+    cbrt,
+    exp,
+    lgamma,
+    log,
+    rsqrt,
+    select,
+    sin,
+    sqrt,
+    tanh,
+)
 from nbfused.scalar.static import local
 
 #: What the programs call, and a number that they capture.
@@ -24,7 +37,9 @@ def pair(p, q):
 
 """
 NAMESPACE: dict[str, Any] = {
-    "tanh": tanh, "sin": sin, "exp": exp, "sqrt": sqrt, "local": local, "W": 0.7}
+    "tanh": tanh, "sin": sin, "exp": exp, "sqrt": sqrt, "local": local, "W": 0.7,
+    "acosh": acosh, "asin": asin, "atanh": atanh, "cbrt": cbrt, "lgamma": lgamma,
+    "log": log, "rsqrt": rsqrt, "where": select}
 VARIABLES = ("x", "y", "a", "b", "c")
 RANGES = ("2", "3", "n", "n + 1", "1, n + 2", "n, 0, -1", "0, 2*n, 2", "k, k + n")
 
