@@ -171,7 +171,7 @@ def test_in_place_on_a_leaf_that_requires_grad():
 @pytest.mark.parametrize("others", [[0.5, 1.0], (0.5, 1.0)])
 @pytest.mark.parametrize("op", [*BINARY, operator.matmul, operator.eq, operator.lt])
 def test_a_list_is_refused_by_name(op, others):
-    """Python would say that it is unequal, or repeat it as often as the Variable says."""
+    """Python would find it unequal, or repeat it as often as the Variable says."""
     v = nf.Variable(np.array([0.5, 1.0]))
     for args in ((v, others), (others, v)):
         with refused(KernelTypeError, type(others).__name__, "convert it first"):

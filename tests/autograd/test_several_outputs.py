@@ -63,7 +63,7 @@ def shifted(x, y):
 
 @pytest.mark.parametrize("chosen", [(0,), (1,), (0, 1)])
 def test_what_is_saved_for_all_of_them_is_enough_for_some(chosen, device):
-    """The derivative of the sum alone takes its extents from `x`, which is not saved."""
+    """The derivative of the sum alone has the extents of `x`, which is not saved."""
     def some(x, y):
         results = shifted(x, y)
         return tuple(results[k] for k in chosen)
