@@ -7,11 +7,13 @@ import nbfused as nf
 from benchmarks import hashes
 
 X = np.ones((8, 8), np.float32)
-OLD = [("cpu", "softmax", 0, "aa"), ("cpu", "softmax", 1, "bb"), ("cpu", "sum", 0, "cc")]
+OLD = [("cpu", "softmax", 0, "aa"), ("cpu", "softmax", 1, "bb"),
+       ("cpu", "sum", 0, "cc")]
 
 
 def test_what_differs_is_told():
-    new = [("cpu", "softmax", 0, "aa"), ("cpu", "sum", 0, "dd"), ("cpu", "max", 0, "ee")]
+    new = [("cpu", "softmax", 0, "aa"), ("cpu", "sum", 0, "dd"),
+           ("cpu", "max", 0, "ee")]
     assert hashes.compare(OLD, OLD) == []
     assert hashes.compare(OLD, new) == [
         "cpu: max [0] new", "cpu: softmax [1] gone", "cpu: sum [0] differs"]
@@ -21,7 +23,8 @@ def test_what_differs_is_told():
 def few(monkeypatch):
     """One row and no conformance suite; the row's function can be set."""
     def choose(function):
-        monkeypatch.setattr(hashes, "_rows", lambda device: {"row": lambda: function(X)})
+        rows = {"row": lambda: function(X)}
+        monkeypatch.setattr(hashes, "_rows", lambda device: rows)
         monkeypatch.setattr(hashes, "_conformance", dict)
 
     return choose

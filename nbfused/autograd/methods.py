@@ -28,6 +28,9 @@ def _tape() -> Any:
 
     return tape
 
+#: Ops refuse these by name; Python would repeat a list, and find it unequal.
+_REFUSED = (list, tuple)
+
 
 def takes(x: Any) -> bool:
     """Whether `x` can stand beside a Variable in an operation."""
@@ -44,14 +47,16 @@ def _unary(name: str) -> Callable[[Any], Any]:
 
 def _binary(name: str) -> Callable[[Any, Any], Any]:
     def method(self: Any, other: Any) -> Any:
-        return OPS[name](self, other) if takes(other) else NotImplemented
+        return OPS[name](self, other) if takes(other) or isinstance(
+            other, _REFUSED) else NotImplemented
 
     return method
 
 
 def _reflected(name: str) -> Callable[[Any, Any], Any]:
     def method(self: Any, other: Any) -> Any:
-        return OPS[name](other, self) if takes(other) else NotImplemented
+        return OPS[name](other, self) if takes(other) or isinstance(
+            other, _REFUSED) else NotImplemented
 
     return method
 

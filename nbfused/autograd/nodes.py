@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import BFLOAT16, dtype_of
+from ..arrays import BFLOAT16, describe, dtype_of
 from ..errors import NotDifferentiableError
 from ..records import record
 from ..scalar.types import Type
@@ -80,10 +80,14 @@ class Recipe:
     results
         For each input, its cotangent and the dtype that it should have.  In place of
         one that is 1 everywhere its shape.
+    complete
+        Whether each tracked result has to have a cotangent, zeros if need be: without
+        one of them the steps would read what was not saved, be it for its extents.
     """
 
     steps: Steps
     results: tuple[tuple[Ref | tuple[int, ...], Type] | None, ...]
+    complete: bool = False
 
 
 @lru_cache(maxsize=KEPT)
@@ -186,6 +190,8 @@ class SpecNode(Node):
         if recipe is None:
             return self.pull([c.array(mode) if type(c) is Ones else c
                               for c in cotangents], wanted, mode)
+        if recipe.complete:
+            return self.pull(self._completed(cotangents, mode), wanted, mode)
         made: dict[int, Sequence[Any]] = {}
 
         def fetch(ref: Any) -> Any:
@@ -216,6 +222,9 @@ class SpecNode(Node):
         """What to do for such cotangents; None if ones among them have to be stored."""
         pullback = self.spec.vjp(self.plan.needs, self.shapes,
                                  tuple([c is not None for c in cotangents]))
+        if not self._holds(pullback) and any(t and c is None for t, c in zip(
+                self.plan.tracked, cotangents, strict=False)):
+            return Recipe((), (), complete=True)
         results = [ref if want else None
                    for ref, want in zip(pullback.results, wanted, strict=True)]
         live = _live(pullback, results)
@@ -230,6 +239,27 @@ class SpecNode(Node):
         return Recipe(steps, tuple([
             None if ref is None else (ones[ref][0] if ref in ones else ref, dtype)
             for ref, dtype in zip(results, self.dtypes, strict=True)]))
+
+    def _holds(self, pullback: Pullback) -> bool:
+        """Whether all that the steps read was saved."""
+        return pullback.keeps("input") <= self.saved_inputs.keys() \
+            and pullback.keeps("output") <= self.saved_outputs.keys()
+
+    def _completed(self, cotangents: Sequence[Any | None], mode: Pass) -> list[Any]:
+        """The cotangents, with zeros for tracked results that have none."""
+        from .custom import zeros_like  # which makes nodes of this module
+        from .variable import Variable
+
+        some = next(c for c in cotangents if c is not None)
+        like = some.like if type(some) is Ones else \
+            some.data if isinstance(some, Variable) else some
+        given: list[Any] = list(cotangents)
+        shapes = self.spec.out_shapes(self.shapes)
+        for k, tracked in enumerate(self.plan.tracked):
+            if tracked and given[k] is None:
+                aval = (shapes[k], self.results[k], describe(like).device)
+                given[k] = mode.lift(zeros_like(aval, like), None)
+        return given
 
     def _shape(self, ref: Ref) -> tuple[int, ...] | None:
         if ref.source == "input":

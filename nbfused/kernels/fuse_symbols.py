@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Mapping, Sequence
 from math import prod
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakSet
 
@@ -225,6 +226,31 @@ class Number(_Unknown, TracedNumber):
 
     shape: tuple[int, ...] = ()
     ndim = 0
+    size = 1
+
+    def __getattr__(self, name: str) -> Any:
+        """What its type has: methods of NumPy's numbers are run at each call."""
+        if name.startswith("__"):  # protocols are asked for by libraries
+            raise AttributeError(name)
+        if callable(getattr(self.example, name)):
+            return lambda *args, **kwargs: self._computed(
+                lambda x, *rest: getattr(x, name)(*rest, **kwargs), name, args)
+        return self._computed(attrgetter(name), name)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._computed(lambda x: x[key], "x[...]")
+
+    def _computed(self, function: Callable[..., Any], what: str,
+                  args: Sequence[Any] = ()) -> Any:
+        """A number that is computed from this one."""
+        if not any(isinstance(a, Symbol) for a in args):
+            found = function(*(a.example if isinstance(a, Number) else a
+                               for a in (self, *args)))
+            if isinstance(found, (bool, int, float, complex, np.generic)):
+                return self.trace.host(function, (self, *args))
+        raise KernelTypeError(f"{self!r}: {what} of a number is an array here, which "
+                              "nf.fuse does not make of numbers; pass an array without "
+                              "dimensions, as np.asarray(x) is")
 
     def __nbfused_op__(self, name: str, args: tuple[Any, ...]) -> Any:
         """A function of the scalar vocabulary."""

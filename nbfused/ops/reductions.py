@@ -13,7 +13,7 @@ import numpy as np
 
 from ..autograd.nodes import is_floating
 from ..errors import KernelTypeError
-from ..op import AnyArray, Case, Reduction, op, reduction
+from ..op import AnyArray, Case, Reduction, func, op, reduction
 from ..op.base import check_operand, real_number, strong_dtype
 from ..scalar import language as nb
 from ..specs.shapes import Axes
@@ -193,14 +193,21 @@ def logsumexp(x):
     return x
 
 
+@func
+def _divided(mean, variance, size, ddof):
+    # NaN where the mean is infinite, as NumPy has it: the order of merging decides
+    # whether an infinite element has made the squares inf or NaN.
+    return (variance + (mean - mean)) * size / nb.relu(size - ddof)
+
+
 @reduction(combine="welford", post=lambda mean, variance, size, ddof:
-           variance * size / nb.relu(size - ddof))
+           _divided(mean, variance, size, ddof))
 def _var(x, ddof):
     return x
 
 
 @reduction(combine="welford", post=lambda mean, variance, size, ddof:
-           nb.sqrt(variance * size / nb.relu(size - ddof)))
+           nb.sqrt(_divided(mean, variance, size, ddof)))
 def _std(x, ddof):
     return x
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.errors import TapeError
+from nbfused.errors import KernelTypeError, TapeError
+from tests.refusal import refused
 
 RNG = np.random.default_rng(5)
 A = RNG.uniform(0.5, 2.0, (3, 4))
@@ -165,3 +166,13 @@ def test_in_place_on_a_leaf_that_requires_grad():
     plain = nf.Variable(A.copy())
     with pytest.raises(TapeError, match="no_grad"):
         plain += w
+
+
+@pytest.mark.parametrize("others", [[0.5, 1.0], (0.5, 1.0)])
+@pytest.mark.parametrize("op", [*BINARY, operator.matmul, operator.eq, operator.lt])
+def test_a_list_is_refused_by_name(op, others):
+    """Python would find it unequal, or repeat it as often as the Variable says."""
+    v = nf.Variable(np.array([0.5, 1.0]))
+    for args in ((v, others), (others, v)):
+        with refused(KernelTypeError, type(others).__name__, "convert it first"):
+            op(*args)

@@ -51,3 +51,33 @@ def test_of_a_reduction(k, device):
 def test_of_rows(k, device):
     nf.testing.gradcheck(lambda x: scaled(x)[k], [A],
                          place=lambda a: nf.array(a, device=device))
+
+
+@nf.row
+def shifted(x, y):
+    @nf.stage("sum")
+    def total(x):
+        return x
+    return total, y + total
+
+
+@pytest.mark.parametrize("chosen", [(0,), (1,), (0, 1)])
+def test_what_is_saved_for_all_of_them_is_enough_for_some(chosen, device):
+    """The derivative of the sum alone has the extents of `x`, which is not saved."""
+    def some(x, y):
+        results = shifted(x, y)
+        return tuple(results[k] for k in chosen)
+
+    nf.testing.gradcheck(some, [A, A + 1], modes=("reverse", "forward"),
+                         place=lambda a: nf.array(a, device=device))
+
+
+def test_a_gradient_through_one_of_them_is_differentiated(device):
+    x, y = (nf.array(a, device=device) for a in (A, A + 1))
+
+    def penalty(x, y):
+        square = nf.ops.square(x)
+        return (nf.grad(lambda s: nf.ops.sum(shifted(s * s, y)[0]))(square)**2).sum()
+
+    # The derivative of the sum of x⁴ by x² is 2x², and that of (2x²)² is 16x³.
+    np.testing.assert_allclose(nf.to_numpy(nf.grad(penalty)(x, y)), 16*A**3)

@@ -101,8 +101,9 @@ def run_reduce(typed: Any, call: Any, inputs: Any, outputs: Any, ranks: Any) -> 
     rest = [prod(call.shape[ranks[0]:]) if k == "size" else named[p] for p, k in zip(
         typed.post.function.params, typed.post_kinds, strict=True) if k != "state"]
     for out, value in zip(outputs, evaluate(typed.post, *state, *rest), strict=True):
-        store(out, np.asarray(value).reshape(call.shape[:ranks[0]] + (1,) * ranks[1]),
-              axes)
+        outer = call.shape[:ranks[0]]  # of a constant there is but one
+        full = np.broadcast_to(value, outer).reshape(*outer, *(1,) * ranks[1])
+        store(out, full, axes)
 
 
 def run_row(typed: Any, call: Any, inputs: Any, outputs: Any, ranks: Any) -> None:
