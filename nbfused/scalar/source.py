@@ -83,8 +83,8 @@ def definition(pyfunc: Any) -> Definition:
     if not isinstance(pyfunc, FunctionType):
         raise TypeError(f"{pyfunc!r} is not a Python function")
     code = pyfunc.__code__
-    kept = pyfunc.__dict__.get(_KEPT, "")
-    if (node := _node(kept, code)) is not None:
+    kept = pyfunc.__dict__.get(_KEPT)
+    if kept and (node := _node(kept, code)) is not None:
         return Definition(_name(node, code), node, Source(code.co_filename, kept))
     linecache.checkcache(code.co_filename)
     lines = linecache.getlines(code.co_filename, pyfunc.__globals__)
