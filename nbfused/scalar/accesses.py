@@ -27,8 +27,9 @@ class Accesses(Values):
     """
 
     def __init__(self, function: Function, params: tuple[Type, ...],
-                 buffers: Mapping[str, Type] = MappingProxyType({})) -> None:
-        super().__init__(function, params)
+                 buffers: Mapping[str, Type] = MappingProxyType({}),
+                 wide: bool = False) -> None:
+        super().__init__(function, params, wide)
         self.buffers = buffers
         self.stored: dict[str, Type] = {}
 
@@ -118,8 +119,9 @@ class Accesses(Values):
         return {n: promote(t, self.buffers.get(n, t)) for n, t in self.stored.items()}
 
     def settled(self) -> bool:
-        """Whether the buffers' types at the start of the walk are those at its end."""
+        """Whether what was assumed at the start of the walk holds at its end."""
         # The names first: numpy.dtype("float64") == None holds.
-        return self.stored.keys() <= self.buffers.keys() and all(
-            t == self.buffers[n] for n, t in self.found().items())
+        return self.rounded <= self.wide and \
+            self.stored.keys() <= self.buffers.keys() and all(
+                t == self.buffers[n] for n, t in self.found().items())
 

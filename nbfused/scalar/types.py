@@ -47,7 +47,8 @@ def specialize(function: Function, params: tuple[Type, ...]) -> Typed:
 
     Python numbers take part as NEP 50 has it.  Those that stay Python numbers are
     computed in int64 and in the common floating dtype of the parameters (float64 if
-    there is none), so that no float64 appears beside float32.
+    there is none), so that no float64 appears beside float32; in float64 if one of them
+    meets a float64 that is computed, as an int32 times 0.1 is.
 
     Parameters
     ----------
@@ -66,7 +67,8 @@ def specialize(function: Function, params: tuple[Type, ...]) -> Typed:
     lowering = Lowering(function, params)
     results = lowering.run()
     while not lowering.settled():
-        lowering = Lowering(function, params, lowering.found())
+        lowering = Lowering(function, params, lowering.found(),
+                            lowering.wide or lowering.rounded)
         results = lowering.run()
     lowered = clean(lowering.function())
     kept = {*lowered.params, *defined(lowered.body)}

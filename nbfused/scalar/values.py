@@ -31,9 +31,14 @@ UINT8 = np.dtype(np.uint8)
 
 
 class Values:
-    """The typed names of `function` with parameters of types `params`."""
+    """The typed names of `function` with parameters of types `params`.
 
-    def __init__(self, function: Function, params: tuple[Type, ...]) -> None:
+    With `wide`, Python numbers are computed in float64; `rounded` says whether one that
+    was not had to become float64 after all.
+    """
+
+    def __init__(self, function: Function, params: tuple[Type, ...],
+                 wide: bool = False) -> None:
         if len(params) != len(function.params):
             raise KernelTypeError(f"{function.name}() takes {len(function.params)} "
                                   f"values, got {len(params)} types")
@@ -46,6 +51,9 @@ class Values:
         self.weak = _weak_dtypes(params)
         self.default = dict(self.weak)
         self.default["float"] = common_float(params) or self.weak["float"]
+        self.wide, self.rounded = wide, False
+        if wide:
+            self.weak |= _weak_dtypes(())
         raw = raw_params(function)
         for name, t in zip(function.params, params, strict=True):
             if not isinstance(t, Weak) and dtype_named(t.name) != t:
@@ -89,7 +97,14 @@ class Values:
                 raise self.error(str(e)) from None
         if self.compute(source) == dtype:
             return v
+        self.rounded |= isinstance(source, Weak) and self._is_narrower(source, dtype)
         return self.emit("cast", (v,), dtype, attr=dtype.name)[0]
+
+    def _is_narrower(self, source: Weak, dtype: np.dtype) -> bool:
+        """Whether numbers of a kind lose digits before they become `dtype`."""
+        held = self.compute(source)
+        return held.kind in "fc" and dtype.kind in "fc" and \
+            np.finfo(held).eps > np.finfo(dtype).eps
 
     def coerce_all(self, values: Sequence[Operand],
                    targets: Sequence[Type]) -> tuple[Value, ...]:

@@ -37,3 +37,19 @@ def test_a_number_that_would_become_an_array_is_refused(function):
 def test_what_a_number_does_not_have_is_said_by_its_type():
     with pytest.raises(AttributeError, match=r"'numpy\.float32' object has no"):
         nf.fuse(lambda x, n: x + n.nonsense)(X, np.float32(0.5))
+
+
+WHOLE = np.array([[1, 2, 3], [4, 5, 6]], np.int32)
+Y = np.array([0.1, 0.7, 1.3], np.float32)
+
+
+@pytest.mark.parametrize("function", [
+    lambda i, y, n: (i * n, y * y), lambda i, y, n: (y.astype("f8") * n, y),
+    lambda i, y, n: (np.arctan(i) + n, y + 1), lambda i, y, n: (i * (n / 3) + y,),
+    lambda i, y, n: (np.where(i > 2, n, 0.1) * i + y,),
+    lambda i, y, n: ((i * n + y).sum(axis=0),)])
+def test_a_number_beside_float32_and_float64_has_all_its_digits(function):
+    """A kernel that reads float32 computes numbers in it, unless float64 meets them."""
+    expected, found = function(WHOLE, Y, 0.89), nf.fuse(function)(WHOLE, Y, 0.89)
+    assert found[0].dtype == expected[0].dtype == np.float64
+    np.testing.assert_allclose(found[0], expected[0], rtol=1e-14)

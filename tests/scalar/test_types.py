@@ -281,3 +281,14 @@ def test_every_value_has_a_dtype_and_no_composite_is_left():
                 assert OPS[s.op].definition is None
             if isinstance(s, (For, While)):
                 assert set(s.params) <= set(t.dtypes)
+
+
+def test_numbers_are_computed_in_float64_where_they_meet_it():
+    """Beside float32 alone they stay float32, so that there is no float64 at all."""
+    function = parse(lambda x, i, n: x * n + i * n)
+    half = parse(lambda x, i, n: x * n + i)
+    weak, single = Weak("float"), np.dtype(np.float32)
+    typed = specialize(function, (single, np.dtype("int32"), weak))
+    assert typed.dtypes["n"] == np.float64
+    typed = specialize(half, (single, np.dtype("int16"), weak))
+    assert np.dtype(np.float64) not in typed.dtypes.values()
