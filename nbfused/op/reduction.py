@@ -203,10 +203,13 @@ def _check_neutral(merge: Function, neutral: float) -> None:
                      ((known, probes), (probes, known))]
             if any(np.isclose(side, probes).any() for side in sides):
                 return
-            raise RangeError(
-                f"nf.reduction: 'identity' {neutral} is not neutral: {merge.name} of "
-                f"it and {probes[0]} is {sides[0].flat[0]}; pass the one of 0, 1, -inf "
-                "and inf that changes nothing")
+            break
+    else:  # it could not be evaluated
+        return
+    raise RangeError(
+        f"nf.reduction: 'identity' {neutral} is not neutral: {merge.name} of it and "
+        f"{probes[0]} is {sides[0].flat[0]}; pass the one of 0, 1, -inf and inf that "
+        "changes nothing")
 
 
 @lru_cache(maxsize=64)

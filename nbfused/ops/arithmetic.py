@@ -143,6 +143,9 @@ def reciprocal(x: Operand, **options: Any) -> AnyArray:
     >>> reciprocal(np.array([0.5, 4.0])), reciprocal(np.array([1, 4]))
     (array([2.  , 0.25]), array([1, 0]))
     """
+    dtype = getattr(x, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind == "f":
+        return reciprocal_of(x, **options)
     check_operand(x, "reciprocal", "x")
     dtype = strong_dtype(x)
     kind = np.result_type(type(x)).kind if dtype is None else dtype.kind
