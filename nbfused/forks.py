@@ -14,6 +14,7 @@ from the package itself, as ``from .. import`` would, that is imported late: bac
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar, overload
@@ -26,16 +27,43 @@ _T = TypeVar("_T")
 LOCK = threading.RLock()
 
 
-def hold_in_forks() -> None:
-    """Have a fork take `LOCK` before the locks that others have it hold until now.
+def hold_in_forks(lock: Any = LOCK) -> None:
+    """Have a fork take a lock before the locks that others have it hold until now.
 
     What runs before a fork runs in the opposite order of its registration.  `logging`
     holds its lock too, and who holds `LOCK` may log: so this is called again when that
     has been imported.  Who holds `LOCK` twice gives it back twice.
     """
     if hasattr(os, "register_at_fork"):
-        os.register_at_fork(before=LOCK.acquire, after_in_parent=LOCK.release,
-                            after_in_child=LOCK.release)
+        hold = _Hold(lock)
+        os.register_at_fork(before=hold.take, after_in_parent=hold.give_back,
+                            after_in_child=hold.give_back)
+
+
+class _Hold:
+    """Takes a lock for a fork, and gives it back if it was taken.
+
+    A fork that waits for it may wait for a thread that imports `logging` and calls
+    `hold_in_forks`.  What they register then runs after this fork, not before it.
+    """
+
+    def __init__(self, lock: Any) -> None:
+        self._lock, self._taken = lock, 0
+
+    def take(self) -> None:
+        """Before a fork."""
+        late = "logging" not in sys.modules
+        self._lock.acquire()
+        self._taken += 1
+        logging = sys.modules.get("logging") if late else None
+        if logging is not None:  # its lock is going to be given back, too
+            logging._lock.acquire()
+
+    def give_back(self) -> None:
+        """After a fork, in both processes."""
+        if self._taken:
+            self._taken -= 1
+            self._lock.release()
 
 
 hold_in_forks()

@@ -59,6 +59,54 @@ def test_a_child_does_not_wait_for_another_threads_first_call(busy):
     assert done.stdout.strip() == "3"
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+@pytest.mark.parametrize("busy", ["logging", "nbfused.cpu.map", "llvmlite", "hashlib"])
+def test_a_fork_that_waits_for_a_thread_that_registers_hooks_is_silent(busy):
+    """Locks that were not taken were given back: three tracebacks."""
+    environment = {k: v for k, v in os.environ.items() if k != "NBFUSED_BACKEND"}
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", PROGRAM, busy],
+                          check=True, capture_output=True, text=True, timeout=120,
+                          env=environment)
+    assert (done.stdout.strip(), done.stderr) == ("3", "")
+
+
+#: Compiles all the time in one thread, and forks in another.
+MANY = """
+import os, signal, sys, threading
+import numpy as np
+import nbfused as nf
+stop = threading.Event()
+
+def build():
+    number = 0
+    while not stop.is_set():
+        number += 1
+        constant = number + 0.5
+        assert nf.elementwise(lambda x: x*constant)(np.ones(3))[0] == constant
+
+thread = threading.Thread(target=build)
+thread.start()
+x, failed = np.linspace(0.0, 1.0, 5), 0
+for _ in range(12):
+    child = os.fork()
+    if not child:
+        signal.alarm(60)
+        a = nf.elementwise(lambda x: x - 0.25)(x)
+        os._exit(int(not np.array_equal(a, x - 0.25)))
+    failed += os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) != 0
+stop.set()
+thread.join()
+print(failed)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
+def test_forks_while_another_thread_compiles():
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", MANY], check=True,
+                          capture_output=True, text=True, timeout=240)
+    assert (done.stdout.strip(), done.stderr) == ("0", "")
+
+
 #: One thread imports a module by its name, another asks for what imports it, too.
 BOTH = """
 import importlib, sys, threading, time

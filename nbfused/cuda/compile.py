@@ -139,13 +139,22 @@ def _type(name: str) -> Any:
     return getattr(types, name)
 
 
-def _function(kernel: Kernel, arch: Arch) -> Any:
-    """The Python function; tracebacks and ``inspect`` see its text."""
-    from .intrinsics import namespace
-
+@contextmanager
+def _readable(kernel: Kernel) -> Iterator[str]:
+    """The name of a file that tracebacks and ``inspect`` can read the text from."""
     pyfile = f"<nbfused cuda {kernel.name} {_text_digest(kernel)}>"
     linecache.cache[pyfile] = (len(kernel.text), None,
                                kernel.text.splitlines(True), pyfile)
+    try:
+        yield pyfile
+    finally:
+        linecache.cache.pop(pyfile, None)
+
+
+def _function(kernel: Kernel, arch: Arch, pyfile: str) -> Any:
+    """The Python function."""
+    from .intrinsics import namespace
+
     # A module name of its own keeps the mangled names short.
     names: dict[str, Any] = {**namespace(arch), "__name__": "nbfused"}
     exec(compile(kernel.text, pyfile, "exec"), names)
@@ -171,9 +180,9 @@ def ptx(kernel: Kernel, arch: Arch) -> str:
     signature = types.void(*map(_type, kernel.parameters))
     bounds = (kernel.threads, kernel.blocks) if kernel.blocks else kernel.threads
     try:
-        with _lock:
+        with _lock, _readable(kernel) as pyfile:
             code, _ = cuda.compile(
-                _function(kernel, arch), signature, device=False, abi="numba",
+                _function(kernel, arch, pyfile), signature, device=False, abi="numba",
                 cc=(*arch, *kernel.feature), output="ptx", launch_bounds=bounds)
     except Exception as error:  # Numba's own errors, LLVM's, NVVM's
         raise CompileError(

@@ -10,7 +10,6 @@ from __future__ import annotations
 import _ctypes
 import ctypes
 import hashlib
-import os
 import re
 import shlex
 import struct
@@ -24,6 +23,7 @@ import nbfused.cache as cache
 
 from ..config import dump_source, logger
 from ..errors import CompileError
+from ..forks import hold_in_forks
 from ..temporary import temporary_folder
 from . import index
 from .kernel import HIP, Kernel
@@ -33,9 +33,7 @@ __all__ = ["build", "key_of", "load", "load_many", "runtime_library", "symbol", 
 
 _log = logger("compile")
 _lock = threading.RLock()
-if hasattr(os, "register_at_fork"):  # another thread may be compiling during a fork
-    os.register_at_fork(before=_lock.acquire, after_in_parent=_lock.release,
-                        after_in_child=_lock.release)
+hold_in_forks(_lock)  # another thread may be compiling during a fork
 
 #: Addresses of entries, by symbol and by what they were compiled for.
 _entries: dict[tuple[str, str], int] = {}

@@ -1,0 +1,98 @@
+"""Kernels that nobody can call any more are unloaded; the others stay."""
+
+from __future__ import annotations
+
+import gc
+import struct
+
+import numpy as np
+import pytest
+
+import nbfused as nf
+from nbfused.config import config
+from nbfused.cpu import compile as compiling
+from nbfused.cpu import intrinsics, objects
+from nbfused.dispatch import calls, plans
+
+TEXT = """
+@inlined
+def body(j, y):
+    y[j] = {constant}
+
+def kernel(a, begin, end):
+    parallel_for(body, begin, end, (f64_pointer(a[0]),))
+"""
+
+
+@pytest.fixture
+def closed(monkeypatch):
+    """Counts the engines that are closed."""
+    found = []
+    engine = objects.llvm.ExecutionEngine
+    close = engine.close
+    monkeypatch.setattr(engine, "close", lambda e: (found.append(e), close(e)))
+    gc.collect()
+    objects._dead.clear()
+    return found
+
+
+def test_code_stays_as_long_as_its_entry(closed):
+    entry = compiling.build(TEXT.format(constant=1.5))
+    out = np.zeros(4)
+    for _ in range(3):
+        compiling.build(TEXT.format(constant=2.5))
+    assert len(closed) == 2  # the third goes with the next one that is linked
+    entry(struct.pack("q", out.ctypes.data), 0, 4)
+    assert out.tolist() == [1.5]*4
+    del entry
+    assert len(closed) == 2
+    compiling.build(TEXT.format(constant=3.5))
+    assert len(closed) == 4
+
+
+def test_nothing_of_a_kernels_functions_is_kept_by_numba():
+    with config.override(cache_disable=True):
+        compiling.build(TEXT.format(constant=0.5))  # the target's own functions
+        known = set(compiling._target().cached_internal_func)
+        for k in range(3):
+            compiling.build(TEXT.format(constant=f"{k}.75"))
+    assert intrinsics._compiled == {}
+    assert set(compiling._target().cached_internal_func) == known
+
+
+def test_launchers_of_ops_that_are_gone_are_forgotten(monkeypatch, closed):
+    """The last ones are remembered, so that an equal op finds its kernel."""
+    monkeypatch.setattr(plans, "KEPT", 4)
+    monkeypatch.setattr(plans, "_LAUNCHERS", {})
+    x = np.ones(3)
+    live = nf.elementwise(lambda x: x + 1234.5)
+    live(x)
+    for k in range(12):
+        constant = k + 0.625
+        assert nf.elementwise(lambda x, c=constant: x*c)(x)[0] == constant
+    assert len(plans._LAUNCHERS) == 4
+    assert live(x)[0] == 1235.5
+
+
+def test_what_a_live_op_was_called_with_is_not_forgotten(monkeypatch):
+    """Also where so many others came that it is no longer among the last ones."""
+    op = nf.elementwise(lambda x: x*3.5 + 7.25)
+    layouts = [np.ones(4), np.ones((3, 4))[:, ::2], np.ones((2, 2, 2)).T]
+    made, make = [], calls.make_plan
+    monkeypatch.setattr(calls, "make_plan", lambda r: (made.append(r), make(r))[1])
+    for _ in range(3):
+        for x in layouts:
+            plans.arguments.cache_clear()
+            assert (op(x) == 10.75).all()
+    assert len(made) == len(layouts)
+
+
+def test_an_epilogue_stays_with_its_product():
+    """It is called by its address, from other machine code."""
+    a = np.ones((64, 64), np.float32)
+    product = nf.ops.matmul_add_relu
+    wanted = product(a, a, np.ones(64, np.float32))
+    gc.collect()
+    for k in range(5):  # what is linked unloads what is gone
+        compiling.build(TEXT.format(constant=f"{k}.125"))
+        assert np.array_equal(product(a, a, np.ones(64, np.float32)), wanted)
