@@ -119,13 +119,16 @@ def run_row(typed: Any, call: Any, inputs: Any, outputs: Any, ranks: Any) -> Non
         scope |= dict(zip(s.names, values, strict=True))
     for o, out in zip(typed.outs, outputs, strict=True):
         (value,) = evaluate(o.function, *(scope[p] for p in o.function.function.params))
+        if o.kind == "row":  # of which there is one even where columns are none
+            one = np.asarray(value)[..., :1] if np.ndim(value) else value
+            store(out, np.broadcast_to(one, (*call.shape[:-1], 1)), (last,))
+            continue
         full = np.broadcast_to(value, call.shape)
         if o.kind == "column":
             rows = tuple(range(last))
             store(out, full.sum(axis=rows, keepdims=True, dtype=o.accumulator), rows)
         else:
-            store(out, full[..., :1] if o.kind == "row" else full,
-                  (last,) if o.kind == "row" else ())
+            store(out, full)
 
 
 def run_contract(typed: Any, call: Any, inputs: Any, outputs: Any, ranks: Any) -> None:

@@ -1,0 +1,85 @@
+"""A fixed share of the random programs; ``python -m tests.fuzz`` runs any number.
+
+Kernels are interpreted, which takes no compiler; one program in ten is compiled.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+
+import pytest
+
+import nbfused as nf
+from nbfused.kernels.fuse_program import Program as FusedProgram
+from nbfused.kernels.fuse_trace import Trace
+from nbfused.scalar import activity, differentiate
+from nbfused.scalar.vocabulary import OPS
+from tests.fuzz.check import report
+from tests.fuzz.generator import draw
+from tests.fuzz.rounding import run
+from tests.plugin.nbfused_interpreter import InterpreterBackend
+
+COUNT, EVERY = 100, 10
+
+
+@pytest.mark.parametrize("seed", range(COUNT))
+def test_a_program_is_what_numpy_makes_of_it(seed):
+    interpreted = nf.use_backend(InterpreterBackend())
+    with interpreted if seed % EVERY else contextlib.nullcontext():
+        _, text = report(seed)
+    assert not text, text
+
+
+def test_a_seed_is_always_the_same_program():
+    assert [draw(k) for k in range(20)] == [draw(k) for k in range(20)]
+
+
+def test_few_statements_are_dropped():
+    """Otherwise the programs would say little."""
+    lengths = [len(draw(k)[1].statements) for k in range(40)]
+    assert sum(lengths) > 4 * len(lengths)
+
+
+def test_rounding_is_told_from_faults():
+    """The runs whose steps are disturbed differ, but not by much."""
+    for name, program in map(draw, range(40)):
+        if name != "refused":
+            assert run(program).error is None
+
+
+def faults(count=60):
+    """What is found in interpreted programs."""
+    with nf.use_backend(InterpreterBackend()):
+        return [report(seed, shrink=None)[1] for seed in range(count)]
+
+
+def test_a_wrong_derivative_is_noticed(monkeypatch):
+    """With the rule of tanh changed."""
+    cached = (activity._partial, differentiate.vjp, differentiate.jvp)
+    for name in ("tanh", "sin", "cos", "exp"):
+        monkeypatch.setitem(OPS, name, replace(OPS[name], partials=("1.01*y",)))
+    for c in cached:
+        c.cache_clear()
+    try:
+        assert any("by differences" in text for text in faults())
+    finally:
+        for c in cached:
+            c.cache_clear()
+
+
+def test_a_lost_store_is_noticed(monkeypatch):
+    """With nothing stored into arguments that a fused function changes."""
+    of = FusedProgram.of.__func__
+    monkeypatch.setattr(FusedProgram, "of", classmethod(
+        lambda cls, trace, outputs, stores: of(cls, trace, outputs, {})))
+    assert any("fused: value: argument" in text for text in faults())
+
+
+def test_a_value_of_too_few_digits_is_noticed(monkeypatch):
+    """With every program rounded to float32 on the way."""
+    output = Trace._output
+    monkeypatch.setattr(Trace, "_output", lambda self, x, arrays: output(
+        self, x.astype("float32").astype(x.dtype) if getattr(x, "dtype", None) == "f8"
+        and hasattr(x, "own") and x.own is None else x, arrays))
+    assert any("fused: value: result" in text for text in faults())

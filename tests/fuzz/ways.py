@@ -1,0 +1,128 @@
+"""The ways to run a program besides NumPy's own, and what each refuses."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+import nbfused as nf
+from nbfused.errors import KernelTypeError, NbFusedError, OverlapError, ShapeError
+
+from .program import Program
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+__all__ = ["WAYS", "Way", "quietly", "to_numpy"]
+
+#: Feature → classes of errors, with words of their texts.
+Refusals = dict[str, Sequence[tuple[Any, str]]]
+
+
+class _Ours:
+    """NumPy with the functions that nbfused has of the same name."""
+
+    def __getattr__(self, name: str) -> Any:
+        ours = getattr(nf.ops, name, None)
+        return ours if callable(ours) and hasattr(ours, "reference") \
+            else getattr(np, name)
+
+
+@dataclass(frozen=True)
+class Way:
+    """How arguments are passed and the function is called.
+
+    Attributes
+    ----------
+    pass_
+        What is given for an argument.
+    made
+        The function that is called, of a program.
+    refuses
+        Feature, or "any" → the errors that may be raised for a program with it, and
+        words of their texts.
+    dtypes
+        Whether results have NumPy's dtypes.
+    """
+
+    pass_: Callable[[Any], Any]
+    made: Callable[[Program], Callable[..., Any]]
+    refuses: Refusals = field(default_factory=dict)
+    dtypes: bool = True
+
+    def refuses_it(self, program: Program, error: Exception) -> bool:
+        """Whether an error is what such a program gets here."""
+        return any(isinstance(error, kind) and word in str(error)
+                   for feature in {*program.features, "any"}
+                   for kind, word in self.refuses.get(feature, ()))
+
+
+def _plain(x: Any) -> Any:
+    return x
+
+
+def _variable(x: Any) -> Any:
+    return nf.Variable(x) if isinstance(x, np.ndarray) else x
+
+
+def _tensor(x: Any) -> Any:
+    if not isinstance(x, np.ndarray):
+        return x
+    return torch.from_numpy(x if all(s > 0 for s in x.strides) else x.copy())
+
+
+def to_numpy(x: Any) -> Any:
+    """A result as NumPy's."""
+    if isinstance(x, nf.Variable):
+        return x.to_numpy()
+    if torch is not None and isinstance(x, torch.Tensor):
+        return x.detach().numpy()
+    return x
+
+
+def _for(features: str, *errors: tuple[Any, str]) -> Refusals:
+    return dict.fromkeys(features.split(), errors)
+
+
+#: What cannot be followed where memory is shared.
+_SHARED = ((KernelTypeError, "view"), (OverlapError, "shares memory"))
+_ALWAYS = {**_for("any", (KernelTypeError, "does not order complex")),
+           **_for("arrays", (KernelTypeError, "must be an array"))}
+_FUSED: Refusals = {
+    **_ALWAYS, **_for("in-place in-place-bits out", *_SHARED),
+    **_for("store", *_SHARED, (KernelTypeError, "'same_kind'"),
+           (ShapeError, "cannot hold an array of shape")),
+    **_for("store-part", (KernelTypeError, "part")),
+    **_for("view", (KernelTypeError, "of a number is an array"))}
+_TENSORS: Refusals = {**_FUSED, **_for("not-torch", (KernelTypeError, "torch"))}
+#: What Variables do not have is an error of Python's.
+_EAGER: Refusals = {
+    **_ALWAYS, **_for("in-place out", *_SHARED, (KernelTypeError, "out: ")),
+    **_for("bits fused-only in-place-bits", ((TypeError, AttributeError), "")),
+    **_for("store store-part", (TypeError, ""))}
+_OPS: Refusals = {**_ALWAYS, **_for("out", (NbFusedError, ""))}
+
+WAYS: dict[str, Way] = {
+    "fused": Way(_plain, lambda p: nf.fuse(p.function()), _FUSED),
+    "fused on Variables": Way(_variable, lambda p: nf.fuse(p.function()), _FUSED),
+    "eager": Way(_variable, lambda p: p.function(), _EAGER),
+    "ops": Way(_plain, lambda p: p.function(numpy=_Ours()), _OPS),
+}
+if torch is not None:
+    WAYS["tensors"] = Way(_tensor, lambda p: nf.fuse(p.function()), _TENSORS,
+                          dtypes=False)
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Without warnings."""
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
