@@ -9,6 +9,7 @@ import numpy as np
 
 from ..errors import KernelTypeError
 from .description import Array, Library
+from .dtypes import check_dtype
 from .host import NUMPY
 
 __all__ = ["describe", "dtype_of", "exact_library", "is_array", "library_of"]
@@ -166,5 +167,7 @@ def dtype_of(x: Any) -> np.dtype:
         return describe(x).dtype
     found = _TORCH.get(dtype)
     if found is None:
-        found = _TORCH[dtype] = describe(x).dtype
+        name = str(dtype).removeprefix("torch.")
+        # What only stands for a tensor is not described.
+        found = _TORCH[dtype] = describe(x).dtype if is_array(x) else check_dtype(name)
     return found

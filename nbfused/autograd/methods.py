@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import check_dtype, is_array
+from ..arrays import check_dtype, dtype_of, is_array
 from ..dispatch.outputs import can_cast
 from ..errors import KernelTypeError, TapeError
 from ..table import OPS
@@ -122,7 +122,6 @@ class ArrayMethods:
     __slots__ = ()
 
     __nbfused_op__: Callable[..., Any]
-    dtype: Any
     shape: Any
     ndim: Any
 
@@ -296,12 +295,12 @@ class ArrayMethods:
                subok: bool = True, copy: bool = True) -> Any:
         """The elements converted; to integers, the gradient stops."""
         check_layout("astype", order)
-        return self if not copy and self.dtype == check_dtype(dtype) else \
+        return self if not copy and dtype_of(self) == check_dtype(dtype) else \
             OPS["astype"](_castable(self, dtype, casting), dtype)
 
     def copy(self, order: str = "C") -> Any:
         """The same elements in another array."""
-        return self.astype(self.dtype, order)
+        return self.astype(dtype_of(self), order)
 
     def clip(self, min: Any = None, max: Any = None, out: Any = None,
              **others: Any) -> Any:
@@ -356,8 +355,8 @@ def _divisor(name: str, ddof: float, others: dict[str, Any]) -> Any:
 
 
 def _castable(x: Any, dtype: Any, casting: str) -> Any:
-    if not can_cast(x.dtype, check_dtype(dtype), casting):
-        raise KernelTypeError(f"astype: {x.dtype} does not cast to {dtype} under "
+    if not can_cast(dtype_of(x), check_dtype(dtype), casting):
+        raise KernelTypeError(f"astype: {dtype_of(x)} does not cast to {dtype} under "
                               f"casting='{casting}'; leave it out")
     return x
 

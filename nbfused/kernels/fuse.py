@@ -209,7 +209,7 @@ def fuse(function: Callable[..., Any] | None = None, /, *,
     function : callable
         Of arrays and numbers; returns arrays, also in tuples and dictionaries.  It is
         to have no other effect than to change its arguments as wholes (``x += y``,
-        ``x[...] = y``).
+        ``x[...] = y``, ``out=x``), or where a condition holds (``x[mask] = 0``).
     kernel_name : str, optional
         What the kernels are called; default: the function's name.
 
@@ -236,7 +236,8 @@ def fuse(function: Callable[..., Any] | None = None, /, *,
     An `nf.Function` is called once more while it is traced.  A value that no result
     depends on is not computed.  Two arguments that share memory must not be changed in
     place, nor an array that has views; the derivative of what is constant is not zero
-    but absent (None).
+    but absent (None).  Numbers are passed by value, members of enumerations are
+    constant, so that ``mode is Mode.A`` chooses.
 
     Examples
     --------

@@ -7,6 +7,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Any
 
+from ..arrays import dtype_of
 from ..autograd.numpy_functions import FUNCTIONS as ON_VARIABLES
 from ..autograd.numpy_functions import NumpyFunction, filled
 from ..table import OPS
@@ -16,7 +17,7 @@ __all__ = ["FUNCTIONS", "traced_function"]
 
 def _filled(a: Any, number: Any, dtype: Any) -> Any:
     """Every element is computed to be one number."""
-    return OPS["where"](OPS["equal"](a, a), number, number, dtype=dtype or a.dtype)
+    return OPS["where"](OPS["equal"](a, a), number, number, dtype=dtype or dtype_of(a))
 
 
 #: NumPy's function -> the same with NumPy's parameters on what is traced.

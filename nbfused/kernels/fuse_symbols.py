@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 import numpy as np
 
-from ..arrays import is_array
+from ..arrays import dtype_of, is_array
 from ..autograd import Variable
 from ..autograd.traced import Traced, TracedNumber, extents
 from ..dispatch.outputs import can_cast
@@ -158,7 +158,7 @@ class Symbol(_Unknown, Traced, Variable):
 
     def holds(self, dtype: np.dtype, casting: str) -> bool:
         """Whether numbers of `dtype` may be stored here."""
-        return can_cast(dtype, self.dtype, casting)
+        return can_cast(dtype, dtype_of(self), casting)
 
     def detach(self) -> Any:
         """The same, not differentiated through."""
@@ -171,7 +171,7 @@ class Symbol(_Unknown, Traced, Variable):
         return self.copy()
 
     def __setitem__(self, key: Any, new: Any) -> None:
-        if isinstance(key, Variable) and key.dtype == np.bool_:
+        if isinstance(key, Variable) and dtype_of(key) == np.bool_:
             self._assign_where(key, new)
         elif key is Ellipsis or (isinstance(key, slice) and key == slice(None)):
             self.trace.assign(self, new)
@@ -199,7 +199,7 @@ class Symbol(_Unknown, Traced, Variable):
     __ilshift__, __irshift__ = _in_place("__lshift__"), _in_place("__rshift__")
 
     def __repr__(self) -> str:
-        return f"<traced array {self.value.name!r}, {self.dtype} {self.value.shape}>"
+        return f"<traced array {self.value.name!r}, {self.value.type} {self.value.shape}>"
 
 
 class Number(_Unknown, TracedNumber):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from ..arrays import BFLOAT16
+from ..arrays import BFLOAT16, dtype_of
 from ..autograd.methods import takes
 from ..table import OPS
 from .fuse_symbols import Symbol
@@ -59,7 +60,12 @@ class Tensor(Symbol):
 
     def holds(self, dtype: np.dtype, casting: str) -> bool:
         """By PyTorch's rule: of no higher kind, of any width."""
-        return casting == "unsafe" or kind_of(dtype) <= kind_of(self.dtype)
+        return casting == "unsafe" or kind_of(dtype) <= kind_of(dtype_of(self))
+
+    @property
+    def dtype(self) -> Any:
+        """One of PyTorch's, so that it is equal to those."""
+        return getattr(sys.modules["torch"], Symbol.dtype.fget(self).name)
 
     def numel(self) -> int:
         """Number of elements."""

@@ -174,7 +174,7 @@ class Trace:
         if not isinstance(x, Symbol):
             return x.detach() if isinstance(x, Variable) else x
         value = x.value
-        if is_floating(x.dtype) and value not in self._constant:
+        if is_floating(dtype_of(x)) and value not in self._constant:
             self.exact = True
             node = Node(Opaque(_detach, (value,), True), (value,),
                         [(value.shape, value.type)])
@@ -224,7 +224,7 @@ class Trace:
         if where is not None:
             new = OPS["where"](_mask(where), self._like(new, target), target)
         if not isinstance(new, Symbol) or new.extents != target.extents or \
-                new.dtype != target.dtype or (
+                dtype_of(new) != dtype_of(target) or (
                     new is not target and new.value in self.given):
             # Also an argument: it may change before the program stores at its end.
             new = self._like(new, target)
@@ -237,7 +237,7 @@ class Trace:
 
     def _like(self, new: Any, target: Symbol) -> Any:
         """`new` in the dtype of `target`, and its shape if it broadcasts to that."""
-        return self.record(_ASSIGN, (new, target), None, {"dtypes": (target.dtype,)})[0]
+        return self.record(_ASSIGN, (new, target), None, {"dtypes": (dtype_of(target),)})[0]
 
     def _check_target(self, target: Any) -> None:
         """Only what no other symbol sees can be changed in place."""
@@ -289,7 +289,7 @@ def _check_cast(target: Symbol, new: Any, casting: str) -> None:
         source = dtype_of(new)
     else:
         check_integers((target, new), "x[...] = y", ("x", "y"))
-        source = np.result_type(target.dtype, getattr(new, "example", new))
+        source = np.result_type(dtype_of(target), getattr(new, "example", new))
     if not target.holds(source, casting):
         raise KernelTypeError(
             f"{target!r} cannot hold {source}, which does not cast to it under "

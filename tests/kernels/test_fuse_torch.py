@@ -182,3 +182,13 @@ def test_nf_ops_keep_their_own_rules():
     found = nf.fuse(lambda x, y: nf.ops.add(x, y))(x, y)
     assert found.dtype == nf.ops.add(x, y).dtype == torch.float64
     np.testing.assert_array_equal(found, [2.5, 4.5])
+
+
+def test_the_dtype_of_a_tensor_is_one_of_torch():
+    """A comparison with a dtype of NumPy's would be False without a word."""
+    x = torch.ones(3, dtype=torch.bfloat16)
+    for function in (lambda x: x * 2 if x.dtype == torch.bfloat16 else x,
+                     lambda x: (x > 0).to(x.dtype) + 1,
+                     lambda x: x.double().to(x.dtype) * 3,
+                     lambda x: (x * 1).to(torch.float64).to(torch.int16).add_(1)):
+        close(nf.fuse(function)(x), function(x))
