@@ -231,9 +231,9 @@ class Adjoints(Builder):
     def reverse_buffer_store(self, s: Let, g: Cotangent, adjoint: Adjoint) -> None:
         """An element is written once before it is read: its cotangent is whole."""
         bar, at = self.bars[str(s.args[0])], s.args[1]
-        g = self.let("buffer_load", bar, at, stem="g")
+        total = self.let("buffer_load", bar, at, stem="g")
         touched = self.let("buffer_load", self.touched[bar], at)
-        self.accumulate(adjoint, s.args[-1], Cotangent(g, flagged(touched)))
+        self.accumulate(adjoint, s.args[-1], Cotangent(total, flagged(touched)))
 
     reverse_buffer_add = reverse_buffer_store
 

@@ -60,7 +60,18 @@ class Expressions(Calls):
 
     def binary(self, node: ast.BinOp, stem: str) -> Values:
         """An operator with two operands: of numbers, or ``+`` and ``*`` of tuples."""
-        left, right = self.values(node.left), self.values(node.right)
+        chain = [node]  # a long sum is deep on its left, which takes no recursion
+        while isinstance(chain[-1].left, ast.BinOp):
+            chain.append(chain[-1].left)
+        left = self.values(chain[-1].left)
+        for inner in reversed(chain):
+            left = self.combined(inner, left, self.values(inner.right),
+                                 stem if inner is node else "t")
+        return left
+
+    def combined(self, node: ast.BinOp, left: Values, right: Values,
+                 stem: str) -> Values:
+        """``left op right``, computed."""
         if isinstance(left, tuple) and left:
             if isinstance(node.op, ast.Add) and isinstance(right, tuple):
                 return rebuild(_plain(left), (*left, *right))

@@ -35,6 +35,8 @@ from .resolve import (
     operation,
     python_function,
 )
+from .room import TOO_DEEP, room
+from .shallow import MOST_CHAIN, MOST_LEVELS, levels, shallow
 from .source import Definition, Source, definition, namespace, parameters
 from .statements import Statements
 from .structure import Values, flat_parameters, immutable, leaves
@@ -81,6 +83,13 @@ def parse(pyfunc: Any, *, environment: Mapping[str, Any] | None = None,
     op = operation(pyfunc)
     if op is not None:
         return _wrapper(op)
+    with room():
+        return _parsed(pyfunc, environment, parameters, returns)
+
+
+def _parsed(pyfunc: Any, environment: Mapping[str, Any] | None,
+            parameters: Mapping[str, Any] | None, returns: bool) -> Function:
+    """What is no single operation."""
     found = function_of(pyfunc) if parameters is None else None
     rules = getattr(pyfunc, "rules", None)
     if found is None and isinstance(rules, Rules) and rules:
@@ -197,8 +206,14 @@ def from_tree(found: Definition, outside: Mapping[str, Any],
     body.skipped = frozenset(values)
     results = body.flat(node, body.checked_function(node, returns))
     block = Block(tuple(body.emitter.statements), tuple(results))
-    return clean(Function(found.name, flat.names, block, found.source.file,
-                          node.lineno))
+    function = shallow(Function(found.name, flat.names, block, found.source.file,
+                                node.lineno))
+    if levels(function.body) > MOST_LEVELS:
+        raise found.source.error(node, f"{found.name} has more than {MOST_LEVELS} "
+                                       "branches and loops inside one another, or some "
+                                       f"{MOST_CHAIN} branches of one elif; look the "
+                                       "values up in an array, or split the function")
+    return clean(function)
 
 
 class _Body(Statements):
@@ -266,9 +281,6 @@ def _opened(found: Definition, pyfunc: Any) -> Iterator[None]:
     try:
         yield
     except RecursionError:
-        raise found.source.error(found.node, f"{found.name} is nested too deeply for "
-                                             "Python's stack; compute parts of it in "
-                                             "statements of their own, or in a loop"
-                                             ) from None
+        raise found.source.error(found.node, f"{found.name} is {TOO_DEEP}") from None
     finally:
         _OPEN.reset(token)

@@ -112,21 +112,28 @@ class Reverse(Adjoints):
             with self.region() as body:
                 found.append(self.reverse_branch(branch, seeds))
             bodies.append(body)
+        for v, g in self.merged(s.condition, found, bodies).items():
+            self.accumulate(adjoint, v, g)
+
+    def merged(self, condition: Value, found: Sequence[Adjoint],
+               bodies: Sequence[Sequence[Statement]]) -> Adjoint:
+        """The cotangents that the `bodies` of two branches `found`, after both."""
         touched = sorted(set(found[0]) | set(found[1]))
         sides = [[f.get(v, NOTHING) for v in touched] for f in found]
         inner = [defined(Block(tuple(b), ())) for b in bodies]
         flags = [k for k, v in enumerate(touched) if v not in self.function.params
                  and any(mentioned(side[k].reach) & own
                          for side, own in zip(sides, inner, strict=True))]
-        blocks = [self.outcome(b, side, flags)
-                  for b, side in zip(bodies, sides, strict=True)]
-        results = self.branch(
-            s.condition, *blocks, [*(f"{v}_bar" for v in touched),
-                                   *(f"{touched[k]}_reached" for k in flags)])
-        reaches = dict(zip(flags, map(flagged, results[len(touched):]), strict=True))
-        for k, (v, *pair, g) in enumerate(zip(touched, *sides, results, strict=False)):
-            reach = self.joined(s.condition, v, *pair)
-            self.accumulate(adjoint, v, Cotangent(g, reaches.get(k, reach)))
+        then, orelse = (self.outcome(b, side, flags)
+                        for b, side in zip(bodies, sides, strict=True))
+        results = self.branch(condition, then, orelse, [
+            *(f"{v}_bar" for v in touched),
+            *(f"{touched[k]}_reached" for k in flags)])
+        reaches = [self.joined(condition, v, *pair)
+                   for v, *pair in zip(touched, *sides, strict=True)]
+        for k, flag in zip(flags, results[len(touched):], strict=True):
+            reaches[k] = flagged(flag)
+        return dict(zip(touched, map(Cotangent, results, reaches), strict=True))
 
     def outcome(self, body: Sequence[Statement], found: Sequence[Cotangent],
                 flags: Sequence[int]) -> Block:

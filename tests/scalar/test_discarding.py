@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import nbfused as nf
+from nbfused.dispatch import execute
 from nbfused.scalar.differentiate import jvp, vjp
 from nbfused.scalar.interpret import evaluate
 from nbfused.scalar.language import acosh, asin, cbrt, exp, log, rsqrt, select
 from nbfused.scalar.parse import parse
 from nbfused.scalar.structure import Array
+from nbfused.specs import Map
 from tests.scalar import discarding
 
 SEEDS = (0, 2, 4, 5, 9, 10, 11, 12, 13, 16)
@@ -200,3 +203,30 @@ def test_a_rule_that_writes_does_so_where_it_is_reached(x, written, slope):
     (got,) = evaluate(vjp(f, (False, False, True), (True,)), np.zeros(1), gradient,
                       np.float64(x), np.float64(1.0))
     assert (gradient[0], got) == (written, slope)
+
+
+def recorded(x, n):
+    """What a loop records is not always used."""
+    v, total = x, 0.0
+    for _ in range(n):
+        if v > 0.7:
+            total = total + v*v
+        v = 1.0/(v + 0.3)
+        if total > 2.0:
+            v = v*total
+    return total
+
+
+def test_the_reverse_of_a_recording_loop_in_reverse(device):
+    """Buffers of bools say which records a cotangent reaches."""
+    reverse = vjp(parse(recorded), (True, False), (True,))
+    twice = vjp.__wrapped__(replace(reverse, origin=None), (True, False, False),
+                            (True,))
+    x, n = np.array([0.3, 0.9, 1.2, 2.0, -0.3]), np.array([0, 1, 3, 9, 1])
+    one = np.ones(5)
+    onward = jvp(reverse, (True, False, False))
+    _, expected = evaluate(onward, x, n, one, one)
+    found = execute(Map(twice, ("element",)*4), [
+        nf.array(a, device=device) for a in (x, n, one, one)])[0]
+    np.testing.assert_allclose(nf.to_numpy(found), expected, rtol=1e-9)
+    assert expected[-1] == 0.0

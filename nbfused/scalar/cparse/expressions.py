@@ -39,6 +39,7 @@ _ARITHMETIC: Mapping[str, type[ast.operator]] = {
     "&": ast.BitAnd, "|": ast.BitOr, "^": ast.BitXor, "<<": ast.LShift,
     ">>": ast.RShift,
 }
+_LOGICAL: Mapping[str, type[ast.boolop]] = {"&&": ast.And, "||": ast.Or}
 _COMPARISON: Mapping[str, type[ast.cmpop]] = {
     "<": ast.Lt, "<=": ast.LtE, ">": ast.Gt, ">=": ast.GtE, "==": ast.Eq,
     "!=": ast.NotEq,
@@ -130,12 +131,25 @@ class Expressions(Arrays):
 
     def binary(self, node: Any) -> Typed:
         """An operator with two operands."""
-        if node.op in ("&&", "||"):
-            op: ast.boolop = ast.And() if node.op == "&&" else ast.Or()
-            return Typed(ast.BoolOp(op, [self.truth(node.left),
-                                         self.truth(node.right)]), BOOL)
-        return self.combined(node, node.op, self.typed(node.left),
-                             self.typed(node.right))
+        if node.op in _LOGICAL:
+            return self.logical(node)
+        chain = [node]  # a long sum is deep on its left, which takes no recursion
+        while isinstance(chain[-1].left, type(node)) and \
+                chain[-1].left.op not in _LOGICAL:
+            chain.append(chain[-1].left)
+        found = self.typed(chain[-1].left)
+        for inner in reversed(chain):
+            found = self.combined(inner, inner.op, found, self.typed(inner.right))
+        return found
+
+    def logical(self, node: Any) -> Typed:
+        """``a && b && c``, or with ``||``."""
+        values, inner = [node.right], node.left
+        while isinstance(inner, type(node)) and inner.op == node.op:
+            values.append(inner.right)
+            inner = inner.left
+        return Typed(ast.BoolOp(_LOGICAL[node.op](), [
+            self.truth(v) for v in (inner, *reversed(values))]), BOOL)
 
     def combined(self, node: Any, op: str, a: Typed, b: Typed) -> Typed:
         """``a op b`` in the type that C computes it in."""

@@ -44,10 +44,13 @@ class Statements(Loops):
             return []
         found = handler(self, node)
         line = node.coord.line if node.coord is not None else 1
-        for s in found:
-            for n in ast.walk(s):
-                if not hasattr(n, "lineno") and isinstance(n, (ast.stmt, ast.expr)):
+        new: list[ast.AST] = [*found]
+        while new:  # what has a line is a statement inside, and known below as well
+            n = new.pop()
+            if not hasattr(n, "lineno"):
+                if isinstance(n, (ast.stmt, ast.expr)):
                     n.lineno, n.col_offset = line, 0
+                new += ast.iter_child_nodes(n)
         return found
 
     def block(self, nodes: Sequence[Any]) -> list[ast.stmt]:

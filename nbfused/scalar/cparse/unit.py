@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
+from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
 
@@ -13,6 +14,7 @@ import numpy as np
 from ...errors import ScalarSyntaxError
 from ...records import record
 from ..ir import Function
+from ..room import TOO_DEEP, room
 from ..source import Source
 from ..tree import parse_tree
 from .loops import kind, stores, walk
@@ -75,8 +77,9 @@ def parse_c(body: str, name: str, params: tuple[Parameter, ...],
         C that is not understood, with the line.
     """
     unit = Unit(name, dict(types), preamble, {p.name for p in params})
-    tree = unit.read(body, f"void {_KERNEL}(void) {{", ";\n}")
-    return unit.kernel(tree, params)
+    with _deep(unit):
+        tree = unit.read(body, f"void {_KERNEL}(void) {{", ";\n}")
+        return unit.kernel(tree, params)
 
 
 @lru_cache(maxsize=1024)
@@ -86,7 +89,19 @@ def parse_c_expression(text: str, name: str, params: tuple[Parameter, ...],
                        preamble: str = "") -> Function:
     """The scalar function of an expression, converted to the dtype `result`."""
     unit = Unit(name, dict(types), preamble, {p.name for p in params})
-    return unit.kernel(unit.expression(text), params, result)
+    with _deep(unit):
+        return unit.kernel(unit.expression(text), params, result)
+
+
+@contextmanager
+def _deep(unit: Unit) -> Iterator[None]:
+    """While a body is read, which may be generated."""
+    with room():
+        try:
+            yield
+        except RecursionError:
+            raise ScalarSyntaxError(f"{unit.name}: the body or its preamble is "
+                                    f"{TOO_DEEP}") from None
 
 
 def number_of(text: str, name: str, dtype: np.dtype, types: tuple[
