@@ -142,9 +142,11 @@ def test_unsupported_syntax(function, where, words, wrap):
 
 def test_what_is_nested_too_deeply(tmp_path):
     path = tmp_path / "deep.py"
-    path.write_text(f"def deep(x):\n    return {'+'.join(['x'] * 1200)}\n")
+    calls = "".join(f"def f{k}(x): return f{k - 1}(x)\n" for k in range(1, 1000))
+    path.write_text(f"def f0(x): return x\n{calls}"
+                    "def deep(x):\n    return f999(x)\n")
     space = runpy.run_path(str(path))
-    with pytest.raises(ScalarSyntaxError, match="deep is nested too deeply"):
+    with pytest.raises(ScalarSyntaxError, match="is nested too deeply"):
         nf.elementwise(space["deep"])(A)
 
 
