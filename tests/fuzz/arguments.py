@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -30,8 +30,7 @@ def argument_list(draft: Draft) -> tuple[Argument, ...]:
     if draft.chance(0.06) and not draft.flavor.orders:
         text = draft.choose(OVERLAPS[:2 if draft.flavor.tensors else None])
         made.append(Argument(f"x{len(made)}", text.format(draft.choose(made).name)))
-    made += [Argument(f"n{k}", _number(draft)) for k in range(draft.integer(0, 3))]
-    return tuple(made)
+    return (*made, *(_number(draft, f"n{k}") for k in range(draft.integer(0, 3))))
 
 
 def _shape(draft: Draft) -> tuple[int, ...]:
@@ -72,18 +71,20 @@ def _values(draft: Draft, shape: tuple[int, ...], kind: str) -> str:
     return str(np.asarray(values).tolist())
 
 
-def _number(draft: Draft) -> str:
-    """Python's, NumPy's, or an array without dimensions."""
-    rng = draft.rng
-    real, whole = round(float(rng.uniform(0.3, 2)), 2), int(rng.integers(1, 4))
-    choices: list[Any] = [f"{real}", f"{whole}", f"np.float64({real})",
-                          f"np.array({real})"]
-    if draft.flavor.dtypes != ("f8",):
-        choices += [f"np.float32({real})", f"np.array({real}, 'f4')",
-                    f"np.array({whole}, 'i4')", f"np.int64({whole})",
-                    f"np.int8({whole})", "True", f"np.float16({real})"]
+#: Numbers of Python and NumPy, arrays without dimensions: of a real, a whole number.
+_DOUBLE = ("{0}", "{1}", "np.float64({0})", "np.array({0})")
+_OTHER = ("np.float32({0})", "np.array({0}, 'f4')", "np.array({1}, 'i4')",
+          "np.int64({1})", "np.int8({1})", "True", "np.float16({0})")
+_COMPLEX = ("({0}-1j)", "np.complex64({1}+2j)")
+
+
+def _number(draft: Draft, name: str) -> Argument:
+    """One number, and another of its type."""
+    choices = _DOUBLE[:2] if draft.flavor.tensors else _DOUBLE
+    if draft.flavor.dtypes != ("f8",) and not draft.flavor.tensors:
+        choices += _OTHER
     if "c8" in draft.flavor.dtypes:
-        choices += ["(0.5-1j)", "np.complex64(1+2j)"]
-    if draft.flavor.tensors:
-        choices = choices[:2]
-    return draft.choose(choices)
+        choices += _COMPLEX
+    text = draft.choose(choices)
+    return Argument(name, *(text.format(round(float(draft.rng.uniform(0.3, 2)), 2),
+                                        draft.integer(1, 4)) for _ in range(2)))

@@ -31,8 +31,9 @@ def check(name: str, program: Program) -> Outcome:
     reference = Reference(program)
     if reference.run.error is not None:
         raise reference.run.error
+    later = Reference(program.later)
     for way in ways:
-        check_values(program, way, reference, outcome)
+        check_values(way, reference, later, outcome)
     if flavor.orders and not outcome.wrong:
         check_derivatives(program, flavor.orders, flavor.dtypes == ("f8",), outcome)
     return outcome

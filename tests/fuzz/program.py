@@ -29,10 +29,13 @@ class Argument:
     ----------
     text
         An expression; it may name the arguments before it, to share their memory.
+    again
+        Another number of the same type, for a later call; empty for arrays.
     """
 
     name: str
     text: str
+    again: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,6 +96,12 @@ class Program:
         scope = {"np": numpy, "ops": ops}
         exec(compile(self.text, f"<program {next(_FILES)}>", "exec"), scope)
         return scope["program"]
+
+    @property
+    def later(self) -> Program:
+        """The same program, called with other numbers."""
+        return replace(self, arguments=tuple(
+            replace(a, text=a.again or a.text) for a in self.arguments))
 
     def plus(self, statement: Statement) -> Program:
         """With one more statement."""

@@ -12,6 +12,7 @@ import pytest
 
 import nbfused as nf
 from nbfused.kernels.fuse_program import Program as FusedProgram
+from nbfused.kernels.fuse_symbols import Number
 from nbfused.kernels.fuse_trace import Trace
 from nbfused.scalar import activity, differentiate
 from nbfused.scalar.vocabulary import OPS
@@ -74,6 +75,18 @@ def test_a_lost_store_is_noticed(monkeypatch):
     monkeypatch.setattr(FusedProgram, "of", classmethod(
         lambda cls, trace, outputs, stores: of(cls, trace, outputs, {})))
     assert any("fused: value: argument" in text for text in faults())
+
+
+def test_a_number_kept_from_the_first_call_is_noticed(monkeypatch):
+    """With the numbers that are arguments as constants of what is traced."""
+    argument = Trace.argument
+
+    def constant(self, x, name):
+        made = argument(self, x, name)
+        return x if isinstance(made, Number) else made
+
+    monkeypatch.setattr(Trace, "argument", constant)
+    assert any("other numbers" in text for text in faults(20))
 
 
 def test_a_value_of_too_few_digits_is_noticed(monkeypatch):

@@ -48,14 +48,14 @@ class Way:
     refuses
         Feature, or "any" → the errors that may be raised for a program with it, and
         words of their texts.
-    dtypes
-        Whether results have NumPy's dtypes.
+    as_numpy
+        Whether dtypes, and which arrays share memory, are NumPy's.
     """
 
     pass_: Callable[[Any], Any]
     made: Callable[[Program], Callable[..., Any]]
     refuses: Refusals = field(default_factory=dict)
-    dtypes: bool = True
+    as_numpy: bool = True
 
     def refuses_it(self, program: Program, error: Exception) -> bool:
         """Whether an error is what such a program gets here."""
@@ -100,6 +100,7 @@ _FUSED: Refusals = {
     **_for("store", *_SHARED, (KernelTypeError, "'same_kind'"),
            (ShapeError, "cannot hold an array of shape")),
     **_for("store-part", (KernelTypeError, "part")),
+    **_for("dot", (KernelTypeError, "more than two dimensions")),
     **_for("view", (KernelTypeError, "of a number is an array"))}
 _TENSORS: Refusals = {**_FUSED, **_for("not-torch", (KernelTypeError, "torch"))}
 #: What Variables do not have is an error of Python's.
@@ -117,7 +118,7 @@ WAYS: dict[str, Way] = {
 }
 if torch is not None:
     WAYS["tensors"] = Way(_tensor, lambda p: nf.fuse(p.function()), _TENSORS,
-                          dtypes=False)
+                          as_numpy=False)
 
 
 @contextmanager

@@ -109,6 +109,8 @@ def run_reduce(typed: Any, call: Any, inputs: Any, outputs: Any, ranks: Any) -> 
 def run_row(typed: Any, call: Any, inputs: Any, outputs: Any, ranks: Any) -> None:
     last = len(call.shape) - 1
     scope = dict(zip(typed.inputs, bind(typed.kinds, inputs, call, ()), strict=True))
+    scope |= {p: first(scope[p], (last,)) for p, k in zip(
+        typed.inputs, typed.kinds, strict=True) if k == "row"}
     scope |= {"index": np.arange(call.shape[-1]), "size": call.shape[-1]}
     for s in typed.stages:
         element = evaluate(s.element, *(scope[p] for p in s.element.function.params))
