@@ -35,9 +35,12 @@ class NumpyProtocols:
         """NumPy's ufuncs, and the ``reduce`` of add, multiply, maximum, minimum."""
         if not all(map(takes, inputs)):
             return NotImplemented
-        op, what = ufunc_operation(ufunc, method), method_name(ufunc, method)
+        op = ufunc_operation(ufunc, method)
         if op is None:
             return NotImplemented  # NumPy raises the TypeError
+        if not kwargs:
+            return op(*inputs)
+        what = method_name(ufunc, method)
         if kwargs.get("out") is not None:
             raise KernelTypeError(
                 f"out: {what} does not store results of Variables; take the result, or "

@@ -199,7 +199,8 @@ class Symbol(_Unknown, Traced, Variable):
     __ilshift__, __irshift__ = _in_place("__lshift__"), _in_place("__rshift__")
 
     def __repr__(self) -> str:
-        return f"<traced array {self.value.name!r}, {self.value.type} {self.value.shape}>"
+        value = self.value
+        return f"<traced array {value.name!r}, {value.type} {value.shape}>"
 
 
 class Number(_Unknown, TracedNumber):

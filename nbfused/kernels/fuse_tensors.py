@@ -65,7 +65,7 @@ class Tensor(Symbol):
     @property
     def dtype(self) -> Any:
         """One of PyTorch's, so that it is equal to those."""
-        return getattr(sys.modules["torch"], Symbol.dtype.fget(self).name)
+        return getattr(sys.modules["torch"], super().dtype.name)
 
     def numel(self) -> int:
         """Number of elements."""

@@ -122,8 +122,7 @@ def promoted(function: Callable[..., Any], args: Sequence[Any]) -> Any:
     """`function` of `args` in the dtype that PyTorch computes in."""
     dtype = tensor_type(args)
     result = function(*(converted(x, dtype) for x in args))
-    if isinstance(result, Symbol) and kind_of(dtype) < 2 <= kind_of(dtype_of(result)) and \
-            not isinstance(result, tuple):
+    if isinstance(result, Symbol) and kind_of(dtype) < 2 <= kind_of(dtype_of(result)):
         dtype = _default(2)  # integers divide, and have sines, in the default dtype
         result = function(*(converted(x, dtype) for x in args))
     return result

@@ -237,7 +237,8 @@ class Trace:
 
     def _like(self, new: Any, target: Symbol) -> Any:
         """`new` in the dtype of `target`, and its shape if it broadcasts to that."""
-        return self.record(_ASSIGN, (new, target), None, {"dtypes": (dtype_of(target),)})[0]
+        return self.record(_ASSIGN, (new, target), None,
+                           {"dtypes": (dtype_of(target),)})[0]
 
     def _check_target(self, target: Any) -> None:
         """Only what no other symbol sees can be changed in place."""
