@@ -21,7 +21,7 @@ from queue import SimpleQueue
 
 from ..config import config
 from .objects import Entry
-from .team import Team, current_processor
+from .team import Order, Team, current_processor
 
 __all__ = ["POOL", "Pool", "thread_count"]
 
@@ -88,7 +88,7 @@ class Pool:
             self.launch(order[0] + block, order[1])
 
     def order(self, entry: Entry, units: int, step: int, first: int = 0,
-              lead: int = 0, turns: bool = False) -> tuple[bytes, int] | None:
+              lead: int = 0, turns: bool = False) -> tuple[Order, int] | None:
         """What `share` has to do, for many calls with as many threads.
 
         Parameters

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from ..config import config
 from .objects import Entry
 from .pool import POOL, Pool
+from .team import Order
 
 __all__ = ["LINE", "SERIAL", "Launch", "lead_of", "spread", "spreading"]
 
@@ -81,7 +82,7 @@ def spreading(entry: Entry, units: int, weight: int = 1, step: int = 0) -> Launc
 
         return alone
     setting, threads, program = config.num_threads, POOL.threads, POOL.program
-    orders: dict[int, tuple[bytes, int] | None] = {}
+    orders: dict[int, tuple[Order, int] | None] = {}
 
     def launch(block: bytes, lead: int = 0) -> None:
         if config.num_threads != setting:

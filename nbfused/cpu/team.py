@@ -47,7 +47,7 @@ from .compile import build
 from .objects import Entry, address_of
 from .text import indented, inlined, invoke
 
-__all__ = ["Team", "current_processor"]
+__all__ = ["Order", "Team", "current_processor"]
 
 #: Glances at the board before a thread sleeps: some 700 µs.  Who is done first sees the
 #: others' last pieces and the caller's Python pass before there is another launch.
@@ -79,6 +79,12 @@ def _processor() -> Callable[[], int] | None:
 
 #: Tells which processor the calling thread runs on, where it can be avoided.
 current_processor = _processor()
+
+
+class Order(bytes):
+    """What goes before a kernel's arguments; the kernel stays as long as it does."""
+
+    entry: Entry
 
 
 class Team:
@@ -118,10 +124,12 @@ class Team:
         self._board[24] = processor
 
     def order(self, entry: Entry, first: int, units: int, step: int, helpers: int,
-              lead: int = 0, turns: bool = False) -> bytes:
+              lead: int = 0, turns: bool = False) -> Order:
         """What goes before a kernel's arguments: see `Pool.order`."""
-        return _order(self._at, -(-(units - first) // step), step, first, units,
-                      address_of(entry), helpers, lead, turns)
+        made = Order(_order(self._at, -(-(units - first) // step), step, first, units,
+                            address_of(entry), helpers, lead, turns))
+        made.entry = entry
+        return made
 
     @property
     def program(self) -> Entry:

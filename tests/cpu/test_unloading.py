@@ -12,6 +12,7 @@ import nbfused as nf
 from nbfused.config import config
 from nbfused.cpu import compile as compiling
 from nbfused.cpu import intrinsics, objects
+from nbfused.cpu.pool import Pool
 from nbfused.dispatch import calls, plans
 
 TEXT = """
@@ -25,29 +26,41 @@ def kernel(a, begin, end):
 
 
 @pytest.fixture
-def closed(monkeypatch):
-    """Counts the engines that are closed."""
-    found = []
-    engine = objects.llvm.ExecutionEngine
-    close = engine.close
-    monkeypatch.setattr(engine, "close", lambda e: (found.append(e), close(e)))
-    gc.collect()
-    objects._dead.clear()
-    return found
+def engines(monkeypatch):
+    """Those that are made from now on, one for each kernel."""
+    made, make = [], objects._engine
+    monkeypatch.setattr(objects, "_engine", lambda: (made.append(make()), made[-1])[1])
+    return made
 
 
-def test_code_stays_as_long_as_its_entry(closed):
+def closed(engines):
+    return [engine.closed for engine in engines]
+
+
+def test_code_stays_as_long_as_its_entry(engines):
     entry = compiling.build(TEXT.format(constant=1.5))
     out = np.zeros(4)
     for _ in range(3):
         compiling.build(TEXT.format(constant=2.5))
-    assert len(closed) == 2  # the third goes with the next one that is linked
+    assert closed(engines) == [False, True, True, False]  # the last: with the next one
     entry(struct.pack("q", out.ctypes.data), 0, 4)
     assert out.tolist() == [1.5]*4
     del entry
-    assert len(closed) == 2
+    assert closed(engines) == [False, True, True, False]
     compiling.build(TEXT.format(constant=3.5))
-    assert len(closed) == 4
+    assert closed(engines) == [True]*4 + [False]
+
+
+def test_code_stays_as_long_as_an_order_to_run_it(engines):
+    pool, out = Pool(2), np.zeros(400)
+    order, helpers = pool.order(compiling.build(TEXT.format(constant=4.5)), 400, 10)
+    for _ in range(2):
+        compiling.build(TEXT.format(constant=2.5))
+    pool.launch(order + struct.pack("q", out.ctypes.data), helpers)
+    assert out.tolist() == [4.5]*400
+    del order
+    compiling.build(TEXT.format(constant=2.5))
+    assert closed(engines)[0]
 
 
 def test_nothing_of_a_kernels_functions_is_kept_by_numba():
@@ -60,7 +73,11 @@ def test_nothing_of_a_kernels_functions_is_kept_by_numba():
     assert set(compiling._target().cached_internal_func) == known
 
 
-def test_launchers_of_ops_that_are_gone_are_forgotten(monkeypatch, closed):
+def times(constant):
+    return nf.elementwise(lambda x: x*constant)
+
+
+def test_launchers_of_ops_that_are_gone_are_forgotten(monkeypatch):
     """The last ones are remembered, so that an equal op finds its kernel."""
     monkeypatch.setattr(plans, "KEPT", 4)
     monkeypatch.setattr(plans, "_LAUNCHERS", {})
@@ -69,7 +86,7 @@ def test_launchers_of_ops_that_are_gone_are_forgotten(monkeypatch, closed):
     live(x)
     for k in range(12):
         constant = k + 0.625
-        assert nf.elementwise(lambda x, c=constant: x*c)(x)[0] == constant
+        assert times(constant)(x)[0] == constant
     assert len(plans._LAUNCHERS) == 4
     assert live(x)[0] == 1235.5
 
