@@ -122,6 +122,7 @@ class ArrayMethods:
     __slots__ = ()
 
     __nbfused_op__: Callable[..., Any]
+    dtype: Any
     shape: Any
     ndim: Any
 
