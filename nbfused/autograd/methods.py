@@ -28,6 +28,7 @@ def _tape() -> Any:
 
     return tape
 
+
 #: Ops refuse these by name; Python would repeat a list, and find it unequal.
 _REFUSED = (list, tuple)
 
@@ -51,6 +52,9 @@ def _binary(name: str) -> Callable[[Any, Any], Any]:
             other, _REFUSED) else NotImplemented
 
     return method
+
+
+_power = _binary("power")
 
 
 def _reflected(name: str) -> Callable[[Any, Any], Any]:
@@ -145,11 +149,8 @@ class ArrayMethods:
     __mod__, __rmod__ = _binary("remainder"), _reflected("remainder")
     def __pow__(self, other: Any) -> Any:
         """NumPy squares for an exponent of 2: bools become int8, not int64."""
-        if not takes(other):
-            return NotImplemented
-        if type(other) is int and other == 2 and self.dtype.kind == "b":
-            return OPS["square"](self)
-        return OPS["power"](self, other)
+        bools = type(other) is int and other == 2 and self.dtype == np.bool_
+        return OPS["square"](self) if bools else _power(self, other)
 
     __rpow__ = _reflected("power")
     __matmul__, __rmatmul__ = _binary("matmul"), _reflected("matmul")
@@ -300,8 +301,11 @@ class ArrayMethods:
             OPS["astype"](_castable(self, dtype, casting), dtype)
 
     def copy(self, order: str = "C") -> Any:
-        """The same elements in another array."""
-        return self.astype(dtype_of(self), order)
+        """The same elements in another array: in rows, or for ``"K"`` as they lie."""
+        check_layout("copy", order)
+        if order != "C" or self.ndim < 2:
+            return self.astype(dtype_of(self), order)
+        return self.reshape(-1).astype(dtype_of(self)).reshape(self.shape)
 
     def clip(self, min: Any = None, max: Any = None, out: Any = None,
              **others: Any) -> Any:
