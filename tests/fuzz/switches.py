@@ -5,7 +5,6 @@ A switch is a name and what it excludes; it goes together with the defect.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 
 from .catalogue import Row
@@ -13,16 +12,7 @@ from .catalogue import Row
 __all__ = ["EXCLUDED", "allows", "excludes"]
 
 #: What is excluded → rows of the tables that show it.
-EXCLUDED: dict[str, Callable[[Row], bool]] = {
-    "in-place bits in fuse": lambda row: "in-place-bits" in row.features,
-    "out= in fuse": lambda row: "out" in row.features,
-    "second derivatives at NumPy scalars": lambda row: False,
-    "NaN of unused values": lambda row: False,
-    "numbers out of range": lambda row: False,
-}
-#: ``NBFUSED_FUZZ_ALL=1`` lifts all of them.
-if os.environ.get("NBFUSED_FUZZ_ALL") == "1":
-    EXCLUDED.clear()
+EXCLUDED: dict[str, Callable[[Row], bool]] = {}
 
 
 def allows(row: Row) -> bool:
