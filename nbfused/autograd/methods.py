@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..arrays import check_dtype, dtype_of, is_array
+from ..arrays import check_dtype, describe, dtype_of, is_array
 from ..dispatch.outputs import can_cast
 from ..errors import KernelTypeError, TapeError
 from ..table import OPS
@@ -54,7 +54,13 @@ def _binary(name: str) -> Callable[[Any, Any], Any]:
     return method
 
 
-_power = _binary("power")
+_to_the_power = _binary("power")
+
+
+def _power(self: Any, other: Any) -> Any:
+    """NumPy squares for an exponent of 2: bools become int8, not int64."""
+    squared = type(other) is int and other == 2 and self.dtype == np.bool_
+    return OPS["square"](self) if squared else _to_the_power(self, other)
 
 
 def _reflected(name: str) -> Callable[[Any, Any], Any]:
@@ -147,12 +153,7 @@ class ArrayMethods:
     __truediv__, __rtruediv__ = _binary("divide"), _reflected("divide")
     __floordiv__, __rfloordiv__ = _binary("floor_divide"), _reflected("floor_divide")
     __mod__, __rmod__ = _binary("remainder"), _reflected("remainder")
-    def __pow__(self, other: Any) -> Any:
-        """NumPy squares for an exponent of 2: bools become int8, not int64."""
-        bools = type(other) is int and other == 2 and self.dtype == np.bool_
-        return OPS["square"](self) if bools else _power(self, other)
-
-    __rpow__ = _reflected("power")
+    __pow__, __rpow__ = _power, _reflected("power")
     __matmul__, __rmatmul__ = _binary("matmul"), _reflected("matmul")
 
     __iadd__ = _in_place("add", "+")
@@ -263,9 +264,15 @@ class ArrayMethods:
         return OPS["reshape"](self, _one(shape))
 
     def ravel(self, order: str = "C") -> Any:
-        """All elements in one dimension."""
+        """All elements in one dimension, side by side: a copy where they are not.
+
+        `nf.fuse` does not know how an array lies, and gives a view where it can.
+        """
         refuse_options("ravel", {"order": order})
-        return OPS["reshape"](self, (-1,))
+        flat = OPS["reshape"](self, (-1,))
+        known = isinstance(self, Traced) or flat.size < 2
+        return flat if known or describe(flat.data).strides == (1,) else \
+            flat.copy()
 
     def squeeze(self, axis: int | tuple[int, ...] | None = None) -> Any:
         """Without some axes of extent 1, or without all of them."""
@@ -301,11 +308,8 @@ class ArrayMethods:
             OPS["astype"](_castable(self, dtype, casting), dtype)
 
     def copy(self, order: str = "C") -> Any:
-        """The same elements in another array: in rows, or for ``"K"`` as they lie."""
-        check_layout("copy", order)
-        if order != "C" or self.ndim < 2:
-            return self.astype(dtype_of(self), order)
-        return self.reshape(-1).astype(dtype_of(self)).reshape(self.shape)
+        """The same elements in another array, which lies in memory as this one does."""
+        return self.astype(dtype_of(self), order)
 
     def clip(self, min: Any = None, max: Any = None, out: Any = None,
              **others: Any) -> Any:

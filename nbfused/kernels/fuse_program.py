@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
@@ -19,7 +19,8 @@ from ..specs.partition import partition
 if TYPE_CHECKING:
     from .fuse_trace import Trace
 
-__all__ = ["Changed", "HostCall", "Opaque", "Program", "replaced"]
+__all__ = ["Changed", "HostCall", "Opaque", "Program", "detach", "is_view",
+           "memory_of", "replaced"]
 
 
 class Changed(Exception):
@@ -90,11 +91,14 @@ class Program:
         if any(isinstance(launch.spec, Opaque) for launch in self.launches):
             target = {}  # a call may find that everything is to be traced again
         kept, later = wanted | set(self.stores), set[Value]()
+        viewed = _viewed(wanted)
         for launch in reversed(self.launches):
             own = tuple(target.get(v) for v in launch.outputs)
-            fits = isinstance(launch.spec, Map) and any(own) and later.isdisjoint(own)
-            self.direct.append(own if fits else None)
             read = {v for v in launch.inputs if isinstance(v, Value)}
+            viewed |= _viewed(read)
+            fits = isinstance(launch.spec, Map) and any(own) and \
+                (later | viewed).isdisjoint(own)
+            self.direct.append(own if fits else None)
             self.last.append(tuple((read | set(launch.outputs)) - later - kept))
             later |= read
         self.direct.reverse()
@@ -181,6 +185,29 @@ def _launch(launch: Launch, direct: tuple[Value | None, ...] | None,
                  like=None if arrays else like,
                  names=[x.name if isinstance(x, Value) else "number"
                         for x in launch.inputs])
+
+
+def is_view(spec: Any) -> bool:
+    """Whether the result shares the memory of the first input."""
+    return isinstance(spec, View) and spec.kind not in ("unslice", "concatenate")
+
+
+def _viewed(found: Iterable[Value]) -> set[Value]:
+    """What these are views of."""
+    return {memory_of(v) for v in found if memory_of(v) is not v}
+
+
+def memory_of(value: Value) -> Value:
+    """What was computed into the memory that `value` is in, or is a view of."""
+    while value.node is not None and (is_view(value.node.spec) or getattr(
+            value.node.spec, "function", None) is detach):
+        value = value.node.inputs[0]
+    return value
+
+
+def detach(x: Any) -> Any:
+    """`x` without its place in a graph."""
+    return x.detach() if hasattr(x, "detach") else x
 
 
 def replaced(tree: Any, leaf: Callable[[Any], Any]) -> Any:

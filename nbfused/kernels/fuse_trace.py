@@ -25,7 +25,15 @@ from ..specs import Map, Reduce, View
 from ..specs.base import Shape
 from ..specs.graph import Node, Value
 from ..table import OPS
-from .fuse_program import HostCall, Opaque, Program, replaced
+from .fuse_program import (
+    HostCall,
+    Opaque,
+    Program,
+    detach,
+    is_view,
+    memory_of,
+    replaced,
+)
 from .fuse_symbols import Number, Symbol
 from .fuse_tensors import Tensor
 from .fuse_torch import torch_recording, torch_records
@@ -133,7 +141,7 @@ class Trace:
         if isinstance(spec, View):
             self.exact |= spec.kind in _EXACT_VIEWS
         node = self._node(spec, values, tuple(zip(shapes, types, strict=True)), asked)
-        base = inputs[0] if _is_view(spec) and isinstance(inputs[0], Symbol) else None
+        base = inputs[0] if is_view(spec) and isinstance(inputs[0], Symbol) else None
         made = [self.symbol(self, v, base=base) for v in node.outputs]
         if not records:
             self._constant |= {v: v for v in node.outputs}
@@ -176,7 +184,7 @@ class Trace:
         value = x.value
         if is_floating(dtype_of(x)) and value not in self._constant:
             self.exact = True
-            node = Node(Opaque(_detach, (value,), True), (value,),
+            node = Node(Opaque(detach, (value,), True), (value,),
                         [(value.shape, value.type)])
             self.nodes.append(node)
             (made,) = node.outputs
@@ -225,8 +233,9 @@ class Trace:
             new = OPS["where"](_mask(where), self._like(new, target), target)
         if not isinstance(new, Symbol) or new.extents != target.extents or \
                 dtype_of(new) != dtype_of(target) or (
-                    new is not target and new.value in self.given):
-            # Also an argument: it may change before the program stores at its end.
+                    new is not target and memory_of(new.value) in self.given):
+            # Also an argument, or a view of one: it may change before the program
+            # stores at its end.
             new = self._like(new, target)
         if new.extents != target.extents:
             raise ShapeError(f"{target!r} cannot hold an array of shape {new.extents}; "
@@ -253,7 +262,7 @@ class Trace:
 
     def program(self, result: Any) -> Program:
         """What computes the result of the function from its arguments."""
-        arrays: dict[Value, object] = {_memory(new): own
+        arrays: dict[Value, object] = {memory_of(new): own
                                        for own, new in self.stores.items()}
         return Program.of(
             self, replaced(result, lambda x: self._output(x, arrays)), self.stores)
@@ -268,14 +277,14 @@ class Trace:
         if x.own is not None:
             return x.own
         value = self.operand(x)
-        same = arrays.setdefault(_memory(value), x.array) is x.array
+        same = arrays.setdefault(memory_of(value), x.array) is x.array
         return value if same else self._copied(value, x.array)
 
     def _copied(self, value: Value, array: object) -> Value:
         """The value in memory of its own, which `array` stands for; views of that."""
         if (value, array) not in self._copies:
             spec, inputs, asked = COPY, (value,), (value.type,)
-            if value.node is not None and _is_view(value.node.spec):
+            if value.node is not None and is_view(value.node.spec):
                 spec, asked = value.node.spec, value.node.asked
                 inputs = (self._copied(value.node.inputs[0], array),)
             node = Node(spec, inputs, [(value.shape, value.type)], asked)
@@ -305,21 +314,7 @@ def _mask(where: Any) -> Any:
     return where
 
 
-def _is_view(spec: Any) -> bool:
-    """Whether the result shares the memory of the first input."""
-    return isinstance(spec, View) and spec.kind not in ("unslice", "concatenate")
 
-
-def _memory(value: Value) -> Value:
-    """What was computed into the memory that `value` is in, or is a view of."""
-    while value.node is not None and (_is_view(value.node.spec) or getattr(
-            value.node.spec, "function", None) is _detach):
-        value = value.node.inputs[0]
-    return value
-
-
-def _detach(x: Any) -> Any:
-    return x.detach() if hasattr(x, "detach") else x
 
 
 def _is_plain(x: Any) -> bool:

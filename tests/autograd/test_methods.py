@@ -176,3 +176,12 @@ def test_a_list_is_refused_by_name(op, others):
     for args in ((v, others), (others, v)):
         with refused(KernelTypeError, type(others).__name__, "convert it first"):
             op(*args)
+
+
+@pytest.mark.parametrize("x", [
+    A, A.T, A[::-1], A[:, ::2], A[0, ::2], A[:, 1], A[:1, :1], A[:0], np.array(2.0)])
+def test_ravel_is_a_view_where_numpys_is(x):
+    """What is changed through it would be changed in the array too."""
+    found, expected = nf.Variable(x).ravel().to_numpy(), x.ravel()
+    np.testing.assert_array_equal(found, expected)
+    assert np.shares_memory(found, x) == np.shares_memory(expected, x)

@@ -12,7 +12,6 @@ import numpy as np
 import nbfused as nf
 from nbfused.errors import TapeError
 
-from . import switches
 from .oracles import ORACLES
 from .program import Program
 from .values import Outcome
@@ -70,13 +69,11 @@ class Problem:
                                                         strict=True))
 
 
-def problem(program: Program, python_numbers: bool = True,
-            numpy_scalars: bool = True) -> Problem | None:
+def problem(program: Program, python_numbers: bool = True) -> Problem | None:
     """The derivatives that a program has, by such arguments; None if it has none."""
     given = program.values()
     wrt = [k for k, x in enumerate(given) if np.asarray(x).dtype.kind == "f"
-           and (python_numbers or hasattr(x, "dtype"))
-           and (numpy_scalars or not isinstance(x, np.generic))]
+           and (python_numbers or hasattr(x, "dtype"))]
     function = program.function(ops=ORACLES)
     results = function(*program.values())
     kept = [k for k, r in enumerate(results) if isinstance(r, (np.ndarray, np.floating))
@@ -101,10 +98,7 @@ def check_derivatives(program: Program, orders: int, differences: bool,
             return
         first = _first(p, differences, outcome)
         if orders > 1 and not outcome.wrong and first:
-            q = problem(program, numpy_scalars=not switches.excludes(
-                "second derivatives at NumPy scalars"))
-            if q is not None:
-                _second(q, outcome)
+            _second(p, outcome)
 
 
 def _expected_error(error: Exception, program: Program, way: str) -> bool:

@@ -129,7 +129,7 @@ class Draft:
     def rows(self, table: Sequence[Row]) -> Row:
         """A row that this flavor has, by weight."""
         rows = [r for r in table if not r.features & self.flavor.without
-                and (r.smooth or not self.flavor.smooth) and switches.allows(r)]
+                and (r.smooth or not self.flavor.smooth)]
         weights = np.array([r.weight for r in rows])
         return rows[self.rng.choice(len(rows), p=weights / weights.sum())]
 
@@ -253,6 +253,10 @@ class Draft:
         """
         if statement.features.isdisjoint(WRITES):
             return False
+        made = {n: x for n, x in self.scope.items() if n.startswith("t")}
+        if any(switches.excludes(statement.features, x) for n, x in made.items()
+               if n in statement.text):
+            return True
         names = [n for n, x in self.scope.items() if isinstance(x, np.generic)]
         viewed = {s.text.split(" = ")[0] for s in self.program.statements
                   if "view" in s.features}

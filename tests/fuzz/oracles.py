@@ -25,7 +25,8 @@ def _wide(x: Any) -> Any:
 def _of(name: str) -> Any:
     def call(*args: Any, **kwargs: Any) -> Any:
         found = OPS[name].reference(*map(_wide, args), **kwargs)
-        return np.asarray(found).astype(np.result_type(*filter(_is_floating, args)))
+        dtype = np.result_type(*filter(_is_floating, args))
+        return np.asarray(found).astype(dtype)[()]  # a scalar, as ufuncs give it
 
     return call
 

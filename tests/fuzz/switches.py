@@ -1,25 +1,27 @@
 """Known defects that the generator keeps away from, by name; none is the aim.
 
-A switch is a name and what it excludes; it goes together with the defect.
+A switch goes together with the defect that it names.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
-from .catalogue import Row
+import numpy as np
 
-__all__ = ["EXCLUDED", "allows", "excludes"]
+__all__ = ["excludes"]
 
-#: What is excluded → rows of the tables that show it.
-EXCLUDED: dict[str, Callable[[Row], bool]] = {}
+#: What is excluded → whether a statement with such features, which changes the array
+#: `target`, shows it.
+EXCLUDED: dict[str, Callable[[frozenset[str], Any], bool]] = {
+    # NumPy gives np.where(c, x, y), x.reshape(()) and x.copy() without dimensions as
+    # arrays, which += changes; nf.fuse takes them for scalars, which it replaces.
+    "arrays without dimensions that are changed": lambda features, target: isinstance(
+        target, np.ndarray) and not target.ndim,
+}
 
 
-def allows(row: Row) -> bool:
-    """Whether no switch excludes a row."""
-    return not any(excluded(row) for excluded in EXCLUDED.values())
-
-
-def excludes(name: str) -> bool:
-    """Whether a known defect is kept away from."""
-    return name in EXCLUDED
+def excludes(features: frozenset[str], target: Any) -> bool:
+    """Whether a switch keeps away from a statement."""
+    return any(shows(features, target) for shows in EXCLUDED.values())

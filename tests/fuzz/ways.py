@@ -93,7 +93,8 @@ def _for(features: str, *errors: tuple[Any, str]) -> Refusals:
 
 #: What cannot be followed where memory is shared.
 _SHARED = ((KernelTypeError, "view"), (OverlapError, "shares memory"))
-_ALWAYS = {**_for("any", (KernelTypeError, "does not order complex")),
+_ALWAYS = {**_for("any", (KernelTypeError, "does not order complex"),
+                  (KernelTypeError, "does not take complex numbers")),
            **_for("arrays", (KernelTypeError, "must be an array"))}
 _FUSED: Refusals = {
     **_ALWAYS, **_for("in-place in-place-bits out", *_SHARED),

@@ -44,6 +44,13 @@ def test_dtypes_beside_one_another():
         assert f"torch.{tensor_type((a, b))}" == expected, (a, b)
 
 
+@pytest.mark.parametrize("power", [lambda x: x**2, lambda x: x**3, lambda x: x**2.0])
+def test_powers(power):
+    for x in TENSORS:
+        if not x.is_complex():
+            close(fused(power)(x), power(x))
+
+
 @nf.fuse
 def product(x, y):
     return x * y
