@@ -16,6 +16,8 @@ KINDS = ("cuda", "rocm")
 if os.environ.get("NBFUSED_BACKEND") in KINDS:  # before the import that reads it
     os.environ.setdefault("NBFUSED_TEST_BACKEND", os.environ.pop("NBFUSED_BACKEND"))
 DEMANDED = os.environ.get("NBFUSED_TEST_BACKEND", "")
+# Many processes test on one GPU: JAX would take three quarters of its memory at once.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 import nbfused as nf  # noqa: E402
 
