@@ -87,8 +87,8 @@ class NumpyLibrary:
         whole = self.describe(native, "array")
         whole.pointer += offset * whole.dtype.itemsize
         whole.shape, whole.strides = shape, strides
-        whole.readonly |= any(n > 1 and not s
-                              for n, s in zip(shape, strides, strict=True))
+        whole.readonly |= 0 not in shape and any(
+            n > 1 and not s for n, s in zip(shape, strides, strict=True))
         return host_view(whole)
 
     def stream(self, device: str) -> int:

@@ -18,6 +18,7 @@ from ..autograd.ufuncs import (
     ufunc_operation,
 )
 from ..errors import KernelTypeError
+from ..op.base import check_operand
 from ..table import OPS
 
 if TYPE_CHECKING:
@@ -52,6 +53,8 @@ def trace_ufunc(trace: Trace, ufunc: np.ufunc, method: str, inputs: Sequence[Any
         return out
     where = given.pop("where", None)
     if numbers:
+        for k, x in enumerate(inputs):
+            check_operand(x, what, f"argument {k}")
         options = {k: given[k] for k in ("dtype", "casting") if k in given}
         made = trace.host(partial(ufunc, **options) if options else ufunc, inputs)
     else:

@@ -176,4 +176,5 @@ def test_a_view_that_repeats_elements_is_not_written_to():
     x = np.zeros((3, 1))
     assert not ops.broadcast_to(x, (3, 4)).flags.writeable
     assert ops.broadcast_to(x, (1, 3, 1)).flags.writeable
+    assert ops.transpose(np.zeros((3, 0))).flags.writeable  # there is none to repeat
     assert ops.transpose(x).flags.writeable

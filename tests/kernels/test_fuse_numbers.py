@@ -34,6 +34,14 @@ def test_a_number_that_would_become_an_array_is_refused(function):
         nf.fuse(function)(X, np.float32(0.5))
 
 
+@pytest.mark.parametrize("function", [
+    lambda x, n: x + np.add(n, [1.0]), lambda x, n: x + np.add(n + n, (1.0,)),
+    lambda x, n: x + np.sin([n])])
+def test_a_list_beside_a_number_is_refused_by_name(function):
+    with pytest.raises(KernelTypeError):
+        nf.fuse(function)(X, np.float32(0.5))
+
+
 def test_what_a_number_does_not_have_is_said_by_its_type():
     with pytest.raises(AttributeError, match=r"'numpy\.float32' object has no"):
         nf.fuse(lambda x, n: x + n.nonsense)(X, np.float32(0.5))
