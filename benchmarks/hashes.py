@@ -48,6 +48,9 @@ Line = tuple[str, str, int, str]
 #: What launches kernels, by the name that stands in the file.
 Launches = dict[str, Callable[[], Any]]
 
+#: What the CPU's cache is said to hold.
+_COMPILED = SimpleNamespace(code=b"")
+
 ARCHS = {"sm_90a": (9, 0), "sm_80": (8, 0)}
 TARGETS = (*ARCHS, "cpu", "rocm")
 
@@ -134,8 +137,9 @@ def _cpu_texts() -> Iterator[dict[str, str]]:
         for name, stand_in in (
                 ("dump_source", lambda name, text: texts.setdefault(text, text)),
                 ("artefacts", SimpleNamespace(digest=lambda *of: "0" * 64,
-                                              get=lambda key: b"code")),
-                ("objects", SimpleNamespace(host=tuple, unpack=lambda data: data,
+                                              get=lambda key, parse: _COMPILED)),
+                ("objects", SimpleNamespace(host=tuple, unpack=None,
+                                            usable=lambda found: True,
                                             link=lambda code: nothing))):
             stack.enter_context(patch.object(compiler, name, stand_in))
         stack.enter_context(nf.use_backend(CpuBackend()))

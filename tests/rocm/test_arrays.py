@@ -242,7 +242,8 @@ def torch(monkeypatch):
     module.autograd = SimpleNamespace(forward_ad=SimpleNamespace(
         _current_level=-1, unpack_dual=lambda x: SimpleNamespace(tangent=None)))
     module.cuda = SimpleNamespace(empty_cache=lambda: None)
-    module._C = SimpleNamespace(_cuda_getCurrentRawStream=lambda n: Current.handle)
+    module._C = SimpleNamespace(_cuda_getCurrentRawStream=lambda n: Current.handle,
+                                _get_tracing_state=lambda: None)
     module.device = lambda kind, index=0: f"{kind}:{index}"
     for name in DTYPES:
         setattr(module, name, f"torch.{name}")
