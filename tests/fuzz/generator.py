@@ -232,6 +232,8 @@ class Draft:
                 continue
             longer = self.program.plus(statement)
             if "refused" in statement.features:
+                if self.switched_off(statement):
+                    continue
                 self.program = longer
                 return
             found = run(longer)
@@ -253,9 +255,7 @@ class Draft:
         """
         if statement.features.isdisjoint(WRITES):
             return False
-        made = {n: x for n, x in self.scope.items() if n.startswith("t")}
-        if any(switches.excludes(statement.features, x) for n, x in made.items()
-               if n in statement.text):
+        if self.switched_off(statement):
             return True
         names = [n for n, x in self.scope.items() if isinstance(x, np.generic)]
         viewed = {s.text.split(" = ")[0] for s in self.program.statements
@@ -265,6 +265,12 @@ class Draft:
                    or np.shape(found.scope[n]) or n in viewed or any(
                        self.scope[n] is self.scope[m] for m in self.scope if m != n)
                    for n in changed)
+
+    def switched_off(self, statement: Statement) -> bool:
+        """Whether a known defect is kept away from."""
+        return any(switches.excludes(statement.features, x)
+                   for n, x in self.scope.items()
+                   if n.startswith("t") and n in statement.text)
 
     def stable(self, program: Program, found: Run) -> bool:
         """Whether another rounding changes no truth value and no value by much."""

@@ -94,7 +94,9 @@ def _for(features: str, *errors: tuple[Any, str]) -> Refusals:
 #: What cannot be followed where memory is shared.
 _SHARED = ((KernelTypeError, "view"), (OverlapError, "shares memory"))
 _ALWAYS = {**_for("any", (KernelTypeError, "does not order complex"),
-                  (KernelTypeError, "does not take complex numbers")),
+                  (KernelTypeError, "does not take complex numbers"),
+                  # NumPy reduces what has no dimensions along axis 0.
+                  (np.exceptions.AxisError, "of dimension 0")),
            **_for("arrays", (KernelTypeError, "must be an array"))}
 _FUSED: Refusals = {
     **_ALWAYS, **_for("in-place in-place-bits out", *_SHARED),
