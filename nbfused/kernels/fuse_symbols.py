@@ -100,7 +100,8 @@ def _in_place(name: str) -> Callable[[Symbol, Any], Any]:
         made = getattr(self, name)(other)
         if made is NotImplemented:
             return made
-        if self.trace.scalars and not self.extents and self.own is None:
+        if self.trace.scalars and not self.extents and self.own is None and (
+                self.whole or self.element):
             self.replaced = True  # NumPy's scalars are never changed
             return made
         self.trace.assign(self, made)
@@ -112,7 +113,7 @@ def _in_place(name: str) -> Callable[[Symbol, Any], Any]:
 class Symbol(_Unknown, Traced, Variable):
     """An array whose shape and dtype are known."""
 
-    __slots__ = ("array", "own", "replaced", "trace", "value", "whole")
+    __slots__ = ("array", "element", "own", "replaced", "trace", "value", "whole")
     #: Whether its own operators decide what a number beside it gives.
     decides = False
 
@@ -123,6 +124,7 @@ class Symbol(_Unknown, Traced, Variable):
         self.own = own  # the argument that this is
         self.whole = base is None  # and no view of another
         self.replaced = False  # by what an operator in place made of it
+        self.element = False  # of an array, which NumPy gives as a scalar
         #: Stands for the memory that it is in.
         self.array: object = base.array if base is not None else own or object()
         if base is not None:
@@ -169,6 +171,13 @@ class Symbol(_Unknown, Traced, Variable):
 
     def __deepcopy__(self, memo: Any) -> Any:
         return self.copy()
+
+    def __getitem__(self, key: Any) -> Any:
+        made = super().__getitem__(key)
+        keys = key if isinstance(key, tuple) else (key,)
+        if isinstance(made, Symbol) and not any(k is Ellipsis for k in keys):
+            made.element = not made.extents
+        return made
 
     def __setitem__(self, key: Any, new: Any) -> None:
         if isinstance(key, Variable) and dtype_of(key) == np.bool_:

@@ -15,8 +15,9 @@ __all__ = ["excludes"]
 #: What is excluded → whether a statement with such features, which changes the array
 #: `target`, shows it.
 EXCLUDED: dict[str, Callable[[frozenset[str], Any], bool]] = {
-    # NumPy gives np.where(c, x, y), x.reshape(()) and x.copy() without dimensions as
-    # arrays, which += changes; nf.fuse takes them for scalars, which it replaces.
+    # NumPy gives np.where(c, x, y) and x.copy() without dimensions as arrays, which
+    # keep their dtype under +=; nf.fuse takes them for scalars, which it replaces.
+    # It refuses to change x.reshape(()).
     "arrays without dimensions that are changed": lambda features, target: isinstance(
         target, np.ndarray) and not target.ndim,
 }

@@ -384,3 +384,29 @@ def test_the_name_of_a_ufunc_of_another_library():
         nf.fuse(lambda x: special.erf(x))(_array(LEFT, "f8"))
     with pytest.raises(KernelTypeError, match=r"scipy\.special\.gamma has no kernel"):
         nf.fuse(lambda x: special.gamma(x))(_array(LEFT, "f8"))
+
+
+@pytest.mark.parametrize("view", [
+    lambda x: x.reshape(()), lambda x: x.squeeze(), lambda x: x[0, ...]])
+def test_a_view_without_dimensions_is_an_array(view):
+    """NumPy would change the argument; only scalars are replaced."""
+    def changed(x):
+        x = view(x)
+        x += 3
+        return x
+
+    given = np.array([5.0])
+    with pytest.raises(KernelTypeError, match="has, a view"):
+        nf.fuse(changed)(given)
+    assert given == 5
+
+
+def test_an_element_is_a_scalar():
+    def changed(x):
+        s = x[1]
+        s *= 2
+        return s
+
+    given = np.arange(3.0)
+    assert nf.fuse(changed)(given) == changed(given) == 2
+    assert np.array_equal(given, np.arange(3.0))
