@@ -1,1 +1,1 @@
-"""Benchmarks: asv classes, also run by ``python -m benchmarks``."""
+"""Benchmarks: classes for asv, which ``python -m benchmarks`` runs too."""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: every asv class of this folder, without asv.
+"""``python -m benchmarks``: run the asv classes of this folder without asv.
 
 One line a measurement.  asv itself keeps a history: see ``asv.conf.json``.
 """
@@ -19,7 +19,7 @@ __all__ = ["main", "measure", "pattern"]
 
 
 def pattern(text: str) -> re.Pattern[str]:
-    """An option that is a regular expression."""
+    """Parse an option that is a regular expression."""
     try:
         return re.compile(text)
     except re.error as error:
@@ -28,7 +28,7 @@ def pattern(text: str) -> re.Pattern[str]:
 
 
 def classes() -> Iterator[type]:
-    """The benchmark classes of the modules ``bench_*``."""
+    """All benchmark classes of the modules ``bench_*``."""
     package = importlib.import_module(__package__)
     for found in pkgutil.iter_modules(package.__path__):
         if found.name.startswith("bench_"):
@@ -41,7 +41,7 @@ def classes() -> Iterator[type]:
 def measure(
     case: type, params: tuple[Any, ...], repeat: int
 ) -> Iterator[tuple[str, float, str]]:
-    """Name, value and unit of each measurement of `case` with `params`."""
+    """Run a benchmark with `params`; yield name, value and unit of each result."""
     instance: Any = case()
     if hasattr(case, "setup_cache"):
         params = (instance.setup_cache(params), *params)
@@ -57,7 +57,7 @@ def measure(
 
 
 def best(method: Any, params: tuple[Any, ...], repeat: int) -> float:
-    """The shortest of `repeat` times in seconds."""
+    """The shortest of `repeat` times, in seconds."""
     shortest = float("inf")
     for _ in range(repeat):
         begin = time.perf_counter()
@@ -68,7 +68,7 @@ def best(method: Any, params: tuple[Any, ...], repeat: int) -> float:
 
 def runs(quick: bool, wanted: str | re.Pattern[str],
          ) -> Iterator[tuple[type, tuple[Any, ...]]]:
-    """The classes with their parameters, those whose text matches `wanted`."""
+    """The classes with their parameters, filtered by the pattern `wanted`."""
     for case in classes():
         sizes = case.quick if quick else case.params  # type: ignore[attr-defined]
         for params in itertools.product(*sizes):

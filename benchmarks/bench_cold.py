@@ -1,4 +1,4 @@
-"""From the start of a process to the first result, with a cache that is filled."""
+"""Benchmarks of a process's cold start: from launch to first result, cache filled."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ STARTS = {
 
 
 def start(first: str, program: str, folder: str) -> tuple[float, list[str]]:
-    """Seconds of `program` in a new process after `first`, and what it loaded."""
+    """Run `program` in a new process; its seconds after `first`, and modules loaded."""
     environment = {k: v for k, v in os.environ.items()
                    if k != "PYTHONDONTWRITEBYTECODE"}
     root = str(Path(__file__).resolve().parent.parent)
@@ -61,7 +61,7 @@ def start(first: str, program: str, folder: str) -> tuple[float, list[str]]:
 
 
 class Cold:
-    """Best of five processes, after two that fill the caches."""
+    """Cold start: the best of five processes, after two that fill the caches."""
 
     param_names = ("where", "how")
     params = (WHERE[1:], list(STARTS))

@@ -1,4 +1,4 @@
-"""What a kernel costs the first time, with nothing in the cache."""
+"""Benchmarks of compilation: the first call of a kernel with an empty cache."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ print(seconds() - seconds())
 
 
 class Compile:
-    """Seconds of the first call beyond the second, in a process with an empty cache."""
+    """Seconds that the first call takes beyond the second, with an empty cache."""
 
     param_names = ("where", "op")
     params = (("cpu", "cuda:0"), tuple(OPS))

@@ -1,4 +1,4 @@
-"""Derivatives of scalar functions: what a gradient costs beside its function."""
+"""Benchmarks of scalar derivatives: the cost of a gradient over its function."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WORK = 1 << 20
 
 
 def straight(x: Any, y: Any, n: Any) -> Any:
-    """No loop."""
+    """A function without loops."""
     a = x * y + 0.3
     b = nf.tanh(a) * x
     c = nf.exp(-b * b) + nf.sin(a)
@@ -25,7 +25,7 @@ def straight(x: Any, y: Any, n: Any) -> Any:
 
 
 def static(x: Any, y: Any, n: Any) -> Any:
-    """A loop whose iterations are all recorded."""
+    """A function with a loop whose iterations are all recorded."""
     p = x
     for _ in range(20):
         p = p * y + 0.1 * nf.sin(p)
@@ -33,7 +33,7 @@ def static(x: Any, y: Any, n: Any) -> Any:
 
 
 def dynamic(x: Any, y: Any, n: Any) -> Any:
-    """A loop that is checkpointed."""
+    """A function with a loop that is checkpointed."""
     p = x
     for _ in range(n):
         p = p * y + 0.1 * nf.sin(p)
@@ -50,7 +50,7 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], int]] = {
 
 
 class Gradient:
-    """A gradient in two arguments, float64, beside the function alone."""
+    """A gradient in two float64 arguments, and the function alone."""
 
     param_names = ("where", "program")
     params = (tuple(w for w in WHERE if w != "numpy"), tuple(PROGRAMS))
@@ -79,7 +79,7 @@ class Gradient:
         nf.synchronize()
 
     def track_gradient_over_function(self, where: str, program: str) -> float:
-        """The backward kernel's time over the function's."""
+        """The backward kernel's time over the forward's."""
         alone = _best(lambda: self.forward(self.x, self.y))
         return (_best(lambda: self.both(self.g)) - alone) / alone
 

@@ -1,4 +1,4 @@
-"""`nf.fuse` against the same function step by step."""
+"""Benchmarks of `nf.fuse` against the same function unfused."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def chain(x: Any, y: Any) -> Any:
 
 
 class Chain:
-    """Elementwise steps that end in a reduction, of float32; forward and gradient."""
+    """An elementwise chain that ends in a reduction, forward and gradient."""
 
     param_names = ("where", "rows")
     params = (tuple(w for w in WHERE if w != "numpy"), ROWS)

@@ -1,4 +1,4 @@
-"""What the host does for a call on a thousand elements, beside other libraries."""
+"""Benchmarks of launch overhead on the host, with other libraries for comparison."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SERIES = 5
 
 
 def microseconds(call: Callable[[], Any], calls: int = CALLS) -> float:
-    """Of a call that is not waited for: the best of some series, each waited for."""
+    """Host time of a call that is not waited for, the best of some series."""
     for _ in range(10):
         call()
     best = float("inf")
@@ -36,7 +36,7 @@ def microseconds(call: Callable[[], Any], calls: int = CALLS) -> float:
 
 
 def installed(name: str) -> Any:
-    """The library; skipped where it is not installed, as asv wants it."""
+    """Import a library; skip the benchmark, as asv wants it, if it is missing."""
     try:
         return importlib.import_module(name)
     except ImportError:
@@ -44,7 +44,7 @@ def installed(name: str) -> Any:
 
 
 def array_of(library: str, where: str) -> Any:
-    """The elements as an array of a library."""
+    """Convert the elements to an array of a library."""
     host = normal(ELEMENTS)
     if library == "numpy":
         return host
@@ -53,7 +53,7 @@ def array_of(library: str, where: str) -> Any:
     if library == "cupy":
         return installed("cupy").asarray(host)
     from nbfused.arrays import DeviceArray  # no matter whether CuPy is installed
-    from nbfused.registry import backend_for
+    from nbfused.registry.backends import backend_for
 
     made = backend_for(where).from_host(host, where)
     assert isinstance(made, DeviceArray)
@@ -61,7 +61,7 @@ def array_of(library: str, where: str) -> Any:
 
 
 def pairs() -> list[str]:
-    """Library and device of the arrays."""
+    """Pairs of a library and a device on which it has arrays."""
     found = ["numpy cpu", "torch cpu"]
     for where in WHERE[2:]:
         found += [f"{library} {where}" for library in ("cupy", "torch", "nbfused")
@@ -70,7 +70,7 @@ def pairs() -> list[str]:
 
 
 def theirs(library: str, x: Any) -> tuple[Callable[[], Any], Callable[[], Any]]:
-    """The library's own way, into an array and to a new one."""
+    """The library's own swish, into an array and to a new one."""
     if library == "numpy":
         out = np.empty_like(x)
         return (lambda: np.divide(x, 1 + np.exp(-x), out=out),
@@ -88,7 +88,7 @@ def theirs(library: str, x: Any) -> tuple[Callable[[], Any], Callable[[], Any]]:
 
 
 class Launch:
-    """Swish: given an output, allocating, forward and backward."""
+    """Launch overhead of swish: into `out`, allocating, forward and backward."""
 
     param_names = ("arrays",)
     params = (pairs(),)
@@ -119,7 +119,7 @@ class Launch:
 
 
 class LaunchBesideTheirs(Launch):
-    """The same over what the arrays' own library takes."""
+    """Our launch overhead over that of the arrays' own library."""
 
     def setup(self, arrays: str) -> None:
         super().setup(arrays)
@@ -132,7 +132,7 @@ class LaunchBesideTheirs(Launch):
         return super().track_new(arrays) / microseconds(self.theirs[1])
 
     def track_forward_backward(self, arrays: str) -> float:
-        """Only PyTorch has a tape."""
+        """Forward and backward; only PyTorch has a tape."""
         torch = installed("torch")
         leaf = torch.asarray(nf.to_numpy(self.x), device=arrays.split()[1])
         leaf.requires_grad_()

@@ -1,4 +1,4 @@
-"""Reduce: over rows, over columns and over everything."""
+"""Benchmarks of reductions over rows, columns and everything."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def unfused_logsumexp(x: np.ndarray, axis: int | None) -> np.ndarray:
 
 
 class Reduction:
-    """Sum, variance, argmax and logsumexp of float32."""
+    """Sum, variance, argmax and logsumexp of float32 arrays."""
 
     param_names = ("where", "shape", "axis")
     params = (WHERE, SHAPES, AXES)

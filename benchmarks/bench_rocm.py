@@ -1,4 +1,4 @@
-"""The HIP kernels against the Numba CUDA kernels, on the same NVIDIA GPU.
+"""Benchmarks of HIP kernels against Numba CUDA kernels on one NVIDIA GPU.
 
 ``NBFUSED_ROCM_EMULATE=nvidia`` makes the HIP text run there: both are measured in one
 process, in turn.
@@ -20,7 +20,7 @@ SIZES = (1024, 4096)
 
 
 def missing() -> str | None:
-    """Why the two cannot be compared here."""
+    """The reason why HIP and Numba cannot be compared here, or None."""
     found = nf.backends()
     for kind in KINDS:
         if not found[kind].enabled:
@@ -61,7 +61,7 @@ OPS: dict[str, tuple[Callable[[str, int], Callable[[], Any]], Callable[[int], in
 
 
 class HipAgainstNumba:
-    """Ops on square float32 matrices: time for a byte, of the product for a FLOP."""
+    """Ops on square float32 matrices: time per byte, or FLOP of a product."""
 
     param_names = ("op", "size")
     params = (tuple(OPS), SIZES)

@@ -1,4 +1,4 @@
-"""The demo's network: one step of training, as a user would run it."""
+"""Benchmark of a training step of the demo's network."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .where import WHERE, normal, place
 
 
 class TrainStep:
-    """Forward, backward and Adam on a batch of 8 × 8 pictures."""
+    """A training step: forward, backward and Adam on a batch of pictures."""
 
     param_names = ("where", "batch")
     params = (WHERE[1:], (64, 4096))

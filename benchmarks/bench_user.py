@@ -1,4 +1,4 @@
-"""Kernels that users write, beside the same in CUDA C by hand.
+"""Benchmarks of user-written kernels against CUDA C written by hand.
 
 On a GPU with CuPy the reference is a `cupy.RawKernel` with 16-byte accesses; elsewhere
 it is the built-in op.
@@ -77,14 +77,14 @@ l2norm = nf.ReductionKernel("T x", "T y", "x*x", "a + b", "y = sqrt(a)", "0",
 
 @nf.rawkernel
 def axpy(x, y, a):  # type: ignore[no-untyped-def]
-    """``y = a*x + y``, an element a thread."""
+    """``y = a*x + y``, one element for each thread."""
     i = nf.grid(1)
     if i < x.shape[0]:
         y[i] = a*x[i] + y[i]
 
 
 def by_hand(name: str) -> Callable[..., Any]:
-    """A function of a grid and arguments that launches a kernel of `BY_HAND`."""
+    """A function that launches a kernel of `BY_HAND` on a grid and arguments."""
     import cupy
 
     kernel = cupy.RawKernel(BY_HAND, name)
@@ -96,7 +96,7 @@ def by_hand(name: str) -> Callable[..., Any]:
 
 
 class UserKernel:
-    """float32: what the user's kernel takes, and that over what the reference takes."""
+    """Time of a float32 user kernel, and its ratio to the reference's time."""
 
     param_names = ("where", "kernel", "elements")
     kinds = ("elementwise", "gradient", "reduction", "raw")
@@ -125,7 +125,7 @@ class UserKernel:
             hand("swish"), -(-vectors // 256), x, y, vectors)
 
     def _gradient(self) -> Any:
-        """The forward kernel and the one that was derived from it."""
+        """Time the forward kernel, and the one derived from it."""
         x, g, y = self.arrays
         vectors = self.elements // 4
         blocks = -(-vectors // 256)

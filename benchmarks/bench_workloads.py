@@ -1,4 +1,4 @@
-"""The workloads of `benchmarks.peers`, nbfused alone: times and memory."""
+"""Benchmarks of the workloads of `benchmarks.peers` with nbfused: time and memory."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ DEVICES = ("cpu", "cuda")
 
 
 def _named(quick: bool) -> dict[str, tuple[str, Workload]]:
-    """Each with its device, by device, name and dtype."""
+    """Workloads with their device, by device, name and dtype."""
     size = "small " if quick else ""
     return {f"{device}: {size}{w.name}, {w.dtype}": (device, w)
             for device in DEVICES for w in workloads(device, quick)}
@@ -43,13 +43,13 @@ KINDS = tuple(name for name in ALL if re.search(
 
 
 def _of(unit: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of all and of the few in `unit`."""
+    """Names of all workloads, and of the few measured in `unit`."""
     return (tuple(name for name, (_, w) in ALL.items() if w.unit == unit),
             tuple(name for name in FEW if QUICK[name][1].unit == unit))
 
 
 def call_of(name: str) -> tuple[str, Workload, Callable[[], Any]]:
-    """Device, workload and a call that has been made.
+    """Prepare a workload's call by name; returns its device and workload too.
 
     Raises
     ------
@@ -69,7 +69,7 @@ def call_of(name: str) -> tuple[str, Workload, Callable[[], Any]]:
 
 
 def _measured(names: Sequence[str]) -> dict[str, tuple[float, float]]:
-    """Picoseconds for a byte or FLOP, and the MB that a call takes, of what runs."""
+    """Picoseconds per byte or FLOP, and MB allocated, of all workloads."""
     found = {}
     for name in names:
         with suppress(NotImplementedError):
@@ -80,7 +80,7 @@ def _measured(names: Sequence[str]) -> dict[str, tuple[float, float]]:
 
 
 def _allocated(call: Callable[[], Any], device: str) -> int:
-    """Bytes, at most at once, of results and workspaces in the arrays' own library."""
+    """Peak bytes allocated for results and workspaces by the array library."""
     if device == "cpu":
         tracemalloc.start()
         call()
@@ -96,7 +96,7 @@ def _allocated(call: Callable[[], Any], device: str) -> int:
 
 
 class _Measured:
-    """All are measured in one process, one after the other."""
+    """Base class of suites measured together in one process."""
 
     param_names = ("workload",)
     params: tuple[tuple[str, ...]]
@@ -104,7 +104,7 @@ class _Measured:
 
     def setup_cache(self, names: Sequence[str] | None = None,
                     ) -> dict[str, tuple[float, float]]:
-        """Of all: asv asks once for the classes that inherit this."""
+        """Measure everything: asv asks once for all inheriting classes."""
         return _measured(tuple(ALL) if names is None else names)
 
     def setup(self, measured: dict[str, tuple[float, float]], name: str) -> None:
@@ -119,7 +119,7 @@ class _Measured:
 
 
 class Bytes(_Measured):
-    """Workloads that are bound by memory: time over least bytes, 1 ps/B = 1 TB/s."""
+    """Memory-bound workloads: time over least bytes; 1 ps/B is 1 TB/s."""
 
     params, quick = ((names,) for names in _of("B"))
 
@@ -130,7 +130,7 @@ class Bytes(_Measured):
 
 
 class Products(_Measured):
-    """Workloads that are bound by arithmetic: 1 ps/FLOP = 1 TFLOP/s."""
+    """Compute-bound workloads: 1 ps/FLOP is 1 TFLOP/s."""
 
     params, quick = ((names,) for names in _of("FLOP"))
 
@@ -141,7 +141,7 @@ class Products(_Measured):
 
 
 class Calls:
-    """A call and waiting for it, with what the host does; memory of the host."""
+    """Whole calls, host work and waiting included, and memory of the host."""
 
     param_names = ("workload",)
     params = (KINDS,)

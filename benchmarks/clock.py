@@ -1,4 +1,4 @@
-"""How long a call takes: of the GPU alone, or of the cpu.
+"""Clocks for calls: GPU time alone, or wall time on the cpu.
 
 On a GPU by events around the call.  What runs on streams that only its library knows is
 timed by CUPTI instead, from its first kernel's start to its last one's end.  Events see
@@ -38,7 +38,7 @@ Call = Callable[[], Any]
 
 
 class Clock(Protocol):
-    """Times calls that have been made before.
+    """A clock for calls that have been made before.
 
     Attributes
     ----------
@@ -50,17 +50,17 @@ class Clock(Protocol):
 
     def samples(self, call: Call, share: float = 1, own_streams: bool = False,
                 ) -> list[float]:
-        """Seconds of several calls, of so many as `share` of the usual number.
+        """Seconds of several calls, `share` of the usual number.
 
         `own_streams`: the call launches on streams that nobody else knows, and waits.
         """
 
     def seconds(self, call: Call) -> float:
-        """The median."""
+        """The median of the samples."""
 
 
 class CudaClock:
-    """CUDA events of PyTorch's current stream; nothing is read from the L2 cache."""
+    """A clock by CUDA events on PyTorch's current stream, with the L2 cache flushed."""
 
     turns = 2
 
@@ -72,7 +72,7 @@ class CudaClock:
 
     def samples(self, call: Call, share: float = 1, own_streams: bool = False,
                 ) -> list[float]:
-        """See `Clock`."""
+        """Seconds of several calls: see `Clock`."""
         launching = min(self._launching(call) for _ in range(3))
         calls = max(1, round(CALLS*share))
         if own_streams:
@@ -81,7 +81,7 @@ class CudaClock:
 
     @cached_property
     def outside(self) -> float:
-        """Seconds that events see of a kernel of PyTorch, and CUPTI does not."""
+        """Overhead of events: seconds beyond what CUPTI sees of a kernel."""
         events: list[float] = []
         spans: list[float] = []
         self._one_kernel()
@@ -94,19 +94,19 @@ class CudaClock:
         return whole - within
 
     def _one_kernel(self) -> None:
-        """It reads and writes an eighth of what flushes the cache."""
+        """Launch a kernel that moves an eighth of what flushes the cache."""
         eighth = self._flush[:FLUSH//8].view(self._torch.float32)
         self._torch.neg(eighth, out=eighth)
 
     def _launching(self, call: Call) -> float:
-        """Seconds of the host for a call, while the GPU idles."""
+        """Seconds of the host for a call while the GPU idles."""
         self._cuda.synchronize()
         begin = time.perf_counter()
         call()
         return time.perf_counter() - begin
 
     def seconds(self, call: Call) -> float:
-        """See `Clock`."""
+        """The median of the samples."""
         return statistics.median(self.samples(call))
 
     def _event(self) -> Any:
@@ -115,7 +115,7 @@ class CudaClock:
         return event
 
     def _between(self, call: Call, calls: int, ahead: int) -> list[float]:
-        """Between two events, after `ahead` cycles."""
+        """Seconds between two events, queued behind `ahead` cycles."""
         pairs = []
         for _ in range(calls):
             self._flush.zero_()
@@ -127,7 +127,7 @@ class CudaClock:
         return [a.elapsed_time(b)/1e3 for a, b in pairs]
 
     def _profiled(self, call: Call, calls: int) -> list[float]:
-        """From the first kernel's start to the last one's end, as CUPTI saw them."""
+        """Seconds from the first kernel's start to the last one's end, by CUPTI."""
         from torch.profiler import ProfilerActivity, profile
 
         with profile(activities=[ProfilerActivity.CUDA]) as seen:
@@ -141,7 +141,7 @@ class CudaClock:
 
 
 class CpuClock:
-    """`time.perf_counter`, several calls.
+    """A clock by `time.perf_counter` over several calls.
 
     A computer that others share may be half as fast for a second: hence many turns.
     """
@@ -150,7 +150,7 @@ class CpuClock:
 
     def samples(self, call: Call, share: float = 1, own_streams: bool = False,
                 ) -> list[float]:
-        """See `Clock`."""
+        """Seconds of several calls: see `Clock`."""
         call()
         times: list[float] = []
         while len(times) < 3 or (sum(times) < LONG*share and len(times) < 200):
@@ -160,12 +160,12 @@ class CpuClock:
         return times
 
     def seconds(self, call: Call) -> float:
-        """See `Clock`."""
+        """The median of the samples."""
         return statistics.median(self.samples(call))
 
 
 def _spans(events: Any) -> Iterator[float]:
-    """Seconds of what ran between two flushes of the cache."""
+    """Seconds of the kernels between two flushes of the cache."""
     ran = sorted((e.time_range.start, e.time_range.end, e.name) for e in events
                  if str(e.device_type).endswith("CUDA"))
     first = last = None

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.hashes``: hashes of every kernel that is measured or tested.
+"""``python -m benchmarks.hashes``: hash every kernel that is measured or tested.
 
 Code that is moved must leave its kernels as they were.  The kernels of each row of the
 table of speed and of each check of the conformance suite are recorded, without a
@@ -26,6 +26,7 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, contextmanager, suppress
 from ctypes import CFUNCTYPE, c_char_p, c_int64
 from functools import partial
+from math import prod
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -48,6 +49,9 @@ Line = tuple[str, str, int, str]
 #: What launches kernels, by the name that stands in the file.
 Launches = dict[str, Callable[[], Any]]
 
+#: Bytes, of which addresses of whole allocations on a GPU are multiples.
+ALIGNMENT = 256
+
 #: What the CPU's cache is said to hold.
 _COMPILED = SimpleNamespace(code=b"")
 
@@ -56,26 +60,37 @@ TARGETS = (*ARCHS, "cpu", "rocm")
 
 
 def _hash(text: str, name: str = "") -> str:
-    """Of a text in which the kernel is called the same as all others."""
+    """Hash a kernel's text with its name replaced by a common one."""
     if name:
         text = re.sub(rf"\b{re.escape(name)}\b", "kernel", text)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def _array(given: Input, work: Workload) -> np.ndarray:
-    """An array whose memory is never touched: the kernels do not run."""
+    """An array without touched memory, for kernels that do not run."""
     from ml_dtypes import bfloat16
 
     dtype = np.int64 if given.classes else \
         bfloat16 if work.storage == "bfloat16" else work.storage
-    made: np.ndarray = np.empty(given.shape, dtype)
-    if given.transposed:
-        made = np.swapaxes(np.empty(np.swapaxes(made, -1, -2).shape, dtype), -1, -2)
-    return made
+    if not given.transposed:
+        return _aligned(given.shape, np.dtype(dtype))
+    *batch, rows, columns = given.shape
+    return np.swapaxes(_aligned((*batch, columns, rows), np.dtype(dtype)), -1, -2)
+
+
+def _aligned(shape: Sequence[int], dtype: np.dtype) -> np.ndarray:
+    """An array at a multiple of `ALIGNMENT` bytes, as GPUs allocate it.
+
+    Which kernel runs may depend on it: that of 16 products with a bias did.
+    """
+    size = prod(shape)*dtype.itemsize
+    memory = np.empty(size + ALIGNMENT, np.uint8)
+    start = -memory.ctypes.data % ALIGNMENT
+    return memory[start:start + size].view(dtype).reshape(shape)
 
 
 def _rows(device: str) -> Launches:
-    """The rows of the table of speed."""
+    """Calls of the rows of the table of speed."""
     def run(work: Workload) -> None:
         arrays = [_array(given, work) for given in work.inputs]
         call = Nbfused().prepare(work, arrays, "cpu")
@@ -91,7 +106,7 @@ def _conformance() -> Launches:
 
 def _launched(launches: Launches, kernels: dict[str, Any],
               ) -> Iterator[tuple[str, list[Any]]]:
-    """What each call has added to `kernels`, which is emptied before each."""
+    """Run calls; yield the kernels that each has added to `kernels`."""
     for label, call in launches.items():
         kernels.clear()
         # The kernels do not run: what a check finds in the results is wrong.
@@ -120,16 +135,16 @@ def _cuda(target: str, texts: bool, jobs: int) -> Iterator[Line]:
 
 
 def _ptx_hash(arch: tuple[int, int], kernel: Any) -> str:
-    from nbfused.cuda.compile import ptx
+    from nbfused.cuda.runtime.compile import ptx
 
     return _hash(ptx(kernel, arch), kernel.name)
 
 
 @contextmanager
 def _cpu_texts() -> Iterator[dict[str, str]]:
-    """The texts given to the CPU's compiler in the block, where kernels do nothing."""
+    """Collect texts given to the CPU's compiler; kernels do nothing in the block."""
     from nbfused.cpu import CpuBackend
-    from nbfused.cpu import compile as compiler
+    from nbfused.cpu.runtime import compile as compiler
 
     texts: dict[str, str] = {}
     nothing = CFUNCTYPE(c_int64, c_char_p, c_int64, c_int64)(lambda *words: 0)
@@ -154,7 +169,7 @@ def _cpu() -> Iterator[Line]:
 
 
 def _rocm() -> Iterator[Line]:
-    from nbfused.rocm.ahead import RecordingDevice
+    from nbfused.rocm.build.ahead import RecordingDevice
     from nbfused.testing.recorded import rocm_kernels
 
     alike: dict[str, int] = {}
@@ -173,7 +188,7 @@ def record(targets: Iterable[str], texts: bool = False, jobs: int = 1) -> list[L
 
 
 def compare(before: Sequence[Line], after: Sequence[Line]) -> list[str]:
-    """A line for each kernel that was added, is gone or has changed."""
+    """Lines for the kernels that were added, removed or changed."""
     old, new = ({line[:3]: line[3] for line in lines} for lines in (before, after))
     told = [(key, "gone") for key in old if key not in new]
     told += [(key, "new") for key in new if key not in old]
@@ -189,7 +204,7 @@ def _read(path: Path) -> list[Line]:
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Write the hashes, or compare them with a file; 1 if they differ."""
+    """Write the hashes, or compare them with a file; exit status 1 if they differ."""
     parser = argparse.ArgumentParser("benchmarks.hashes", description=__doc__,
                                      formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--output", type=Path, help="the file to write")

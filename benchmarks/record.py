@@ -1,4 +1,4 @@
-"""``python -m benchmarks.record MACHINE``: asv in this Python, kept under ``results``.
+"""``python -m benchmarks.record MACHINE``: run asv and keep results in ``results``.
 
 For machines on which asv cannot build environments.  What is written names the
 machine and the commit as they are given here, and nothing of the computer: no host,
@@ -27,7 +27,7 @@ _PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run the benchmarks that are asked for, and keep their results."""
+    """Run the benchmarks asked for, and keep their results."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.record",
                                      description=__doc__)
     parser.add_argument("machine", help="its name in the results: h200, cpu-2-cores …")
@@ -76,7 +76,7 @@ def _machine(machine: str, about: str, processors: str) -> dict[str, str]:
 
 
 def _asv(machine: str, about: str, bench: str, commit: str) -> int:
-    """Its exit status; what it knows of the computer is what is said here."""
+    """Run asv with the given machine description; its exit status."""
     known = {machine: _machine(machine, about, str(os.cpu_count())), "version": 1}
     with tempfile.TemporaryDirectory() as home:
         (Path(home)/".asv-machine.json").write_text(json.dumps(known))
@@ -89,7 +89,7 @@ def _asv(machine: str, about: str, bench: str, commit: str) -> int:
 
 
 def _clean(path: Path, commit: str) -> None:
-    """Name the results by Python's version and by `commit`."""
+    """Rename result files by Python's version and `commit`."""
     found: dict[str, Any] = json.loads(path.read_text())
     found.update(commit_hash=commit, env_name=f"existing-py{_PYTHON}", python=_PYTHON)
     found["params"]["python"] = _PYTHON
@@ -98,7 +98,7 @@ def _clean(path: Path, commit: str) -> None:
 
 
 def _write(folder: Path, found: dict[str, Any]) -> None:
-    """Beside what the same commit has of other benchmarks, from another run."""
+    """Merge results with those of the same commit from another run."""
     path = folder/f"{found['commit_hash'][:8]}-{found['env_name']}.json"
     if path.exists():
         kept = json.loads(path.read_text())
@@ -116,7 +116,7 @@ _BENCHMARKS = {"B": "bench_workloads.Bytes.track_time",
 
 def _times(rows: Sequence[dict[str, Any]], device: str,
            ) -> Iterator[tuple[tuple[str, str], float]]:
-    """Of a table: the benchmark and the parameter, as asv writes it, and our time.
+    """Our times in a table, by asv's benchmark and parameter names.
 
     In picoseconds for a byte or FLOP: asv takes what grows for a loss.
     """
@@ -129,7 +129,7 @@ def _times(rows: Sequence[dict[str, Any]], device: str,
 
 def _keep(machine: dict[str, str], python: str, commit: str,
           times: dict[tuple[str, str], float]) -> None:
-    """Write times as asv does; a run of asv has left the list of all benchmarks."""
+    """Write times in asv's format, after a run of asv has listed all benchmarks."""
     known = json.loads((HERE/"results"/"benchmarks.json").read_text())
     results = {}
     for benchmark in {b for b, _ in times}:

@@ -1,4 +1,4 @@
-"""Where a benchmark runs: unfused NumPy, and nbfused on each kind of device."""
+"""Devices of benchmarks: unfused NumPy, and nbfused on each kind of device."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WHERE = ("numpy", "cpu", "cuda:0", "rocm:0")
 
 
 def enabled(where: str) -> None:
-    """Raise NotImplementedError, for which asv skips, unless `where` is there."""
+    """Skip the benchmark, as asv wants it, unless `where` is available."""
     kind = where.partition(":")[0]
     found = nf.backends().get(kind)
     if where != "numpy" and not (found and found.enabled and found.devices):
@@ -26,12 +26,12 @@ def enabled(where: str) -> None:
 
 
 def normal(*shape: int) -> np.ndarray:
-    """Reproducible float32 numbers."""
+    """Reproducible normal float32 numbers."""
     return np.random.default_rng(0).standard_normal(shape, dtype=np.float32)
 
 
 def place(where: str, *arrays: np.ndarray) -> list[Any]:
-    """Copies of `arrays` where the benchmark runs; skipped where that is not."""
+    """Copy arrays to where the benchmark runs; skip it if that is unavailable."""
     enabled(where)
     if where == "numpy":
         return [np.copy(array) for array in arrays]
@@ -50,7 +50,7 @@ def gradients(op: Callable[..., Any], *arrays: Any) -> Callable[[Any], list[Any]
 
 
 def picoseconds(call: Callable[[], Any], work: int, calls: int = 10) -> float:
-    """The time for a byte or FLOP of a call that does `work` of them.
+    """The time per byte or FLOP of a call that does `work` of them.
 
     The best of 5 series of `calls` launches, each series waited for once.
     """

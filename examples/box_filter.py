@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import nbfused as nf
-from nbfused.kernels.rawkernel import ThreadKernel
+from nbfused.kernels.threads.rawkernel import ThreadKernel
 
 from .command_line import options
 from .fitting import Fit, fit

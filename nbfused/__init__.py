@@ -12,18 +12,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from . import config as _config
-from .arrays.starting import array, empty, full, zeros
-from .forks import LOCK as _LOCK
-from .plugins import warn_of_unknown as _warn_of_unknown
-from .registry import backends, enable, register, synchronize, use_backend
-from .table import OPS as _OPS
+from .arrays.constructors import array, empty, full, zeros
+from .registry.backends import backends, enable, register, synchronize, use_backend
+from .registry.operations import OPS as _OPS
+from .registry.plugins import warn_of_unknown as _warn_of_unknown
+from .support.forks import LOCK as _LOCK
 from .version import __version__
 
 if TYPE_CHECKING:
     from . import testing
     from .arrays import DeviceArray, from_dlpack, to_numpy
-    from .front import *
-    from .front import (
+    from .kernels.cupy.elementwise_kernel import ElementwiseKernel
+    from .kernels.cupy.rawmodule import RawKernel, RawModule
+    from .kernels.cupy.reduction_kernel import ReductionKernel
+    from .kernels.fusing.fuse import fuse
+    from .kernels.threads.rawkernel import rawkernel
+    from .kernels.threads.views import DiffView, Dual, View
+    from .op.derivative import derivative, tangent
+    from .op.specialize import specialize
+    from .public import *
+    from .public import (
         Function,
         Variable,
         cache,
@@ -54,39 +62,32 @@ if TYPE_CHECKING:
         vjp,
         zeros_like,
     )
-    from .kernels.elementwise_kernel import ElementwiseKernel
-    from .kernels.fuse import fuse
-    from .kernels.rawkernel import rawkernel
-    from .kernels.rawmodule import RawKernel, RawModule
-    from .kernels.reduction_kernel import ReductionKernel
-    from .kernels.views import DiffView, Dual, View
-    from .op.derivative import derivative, tangent
-    from .op.specialize import specialize
-    from .report import show_config, versions
+    from .registry.report import show_config, versions
 
 #: Public names whose modules are imported when they are first used: most programs
 #: need few of them, and start sooner.
 _LATER = {
     "DeviceArray": "arrays", "from_dlpack": "arrays", "to_numpy": "arrays",
-    "DiffView": "kernels.views", "Dual": "kernels.views", "View": "kernels.views",
-    "ElementwiseKernel": "kernels.elementwise_kernel", "fuse": "kernels.fuse",
-    "RawKernel": "kernels.rawmodule", "RawModule": "kernels.rawmodule",
-    "ReductionKernel": "kernels.reduction_kernel", "derivative": "op.derivative",
-    "rawkernel": "kernels.rawkernel", "show_config": "report",
+    "DiffView": "kernels.threads.views", "Dual": "kernels.threads.views",
+    "View": "kernels.threads.views", "fuse": "kernels.fusing.fuse",
+    "ElementwiseKernel": "kernels.cupy.elementwise_kernel",
+    "RawKernel": "kernels.cupy.rawmodule", "RawModule": "kernels.cupy.rawmodule",
+    "ReductionKernel": "kernels.cupy.reduction_kernel", "derivative": "op.derivative",
+    "rawkernel": "kernels.threads.rawkernel", "show_config": "registry.report",
     "specialize": "op.specialize", "tangent": "op.derivative", "testing": "testing",
-    "versions": "report",
+    "versions": "registry.report",
 }
 
 #: Parts of the package that are there without being imported.
 _PARTS = {"autograd", "cache", "dispatch", "op", "ops", "scalar", "specs"}
 
 
-def _front() -> None:
-    """Import what `front` has."""
+def _import_public() -> None:
+    """Import the names of `public`."""
     with _LOCK:
-        front = import_module(".front", __name__)
-        for name in front.__all__:  # but for what a program has put in their places
-            globals().setdefault(name, getattr(front, name))
+        public = import_module(".public", __name__)
+        for name in public.__all__:  # but for what a program has put in their places
+            globals().setdefault(name, getattr(public, name))
 
 
 def __getattr__(name: str) -> Any:
@@ -95,7 +96,7 @@ def __getattr__(name: str) -> Any:
 
 
 def _later(name: str) -> Any:
-    """A public name, or a part of the package, that has not been imported yet."""
+    """Import and return a public name or a part of the package."""
     if name in _PARTS:
         return import_module(f".{name}", __name__)
     if name in _LATER:
@@ -103,18 +104,18 @@ def _later(name: str) -> Any:
         globals()[name] = found = module if name == "testing" else getattr(module, name)
         return found
     if not name.startswith("__"):
-        _front()
+        _import_public()
         if name in globals():
             return globals()[name]
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    _front()
+    _import_public()
     return sorted({*globals(), *_LATER})
 
 
-_OPS.load = _front
+_OPS.load = _import_public
 config = _config.config
 enable(config.backend)
 if _unknown := _config.unknown(_os.environ):

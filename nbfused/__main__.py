@@ -1,4 +1,4 @@
-"""``python -m nbfused``: what is installed, a test, the cache, kernels, the demo."""
+"""``python -m nbfused``: report, self-test, cache, kernels and demo commands."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from typing import Any
 
 from . import cache
 from .errors import NbFusedError
-from .registry import backends
-from .report import as_text, info, readable_size
+from .registry.backends import backends
+from .registry.report import as_text, info, readable_size
 
 __all__ = ["info", "main"]
 
@@ -69,7 +69,7 @@ def _run_rocm_report(arguments: argparse.Namespace) -> int:
 
 
 def _run_autotune(arguments: argparse.Namespace) -> int:
-    from .cuda import choices
+    from .cuda.tuning import choices
 
     if arguments.action == "clear":
         print(f"removed {choices.clear()} choices from {choices.folder()}")

@@ -1,17 +1,17 @@
-"""What a backend is, what a kernel is specialised on, and what a launch is given."""
+"""The interface of backends: signatures, calls, launchers and native code."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
-from .records import record
+from .support.records import record
 from .version import PROTOCOL_VERSION
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from .scalar.types import Type
+    from .scalar.typing.types import Type
     from .specs import Spec
 
 __all__ = ["PROTOCOL_VERSION", "Backend", "Call", "Extents", "Launcher", "Native",
@@ -22,7 +22,7 @@ Extents = tuple[int, int, int]
 
 
 class Signature(NamedTuple):
-    """What a kernel is specialised on, besides its spec.
+    """The key of a compiled kernel, apart from its spec.
 
     Attributes
     ----------
@@ -51,7 +51,7 @@ class Signature(NamedTuple):
 
 @record
 class Call:
-    """One launch: everything that changes from call to call.
+    """The arguments of one launch: everything that changes from call to call.
 
     Attributes
     ----------
@@ -99,35 +99,35 @@ Start = Callable[[Sequence[int], tuple[Any, ...], int], None]
 
 
 class Backend(Protocol):
-    """One device family: owns arrays, runs specs."""
+    """The interface of a device family, which owns arrays and runs specs."""
 
     name: str
     protocol: int
 
     def available(self) -> str | None:
-        """None if it can be used, else why not.  Cheap; never raises."""
+        """The reason why it cannot be used, or None.  Cheap; never raises."""
 
     def owns(self, device: str) -> bool:
-        """Whether arrays on ``device`` (``"cpu"``, ``"cuda:0"``) are its own."""
+        """Whether the backend owns arrays on ``device`` (``"cpu"``, ``"cuda:0"``)."""
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype, device: str) -> Any:
-        """A new array of the backend's own type, not initialised."""
+        """Allocate an uninitialised array of the backend's own type."""
 
     def from_host(self, array: np.ndarray, device: str) -> Any:
-        """A copy of a NumPy array on the device."""
+        """Copy a NumPy array to the device."""
 
     def to_host(self, array: Any) -> np.ndarray:
-        """A copy of a device array as NumPy array."""
+        """Copy a device array to a NumPy array."""
 
     def synchronize(self) -> None:
-        """Wait until everything launched has finished."""
+        """Wait until all launched work has finished."""
 
     def build(self, spec: Spec, signature: Signature) -> Launcher:
         """Compile `spec` for `signature`, or load it from the cache."""
 
 
 class Native(NamedTuple):
-    """Kernels in the language of the device, as users hand them over.
+    """Source code in the device's own language, as users give it.
 
     Attributes
     ----------
@@ -151,34 +151,34 @@ class Native(NamedTuple):
 
 
 class NativeKernel(Protocol):
-    """A kernel on one device."""
+    """A kernel loaded on one device."""
 
     sizes: tuple[int, ...] | None
     """Bytes of each parameter; None where the driver cannot say."""
 
     def launch(self, grid: Extents, block: Extents, values: Sequence[bytes],
                shared: int, stream: int) -> None:
-        """Start blocks on `stream`; `values` are the parameters' bytes."""
+        """Launch blocks on `stream`; `values` are the parameters' bytes."""
 
     def attributes(self) -> dict[str, int]:
-        """Registers, memory and limits."""
+        """The kernel's registers, memory and limits."""
 
     def set_attribute(self, name: str, value: int) -> None:
-        """Change one of them."""
+        """Change one of the kernel's attributes."""
 
 
 class NativeModule(Protocol):
-    """Loaded code."""
+    """Native code loaded on a device."""
 
     def kernel(self, name: str) -> NativeKernel:
-        """The kernel of this name, or of one of the expressions."""
+        """Look up a kernel by its name or template expression."""
 
     def variable(self, name: str) -> tuple[int, int]:
         """Address and bytes of a global variable."""
 
 
 class NativeBackend(Backend, Protocol):
-    """A backend that also takes `Native` code."""
+    """A backend that can also compile `Native` code."""
 
     def native(self, code: Native, device: str) -> NativeModule:
-        """Compile, or find in the cache, and load."""
+        """Compile native code, or find it in the cache, and load it."""

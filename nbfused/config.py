@@ -1,4 +1,4 @@
-"""Settings, each of them an environment variable ``NBFUSED_<NAME>`` read at import.
+"""Settings of the process, each read from a variable ``NBFUSED_<NAME>`` at import.
 
 ========================== ============ ================================================
 variable                   default      meaning
@@ -49,7 +49,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from .errors import SettingError
-from .forks import hold_in_forks
+from .support.forks import hold_in_forks
 
 if TYPE_CHECKING:
     import logging
@@ -127,7 +127,7 @@ _ELSEWHERE = ("EMULATION_", "TEST_", "FUZZ")
 
 
 def unknown(environment: Mapping[str, str]) -> list[str]:
-    """The variables with our prefix that are no settings."""
+    """Variables with the prefix ``NBFUSED_`` that are no settings."""
     known = {PREFIX + name.upper() for name in _SETTINGS}
     return [name for name in environment if name.startswith(PREFIX)
             and name not in known
@@ -168,7 +168,7 @@ _VALUES: dict[Callable[[str], Any], tuple[Callable[[Any], bool], str]] = {
 
 
 class Config:
-    """The settings of this process; the table is at the top of ``nbfused/config.py``.
+    """The settings of this process; a table heads ``nbfused/config.py``.
 
     Examples
     --------
@@ -205,7 +205,7 @@ class Config:
             raise TypeError(f"no such settings: {', '.join(values)}")
 
     def __setattr__(self, name: str, value: Any) -> None:
-        """Set a setting to a value that it can have; `SettingError` for another."""
+        """Set a setting; `SettingError` for an invalid value."""
         if name in _SETTINGS:
             holds, words = _VALUES[_SETTINGS[name][1]]
             if not holds(value):
@@ -223,7 +223,7 @@ class Config:
 
     @classmethod
     def read(cls, environment: Mapping[str, str]) -> Config:
-        """The settings that `environment` holds; an empty text counts as unset.
+        """Read settings from `environment`; an empty text counts as unset.
 
         Raises
         ------
@@ -245,7 +245,7 @@ class Config:
 
     @contextmanager
     def override(self, **values: Any) -> Iterator[Config]:
-        """Change settings for the length of a ``with`` block, in all threads."""
+        """Change settings inside a ``with`` block, in all threads."""
         before = {name: getattr(self, name) for name in values}
         try:
             for name, value in values.items():
@@ -256,12 +256,12 @@ class Config:
                 setattr(self, name, value)
 
     def as_dict(self) -> dict[str, Any]:
-        """Every setting with its present value."""
+        """All settings with their current values."""
         return {name: getattr(self, name) for name in _SETTINGS}
 
 
 def dump_source(name: str, text: str) -> None:
-    """Write a generated source where ``NBFUSED_DUMP_SOURCE`` says, if it does.
+    """Write generated source to the folder ``NBFUSED_DUMP_SOURCE``, if set.
 
     Raises
     ------
@@ -285,14 +285,14 @@ config = Config.read(os.environ)
 
 
 def logger(part: str) -> logging.Logger:
-    """The logger ``nbfused.<part>``."""
+    """The logger called ``nbfused.<part>``."""
     return _root().getChild(part)
 
 
 @cache
 def _root() -> logging.Logger:
-    """Silent unless asked: a library leaves handlers to the application."""
-    import logging  # 2 ms that a program with a GPU spends while the driver starts
+    """The root logger, silent unless asked: handlers are the application's."""
+    import logging  # late: 2 ms, benchmarks/notes/host.md#cold-start
 
     hold_in_forks()
     root = logging.getLogger("nbfused")
@@ -312,7 +312,7 @@ def _handler() -> logging.Handler:
 
 
 def _show(level: str | None, root: logging.Logger | None = None) -> None:
-    """Write messages from `level` on to standard error, or none."""
+    """Log messages from `level` on to standard error, or none."""
     root = root or _root()
     root.removeHandler(_handler())
     root.setLevel(level.upper() if level else "NOTSET")

@@ -17,11 +17,11 @@ __all__ = [
 
 
 class NbFusedError(Exception):
-    """Base class of every exception that nbfused raises on its own account."""
+    """Base class of the exceptions that nbfused raises."""
 
 
 class BackendNotAvailableError(NbFusedError, ImportError):
-    """A backend was asked for by name and cannot be used; the cause is in the text."""
+    """A requested backend cannot be used; the text says why."""
 
 
 class CompileError(NbFusedError, RuntimeError):
@@ -50,27 +50,27 @@ class KernelTypeError(NbFusedError, TypeError):
 
 
 class DefinitionError(NbFusedError, ValueError):
-    """The parts that define a kernel: a parameter, a name, an option, do not fit."""
+    """A kernel's definition is inconsistent: parameters, names or options."""
 
 
 class ShapeError(NbFusedError, ValueError):
-    """Shapes, axes or subscripts that do not fit together."""
+    """Shapes, axes or subscripts do not fit together."""
 
 
 class RangeError(NbFusedError, ValueError, IndexError, OverflowError):
-    """A number outside its range: a label, an index, an integer for its dtype."""
+    """A number is out of range: a label, an index, an integer for its dtype."""
 
 
 class SettingError(NbFusedError, ValueError):
-    """An environment variable, or a field of `config`, that cannot be followed."""
+    """An environment variable, or a field of `config`, has an invalid value."""
 
 
 class DeviceError(NbFusedError, ValueError):
-    """Arrays on a device that no enabled backend owns, or on several devices."""
+    """Arrays lie on several devices, or on one that no enabled backend owns."""
 
 
 class ReadOnlyError(NbFusedError, ValueError):
-    """An output array that must not be written to."""
+    """An output array must not be written to."""
 
 
 class OverlapError(NbFusedError, ValueError):
@@ -78,7 +78,7 @@ class OverlapError(NbFusedError, ValueError):
 
 
 class AllocationError(NbFusedError, MemoryError):
-    """Memory ran out; on a device also after cached blocks had been freed."""
+    """Memory ran out, on a device even after cached blocks were freed."""
 
 
 class ScalarSyntaxError(NbFusedError, SyntaxError):
@@ -86,19 +86,19 @@ class ScalarSyntaxError(NbFusedError, SyntaxError):
 
 
 class NotDifferentiableError(NbFusedError, NotImplementedError):
-    """A derivative was asked for that does not exist."""
+    """A requested derivative does not exist."""
 
 
 class UnsupportedError(NbFusedError, NotImplementedError):
-    """What kernels of this kind do not have; the text says which way leads there."""
+    """Kernels of this kind lack a feature; the text names an alternative."""
 
 
 class InplaceModificationError(NbFusedError, RuntimeError):
-    """An array that the tape had saved was changed before the backward pass."""
+    """A saved array was changed before the backward pass."""
 
 
 class TapeError(NbFusedError, RuntimeError):
-    """The graph does not hold what a backward pass was asked for."""
+    """The graph does not hold what a backward pass needs."""
 
 
 class GradientRaceError(NbFusedError, RuntimeError):

@@ -1,4 +1,4 @@
-"""Versions: the package's, which the build reads from here too, and the protocol's."""
+"""Versions of the package and of the backend protocol."""
 
 __version__ = "0.1.0"
 

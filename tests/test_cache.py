@@ -13,7 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from nbfused import cache, cache_keys
+from nbfused import cache
+from nbfused.cache import keys as cache_keys
 from nbfused.config import config
 from nbfused.errors import NbFusedPerformanceWarning, SettingError
 from tests.refusal import refused

@@ -8,8 +8,6 @@ import pwd
 import random
 import socket
 import stat
-import subprocess
-import sys
 import time
 from types import SimpleNamespace
 
@@ -17,9 +15,10 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused import cache, cache_files, temporary
+from nbfused import cache
+from nbfused.cache import files as cache_files
 from nbfused.config import config
-from nbfused.cpu import compile as compiling
+from nbfused.cpu.runtime import compile as compiling
 from nbfused.errors import NbFusedPerformanceWarning, SettingError
 from tests.refusal import refused
 
@@ -362,47 +361,3 @@ def test_a_library_that_is_about_to_be_opened_stays(bound):
         cache.get_file("key 1")  # looked up just now
         cache.put("another", b"code")
     assert [path.exists() for path in paths] == [False, True, bound > 80 << 10]
-
-
-# --- temporary folders
-
-
-def test_folders_of_processes_that_were_killed_are_removed(tmp_path, monkeypatch):
-    monkeypatch.setattr(temporary.tempfile, "gettempdir", lambda: str(tmp_path))
-    child = subprocess.Popen([sys.executable, "-c", ""])
-    child.wait()
-    names = {"old": f"nbfused_{child.pid}_abc", "young": f"nbfused_{child.pid}_def",
-             "alive": f"nbfused_{os.getpid()}_ghi", "other": f"{child.pid}_jkl"}
-    for kind, name in names.items():
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "kernels.so").write_bytes(b"code")
-        if kind != "young":
-            os.utime(tmp_path / name, (0, 0))
-    temporary._sweep.cache_clear()
-    temporary._sweep(str(tmp_path))
-    assert {path.name for path in tmp_path.iterdir()} == {
-        names["young"], names["alive"], names["other"]}
-
-
-def test_a_folder_of_this_process_is_made_again_where_it_is_gone():
-    first = temporary.own_folder()
-    assert temporary.own_folder() == first
-    first.rmdir() if not any(first.iterdir()) else temporary.shutil.rmtree(first)
-    assert temporary.own_folder() != first
-    assert temporary.own_folder().is_dir()
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork on this system")
-def test_a_child_that_ends_leaves_its_parents_folder(tmp_path):
-    program = ("import os, sys\n"
-               "from nbfused import temporary\n"
-               "made = temporary.own_folder()\n"
-               "child = os.fork()\n"
-               "if not child: sys.exit()\n"
-               "os.waitpid(child, 0)\n"
-               "print(made.is_dir(), made)\n")
-    done = subprocess.run([sys.executable, "-c", program], check=True, text=True,
-                          capture_output=True)
-    there, made = done.stdout.split()
-    assert there == "True"
-    assert not os.path.exists(made)

@@ -10,10 +10,10 @@ from importlib import import_module
 import pytest
 
 import nbfused as nf
-from nbfused import plugins
 from nbfused.config import Config, unknown
 from nbfused.errors import NbFusedWarning, SettingError
-from nbfused.plugins import warn_of_unknown
+from nbfused.registry import plugins
+from nbfused.registry.plugins import warn_of_unknown
 from tests.refusal import refused
 
 

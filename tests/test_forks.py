@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from nbfused.forks import cached_property
+from nbfused.support.forks import cached_property
 
 #: Forks while another thread imports a module, or parses its first op.
 PROGRAM = """
@@ -142,8 +142,8 @@ print(first.is_alive(), second.is_alive())
 
 @pytest.mark.parametrize(("module", "pause", "use"), [
     *((name, "autograd.tape", "nf.ops.exp") for name in (
-        "ops", "autograd", "op", "kernels.rawkernel", "testing")),
-    ("rocm", "rocm.toolchain", "nf.array([1.0], device='rocm')")])
+        "ops", "autograd", "op", "kernels.threads.rawkernel", "testing")),
+    ("rocm", "rocm.build.toolchain", "nf.array([1.0], device='rocm')")])
 def test_two_threads_import_the_same_in_two_ways(module, pause, use):
     done = subprocess.run([sys.executable, "-c", BOTH, f"nbfused.{module}",
                            f"nbfused.{pause}", use], check=True, capture_output=True,
@@ -173,7 +173,7 @@ def test_a_cached_property_is_computed_once():
 LOGS = """
 import os, threading, time
 from nbfused.config import logger
-from nbfused.forks import LOCK
+from nbfused.support.forks import LOCK
 log, inside = logger("compile"), threading.Event()
 
 def hold():

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
-from nbfused.layout import (
+from nbfused.support.loop_nests import (
     Group,
     axis_order,
     broadcast_strides,

@@ -17,7 +17,7 @@ import nbfused as nf
 from nbfused import cache
 from nbfused.__main__ import main
 from nbfused.config import config
-from nbfused.report import info, show_config, versions
+from nbfused.registry.report import info, show_config, versions
 from nbfused.version import __version__
 
 
@@ -65,7 +65,7 @@ def test_a_reader_that_leaves_early_is_no_error():
 
 
 def test_info_imports_no_library():
-    code = ("import sys; from nbfused.report import versions; versions();"
+    code = ("import sys; from nbfused.registry.report import versions; versions();"
             "print([m for m in ('torch', 'jax', 'numba') if m in sys.modules])")
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                          check=True)
@@ -73,7 +73,8 @@ def test_info_imports_no_library():
 
 
 def test_versions_of_what_is_absent_are_none(monkeypatch):
-    monkeypatch.setattr("nbfused.report._PACKAGES", ("no-such-package-anywhere",))
+    monkeypatch.setattr("nbfused.registry.report._PACKAGES",
+                        ("no-such-package-anywhere",))
     assert info()["versions"]["no-such-package-anywhere"] is None
 
 

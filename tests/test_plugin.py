@@ -7,8 +7,8 @@ import pytest
 
 import nbfused as nf
 from nbfused import testing
-from nbfused.plugins import entry_points
-from nbfused.registry import Registry
+from nbfused.registry.backends import Registry
+from nbfused.registry.plugins import entry_points
 from tests.plugin import nbfused_interpreter
 from tests.plugin.nbfused_interpreter import InterpreterBackend
 

@@ -8,7 +8,7 @@ import pytest
 import nbfused as nf
 from nbfused.backend import Call
 from nbfused.errors import RangeError
-from nbfused.raw_layout import RawLayout, bound_of
+from nbfused.gpu.raw_layout import RawLayout, bound_of
 from tests.raw_specs import spec_of
 from tests.refusal import refused
 

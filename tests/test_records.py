@@ -18,7 +18,7 @@ from dataclasses import (
 
 import pytest
 
-from nbfused import records
+from nbfused.support import records
 
 MAKERS = [dataclass, records.record]
 make = pytest.mark.parametrize("make", MAKERS)

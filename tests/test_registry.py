@@ -15,8 +15,8 @@ from nbfused.errors import (
     DeviceError,
     NbFusedWarning,
 )
-from nbfused.plugins import entry_points, make
-from nbfused.registry import Registry, backends, split_names
+from nbfused.registry.backends import Registry, backends, split_names
+from nbfused.registry.plugins import entry_points, make
 from tests.refusal import refused
 
 
@@ -278,7 +278,8 @@ def test_lists():
 
 
 def test_importing_the_registry_imports_no_compiler_and_no_driver():
-    code = ("import sys, nbfused.registry, nbfused.arrays, nbfused.cache\n"
+    code = ("import sys, nbfused.registry.backends, nbfused.arrays\n"
+            "import nbfused.cache\n"
             "print([m for m in ('numba', 'cuda', 'torch', 'jax', 'cupy', 'llvmlite')"
             " if m in sys.modules])")
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,

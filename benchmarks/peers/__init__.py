@@ -1,1 +1,1 @@
-"""nbfused beside its peers: the same inputs, one run, each answer checked first."""
+"""Comparison of nbfused with other libraries on equal inputs, results checked."""

@@ -1,4 +1,4 @@
-"""``python -m benchmarks.peers --device cuda|cpu``: the table of nbfused and its peers.
+"""``python -m benchmarks.peers``: print the table of nbfused and its peers.
 
 Every library computes the same from the same inputs; an answer that is not that of
 float64 within its dtype's rounding is not timed.
@@ -60,7 +60,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _one_gpu() -> None:
-    """Hide all GPUs but the first: JAX takes all it sees and makes another current.
+    """Hide all GPUs but the first, as JAX would take them all.
 
     Events would then be those of that one, where nothing runs.
     """
@@ -69,7 +69,7 @@ def _one_gpu() -> None:
 
 
 def _missing() -> str | None:
-    """Why nothing can be timed on a GPU: inputs and events are PyTorch's."""
+    """The reason why nothing can be timed on a GPU, or None."""
     if find_spec("torch") is None:
         return "--device cuda needs PyTorch, which is not installed"
     import torch

@@ -1,4 +1,4 @@
-"""Kernels compiled before anything is timed, by many processes at once.
+"""Compilation of all kernels in parallel before any of them is timed.
 
 What they leave is in the libraries' own caches on disk.  Nothing that is chosen by
 timing is kept: these processes disturb one another.
@@ -37,7 +37,7 @@ UNTUNED = {"NBFUSED_AUTOTUNE": "readonly"}
 
 def build(works: Sequence[Workload], libraries: Sequence[Library], device: str,
           jobs: int | None = None) -> None:
-    """Call every library that is slow once on each workload; failures wait for later.
+    """Call every slowly compiling library once on each workload; ignore failures.
 
     `jobs` processes; as many as there are cores for many workloads on a GPU by default.
     """
@@ -68,7 +68,7 @@ def _start() -> None:
 
 
 def _compile(work: Workload, names: Sequence[str], device: str) -> dict[str, float]:
-    """In a process of the pool: seconds that each library took."""
+    """Compile a workload in a pool process; seconds for each library."""
     import torch
 
     torch._inductor.config.autotune_local_cache = False

@@ -1,4 +1,4 @@
-"""Rows of the host: what a call costs beside the GPU's work, and a process's start."""
+"""Rows of the table for the host: call overhead, and start of a process."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Seconds = Callable[[], float]
 
 @dataclass(frozen=True)
 class Measure:
-    """How to get the seconds of each library."""
+    """Functions that measure the seconds of each library."""
 
     name: str
     bar: float
@@ -34,7 +34,7 @@ class Measure:
 
 
 def rows(wanted: Sequence[Measure], names: Sequence[str]) -> Iterator[Row]:
-    """Measured, of the libraries in `names` and of fixed limits."""
+    """Measure the rows of the host, for the libraries in `names` and fixed limits."""
     for measure in wanted:
         found = {name: seconds() for name, seconds in measure.seconds.items()
                  if name in names or name == LIMIT}
@@ -42,7 +42,7 @@ def rows(wanted: Sequence[Measure], names: Sequence[str]) -> Iterator[Row]:
 
 
 def measures(device: str) -> list[Measure]:
-    """Those of ``"cuda"`` or ``"cpu"`` that can be taken here."""
+    """Measures for ``"cuda"`` or ``"cpu"`` that can be taken here."""
     found = [_limited("import nbfused, beyond NumPy", "import", device, 0.2)]
     if device == "cpu":
         return [*found, _limited("cold start, warm cache", "nf.array", device, 0.6)]
@@ -59,7 +59,7 @@ def _limited(name: str, how: str, where: str, most: float) -> Measure:
 
 
 def _cold(how: str, where: str) -> float:
-    """Of a new process: the best of some, after some that fill the caches."""
+    """Cold start of a new process: the best of some, after warm-ups."""
     first, program = STARTS[how]
     with tempfile.TemporaryDirectory() as folder:
         times = [start(first, program.format(where=where), folder)[0]

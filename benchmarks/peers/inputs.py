@@ -1,4 +1,4 @@
-"""The arrays that all libraries compute from: made where they are used."""
+"""Input arrays, equal for all libraries and made on their device."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ __all__ = ["copies", "cotangent_of", "inputs_of"]
 
 
 def inputs_of(work: Workload, device: str) -> list[Any]:
-    """PyTorch's tensors on a GPU, NumPy's arrays on the cpu; the same in each run."""
+    """A workload's inputs: PyTorch tensors on a GPU, NumPy arrays on the cpu."""
     if device == "cpu":
         rng = np.random.default_rng(0)
         return [_array(given, work.storage, rng) for given in work.inputs]
@@ -25,7 +25,7 @@ def inputs_of(work: Workload, device: str) -> list[Any]:
 
 
 def cotangent_of(shape: tuple[int, ...], storage: str, device: str) -> Any:
-    """What all libraries begin the backward pass with; 1 for a scalar."""
+    """The cotangent that starts every backward pass; 1 for a scalar."""
     if device == "cpu":
         drawn = np.random.default_rng(1).standard_normal(shape, np.float32) if shape \
             else np.ones((), np.float32)
@@ -39,7 +39,7 @@ def cotangent_of(shape: tuple[int, ...], storage: str, device: str) -> Any:
 
 
 def copies(arrays: Sequence[Any]) -> list[Any]:
-    """Other arrays of the same values."""
+    """Copies of arrays."""
     return [a.copy() if isinstance(a, np.ndarray) else a.clone() for a in arrays]
 
 

@@ -1,4 +1,4 @@
-"""The libraries that are compared: each knows the families in its own words.
+"""The compared libraries, each with its implementation of the workloads' families.
 
 ``words`` is a folder without ``__init__.py``: asv imports every module that it finds,
 and these need packages that may not be there.
@@ -26,7 +26,7 @@ Call = Callable[[], Any]
 
 
 class Library(Protocol):
-    """One column of the table."""
+    """A library: one column of the table."""
 
     name: str
     #: Its kernels run on streams of its own, where no events of ours can be.
@@ -40,7 +40,7 @@ class Library(Protocol):
 
 
 class Nbfused:
-    """Ours: on PyTorch's tensors on a GPU, on NumPy's arrays on the cpu."""
+    """nbfused, on PyTorch tensors on a GPU and NumPy arrays on the cpu."""
 
     name = "nbfused"
     own_streams = False
@@ -48,7 +48,7 @@ class Nbfused:
 
     def prepare(self, work: Workload, arrays: Sequence[Any], device: str,
                 ) -> Call | None:
-        """See `Library`."""
+        """A call that does `work` on `arrays`."""
         import nbfused as nf
 
         from .words import of_nbfused
@@ -78,7 +78,7 @@ class Torch:
 
     def prepare(self, work: Workload, arrays: Sequence[Any], device: str,
                 ) -> Call | None:
-        """See `Library`."""
+        """A call that does `work` on `arrays`."""
         import torch
 
         from .words import of_torch
@@ -92,7 +92,7 @@ class Torch:
 
 
 class OfTensors:
-    """Kernels for PyTorch's tensors on a GPU: Triton's, liger's, quack's, nvmath's.
+    """Kernel libraries for PyTorch tensors: Triton, liger, quack, nvmath.
 
     The module ``of_<name>`` has the functions by family; one returns None, or is not
     there, where the library has nothing for the workload.
@@ -106,7 +106,7 @@ class OfTensors:
 
     def prepare(self, work: Workload, arrays: Sequence[Any], device: str,
                 ) -> Call | None:
-        """See `Library`."""
+        """A call that does `work` on `arrays`."""
         from .words import of_torch
 
         words = self.words()
@@ -117,12 +117,12 @@ class OfTensors:
         return function and of_torch.called(function, work, arrays)
 
     def words(self) -> Any:
-        """The module of its functions."""
+        """The module with the library's functions."""
         return import_module(f"{__package__}.words.of_{self.name}")
 
 
 class Arrays:
-    """A library of arrays without gradients: NumPy, numexpr, CuPy."""
+    """Array libraries without gradients: NumPy, numexpr, CuPy."""
 
     own_streams = False
     slow = False
@@ -132,7 +132,7 @@ class Arrays:
 
     def prepare(self, work: Workload, arrays: Sequence[Any], device: str,
                 ) -> Call | None:
-        """See `Library`."""
+        """A call that does `work` on `arrays`."""
         from .words import of_arrays
 
         if work.both or work.dtype in ("bfloat16", "tfloat32"):
@@ -145,7 +145,7 @@ class Arrays:
 
 
 class Jax:
-    """JAX, jitted."""
+    """JAX, with jit."""
 
     name = "jax"
     own_streams = True
@@ -153,7 +153,7 @@ class Jax:
 
     def prepare(self, work: Workload, arrays: Sequence[Any], device: str,
                 ) -> Call | None:
-        """See `Library`."""
+        """A call that does `work` on `arrays`."""
         from .words import of_jax
 
         return of_jax.prepare(work, arrays, device)
@@ -176,7 +176,7 @@ LIBRARIES: tuple[tuple[str, Library], ...] = (
 
 
 def available(device: str, wanted: Sequence[str] = ()) -> list[Library]:
-    """Those that are installed and know the device; ours is always the first."""
+    """Installed libraries that support the device; ours is the first."""
     return [library for package, library in LIBRARIES if find_spec(package) is not None
             and (not wanted or library.name in ("nbfused", *wanted))
             and _usable(library, device)]

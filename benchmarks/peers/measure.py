@@ -1,4 +1,4 @@
-"""Checking and timing every library on every workload."""
+"""Checks and timings of all libraries on all workloads."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ _log = logging.getLogger(__name__)
 
 
 class Lost(RuntimeError):
-    """A library broke the GPU's context: nothing more can be measured."""
+    """The GPU's context was broken by a library: nothing more can be measured."""
 
 
 def measure(works: Sequence[Workload], libraries: Sequence[Library], clock: Clock,
             device: str) -> Iterator[Row]:
-    """The rows, one after the other.
+    """Measure the rows of the table one after another.
 
     Raises
     ------
@@ -65,14 +65,14 @@ def measure(works: Sequence[Workload], libraries: Sequence[Library], clock: Cloc
 
 def prepared(library: Library, work: Workload, arrays: Sequence[Any], device: str,
              ) -> Call | None:
-    """The call of `library`, on arrays of its own if it changes them."""
+    """Prepare the call of `library`, on its own copies if it changes them."""
     return library.prepare(work, copies(arrays) if work.in_place else arrays,
                            device)
 
 
 def _checked(library: Library, work: Workload, arrays: Sequence[Any],
              reference: Reference, device: str) -> Call | None:
-    """The call, if its results are right."""
+    """The prepared call, or None if its results are wrong."""
     try:
         call = prepared(library, work, arrays, device)
         fault = call and reference.fault(call())
@@ -99,7 +99,7 @@ def _alive(device: str, library: Library) -> None:
 
 
 def _timed(calls: dict[Library, Call], clock: Clock) -> dict[str, float]:
-    """Medians; all libraries have their turns, every other time in reverse order."""
+    """Median seconds; libraries take turns, every other time in reverse order."""
     samples: dict[str, list[float]] = {library.name: [] for library in calls}
     for turn in range(clock.turns):
         for library in list(calls)[::-1 if turn % 2 else 1]:
@@ -109,7 +109,7 @@ def _timed(calls: dict[Library, Call], clock: Clock) -> dict[str, float]:
 
 
 def ceilings(clock: Clock, device: str, dtypes: set[str]) -> dict[str, float]:
-    """Bytes a second of a copy, FLOP a second of a product in each dtype."""
+    """The GPU's measured limits: bytes/s of a copy, FLOP/s of products."""
     if device != "cpu":
         return _of_gpu(clock, device, dtypes)
     source, target = np.zeros(1 << 24, np.float32), np.zeros(1 << 24, np.float32)

@@ -1,4 +1,4 @@
-"""Is an answer right: compared with float64, where the arrays are."""
+"""Checks of results against float64, on the device of the arrays."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TOLERANCE = {"float32": 2e-5, "tfloat32": 2e-3, "float16": 4e-3, "bfloat16": 3e-
 
 
 class Reference:
-    """The results of a workload in float64, by PyTorch or by NumPy.
+    """A workload's results in float64, by PyTorch or NumPy.
 
     Raises
     ------
@@ -31,7 +31,7 @@ class Reference:
             else _by_numpy(work, arrays)
 
     def fault(self, outcome: Any) -> str | None:
-        """What is wrong with what a library returned."""
+        """Describe an error in a library's results, or None."""
         found = outcome if isinstance(outcome, (list, tuple)) else [outcome]
         if len(found) != len(self.wanted):
             return f"{len(found)} results, not {len(self.wanted)}"
@@ -60,7 +60,7 @@ def _by_numpy(work: Workload, arrays: Sequence[Any]) -> list[Any]:
 
 
 def _double(x: Any, like: Any) -> Any:
-    """`x` in float64, in the library and at the place of `like`."""
+    """Convert `x` to float64, in the library and on the device of `like`."""
     if isinstance(like, np.ndarray):
         x = x.detach().double().numpy() if hasattr(x, "detach") else x
         return np.asarray(x, np.float64)
@@ -71,7 +71,7 @@ def _double(x: Any, like: Any) -> Any:
 
 
 def _error(got: Any, want: Any) -> float:
-    """Relative, in the 2-norm."""
+    """The relative error in the 2-norm."""
     if tuple(got.shape) != tuple(want.shape):
         return float("inf")
     norm = np.linalg.norm if isinstance(want, np.ndarray) else _norm

@@ -1,4 +1,4 @@
-"""The lines of the table."""
+"""Rows of the table, and its text."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ __all__ = ["Row", "text"]
 
 @dataclass(frozen=True)
 class Row:
-    """One line: seconds of every library, None where it cannot or failed the check.
+    """A row: seconds of every library, None if it failed.
 
     `ceiling` is the best rate of this run, in `unit` a second; NaN where there is none.
     """
@@ -33,13 +33,13 @@ class Row:
 
     @property
     def share(self) -> float | None:
-        """Of the ceiling."""
+        """The share of the ceiling that we reach."""
         ours = self.seconds.get("nbfused")
         return self.work/ours/self.ceiling if ours and self.ceiling > 0 else None
 
     @property
     def ratio(self) -> float | None:
-        """What the bar is for: the best peer's time over ours, or the share."""
+        """The figure that the bar is for: best peer's time over ours, or the share."""
         ours = self.seconds.get("nbfused")
         if self.against == "ceiling":
             return self.share
@@ -47,17 +47,17 @@ class Row:
 
     @property
     def below(self) -> bool:
-        """Is the bar missed; a row without ours or without peers misses it not."""
+        """Whether the bar is missed; never without our time or a peer's."""
         return self.ratio is not None and self.ratio < self.bar
 
     def record(self) -> dict[str, Any]:
-        """For ``--json``: NaN is None there."""
+        """The row as JSON, with None for NaN."""
         known = {k: None if v != v else v for k, v in asdict(self).items()}
         return {**known, "best": self.best, "share": self.share, "ratio": self.ratio}
 
 
 def text(rows: Sequence[Row], head: bool = True) -> str:
-    """The table."""
+    """The text of the table."""
     lines = [f"{'work':44} {'dtype':9} {'ours us':>10} {'best us':>10} {'peer':14} "
              f"{'ratio':>6} {'bar':>5} {'ceiling':>7}"]*head
     for r in rows:

@@ -1,4 +1,4 @@
-"""One row of the table: what is computed, from what, and what is aimed at."""
+"""`Workload`: one row of the table, with its inputs and its aim."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SIZE = {"float32": 4, "tfloat32": 4, "bfloat16": 2, "float16": 2}
 
 @dataclass(frozen=True)
 class Input:
-    """An array of normal numbers, of their squares or of labels below `classes`.
+    """A random input array: normal numbers, their squares, or labels.
 
     A `transposed` one is laid out with its last two axes swapped.
     """
@@ -25,17 +25,17 @@ class Input:
 
 
 def normal(*shapes: tuple[int, ...]) -> tuple[Input, ...]:
-    """Standard normal numbers."""
+    """An input of standard normal numbers."""
     return tuple(map(Input, shapes))
 
 
 def squares(*shape: int) -> Input:
-    """What second moments look like."""
+    """An input of squared normal numbers, like second moments."""
     return Input(shape, squared=True)
 
 
 def labels(rows: int, classes: int) -> Input:
-    """Integers."""
+    """An input of integer labels."""
     return Input((rows,), classes=classes)
 
 
@@ -72,10 +72,10 @@ class Workload:
 
     @property
     def storage(self) -> str:
-        """The dtype of the arrays."""
+        """The dtype in which arrays are stored."""
         return "float32" if self.dtype == "tfloat32" else self.dtype
 
     @property
     def in_place(self) -> bool:
-        """It changes its arguments: each library needs its own."""
+        """Whether it changes its arguments, so that libraries need copies."""
         return self.family == "adam_step"

@@ -1,4 +1,4 @@
-"""What is measured, on a GPU and on the cpu; asv's suites measure the same."""
+"""The measured workloads, on a GPU and on the cpu."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _cross_entropy(rows: int, columns: int) -> Iterator[Workload]:
 
 def _linear(label: str, x: Input, weight: Input, dtypes: tuple[str, ...],
             activations: tuple[str, ...]) -> Iterator[Workload]:
-    """``activation(x @ weight + bias)``."""
+    """A workload of a linear layer, ``activation(x @ weight + bias)``."""
     columns = weight.shape[-1]
     flop = 2.0*columns*x.shape[-1]
     for extent in x.shape[:-1]:
@@ -100,7 +100,7 @@ def _square_linear(sizes: tuple[tuple[int, int, int], ...], dtypes: tuple[str, .
 
 
 def _laid_out(edge: int, batch: int, rows: int, deep: int) -> Iterator[Workload]:
-    """Transposed, batched and broadcast operands."""
+    """Workloads of products of transposed, batched and broadcast operands."""
     flat, turned = Input((edge, edge)), Input((edge, edge), transposed=True)
     cases: tuple[tuple[str, Input, Input], ...] = (
         (f"{edge}^3, A transposed", turned, flat),
@@ -171,7 +171,7 @@ def _cpu() -> Iterator[Workload]:
 
 
 def _quick() -> Iterator[Workload]:
-    """Every family once, small: what the tests run."""
+    """Small workloads, one for each family, which the tests run."""
     yield from _elementwise(1000, 20)
     yield from _reductions(20, 1000)
     yield from _rows(((24, 64),))
@@ -186,7 +186,7 @@ def _quick() -> Iterator[Workload]:
 
 
 def workloads(device: str, quick: bool = False) -> list[Workload]:
-    """The rows of the table for ``"cuda"`` or ``"cpu"``."""
+    """The workloads for ``"cuda"`` or ``"cpu"``."""
     if quick:
         return list(_quick())
     return list(_cuda() if device.startswith("cuda") else _cpu())

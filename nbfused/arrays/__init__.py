@@ -1,32 +1,48 @@
-"""What an array is: one description for the arrays of every library.
+"""Arrays of every library, described alike: shape, strides, dtype, device, stream.
 
 `describe` reads the address, shape, strides, dtype, device and stream of an array
 without copying it; its `Library` makes arrays of the same kind.  No library is imported
 here: one is looked up only when an array of it has come.  What is named here is
-imported when it is first used: a device starts before that (`starting`).
+imported when it is first used: a device starts before that (`constructors`).
+
+============== =========================================================================
+`allocation`   `DeviceArray` over memory that a backend allocates
+`constructors` `array`, `empty`, `zeros` and `full`, which start a device that they name
+`creation`     creation of arrays on a device, and conversion of arrays back to NumPy
+`description`  `Array` describes an array, `Library` makes arrays like it
+`detect`       recognition of an array's library from its type
+`device_array` `DeviceArray`, for devices that no other library has arrays on
+`devices`      names of devices: ``"cpu"``, ``"cuda:0"``
+`dtypes`       the dtypes that kernels support, and checks of dtypes
+`indexing`     basic indexing and reshaping as arithmetic on shapes and strides
+`libraries`    a module for each library of arrays
+`memory`       NumPy arrays over an address, made without reading the memory
+`overlap`      tests for shared memory between arrays
+`reading`      generated source text that reads an argument's address and cache key
+============== =========================================================================
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .constructors import array, empty, full, zeros
     from .creation import from_dlpack, to_numpy
     from .description import Array, Library, Reading
     from .detect import describe, dtype_of, is_array, library_of
     from .device_array import DeviceArray
     from .devices import canonical_device, ordinal
     from .dtypes import BFLOAT16, check_dtype
-    from .host import host_view
+    from .libraries.numpy import NUMPY, host_view
     from .overlap import ByteRange, byte_range, may_overlap, same_memory, self_overlaps
-    from .readings import reading_of
-    from .starting import array, empty, full, zeros
+    from .reading import reading_of
 
 __all__ = [
-    "BFLOAT16", "Array", "ByteRange", "DeviceArray", "Library", "Reading", "array",
-    "byte_range",
-    "canonical_device", "check_dtype", "describe", "dtype_of", "empty", "from_dlpack",
-    "full", "host_view", "is_array", "library_of", "may_overlap", "ordinal",
-    "reading_of", "same_memory", "self_overlaps", "to_numpy", "zeros",
+    "BFLOAT16", "NUMPY", "Array", "ByteRange", "DeviceArray", "Library", "Reading",
+    "array", "byte_range", "canonical_device", "check_dtype", "describe", "dtype_of",
+    "empty", "from_dlpack", "full", "host_view", "is_array", "library_of",
+    "may_overlap", "ordinal", "reading_of", "same_memory", "self_overlaps", "to_numpy",
+    "zeros",
 ]
 
 _MODULES = {
@@ -36,10 +52,10 @@ _MODULES = {
     "device_array": "DeviceArray",
     "devices": "canonical_device ordinal",
     "dtypes": "BFLOAT16 check_dtype",
-    "host": "host_view",
+    "libraries.numpy": "NUMPY host_view",
     "overlap": "ByteRange byte_range may_overlap same_memory self_overlaps",
-    "readings": "reading_of",
-    "starting": "array empty full zeros",
+    "reading": "reading_of",
+    "constructors": "array empty full zeros",
 }
 _LATER = {name: module for module, names in _MODULES.items() for name in names.split()}
 

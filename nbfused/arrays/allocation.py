@@ -1,4 +1,4 @@
-"""`DeviceArray` over memory that a backend allocates: what all backends do alike."""
+"""`DeviceArray` over memory that a backend allocates, the same for all backends."""
 
 from __future__ import annotations
 
@@ -10,35 +10,35 @@ from typing import Protocol
 
 import numpy as np
 
-from ..layout import dense_strides
+from ..support.loop_nests import dense_strides
 from .description import Array
 from .device_array import DeviceArray
 from .memory import array_over
 
-__all__ = ["STREAM", "Allocation", "Memory", "allocated", "gathered"]
+__all__ = ["STREAM", "Allocation", "Memory", "allocate_array", "copy_to_host"]
 
 #: Our arrays belong to the default stream, with which all others synchronise.
 STREAM = 0
 
 
 class Memory(Protocol):
-    """A device as far as arrays need it."""
+    """The memory of a device, as arrays use it: make current, allocate, free."""
 
     def current(self) -> AbstractContextManager[None]:
-        """Make it the thread's device."""
+        """Make it the current device of the calling thread."""
 
     def allocate(self, size: int, stream: int) -> int:
-        """The address of new bytes; 0 for none."""
+        """Allocate device memory and return its address; 0 for no bytes."""
 
     def drop(self, address: int) -> None:
-        """Give them back: nothing refers to them any more.
+        """Free device memory to which nothing refers any more.
 
         It is called by Python's collector of garbage, at any moment and in any thread.
         """
 
 
 class Allocation:
-    """Keeps device memory until nothing refers to it, then until its stream is done."""
+    """Device memory kept until nothing refers to it and its stream is done with it."""
 
     __slots__ = ("address", "device")
 
@@ -54,9 +54,9 @@ class Allocation:
             self.device.drop(self.address)
 
 
-def allocated(device: Memory, shape: tuple[int, ...], dtype: np.dtype,
-              name: str) -> DeviceArray:
-    """A C-contiguous array on `device`, called `name`, not initialised.
+def allocate_array(device: Memory, shape: tuple[int, ...], dtype: np.dtype,
+                   name: str) -> DeviceArray:
+    """Allocate an uninitialised C-contiguous array on `device`, called `name`.
 
     Raises
     ------
@@ -68,9 +68,9 @@ def allocated(device: Memory, shape: tuple[int, ...], dtype: np.dtype,
                        owner)
 
 
-def gathered(array: DeviceArray | Array,
-             copy: Callable[[int, int, int], None]) -> np.ndarray:
-    """The elements on the host, C-contiguous.
+def copy_to_host(array: DeviceArray | Array,
+                 copy: Callable[[int, int, int], None]) -> np.ndarray:
+    """Copy the elements to a C-contiguous array on the host.
 
     Parameters
     ----------

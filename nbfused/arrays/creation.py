@@ -1,4 +1,4 @@
-"""New arrays on a device, and arrays back on the host: what `starting` begins."""
+"""Creation of arrays on a device, and conversion of arrays back to NumPy."""
 
 from __future__ import annotations
 
@@ -18,15 +18,15 @@ from ..errors import (
     RangeError,
     ShapeError,
 )
-from ..registry import backend_for, default_device
+from ..registry.backends import backend_for, default_device
+from .constructors import Shape, start_backend
 from .description import Array, Library
 from .detect import describe, is_array, library_of
 from .devices import canonical_device, device_kind, ordinal
 from .dtypes import check_dtype
-from .host import host_view
-from .interface import as_device_array
-from .of_cupy import CUPY
-from .starting import Shape, started
+from .libraries.cupy import CUPY
+from .libraries.interface import as_device_array
+from .libraries.numpy import host_view
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -42,45 +42,45 @@ _LARGEST = 2**59 - 1  # times 16 bytes: what an address can hold
 
 def array(x: Any, dtype: DTypeLike | None = None, device: str | None = None) -> Any:
     """Copy `x` into a new array."""
-    place, backend = _owned(device, x)
+    place, backend = _choose_device(device, x)
     # Copied on the host; the copy is what a device array is filled from.
     kind = None if dtype is None else check_dtype(dtype)
     source = to_numpy(x) if is_array(x) else x
-    host = _held("x", source, lambda: np.array(source, dtype=kind, copy=True))
+    host = _call_numpy("x", source, lambda: np.array(source, dtype=kind, copy=True))
     check_dtype(host.dtype, "x")
     return _send(host, place, backend)
 
 
 def empty(shape: Shape, dtype: DTypeLike = "float64", device: str | None = None) -> Any:
     """Make an array without setting its elements."""
-    place, backend = _owned(device)
+    place, backend = _choose_device(device)
     extents, kind = _elements(shape, dtype)
     if _uses_cupy(place):
         return CUPY.empty(extents, kind, place)
     if place == "cpu":
-        return _held("shape", shape, lambda: np.empty(extents, kind))
+        return _call_numpy("shape", shape, lambda: np.empty(extents, kind))
     return backend.empty(extents, kind, place)
 
 
 def full(shape: Shape, value: Any, dtype: DTypeLike = "float64",
          device: str | None = None) -> Any:
     """Make an array with every element `value`."""
-    place, backend = _owned(device)
+    place, backend = _choose_device(device)
     extents, kind = _elements(shape, dtype)
     value = to_numpy(value) if is_array(value) else value
-    given = _held("value", value, lambda: np.asarray(value))
+    given = _call_numpy("value", value, lambda: np.asarray(value))
     if not isinstance(value, int):  # a huge one is an object, and out of range
         check_dtype(given.dtype, "value")
     if given.dtype.kind == "c" and kind.kind != "c":
         raise KernelTypeError(f"value: {value!r} is complex, and dtype {kind} is not; "
                               "pass dtype='complex128', or take .real")
-    host = _held("shape", shape, lambda: np.empty(extents, kind))
-    _held("value", value, lambda: np.copyto(host, value, casting="unsafe"))
+    host = _call_numpy("shape", shape, lambda: np.empty(extents, kind))
+    _call_numpy("value", value, lambda: np.copyto(host, value, casting="unsafe"))
     return _send(host, place, backend)
 
 
 def to_numpy(x: Any) -> np.ndarray:
-    """Give the elements of an array of any library as a NumPy array.
+    """Convert an array of any library to a NumPy array.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ def to_numpy(x: Any) -> np.ndarray:
 
 
 def from_dlpack(x: Any, *, device: str | None = None, copy: bool | None = None) -> Any:
-    """Take over an array from another library through DLPack.
+    """Import an array from another library through DLPack.
 
     Parameters
     ----------
@@ -139,14 +139,14 @@ def from_dlpack(x: Any, *, device: str | None = None, copy: bool | None = None) 
             f"x is on {source.device} and device={place!r}: that takes a copy, which "
             "copy=False forbids")
     if copy or place != source.device:
-        started(place)
+        start_backend(place)
         return array(x, device=place)
     backend_for(place, "x")
     return _wrapped(source)
 
 
 def _refuse_tracked(library: Library, x: Any) -> None:
-    """Refuse to lose a gradient that another library would expect to flow."""
+    """Refuse a conversion that would lose a gradient of another library."""
     if library.tracks(x):
         library.describe(x, "x")  # of a tracer there is more to say
         raise KernelTypeError(
@@ -161,14 +161,14 @@ def _wrapped(source: Array) -> Any:
     return cupy().from_dlpack(wrapper) if _uses_cupy(source.device) else wrapper
 
 
-def _owned(device: str | None, x: Any = None) -> tuple[str, Backend]:
-    """Choose the device: never move what is on one already without being asked."""
-    if device is not None:  # `starting` has started it
+def _choose_device(device: str | None, x: Any = None) -> tuple[str, Backend]:
+    """Choose the device: an array stays where it is unless another one is named."""
+    if device is not None:  # `constructors` has started it
         place = canonical_device(device)
         return place, backend_for(place, "device")
     here = describe(x).device if is_array(x) else "cpu"
     place = default_device() if here == "cpu" else here
-    return place, started(place)
+    return place, start_backend(place)
 
 
 def _send(host: np.ndarray, place: str, backend: Backend) -> Any:
@@ -179,7 +179,10 @@ def _send(host: np.ndarray, place: str, backend: Backend) -> Any:
 
 
 def _to_cupy(host: np.ndarray, place: str) -> Any:
-    """By `set`, as `asarray` asks for pinned memory first: five times as long."""
+    """Copy to CuPy by `set`: `cupy.asarray` first allocates pinned memory.
+
+    A fifth of its time for 4 kB and for 64 MB: benchmarks/notes/host.md#cold-start.
+    """
     order = "F" if host.flags.f_contiguous else "C"
     with cupy().cuda.Device(ordinal(place)):
         made = cupy().empty(host.shape, host.dtype, order)
@@ -187,8 +190,8 @@ def _to_cupy(host: np.ndarray, place: str) -> Any:
     return made
 
 
-def _held(name: str, given: Any, make: Callable[[], T]) -> T:
-    """What `make` makes of `given`, NumPy's refusals under names of our own."""
+def _call_numpy(name: str, given: Any, make: Callable[[], T]) -> T:
+    """Call `make`, and raise NumPy's refusals of `given` as errors of our own."""
     kinds: dict[type[Exception], type[NbFusedError]] = {
         OverflowError: RangeError, ValueError: ShapeError, TypeError: KernelTypeError}
     try:
@@ -217,7 +220,7 @@ def _extents(shape: Shape) -> tuple[int, ...]:
 
 
 def _elements(shape: Shape, dtype: Any) -> tuple[tuple[int, ...], np.dtype]:
-    """Extents and dtype; those of a vector are its trailing dimensions."""
+    """Split a dtype of vectors into trailing extents and the scalar dtype."""
     vector: tuple[int, ...] = ()
     if isinstance(dtype, tuple) or getattr(dtype, "subdtype", None):
         try:
@@ -229,7 +232,7 @@ def _elements(shape: Shape, dtype: Any) -> tuple[tuple[int, ...], np.dtype]:
 
 
 def _uses_cupy(place: str) -> bool:
-    """Whether CuPy is in use, for devices of this kind, and not only emulated ones."""
+    """Whether the program uses CuPy on real devices of this kind."""
     kind = device_kind(place)
     if kind not in ("cuda", "rocm") or cupy() is None or (
             kind == "rocm" and config.rocm_emulate != "0"):
@@ -238,5 +241,5 @@ def _uses_cupy(place: str) -> bool:
 
 
 def cupy() -> Any:
-    """CuPy, if the program has imported it: to import it would take it 0.2 s."""
+    """CuPy if the program has imported it, else None."""
     return sys.modules.get("cupy")

@@ -1,4 +1,4 @@
-"""`Array`, what is known of an array, and `Library`, who makes arrays like it."""
+"""`Array`, the description of an array, and `Library`, which makes arrays like it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from ..records import record
+from ..support.records import record
 
 __all__ = ["Array", "Library", "Reading"]
 
@@ -52,7 +52,7 @@ class Array:
 
     @property
     def place(self) -> tuple[Library, str]:
-        """Who made it, and where it is."""
+        """The array's library and device."""
         return self.library, self.device
 
     @property
@@ -67,7 +67,7 @@ class Array:
 
 
 class Reading(NamedTuple):
-    """How generated text reads an argument ``{x}``: see `readings`.
+    """Source text by which a generated call reads an argument ``{x}``.
 
     Attributes
     ----------
@@ -116,7 +116,7 @@ class Library(Protocol):
 
     def maker(self, shape: tuple[int, ...], dtype: np.dtype, device: str,
               ) -> Callable[[], Any]:
-        """A function that does what `empty` does, at less expense."""
+        """A function that allocates as `empty` does, with its arguments bound."""
 
     def pointer(self, native: Any) -> int:
         """The address of the first element of what `empty` or `view` gave."""
@@ -129,16 +129,16 @@ class Library(Protocol):
         """Handle of the stream that the caller works on; 0 on the host."""
 
     def streams(self, device: str) -> Callable[[], int]:
-        """A function that gives what `stream` gives for `device`, at less expense."""
+        """A function that returns the current stream of `device`."""
 
     def free_cache(self, device: str) -> None:
-        """Give memory that is kept for later arrays back to the device."""
+        """Return memory that the library caches to the device."""
 
     def tracks(self, x: Any) -> bool:
-        """Whether the library would differentiate what is done with `x`."""
+        """Whether the library's own autograd records operations on `x`."""
 
     def finish(self, native: Any) -> Any:
-        """Turn what `empty` gave into the caller's type, once it is filled."""
+        """Convert an array that `empty` made, once filled, to the caller's type."""
 
     def to_host(self, x: Any) -> np.ndarray:
-        """Give the elements as a NumPy array; without a copy where `x` is there."""
+        """Convert to NumPy; without a copy if `x` is on the host."""

@@ -1,4 +1,4 @@
-"""Which library an array belongs to, from its type alone."""
+"""Recognition of an array's library from its type, without importing the library."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import KernelTypeError
 from .description import Array, Library
 from .dtypes import check_dtype
-from .host import NUMPY
+from .libraries.numpy import NUMPY
 
 __all__ = ["describe", "dtype_of", "exact_library", "is_array", "library_of"]
 
@@ -49,7 +49,7 @@ def describe(x: Any, name: str = "x") -> Array:
 
 
 def is_array(x: Any) -> bool:
-    """Whether `describe` would take `x` for an array; NumPy's scalars are, too.
+    """Whether `describe` accepts `x`; NumPy scalars count as arrays.
 
     Python numbers and lists are not.
     """
@@ -77,7 +77,7 @@ def _library(kind: type) -> Library | None:
 
 
 def exact_library(kind: type) -> Library | None:
-    """The library of arrays of this very type; None for types that extend one."""
+    """The library of arrays of exactly this type; None for subclasses."""
     return _library(kind) if _name(kind) in _KNOWN else None
 
 
@@ -96,31 +96,31 @@ def _find(kind: type) -> Library | None:
 
 
 def _torch() -> Library:
-    from .of_torch import TORCH
+    from .libraries.torch import TORCH
 
     return TORCH
 
 
 def _cupy() -> Library:
-    from .of_cupy import CUPY
+    from .libraries.cupy import CUPY
 
     return CUPY
 
 
 def _numba() -> Library:
-    from .of_numba import NUMBA
+    from .libraries.numba import NUMBA
 
     return NUMBA
 
 
 def _jax() -> Library:
-    from .of_jax import JAX
+    from .libraries.jax import JAX
 
     return JAX
 
 
 def _jax_tracer() -> Library:
-    from .of_jax import JAX_TRACER
+    from .libraries.jax import JAX_TRACER
 
     return JAX_TRACER
 
@@ -132,7 +132,7 @@ def _device() -> Library:
 
 
 def _foreign() -> Library:
-    from .interface import FOREIGN
+    from .libraries.interface import FOREIGN
 
     return FOREIGN
 

@@ -1,4 +1,4 @@
-"""`DeviceArray`: an array on a device where no other library is there to make one."""
+"""`DeviceArray`: the array type for devices that no other library has arrays on."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ..errors import KernelTypeError, ShapeError
-from ..layout import dense_strides, is_dense
-from ..registry import backend_for
-from ..table import OPS
+from ..registry.backends import backend_for
+from ..registry.operations import OPS
+from ..support.dtypes import BFLOAT16
+from ..support.loop_nests import dense_strides, is_dense
 from .description import Array, Reading
 from .devices import device_kind
-from .dlpack import HostExport, device_type, export
-from .dtypes import BFLOAT16
 from .indexing import index_view, infer_shape
+from .libraries.dlpack import HostExport, device_type, export
 
 __all__ = ["DEVICE", "DeviceArray", "DeviceLibrary"]
 
@@ -108,15 +108,15 @@ class DeviceArray:
         return self.view(extents, dense_strides(extents), 0)
 
     def fill(self, value: Any) -> None:
-        """Set every element, in place, as `nbfused.ops.fill`."""
+        """Set every element in place."""
         OPS["full_like"](self, value, out=self)
 
     def to_numpy(self) -> np.ndarray:
-        """Copy to the host, after what its stream still has to do."""
+        """Copy to the host after the work queued on its stream."""
         return backend_for(self.device, "array").to_host(self)
 
     def item(self) -> Any:
-        """Give the only element as a Python number."""
+        """The only element as a Python number."""
         return self.to_numpy().item()
 
     def __len__(self) -> int:
@@ -140,7 +140,7 @@ class DeviceArray:
 
     @property
     def __cuda_array_interface__(self) -> dict[str, Any]:
-        """The interface, version 3; bfloat16 has no spelling in it."""
+        """The array interface, version 3; it lacks bfloat16."""
         if device_kind(self.device) != "cuda" or self.dtype == BFLOAT16:
             raise AttributeError(
                 f"no __cuda_array_interface__ for {self.dtype} on {self.device}; "
@@ -174,26 +174,26 @@ class DeviceArray:
                       self.dtype, self.device, self.owner, max_version=max_version)
 
     def _order(self, stream: int | None) -> None:
-        """Let the elements be ready for a consumer that works on `stream`."""
+        """Order the work on the elements before later work on `stream`."""
         consumer = _consumer(stream, device_kind(self.device))
         if stream != -1 and self.stream is not None and consumer != self.stream:
             backend_for(self.device, "array").synchronize()
 
 
 class DeviceLibrary:
-    """`DeviceArray`, through the backend that owns its device."""
+    """The library interface of `DeviceArray`, through the device's backend."""
 
     name = "nbfused"
     writable = True
     differentiates = False
 
     def describe(self, x: DeviceArray, name: str) -> Array:
-        """Describe; nothing can be wrong with it."""
+        """Describe a `DeviceArray`."""
         return Array(x.pointer, x.shape, x.strides, x.dtype, x.device, x.stream, False,
                      self, x)
 
     def reading(self) -> Reading:
-        """How calls read an array."""
+        """The text by which calls read an array."""
         return Reading("{x}.pointer", ("{x}.dtype", "{x}.shape", "{x}.strides",
                                        "{x}.device", "{x}.stream"))
 
@@ -203,36 +203,36 @@ class DeviceLibrary:
 
     def maker(self, shape: tuple[int, ...], dtype: np.dtype, device: str,
               ) -> Callable[[], Any]:
-        """A function that does what `empty` does."""
+        """A function that allocates through the backend."""
         return partial(self.empty, shape, dtype, device)
 
     def pointer(self, native: Any) -> int:
-        """Its address."""
+        """The array's address."""
         return int(native.pointer)
 
     def view(self, native: DeviceArray, shape: tuple[int, ...],
              strides: tuple[int, ...], offset: int) -> DeviceArray:
-        """View with other strides."""
+        """View the same memory with other strides."""
         return native.view(shape, strides, offset)
 
     def stream(self, device: str) -> int:
-        """Give the legacy default stream, with which others synchronise."""
+        """The legacy default stream, with which all other streams synchronise."""
         return 0
 
     def streams(self, device: str) -> Callable[[], int]:
-        """Give nothing but the default stream."""
+        """A function that returns the default stream."""
         return int
 
     def free_cache(self, device: str) -> None:
-        """Collect arrays that only a cycle still holds; backends keep no memory."""
+        """Collect arrays held by reference cycles; nothing is cached."""
         gc.collect()
 
     def tracks(self, x: Any) -> bool:
-        """Differentiate nothing: that is what `nbfused.Variable` is for."""
+        """False: only `nbfused.Variable` differentiates such arrays."""
         return False
 
     def finish(self, native: DeviceArray) -> DeviceArray:
-        """Nothing to do."""
+        """Return the array unchanged."""
         return native
 
     def to_host(self, x: DeviceArray) -> np.ndarray:
@@ -248,7 +248,7 @@ _FORBIDDEN = {"cuda": (0,), "rocm": (1, 2)}
 
 
 def _consumer(stream: int | None, kind: str) -> int | None:
-    """The consumer's stream as ours are counted: 0 is the default one."""
+    """Convert the stream number that DLPack passes to our numbering."""
     if stream in _FORBIDDEN.get(kind, ()):
         raise ValueError(
             "stream=0 is ambiguous; expected 1, 2, a handle or -1" if kind == "cuda"
@@ -257,7 +257,7 @@ def _consumer(stream: int | None, kind: str) -> int | None:
 
 
 def _one_shape(shape: tuple[int | tuple[int, ...], ...]) -> tuple[int, ...]:
-    """Accept ``reshape(2, 3)`` and ``reshape((2, 3))``."""
+    """Accept a shape as separate arguments or as one tuple."""
     if len(shape) == 1 and isinstance(shape[0], tuple | list):
         return tuple(shape[0])
     if not all(isinstance(extent, int | np.integer) for extent in shape):

@@ -13,7 +13,7 @@ _NUMBER = re.compile("[0-9]{1,9}")
 
 
 def canonical_device(device: str) -> str:
-    """Spell `device` as `Array.device` does: ``"cuda"`` → ``"cuda:0"``.
+    """Normalise a device's name: ``"cuda"`` → ``"cuda:0"``.
 
     The host is one device: ``"cpu"`` and ``"cpu:0"`` are the same, ``"cpu:1"`` is none.
 
@@ -41,11 +41,11 @@ def canonical_device(device: str) -> str:
 
 
 def device_kind(device: str) -> str:
-    """Drop the number: ``"cuda:0"`` → ``"cuda"``."""
+    """The kind of a device: ``"cuda:0"`` → ``"cuda"``."""
     return device.partition(":")[0]
 
 
 @cache
 def ordinal(device: str) -> int:
-    """Drop the kind: ``"cuda:1"`` → 1; 0 for ``"cpu"``."""
+    """The number of a device: ``"cuda:1"`` → 1; 0 for ``"cpu"``."""
     return int(device.partition(":")[2] or 0)

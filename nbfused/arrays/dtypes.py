@@ -1,32 +1,23 @@
-"""The dtypes that kernels take."""
+"""The dtypes that kernels support, and checks of dtypes, addresses and extents."""
 
 from __future__ import annotations
 
 from typing import Any, NoReturn
 
-import ml_dtypes
 import numpy as np
 
 from ..errors import KernelTypeError
+from ..support.dtypes import BFLOAT16, DTYPES, TYPES
 
 __all__ = ["BFLOAT16", "SUPPORTED", "check_address", "check_dtype", "check_extents",
            "element_strides", "refuse_address"]
 
-BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
-
-_NAMES = (
-    "bool", "int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64",
-    "float16", "float32", "float64", "complex64", "complex128",
-)
-
-SUPPORTED: dict[np.dtype, np.dtype] = {
-    dtype: dtype for dtype in (*map(np.dtype, _NAMES), BFLOAT16)
-}
+SUPPORTED: dict[np.dtype, np.dtype] = {dtype: dtype for dtype in TYPES}
 """Each dtype under itself: equal ones (``long`` and ``longlong``) become one object."""
 
 
 def check_dtype(dtype: Any, name: str = "dtype") -> np.dtype:
-    """Check that kernels take `dtype`, and give the one object that stands for it.
+    """Check that kernels support `dtype`, and return its canonical object.
 
     Parameters
     ----------
@@ -49,12 +40,13 @@ def check_dtype(dtype: Any, name: str = "dtype") -> np.dtype:
 
 
 def refuse_dtype(dtype: Any, name: str) -> NoReturn:
-    """Raise the error for a dtype without kernels, with the way out."""
+    """Raise the error for an unsupported dtype, with advice."""
     raise KernelTypeError(
         f"{name}: dtype {dtype} has no kernels; {_EXPECTED}; {_way_out(dtype)}")
 
 
-_EXPECTED = f"expected {', '.join(_NAMES)} or bfloat16"
+*_NAMES, _LAST = DTYPES
+_EXPECTED = f"expected {', '.join(_NAMES)} or {_LAST}"
 
 
 def _way_out(dtype: Any) -> str:
@@ -75,7 +67,7 @@ def _way_out(dtype: Any) -> str:
 
 
 def check_address(pointer: int, dtype: np.dtype, name: str) -> int:
-    """The address of an array, if kernels can load its elements from there.
+    """Return an array's address, checked to be aligned to its elements.
 
     Raises
     ------
@@ -88,14 +80,14 @@ def check_address(pointer: int, dtype: np.dtype, name: str) -> int:
 
 
 def refuse_address(dtype: np.dtype, name: str) -> NoReturn:
-    """Raise the error for elements between the multiples of their size."""
+    """Raise the error for elements that are not aligned to their size."""
     raise KernelTypeError(
         f"{name}: its elements do not lie at multiples of {dtype.alignment} bytes, as "
         f"{dtype} needs; copy it first: x.copy(), or x.clone() of a tensor")
 
 
 def check_extents(shape: tuple[int, ...], name: str) -> tuple[int, ...]:
-    """The shape that another library says, if it can be one.
+    """Check a shape reported by another library.
 
     Raises
     ------
@@ -110,7 +102,7 @@ def check_extents(shape: tuple[int, ...], name: str) -> tuple[int, ...]:
 
 def element_strides(strides: tuple[int, ...], shape: tuple[int, ...], itemsize: int,
                     name: str) -> tuple[int, ...]:
-    """Strides in bytes → strides in elements.
+    """Convert strides in bytes to strides in elements.
 
     Raises
     ------

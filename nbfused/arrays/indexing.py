@@ -14,7 +14,7 @@ View = tuple[tuple[int, ...], tuple[int, ...], int]
 
 
 def index_view(shape: tuple[int, ...], strides: tuple[int, ...], key: Any) -> View:
-    """Index with integers, slices, ``...`` and ``None``, as NumPy's basic indexing.
+    """Shape, strides and offset of a view by NumPy's basic indexing.
 
     Returns
     -------
@@ -47,7 +47,7 @@ def index_view(shape: tuple[int, ...], strides: tuple[int, ...], key: Any) -> Vi
 
 
 def infer_shape(shape: tuple[int, ...], old: tuple[int, ...]) -> tuple[int, ...]:
-    """Replace the one -1 in `shape` by what `old` leaves for it.
+    """Replace -1 in `shape` by the extent that keeps the number of elements.
 
     Raises
     ------
@@ -64,7 +64,7 @@ def infer_shape(shape: tuple[int, ...], old: tuple[int, ...]) -> tuple[int, ...]
 
 
 def _expand(key: Any, ndim: int) -> list[Any]:
-    """Write the ellipsis, which is at the end unless given, as full slices."""
+    """Replace the ellipsis, implied at the end, by full slices."""
     items = list(key) if isinstance(key, tuple) else [key]
     used = sum(item is not None and item is not Ellipsis for item in items)
     if used > ndim:

@@ -1,4 +1,4 @@
-"""NumPy arrays over an address, without reading what is there."""
+"""NumPy arrays over an address, made without reading the memory."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ __all__ = ["array_over"]
 
 
 class _Interface:
-    """What NumPy asks for the address; lives as ``base`` of the array it makes."""
+    """The array interface of an address; the array made keeps it as ``base``."""
 
     __slots__ = ("__array_interface__", "owner")
 

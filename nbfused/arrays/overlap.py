@@ -1,4 +1,4 @@
-"""Whether arrays share memory: from addresses alone, on any device."""
+"""Tests for shared memory between arrays: from addresses alone, on any device."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ _COUNTED = 1 << 20
 
 
 class ByteRange(NamedTuple):
-    """The addresses ``low <= address < high`` on a device."""
+    """A range of addresses, ``low <= address < high``, on a device."""
 
     device: str
     low: int
     high: int
 
     def overlaps(self, other: ByteRange) -> bool:
-        """Whether an address is in both."""
+        """Whether two ranges have an address in common."""
         low, high = max(self.low, other.low), min(self.high, other.high)
         return low < high and self.device == other.device
 
 
 def byte_range(a: Array) -> ByteRange:
-    """Bound the addresses of the elements of `a`; empty arrays have none."""
+    """The range of addresses of the elements of `a`; none for empty arrays."""
     low = high = 0
     for extent, stride in zip(a.shape, a.strides, strict=True):
         if extent == 0:
@@ -59,14 +59,14 @@ def may_overlap(a: Array, b: Array) -> bool:
 
 
 def same_memory(a: Array, b: Array) -> bool:
-    """Whether the same index means the same bytes in both."""
+    """Whether two arrays have the same element at every index."""
     return (a.pointer == b.pointer and a.shape == b.shape and a.device == b.device
             and a.dtype.itemsize == b.dtype.itemsize
             and (a.strides == b.strides or _steps(a) == _steps(b)))
 
 
 def self_overlaps(a: Array) -> bool:
-    """Whether two indices of `a` mean the same element.
+    """Whether two indices of `a` refer to the same element.
 
     Exact below a million elements; above, strides that interleave count as yes.
     """
@@ -84,7 +84,7 @@ def self_overlaps(a: Array) -> bool:
 
 
 def _steps(a: Array) -> list[tuple[int, int]]:
-    """Extents and strides of the dimensions that are ever stepped along."""
+    """Extents and strides of the dimensions with more than one element."""
     return [(extent, stride) for extent, stride
             in zip(a.shape, a.strides, strict=True) if extent != 1]
 

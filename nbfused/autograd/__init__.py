@@ -3,6 +3,25 @@
 `apply` is the one function that ops call: it runs a spec and, where an input is
 tracked, leaves a node on the tape.  Derivatives are specs (`specs.Pullback`), so
 nothing here knows an op.
+
+================ ======================================================================
+`check_backward` gradient checks of hand-written rules on a recorded tape
+`custom`         `Function` and other nodes whose pullback is Python code
+`folding`        folding of cotangents that are 1 into the maps that read them
+`gradcheck`      `gradcheck`: derivatives compared with finite differences in float64
+`graph`          the autograd graph
+`nodes`          the graph node of a spec: the arrays it saves, and its pullback
+`numpy_api`      NumPy's functions, ufuncs and methods on Variables
+`recorded_call`  the recorded call of a function that is differentiated, its pullback
+`recording`      the recording switch of the tape: `no_grad`, and the modes used inside
+`rules`          `custom_vjp` and `checkpoint`
+`tape`           `apply`, which runs and records every operation, and the backward pass
+`torch_bridge`   nodes of PyTorch's autograd for our operations on its tensors
+`traced`         the placeholders of arrays while a function is traced
+`transforms`     transforms of functions into their derivatives
+`variable`       `Variable`: an array that can require a gradient
+`versions`       detection of in-place writes to saved arrays, by version counters
+================ ======================================================================
 """
 
 from .tape import apply

@@ -1,4 +1,4 @@
-"""The rules that users wrote, checked on what a tape holds.
+"""`check_backward`: gradient checks of hand-written rules on a recorded tape.
 
 A tape cannot run its forward again: it keeps what derivatives read, not how the
 arguments of each operation came about.  But an operation with a rule of its own can be
@@ -18,10 +18,10 @@ import numpy as np
 
 from ..arrays import array, describe, dtype_of, to_numpy
 from ..errors import TapeError
-from ..scalar.ir import Custom, Function, walk
+from ..scalar.ir.nodes import Custom, Function, walk
 from ..specs import Map
 from ..specs.map import IMPLICIT
-from .custom import wanted
+from .custom import is_tracked
 from .gradcheck import gradcheck
 from .graph import Node, reachable
 from .nodes import SpecNode, is_floating
@@ -79,7 +79,7 @@ def check_backward(output: Variable, *, tolerance: float = 1e-5, samples: int = 
     if output.edge is None:
         raise TapeError("check_backward: nothing was recorded for this Variable")
     calls = [call for node in reachable([output.edge])
-             if (call := _call(node)) is not None]
+             if (call := _checkable_call(node)) is not None]
     for function, args, argnums, device in calls:
         gradcheck(function, args, tolerance=tolerance, samples=samples, seed=seed,
                   argnums=argnums, place=partial(array, device=device))
@@ -87,16 +87,16 @@ def check_backward(output: Variable, *, tolerance: float = 1e-5, samples: int = 
 
 
 def check_call(function: Callable[..., Any], args: Sequence[Any]) -> None:
-    """Check a function at the arguments of a call, if a gradient is wanted there.
+    """Check a function's gradient at the arguments of a call that records.
 
     What ``gradcheck=True`` means on a decorator.
     """
-    argnums = [k for k, x in enumerate(args) if wanted(x)]
+    argnums = [k for k, x in enumerate(args) if is_tracked(x)]
     if not argnums or not recording() or _CHECKING.get():
         return
     token = _CHECKING.set(True)
     try:
-        gradcheck(function, [_exact(x) for x in args], tolerance=1e-5, samples=16,
+        gradcheck(function, [_to_float64(x) for x in args], tolerance=1e-5, samples=16,
                   argnums=argnums, place=partial(array, device=_device(args)))
     finally:
         _CHECKING.reset(token)
@@ -106,18 +106,19 @@ def check_call(function: Callable[..., Any], args: Sequence[Any]) -> None:
 _Call = tuple[Callable[..., Any], list[Any], Sequence[int], str]
 
 
-def _call(node: Node) -> _Call | None:
-    """What ran and where; None if no rule in it is the user's."""
+def _checkable_call(node: Node) -> _Call | None:
+    """The function, arguments and device of a node with a user's rule, or None."""
     if isinstance(node, RuleNode):
         given = [a.load() for a in node.arguments]
-        return node.rule, [_exact(x) for x in given], _chosen(node), _device(given)
+        return (node.rule, [_to_float64(x) for x in given], _tracked_arguments(node),
+                _device(given))
     if isinstance(node, SpecNode) and any(map(_has_rule, _functions(node.spec))):
         return _of_spec(node)
     return None
 
 
 def _functions(spec: Any) -> Iterator[Function]:
-    """The scalar functions in a spec, or in the records it is made of."""
+    """All scalar functions in a spec and in the records that it is made of."""
     if isinstance(spec, Function):
         yield spec
     elif isinstance(spec, tuple):
@@ -135,7 +136,7 @@ def _has_rule(function: Function) -> bool:
 def _of_spec(node: SpecNode) -> _Call:
     kept = {k: v.load() if isinstance(v, Saved) else v
             for k, v in node.saved_inputs.items()}
-    args = [_exact(kept[k]) if k in kept else _unread(shape, dtype)
+    args = [_to_float64(kept[k]) if k in kept else _arbitrary(shape, dtype)
             for k, (shape, dtype) in enumerate(
                 zip(node.shapes, node.dtypes, strict=True))]
 
@@ -144,31 +145,31 @@ def _of_spec(node: SpecNode) -> _Call:
 
     run.__name__ = node.name
     run.__signature__ = _signature(node)  # type: ignore[attr-defined]
-    return run, args, _chosen(node), _device(s.data for s in node.arrays())
+    return run, args, _tracked_arguments(node), _device(s.data for s in node.arrays())
 
 
 def _signature(node: SpecNode) -> Signature:
-    """The names of the inputs, for messages."""
+    """A signature with the names of the inputs, for messages."""
     spec = node.spec
     names = [p for p, kind in zip(spec.function.params, spec.kinds, strict=True)
              if kind not in IMPLICIT] if isinstance(spec, Map) else []
     return Signature([Parameter(p, Parameter.POSITIONAL_OR_KEYWORD) for p in names])
 
 
-def _chosen(node: Node) -> list[int]:
-    """The arguments that want a cotangent."""
+def _tracked_arguments(node: Node) -> list[int]:
+    """Positions of the arguments that take a cotangent."""
     return [k for k, edge in enumerate(node.edges) if edge is not None]
 
 
-def _unread(shape: tuple[int, ...], dtype: Any) -> Any:
-    """For an argument that was not kept since no derivative reads it: any numbers."""
+def _arbitrary(shape: tuple[int, ...], dtype: Any) -> Any:
+    """Arbitrary numbers in place of an argument that no derivative reads."""
     if isinstance(dtype, np.dtype) and not is_floating(dtype):
         return np.zeros(shape, dtype)
     return np.linspace(0.5, 1.5, int(np.prod(shape))).reshape(shape)
 
 
-def _exact(x: Any) -> Any:
-    """An array on the host, float64 if it is floating; anything else as it is."""
+def _to_float64(x: Any) -> Any:
+    """Convert a floating array to float64 on the host; leave anything else."""
     data = x.data if isinstance(x, Variable) else x
     if not hasattr(data, "shape") or isinstance(data, np.generic):
         return data

@@ -26,33 +26,44 @@ from .graph import COPY, ZERO, Edge, Node, Pass
 from .nodes import is_floating
 from .recording import grad_mode, recording
 from .tape import apply
-from .traced import traced
+from .traced import find_traced
 from .variable import Variable
 from .versions import Saved
 
-__all__ = ["Argument", "Aval", "CallNode", "Context", "Function", "detached",
-           "outputs_of", "variables", "wanted", "zeros_like"]
+__all__ = [
+    "Argument",
+    "Aval",
+    "CallNode",
+    "Context",
+    "Function",
+    "as_outputs",
+    "as_variables",
+    "detach_all",
+    "is_tracked",
+    "zeros_like",
+]
 
 Aval = tuple[tuple[int, ...], Any, str]
 
 
-def wanted(x: Any) -> bool:
-    """Whether an argument is tracked."""
+def is_tracked(x: Any) -> bool:
+    """Whether `x` is a Variable that requires grad."""
     return isinstance(x, Variable) and x.requires_grad
 
 
-def variables(args: Sequence[Any]) -> tuple[Any, ...]:
-    """Arrays as Variables; everything else as it is."""
+def as_variables(args: Sequence[Any]) -> tuple[Any, ...]:
+    """Wrap arrays in Variables; leave everything else."""
     return tuple(Variable(x) if is_array(x) else x for x in args)
 
 
-def detached(args: Sequence[Any]) -> tuple[Any, ...]:
-    """Arrays and Variables as Variables that are not tracked."""
-    return tuple(x.detach() if isinstance(x, Variable) else x for x in variables(args))
+def detach_all(args: Sequence[Any]) -> tuple[Any, ...]:
+    """Convert arrays and Variables to Variables that do not require grad."""
+    return tuple(x.detach() if isinstance(x, Variable) else x
+                 for x in as_variables(args))
 
 
-def outputs_of(result: Any, name: str) -> tuple[Variable, ...]:
-    """What a function returned, as Variables."""
+def as_outputs(result: Any, name: str) -> tuple[Variable, ...]:
+    """Wrap the results of a function in Variables, after checking their types."""
     values = result if isinstance(result, (tuple, list)) else (result,)
     for k, value in enumerate(values):
         if not isinstance(value, Variable) and not is_array(value):
@@ -63,14 +74,14 @@ def outputs_of(result: Any, name: str) -> tuple[Variable, ...]:
 
 
 def zeros_like(aval: Aval, like: Any) -> Any:
-    """Zeros of a shape and dtype on a device, by the library of the array `like`."""
+    """An array of zeros of a given shape, dtype and device, of `like`'s library."""
     library = library_of(like)
     space = library.finish(library.empty(*aval))
     return apply(ZERO, (space,), dtypes=(aval[1],))[0]
 
 
 class Argument:
-    """An argument kept for a second run: watched, with its place in the graph."""
+    """An argument saved for a second run, with its edge in the graph."""
 
     __slots__ = ("edge", "value", "variable")
 
@@ -86,21 +97,21 @@ class Argument:
         return Variable.at(value, self.edge) if self.variable else value
 
 
-class Like(NamedTuple):
-    """What a gradient has to be like: its argument."""
+class GradientType(NamedTuple):
+    """The shape, dtype and place that the gradient of an argument must have."""
 
     shape: tuple[int, ...]
     dtype: np.dtype
     place: tuple[Library, str]
 
     @classmethod
-    def of(cls, x: Variable) -> Like:
-        """As `x` is."""
+    def of(cls, x: Variable) -> GradientType:
+        """The requirements for a gradient of `x`."""
         array = describe(x.data)
         return cls(array.shape, array.dtype, array.place)
 
     def check(self, value: Variable, what: str) -> None:
-        """Check that a gradient is where the argument is, of its shape and real."""
+        """Check that a gradient has the argument's shape and place and is real."""
         if value.shape != self.shape:
             raise ShapeError(f"{what} has shape {value.shape}, expected {self.shape}, "
                              "that of the argument")
@@ -116,18 +127,18 @@ class Like(NamedTuple):
 
 
 class CallNode(Node):
-    """A call of a Python function on `args`, some of which are tracked."""
+    """The graph node of a call of a Python function on tracked arguments."""
 
     __slots__ = ("gives", "takes")
 
     def __init__(self, name: str, args: Sequence[Any]) -> None:
-        super().__init__(name, (x.edge if wanted(x) else None for x in args), 1)
-        self.takes = tuple(Like.of(x) if wanted(x) else None for x in args)
+        super().__init__(name, (x.edge if is_tracked(x) else None for x in args), 1)
+        self.takes = tuple(GradientType.of(x) if is_tracked(x) else None for x in args)
         self.gives: tuple[Aval, ...] = ()
 
     def attach(self, outputs: Sequence[Variable], single: bool,
                constant: Sequence[Any] = ()) -> Any:
-        """The outputs as results of this node, but for those that are `constant`."""
+        """Wrap outputs as results of this node, except the `constant` ones."""
         self.outputs = len(outputs)
         self.gives = tuple((v.shape, v.dtype, v.device) for v in outputs)
         made = tuple(
@@ -136,17 +147,17 @@ class CallNode(Node):
             for k, v in enumerate(outputs))
         return made[0] if single else made
 
-    def filled(self, cotangents: Sequence[Any | None]) -> tuple[Variable, ...]:
-        """The cotangents as Variables, zeros where there is none."""
+    def fill_zeros(self, cotangents: Sequence[Any | None]) -> tuple[Variable, ...]:
+        """The cotangents as Variables, with zeros for missing ones."""
         some = next(c for c in cotangents if c is not None)
         native = some.data if isinstance(some, Variable) else some
         full = [zeros_like(aval, native) if c is None else c
                 for c, aval in zip(cotangents, self.gives, strict=True)]
-        return variables(full)
+        return as_variables(full)
 
-    def checked(self, returned: Any, mode: Pass,
-                kept: Sequence[Saved] = ()) -> list[Any | None]:
-        """What user code returned, as cotangents of the arguments.
+    def check_returned(self, returned: Any, mode: Pass,
+                       kept: Sequence[Saved] = ()) -> list[Any | None]:
+        """Check gradients that user code returned, as cotangents of the arguments.
 
         An array that shares memory with one that was `kept` is copied.
         """
@@ -166,7 +177,7 @@ class CallNode(Node):
             made.append(gradient if mode.records else _own(gradient.data, kept))
         return made
 
-    def _fit(self, value: Any, like: Like, mode: Pass, what: str) -> Variable:
+    def _fit(self, value: Any, like: GradientType, mode: Pass, what: str) -> Variable:
         if not isinstance(value, Variable):
             if mode.records:
                 raise NotDifferentiableError(
@@ -188,7 +199,7 @@ def _own(gradient: Any, kept: Sequence[Saved]) -> Any:
 
 
 class Context:
-    """What `Function.forward` leaves for `Function.backward`; attributes are free.
+    """Storage that `Function.forward` fills for `Function.backward`.
 
     Attributes
     ----------
@@ -204,7 +215,7 @@ class Context:
         self._loaded: dict[int, tuple[Variable | None, ...]] = {}
 
     def save_for_backward(self, *arrays: Any) -> None:
-        """Keep arguments or results; they must not change until the backward.
+        """Save arguments or results, unchanged until the backward pass.
 
         None stays None: an argument that was left out.
         """
@@ -212,12 +223,12 @@ class Context:
             None if a is None else _saved(a, k) for k, a in enumerate(arrays))
 
     def mark_non_differentiable(self, *outputs: Any) -> None:
-        """Name results, Variables or arrays, that have no gradient."""
+        """Declare results that have no gradient."""
         self._constant = outputs
 
     @property
     def saved_tensors(self) -> tuple[Any, ...]:
-        """What was saved, as Variables; inside `Function.backward` only."""
+        """The saved arrays as Variables; inside `Function.backward` only."""
         loaded = self._loaded.get(get_ident())
         if loaded is None:
             raise TapeError("ctx.saved_tensors: to be read inside backward(); in "
@@ -263,16 +274,16 @@ class Function:
 
     @classmethod
     def apply(cls, *args: Any) -> Any:
-        """Call it: Variables give Variables, arrays give arrays."""
-        unknown = traced(args)
+        """Call the function: Variables give Variables, arrays give arrays."""
+        unknown = find_traced(args)
         if unknown is not None:
             return unknown.record_call(cls.apply, args)
-        ctx = Context(tuple(recording() and wanted(x) for x in args))
-        inputs = detached(args)
+        ctx = Context(tuple(recording() and is_tracked(x) for x in args))
+        inputs = detach_all(args)
         with grad_mode(False):
             result = cls.forward(ctx, *inputs)
         single = not isinstance(result, (tuple, list))
-        outputs = outputs_of(result, f"{cls.__name__}.forward")
+        outputs = as_outputs(result, f"{cls.__name__}.forward")
         if any(ctx.needs_input_grad):
             node = FunctionNode(cls, ctx, args, inputs, outputs)
             return node.attach(outputs, single, ctx._constant)
@@ -291,7 +302,7 @@ def _saved(x: Any, k: int) -> Variable:
 
 def _place(x: Variable, inputs: Sequence[Any],
            outputs: Sequence[Variable]) -> tuple[str, int] | None:
-    """Which argument or result `x` is, by itself or at least by its array."""
+    """Find the argument or result that `x` is: by identity, else by its array."""
     named = [("input", k, v) for k, v in enumerate(inputs) if isinstance(v, Variable)]
     named += [("output", k, v) for k, v in enumerate(outputs)]
     found = [(kind, k) for kind, k, v in named if v is x]
@@ -300,7 +311,7 @@ def _place(x: Variable, inputs: Sequence[Any],
 
 
 class FunctionNode(CallNode):
-    """A call of a `Function`."""
+    """The graph node of a call of a `Function`."""
 
     __slots__ = ("ctx", "function", "saved")
 
@@ -322,11 +333,11 @@ class FunctionNode(CallNode):
         self.ctx._loaded[thread] = tuple(
             None if kept is None else self._load(*kept, mode) for kept in self.saved)
         try:
-            returned = self.function.backward(self.ctx, *self.filled(cotangents))
+            returned = self.function.backward(self.ctx, *self.fill_zeros(cotangents))
         finally:
             self.ctx._loaded.pop(thread, None)
-        return self.checked(returned, mode,
-                            [kept[0] for kept in self.saved if kept is not None])
+        return self.check_returned(returned, mode,
+                                   [kept[0] for kept in self.saved if kept is not None])
 
     def _load(self, saved: Saved, place: tuple[str, int] | None,
               mode: Pass) -> Variable:
@@ -342,6 +353,6 @@ class FunctionNode(CallNode):
         return Variable.at(saved.load(), edge)
 
     def release(self) -> None:
-        """Let go of what was saved."""
+        """Drop the saved arrays."""
         super().release()
         self.saved = ()

@@ -1,4 +1,4 @@
-"""Gradients against finite differences, in float64."""
+"""`gradcheck`: derivatives compared with finite differences in float64."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from ..arrays import to_numpy
 from ..errors import DefinitionError, KernelTypeError
-from ..table import OPS
+from ..registry.operations import OPS
 from .nodes import is_floating
 from .tape import backward
 from .transforms import jvp, vjp
@@ -22,8 +22,8 @@ __all__ = ["GradcheckError", "gradcheck", "gradients"]
 Place = Callable[[np.ndarray], Any]
 
 
-def as_given(x: np.ndarray) -> Any:
-    """The argument itself: a NumPy scalar stays one, as the caller's function gets."""
+def identity(x: np.ndarray) -> Any:
+    """The argument unchanged: the default way to place arguments for a check."""
     return x
 
 
@@ -55,8 +55,8 @@ def _host(x: Any) -> np.ndarray:
 
 def gradients(function: Callable[..., Any], args: Sequence[Any], *,
               cotangent: np.ndarray | None = None, output: int = 0,
-              place: Place = as_given) -> list[np.ndarray | None]:
-    """Cotangents of the floating arguments by the tape.
+              place: Place = identity) -> list[np.ndarray | None]:
+    """Cotangents of the floating arguments, computed by the tape.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ def gradients(function: Callable[..., Any], args: Sequence[Any], *,
     place : callable
         Moves a NumPy array to the device.
     """
-    inputs = [_placed(a, place, requires_grad=True) for a in args]
+    inputs = [_on_device(a, place, requires_grad=True) for a in args]
     result = _all(function(*inputs))[output]
     if cotangent is None:
         cotangent = np.ones(result.shape, result.dtype)
@@ -83,8 +83,8 @@ def gradients(function: Callable[..., Any], args: Sequence[Any], *,
 
 
 @dataclass(frozen=True)
-class _Fixed:
-    """An array that is not differentiated by."""
+class _Constant:
+    """An array that is held constant in a gradient check."""
 
     value: np.ndarray
 
@@ -93,11 +93,11 @@ def _is_active(x: Any) -> bool:
     return isinstance(x, (np.ndarray, np.generic)) and is_floating(x.dtype)
 
 
-def _placed(x: Any, place: Place, requires_grad: bool) -> Any:
-    """An argument as the function takes it."""
+def _on_device(x: Any, place: Place, requires_grad: bool) -> Any:
+    """An argument as the checked function takes it."""
     if _is_active(x):
         return Variable(place(x), requires_grad=requires_grad)
-    x = x.value if isinstance(x, _Fixed) else x
+    x = x.value if isinstance(x, _Constant) else x
     return place(x) if isinstance(x, np.ndarray) else x
 
 
@@ -110,7 +110,7 @@ def gradcheck(function: Callable[..., Any], args: Sequence[Any], *,
               tolerance: float = 1e-6, seed: int = 0, order: int = 1,
               modes: Sequence[str] = ("reverse",), samples: int | None = None,
               argnums: Sequence[int] | None = None,
-              place: Place = as_given) -> None:
+              place: Place = identity) -> None:
     """Compare derivatives with central differences.
 
     Parameters
@@ -162,7 +162,7 @@ def gradcheck(function: Callable[..., Any], args: Sequence[Any], *,
     _check_options(args, argnums, order, modes)
     _check_numbers(eps, tolerance, samples, seed)
     if argnums is not None:
-        args = [_Fixed(x) if _is_active(x) and k not in argnums else x
+        args = [_Constant(x) if _is_active(x) and k not in argnums else x
                 for k, x in enumerate(args)]
     check = _Check(function, args, reference or function, eps, tolerance,
                    np.random.default_rng(seed), samples, place, reference is None)
@@ -228,7 +228,7 @@ def _check_numbers(eps: Any, tolerance: Any, samples: Any, seed: Any) -> None:
 
 @dataclass
 class _Check:
-    """One function at one point, and how to look at it."""
+    """The comparison of one function's derivatives at one point."""
 
     function: Callable[..., Any]
     args: Sequence[Any]
@@ -248,8 +248,8 @@ class _Check:
 
     def values(self, *args: Any) -> list[np.ndarray]:
         """The outputs of the reference, on the host."""
-        given = [_placed(x, self.place, requires_grad=False) if self.placed else
-                 x.value if isinstance(x, _Fixed) else x for x in args]
+        given = [_on_device(x, self.place, requires_grad=False) if self.placed else
+                 x.value if isinstance(x, _Constant) else x for x in args]
         return [_host(y) for y in _all(self.reference(*given))]
 
     def active(self) -> list[int]:
@@ -257,11 +257,11 @@ class _Check:
         return [k for k, x in enumerate(self.args) if _is_active(x)]
 
     def moved(self, position: int, change: np.ndarray) -> list[Any]:
-        """The arguments, one of them changed."""
+        """The arguments with `change` added to one of them."""
         return [x + change if k == position else x for k, x in enumerate(self.args)]
 
     def reverse(self) -> None:
-        """The gradient of the outputs, weighted by the cotangents."""
+        """Compare the gradient of a weighted sum of the outputs."""
         total = {k: np.zeros(self.args[k].shape) for k in self.active()}
         for output, cotangent in enumerate(self.cotangents):
             if cotangent is not None:
@@ -292,7 +292,7 @@ class _Check:
                          zip(values, self.cotangents, strict=True) if c is not None))
 
     def forward(self) -> None:
-        """The derivative of each output along a direction of each argument."""
+        """Compare the derivative of each output along a direction."""
         for k in self.active():
             direction = self.rng.standard_normal(self.args[k].shape)
             _, tangents = jvp(self._partial(k), [self.place(self.args[k])],
@@ -307,7 +307,7 @@ class _Check:
 
     def _partial(self, position: int) -> Callable[[Any], Any]:
         def partial(x: Any) -> Any:
-            given = [_placed(a, self.place, requires_grad=False) for a in self.args]
+            given = [_on_device(a, self.place, requires_grad=False) for a in self.args]
             given[position] = x
             return self.function(*given)
 
@@ -339,7 +339,7 @@ def _name(function: Callable[..., Any]) -> str:
 
 
 def _parameter(function: Callable[..., Any], position: int) -> str:
-    """The argument's name, where the function tells."""
+    """The argument's name, if the function's signature has one."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (TypeError, ValueError):

@@ -1,4 +1,4 @@
-"""The graph: what produced each tracked array, and the walk back over it.
+"""The autograd graph: nodes of recorded operations, and the backward walk over it.
 
 A node knows where the cotangents of its inputs go (`edges`) and how to make them
 (`pull`).  The walk is a loop over a heap, newest node first: a node is made after
@@ -16,13 +16,28 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
 from ..errors import TapeError
-from ..records import record
-from ..scalar.ir import Block, Function, Let, literal
+from ..scalar.ir.nodes import Block, Function, Let, literal
 from ..specs import Map, View
+from ..support.records import record
 from .recording import grad_mode
 
-__all__ = ["ADD", "COPY", "FULL", "ONE", "ZERO", "Edge", "Leaf", "Node", "Ones", "Pass",
-           "Target", "between", "now", "reachable", "walk_back"]
+__all__ = [
+    "ADD",
+    "COPY",
+    "FULL",
+    "ONE",
+    "ZERO",
+    "Edge",
+    "Leaf",
+    "Node",
+    "Ones",
+    "Pass",
+    "Target",
+    "between",
+    "reachable",
+    "time_stamp",
+    "walk_back",
+]
 
 #: A tracked array: output number `Edge[1]` of node `Edge[0]`.
 Edge = tuple["Node", int]
@@ -39,14 +54,14 @@ FULL = Map(Function("full_like", ("x", "value"), Block((), ("value",))),
 _ORDER = itertools.count()
 
 
-def now() -> int:
-    """A time stamp: nodes made from here on have this `order` or a larger one."""
+def time_stamp() -> int:
+    """Take a time stamp: nodes made later have this `order` or a larger one."""
     return next(_ORDER)
 
 
 @record(frozen=True)
 class Pass:
-    """How a backward pass computes: on plain arrays, or on Variables that record.
+    """The mode of a backward pass: on plain arrays, or on Variables that record.
 
     Attributes
     ----------
@@ -65,7 +80,7 @@ class Pass:
 
 @record
 class Ones:
-    """A cotangent that is 1 everywhere: it lies nowhere, until somebody has to read it.
+    """A cotangent that is 1 everywhere, not stored until something has to read it.
 
     Attributes
     ----------
@@ -80,7 +95,7 @@ class Ones:
     like: Any
 
     def array(self, mode: Pass) -> Any:
-        """The array: one element, repeated by strides of 0."""
+        """The stored array: one element, repeated by strides of 0."""
         made = mode.run(ONE, (self.like,), dtypes=(self.dtype,))[0]
         for kind, params in (("reshape", ()), ("broadcast", self.shape)):
             if tuple(made.shape) != self.shape:
@@ -89,7 +104,7 @@ class Ones:
 
 
 class Node:
-    """Something that was computed and can be pulled back.
+    """The graph node of a recorded operation.
 
     Attributes
     ----------
@@ -118,17 +133,17 @@ class Node:
 
     def pull(self, cotangents: Sequence[Any | None], wanted: Sequence[bool],
              mode: Pass) -> Sequence[Any | None]:
-        """Cotangents of the inputs that `wanted` marks (None: it is zero)."""
+        """Compute the cotangents that `wanted` marks; None stands for zero."""
         raise NotImplementedError(f"{type(self).__name__} has to say how to pull back")
 
     def release(self) -> None:
-        """Let go of what was saved; pulling once more is an error."""
+        """Drop what was saved; pulling back again is then an error."""
         self.edges = ()
         self.released = True
 
 
 class Leaf(Node):
-    """A Variable that the caller made: where gradients are collected."""
+    """The graph node of a user's Variable, in which gradients are collected."""
 
     __slots__ = ("grad",)
 
@@ -137,7 +152,7 @@ class Leaf(Node):
         self.grad = grad
 
     def replace(self, old: Any, new: Any) -> bool:
-        """Store a gradient if there is still `old`: whether that was so.
+        """Store a new gradient unless another thread has replaced `old`.
 
         Threads add to one leaf without a lock while they compute: who comes second
         adds again.
@@ -158,7 +173,7 @@ _REPLACING = threading.RLock()
 
 
 def _unlock() -> None:
-    """Forget, in a child, a lock that another thread of the parent had."""
+    """Make a new lock in a forked child: its holder may not exist there."""
     global _REPLACING
     _REPLACING = threading.RLock()
 
@@ -168,7 +183,7 @@ if hasattr(os, "register_at_fork"):
 
 
 class Target(Leaf):
-    """A leaf that a transform made, to differentiate by.
+    """A leaf made by a transform, which differentiates with respect to it.
 
     Attributes
     ----------
@@ -184,7 +199,7 @@ class Target(Leaf):
 
 
 def reachable(seeds: Iterable[Edge], targets: Collection[Edge] = ()) -> list[Node]:
-    """Every node that the seeds depend on, oldest first; not looking behind targets."""
+    """All nodes that the seeds depend on, oldest first, up to the targets."""
     found: set[Node] = set()
     stack = [edge for edge in seeds if edge not in targets]
     while stack:
@@ -196,7 +211,7 @@ def reachable(seeds: Iterable[Edge], targets: Collection[Edge] = ()) -> list[Nod
 
 
 def between(seeds: Iterable[Edge], targets: Collection[Edge]) -> set[Node]:
-    """The nodes between `seeds` and `targets`."""
+    """The nodes on paths from the seeds to the targets."""
     leading: set[Node] = set()
     for node in reachable(seeds, targets):
         if any(e in targets or e[0] in leading for e in node.edges if e is not None):
@@ -204,8 +219,8 @@ def between(seeds: Iterable[Edge], targets: Collection[Edge]) -> set[Node]:
     return leading
 
 
-class _Arrivals:
-    """Cotangents under way: complete when the walk comes to their node.
+class _CotangentSums:
+    """Sums of the cotangents of each node that a backward walk has yet to visit.
 
     A sum is always a new array: what was sent may be held by somebody else.
     """
@@ -239,7 +254,7 @@ class _Arrivals:
 def walk_back(seeds: Sequence[tuple[Edge, Any]], mode: Pass, *,
               targets: Collection[Edge] | None = None,
               keep: bool = False) -> dict[Edge, Any]:
-    """Cotangents of `targets` (default: of every leaf) from those of the seeds.
+    """Propagate the seeds' cotangents back to the targets (default: all leaves).
 
     Parameters
     ----------
@@ -255,7 +270,7 @@ def walk_back(seeds: Sequence[tuple[Edge, Any]], mode: Pass, *,
     """
     leading = None if targets is None else between([e for e, _ in seeds], targets)
     found: dict[Edge, Any] = {}
-    arrivals = _Arrivals(mode)
+    arrivals = _CotangentSums(mode)
 
     def leads(edge: Edge | None) -> bool:
         return edge is not None and (leading is None or edge[0] in leading

@@ -1,4 +1,4 @@
-"""The node of a spec that was run: what it saves, and how it is pulled back."""
+"""The graph node of a spec: the arrays it saves, and its pullback."""
 
 from __future__ import annotations
 
@@ -9,35 +9,36 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import BFLOAT16, describe, dtype_of
+from ..arrays import describe, dtype_of
 from ..errors import NotDifferentiableError
-from ..records import record
-from ..scalar.types import Type
+from ..scalar.typing.types import Type
 from ..specs import Pullback, Ref, Spec, Step
 from ..specs.base import KEPT
+from ..support.dtypes import number_kind
+from ..support.records import record
 from .folding import Steps, fold
 from .graph import COPY, Edge, Node, Ones, Pass
 from .versions import Saved
 
-__all__ = ["Identity", "Plan", "SpecNode", "is_floating", "is_number", "plan"]
+__all__ = ["Identity", "RecordingPlan", "SpecNode", "is_floating", "is_number", "plan"]
 
 Shapes = tuple[tuple[int, ...], ...]
 Dtypes = tuple[np.dtype | None, ...]
 
 
 def is_number(x: Any) -> bool:
-    """Whether `x` is passed by value."""
+    """Whether `x` is a number that is passed by value."""
     return isinstance(x, (bool, int, float, complex, np.generic))
 
 
 def is_floating(dtype: np.dtype) -> bool:
-    """Whether arrays of `dtype` have a gradient."""
-    return dtype.kind == "f" or dtype == BFLOAT16
+    """Whether arrays of `dtype` can have a gradient."""
+    return number_kind(dtype) == "f"
 
 
 @record(frozen=True)
-class Plan:
-    """What is decided when a tracked spec runs, before its pullback is needed.
+class RecordingPlan:
+    """A plan to record a tracked spec: the forward spec, and the arrays to save.
 
     Attributes
     ----------
@@ -71,7 +72,7 @@ class Plan:
 
 @record(frozen=True)
 class Recipe:
-    """The steps of a pullback that the wanted cotangents need.
+    """The steps of a pullback that compute the wanted cotangents.
 
     Attributes
     ----------
@@ -92,8 +93,8 @@ class Recipe:
 
 @lru_cache(maxsize=KEPT)
 def plan(spec: Spec, needs: tuple[bool, ...], shapes: Shapes, types: tuple[Type, ...],
-         dtypes: Dtypes | None) -> Plan | None:
-    """How to run `spec` so that it can be pulled back; None if it has no gradient.
+         dtypes: Dtypes | None) -> RecordingPlan | None:
+    """Plan how to record `spec`; None if it has no gradient.
 
     Raises
     ------
@@ -117,12 +118,12 @@ def plan(spec: Spec, needs: tuple[bool, ...], shapes: Shapes, types: tuple[Type,
     if not any(wants):
         return None
     extra = len(pullback.forward.result_types(types)) - len(found)
-    return Plan(pullback.forward, needs, shapes, types, tracked, wants,
-                pullback.keeps("input"), pullback.keeps("output"), extra)
+    return RecordingPlan(pullback.forward, needs, shapes, types, tracked, wants,
+                         pullback.keeps("input"), pullback.keeps("output"), extra)
 
 
 class Identity(Node):
-    """The input under another name: what a transform differentiates by."""
+    """A node that passes its input through: a transform's copy of an argument."""
 
     __slots__ = ()
 
@@ -131,12 +132,12 @@ class Identity(Node):
 
     def pull(self, cotangents: Sequence[Any | None], wanted: Sequence[bool],
              mode: Pass) -> Sequence[Any | None]:
-        """The cotangent itself."""
+        """Return the cotangents unchanged."""
         return cotangents
 
 
 class SpecNode(Node):
-    """A spec that was run on tracked arrays.
+    """The graph node of a spec that was run on tracked arrays.
 
     Untracked numbers are kept as they are; of the arrays, only those that the steps
     read.  A tracked input may be a NumPy scalar, and is never a constant.
@@ -145,8 +146,9 @@ class SpecNode(Node):
     takes_ones = True
     __slots__ = ("plan", "results", "saved_inputs", "saved_outputs")
 
-    def __init__(self, plan: Plan, edges: Sequence[Edge | None], inputs: Sequence[Any],
-                 outputs: Sequence[Any], results: tuple[np.dtype, ...],
+    def __init__(self, plan: RecordingPlan, edges: Sequence[Edge | None],
+                 inputs: Sequence[Any], outputs: Sequence[Any],
+                 results: tuple[np.dtype, ...],
                  names: Sequence[str]) -> None:
         """`results` are the dtypes of the outputs, `names` those of the inputs."""
         name = plan.forward.name
@@ -164,17 +166,17 @@ class SpecNode(Node):
 
     @property
     def spec(self) -> Spec:
-        """What was run."""
+        """The forward spec."""
         return self.plan.forward
 
     @property
     def shapes(self) -> Shapes:
-        """Of the inputs."""
+        """Shapes of the inputs."""
         return self.plan.shapes
 
     @property
     def dtypes(self) -> tuple[Type, ...]:
-        """Of the inputs."""
+        """Dtypes of the inputs."""
         return self.plan.types
 
     def pull(self, cotangents: Sequence[Any | None], wanted: Sequence[bool],
@@ -191,7 +193,7 @@ class SpecNode(Node):
             return self.pull([c.array(mode) if type(c) is Ones else c
                               for c in cotangents], wanted, mode)
         if recipe.complete:
-            return self.pull(self._completed(cotangents, mode), wanted, mode)
+            return self.pull(self._with_zeros(cotangents, mode), wanted, mode)
         made: dict[int, Sequence[Any]] = {}
 
         def fetch(ref: Any) -> Any:
@@ -211,7 +213,7 @@ class SpecNode(Node):
             if result is None:
                 pulled.append(None)
             elif isinstance(result[0], Ref):
-                pulled.append(_as(fetch(result[0]), result[1], mode))
+                pulled.append(_cast(fetch(result[0]), result[1], mode))
             else:
                 like = next(c.like for c in cotangents if type(c) is Ones)
                 pulled.append(Ones(result[0], result[1], like))
@@ -219,15 +221,15 @@ class SpecNode(Node):
 
     def _recipe(self, cotangents: Sequence[Any | None], wanted: Sequence[bool],
                 ) -> Recipe | None:
-        """What to do for such cotangents; None if ones among them have to be stored."""
+        """Derive the pullback steps; None if cotangents of ones must be stored."""
         pullback = self.spec.vjp(self.plan.needs, self.shapes,
                                  tuple([c is not None for c in cotangents]))
-        if not self._holds(pullback) and any(t and c is None for t, c in zip(
+        if not self._has_saved(pullback) and any(t and c is None for t, c in zip(
                 self.plan.tracked, cotangents, strict=False)):
             return Recipe((), (), complete=True)
         results = [ref if want else None
                    for ref, want in zip(pullback.results, wanted, strict=True)]
-        live = _live(pullback, results)
+        live = _live_steps(pullback, results)
         steps = tuple([(k, step.spec, step.inputs, self._dtypes(pullback, step))
                        for k, step in enumerate(pullback.steps) if k in live])
         ones = {Ref("cotangent", k): (c.shape, c.dtype)
@@ -240,13 +242,13 @@ class SpecNode(Node):
             None if ref is None else (ones[ref][0] if ref in ones else ref, dtype)
             for ref, dtype in zip(results, self.dtypes, strict=True)]))
 
-    def _holds(self, pullback: Pullback) -> bool:
-        """Whether all that the steps read was saved."""
+    def _has_saved(self, pullback: Pullback) -> bool:
+        """Whether everything that the pullback reads was saved."""
         return pullback.keeps("input") <= self.saved_inputs.keys() \
             and pullback.keeps("output") <= self.saved_outputs.keys()
 
-    def _completed(self, cotangents: Sequence[Any | None], mode: Pass) -> list[Any]:
-        """The cotangents, with zeros for tracked results that have none."""
+    def _with_zeros(self, cotangents: Sequence[Any | None], mode: Pass) -> list[Any]:
+        """The cotangents, with zeros for tracked results without one."""
         from .custom import zeros_like  # which makes nodes of this module
         from .variable import Variable
 
@@ -291,19 +293,19 @@ class SpecNode(Node):
         return self.results[ref.index]
 
     def arrays(self) -> list[Saved]:
-        """Every array that is kept, in a fixed order."""
+        """All saved arrays, in a fixed order."""
         kept = (*self.saved_inputs.values(), *self.saved_outputs.values())
         return [saved for saved in kept if isinstance(saved, Saved)]
 
     def release(self) -> None:
-        """Let go of what was saved."""
+        """Drop the saved arrays."""
         super().release()
         self.saved_inputs = {}
         self.saved_outputs = {}
 
 
-def _live(pullback: Pullback, results: Sequence[Ref | None]) -> set[int]:
-    """The steps that `results` depend on."""
+def _live_steps(pullback: Pullback, results: Sequence[Ref | None]) -> set[int]:
+    """Numbers of the steps that `results` depend on."""
     stack = [ref.index for ref in results if ref is not None and ref.source == "step"]
     live: set[int] = set()
     while stack:
@@ -315,8 +317,8 @@ def _live(pullback: Pullback, results: Sequence[Ref | None]) -> set[int]:
     return live
 
 
-def _as(cotangent: Any, dtype: Type, mode: Pass) -> Any:
-    """The cotangent in the dtype of its input."""
+def _cast(cotangent: Any, dtype: Type, mode: Pass) -> Any:
+    """Cast a cotangent to the dtype of its input."""
     if dtype_of(cotangent) == dtype:
         return cotangent
     return mode.run(COPY, (cotangent,), dtypes=(dtype,))[0]

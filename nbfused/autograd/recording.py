@@ -1,4 +1,4 @@
-"""Whether operations are recorded: `no_grad`, and what switches it inside."""
+"""The recording switch of the tape: `no_grad`, and the modes used inside."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ _RECORDING: ContextVar[bool] = ContextVar("nbfused_recording", default=True)
 
 
 def recording() -> bool:
-    """Whether operations on tracked Variables leave nodes behind."""
+    """Whether operations on tracked Variables are recorded."""
     return _RECORDING.get()
 
 
 @contextmanager
 def grad_mode(record: bool) -> Iterator[None]:
-    """Record nodes inside the block, or do not."""
+    """Switch recording on or off inside a ``with`` block."""
     before = _RECORDING.get()
     _RECORDING.set(record)
     try:
@@ -36,7 +36,7 @@ def grad_mode(record: bool) -> Iterator[None]:
 
 
 class no_grad:
-    """Context manager, and decorator, inside which nothing is recorded.
+    """Context manager and decorator that switches recording off.
 
     It decorates functions, generators and coroutines; ``@no_grad`` and ``@no_grad()``
     mean the same.
@@ -59,7 +59,7 @@ class no_grad:
     """
 
     def __new__(cls, function: Callable[..., Any] | None = None) -> Any:
-        """Make one; or decorate a function."""
+        """Make the context manager, or decorate a function."""
         made = super().__new__(cls)
         return made if function is None else made(function)
 
@@ -78,7 +78,7 @@ class no_grad:
         _RECORDING.set(self._before.pop())
 
     def __call__(self, function: F) -> F:
-        """`function` such that nothing in it is recorded."""
+        """Decorate `function` so that nothing in it is recorded."""
         if isinstance(function, type) or not callable(function) \
                 or inspect.isasyncgenfunction(function):
             raise KernelTypeError(f"no_grad: expected a function to decorate, got "
@@ -102,7 +102,7 @@ class no_grad:
 
 
 def _unrecorded(inner: Generator[Any, Any, Any]) -> Generator[Any, Any, Any]:
-    """`inner`, each step of it without recording, but not what is between them."""
+    """Run each step of the generator `inner` without recording."""
     step, given = inner.send, None
     while True:
         try:

@@ -1,4 +1,4 @@
-"""Functions whose derivative is given or bought: custom_vjp and checkpoint."""
+"""`custom_vjp`, functions with a given derivative, and `checkpoint`, recomputation."""
 
 from __future__ import annotations
 
@@ -8,20 +8,20 @@ from typing import Any
 
 from ..arrays import is_array
 from ..errors import KernelTypeError, NotDifferentiableError, ShapeError
-from ..named import Named
+from ..support.pickling import PickledByName
 from .custom import (
     Argument,
     Aval,
     CallNode,
-    detached,
-    outputs_of,
-    variables,
-    wanted,
+    as_outputs,
+    as_variables,
+    detach_all,
+    is_tracked,
 )
-from .graph import Edge, Pass, now, walk_back
+from .graph import Edge, Pass, time_stamp, walk_back
 from .recording import grad_mode, recording
-from .tape import elsewhere
-from .traced import traced
+from .tape import tracked_by_library
+from .traced import find_traced
 from .variable import Variable
 from .versions import Saved
 
@@ -29,14 +29,14 @@ __all__ = ["RuleNode", "checkpoint", "custom_vjp"]
 
 
 def check_callable(function: Any) -> None:
-    """`KernelTypeError` for what is no function to differentiate."""
+    """Raise `KernelTypeError` unless `function` is callable."""
     if not callable(function):
         raise KernelTypeError(f"expected a function of arrays to differentiate, got "
                               f"{function!r}; pass the function, not its result")
 
 
-class custom_vjp(Named):
-    """A function of arrays with a derivative of its own.
+class custom_vjp(PickledByName):
+    """A function of arrays with a hand-written derivative.
 
     Parameters
     ----------
@@ -70,7 +70,7 @@ class custom_vjp(Named):
     """
 
     def __new__(cls, function: Callable[..., Any] | None = None, **options: Any) -> Any:
-        """Make one, or the decorator that will; a kernel takes rules itself."""
+        """Make the function or its decorator; a kernel takes rules itself."""
         if hasattr(function, "as_op"):
             return function
         return partial(cls, **options) if function is None else super().__new__(cls)
@@ -85,20 +85,20 @@ class custom_vjp(Named):
         update_wrapper(self, function, updated=())  # an op has a `function` of its own
 
     def made_of(self) -> tuple[Any, ...]:
-        """The function."""
+        """The decorated function, from which a copy can be made."""
         return (self.function,)
 
     def extras(self) -> dict[str, Any]:
-        """The rule."""
+        """The derivative rule, which a copy takes over."""
         return {"fwd": self.fwd, "bwd": self.bwd, "gradcheck": self.gradcheck}
 
     @property
     def name(self) -> str:
-        """For messages."""
+        """The function's name, for messages."""
         return getattr(self.function, "__name__", type(self.function).__name__)
 
     def defvjp(self, fwd: Callable[..., Any], bwd: Callable[..., Any]) -> None:
-        """Give the rule.
+        """Set the forward and backward rule.
 
         Parameters
         ----------
@@ -111,16 +111,16 @@ class custom_vjp(Named):
         self.fwd, self.bwd = fwd, bwd
 
     def __call__(self, *args: Any) -> Any:
-        """Call the function, or the forward rule where a gradient is wanted."""
-        unknown = traced(args)
+        """Call the function, or its forward rule if a gradient is wanted."""
+        unknown = find_traced(args)
         if unknown is not None:
             return unknown.record_call(self, args)
-        if any(map(elsewhere, args)):
+        if any(map(tracked_by_library, args)):
             raise KernelTypeError(
                 f"{self.name}: an argument is a tensor that requires grad in its own "
                 "library, which would not see the rule; use a Variable, or a "
                 "torch.autograd.Function")
-        if not (recording() and any(map(wanted, args))):
+        if not (recording() and any(map(is_tracked, args))):
             return self.function(*args)
         if self.fwd is None or self.bwd is None:
             raise NotDifferentiableError(
@@ -130,9 +130,9 @@ class custom_vjp(Named):
 
             check_call(self, args)
         with grad_mode(False):
-            result, residuals = self.forward(*detached(args))
+            result, residuals = self.forward(*detach_all(args))
         node = RuleNode(self, args, residuals)
-        return node.attach(outputs_of(result, f"the forward rule of {self.name}"),
+        return node.attach(as_outputs(result, f"the forward rule of {self.name}"),
                            not isinstance(result, (tuple, list)))
 
     def forward(self, *args: Any) -> tuple[Any, Any]:
@@ -146,7 +146,7 @@ class custom_vjp(Named):
 
 
 class RuleNode(CallNode):
-    """A call of a `custom_vjp` function."""
+    """The graph node of a call of a `custom_vjp` function."""
 
     __slots__ = ("arguments", "residuals", "rule", "watched")
 
@@ -164,25 +164,25 @@ class RuleNode(CallNode):
         """Call the backward rule."""
         assert self.rule.bwd is not None
         if mode.records:
-            args = variables([a.load() for a in self.arguments])
+            args = as_variables([a.load() for a in self.arguments])
             _, residuals = self.rule.forward(*args)
         else:
             residuals = self.residuals
             for saved in self.watched:
                 saved.load()
-        given = self.filled(cotangents)
+        given = self.fill_zeros(cotangents)
         returned = self.rule.bwd(residuals, given if len(given) > 1 else given[0])
-        return self.checked(returned, mode, self.watched)
+        return self.check_returned(returned, mode, self.watched)
 
     def release(self) -> None:
-        """Let go of the residuals."""
+        """Drop the residuals."""
         super().release()
         self.arguments = self.watched = ()
         self.residuals = None
 
 
 def _arrays(tree: Any) -> Iterator[Any]:
-    """The arrays in nested tuples, lists and dictionaries."""
+    """All arrays in nested tuples, lists and dictionaries."""
     if isinstance(tree, Variable):
         yield tree.data
     elif isinstance(tree, (tuple, list)):
@@ -195,7 +195,7 @@ def _arrays(tree: Any) -> Iterator[Any]:
 
 
 class checkpoint:
-    """Keep nothing that `function` computes; compute it again in the backward pass.
+    """Recompute `function` in the backward pass instead of saving its steps.
 
     Memory for time: of what is recorded inside, only the arguments are kept.
 
@@ -229,16 +229,16 @@ class checkpoint:
 
     @property
     def name(self) -> str:
-        """For messages."""
+        """The function's name, for messages."""
         return getattr(self.function, "__name__", type(self.function).__name__)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the function and forget how it came to its results."""
-        start = now()
+        """Call the function and drop the graph that it recorded."""
+        start = time_stamp()
         result = self.function(*args, **kwargs)
         if not recording():
             return result
-        outputs = outputs_of(result, self.name)
+        outputs = as_outputs(result, self.name)
         edges = _entries([v.edge for v in outputs if v.edge is not None], start)
         if not edges:
             return result
@@ -248,7 +248,7 @@ class checkpoint:
 
 
 def _entries(roots: Sequence[Edge], start: int) -> tuple[Edge, ...]:
-    """What was tracked before `start` and the roots depend on directly."""
+    """The edges recorded before `start` that the roots depend on directly."""
     found: dict[Edge, None] = {}
     inner: set[Any] = set()
     stack = list(roots)
@@ -283,13 +283,13 @@ class _CheckpointNode(CallNode):
 
     def pull(self, cotangents: Sequence[Any | None], wanted: Sequence[bool],
              mode: Pass) -> Sequence[Any | None]:
-        """Run the function again and pull that back."""
+        """Run the function again, and pull that back."""
         self.block.recomputed += 1
         with grad_mode(True):
             result = self.block.function(
                 *(a.load() for a in self.arguments),
                 **{k: a.load() for k, a in self.keywords.items()})
-        outputs = outputs_of(result, self.name)
+        outputs = as_outputs(result, self.name)
         again = tuple((v.shape, v.dtype, v.device) for v in outputs)
         if again != self.gives:
             raise ShapeError(
@@ -304,7 +304,7 @@ class _CheckpointNode(CallNode):
         return [None if e is None else found.get(e) for e in self.edges]
 
     def release(self) -> None:
-        """Let go of the arguments."""
+        """Drop the saved arguments."""
         super().release()
         self.arguments = ()
         self.keywords = {}

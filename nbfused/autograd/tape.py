@@ -1,4 +1,4 @@
-"""`apply`, which every operation calls, and the backward pass over what it recorded."""
+"""`apply`, which runs and records every operation, and the backward pass."""
 
 from __future__ import annotations
 
@@ -18,19 +18,28 @@ from ..arrays import (
 )
 from ..dispatch import direct_call, execute  # not `from .. import`: see `forks`
 from ..errors import KernelTypeError, ShapeError, TapeError
-from ..records import record
-from ..scalar.python_numbers import number_type
-from ..scalar.types import Type, Weak
+from ..scalar.typing.python_numbers import number_type
+from ..scalar.typing.types import Type, Weak
 from ..specs import Spec
+from ..support.records import record
 from .graph import ADD, COPY, FULL, ONE, Edge, Leaf, Ones, Pass, walk_back
-from .nodes import Plan, SpecNode, is_number, plan
+from .nodes import RecordingPlan, SpecNode, is_number, plan
 from .recording import recording
-from .traced import Traced, traced
+from .traced import Traced, find_traced
 from .variable import Variable, check_gradient
 from .versions import note_write
 
-__all__ = ["PLAIN", "RECORDING", "apart", "apply", "backward", "cotangent", "elsewhere",
-           "ones_like", "whole"]
+__all__ = [
+    "PLAIN",
+    "RECORDING",
+    "apply",
+    "backward",
+    "cotangent",
+    "ones_like",
+    "separate_gradients",
+    "tracked_by_library",
+    "without_repeats",
+]
 
 #: Types of inputs that nobody differentiates; those of more libraries are found out.
 _PLAIN: set[type] = {np.ndarray, bool, int, float, complex}
@@ -39,7 +48,7 @@ _PLAIN: set[type] = {np.ndarray, bool, int, float, complex}
 def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None,
           dtypes: Any = None, casting: str = "same_kind", names: Sequence[str] = (),
           like: Any = None) -> tuple[Any, ...]:
-    """Run a spec, on the tape where a gradient is wanted.
+    """Run a spec, and record it if a gradient is wanted.
 
     Parameters
     ----------
@@ -75,7 +84,8 @@ def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None
             wrapped = True
             data.append(x._value)
             needs.append(x._edge is not None)
-        elif kind in _PLAIN or not (isinstance(x, (Variable, Traced)) or elsewhere(x)):
+        elif kind in _PLAIN or not (
+                isinstance(x, (Variable, Traced)) or tracked_by_library(x)):
             data.append(x)
             needs.append(False)
         else:
@@ -87,8 +97,8 @@ def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None
     return _store(spec, inputs, out, options)
 
 
-def elsewhere(x: Any) -> bool:
-    """Whether another library differentiates what is done with `x`."""
+def tracked_by_library(x: Any) -> bool:
+    """Whether another library's own autograd tracks `x`."""
     if type(x) in _PLAIN or not is_array(x):
         return False
     library = library_of(x)
@@ -100,11 +110,11 @@ def elsewhere(x: Any) -> bool:
 
 def _on_others(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
                options: dict[str, Any]) -> tuple[Any, ...]:
-    """`apply` with inputs that might be traced, or differentiated elsewhere."""
-    unknown = traced(inputs)
+    """`apply` for inputs that may be traced or tracked by another library."""
+    unknown = find_traced(inputs)
     if unknown is not None:
         return unknown.record(spec, inputs, out, options)
-    if any(map(elsewhere, inputs)):
+    if any(map(tracked_by_library, inputs)):
         from .torch_bridge import apply_torch  # the only library with a tape
 
         return apply_torch(spec, inputs, out, options)
@@ -127,11 +137,12 @@ def _on_data(spec: Spec, inputs: Sequence[Any], data: tuple[Any, ...],
 
 def _store(spec: Spec, inputs: Sequence[Any], out: Sequence[Any],
            options: dict[str, Any], wrap: bool = False) -> tuple[Any, ...]:
-    """Run with outputs that the caller gave, and gets back."""
+    """Run with the outputs that the caller gave, and return those."""
     if any(isinstance(o, Variable) and o.requires_grad for o in out) and recording():
         raise TapeError(f"out: {spec.name} cannot store into a Variable that requires "
                         "grad; use no_grad() around the update")
-    if any(o is not None and not isinstance(o, Variable) and elsewhere(o) for o in out):
+    if any(o is not None and not isinstance(o, Variable) and tracked_by_library(o)
+           for o in out):
         raise TapeError(f"out: {spec.name} cannot store into a tensor that requires "
                         "grad; use torch.no_grad() around the update, or pass "
                         "out.detach()")
@@ -146,20 +157,20 @@ def _store(spec: Spec, inputs: Sequence[Any], out: Sequence[Any],
 def _record(spec: Spec, inputs: Sequence[Any], data: tuple[Any, ...],
             needs: tuple[bool, ...], out: Sequence[Any] | None,
             options: dict[str, Any]) -> tuple[Any, ...] | None:
-    """Run and leave a node; None if nothing here has a gradient."""
+    """Run a spec and record a node; None if it has no gradient."""
     dtypes = options.get("dtypes")
     if dtypes is not None:
         dtypes = tuple(None if d is None else check_dtype(d) for d in dtypes)
     # The dtype of another library stands for ours.
     key = (needs, dtypes, *[type(x) if type(x) in _WEAK or is_number(x) else
                             (type(x), x.shape, x.dtype) for x in data])
-    known: dict[Any, _Recorded] = spec.__dict__.setdefault("_recorded", {})
+    known: dict[Any, _CachedRecording] = spec.__dict__.setdefault("_recorded", {})
     entry = known.get(key)
     if entry is None:
         shapes = tuple(() if is_number(x) else tuple(x.shape) for x in data)
         if len(known) >= _LIMIT:
             known.clear()
-        entry = known[key] = _Recorded(
+        entry = known[key] = _CachedRecording(
             plan(spec, needs, shapes, tuple(map(_type, data)), dtypes))
     found = entry.plan
     if found is None:
@@ -188,8 +199,8 @@ def _record(spec: Spec, inputs: Sequence[Any], data: tuple[Any, ...],
 
 
 @record
-class _Recorded:
-    """How calls are recorded that are alike in types, shapes and dtypes.
+class _CachedRecording:
+    """The cached recording of calls of a spec that agree in types, shapes, dtypes.
 
     Attributes
     ----------
@@ -201,7 +212,7 @@ class _Recorded:
         Dtypes.
     """
 
-    plan: Plan | None
+    plan: RecordingPlan | None
     direct: Callable[..., Any] | None = None
     results: tuple[np.dtype, ...] = ()
 
@@ -224,12 +235,12 @@ RECORDING = Pass(apply, Variable.at, True)
 
 
 def ones_like(x: Any, mode: Pass = PLAIN) -> Any:
-    """Ones of the shape and dtype of an array, in its library."""
+    """Ones of the shape, dtype and library of an array."""
     return mode.run(ONE, (x,), dtypes=(dtype_of(x),))[0]
 
 
 def cotangent(like: Variable, given: Any, mode: Pass, name: str = "grad") -> Any:
-    """A cotangent from the caller, checked, as the pass works with it.
+    """Check a cotangent from the caller and convert it for the pass.
 
     A Python number stands for an array without dimensions.
     """
@@ -251,7 +262,7 @@ def cotangent(like: Variable, given: Any, mode: Pass, name: str = "grad") -> Any
 
 def backward(output: Variable, grad: Any, retain_graph: bool,
              create_graph: bool) -> None:
-    """`Variable.backward`."""
+    """The implementation of `Variable.backward`."""
     if output.edge is None:
         raise TapeError(
             "backward(): nothing was recorded for this Variable: no input had "
@@ -269,7 +280,7 @@ def backward(output: Variable, grad: Any, retain_graph: bool,
         seed = Ones(output.shape, output.dtype, output.data)
     found = walk_back([(output.edge, seed)], mode, keep=retain_graph or create_graph)
     if not create_graph:
-        found = apart(found, () if grad is None else (seed,))
+        found = separate_gradients(found, () if grad is None else (seed,))
     for (leaf, _), gradient in found.items():
         assert isinstance(leaf, Leaf)
         while not leaf.replace(old := leaf.grad, _accumulated(old, gradient, mode)):
@@ -278,14 +289,14 @@ def backward(output: Variable, grad: Any, retain_graph: bool,
 
 def _accumulated(old: Any, gradient: Any, mode: Pass) -> Any:
     if old is None:
-        return gradient if mode.records else whole(gradient)
+        return gradient if mode.records else without_repeats(gradient)
     if not mode.records and isinstance(old, Variable):
         old = old.data
     return mode.run(ADD, (old, gradient))[0]
 
 
-def whole(x: Any) -> Any:
-    """`x`, or a copy if some of its elements are one place in memory.
+def without_repeats(x: Any) -> Any:
+    """Copy `x` if some of its elements share memory, as in a broadcast view.
 
     The gradient of a sum is: who writes to it in place would change all of them.
     """
@@ -298,11 +309,12 @@ def whole(x: Any) -> Any:
     return PLAIN.run(COPY, (x,), dtypes=(dtype_of(x),))[0]
 
 
-def apart(gradients: dict[Edge, Any], seeds: Sequence[Any]) -> dict[Edge, Any]:
-    """Copy gradients that share memory, with a caller's `seeds` too.
+def separate_gradients(gradients: dict[Edge, Any],
+                       seeds: Sequence[Any]) -> dict[Edge, Any]:
+    """Copy gradients that share memory with one another or with `seeds`.
 
-    Who gets one may change it in place.  Views that repeat elements are left: `whole`
-    copies them.
+    Their receivers may change them in place.  Views that repeat elements are left to
+    `without_repeats`.
     """
     if not seeds and len(gradients) < 2:
         return gradients

@@ -1,4 +1,4 @@
-"""Operations on PyTorch tensors that require grad: a node on PyTorch's own tape."""
+"""Operations on PyTorch tensors that require grad: nodes of PyTorch's autograd."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ __all__ = ["apply_torch"]
 
 def apply_torch(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
                 options: dict[str, Any]) -> tuple[Any, ...]:
-    """`tape.apply` where an input is a tensor that PyTorch differentiates.
+    """Run a spec on tensors that PyTorch's autograd tracks.
 
     Returns
     -------
@@ -67,17 +67,17 @@ TENSORS = Pass(apply, lambda data, edge: data, True)
 
 @cache
 def _function() -> Any:
-    """The autograd function; made when a tensor is there, and so PyTorch is, too."""
+    """The `torch.autograd.Function`, defined once PyTorch is imported."""
     import torch
 
     class Operation(torch.autograd.Function):
-        """Any spec; the state that its pullback reads is among the results."""
+        """A spec as an autograd function; saved state is among its results."""
 
         @staticmethod
         def forward(ctx: Any, spec: Spec, options: dict[str, Any], *inputs: Any) -> Any:
             ctx.set_materialize_grads(False)
             with grad_mode(True):
-                made = apply(spec, [_lifted(x) for x in inputs], **options)
+                made = apply(spec, [_as_variable(x) for x in inputs], **options)
             node = next((v.edge[0] for v in made if v.edge is not None), None)
             results = {k: v.data for k, v in enumerate(made)}
             tracked = [v.requires_grad for v in made]
@@ -86,7 +86,7 @@ def _function() -> Any:
                          if k >= len(made)}
                 results |= state
                 tracked += [is_floating(node.results[k]) for k in state]
-                ctx.save_for_backward(*_handed_over(node, inputs))
+                ctx.save_for_backward(*_arrays_to_save(node, inputs))
             ctx.node, ctx.places = node, tuple(results)
             ctx.mark_non_differentiable(*(r for r, t in zip(
                 results.values(), tracked, strict=True) if not t))
@@ -117,15 +117,15 @@ def _function() -> Any:
     return Operation
 
 
-def _lifted(x: Any) -> Any:
-    """A tensor that wants a gradient as Variable, everything else without its tape."""
+def _as_variable(x: Any) -> Any:
+    """Wrap a tensor that wants a gradient in a Variable; detach anything else."""
     if not hasattr(x, "detach"):
         return x
     return Variable(x.detach(), requires_grad=True) if x.requires_grad else x.detach()
 
 
-def _handed_over(node: SpecNode, inputs: Sequence[Any]) -> list[Any]:
-    """What the node keeps, given to PyTorch, which frees it and sees it change."""
+def _arrays_to_save(node: SpecNode, inputs: Sequence[Any]) -> list[Any]:
+    """The arrays that a node saves, for PyTorch's `save_for_backward`."""
     own = {id(saved): inputs[k] for k, saved in node.saved_inputs.items()}
     given = [(saved, saved.hand_over()) for saved in node.arrays()]
     return [own.get(id(saved), data) for saved, data in given]

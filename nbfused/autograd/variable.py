@@ -1,4 +1,4 @@
-"""`Variable`: an array that may want a gradient."""
+"""`Variable`: an array that can require a gradient."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from ..errors import (
     TapeError,
 )
 from .graph import Edge, Leaf, Node
-from .methods import ArrayMethods
 from .nodes import is_floating
-from .protocols import NumpyProtocols
+from .numpy_api.methods import ArrayMethods
+from .numpy_api.protocols import NumpyProtocols
 from .recording import no_grad
 
 __all__ = ["Variable", "check_differentiable", "check_gradient", "no_grad"]
 
 
 class Variable(ArrayMethods, NumpyProtocols):
-    """An array, and what is needed to differentiate by it.
+    """An array with its place in the autograd graph.
 
     Operations on Variables give Variables.  With ``requires_grad`` each of them
     leaves a node behind, which `backward` walks back over.
@@ -67,7 +67,7 @@ class Variable(ArrayMethods, NumpyProtocols):
 
     @classmethod
     def at(cls, data: Any, edge: Edge | None) -> Variable:
-        """The Variable of `data` at a place of the graph; nothing is checked."""
+        """Wrap `data` with an edge of the graph, without checks."""
         made = object.__new__(cls)
         made._value = data
         made._edge = edge
@@ -90,7 +90,7 @@ class Variable(ArrayMethods, NumpyProtocols):
 
     @property
     def requires_grad(self) -> bool:
-        """Whether a gradient is wanted here, or for something this was made of."""
+        """Whether a gradient is wanted here or upstream."""
         return self._edge is not None
 
     @requires_grad.setter
@@ -109,12 +109,12 @@ class Variable(ArrayMethods, NumpyProtocols):
 
     @property
     def edge(self) -> Edge | None:
-        """Its place in the graph."""
+        """The node that produced it, and the number of the output."""
         return self._edge
 
     @property
     def is_leaf(self) -> bool:
-        """Whether it was made by the caller and not by an operation."""
+        """Whether the user made it, rather than an operation."""
         return self._edge is None or isinstance(self._edge[0], Leaf)
 
     @property
@@ -124,7 +124,7 @@ class Variable(ArrayMethods, NumpyProtocols):
 
     @property
     def grad(self) -> Any:
-        """What `backward` has collected: an array of the type of `data`.
+        """The gradient that `backward` has accumulated.
 
         It has memory of its own, which may be written to.  After
         ``backward(create_graph=True)`` it is a Variable, for reading only: a gradient
@@ -144,18 +144,18 @@ class Variable(ArrayMethods, NumpyProtocols):
         node.grad = value
 
     def zero_grad(self) -> None:
-        """Forget the collected gradient."""
+        """Drop the accumulated gradient."""
         if self.grad is not None:
             self.grad = None
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Extents."""
+        """The extents of the array."""
         return tuple(self._value.shape)
 
     @property
     def dtype(self) -> np.dtype:
-        """A NumPy dtype, whatever the library of the array."""
+        """The NumPy dtype, whatever the library of the array."""
         return dtype_of(self._value)
 
     @property
@@ -170,15 +170,15 @@ class Variable(ArrayMethods, NumpyProtocols):
 
     @property
     def device(self) -> str:
-        """``"cpu"``, ``"cuda:0"``."""
+        """The name of the device: ``"cpu"``, ``"cuda:0"``."""
         return describe(self._value).device
 
     def detach(self) -> Variable:
-        """The same array, not differentiated through."""
+        """The same array as a Variable that is not differentiated through."""
         return Variable.at(self._value, None)
 
     def to_numpy(self) -> np.ndarray:
-        """The elements as NumPy array; a copy only if they are on a device."""
+        """The elements as a NumPy array; copied only from a device."""
         return to_numpy(self._value)
 
     numpy = to_numpy
@@ -239,7 +239,7 @@ class Variable(ArrayMethods, NumpyProtocols):
         return self.shape[0]
 
     def __iter__(self) -> Iterator[Variable]:
-        """Along the first dimension; without the method, an error would be the end."""
+        """Iterate over the first dimension."""
         return (self[k] for k in range(len(self)))
 
     def __bool__(self) -> bool:
@@ -309,7 +309,7 @@ _READING = ("compute", "toarray", "to_numpy", "todense")
 
 
 def _check_in_memory(data: Any) -> None:
-    """`KernelTypeError` for what only becomes an array: it may be lazy, or huge.
+    """Refuse lazy or sparse objects that only convert to arrays.
 
     Dask, Zarr, xarray, files, sparse matrices; also in lists.
     """

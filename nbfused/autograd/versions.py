@@ -1,4 +1,4 @@
-"""Which saved arrays were written to since: the tape's version counters.
+"""Detection of in-place writes to saved arrays, by version counters.
 
 Every array that a live node keeps is watched: the bytes between its first and last
 element are in a registry that forgets them together with the node.  A write through
@@ -35,7 +35,7 @@ _VERSIONS: dict[type, Callable[[Any], int | None] | None] = {np.ndarray: None}
 
 
 class Saved:
-    """An array that a node keeps for its pullback.
+    """An array that a node saves for its pullback, watched for writes.
 
     Attributes
     ----------
@@ -49,7 +49,7 @@ class Saved:
                  "data")
 
     def __init__(self, data: Any, what: str | tuple[int, Sequence[str], str]) -> None:
-        """`what` is the label, or number, names and op of an argument."""
+        """Save an array; `what` describes it in messages."""
         self.data = data
         self._what = what
         self._range: ByteRange | None = None  # found out at the first write
@@ -60,7 +60,7 @@ class Saved:
 
     @property
     def label(self) -> str:
-        """See the class."""
+        """The description for messages."""
         if isinstance(self._what, str):
             return self._what
         number, names, op = self._what
@@ -69,13 +69,13 @@ class Saved:
 
     @property
     def place(self) -> ByteRange:
-        """The bytes between its first and its last element."""
+        """The range of bytes from the first to the last element."""
         if self._range is None:
             self._range = byte_range(describe(self.data, self.label))
         return self._range
 
     def hand_over(self) -> Any:
-        """Give the array to somebody who keeps it; it stays watched."""
+        """Release the array to another owner, and keep watching it."""
         self._range = self.place
         data, self.data = self.data, None
         return data
@@ -90,16 +90,16 @@ class Saved:
             self._changed = True
 
     def is_current(self) -> bool:
-        """Whether its library counts writes, and has counted none since."""
+        """Whether its library's version counter is unchanged."""
         return self._version is not None and self.data is not None and \
             self._version == _version(self.data)
 
     def renew(self) -> None:
-        """Take the count of now: what was written since is known."""
+        """Accept all writes so far: read the version counter again."""
         self._version = _version(self.data)
 
     def load(self) -> Any:
-        """The array, if it is what was saved.
+        """Return the array, after checking that it was not written to.
 
         Raises
         ------
@@ -111,7 +111,7 @@ class Saved:
         return self.data
 
     def check(self, changed: bool = False) -> None:
-        """`InplaceModificationError` where somebody has written to it, or `changed`."""
+        """Raise `InplaceModificationError` if it was written to, or `changed`."""
         if self._version is not None and self.data is not None:
             changed |= not self.is_current()
         if self._changed or changed:
@@ -122,9 +122,9 @@ class Saved:
 
 
 def note_write(arrays: Sequence[Any]) -> None:
-    """Record that nbfused has written to `arrays` (None entries are skipped)."""
+    """Mark saved arrays that overlap `arrays` as written to (None is skipped)."""
     counted = [(count, a) for a in arrays
-               if (count := _COUNTERS.get(type(a), _first)) is not None]
+               if (count := _COUNTERS.get(type(a), _note_first)) is not None]
     if not _WATCHED:
         for count, a in counted:
             count(a)
@@ -144,15 +144,15 @@ def note_write(arrays: Sequence[Any]) -> None:
             saved.note(place)
 
 
-def _first(array: Any) -> None:
-    """Find out whom to tell of writes to arrays of this type, and do so."""
+def _note_first(array: Any) -> None:
+    """Choose how writes to arrays of this type are reported, and report one."""
     count = _COUNTERS[type(array)] = getattr(library_of(array), "wrote", None)
     if count is not None:
         count(array)
 
 
 def _version(array: Any) -> int | None:
-    """How often its library has counted a write to it; None if it does not count."""
+    """The library's version counter of an array; None if it has none."""
     kind = type(array)
     if kind not in _VERSIONS:
         _VERSIONS[kind] = getattr(library_of(array), "version", None)

@@ -1,4 +1,19 @@
-"""The backend for host arrays: Numba's machine code, run by our own threads."""
+"""The CPU backend: kernels compiled by Numba, run by a pool of threads.
+
+============= ====================================================================
+`backend`     `CpuBackend`: the backend of host arrays
+`contract`    `Contract`: our own blocked kernel, or BLAS
+`map`         `Map`: one loop nest, vectorised along the last dimension
+`mathematics` elementary functions that vectorise
+`raw`         `Raw`: blocks run by the pool, their threads in loops
+`reduce`      `Reduce`: elements to states, long reductions in chunks, then `post`
+`reduce_text` generated text of the kernels of `Reduce`
+`row`         `Row`: rows in turn, each while it is in the cache
+`row_text`    generated text of the kernel of `Row`
+`runtime`     machine code of kernels, and the thread pool
+`text`        generated text, and the LLVM intrinsics that it calls
+============= ====================================================================
+"""
 
 from .backend import CpuBackend
 

@@ -1,4 +1,4 @@
-"""`CpuBackend`: host arrays."""
+"""`CpuBackend`: the backend of host arrays."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from ..backend import PROTOCOL_VERSION, Launcher, Signature
-from ..forks import LOCK
 from ..specs import Contract, Map, Raw, Reduce, Row, Spec
+from ..support.forks import LOCK
 
 __all__ = ["CpuBackend"]
 
 
 class CpuBackend:
-    """Owns every array in host memory; its own arrays are NumPy's.
+    """The backend that owns all arrays in host memory; it makes NumPy arrays.
 
     Nothing is asynchronous: a launcher returns when the results are there.
     """
@@ -25,14 +25,14 @@ class CpuBackend:
     protocol = PROTOCOL_VERSION
 
     def available(self) -> str | None:
-        """None, unless Numba or llvmlite is not installed."""
+        """The reason why it cannot be used, Numba or llvmlite missing, or None."""
         for module in ("numba", "llvmlite"):
             if find_spec(module) is None:
                 return f"{module} is not installed"
         return None
 
     def devices(self) -> tuple[str, ...]:
-        """The one device."""
+        """The backend's only device, ``"cpu"``."""
         return ("cpu",)
 
     def owns(self, device: str) -> bool:
@@ -40,19 +40,19 @@ class CpuBackend:
         return device == "cpu"
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype, device: str) -> np.ndarray:
-        """Allocate."""
+        """Allocate a NumPy array."""
         return np.empty(shape, dtype)
 
     def from_host(self, array: np.ndarray, device: str) -> np.ndarray:
-        """Copy."""
+        """Copy an array."""
         return np.array(array, order="C")
 
     def to_host(self, array: np.ndarray) -> np.ndarray:
-        """Copy."""
+        """Copy an array."""
         return np.array(array)
 
     def synchronize(self) -> None:
-        """Nothing is ever left to wait for."""
+        """Do nothing: launches return when they are done."""
 
     def build(self, spec: Spec, signature: Signature) -> Launcher:
         """Compile `spec` for `signature`, or load it from the cache.
@@ -69,7 +69,7 @@ class CpuBackend:
 
 
 def _builder(spec: Spec) -> Callable[[Any, Signature], Launcher]:
-    """The function for a spec's kind, from a module that may not be imported yet."""
+    """Import and return the function that builds launchers of a kind of spec."""
     match spec:
         case Map():
             from .map import build_map
@@ -84,11 +84,11 @@ def _builder(spec: Spec) -> Callable[[Any, Signature], Launcher]:
 
             return build_row
         case Contract():
-            from .contract import build_contract
+            from .contract.launcher import build_contract
 
             return build_contract
         case Raw():
-            from .raw import build_raw
+            from .raw.launcher import build_raw
 
             return build_raw
     raise TypeError(f"{spec!r} is no spec that runs as a kernel")

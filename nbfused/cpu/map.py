@@ -1,4 +1,4 @@
-"""`Map`: one loop over the points, vectorised along the last dimension."""
+"""`Map` on the CPU: one loop nest, vectorised along the last dimension."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ from math import prod
 from typing import Any, NamedTuple
 
 from ..backend import Call, Launcher, Signature, Start
-from ..scalar.ir import EFFECTS, Let, walk
+from ..scalar.ir.nodes import EFFECTS, Let, walk
 from ..specs import TypedMap
-from .bound import Bindable
-from .compile import build
-from .elements import Elements, elementwise
-from .objects import Entry
-from .operands import Frame, Operand, offset
-from .schedule import lead_of, spread, spreading
-from .stream import is_far, streamable, streaming
-from .text import indented, inlined, invoke, loop, unravel
+from .runtime.binding import BindingLauncher
+from .runtime.compile import build
+from .runtime.objects import Entry
+from .runtime.schedule import bind_parallel, lead_of, run_parallel
+from .text.elements import Elements, elementwise
+from .text.lines import indented, inlined, invoke, loop, unravel
+from .text.operands import Frame, Operand, offset
+from .text.stream import can_stream, streaming_pays, with_streaming
 
 __all__ = ["Kernel", "build_map", "compile_map", "map_launcher"]
 
 
 class Kernel(NamedTuple):
-    """A compiled Map; its units are points.
+    """A compiled Map, whose units of work are points.
 
     Attributes
     ----------
@@ -41,7 +41,7 @@ class Kernel(NamedTuple):
 
 
 def compile_map(typed: TypedMap, signature: Signature) -> Kernel:
-    """Compile a Map."""
+    """Compile a Map to a kernel."""
     (rank,) = signature.ranks
     function = typed.function
     count = len(function.results)
@@ -65,23 +65,24 @@ def build_map(typed: TypedMap, signature: Signature) -> Launcher:
     return map_launcher(compile_map(typed, signature))
 
 
-def map_launcher(kernel: Kernel) -> Bindable:
+def map_launcher(kernel: Kernel) -> BindingLauncher:
     """Make the launcher of a Map."""
     entry, frame, outputs, serial = kernel
     contiguous = frame.rank == 1 and outputs[0].code == "1"
-    streams = contiguous and not serial and streamable(outputs)
+    streams = contiguous and not serial and can_stream(outputs)
     first, itemsize = len(frame.operands) - len(outputs), outputs[0].dtype.itemsize
 
     def bind(call: Call) -> Start:
-        pack, size = frame.bound(call), prod(call.shape)
-        launch = spreading(entry, size)
+        pack, size = frame.packer(call), prod(call.shape)
+        launch = bind_parallel(entry, size)
 
         def start(pointers: Sequence[int], scalars: tuple[Any, ...], _: int) -> None:
             block = pack(pointers, scalars)
             if serial:
                 entry(block, 0, size)
-            elif streams and is_far(pointers, first, itemsize, size):
-                spread(*streaming(entry, block, first, len(outputs), itemsize), size)
+            elif streams and streaming_pays(pointers, first, itemsize, size):
+                run_parallel(*with_streaming(entry, block, first, len(outputs),
+                                             itemsize), size)
             elif contiguous:
                 launch(block, lead_of(pointers[first], itemsize))
             else:
@@ -89,7 +90,7 @@ def map_launcher(kernel: Kernel) -> Bindable:
 
         return start
 
-    return Bindable(bind)
+    return BindingLauncher(bind)
 
 
 def _text(typed: TypedMap, elements: Elements, outputs: Sequence[Operand], frame: Frame,
@@ -107,7 +108,7 @@ def _text(typed: TypedMap, elements: Elements, outputs: Sequence[Operand], frame
 
 
 def _nest(frame: Frame, names: Sequence[str], serial: bool) -> list[str]:
-    """The loops: runs along the last dimension of the points begin … end - 1."""
+    """Lines of the loop nest over the points begin … end - 1."""
     extents = [f"n{d}" for d in range(frame.rank)]
     lines = [*frame.unpack(), f"size = {' * '.join(extents)}"]
     run = [loop("point", "j0", "j1", names)]

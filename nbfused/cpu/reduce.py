@@ -1,4 +1,4 @@
-"""`Reduce`: elements to states, long reductions in chunks, then `post`.
+"""`Reduce` on the CPU: elements to states, long reductions in chunks, then `post`.
 
 Two kernels do the same along different dimensions.  *Along*: the inner loop runs over
 reduced elements, as for the last axis of an array in C order.  *Across*: it runs over
@@ -16,36 +16,39 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays.host import NUMPY
+from ..arrays.libraries.numpy import NUMPY
 from ..backend import Call, Launcher, Signature, Start
-from ..records import record
 from ..specs import TypedReduce
-from .bound import Bindable
-from .compile import build
-from .objects import Entry
-from .operands import Frame
-from .reduce_text import BLOCK, Problem, across, along, finish
-from .schedule import spreading
+from ..support.records import record
+from .reduce_text import BLOCK, ReduceText, across, along, finish
+from .runtime.binding import BindingLauncher
+from .runtime.compile import build
+from .runtime.objects import Entry
+from .runtime.schedule import bind_parallel
+from .text.operands import Frame
 
 __all__ = ["build_reduce"]
 
-#: Reduced elements in a chunk.
+#: Reduced elements in a chunk; 4 k or 16 k for a thread were 20 to 30 % slower:
+#: benchmarks/notes/cpu.md#dead-ends-of-the-cpu.
 _CHUNK = 1 << 16
 
-#: So many results at least for the kernel across them.
+#: So many results at least for the kernel across them; not measured.
 _WIDE = 16
 
-#: Up to so many reduced elements, a loop over results is faster whatever the strides.
+#: Up to so many reduced elements the loop runs over results, whatever the strides; not
+#: measured.
 _FEW = 16
 
-#: So many pieces of work at least before the reduced elements are left in one chunk.
+#: So many pieces of work at least before the reduced elements are left in one chunk;
+#: not measured.
 _PIECES = 64
 
-
-#: Enough rows for a chunk across results, and for the first level of its sums.
+#: Enough rows for a chunk across results, and for the first level of its sums; not
+#: measured.
 _ROWS, _GROUP = 64, 32
 
-Writer = Callable[[Problem], list[str]]
+Writer = Callable[[ReduceText], list[str]]
 
 
 @record(frozen=True)
@@ -55,8 +58,8 @@ class _Kernel:
 
 
 @record(frozen=True)
-class _Cut:
-    """How a call is cut.
+class _Partition:
+    """The partition of a reduction into pieces of work and chunks.
 
     Attributes
     ----------
@@ -79,7 +82,7 @@ class _Cut:
 
 
 class _Reduction:
-    """How calls are bound; it compiles each kernel when a call needs it first."""
+    """Binds calls of a Reduce, and compiles each kernel when first needed."""
 
     def __init__(self, typed: TypedReduce, signature: Signature) -> None:
         self.typed = typed
@@ -89,13 +92,13 @@ class _Reduction:
         self._kernels: dict[tuple[Writer, tuple[str, ...]], _Kernel] = {}
 
     def bind(self, call: Call) -> Start:
-        """See `backend.Launcher`."""
+        """Bind a call: see `backend.Launcher`."""
         reduced = prod(call.shape[self.kept:])
         return self._across(call, reduced) if self._is_across(call, reduced) else \
             self._along(call, reduced)
 
     def _is_across(self, call: Call, reduced: int) -> bool:
-        """Whether a loop over results is better than one over reduced elements."""
+        """Whether the inner loop should run over results."""
         at = self.kept - 1
         if call.shape[at] < _WIDE:
             return False
@@ -108,7 +111,7 @@ class _Reduction:
     def _along(self, call: Call, reduced: int) -> Start:
         chunks = max(1, -(-reduced // _CHUNK))
         kept = prod(call.shape[:self.kept])
-        cut = _Cut(kept * chunks, min(reduced, _CHUNK), chunks, _CHUNK, kept, 0)
+        cut = _Partition(kept * chunks, min(reduced, _CHUNK), chunks, _CHUNK, kept, 0)
         return self._start(self._kernel(along, self.signature.inner), call, cut)
 
     def _across(self, call: Call, reduced: int) -> Start:
@@ -121,24 +124,25 @@ class _Reduction:
         chunk = max(_ROWS, min(reduced, -(-reduced * blocks // _PIECES)))
         chunks = max(1, -(-reduced // chunk))
         weight = max(1, kept * reduced // (blocks * chunks))
-        cut = _Cut(blocks * chunks, weight, chunks, chunk, kept,
-                   max(_GROUP, isqrt(chunk)))
+        cut = _Partition(blocks * chunks, weight, chunks, chunk, kept,
+                         max(_GROUP, isqrt(chunk)))
         return self._start(self._kernel(across, codes), call, cut)
 
-    def _start(self, kernel: _Kernel, call: Call, cut: _Cut) -> Start:
+    def _start(self, kernel: _Kernel, call: Call, cut: _Partition) -> Start:
         if cut.chunks > 1:
             return self._in_chunks(kernel, call, cut)
         nowhere = (0 for _ in self.typed.state)
-        pack = kernel.frame.bound(call, 1, cut.chunk, cut.group, *nowhere)
-        launch = spreading(kernel.entry, cut.units, cut.weight)
+        pack = kernel.frame.packer(call, 1, cut.chunk, cut.group, *nowhere)
+        launch = bind_parallel(kernel.entry, cut.units, cut.weight)
         return lambda pointers, scalars, _: launch(pack(pointers, scalars))
 
-    def _in_chunks(self, kernel: _Kernel, call: Call, cut: _Cut) -> Start:
-        """States of chunks go to memory that each launch has for itself."""
+    def _in_chunks(self, kernel: _Kernel, call: Call, cut: _Partition) -> Start:
+        """A launch whose chunks keep their states in temporary memory."""
         last = self._kernel(finish, self.signature.inner)
         sizes = [(cut.chunks * cut.kept, _stored(d)) for d in self.typed.state]
         extras = (cut.chunks, cut.chunk, cut.group)
-        parts = [(part.frame.parted(call, *extras), spreading(part.entry, *work))
+        parts = [(part.frame.packer_with_extras(call, *extras),
+                  bind_parallel(part.entry, *work))
                  for part, *work in ((kernel, cut.units, cut.weight),
                                      (last, cut.kept, cut.chunks))]
         addresses, address_of = struct.Struct(f"={len(sizes)}q").pack, NUMPY.pointer
@@ -155,7 +159,7 @@ class _Reduction:
         kernel = self._kernels.get((write, codes))
         if kernel is None:
             inner = self.kept - 1 if write is across else -1
-            problem = Problem(self.typed, self.signature, codes, inner)
+            problem = ReduceText(self.typed, self.signature, codes, inner)
             kernel = _Kernel(build("\n".join(write(problem))), problem.frame)
             self._kernels[write, codes] = kernel  # two threads may make it: no harm
         return kernel
@@ -166,5 +170,5 @@ def _stored(dtype: np.dtype) -> np.dtype:
 
 
 def build_reduce(typed: TypedReduce, signature: Signature) -> Launcher:
-    """Make the launcher of a Reduce; each of its kernels is compiled at first need."""
-    return Bindable(_Reduction(typed, signature).bind)
+    """Make the launcher of a Reduce, which compiles its kernels when needed."""
+    return BindingLauncher(_Reduction(typed, signature).bind)

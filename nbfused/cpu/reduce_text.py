@@ -1,26 +1,27 @@
-"""The text of the two kernels of `Reduce`."""
+"""Generated text of the kernels of `Reduce`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from ..backend import Signature
-from ..scalar.print_numba import encode
+from ..scalar.printing.numba import encode
 from ..specs import TypedReduce
-from .elements import Known, elementwise
-from .fold import Fold
-from .kept import is_cheap
-from .operands import INT64, Frame, Operand, offset
-from .text import indented, inlined, invoke, loop, short, unravel
+from ..support.dtypes import short
+from .text.elements import Computed, elementwise
+from .text.fold import Fold
+from .text.lines import indented, inlined, invoke, loop, unravel
+from .text.operands import INT64, Frame, Operand, offset
+from .text.reuse import is_cheap
 
-__all__ = ["BLOCK", "Problem", "across", "along", "finish"]
+__all__ = ["BLOCK", "ReduceText", "across", "along", "finish"]
 
-#: Results that the kernel across them keeps in the first-level cache.
+#: Results that the kernel across them keeps in the first-level cache; not measured.
 BLOCK = 1024
 
 
-class Problem:
-    """What both kernels are made of.
+class ReduceText:
+    """A typed Reduce with the operands, scalars and frame of its kernels.
 
     Parameters
     ----------
@@ -56,11 +57,11 @@ class Problem:
         self.names = self.elements.names(typed.element)
 
     def title(self, which: str) -> str:
-        """A comment."""
+        """The comment line at the head of a kernel."""
         return f"# Reduce {self.typed.element.function.name}: {which}"
 
     def functions(self, j: str = "j0 + l") -> list[str]:
-        """The functions of the fold, for elements at `j`, and ``post``."""
+        """The functions of the fold, for elements at ``j``, and ``post``."""
         element = self.typed.element
         results = [f"e{k}" for k in range(len(self.typed.state))]
         lines = self.elements.evaluate(element, results)
@@ -70,9 +71,9 @@ class Problem:
     def _post(self) -> list[str]:
         """``post(j, state..., outputs...)``: store the results at element ``j``."""
         post = self.typed.post
-        state = iter(Known(p, d) for p, d
+        state = iter(Computed(p, d) for p, d
                      in zip(self.partial, self.typed.state, strict=True))
-        known = {"size": Known("size", INT64)}
+        known = {"size": Computed("size", INT64)}
         for p, kind in zip(post.function.params, self.typed.post_kinds, strict=True):
             if kind == "state":
                 known[p] = next(state)
@@ -83,7 +84,7 @@ class Problem:
         return inlined("post", self.post_names("j", self.partial), lines)
 
     def post_names(self, j: str, state: Sequence[str]) -> list[str]:
-        """Arguments of ``post``."""
+        """Names of the arguments of ``post``."""
         return [j, *state, *(n for y in self.outputs for n in y.names), "size",
                 *(s.name for s in self.scalars)]
 
@@ -111,8 +112,8 @@ class Problem:
                 in zip(self.partial, self.typed.state, state, strict=True)]
 
 
-def along(problem: Problem) -> list[str]:
-    """The kernel whose inner loop runs over reduced elements."""
+def along(problem: ReduceText) -> list[str]:
+    """Text of the kernel whose inner loop runs over reduced elements."""
     p, fold = problem, problem.fold
     k = [f"k{d}" for d in range(len(p.kept))]
     state = fold.values(fold.top, "0")
@@ -128,12 +129,12 @@ def along(problem: Problem) -> list[str]:
         *indented(inside)])]
 
 
-def _one_run(p: Problem, k: Sequence[str]) -> list[str]:
+def _one_run(p: ReduceText, k: Sequence[str]) -> list[str]:
     return ["n = hi - lo", "first = lo", *p.bind_inputs([*k, "lo"]),
             *p.fold.whole("n", p.names)]
 
 
-def _many_runs(p: Problem, k: Sequence[str]) -> list[str]:
+def _many_runs(p: ReduceText, k: Sequence[str]) -> list[str]:
     r = [f"r{d}" for d in range(len(p.reduced) - 1)]
     inner = p.reduced[-1]
     run = [f"q = first // {inner}", f"j0 = first - q*{inner}",
@@ -143,8 +144,8 @@ def _many_runs(p: Problem, k: Sequence[str]) -> list[str]:
             *p.fold.total()]
 
 
-def across(problem: Problem) -> list[str]:
-    """The kernel whose inner loop runs over results."""
+def across(problem: ReduceText) -> list[str]:
+    """Text of the kernel whose inner loop runs over results."""
     p, fold = problem, problem.fold
     k = [f"k{d}" for d in range(len(p.kept) - 1)]
     r = [f"r{d}" for d in range(len(p.reduced))]
@@ -175,8 +176,8 @@ def across(problem: Problem) -> list[str]:
                 *indented(inside)])]
 
 
-def finish(problem: Problem) -> list[str]:
-    """The kernel that combines the chunks pairwise and stores the results."""
+def finish(problem: ReduceText) -> list[str]:
+    """Text of the kernel that combines chunks pairwise and stores the results."""
     p, fold = problem, problem.fold
     k = [f"k{d}" for d in range(len(p.kept))]
     state = fold.values(p.partial, "u")

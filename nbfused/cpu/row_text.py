@@ -1,4 +1,4 @@
-"""The text of the kernel of `Row`."""
+"""Generated text of the kernel of `Row`."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from collections.abc import Hashable, Iterable, Sequence
 import numpy as np
 
 from ..backend import Signature
-from ..scalar.ir import Literal
-from ..scalar.print_numba import cast, literal
-from ..scalar.types import Typed, compute_dtype, specialize
+from ..scalar.ir.nodes import Literal
+from ..scalar.printing.numba import cast, literal
+from ..scalar.typing.types import Typed, compute_dtype, specialize
 from ..specs import TypedRow
 from ..specs.combine import sum_combine
+from ..specs.fusion.row_forms import points
 from ..specs.row import TypedOut, TypedStage
-from ..specs.row_forms import points
-from .elements import Elements, Known
-from .fold import Fold
-from .kept import costly_value, is_cheap, taking
-from .operands import INT64, Frame, Operand, Scalar, offset
-from .text import indented, inlined, loop, short, unravel
+from ..support.dtypes import short
+from .text.elements import Computed, Elements
+from .text.fold import Fold
+from .text.lines import indented, inlined, loop, unravel
+from .text.operands import INT64, Frame, Operand, Scalar, offset
+from .text.reuse import costly_value, is_cheap, substitute_trees
 
 __all__ = ["RowText"]
 
 
 class RowText:
-    """The pieces of one kernel.
+    """Writer of the kernel of one Row.
 
     Attributes
     ----------
@@ -57,8 +58,8 @@ class RowText:
                 operand = Operand(f"x{len(self.inputs)}", dtype, next(codes), rank)
                 self.inputs.append(operand)
                 self.elements.table[name] = operand
-        self.elements.table |= {"index": Known("index", INT64),
-                                "size": Known(self.columns, INT64)}
+        self.elements.table |= {"index": Computed("index", INT64),
+                                "size": Computed(self.columns, INT64)}
         self.outputs = [Operand(f"y{k}", dtype, code, rank, True) for k, (dtype, code)
                         in enumerate(zip(signature.outputs, codes, strict=True))]
         self.sums = [(o.kind, o.accumulator) for o in typed.outs
@@ -70,7 +71,7 @@ class RowText:
         self.frame = Frame([*self.inputs, *self.outputs], rank, scalars, extras)
 
     def lines(self) -> list[str]:
-        """The kernel."""
+        """The lines of the kernel."""
         functions: list[str] = []
         row: list[str] = []
         folds: list[Fold] = []
@@ -125,7 +126,7 @@ class RowText:
     def _stage(self, k: int, stage: TypedStage) -> tuple[Fold, list[str], list[str]]:
         fold = Fold(f"s{k}", stage.state, stage.identity, stage.merge)
         results = [f"e{i}" for i in range(len(stage.state))]
-        typed = taking(stage.element, self.kept)
+        typed = substitute_trees(stage.element, self.kept)
         names = self._names(typed)
         element = self.elements.evaluate(typed, results)
         room = self._keep(k, stage)
@@ -138,28 +139,28 @@ class RowText:
         values = [f"{fold.tag}_s{i}" for i in range(len(stage.state))]
         body += [f"{v} = {text}" for v, text
                  in zip(values, fold.values(fold.top, "0"), strict=True)]
-        known = {p: Known(v, d) for p, v, d in zip(
+        known = {p: Computed(v, d) for p, v, d in zip(
             stage.post.function.params, values, stage.state, strict=False)}
         made = [f"{fold.tag}_{i}" for i in range(len(stage.names))]
         body += self.elements.evaluate(stage.post, made, f"v{k}_", known)
         self.elements.table |= {
-            name: Known(m, compute_dtype(d)) for name, m, d
+            name: Computed(m, compute_dtype(d)) for name, m, d
             in zip(stage.names, made, stage.post.results, strict=True)}
         return fold, functions, body
 
     def _point(self, k: int, fold: Fold, names: Sequence[str]) -> list[str]:
-        """Lines that take one column's element, if there is such a column."""
+        """Lines that add one column's element, if there is such a column."""
         c = f"c{k}_at"
         return [*self.elements.evaluate(self.points[k], [c], f"c{k}_"),
                 fold.fill(fold.top, "1"), f"if 0 <= {c} < {self.columns}:",
                 f"    {fold.lane(fold.top, '1', c, names)}"]
 
     def _keep(self, k: int, stage: TypedStage) -> Operand | None:
-        """A row of results where a stage's values stay until they are needed again."""
+        """The output row that holds a stage's values until they are reused."""
         tree = costly_value(stage.element)
         later = [s.element for s in self.typed.stages[k + 1:]]
         later += [o.function for _, o in self._outs("element", "column")]
-        if tree is None or all(taking(f, {"": tree}) is f for f in later):
+        if tree is None or all(substitute_trees(f, {"": tree}) is f for f in later):
             return None
         dtype = compute_dtype(stage.element.results[0])
         for i, _ in self._outs("element"):
@@ -171,13 +172,13 @@ class RowText:
         return None
 
     def _element_outs(self) -> tuple[list[str], list[str]]:
-        """One loop for all that is computed for each element."""
+        """Lines of the loop that computes all element outputs."""
         outs = self._outs("element", "column")
         if not outs:
             return [], []
         lines: list[str] = []
         stores: list[str] = []
-        functions = {k: taking(o.function, self.kept) for k, o in outs}
+        functions = {k: substitute_trees(o.function, self.kept) for k, o in outs}
         names = self._names(*functions.values())
         for k, o in outs:
             lines += self.elements.evaluate(functions[k], [f"r{k}"], f"v{k}_")
@@ -196,7 +197,7 @@ class RowText:
         return [], body
 
     def _scalar_sum(self, k: int, out: TypedOut) -> tuple[Fold, list[str], list[str]]:
-        """A sum over all elements: over the row, then to the chunk's."""
+        """Lines that add a row's sum to the chunk's sum over all elements."""
         dtype = out.accumulator
         add = specialize(sum_combine(1).merge, (dtype, dtype))
         zero = Literal(dtype.name, "0.0" if dtype.kind == "f" else "0")
@@ -211,7 +212,7 @@ class RowText:
     # Sums over rows ----------------------------------------------------------------
 
     def _chunk_ends(self) -> tuple[list[str], list[str]]:
-        """Functions and lines that begin a chunk's sums at zero."""
+        """Functions and lines that set a chunk's sums to zero."""
         functions: list[str] = []
         lines: list[str] = []
         for k, o in self._outs("column", "scalar"):
@@ -226,7 +227,7 @@ class RowText:
         return functions, lines
 
     def _finish(self) -> tuple[list[str], list[str]]:
-        """Functions and lines that add the chunks and store the sums."""
+        """Functions and lines that add up the chunks and store the sums."""
         functions: list[str] = []
         lines = [f"hi = min(end, {self.columns})"]
         for k, o in self._outs("column", "scalar"):
@@ -245,7 +246,7 @@ class RowText:
 
 
 def _sum(dtype: np.dtype, a: str, b: str) -> str:
-    """``a + b`` in `dtype`."""
+    """The text of ``a + b`` in `dtype`."""
     return f"{short(dtype)}({a} + {b})"
 
 

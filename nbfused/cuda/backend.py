@@ -11,13 +11,11 @@ from importlib.util import find_spec
 from typing import TYPE_CHECKING
 
 from ..errors import BackendNotAvailableError
-from ..version import PROTOCOL_VERSION
+from ..gpu.backend import GpuBackend
 
 if TYPE_CHECKING:
-    import numpy as np
-
-    from ..arrays import DeviceArray
     from ..backend import Launcher, Native, NativeModule, Signature
+    from ..gpu.backend import DeviceModule
     from ..specs import Map, Spec
 
 __all__ = ["CudaBackend"]
@@ -28,7 +26,7 @@ _DEVICE_FILES = ("/dev/nvidia0", "/dev/nvidia[0-9]*", "/dev/dxg", "/dev/nvgpu/*"
                  "/dev/nvhost-gpu")
 
 
-class CudaBackend:
+class CudaBackend(GpuBackend):
     """Owns arrays in the memory of NVIDIA devices.
 
     Kernels are compiled by numba-cuda when the cache has none; everything else needs
@@ -37,7 +35,6 @@ class CudaBackend:
     """
 
     name = "cuda"
-    protocol = PROTOCOL_VERSION
 
     def available(self) -> str | None:
         """None if it can be used, else why not.
@@ -47,75 +44,38 @@ class CudaBackend:
         """
         return _why_not()
 
-    def devices(self) -> tuple[str, ...]:
-        """The devices that the driver shows; starts it."""
-        from .driver import device_count
+    def _module(self) -> DeviceModule:
+        from .runtime import driver
 
-        return tuple(f"cuda:{k}" for k in range(device_count()))
-
-    def owns(self, device: str) -> bool:
-        """Whether `device` is one of NVIDIA's."""
-        return device == "cuda" or device.startswith("cuda:")
+        return driver
 
     def start(self, device: str, meanwhile: Callable[[], None]) -> None:
         """Start a device, at its first array; `meanwhile` runs beside that."""
         from ..arrays.devices import ordinal
-        from .starting import start
+        from .runtime.first_call import start
 
         start(ordinal(device), meanwhile)
-
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype,
-              device: str) -> DeviceArray:
-        """An array of our own, not initialised.
-
-        Raises
-        ------
-        AllocationError
-            Out of memory, also after the cached memory was freed.
-        """
-        from .arrays import empty
-
-        return empty(shape, dtype, device)
-
-    def from_host(self, array: np.ndarray, device: str) -> DeviceArray:
-        """A copy on the device."""
-        from .arrays import from_host
-
-        return from_host(array, device)
-
-    def to_host(self, array: DeviceArray) -> np.ndarray:
-        """A copy on the host, once everything that writes to it is done."""
-        from .arrays import to_host
-
-        return to_host(array)
-
-    def synchronize(self) -> None:
-        """Wait for everything launched on every device used so far."""
-        from .driver import used_devices
-
-        for device in used_devices():
-            device.synchronize()
 
     def build(self, spec: Spec, signature: Signature) -> Launcher:
         """A launcher; its kernels are compiled, or loaded, when a call needs them."""
         from ..specs import Contract, Map, Raw, Reduce, Row
-        from .bound import Bindable
+        from .runtime.binding import Bindable
 
         match spec:
             case Map():
-                from .map import build_map
+                from .map.launcher import build_map
 
                 return Bindable(build_map(spec, signature))
             case Reduce():
-                from .reduce import build_reduce
+                from .reduce.launcher import build_reduce
 
                 return Bindable(build_reduce(spec, signature))
             case Row():
-                from .row import build_row
+                from .row.launcher import build_row
 
                 return Bindable(build_row(spec, signature))
             case Contract():
-                from .contract import build_contract
+                from .contract.launcher import build_contract
 
                 return build_contract(spec, signature)
             case Raw():
@@ -125,9 +85,9 @@ class CudaBackend:
         raise TypeError(f"{spec!r} is no spec that runs as a kernel")
 
     def ptx(self, spec: Map, signature: Signature) -> str:
-        """What runs, for the device at hand or, without one, for sm_80."""
-        from .driver import device as found
-        from .map import map_ptx
+        """The PTX that runs on the device at hand or, without one, on sm_80."""
+        from .map.launcher import map_ptx
+        from .runtime.driver import device as found
 
         arch = found(0).arch if self.available() is None else (8, 0)
         return map_ptx(spec, signature, arch)
@@ -135,8 +95,8 @@ class CudaBackend:
     def native(self, code: Native, device: str) -> NativeModule:
         """CUDA C++ through NVRTC, PTX or a cubin, loaded."""
         from ..arrays.devices import ordinal
-        from .driver import device as found
-        from .native import load
+        from .runtime.driver import device as found
+        from .runtime.native import load
 
         return load(code, found(ordinal(device)))
 
@@ -166,8 +126,8 @@ def _missing() -> str | None:
 
 
 def _ask_driver() -> str | None:
-    """For want of device files; a driver without a device starts no threads."""
-    from .driver import DriverError, device_count
+    """Ask for devices, for want of their files; without one no threads are started."""
+    from .runtime.driver import DriverError, device_count
 
     try:
         count = device_count()

@@ -1,4 +1,14 @@
-"""``python -m nbfused demo``: a network of fused ops learns handwritten digits."""
+"""``python -m nbfused demo``: a network of fused ops learns handwritten digits.
+
+========= ====================================================================
+`compare` comparison of fused ops with unfused NumPy: time and error
+`digits`  handwritten digits from scikit-learn, split for training and testing
+`network` the demo's network and optimiser, made of fused ops only
+`picture` the demo's figure: learning curves, and speed-ups by fusion
+`train`   the training loop: cosine learning rate, noise on the pictures
+`unfused` the ops of the demo in plain, unfused NumPy
+========= ====================================================================
+"""
 
 from __future__ import annotations
 
@@ -23,7 +33,7 @@ NEEDED = {"sklearn": "scikit-learn", "matplotlib": "matplotlib", "rich": "rich"}
 
 
 def choose_device(wanted: str) -> str:
-    """`wanted` itself; for ``"auto"`` a GPU where a backend has one, else the CPU."""
+    """The device `wanted`; ``"auto"`` picks a GPU if there is one."""
     if wanted != "auto":
         return wanted
     enabled = [info for info in nf.backends().values() if info.enabled]
@@ -57,7 +67,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line of the demo."""
+    """Make the command-line parser of the demo."""
     result = argparse.ArgumentParser(
         prog="python -m nbfused demo",
         description="A network of fused ops learns handwritten digits.",
@@ -85,7 +95,7 @@ def _count(text: str) -> int:
 
 
 def show(arguments: argparse.Namespace) -> None:
-    """Train, compare, print and draw."""
+    """Train, compare, print and draw the results."""
     from rich.console import Console
 
     from .picture import draw
@@ -138,7 +148,7 @@ def learn(console: Console, arguments: argparse.Namespace, device: str) -> Histo
 def measure(
     console: Console, arguments: argparse.Namespace, device: str
 ) -> list[Timing]:
-    """Time every case, and print the table."""
+    """Time all cases and print the table."""
     from rich.table import Table
 
     from .compare import cases, compare

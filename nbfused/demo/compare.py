@@ -1,4 +1,4 @@
-"""Fused nbfused against unfused NumPy: the same op, time and error."""
+"""Comparison of fused ops with unfused NumPy: time and error."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import numpy as np
 
 import nbfused as nf
 
-from ..records import record
+from ..support.records import record
 from . import unfused
 
 __all__ = ["Case", "Timing", "cases", "compare"]
@@ -21,7 +21,7 @@ SECONDS = 0.6
 
 @record(frozen=True)
 class Case:
-    """One op, its inputs on the host, and the two ways to compute it."""
+    """An op with its inputs, and functions for its fused and unfused form."""
 
     name: str
     inputs: Arrays
@@ -40,7 +40,7 @@ class Timing:
 
     @property
     def speedup(self) -> float:
-        """How many times faster the fused op is."""
+        """The unfused time over the fused one."""
         return self.unfused / self.fused
 
 
@@ -83,12 +83,12 @@ def fused_adam(param: Any, grad: Any, m: Any, v: Any) -> Arrays:
 
 
 def unfused_adam(param: Any, grad: Any, m: Any, v: Any) -> Arrays:
-    """The same step in NumPy."""
+    """One step of Adam in NumPy."""
     return unfused.adam_step(param, grad, m, v, lr=1e-3, step=10)
 
 
 def cases(rows: int, columns: int) -> Iterator[Case]:
-    """The ops of the demo on ``rows × columns`` float32 elements."""
+    """The cases of the demo on ``rows × columns`` float32 elements."""
     rng = np.random.default_rng(7)
 
     def normal(*shape: int) -> np.ndarray:
@@ -116,7 +116,7 @@ def cases(rows: int, columns: int) -> Iterator[Case]:
 
 
 def best_time(call: Callable[[], Any], seconds: float) -> float:
-    """The shortest time of one call, from calls that fill `seconds`."""
+    """The shortest time of one call, from calls for `seconds` in all."""
     best = float("inf")
     end = time.perf_counter() + seconds
     while True:
@@ -140,7 +140,7 @@ def relative_error(got: Any, expected: Any) -> float:
 
 
 def compare(case: Case, device: str, seconds: float = SECONDS) -> Timing:
-    """Run both sides of `case`, the fused one on `device`.
+    """Time both sides of `case`, the fused one on `device`.
 
     The error is that of the fused result against NumPy in float64; the times are the
     best of the calls that fit into `seconds`.
@@ -155,5 +155,5 @@ def compare(case: Case, device: str, seconds: float = SECONDS) -> Timing:
 
 
 def wide(array: np.ndarray) -> np.ndarray:
-    """A copy, in float64 where it is floating."""
+    """Copy an array, to float64 if it is floating."""
     return array.astype(np.float64 if array.dtype.kind == "f" else array.dtype)

@@ -1,10 +1,10 @@
-"""The handwritten digits that ship with scikit-learn, split into two parts."""
+"""Handwritten digits from scikit-learn, split for training and testing."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from ..records import record
+from ..support.records import record
 
 __all__ = ["Digits", "load"]
 
@@ -20,7 +20,7 @@ class Digits:
 
 
 def load(seed: int, limit: int | None = None) -> Digits:
-    """The 1,797 digits, or `limit` of them, a quarter of each class held out.
+    """Load the 1,797 digits, or `limit` of them, with a quarter held out.
 
     Parameters
     ----------

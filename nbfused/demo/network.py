@@ -1,4 +1,4 @@
-"""The network of the demo, and its optimiser, from fused ops only."""
+"""The demo's network and optimiser, made of fused ops only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ WIDTHS = (64, 256, 128, 10)
 
 
 def initial(seed: int) -> dict[str, np.ndarray]:
-    """Random weights, scaled for their fan-in, and neutral offsets, float32."""
+    """Initial float32 parameters: random weights by fan-in, neutral offsets."""
     rng = np.random.default_rng(seed)
     values: dict[str, np.ndarray] = {}
     for layer, (fan_in, width) in enumerate(pairwise(WIDTHS), 1):
@@ -28,7 +28,7 @@ def initial(seed: int) -> dict[str, np.ndarray]:
 
 
 class Perceptron:
-    """linear + gelu, layer norm, linear + swish, linear.
+    """A multilayer perceptron: linear + gelu, layer norm, linear + swish, linear.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ class Perceptron:
         }
 
     def __call__(self, pictures: Any) -> nf.Variable:
-        """The logits: shape (pictures, 10)."""
+        """Compute the logits, of shape (pictures, 10)."""
         p = self.parameters
         hidden = nf.ops.linear(pictures, p["w1"], p["b1"], activation="gelu")
         hidden = nf.ops.layer_norm(hidden, p["gain"], p["shift"])
@@ -54,7 +54,7 @@ class Perceptron:
 
 
 class Adam:
-    """Adam with decoupled weight decay: one launch for each parameter.
+    """The Adam optimiser with decoupled weight decay: one launch for each parameter.
 
     Only weight matrices decay, as is usual.
     """
@@ -73,7 +73,7 @@ class Adam:
         }
 
     def step(self, lr: float) -> None:
-        """Update every parameter in place, and forget the gradients."""
+        """Update every parameter in place and clear the gradients."""
         self.count += 1
         for name, parameter in self.parameters.items():
             decay = self.weight_decay if name.startswith("w") else 0.0

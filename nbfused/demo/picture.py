@@ -1,4 +1,4 @@
-"""The picture of the demo: how it learnt, and what fusion is worth."""
+"""The demo's figure: learning curves, and speed-ups by fusion."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ BLUE, ORANGE, GREY = "#0072b2", "#d55e00", "#777777"
 
 
 def curve(axes: Any, values: Sequence[float], colour: str, title: str) -> None:
-    """One line over the epochs, its last value written beside it."""
+    """Draw one line over the epochs, labelled with its last value."""
     axes.plot(range(1, len(values) + 1), values, color=colour, linewidth=2)
     axes.set_title(f"{title}: {values[-1]:.4g}", loc="left")
     axes.set_xlabel("epoch")
@@ -24,7 +24,7 @@ def curve(axes: Any, values: Sequence[float], colour: str, title: str) -> None:
 
 
 def bars(axes: Any, timings: Sequence[Timing], device: str) -> None:
-    """The speed-up of each op; the grey line is unfused NumPy itself."""
+    """Draw the speed-up of each op; the grey line is unfused NumPy."""
     ordered = sorted(timings, key=lambda timing: timing.speedup)
     drawn = axes.barh(
         [timing.name for timing in ordered],
@@ -38,7 +38,7 @@ def bars(axes: Any, timings: Sequence[Timing], device: str) -> None:
 
 
 def draw(path: Path, history: History, timings: Sequence[Timing], device: str) -> None:
-    """Write the picture to `path`; its folder is made if it is missing."""
+    """Write the figure to `path`, creating its folder."""
     # The object interface needs no display and leaves pyplot's state alone.
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

@@ -1,4 +1,4 @@
-"""Training: a learning rate that falls as a cosine, noise on the pictures."""
+"""The training loop: cosine learning rate, noise on the pictures."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 import nbfused as nf
 
-from ..records import record
+from ..support.records import record
 from .digits import Digits
 from .network import Adam, Perceptron, initial
 
@@ -26,7 +26,7 @@ NOISE = 0.3
 
 @record
 class History:
-    """What was seen after each epoch, and how long all of them took in seconds."""
+    """Losses and accuracies after each epoch, and the total seconds."""
 
     loss: list[float] = field(default_factory=list)
     accuracy: list[float] = field(default_factory=list)

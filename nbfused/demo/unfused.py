@@ -1,4 +1,4 @@
-"""The same arithmetic as the ops of the demo, written as one would in NumPy.
+"""The ops of the demo in plain, unfused NumPy.
 
 Each line makes an array of its own: that is what fusion saves.  The functions follow
 the dtype of their arguments, so that float64 gives a reference for float32.
@@ -30,7 +30,7 @@ def swish(x: Array) -> Array:
 
 
 def swish_gradient(x: Array, g: Array) -> tuple[Array, Array]:
-    """``swish(x)`` and the cotangent of `x`, where `g` is that of the result."""
+    """``swish(x)`` and the cotangent of `x`; `g` is that of the result."""
     s = 1 / (1 + np.exp(-x))
     y = x * s
     return y, g * (s + y * (1 - s))
@@ -49,14 +49,14 @@ def linear_gelu(x: Array, weight: Array, bias: Array) -> Array:
 
 
 def standardise(x: Array) -> tuple[Array, Array]:
-    """Rows of mean 0 and variance 1, and what they were multiplied with."""
+    """Rows scaled to mean 0 and variance 1, and their scale factors."""
     centred = x - x.mean(axis=1, keepdims=True)
     scale = 1 / np.sqrt(np.square(centred).mean(axis=1, keepdims=True) + 1e-5)
     return centred * scale, scale
 
 
 def layer_norm(x: Array, weight: Array, bias: Array) -> Array:
-    """Rows of mean 0 and variance 1, scaled and shifted."""
+    """Layer normalisation of rows: standardised, scaled and shifted."""
     return standardise(x)[0] * weight + bias
 
 
@@ -86,7 +86,7 @@ def cross_entropy_gradient(logits: Array, labels: Array) -> tuple[Array, Array]:
 def adam_step(
     param: Array, grad: Array, m: Array, v: Array, *, lr: float, step: int
 ) -> tuple[Array, Array, Array]:
-    """One step of Adam, in place."""
+    """Take a step of Adam, in place."""
     m *= 0.9
     m += 0.1 * grad
     v *= 0.999

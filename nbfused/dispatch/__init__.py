@@ -1,8 +1,24 @@
-"""From a spec and arrays to a launch: what is neither an op's business nor a backend's.
+"""Dispatch of a spec and its arrays to a backend: planning, checks, launch.
 
 `execute` describes the arrays, checks everything, allocates the results with the
 caller's library, turns shapes and strides into a loop nest and calls the backend's
-launcher.  What repeats is planned once (`plans`).
+launcher.  What repeats is planned once.
+
+=============== ========================================================================
+`allocation`    allocation of results, with a second attempt when memory has run out
+`bounds`        bounds checks in kernels, under ``NBFUSED_DEBUG=1``
+`callers`       generated functions for arguments of given types
+`calls`         one call: describe, plan, check, allocate, launch
+`execute`       `execute`: run a spec on arrays, and return arrays
+`launch_plans`  launch plans: everything a launch needs except addresses and numbers
+`launches`      recording of kernel launches
+`nests`         loop nests of specs: the assignment of operand axes to loops
+`outputs`       checks of given outputs: shape, dtype, casting, place and overlap
+`prepared_call` prepared calls: decided except for addresses, numbers and the stream
+`raw`           launches of `Raw` kernels: checks of the caller's grid, block and arrays
+`texts`         access to the text that backends compile
+`views`         views of arrays
+=============== ========================================================================
 """
 
 from .calls import direct_call

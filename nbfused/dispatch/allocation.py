@@ -1,4 +1,4 @@
-"""New arrays for results."""
+"""Allocation of results, with a second attempt when memory has run out."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ OUT_OF_MEMORY = (MemoryError, RuntimeError)
 
 def allocate(library: Library, shape: tuple[int, ...], dtype: np.dtype,
              device: str) -> Any:
-    """Make an array; where memory has run out, free what the library caches first.
+    """Allocate an array; when memory has run out, free the library's cache first.
 
     Raises
     ------
@@ -43,5 +43,5 @@ def allocate(library: Library, shape: tuple[int, ...], dtype: np.dtype,
 
 
 def _out_of_memory(error: Exception) -> bool:
-    """PyTorch's error is a RuntimeError."""
+    """Whether an error means exhausted memory; PyTorch's is a RuntimeError."""
     return isinstance(error, MemoryError) or "OutOfMemory" in type(error).__name__

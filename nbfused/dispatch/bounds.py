@@ -1,4 +1,4 @@
-"""Whether kernels index inside their arrays: ``NBFUSED_DEBUG=1``.
+"""Bounds checks in kernels, under ``NBFUSED_DEBUG=1``.
 
 Every access runs behind a comparison with the extents of its array.  One that lies
 outside is left out, and its index noted in an array that the launch reads afterwards.
@@ -16,10 +16,9 @@ import numpy as np
 
 from ..arrays import to_numpy
 from ..errors import RangeError
-from ..records import record
-from ..scalar.build import Builder, inline
-from ..scalar.clean import clean
-from ..scalar.ir import (
+from ..scalar.ir.build import Builder, inline
+from ..scalar.ir.clean import clean
+from ..scalar.ir.nodes import (
     Block,
     Function,
     If,
@@ -33,8 +32,10 @@ from ..scalar.ir import (
     walk,
 )
 from ..specs import Map, Raw
+from ..support.records import record
 
-__all__ = ["NOTE", "Bounded", "Site", "bounded_map", "bounded_raw", "check_inside"]
+__all__ = ["NOTE", "BoundsChecked", "Site", "bounds_checked_map", "bounds_checked_raw",
+           "check_inside"]
 
 #: The dtype of what is noted: a flag and an index for each site.
 NOTE = np.dtype(np.int64)
@@ -48,7 +49,7 @@ Extent = Callable[[Builder, str, int], Value]
 
 @record(frozen=True)
 class Site:
-    """One index of one access.
+    """An array access in a kernel, and the axis of one of its indices.
 
     Attributes
     ----------
@@ -67,8 +68,8 @@ class Site:
 
 
 @record(frozen=True)
-class Bounded:
-    """A spec that looks where it indexes.
+class BoundsChecked:
+    """A spec with bounds checks, and the accesses that they cover.
 
     Attributes
     ----------
@@ -86,18 +87,19 @@ class Bounded:
 
 
 @lru_cache(maxsize=1024)
-def bounded_raw(spec: Raw) -> Bounded | None:
-    """A kernel of threads that looks; None if it indexes nothing."""
+def bounds_checked_raw(spec: Raw) -> BoundsChecked | None:
+    """Add bounds checks to a kernel of threads; None if it indexes nothing."""
     def extent(b: Builder, array: str, axis: int) -> Value:
         return b.let("extent", array, attr=str(axis))
 
-    function, sites = _bounded(spec.function, extent)
-    return Bounded(Raw(function, (*spec.kinds, "array")), sites) if sites else None
+    function, sites = _add_checks(spec.function, extent)
+    return BoundsChecked(Raw(function, (*spec.kinds, "array")), sites) if sites \
+        else None
 
 
 @lru_cache(maxsize=1024)
-def bounded_map(spec: Map) -> Bounded | None:
-    """A Map that looks; None if it indexes nothing, or looks already."""
+def bounds_checked_map(spec: Map) -> BoundsChecked | None:
+    """Add bounds checks to a Map; None if it indexes nothing or has them."""
     if not {"raw", "scatter"} & {*spec.kinds} or _NOTES in spec.function.params:
         return None
     names: dict[tuple[str, int], str] = {}
@@ -107,24 +109,26 @@ def bounded_map(spec: Map) -> Bounded | None:
             names[array, axis] = b.fresh("extent")
         return names[array, axis]
 
-    function, sites = _bounded(spec.function, extent)
+    function, sites = _add_checks(spec.function, extent)
     *params, notes = function.params
     kinds = (*spec.kinds, *("scalar" for _ in names), "scatter")
     function = replace(function, params=(*params, *names.values(), notes))
     shapes = (*spec.scatter_shapes, (len(sites), 2))
-    return Bounded(Map(function, kinds, shapes), sites, tuple(names)) if sites else None
+    return BoundsChecked(Map(function, kinds, shapes), sites, tuple(names)) if sites \
+        else None
 
 
-def _bounded(function: Function, extent: Extent) -> tuple[Function, tuple[Site, ...]]:
+def _add_checks(function: Function, extent: Extent,
+                ) -> tuple[Function, tuple[Site, ...]]:
     function = inline(function)
-    looking = _Looking(function, extent)
-    body = rewrite(function.body, looking.access)
+    writer = _CheckWriter(function, extent)
+    body = rewrite(function.body, writer.access)
     return clean(replace(function, params=(*function.params, _NOTES), body=body)), \
-        tuple(looking.sites)
+        tuple(writer.sites)
 
 
-class _Looking:
-    """Puts accesses behind comparisons."""
+class _CheckWriter:
+    """Rewriter that guards accesses by comparisons with the extents."""
 
     def __init__(self, function: Function, extent: Extent) -> None:
         self.builder = Builder({*function.params, *defined(function.body)})
@@ -136,7 +140,7 @@ class _Looking:
                       if isinstance(s, Let) and s.op == "shared"}
 
     def access(self, s: Let) -> Sequence[Statement]:
-        """The statements in place of one."""
+        """Replace an access by a guarded one."""
         values = 2 if s.attr == "cas" else _VALUES.get(s.op)
         index = () if values is None else s.args[1:len(s.args) - values]
         if not index:
@@ -156,7 +160,7 @@ class _Looking:
         return statements
 
     def inside(self, array: str, axis: int, place: Value) -> Value:
-        """Whether an index lies inside."""
+        """Emit the test whether an index lies inside."""
         b = self.builder
         size = literal(self.sizes[array][axis]) if array in self.sizes \
             else self.extent(b, array, axis)
@@ -165,7 +169,7 @@ class _Looking:
 
     def notes(self, array: str, places: Sequence[Value], tests: Sequence[Value],
               results: int) -> Block:
-        """Note the indices that lie outside; False casts to zero of every dtype."""
+        """Emit the record of indices outside; False casts to zero of every dtype."""
         with self.builder.region() as statements:
             for axis, (place, test) in enumerate(zip(places, tests, strict=True)):
                 row, line = literal(len(self.sites)), self.builder.line
@@ -176,16 +180,16 @@ class _Looking:
         return Block(tuple(statements), (literal(False),) * results)
 
     def site(self, array: str, axis: int) -> Site:
-        """What is said of an index; arrays of a block have names that were made up."""
+        """Describe an access; arrays of a block lose their generated suffix."""
         line = self.builder.line
         if array not in self.sizes:
             return Site(array, axis, line, None)
         return Site(re.sub(r"_\d+$", "", array), axis, line, self.sizes[array][axis])
 
 
-def check_inside(bounded: Bounded, notes: Any, names: Mapping[str, str],
+def check_inside(bounded: BoundsChecked, notes: Any, names: Mapping[str, str],
                  shapes: Mapping[str, tuple[int, ...]]) -> None:
-    """Wait for a launch and read what it noted.
+    """Raise `RangeError` if a finished launch has recorded an index outside.
 
     Parameters
     ----------

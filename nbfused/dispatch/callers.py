@@ -1,4 +1,4 @@
-"""A generated function for each spec and each choice of argument types.
+"""Generated functions that call a spec with arguments of given types.
 
 It reads the arguments by the libraries' own texts (`arrays.Reading`), looks up what was
 prepared for such ones, compares addresses where outputs were given, and launches.
@@ -13,9 +13,9 @@ from typing import Any
 
 from ..arrays import Reading, reading_of
 from ..config import config
-from ..records import record
-from ..registry import registry
-from .prepared import Prepared
+from ..registry.backends import registry
+from ..support.records import record
+from .prepared_call import PreparedCall
 
 __all__ = ["Caller", "key_of", "make_caller"]
 
@@ -24,7 +24,7 @@ Types = tuple[type, ...]
 
 @record(frozen=True)
 class Caller:
-    """How to call a spec with arguments of some types.
+    """The generated call of a spec for some argument types, and its prepared calls.
 
     Attributes
     ----------
@@ -41,12 +41,12 @@ class Caller:
 
     call: Callable[..., Any]
     direct: Callable[..., Any]
-    prepared: dict[tuple[Any, ...], Prepared] = field(default_factory=dict)
+    prepared: dict[tuple[Any, ...], PreparedCall] = field(default_factory=dict)
 
 
 def make_caller(kinds: tuple[str, ...], types: Types, outs: Types | None,
                 ) -> Caller | None:
-    """The caller for such arguments; None where `describe` has to look at one.
+    """Generate the caller; None if arguments have to be described.
 
     Parameters
     ----------
@@ -61,7 +61,7 @@ def make_caller(kinds: tuple[str, ...], types: Types, outs: Types | None,
     if found is None:
         return None
     text, names = found
-    prepared: dict[tuple[Any, ...], Prepared] = {}
+    prepared: dict[tuple[Any, ...], PreparedCall] = {}
     space = {**names, "config": config, "registry": registry, "prepared": prepared,
              "restricted": registry.restricted.get}
     exec(compile(text, "<nbfused call>", "exec"), space)
@@ -70,7 +70,7 @@ def make_caller(kinds: tuple[str, ...], types: Types, outs: Types | None,
 
 @cache
 def key_of(kind: type) -> Callable[[Any], Any] | None:
-    """A function that gives the key of one array; None where only `describe` can."""
+    """A function that reads the cache key of an array; None if its type has none."""
     reading = reading_of(kind, False)
     if reading is None:
         return None
@@ -142,7 +142,7 @@ _ABSENT = Reading("0")
 @lru_cache(maxsize=1024)
 def _text(kinds: tuple[str, ...], types: Types, outs: Types | None,
           ) -> tuple[str, dict[str, Any]] | None:
-    """The function, and what it names."""
+    """The source of the generated function, and the names that it uses."""
     numbers = [kind == "scalar" for kind in kinds]
     readings = [reading_of(t, n) for t, n in zip(types, numbers, strict=True)]
     readings += [_ABSENT if t is type(None) else reading_of(t, False)
@@ -184,7 +184,7 @@ def _listed(names: Sequence[str]) -> str:
 
 
 def _conditions(readings: Sequence[Reading | None]) -> list[str]:
-    """Whether only `describe` can tell now, whatever the arguments."""
+    """Lines that give up if a reading does not apply to its argument."""
     found = dict.fromkeys(r.unless_now for r in readings if r and r.unless_now)
     return [f"if {condition}: return None" for condition in found]
 

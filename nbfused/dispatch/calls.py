@@ -1,4 +1,4 @@
-"""One call of a spec: describe, plan, check, allocate, launch."""
+"""Calls of a spec on arrays: describe, plan, check, allocate, launch."""
 
 from __future__ import annotations
 
@@ -10,22 +10,33 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, DeviceArray, check_dtype, describe
-from ..arrays.host import NUMPY
+from ..arrays.libraries.numpy import NUMPY
 from ..config import config
 from ..errors import DeviceError, KernelTypeError, RangeError
-from ..registry import registry
-from ..scalar.ir import Block, Function, Let, Literal
-from ..scalar.python_numbers import plain_number
-from ..scalar.types import Weak
+from ..registry.backends import registry
+from ..scalar.ir.nodes import Block, Function, Let, Literal
+from ..scalar.typing.python_numbers import plain_number
+from ..scalar.typing.types import Weak
 from ..specs import Map, Spec
-from .bounds import NOTE, Bounded, bounded_map, check_inside
+from .bounds import NOTE, BoundsChecked, bounds_checked_map, check_inside
 from .callers import Caller, make_caller
+from .launch_plans import Arguments, Request, arguments, make_plan
 from .outputs import check_output, check_overlap
-from .plans import Arguments, Request, arguments, make_plan
-from .prepared import Pair, Place, Prepared, pair
+from .prepared_call import OverlapTest, Place, PreparedCall, overlap_test
 
-__all__ = ["COPY", "WEAK", "Place", "again", "closely",
-           "described_outs", "direct_call", "place_of", "run", "scalar_type", "zero"]
+__all__ = [
+    "COPY",
+    "WEAK",
+    "Place",
+    "describe_outputs",
+    "direct_call",
+    "place_of",
+    "run",
+    "run_cached",
+    "scalar_type",
+    "validate_and_run",
+    "zero",
+]
 
 #: Stores each element of its input.
 COPY = Map(Function("copy", ("x",), Block((Let(("y",), "id", ("x",)),), ("y",))),
@@ -43,18 +54,18 @@ WEAK: dict[type, Weak] = {kind: Weak(kind.__name__)
 
 def run(spec: Spec, inputs: Sequence[Any], *, outs: Sequence[Any] | None = None,
         casting: str = "same_kind", checked: bool = False) -> None:
-    """Run `spec` on arrays, described or not, and store what it gives in `outs`.
+    """Run `spec` on arrays, described or not, and store the results in `outs`.
 
     `checked` says that `outs` need no checks.
     """
-    if again(spec, inputs, outs, None, casting, checked) is None:
-        closely(spec, inputs, outs, casting=casting, checked=checked)
+    if run_cached(spec, inputs, outs, None, casting, checked) is None:
+        validate_and_run(spec, inputs, outs, casting=casting, checked=checked)
 
 
-def again(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
-          dtypes: Dtypes | None, casting: str = "same_kind",
-          checked: bool = False) -> Sequence[Any] | None:
-    """Call `spec` as it was called before.
+def run_cached(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
+               dtypes: Dtypes | None, casting: str = "same_kind",
+               checked: bool = False) -> Sequence[Any] | None:
+    """Call `spec` through its cached caller; None if there is none for these types.
 
     Returns
     -------
@@ -76,7 +87,7 @@ def again(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
 
 def direct_call(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
                 defaults: tuple[Any, ...] = ()) -> Callable[..., Any] | None:
-    """`Caller.direct` for arguments of these types, if `spec` was called with such.
+    """The cached direct caller of `spec` for arguments of these types, or None.
 
     `defaults` are what it takes for the last inputs where they are left out.
     """
@@ -90,11 +101,12 @@ def direct_call(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
     return FunctionType(known.__code__, known.__globals__, known.__name__, defaults)
 
 
-def closely(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None = None, *,
-            dtypes: Dtypes | None = None, names: Sequence[str] | None = None,
-            casting: str = "same_kind", like: Array | None = None,
-            checked: bool = False) -> tuple[Sequence[Any], Place]:
-    """Call `spec` after a close look at all arguments; `again` need not look.
+def validate_and_run(spec: Spec, inputs: Sequence[Any],
+                     outs: Sequence[Any] | None = None, *,
+                     dtypes: Dtypes | None = None, names: Sequence[str] | None = None,
+                     casting: str = "same_kind", like: Array | None = None,
+                     checked: bool = False) -> tuple[Sequence[Any], Place]:
+    """Describe and check all arguments of `spec`, then run it.
 
     Parameters are those of `execute`; `checked` says that `outs` need no checks.
 
@@ -106,12 +118,13 @@ def closely(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None = None
     Place
         Where it ran.
     """
-    bounded = bounded_map(spec) if config.debug and isinstance(spec, Map) else None
+    bounded = bounds_checked_map(spec) if config.debug and isinstance(spec, Map) \
+        else None
     wanted = arguments(spec)
     kinds, names = wanted.kinds, tuple(names or wanted.names)
     if bounded is not None:
-        return _bounded(bounded, inputs, outs, dtypes, names, casting=casting,
-                        like=like, checked=checked)
+        return _run_checked(bounded, inputs, outs, dtypes, names, casting=casting,
+                            like=like, checked=checked)
     if len(kinds) != len(inputs):
         raise KernelTypeError(f"{spec.name} takes {len(kinds)} inputs "
                               f"{wanted.names}, got {len(inputs)}")
@@ -122,7 +135,7 @@ def closely(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None = None
     given = [x if k == "scalar" or type(x) is Array else describe(x, n)
              for k, n, x in zip(kinds, names, inputs, strict=True)]
     arrays = [x for kind, x in zip(kinds, given, strict=True) if kind != "scalar"]
-    places = None if outs is None else described_outs(outs)
+    places = None if outs is None else describe_outputs(outs)
     place = place_of(arrays, places, like, kinds, names)
     if places is not None and not checked:
         _check(spec, kinds, arrays, places, place, names)
@@ -149,7 +162,7 @@ def closely(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None = None
                 request, kinds, arrays, places, (pointers, scalars), place, checked,
                 _streams(xs, arrays, kinds) + _streams(ys or (), places or ()))
             made = prepared.begin(pointers, scalars)
-            _remember(caller.prepared, key, prepared)  # once it is bound
+            _store(caller.prepared, key, prepared)  # once it is bound
             return made, place
         return prepared.start(pointers, scalars), place
     raise AssertionError(f"{spec.name}: what was described cannot be read")
@@ -170,7 +183,7 @@ def _caller(spec: Spec, wanted: Arguments, inputs: Sequence[Any],
 
 def _streams(given: Sequence[Any], arrays: Sequence[Array | None],
              kinds: Sequence[str] = ()) -> tuple[int, ...]:
-    """Where inputs may still be made, or outputs are used.
+    """Streams of other libraries on which arrays may still be in use.
 
     What CuPy and PyTorch give is ready where they work now, our own arrays' library
     always works on the default stream.
@@ -185,17 +198,18 @@ def _streams(given: Sequence[Any], arrays: Sequence[Array | None],
 def _prepare(request: Request, kinds: Sequence[str], arrays: Sequence[Array],
              outs: Sequence[Array | None] | None,
              values: tuple[Sequence[int], tuple[Any, ...]], place: Place,
-             checked: bool, streams: tuple[int, ...]) -> Prepared:
+             checked: bool, streams: tuple[int, ...]) -> PreparedCall:
     spec = request.spec
     pairs = [] if checked or outs is None else _pairs(spec, kinds, arrays, outs)
-    return Prepared(spec, make_plan(request), place, arrays, outs, *values, streams,
-                    pairs, zero)
+    return PreparedCall(spec, make_plan(request), place, arrays, outs, *values, streams,
+                        pairs, zero)
 
 
-def _bounded(bounded: Bounded, inputs: Sequence[Any], outs: Sequence[Any] | None,
-             dtypes: Dtypes | None, names: Sequence[str],
-             **options: Any) -> tuple[list[Any], Place]:
-    """`run` of a Map that looks where it indexes."""
+def _run_checked(bounded: BoundsChecked, inputs: Sequence[Any],
+                 outs: Sequence[Any] | None,
+                 dtypes: Dtypes | None, names: Sequence[str],
+                 **options: Any) -> tuple[list[Any], Place]:
+    """Run a Map with bounds checks."""
     spec: Map = bounded.spec
     params = arguments(spec).names
     shapes = dict(zip((p for p, k in zip(spec.function.params, spec.kinds, strict=True)
@@ -204,7 +218,7 @@ def _bounded(bounded: Bounded, inputs: Sequence[Any], outs: Sequence[Any] | None
         params, names, arguments(spec).kinds, inputs, strict=False) if k == "raw"}
     extents = [shapes[array][axis] for array, axis in bounded.extents]
     count = len(spec.function.results) + len(spec.scatter_shapes) - 1
-    made, place = closely(
+    made, place = validate_and_run(
         spec, (*inputs, *extents), None if outs is None else (*outs, None),
         dtypes=(*(dtypes or (None,) * count), NOTE),
         names=(*names, *params[len(names):]), **options)
@@ -215,7 +229,7 @@ def _bounded(bounded: Bounded, inputs: Sequence[Any], outs: Sequence[Any] | None
 
 
 def scalar_type(name: str, x: Any) -> Any:
-    """The key of a call-time number: a Python type (weak) or a dtype."""
+    """The type of a call-time number: a Python type (weak) or a dtype."""
     kind = type(x)
     if kind is int:
         if not -2**63 <= x < 2**63:
@@ -232,7 +246,7 @@ def scalar_type(name: str, x: Any) -> Any:
 def place_of(arrays: Sequence[Array], outs: Sequence[Array | None] | None = None,
              like: Array | None = None, kinds: Sequence[str] = (),
              names: Sequence[str] = ()) -> Place:
-    """Where a call on `arrays` runs; without any, where `outs` or `like` are.
+    """The library, device and backend of a call: its arrays', or `outs`, `like`.
 
     Raises
     ------
@@ -247,7 +261,7 @@ def place_of(arrays: Sequence[Array], outs: Sequence[Array | None] | None = None
         if len(arrays) > 1:
             for other in arrays:
                 if other.library is not library or other.device != device:
-                    raise _mixed(arrays, kinds, names)
+                    raise _mixture_error(arrays, kinds, names)
     else:
         source = like
         for out in outs or ():
@@ -258,15 +272,15 @@ def place_of(arrays: Sequence[Array], outs: Sequence[Array | None] | None = None
 
 
 def _label(kinds: Sequence[str], names: Sequence[str]) -> str:
-    """How a message calls the array that decides the device."""
+    """The name of the array that decides the device, for messages."""
     for kind, name in zip(kinds, names, strict=True):
         if kind != "scalar":
             return f"'{name}'"
     return "the result"
 
 
-def _mixed(arrays: Sequence[Array], kinds: Sequence[str],
-           names: Sequence[str]) -> Exception:
+def _mixture_error(arrays: Sequence[Array], kinds: Sequence[str],
+                   names: Sequence[str]) -> Exception:
     labels = [n for k, n in zip(kinds, names, strict=True) if k != "scalar"]
     libraries = {a.library.name for a in arrays}
     if len(libraries) > 1:
@@ -280,9 +294,9 @@ def _mixed(arrays: Sequence[Array], kinds: Sequence[str],
                        "others with nbfused.array(x, device=...)")
 
 
-def _remember(calls: dict[tuple[Any, ...], Prepared], key: tuple[Any, ...],
-              call: Prepared) -> Prepared:
-    """Keep what was prepared; the oldest ones make room."""
+def _store(calls: dict[tuple[Any, ...], PreparedCall], key: tuple[Any, ...],
+           call: PreparedCall) -> PreparedCall:
+    """Store a prepared call, evicting the oldest ones."""
     with _LOCK:
         while len(calls) >= _LIMIT:
             del calls[next(iter(calls))]
@@ -291,12 +305,12 @@ def _remember(calls: dict[tuple[Any, ...], Prepared], key: tuple[Any, ...],
 
 
 def output_name(number: int, count: int) -> str:
-    """How a message calls an output that the caller gave."""
+    """The name of a given output in messages."""
     return "out" if count == 1 else f"out[{number}]"
 
 
-def described_outs(outs: Sequence[Any | None]) -> list[Array | None]:
-    """The outputs that the caller gave."""
+def describe_outputs(outs: Sequence[Any | None]) -> list[Array | None]:
+    """Describe the outputs that the caller gave."""
     found: list[Array | None] = []
     for k, out in enumerate(outs):
         name = output_name(k, len(outs))
@@ -311,40 +325,40 @@ def described_outs(outs: Sequence[Any | None]) -> list[Array | None]:
 def _check(spec: Spec, kinds: Sequence[str], arrays: Sequence[Array],
            outs: Sequence[Array | None], place: Place, names: Sequence[str]) -> None:
     """Check outputs that the caller gave, before anything is written."""
-    late = _late(spec, len(outs))
+    late = _written_last(spec, len(outs))
     given = [(output_name(i, len(outs)), out, late[i])
              for i, out in enumerate(outs) if out is not None]
     for name, out, _ in given:
         check_output(name, out, place.library, place.device)
-    labels = [(name, _local(spec, kind))
+    labels = [(name, _read_locally(spec, kind))
               for kind, name in zip(kinds, names, strict=True) if kind != "scalar"]
     check_overlap(given, [(name, array, exact) for (name, exact), array
                           in zip(labels, arrays, strict=True)])
 
 
-def _late(spec: Spec, count: int) -> list[bool]:
-    """For each output, whether it is written after the inputs at the same index."""
+def _written_last(spec: Spec, count: int) -> list[bool]:
+    """Flags of the outputs that are written after all inputs at the same index."""
     results = count - len(spec.scatter_shapes) if isinstance(spec, Map) else 0
     return [k < results for k in range(count)]
 
 
-def _local(spec: Spec, kind: str) -> bool:
-    """Whether an input of this kind is read at the index that is written only."""
+def _read_locally(spec: Spec, kind: str) -> bool:
+    """Whether an input is read only at the index that is written."""
     return isinstance(spec, Map) and kind == "element"
 
 
 def _pairs(spec: Spec, kinds: Sequence[str], arrays: Sequence[Array],
-           outs: Sequence[Array | None]) -> list[Pair]:
-    """The outputs, each with what it must not overlap."""
-    late, first = _late(spec, len(outs)), len(arrays)
-    local = [_local(spec, kind) for kind in kinds if kind != "scalar"]
+           outs: Sequence[Array | None]) -> list[OverlapTest]:
+    """Pairs of an output and an array that it must not overlap."""
+    late, first = _written_last(spec, len(outs)), len(arrays)
+    local = [_read_locally(spec, kind) for kind in kinds if kind != "scalar"]
     found = []
     for k, out in enumerate(outs):
         if out is None:
             continue
-        found += [pair(first + k, out, i, array, late[k] and local[i])
+        found += [overlap_test(first + k, out, i, array, late[k] and local[i])
                   for i, array in enumerate(arrays)]
-        found += [pair(first + k, out, first + j, other, False)
+        found += [overlap_test(first + k, out, first + j, other, False)
                   for j, other in enumerate(outs[:k]) if other is not None]
     return [p for p in found if p is not None]
 

@@ -1,4 +1,4 @@
-"""`execute`: the one way from arrays and a spec to arrays.
+"""`execute`: run a spec on arrays, and return arrays.
 
 Everything is checked before anything is allocated, and all of it before anything is
 written, so that a call that fails has changed nothing.
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ..arrays import check_dtype, describe
 from ..errors import KernelTypeError
 from ..specs import Spec, View
-from .calls import again, closely, described_outs
+from .calls import describe_outputs, run_cached, validate_and_run
 from .views import run_view
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def execute(spec: Spec, inputs: Sequence[Any], *,
             dtypes: Sequence[DTypeLike | None] | None = None,
             names: Sequence[str] | None = None, like: Any = None,
             casting: str = "same_kind") -> tuple[Any, ...]:
-    """Run `spec`.
+    """Run `spec` on arrays and numbers, and return its outputs.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def execute(spec: Spec, inputs: Sequence[Any], *,
     """
     view = isinstance(spec, View)
     if like is None and not view:
-        made = again(spec, inputs, out, dtypes, casting)  # type: ignore[arg-type]
+        made = run_cached(spec, inputs, out, dtypes, casting)  # type: ignore[arg-type]
         if made is not None:
             return tuple(made) if out is None else _placed(out, made)
     asked = None if dtypes is None else tuple(
@@ -77,10 +77,10 @@ def execute(spec: Spec, inputs: Sequence[Any], *,
         raise KernelTypeError(f"{spec.name}: {len(out)} arrays in out, but "
                               f"{len(asked)} dtypes")
     if isinstance(spec, View):
-        outs = None if out is None else described_outs(out)
+        outs = None if out is None else describe_outputs(out)
         made, library = run_view(spec, inputs, outs, asked, names, casting)
     else:
-        made, place = closely(
+        made, place = validate_and_run(
             spec, inputs, out, dtypes=asked, names=names, casting=casting,
             like=None if like is None else describe(like, "like"))
         library = place.library

@@ -1,4 +1,4 @@
-"""What is launched, for whoever wants to know."""
+"""Recording of kernel launches."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextvars import ContextVar
 from math import prod
 
 from ..arrays import Array
-from ..records import record
+from ..support.records import record
 
 __all__ = ["LAUNCHES", "Launch", "bytes_of", "trace_launches"]
 
@@ -45,7 +45,7 @@ class Launch:
 
 
 def bytes_of(arrays: Iterable[Array]) -> int:
-    """Bytes of their elements, of those that are repeated by a stride of 0 only one."""
+    """Bytes of all elements; an element repeated by stride 0 counts once."""
     return sum(a.dtype.itemsize * prod(
         n for n, step in zip(a.shape, a.strides, strict=True) if step or not n)
         for a in arrays)

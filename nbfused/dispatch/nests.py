@@ -1,4 +1,4 @@
-"""The loop nest of each spec: which axes of which operand are which loops.
+"""Loop nests of specs: the assignment of operand axes to loops.
 
 A `Frame` is a spec's view of its operands' axes, without saying where they lie in
 memory; `nest` adds the strides of the outputs and gives the loops of a launch.
@@ -9,17 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 
-from ..layout import (
-    Group,
-    Nest,
-    Strides,
-    axis_order,
-    broadcast_strides,
-    canonical,
-    flatten,
-    move,
-)
-from ..records import record
 from ..specs import Contract, Map, Reduce, Row
 from ..specs.shapes import (
     broadcast_shapes,
@@ -32,6 +21,17 @@ from ..specs.shapes import (
     row_shapes,
 )
 from ..specs.subscripts import Bound, parse_subscripts
+from ..support.loop_nests import (
+    Group,
+    Nest,
+    Strides,
+    axis_order,
+    broadcast_strides,
+    canonical,
+    flatten,
+    move,
+)
+from ..support.records import record
 
 __all__ = ["Frame", "Operand", "contract_frame", "map_frame", "memory_order", "nest",
            "reduce_frame", "row_frame"]
@@ -44,7 +44,7 @@ Axes = tuple[int, ...]
 
 @record(frozen=True)
 class Frame:
-    """The loops of a spec, before they are sorted and merged.
+    """The loops of a spec and its operands' strides, before sorting and merging.
 
     Attributes
     ----------
@@ -82,7 +82,7 @@ class Frame:
 
 
 def nest(frame: Frame, outputs: Iterable[Strides]) -> Nest:
-    """The loops for outputs with these strides."""
+    """Sort and merge the loops of a frame, for outputs with these strides."""
     loops = range(len(frame.extents))
     strides = list(frame.inputs)
     for placement, own in zip(frame.outputs, outputs, strict=True):
@@ -103,7 +103,7 @@ def nest(frame: Frame, outputs: Iterable[Strides]) -> Nest:
 
 
 def memory_order(frame: Frame, output: int) -> Axes | None:
-    """In which order the axes of a new output lie in memory; None for C order.
+    """Axis order of a new output in memory, like its inputs; None for C order.
 
     As in NumPy's ``order='K'``, it follows the inputs, so that arrays in Fortran
     order give arrays in Fortran order.
@@ -119,7 +119,7 @@ def memory_order(frame: Frame, output: int) -> Axes | None:
 
 def map_frame(spec: Map, inputs: Sequence[Operand], names: Names = (),
               target: Shape | None = None) -> Frame:
-    """One group with every axis; `inputs` are the elements, not the raw arrays.
+    """The frame of a Map: one group of all axes, without the raw arrays.
 
     The function runs over `target`, the shape of a given output, where the inputs
     broadcast to it.
@@ -137,7 +137,7 @@ def map_frame(spec: Map, inputs: Sequence[Operand], names: Names = (),
 
 
 def reduce_frame(spec: Reduce, inputs: Sequence[Operand], names: Names = ()) -> Frame:
-    """The kept axes, then the reduced ones in C order."""
+    """The frame of a Reduce: kept axes, then reduced ones in C order."""
     extent = broadcast_shapes([shape for shape, _ in inputs], names)
     reduced = tuple(sorted(normalize_axes(spec.axes, len(extent))))
     kept = tuple(axis for axis in range(len(extent)) if axis not in reduced)
@@ -158,7 +158,7 @@ _ROW_MEMBERS: dict[str, Axes] = {
 
 
 def row_frame(spec: Row, inputs: Sequence[Operand], names: Names = ()) -> Frame:
-    """The rows, then the columns."""
+    """The frame of a Row: rows, then columns."""
     kinds = [kind for kind in spec.kinds if kind != "scalar"]
     shapes = [shape for shape, _ in inputs]
     row_shapes(kinds, shapes, (), spec.axis, names)
@@ -191,7 +191,7 @@ def _placed(own: Strides, place: Sequence[int], loops: int) -> Strides:
 
 def contract_frame(spec: Contract, inputs: Sequence[Operand],
                    names: Names = ()) -> Frame:
-    """Batch, m, n and k axes, by the subscripts."""
+    """The frame of a Contract: batch, m, n and k axes by its subscripts."""
     form = parse_subscripts(spec.subscripts).bind(inputs[0][0], inputs[1][0],
                                                   names or None)
     labels = (*form.batch, *form.m, *form.n, *form.k)
@@ -208,7 +208,7 @@ def contract_frame(spec: Contract, inputs: Sequence[Operand],
     stored = range(len(logical)) if spec.out_axes is None else check_permutation(
         spec.out_axes, len(logical), "out_axes")
     outputs = len(spec.epilogue.results)
-    groups = _runs(form)
+    groups = _number_loops(form)
     extras = [_extra_members(shape, logical, groups) for shape, _ in inputs[2:]]
     return Frame(
         extents, groups, tuple(strides),
@@ -225,8 +225,8 @@ def _operand_strides(operand: Operand, labels: tuple[str, ...],
     return tuple(along.get(axis, 0) for axis in range(len(loop)))
 
 
-def _runs(form: Bound) -> tuple[Axes, ...]:
-    """Consecutive loop numbers for batch, m, n and k."""
+def _number_loops(form: Bound) -> tuple[Axes, ...]:
+    """Number the loops consecutively: batch, m, n, k."""
     groups, start = [], 0
     for labels in (form.batch, form.m, form.n, form.k):
         groups.append(tuple(range(start, start + len(labels))))
@@ -241,7 +241,7 @@ def _extra_members(shape: Shape, logical: Axes, groups: tuple[Axes, ...]) -> Axe
 
 
 def _fold_batch(groups: list[Group]) -> list[Group]:
-    """Drop a batch of one; make rows or columns of a batch that is repeated in B or A.
+    """Drop a batch of one; merge a batch repeated in A or B into m or n.
 
     ``(batch, m, k) @ (k, n)`` is a single product of ``batch * m`` rows.
     """

@@ -1,4 +1,4 @@
-"""Whether an array that the caller gave may take a result."""
+"""Checks of given outputs: shape, dtype, casting, place and overlap."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 
 from ..arrays import (
-    BFLOAT16,
     Array,
     ByteRange,
     byte_range,
@@ -16,7 +15,7 @@ from ..arrays import (
     same_memory,
     self_overlaps,
 )
-from ..arrays.host import NUMPY
+from ..arrays.libraries.numpy import NUMPY
 from ..errors import (
     DeviceError,
     KernelTypeError,
@@ -24,10 +23,17 @@ from ..errors import (
     ReadOnlyError,
     ShapeError,
 )
-from ..layout import Strides
+from ..support.dtypes import BFLOAT16
+from ..support.loop_nests import Strides
 
-__all__ = ["can_cast", "check_casting", "check_output", "check_overlap", "check_shape",
-           "check_steps"]
+__all__ = [
+    "can_cast",
+    "check_casting",
+    "check_distinct",
+    "check_output",
+    "check_overlap",
+    "check_shape",
+]
 
 Shape = tuple[int, ...]
 Use = tuple[str, Array, bool]
@@ -35,7 +41,7 @@ _FLOAT16, _FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
 
 
 def can_cast(source: np.dtype, target: np.dtype, casting: str) -> bool:
-    """`numpy.can_cast`, with bfloat16 as a floating dtype like float16."""
+    """`numpy.can_cast`, extended to bfloat16 as a floating dtype."""
     if source == target or casting == "unsafe":
         return True
     if source == BFLOAT16 and casting == "same_kind":
@@ -46,14 +52,14 @@ def can_cast(source: np.dtype, target: np.dtype, casting: str) -> bool:
 
 
 def check_shape(name: str, got: Shape, expected: Shape) -> None:
-    """`ShapeError` unless the shapes are equal: outputs are never broadcast."""
+    """Raise `ShapeError` unless the shapes are equal: outputs never broadcast."""
     if got != expected:
         raise ShapeError(f"{name} has shape {got}, but the result has shape {expected};"
                          f" pass an array of shape {expected}, or leave {name} out")
 
 
 def check_casting(name: str, source: np.dtype, target: np.dtype, casting: str) -> None:
-    """`KernelTypeError` unless results may be stored in `name`."""
+    """Raise `KernelTypeError` unless results can be cast to `name`'s dtype."""
     if not can_cast(source, target, casting):
         raise KernelTypeError(
             f"{name} has dtype {target}, but the result is {source}, which does not "
@@ -61,8 +67,8 @@ def check_casting(name: str, source: np.dtype, target: np.dtype, casting: str) -
             "astype on the result")
 
 
-def check_steps(name: str, shape: Shape, strides: Strides) -> None:
-    """`OverlapError` if two elements of an output lie at one address."""
+def check_distinct(name: str, shape: Shape, strides: Strides) -> None:
+    """Raise `OverlapError` if two elements of an output share an address."""
     if self_overlaps(Array(0, shape, strides, _FLOAT32, "", None, False, NUMPY, None)):
         raise OverlapError(
             f"{name} of shape {shape} and strides {strides} has elements that share "
@@ -70,7 +76,7 @@ def check_steps(name: str, shape: Shape, strides: Strides) -> None:
 
 
 def check_output(name: str, out: Array, library: Any, device: str) -> None:
-    """Check that `out` may be written to, and belongs where the inputs are.
+    """Check that `out` is writable, and of the inputs' library and device.
 
     Raises
     ------
@@ -99,7 +105,7 @@ def check_output(name: str, out: Array, library: Any, device: str) -> None:
 
 
 def check_overlap(outs: Sequence[Use], inputs: Sequence[Use]) -> None:
-    """Check that writing outputs changes no input that is still to be read.
+    """Check that no output overlaps an input that is read after it is written.
 
     Parameters
     ----------
@@ -129,7 +135,7 @@ def check_overlap(outs: Sequence[Use], inputs: Sequence[Use]) -> None:
 
 
 def _compare(use: Use, other: Use, is_input: bool) -> None:
-    """Raise if two arrays whose addresses lie together share an element."""
+    """Raise if two arrays with overlapping address ranges share an element."""
     (name, out, late), (label, array, local) = use, other
     exact = is_input and late and local
     if (exact and same_memory(out, array)) or not may_overlap(out, array):

@@ -1,4 +1,4 @@
-"""One launch of a `Raw`: the caller's grid, block and arrays, checked and handed on."""
+"""Launches of `Raw` kernels: checks of the caller's grid, block and arrays."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from ..arrays import Array, describe, ordinal
 from ..backend import Call, Extents, Launcher, Signature
 from ..config import config
 from ..errors import OverlapError, ReadOnlyError
-from ..records import record
-from ..scalar.types import Type
+from ..scalar.typing.types import Type
 from ..specs import Raw
+from ..support.records import record
 from .allocation import allocate
-from .bounds import NOTE, Bounded, bounded_raw, check_inside
+from .bounds import NOTE, BoundsChecked, bounds_checked_raw, check_inside
 from .calls import WEAK, Place, place_of, scalar_type, zero
+from .launch_plans import find_launcher
 from .launches import LAUNCHES, Launch, bytes_of
-from .plans import find_launcher
 
 __all__ = ["Launchable", "check_written", "launch", "prepare"]
 
 
 @record(frozen=True)
 class Launchable:
-    """A kernel for arguments of some types on one device.
+    """A kernel of threads, compiled for arguments of some types on one device.
 
     Attributes
     ----------
@@ -45,11 +45,11 @@ class Launchable:
     signature: Signature
     launcher: Launcher
     names: tuple[str, ...]
-    bounded: Bounded | None = None
+    bounds_checked: BoundsChecked | None = None
 
 
 def prepare(spec: Raw, values: Sequence[Any], names: Sequence[str]) -> Launchable:
-    """The kernel for these arguments, compiled or found.
+    """Find or compile the kernel for these arguments.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ def prepare(spec: Raw, values: Sequence[Any], names: Sequence[str]) -> Launchabl
     place = place_of(arrays, kinds=spec.kinds, names=names)
     types = tuple(_type(name, v) for name, v in zip(names, values, strict=True))
     signature = Signature(types, (), (), tuple(map(_code, arrays)))
-    bounded = bounded_raw(spec) if config.debug else None
+    bounded = bounds_checked_raw(spec) if config.debug else None
     if bounded is None:
         launcher = find_launcher(place.backend, spec, signature)
     else:
@@ -90,13 +90,13 @@ def _type(name: str, value: Any) -> Type:
 
 
 def _code(array: Array) -> str:
-    """Its rank, and whether its last stride is 1."""
+    """The stride code of an array: its rank, and whether the last stride is 1."""
     dense = array.ndim and (array.strides[-1] == 1 or array.shape[-1] < 2)
     return f"{'c' if dense else 'r'}{array.ndim}"
 
 
 def check_written(spec: Raw, values: Sequence[Any], names: Sequence[str]) -> None:
-    """Check the arrays that the kernel changes.
+    """Check that the arrays which the kernel writes can be written.
 
     Raises
     ------
@@ -124,7 +124,7 @@ def check_written(spec: Raw, values: Sequence[Any], names: Sequence[str]) -> Non
 
 def launch(kernel: Launchable, values: Sequence[Any], grid: Extents, block: Extents, *,
            shared: int = 0, stream: int | None = None) -> None:
-    """Start a kernel on arguments like those that it was prepared for.
+    """Launch a kernel on arguments of the types it was prepared for.
 
     Parameters
     ----------
@@ -140,16 +140,16 @@ def launch(kernel: Launchable, values: Sequence[Any], grid: Extents, block: Exte
     RangeError
         Under ``NBFUSED_DEBUG=1``: an index lies outside its array.
     """
-    if kernel.bounded is not None:
-        with _looking(kernel, kernel.bounded, values) as notes:
+    if kernel.bounds_checked is not None:
+        with _bounds_record(kernel, kernel.bounds_checked, values) as notes:
             return _launch(kernel, (*values, notes), grid, block, shared, stream)
     return _launch(kernel, values, grid, block, shared, stream)
 
 
 @contextmanager
-def _looking(kernel: Launchable, bounded: Bounded,
-             values: Sequence[Any]) -> Iterator[Array]:
-    """An array for the notes of a launch, read after it; all streams wait for it."""
+def _bounds_record(kernel: Launchable, bounded: BoundsChecked,
+                   values: Sequence[Any]) -> Iterator[Array]:
+    """Allocate the record of a bounds-checked launch, and check it afterwards."""
     place, params = kernel.place, kernel.spec.function.params
     native = allocate(place.library, (len(bounded.sites), 2), NOTE, place.device)
     notes = describe(native, "out")

@@ -1,4 +1,4 @@
-"""What backends compile, as text."""
+"""Access to the text that backends compile."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..backend import Signature
-from ..registry import registry
+from ..registry.backends import registry
 from ..specs import Map
 
 __all__ = ["COMPILED", "compiled_text"]
@@ -17,7 +17,7 @@ COMPILED = {"ptx": ("cuda", "ptx"), "hip": ("rocm", "source")}
 
 
 def compiled_text(kind: str, spec: Map, dtypes: tuple[np.dtype, ...]) -> str:
-    """The text of a Map over contiguous arrays, and numbers, of these dtypes.
+    """The text compiled for a Map over contiguous arrays of these dtypes.
 
     Raw arrays have one axis.
 
@@ -32,7 +32,7 @@ def compiled_text(kind: str, spec: Map, dtypes: tuple[np.dtype, ...]) -> str:
         The compiler is not installed; ``"hip"`` needs none.
     """
     name, method = COMPILED[kind]
-    backend: Any = registry.made(name)
+    backend: Any = registry.instance(name)
     outputs = spec.result_types(dtypes)
     kinds = [k for k in spec.kinds if k not in ("index", "size", "scatter", "scalar")]
     codes = (*("r1" if k == "raw" else "1" for k in kinds),

@@ -1,4 +1,4 @@
-"""Views: new shapes and strides for the same elements; copies where that cannot be.
+"""Views of arrays: new shapes and strides, or a copy where strides cannot do it.
 
 The result shares memory with its input, except where the spec makes something new
 (``unslice``, ``concatenate``), where no strides do (a reshape across a gap), where the
@@ -15,11 +15,16 @@ from typing import Any
 import numpy as np
 
 from ..arrays import Array, Library, describe, host_view
-from ..arrays.interface import FOREIGN, as_device_array
+from ..arrays.libraries.interface import FOREIGN, as_device_array
 from ..errors import KernelTypeError
-from ..layout import Strides, broadcast_strides, dense_strides, reshape_strides
-from ..registry import registry
+from ..registry.backends import registry
 from ..specs import View
+from ..support.loop_nests import (
+    Strides,
+    broadcast_strides,
+    dense_strides,
+    reshape_strides,
+)
 from .allocation import allocate
 from .callers import key_of
 from .calls import COPY, place_of, run, zero
@@ -44,7 +49,7 @@ def run_view(spec: View, inputs: Sequence[Any], outs: Sequence[Array | None] | N
         The inputs'.
     """
     if outs is None and dtypes is None and len(inputs) == 1:
-        known = _again(spec, inputs[0])
+        known = _cached_view(spec, inputs[0])
         if known is not None:
             return known
     if spec.kind != "concatenate" and len(inputs) != 1:
@@ -65,7 +70,7 @@ def run_view(spec: View, inputs: Sequence[Any], outs: Sequence[Array | None] | N
     elif spec.kind not in ("unslice", "concatenate") and dtype == arrays[0].dtype:
         native = _share(spec, inputs[0], arrays[0], shape)
         if native is not None:
-            _remember(spec, inputs[0], arrays[0], shape)
+            _store_layout(spec, inputs[0], arrays[0], shape)
             return [native], place.library
     native = None
     if out is None:
@@ -80,8 +85,8 @@ _Known = dict[Any, tuple[Library, Shape, Strides, int]]
 _LIMIT = 1024  # views by one spec
 
 
-def _again(spec: View, x: Any) -> tuple[list[Any], Library] | None:
-    """The view, if there has been one of such an array."""
+def _cached_view(spec: View, x: Any) -> tuple[list[Any], Library] | None:
+    """The cached view of an array with the same layout, or None."""
     known: _Known = spec.__dict__.get("_known", {})
     found = known.get(_key(x))
     if found is None:
@@ -91,7 +96,7 @@ def _again(spec: View, x: Any) -> tuple[list[Any], Library] | None:
 
 
 def _key(x: Any) -> Any:
-    """What decides; None where only `describe` can tell."""
+    """The cache key of an array; None if its type has none."""
     key = key_of(x.__class__)
     try:
         found = None if key is None else key(x)
@@ -100,8 +105,8 @@ def _key(x: Any) -> Any:
     return None if found is None else (registry.state(), type(x), found)
 
 
-def _remember(spec: View, x: Any, array: Array, shape: Shape) -> None:
-    """Keep how an array was viewed."""
+def _store_layout(spec: View, x: Any, array: Array, shape: Shape) -> None:
+    """Cache the layout of a view."""
     layout, key = _layout(spec, array, shape), _key(x)
     if type(x) is Array or key is None or layout is None:
         return
@@ -122,7 +127,7 @@ def _check(out: Array, shape: Shape, dtype: np.dtype, casting: str,
 
 
 def _share(spec: View, native: Any, array: Array, shape: Shape) -> Any | None:
-    """A view of the caller's own type; None if there cannot be one."""
+    """A view in the caller's own array type; None if there cannot be one."""
     layout = _layout(spec, array, shape)
     if layout is None or not array.library.writable:
         return None
@@ -197,7 +202,7 @@ def _fill(spec: View, arrays: Sequence[Array], out: Array) -> None:
 
 
 def _reshape(array: Array, out: Array) -> None:
-    """Copy across a gap: see the output in the input's shape."""
+    """Copy into another shape: through a view of the output, or a temporary."""
     strides = reshape_strides(out.shape, out.strides, array.shape)
     if strides is not None:
         _copy(array, replace(out, shape=array.shape, strides=strides))
@@ -216,5 +221,5 @@ def _join(arrays: Sequence[Array], out: Array, axis: int) -> None:
 
 
 def _copy(source: Array, target: Array) -> None:
-    """Copy elements to an array that is new, or was checked."""
+    """Copy elements to an array that is new or has been checked."""
     run(COPY, (source,), outs=(target,), casting="unsafe", checked=True)

@@ -1,1 +1,1 @@
-"""Programs that show what nbfused is for; ``python -m nbfused.examples.NAME``."""
+"""Example programs; run them by ``python -m nbfused.examples.NAME``."""

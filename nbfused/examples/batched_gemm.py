@@ -27,7 +27,7 @@ INITS = {0: "zeros", 1: "integers", 2: "decimals"}
 
 @dataclass(frozen=True)
 class Problem:
-    """Extents; those of the original by default."""
+    """The extents of a problem; by default those of the original program."""
 
     g: tuple[int, int] = (1, 2)
     m: tuple[int, int] = (4, 256)
@@ -36,21 +36,21 @@ class Problem:
 
     @property
     def flops(self) -> int:
-        """Multiplications and additions of the products."""
+        """Number of multiplications and additions of the products."""
         return 2 * prod(self.g) * prod(self.m) * prod(self.n) * self.k
 
     def shapes(self) -> list[tuple[int, ...]]:
-        """Of A, B and D."""
+        """Shapes of A, B and D."""
         return [(*self.g, *self.m, self.k), (*self.g, *self.n, self.k),
                 (*self.g, *self.n)]
 
     def bytes(self, itemsize: int) -> int:
-        """What must be read and written: A, B, D and E, once each."""
+        """Number of bytes to read and write: A, B, D and E, once each."""
         result = prod(self.g) * prod(self.m) * prod(self.n)
         return itemsize * (sum(map(prod, self.shapes())) + result)
 
     def arrays(self, init: int, dtype: str) -> list[np.ndarray]:
-        """A, B and D: zeros, integers in [-5, 5) or numbers in [-0.5, 0.5)."""
+        """Make A, B and D: zeros, integers in [-5, 5) or numbers in [-0.5, 0.5)."""
         rng = np.random.default_rng(0)
         draws: dict[int, Callable[[tuple[int, ...]], np.ndarray]] = {
             0: lambda shape: np.zeros(shape),
@@ -60,27 +60,27 @@ class Problem:
 
 
 def fused(a: Any, b: Any, d: Any) -> Any:
-    """E, stored permuted."""
+    """Compute E in one launch, stored permuted."""
     g0, g1, n0, n1 = d.shape
     return nf.ops.contract("GHmik,GHnjk->GHminj", a, b, out_axes=(0, 1, 2, 4, 3, 5),
                            bias=nf.ops.reshape(d, (g0, g1, 1, 1, n0, n1)))
 
 
 def reference(a: np.ndarray, b: np.ndarray, d: np.ndarray) -> np.ndarray:
-    """The same in float64 on the host."""
+    """Compute E in float64 on the host."""
     wide = [x.astype(np.float64) for x in (a, b, d)]
     product = np.einsum("GHmik,GHnjk->GHmnij", *wide[:2], optimize=True)
     return product + wide[2][:, :, None, :, None, :]
 
 
 def agrees(found: np.ndarray, expected: np.ndarray) -> bool:
-    """Equal but for one rounding to the result's dtype."""
+    """Whether two results are equal but for one rounding to the result's dtype."""
     eps = float(np.finfo(found.dtype).eps)
     return bool(np.allclose(found.astype(np.float64), expected, rtol=eps, atol=eps))
 
 
 def seconds(function: Callable[[], Any], rounds: int = 10) -> float:
-    """The mean time of a call, after a warm-up."""
+    """Measure the mean time of a call, after a warm-up."""
     function()
     nf.synchronize()
     start = time.perf_counter()
@@ -107,7 +107,7 @@ def _arguments(argv: Sequence[str] | None) -> argparse.Namespace:
 
 
 def main(argv: Sequence[str] | None = None, problem: Problem | None = None) -> int:
-    """Run it; the exit status is 0 unless the verification fails."""
+    """Run the example; the exit status is 0 unless verification fails."""
     given = _arguments(argv)
     problem = problem or Problem()
     device = given.device or ("cuda" if nf.backends()["cuda"].enabled else "cpu")

@@ -1,6 +1,11 @@
-"""Kernels that users write, from the ways of CuPy, Numba and Slang."""
+"""Kernels that users write.
 
-from .elementwise_kernel import ElementwiseKernel
-from .reduction_kernel import ReductionKernel
+- `cupy`: elementwise, reduction and native kernels as in CuPy.
+- `threads`: kernels of threads as in Numba, launched and differentiated as in Slang.
+- `fusing`: functions of arrays run in few launches.
+"""
+
+from .cupy.elementwise_kernel import ElementwiseKernel
+from .cupy.reduction_kernel import ReductionKernel
 
 __all__ = ["ElementwiseKernel", "ReductionKernel"]

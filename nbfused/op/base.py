@@ -1,4 +1,4 @@
-"""What every public operation has: a name, a reference, cases, checked arguments."""
+"""Common parts of public operations: test cases, parameters, argument checks."""
 
 from __future__ import annotations
 
@@ -14,27 +14,44 @@ import numpy as np
 from ..arrays import check_dtype, dtype_of, is_array
 from ..autograd import Variable
 from ..autograd.nodes import is_floating
-from ..autograd.traced import Traced, TracedNumber, traced
+from ..autograd.traced import Traced, TracedNumber, find_traced
 from ..errors import KernelTypeError, ScalarSyntaxError
-from ..records import record
-from ..scalar.python_numbers import plain_number
-from ..scalar.resolve import operation
-from ..table import OPS
+from ..registry.operations import OPS
+from ..scalar.source.resolve import operation
+from ..scalar.typing.python_numbers import plain_number
+from ..support.records import record
 from .numbers import (
+    boolean,
     brief,
     check_integers,
+    fraction,
     non_negative,
     real_number,
-    share,
-    truth,
     whole_number,
 )
 
 __all__ = [
-    "AnyArray", "Case", "Operand", "Parameters", "check_array", "check_floating",
-    "check_integers", "check_operand", "check_pyfunc", "counted", "is_number",
-    "kind_of", "non_negative", "only", "op", "places", "real_number", "share",
-    "strong_dtype", "truth", "whole_number",
+    "AnyArray",
+    "Case",
+    "Operand",
+    "Parameters",
+    "boolean",
+    "check_array",
+    "check_floating",
+    "check_integers",
+    "check_operand",
+    "check_pyfunc",
+    "fraction",
+    "is_number",
+    "kind_of",
+    "non_negative",
+    "op",
+    "output_tuple",
+    "quantity",
+    "real_number",
+    "strong_dtype",
+    "unpack_single",
+    "whole_number",
 ]
 
 _BUILT_IN = (BuiltinFunctionType, MethodDescriptorType)
@@ -51,7 +68,7 @@ Operand: TypeAlias = Any
 
 @record(frozen=True)
 class Case:
-    """Arguments that an op is tested on.
+    """Arguments on which an op is tested.
 
     Attributes
     ----------
@@ -76,13 +93,13 @@ class Case:
     smooth: bool = True
 
     def domain(self, position: int) -> Any:
-        """The domain of an argument; the last one given serves the rest."""
+        """The domain of an argument; the last one given applies to the rest."""
         return self.domains[min(position, len(self.domains) - 1)]
 
 
 def op(reference: Callable[..., Any], *cases: Case, name: str | None = None,
        tolerance: float = 16.0, scalar: Any = None) -> Callable[[T], T]:
-    """Enter a callable into the table of ops.
+    """Register a callable in the table of ops.
 
     Parameters
     ----------
@@ -112,12 +129,12 @@ def op(reference: Callable[..., Any], *cases: Case, name: str | None = None,
 
 
 def is_number(x: Any) -> bool:
-    """Whether `x` is passed to a kernel by value: a Python number, a NumPy scalar."""
+    """Whether `x` is passed by value: a Python number or a NumPy scalar."""
     return isinstance(x, (bool, int, float, complex, np.generic, TracedNumber))
 
 
 def strong_dtype(x: Any) -> np.dtype | None:
-    """The dtype of an array or a NumPy scalar; None for a Python number, it is weak."""
+    """The dtype of an array or NumPy scalar; None for a weak Python number."""
     if isinstance(x, TracedNumber):
         return None if x.python is not None else dtype_of(x)
     if isinstance(x, (bool, int, float, complex)) and not isinstance(x, np.generic):
@@ -126,12 +143,12 @@ def strong_dtype(x: Any) -> np.dtype | None:
 
 
 def kind_of(x: Any) -> str:
-    """The kind of parameter that an argument is."""
+    """The parameter kind of an argument: ``"scalar"`` or ``"element"``."""
     return "scalar" if is_number(x) else "element"
 
 
 def check_operand(x: Any, op_name: str, name: str) -> None:
-    """`KernelTypeError` unless `x` is a number, an array or a Variable."""
+    """Raise `KernelTypeError` unless `x` is a number, array or Variable."""
     if is_number(x) or isinstance(x, (Variable, Traced)) or is_array(x):
         return
     raise KernelTypeError(
@@ -141,7 +158,7 @@ def check_operand(x: Any, op_name: str, name: str) -> None:
 
 
 def check_array(x: Any, op_name: str, name: str) -> None:
-    """`KernelTypeError` unless `x` is an array or a Variable; NumPy scalars pass."""
+    """Raise `KernelTypeError` unless `x` is an array, Variable or NumPy scalar."""
     check_operand(x, op_name, name)
     if type(x) in (bool, int, float, complex):
         raise KernelTypeError(f"{op_name}: '{name}' must be an array, got {x!r}; make "
@@ -149,7 +166,7 @@ def check_array(x: Any, op_name: str, name: str) -> None:
 
 
 def check_floating(x: Any, op_name: str, name: str) -> None:
-    """`KernelTypeError` for an array of integers or bools, or a complex one.
+    """Raise `KernelTypeError` unless an array's dtype is real and floating.
 
     Where elements are subtracted or squared first, integers would wrap around.
     """
@@ -161,7 +178,7 @@ def check_floating(x: Any, op_name: str, name: str) -> None:
 
 
 def check_pyfunc(pyfunc: Any, what: str) -> None:
-    """`KernelTypeError` unless a decorator can read `pyfunc` as a function."""
+    """Raise `KernelTypeError` unless `pyfunc` is a function with source."""
     way_out = "write a def, or a lambda, that takes and returns numbers"
     if isinstance(pyfunc, partial):
         way_out = ("define a function that closes over the values that are fixed, as "
@@ -185,7 +202,7 @@ def check_pyfunc(pyfunc: Any, what: str) -> None:
 
 
 def _dotted(target: Any) -> str:
-    """How a program spells a class or a function of a library."""
+    """The dotted name by which programs call a class or library function."""
     name: str = getattr(target, "__qualname__", target.__name__)
     module = "numpy" if isinstance(target, np.ufunc) else target.__module__
     return name if module in (None, "builtins") else f"{module}.{name}"
@@ -196,7 +213,10 @@ _TORCH_NAMES = {"dim": "axis", "keepdim": "keepdims"}
 
 
 class Parameters:
-    """The parameters of an op: binds arguments without `inspect` on the way.
+    """The parameters of an op, bound to arguments without `inspect`.
+
+    Positional arguments of types seen before take 1.3 µs, `Signature.bind` 14:
+    benchmarks/notes/host.md#what-a-launch-costs.
 
     `options` are keywords that the op takes itself, for messages.
     """
@@ -211,7 +231,7 @@ class Parameters:
         self._accepted: set[tuple[type, ...]] = set()
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:
-        """The arguments in the order of the parameters, defaults filled in."""
+        """The arguments in the order of the parameters, with defaults."""
         types = tuple(map(type, args))
         if types in self._accepted and not kwargs:
             return [*args, *self.defaults[len(args):]]
@@ -223,7 +243,7 @@ class Parameters:
         return values
 
     def accepts(self, types: tuple[type, ...]) -> bool:
-        """Whether arguments of these types, the others left out, need no more checks.
+        """Whether positional arguments of these types need no checks.
 
         Integers do: they have to fit.
         """
@@ -240,7 +260,7 @@ class Parameters:
             self._refuse(args, kwargs)
         for name, value in zip(self.names, values, strict=True):
             check_operand(value, self.name, name)
-        if int in map(type, values) or traced(values) is not None:
+        if int in map(type, values) or find_traced(values) is not None:
             values = check_integers(values, self.name, self.names, self.compares)
         return values
 
@@ -250,14 +270,14 @@ class Parameters:
         except TypeError as error:
             raise KernelTypeError(
                 f"{self.name}{self.signature}: {error}; it takes "
-                f"{counted(len(self.names), 'argument')}{self._hint(args, kwargs)}"
+                f"{quantity(len(self.names), 'argument')}{self._hint(args, kwargs)}"
             ) from None
         raise ScalarSyntaxError(f"{self.name}{self.signature}: *args and **kwargs are "
                                 "not part of the scalar language; name the parameters")
 
 
     def _hint(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-        """How the options are spelled that somebody else's function has."""
+        """The spelling of options that other libraries name otherwise."""
         if len(args) > len(self.names) and "axis" in self.options:
             return f", then options by name: axis={brief(args[len(self.names)])}"
         found = [f"{ours!r} is what PyTorch calls {theirs!r}"
@@ -266,23 +286,23 @@ class Parameters:
         return "; " + ", ".join(found) if found else ""
 
 
-def counted(count: int, noun: str) -> str:
-    """``1 argument``, ``2 arguments``."""
+def quantity(count: int, noun: str) -> str:
+    """A count with its noun: ``1 argument``, ``2 arguments``."""
     return f"{count} {noun}{'' if count == 1 else 's'}"
 
 
-def places(out: Any, count: int, op_name: str) -> tuple[Any, ...] | None:
-    """What was given as `out`: an array for each of `count` results, or None."""
+def output_tuple(out: Any, count: int, op_name: str) -> tuple[Any, ...] | None:
+    """Normalise `out` to a tuple of `count` arrays, or None."""
     if out is None:
         return None
     outs = out if isinstance(out, tuple) else (out,)
     if len(outs) != count:
         raise KernelTypeError(
-            f"{op_name} has {counted(count, 'output')}, got 'out' of length "
+            f"{op_name} has {quantity(count, 'output')}, got 'out' of length "
             f"{len(outs)}; pass one array for each, several as a tuple")
     return outs
 
 
-def only(results: tuple[Any, ...]) -> Any:
-    """A single result by itself, several as a tuple."""
+def unpack_single(results: tuple[Any, ...]) -> Any:
+    """Unpack a single result from its tuple."""
     return results[0] if len(results) == 1 else results

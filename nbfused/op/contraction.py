@@ -1,4 +1,4 @@
-"""`contraction`: a product of two arrays with a scalar function as epilogue."""
+"""`contraction`: a product of two arrays, with a scalar function as epilogue."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from functools import lru_cache
 from typing import Any
 
 from ..autograd import apply
-from ..autograd.traced import traced
+from ..autograd.traced import find_traced
 from ..errors import KernelTypeError
-from ..scalar.ir import Function
+from ..scalar.ir.nodes import Function
 from ..specs import Contract
-from ..specs.functions import identity
-from .base import check_integers, check_operand, kind_of, only, places
+from ..specs.vjp.functions import identity
+from .base import check_integers, check_operand, kind_of, output_tuple, unpack_single
+from .cached_call import CachedCall
 from .elementwise import Func
-from .known import Known
-from .repeated import made_at
+from .kernel_counts import counting_decorator
 from .scalar import ScalarFunction, scalar_function
 
-__all__ = ["Contraction", "contract", "contraction", "known_product"]
+__all__ = ["Contraction", "cached_product", "contract", "contraction"]
 
 
 @lru_cache(maxsize=1024)
@@ -35,7 +35,7 @@ def contract(subscripts: str, a: Any, b: Any, extras: Sequence[Any] = (), *,
              out_axes: tuple[int, ...] | None = None, precision: str | None = None,
              out: Any = None, names: tuple[str, ...] = ("a", "b"),
              what: str = "contract", key: tuple[Any, ...] | None = None) -> Any:
-    """Run a `Contract`: what all products share; `known_product` finds it by `key`."""
+    """Check the arguments of a product and run its `Contract`."""
     if precision not in (None, "tf32"):
         raise KernelTypeError(f"{what}: 'precision' must be None or 'tf32', got "
                               f"{precision!r}")
@@ -64,26 +64,26 @@ def contract(subscripts: str, a: Any, b: Any, extras: Sequence[Any] = (), *,
                                   f"{x!r}; multiply by it instead")
     values = [a, b, *extras]
     whole = int in map(type, extras)
-    if whole or traced(values) is not None:
+    if whole or find_traced(values) is not None:
         values = check_integers(values, what, names)
     spec = _spec(subscripts, function, tuple(map(kind_of, extras)), prologues, out_axes,
                  precision)
-    outs = places(out, len(function.results), what)
+    outs = output_tuple(out, len(function.results), what)
     results = apply(spec, values, out=outs, names=names)
-    if key is not None and not whole and traced(values) is None:
-        if len(_known) >= _LIMIT:
-            _known.clear()
-        _known[key] = Known(spec, values, outs, what, names)
-    return only(results)
+    if key is not None and not whole and find_traced(values) is None:
+        if len(_cached) >= _LIMIT:
+            _cached.clear()
+        _cached[key] = CachedCall(spec, values, outs, what, names)
+    return unpack_single(results)
 
 
 _LIMIT = 1024
-_known: dict[tuple[Any, ...], Known] = {}
+_cached: dict[tuple[Any, ...], CachedCall] = {}
 
 
-def known_product(what: str, a: Any, b: Any, bias: Any, epilogue: Any, out: Any,
-                  ) -> tuple[tuple[Any, ...] | None, Known | None]:
-    """How `what` was called with such arguments: a key, and the call if there was one.
+def cached_product(what: str, a: Any, b: Any, bias: Any, epilogue: Any, out: Any,
+                   ) -> tuple[tuple[Any, ...] | None, CachedCall | None]:
+    """Look up the cached call of a product; returns its key too.
 
     An epilogue is known by its identity, or its name.  There is no key where it is
     none, or has no hash.
@@ -94,11 +94,11 @@ def known_product(what: str, a: Any, b: Any, bias: Any, epilogue: Any, out: Any,
         return None, None
     key = (what, type(a), getattr(a, "ndim", 0), type(b), getattr(b, "ndim", 0),
            type(bias), epilogue, type(out))
-    return key, _known.get(key)
+    return key, _cached.get(key)
 
 
 class Contraction(Func):
-    """A product of two arrays; the function is the epilogue on each of its elements.
+    """A product of two arrays; the function is the epilogue on each element.
 
     Its first parameter is the accumulated product; the others are arrays that
     broadcast to the result, or numbers.
@@ -109,12 +109,12 @@ class Contraction(Func):
         self.subscripts = subscripts
 
     def made_of(self) -> tuple[Any, ...]:
-        """The epilogue and the subscripts."""
+        """The epilogue and the subscripts, from which a copy can be made."""
         return self.pyfunc, self.subscripts
 
     def __call__(self, a: Any, b: Any, *args: Any, out: Any = None,
                  **kwargs: Any) -> Any:
-        """The product of `a` and `b`, then the epilogue with the other arguments."""
+        """Multiply `a` and `b`, then apply the epilogue."""
         values = self.parameters.bind((a, *args), kwargs)
         names = tuple(self.signature.parameters)
         return contract(self.subscripts, a, b, values[1:], epilogue=self.function,
@@ -140,11 +140,11 @@ def contraction(subscripts: str) -> Callable[[Callable[..., Any]], Contraction]:
            [0., 5.]])
     """
     check_subscripts(subscripts, "nf.contraction")
-    return made_at(lambda pyfunc: Contraction(pyfunc, subscripts))
+    return counting_decorator(lambda pyfunc: Contraction(pyfunc, subscripts))
 
 
 def check_subscripts(subscripts: Any, what: str) -> None:
-    """`KernelTypeError` unless they are text."""
+    """Raise `KernelTypeError` unless `subscripts` is text."""
     if not isinstance(subscripts, str):
         raise KernelTypeError(f"{what}: 'subscripts' must be text such as "
                               f"'mk,kn->mn', got {type(subscripts).__name__}")
@@ -152,5 +152,5 @@ def check_subscripts(subscripts: Any, what: str) -> None:
 
 def epilogue_of(given: ScalarFunction | Function | None, what: str = "epilogue",
                 takes: int = 1) -> Function | None:
-    """The function of `takes` values given as epilogue, None for none."""
+    """Convert a given epilogue to a function of `takes` values; None to None."""
     return None if given is None else scalar_function(given, what, takes)

@@ -1,4 +1,4 @@
-"""`derivative` and `tangent`: the derivatives of a scalar function, as functions."""
+"""`derivative` and `tangent`: derivatives of scalar functions, as functions."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import numpy as np
 
 from ..autograd.gradcheck import gradcheck
 from ..errors import KernelTypeError
-from ..scalar.custom import Rules
-from ..scalar.differentiate import jvp, vjp
-from ..scalar.ir import Block, Custom, Function, raw_params
-from ..specs.functions import pick
+from ..scalar.autodiff.custom import Rules
+from ..scalar.autodiff.differentiate import jvp, vjp
+from ..scalar.ir.nodes import Block, Custom, Function, raw_params
+from ..specs.vjp.functions import pick
 from .base import Parameters
 from .elementwise import Elementwise
 from .scalar import ScalarFunction, scalar_function
@@ -25,7 +25,7 @@ _POINTS = 5
 
 
 class _Derived(Elementwise):
-    """An operation whose scalar function is computed from another one."""
+    """A function derived from another scalar function."""
 
     def __init__(self, function: Function, doc: str, derived_from: Any = None) -> None:
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
@@ -44,16 +44,16 @@ class _Derived(Elementwise):
         self._known, self._stored = {}, {}
 
     def made_of(self) -> tuple[Any, ...]:
-        """The function as it was computed."""
+        """The original function, from which a copy can be made."""
         return self.function, self.__doc__, self.derived_from
 
     def extras(self) -> dict[str, Any]:
-        """None."""
+        """No attributes: rules belong to the original function."""
         return {}
 
 
 def derivative(function: ScalarFunction) -> Elementwise:
-    """The reverse-mode derivative of a scalar function, as a function.
+    """Differentiate a scalar function in reverse mode.
 
     Parameters
     ----------
@@ -86,7 +86,7 @@ def derivative(function: ScalarFunction) -> Elementwise:
 
 
 def tangent(function: ScalarFunction) -> Elementwise:
-    """The forward-mode derivative of a scalar function, as a function.
+    """Differentiate a scalar function in forward mode.
 
     Parameters
     ----------
@@ -118,7 +118,7 @@ def tangent(function: ScalarFunction) -> Elementwise:
 
 
 def check_rules(function: Function) -> None:
-    """Compare the derivative of `function` with differences, at random points.
+    """Compare the derivative of `function` with differences at random points.
 
     Raises
     ------
@@ -139,7 +139,7 @@ def check_rules(function: Function) -> None:
 
 
 def _by_tangents(function: Function) -> Function:
-    """The same where rules for tangents give the cotangents too."""
+    """A copy whose cotangents follow from the forward rules where there are any."""
     body = Block(tuple(replace(s, vjp=None) if isinstance(s, Custom) and s.jvp else s
                        for s in function.body.statements), function.body.yields)
     return replace(function, body=body)

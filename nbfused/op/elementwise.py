@@ -1,4 +1,4 @@
-"""`elementwise`: scalar functions that users write, over arrays."""
+"""`elementwise`: users' scalar functions, applied to arrays."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from ..autograd.nodes import is_floating
 from ..autograd.versions import note_write
 from ..dispatch import direct_call
 from ..errors import KernelTypeError, ScalarSyntaxError
-from ..forks import cached_property
-from ..scalar.build import inline
-from ..scalar.custom import Rules
-from ..scalar.ir import Block, Function, Let, walk
-from ..scalar.types import Weak
+from ..scalar.autodiff.custom import Rules
+from ..scalar.ir.build import inline
+from ..scalar.ir.nodes import Block, Function, Let, walk
+from ..scalar.typing.types import Weak
 from ..specs import Map
-from .base import Parameters, counted, kind_of, only, places
+from ..support.forks import cached_property
+from .base import Parameters, kind_of, output_tuple, quantity, unpack_single
 from .func import Func, func
-from .repeated import made_at
-from .ufunc import Ufunc, computing_in, masked
+from .kernel_counts import counting_decorator
+from .ufunc import Ufunc, apply_where, cast_inputs
 
 __all__ = ["Elementwise", "Func", "cast", "elementwise", "func"]
 
@@ -30,7 +30,7 @@ _TOGETHER = frozenset({"barrier", "shuffle"})
 
 
 class Elementwise(Func, Ufunc):
-    """A scalar function over arrays, with NumPy's broadcasting and promotion.
+    """A scalar function applied to arrays, with NumPy's broadcasting.
 
     Arguments that are Python numbers are passed by value and are weak (NEP 50): a new
     value never recompiles.  Usable as an epilogue, a prologue, a reduction's map, and
@@ -59,11 +59,11 @@ class Elementwise(Func, Ufunc):
 
     @cached_property
     def function(self) -> Function:
-        """The parsed function; its parameters are numbers."""
+        """The parsed function, for parameters that are numbers."""
         return self.parsed(self.frozen({}))
 
     def parsed(self, given: Mapping[str, Any] | None) -> Function:
-        """The function for parameters that are what `given` says; it has results."""
+        """The function parsed for parameters of the given kinds; has results."""
         found = super().parsed(given)
         if not found.results:
             raise ScalarSyntaxError(f"{found.name} returns nothing; end it with the "
@@ -97,7 +97,7 @@ class Elementwise(Func, Ufunc):
         return found
 
     def checkpoint_bytes(self, *dtypes: Any) -> dict[str, int]:
-        """Bytes that loops record for reverse mode, for each element.
+        """Bytes for each element that loops save in reverse mode.
 
         Parameters
         ----------
@@ -137,12 +137,12 @@ class Elementwise(Func, Ufunc):
                       else check_dtype(d, name)
                       for d, name in zip(dtypes, params, strict=True))
         wrt = tuple(not isinstance(t, Weak) and is_floating(t) for t in types)
-        from ..scalar.differentiate import checkpoint_bytes
+        from ..scalar.autodiff.differentiate import checkpoint_bytes
 
         return checkpoint_bytes(self.function, wrt, types)
 
     def variant(self, args: list[Any], kwargs: dict[str, Any]) -> Elementwise:
-        """The operation with the literals frozen that are among the arguments.
+        """The operation with the literal arguments frozen.
 
         They are taken out of `args` and `kwargs`.
         """
@@ -159,7 +159,7 @@ class Elementwise(Func, Ufunc):
 
     def __call__(self, *args: Any, out: Any = None, dtype: Any = None,
                  **kwargs: Any) -> Any:
-        """Apply to arrays and numbers.
+        """Apply the function to arrays and numbers.
 
         Parameters
         ----------
@@ -207,33 +207,33 @@ class Elementwise(Func, Ufunc):
             return chosen(*inputs, out=out, dtype=dtype, **kwargs)
         for a in args:
             if hasattr(a, "__nbfused_trace__"):
-                return only(a.__nbfused_trace__(self.called, args))
+                return unpack_single(a.__nbfused_trace__(self.called, args))
         if len(args) > self.nin and out is None:
             self._check_count(len(args))
             args, out = args[:self.nin], args[self.nin:]
-        where, casting = self.habits(kwargs) if kwargs else (True, "same_kind")
+        where, casting = self.take_options(kwargs) if kwargs else (True, "same_kind")
         values = self.parameters.bind(args, kwargs)
-        outs = places(out, self.nout, self.parameters.name)
+        outs = output_tuple(out, self.nout, self.parameters.name)
         dtypes = None if dtype is None else (check_dtype(dtype),) * self.nout
         if self.gradcheck:
             self._check_gradient(values)
         names = self.parameters.names
         function = self.function if dtypes is None else \
-            computing_in(self.function, dtypes[0], values)
+            cast_inputs(self.function, dtypes[0], values)
         if where is not True:
-            return only(masked(function, where, values, outs, names, dtypes=dtypes,
-                               casting=casting))
+            return unpack_single(apply_where(function, where, values, outs, names,
+                                             dtypes=dtypes, casting=casting))
         kinds = tuple(map(kind_of, values))
         spec = self.spec(kinds) if function is self.function else Map(function, kinds)
         results = apply(spec, values, out=outs, dtypes=dtypes, names=names,
                         casting=casting)
         if dtypes is None:
             self._remember(spec, args, values, outs)
-        return only(results)
+        return unpack_single(results)
 
     def _remember(self, spec: Map, args: tuple[Any, ...], values: list[Any],
                   outs: tuple[Any, ...] | None) -> None:
-        """Find the next call with arguments of these types by a look-up."""
+        """Cache the call for arguments of these types."""
         types = tuple(map(type, args))
         one = self.nout == 1 and (outs is None or outs[0] is not None)
         if one and not self.gradcheck and self.parameters.accepts(types):
@@ -246,7 +246,7 @@ class Elementwise(Func, Ufunc):
                     spec, direct, defaults)
 
     def _check_gradient(self, values: list[Any]) -> None:
-        """`GradcheckError` where the derivative, or either rule, is wrong here."""
+        """Check the derivative and its rules at these arguments."""
         from ..autograd.check_backward import check_call
 
         check_call(self, values)
@@ -256,13 +256,13 @@ class Elementwise(Func, Ufunc):
             check_call(made, values)
 
     def _check_count(self, count: int) -> None:
-        """`KernelTypeError` unless so many arguments are inputs and all outputs."""
+        """Raise `KernelTypeError` for too many positional arguments."""
         if count > self.nargs:
             name = self.parameters.name
             raise KernelTypeError(
                 f"{name}{self.signature}: too many positional arguments, got {count}; "
-                f"it takes {counted(self.nin, 'argument')}, then arrays for its "
-                f"{counted(self.nout, 'output')}")
+                f"it takes {quantity(self.nin, 'argument')}, then arrays for its "
+                f"{quantity(self.nout, 'output')}")
 
 
 @overload
@@ -310,13 +310,13 @@ def elementwise(
     >>> squared_diff(np.arange(3.0), 1.0)
     array([1., 0., 1.])
     """
-    make = made_at(partial(Elementwise, gradcheck=gradcheck, nondiff=nondiff_argnames,
-                           prefer=prefer))
+    make = counting_decorator(partial(
+        Elementwise, gradcheck=gradcheck, nondiff=nondiff_argnames, prefer=prefer))
     return make if pyfunc is None else make(pyfunc)
 
 
 class _Variant(Elementwise):
-    """An operation whose literal parameters have values, and are none any more."""
+    """An operation with its literal parameters replaced by values."""
 
     def __init__(self, whole: Elementwise, values: dict[str, Any]) -> None:
         super().__init__(whole.pyfunc, whole.gradcheck, whole.nondiff,
@@ -333,7 +333,7 @@ class _Variant(Elementwise):
         return self.parsed(self.values)
 
     def made_of(self) -> tuple[Any, ...]:
-        """The whole, and the literals."""
+        """The operation and its literals, from which a copy can be made."""
         return self.whole, self.values
 
 
@@ -357,5 +357,5 @@ class _Cast(Elementwise):
         self.dtype = dtype
 
     def made_of(self) -> tuple[Any, ...]:
-        """A function of any name, and the dtype."""
+        """A function of any name and the dtype, for a copy."""
         return self.pyfunc, self.dtype

@@ -1,4 +1,4 @@
-"""`func`: scalar functions that users write, for other scalar functions to call."""
+"""`func`: users' scalar functions that other scalar functions call."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from functools import partial, update_wrapper
 from typing import Any, Self, TypeVar, overload
 
 from ..errors import KernelTypeError
-from ..forks import cached_property
-from ..named import Named
-from ..scalar.build import Builder
-from ..scalar.custom import Rules, recursive_call, with_rules
-from ..scalar.ir import Function, Value, raw_params
-from ..scalar.parse import parse
-from ..scalar.preferences import check_preference, preferring
-from ..scalar.resolve import freeze
-from ..scalar.source import keep_sources
-from ..scalar.static import literal_parameters
-from ..specs.functions import compose
-from .base import Parameters, check_pyfunc, only
-from .repeated import made_at
+from ..scalar.autodiff.custom import Rules, recursive_call, with_rules
+from ..scalar.autodiff.preferences import check_preference, preferring
+from ..scalar.ir.build import Builder
+from ..scalar.ir.nodes import Function, Value, raw_params
+from ..scalar.parse.functions import parse
+from ..scalar.source.definitions import keep_sources
+from ..scalar.source.resolve import freeze
+from ..scalar.source.static import literal_parameters
+from ..specs.vjp.functions import compose
+from ..support.forks import cached_property
+from ..support.pickling import PickledByName
+from .base import Parameters, check_pyfunc, unpack_single
+from .kernel_counts import counting_decorator
 
 __all__ = ["Func", "func"]
 
 R = TypeVar("R", bound=Callable[..., Any])
 
 
-class Func(Named):
-    """A scalar function: callable from other scalar functions, and as plain Python.
+class Func(PickledByName):
+    """A scalar function, callable from others and as plain Python.
 
     Attributes
     ----------
-    function : nbfused.scalar.ir.Function
+    function : nbfused.scalar.ir.nodes.Function
         What it was parsed to, at first use.
     prefer : str
         What its loops record; "" if nothing was said.
@@ -69,7 +69,7 @@ class Func(Named):
 
     @cached_property
     def function(self) -> Function:
-        """The parsed function; literal parameters have their defaults."""
+        """The parsed function, with literal parameters at their defaults."""
         found = self.parsed(self.frozen({}) if self.literals else None)
         if self.gradcheck and self.rules and not raw_params(found):
             from .derivative import check_rules
@@ -78,14 +78,14 @@ class Func(Named):
         return found
 
     def parsed(self, given: Mapping[str, Any] | None) -> Function:
-        """The function for parameters that are what `given` says."""
+        """The function parsed for parameters of the given kinds."""
         found = with_rules(parse, self.pyfunc, self.rules, given) if self.rules \
             else parse(self.pyfunc, parameters=given)
         found = preferring(found, self.prefer)
         return _constant(found, self.nondiff) if self.nondiff else found
 
     def frozen(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The values of the literal parameters.
+        """The values of the literal parameters in a call.
 
         Raises
         ------
@@ -104,7 +104,7 @@ class Func(Named):
         return values
 
     def renewed(self, pyfunc: Callable[..., Any]) -> Self:
-        """The same of another Python function, without the rules.
+        """A copy made of another Python function, without the rules.
 
         Raises
         ------
@@ -124,17 +124,17 @@ class Func(Named):
 
     @property
     def rule_functions(self) -> tuple[Any, ...]:
-        """The derivative rules that were given."""
+        """The derivative rules, as functions."""
         return tuple(r for r in (self.rules.vjp, self.rules.jvp) if r is not None)
 
     def take_rules(self, other: Self, change: Callable[[Any], Any]) -> None:
-        """Have the rules of another function, each as ``change(rule)`` gives it."""
+        """Copy the rules of another function, transformed by `change`."""
         rules = other.rules
         self.rules = Rules(rules.vjp and change(rules.vjp),
                            rules.jvp and change(rules.jvp))
 
     def defvjp(self, rule: R) -> R:
-        """Give the function a reverse-mode derivative, in the scalar language.
+        """Define the reverse-mode derivative, in the scalar language.
 
         Parameters
         ----------
@@ -167,7 +167,7 @@ class Func(Named):
         return rule
 
     def defjvp(self, rule: R) -> R:
-        """Give the function a forward-mode derivative, in the scalar language.
+        """Define the forward-mode derivative, in the scalar language.
 
         Parameters
         ----------
@@ -189,7 +189,7 @@ class Func(Named):
                 "derivative; give its rules right after its definition")
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Call the Python function: on numbers, or inside another scalar function."""
+        """Call the Python function on numbers, or inside another scalar function."""
         if self.rules:
             given = [*args, *kwargs.values()]
             tracing = next((a for a in given if hasattr(a, "__nbfused_trace__")), None)
@@ -199,36 +199,36 @@ class Func(Named):
 
     def _recorded(self, tracing: Any, args: Sequence[Any],
                   kwargs: Mapping[str, Any]) -> Any:
-        """A call with rules in a function that is run on symbols."""
+        """Record a call of a function with rules, under tracing."""
         bound = self.signature.bind(*args, **kwargs)
         bound.apply_defaults()
         function = self.parsed(self.frozen(bound.arguments)) if self.literals \
             else self.called
-        return only(tracing.__nbfused_trace__(function, [
+        return unpack_single(tracing.__nbfused_trace__(function, [
             v for n, v in bound.arguments.items() if n not in self.literals]))
 
     @property
     def called(self) -> Function:
-        """The function for a call by what has no source, be it a rule of its own."""
+        """The parsed function for a call from a function without source."""
         return recursive_call(self, None) or self.function
 
     def source(self, kind: str = "primal") -> str:
-        """Text of a kind, as `nbfused.op.source.source` lists them."""
+        """Generated text of a kind that `nbfused.op.source.source` lists."""
         from .source import source
 
         return source(self.function, kind)
 
     def made_of(self) -> tuple[Any, ...]:
-        """The function and the options."""
+        """The function and the options, from which a copy can be made."""
         return self.pyfunc, self.gradcheck, self.nondiff, self.prefer or None
 
     def extras(self) -> dict[str, Any]:
-        """The rules; functions keep their sources for where these are not at hand."""
+        """The rules, which a copy takes over."""
         keep_sources(self.pyfunc, *self.rule_functions)
         return {"rules": self.rules}
 
     def __repr__(self) -> str:
-        """What `help` shows of an op: its parameters, then the options of each call."""
+        """The signature, as `help` shows it: parameters, then options."""
         kind = type(self).__name__.lower().removesuffix("op").lstrip("_")
         options = ", ".join(
             f"{p.name}={p.default!r}"
@@ -239,7 +239,7 @@ class Func(Named):
 
 
 def _constant(function: Function, names: Sequence[str]) -> Function:
-    """`function`, whose derivative takes these parameters for constants."""
+    """`function`, with zero derivatives for the given parameters."""
     arrays = raw_params(function)
 
     def build(b: Builder) -> tuple[Value, ...]:
@@ -258,7 +258,7 @@ def func(*, gradcheck: bool = ..., nondiff_argnames: str | Sequence[str] = ...,
 def func(pyfunc: Callable[..., Any] | None = None, *, gradcheck: bool = False,
          nondiff_argnames: str | Sequence[str] = (), prefer: str | None = None,
          ) -> Func | Callable[[Callable[..., Any]], Func]:
-    """Mark a scalar function that other scalar functions call.
+    """Mark a scalar function that other scalar functions may call.
 
     Parameters
     ----------
@@ -287,6 +287,6 @@ def func(pyfunc: Callable[..., Any] | None = None, *, gradcheck: bool = False,
     >>> gate(0.0, 1.0)
     0.0
     """
-    make = made_at(partial(Func, gradcheck=gradcheck, nondiff=nondiff_argnames,
-                           prefer=prefer))
+    make = counting_decorator(partial(
+        Func, gradcheck=gradcheck, nondiff=nondiff_argnames, prefer=prefer))
     return make if pyfunc is None else make(pyfunc)

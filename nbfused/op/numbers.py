@@ -1,4 +1,4 @@
-"""Arguments that are numbers: integers beside arrays, and options."""
+"""Checks of numeric arguments: Python integers beside arrays, and options."""
 
 from __future__ import annotations
 
@@ -15,8 +15,15 @@ from ..arrays import dtype_of
 from ..autograd.traced import TracedNumber
 from ..errors import KernelTypeError, RangeError
 
-__all__ = ["brief", "check_integers", "non_negative", "real_number", "share", "truth",
-           "whole_number"]
+__all__ = [
+    "boolean",
+    "brief",
+    "check_integers",
+    "fraction",
+    "non_negative",
+    "real_number",
+    "whole_number",
+]
 
 _REPR = Repr()
 _REPR.maxother = _REPR.maxstring = 80
@@ -26,7 +33,7 @@ brief = _REPR.repr
 
 def check_integers(values: Sequence[Any], op_name: str, names: Sequence[str],
                    compares: bool = False) -> list[Any]:
-    """The arguments, Python integers as the dtype of the arrays takes them.
+    """Convert Python integers to the dtype of the arrays beside them.
 
     As in NumPy (NEP 50): one that the dtype does not hold is a `RangeError`, but where
     it is only compared with: there an infinity stands for it.  Beside floats an integer
@@ -74,7 +81,7 @@ def _check_fits(value: int, dtype: np.dtype, label: str) -> None:
 
 
 def whole_number(value: Any, op_name: str, name: str) -> int:
-    """An integer option; `KernelTypeError` for anything that would be cut off."""
+    """Check an integer option; `KernelTypeError` for a fraction."""
     try:
         number = index(value)
     except KernelTypeError:
@@ -89,7 +96,7 @@ def whole_number(value: Any, op_name: str, name: str) -> int:
 
 
 def real_number(value: Any, op_name: str, name: str) -> float:
-    """An option that is a number; `KernelTypeError` for anything else.
+    """Check an option that is a real number.
 
     `RangeError` for NaN, which would be stored everywhere without a word.
     """
@@ -113,7 +120,7 @@ def _as_float(value: Any, op_name: str, name: str) -> float:
 
 
 def non_negative(value: Any, op_name: str, name: str) -> float:
-    """A number that is at least 0, such as an eps; `RangeError` below."""
+    """Check that a number is at least 0; `RangeError` otherwise."""
     if type(value) is float and value >= 0.0:
         return value
     number = real_number(value, op_name, name)
@@ -123,9 +130,9 @@ def non_negative(value: Any, op_name: str, name: str) -> float:
     return number
 
 
-def share(value: Any, op_name: str, name: str, what: str, *,
-          closed: bool = False) -> float:
-    """A number in ``[0, 1)``, in ``[0, 1]`` if `closed`; `RangeError` outside."""
+def fraction(value: Any, op_name: str, name: str, what: str, *,
+             closed: bool = False) -> float:
+    """Check that a number is in ``[0, 1)``, or ``[0, 1]`` if `closed`."""
     number = _as_float(value, op_name, name)
     if 0.0 <= number < 1.0 or (closed and number == 1.0):
         return number
@@ -134,8 +141,8 @@ def share(value: Any, op_name: str, name: str, what: str, *,
                      f"{what}")
 
 
-def truth(value: Any, op_name: str, name: str) -> bool:
-    """An option that is true or false; `KernelTypeError` for anything else."""
+def boolean(value: Any, op_name: str, name: str) -> bool:
+    """Check a boolean option."""
     if isinstance(value, (bool, int, np.bool_)):
         return bool(value)
     raise KernelTypeError(f"{op_name}: '{name}' must be True or False, got "
@@ -143,6 +150,6 @@ def truth(value: Any, op_name: str, name: str) -> bool:
 
 
 def _short(value: int) -> str:
-    """Its digits, or how many there are."""
+    """The digits of an integer, or their count if there are many."""
     bits = value.bit_length()
     return str(value) if bits < 80 else f"of {bits} bits"

@@ -1,4 +1,4 @@
-"""`reduction`: a map, a way to combine, a function of the result."""
+"""`reduction`: an elementwise map, a combine, and a function of the result."""
 
 from __future__ import annotations
 
@@ -14,18 +14,18 @@ from ..arrays import check_dtype
 from ..autograd import apply
 from ..autograd.traced import extents
 from ..errors import KernelTypeError, RangeError, ShapeError
-from ..forks import cached_property
-from ..scalar.build import Builder
-from ..scalar.ir import Function, Value
-from ..scalar.parse import parse
+from ..scalar.ir.build import Builder
+from ..scalar.ir.nodes import Function, Value
+from ..scalar.parse.functions import parse
 from ..specs import COMBINES, Combine, Reduce
 from ..specs.base import Shape
-from ..specs.functions import compose, identity
 from ..specs.shapes import Axes, normalize_axes
-from .base import kind_of, only, places, real_number, truth
+from ..specs.vjp.functions import compose, identity
+from ..support.forks import cached_property
+from .base import boolean, kind_of, output_tuple, real_number, unpack_single
+from .cached_call import CachedCall
 from .elementwise import Func
-from .known import Known
-from .repeated import made_at
+from .kernel_counts import counting_decorator
 from .scalar import scalar_function
 
 __all__ = ["Reduction", "reduction"]
@@ -40,39 +40,39 @@ class Reduction(Func):
         self.parameters.options = ("axis", "keepdims", "dtype")
         self._combine, self._post, self._identity = combine, post, identity
         #: Of calls without options, by types.
-        self._known: dict[tuple[Any, ...], Known] = {}
+        self._known: dict[tuple[Any, ...], CachedCall] = {}
 
     def made_of(self) -> tuple[Any, ...]:
-        """The map and how it is combined."""
+        """The map and the combine, from which a copy can be made."""
         return self.pyfunc, self._combine, self._post, self._identity
 
     @cached_property
     def function(self) -> Function:
-        """A reduction has no scalar function: its map alone would be another result."""
+        """Refuse: a reduction has no scalar function."""
         raise KernelTypeError(f"{self.__name__} reduces whole arrays; it cannot be "
                               "called inside a scalar function, nor be an epilogue")
 
     @cached_property
     def map(self) -> Function:
-        """What is done to each element before it is combined."""
+        """The function applied to each element before combining."""
         return parse(self.pyfunc)
 
     def source(self, kind: str = "primal") -> str:
-        """Text of the map: ``"primal"``, ``"vjp"``, ``"jvp"`` or ``"numba"``."""
+        """Generated text of the map: primal, vjp, jvp or numba."""
         from .source import source
 
         return source(self.map, kind)
 
     @cached_property
     def combine(self) -> Combine:
-        """How two states become one."""
+        """The combine: how two states become one."""
         if isinstance(self._combine, str):
             return COMBINES[self._combine]
         return user_combine(scalar_function(self._combine, "combine"), self._identity)
 
     @cached_property
     def post(self) -> Function:
-        """The finished state, then ``size`` and numbers by name, to the results."""
+        """The function from the final state, ``size`` and numbers to the results."""
         finish = self.combine.finish
         if self._post is None:
             return finish
@@ -100,7 +100,7 @@ class Reduction(Func):
         return Reduce(map_, kinds, combine, self.post, axes, keepdims)
 
     def _check_post(self, kinds: tuple[str, ...]) -> None:
-        """`KernelTypeError` for a parameter of `post` that nothing is given for."""
+        """Raise `KernelTypeError` for a parameter of `post` left unbound."""
         given = dict(zip(self.map.params, kinds, strict=True))
         values = len(self.combine.finish.params)
         for name in self.post.params[values:]:
@@ -138,7 +138,7 @@ class Reduction(Func):
         """
         plain = keepdims is False and dtype is None and not kwargs and (
             axis is None or type(axis) is int)
-        key = _alike(args, axis, out) if plain else ()
+        key = _cache_key(args, axis, out) if plain else ()
         known = self._known.get(key) if plain else None
         if known is not None:
             return known(args, out)
@@ -149,21 +149,21 @@ class Reduction(Func):
                     if k == "element"), default=0)
         axes = None if axis is None else tuple(sorted(normalize_axes(axis, ndim)))
         name = None if dtype is None else check_dtype(dtype).name
-        keep = truth(keepdims, self.parameters.name, "keepdims")
+        keep = boolean(keepdims, self.parameters.name, "keepdims")
         spec = self.spec(kinds, axes, keep, name)
-        outs = places(out, len(self.post.results), self.parameters.name)
+        outs = output_tuple(out, len(self.post.results), self.parameters.name)
         nothing = self._takes_nothing()
         if not nothing:
             self._check_extent(spec, shapes, axes)
         results = apply(spec, values, out=outs, names=self.parameters.names)
         if plain and nothing and self.parameters.accepts(tuple(map(type, args))):
-            self._known[key] = Known(
+            self._known[key] = CachedCall(
                 spec, values, outs, self.parameters.name, self.parameters.names,
                 self.parameters.defaults[len(args):])
-        return only(results)
+        return unpack_single(results)
 
     def _takes_nothing(self) -> bool:
-        """Whether there is a result of no elements."""
+        """Whether the combine is defined for no elements."""
         return self.combine.name == "logsumexp" or \
             not {"lowest", "highest"} & set(self.combine.identity)
 
@@ -183,7 +183,7 @@ _NEUTRAL = {0: "0", 1: "1", float("-inf"): "lowest", float("inf"): "highest"}
 
 
 def user_combine(merge: Function, identity_: float) -> Combine:
-    """A combine of one value from ``merge(a, b)`` and a neutral element."""
+    """Make a combine of ``merge(a, b)`` and its neutral element."""
     if len(merge.params) != 2 or len(merge.results) != 1:
         raise KernelTypeError("'combine' must take two values and return one, got "
                               f"{merge.name}({', '.join(merge.params)})")
@@ -192,8 +192,8 @@ def user_combine(merge: Function, identity_: float) -> Combine:
 
 
 def _check_neutral(merge: Function, neutral: float) -> None:
-    """`RangeError` if `merge` with `neutral` changes each of some numbers."""
-    from ..scalar.interpret import evaluate  # few programs have such functions
+    """Raise `RangeError` if `neutral` is not neutral for some numbers."""
+    from ..scalar.ir.interpret import evaluate  # few programs have such functions
 
     for probes in (np.array([1.75, -0.75, 3.0]), np.array([5, -3, 1])):
         with (suppress(TypeError, OverflowError, KernelTypeError),
@@ -214,14 +214,14 @@ def _check_neutral(merge: Function, neutral: float) -> None:
 
 @lru_cache(maxsize=64)
 def narrow(combine: Combine) -> Combine:
-    """The same with its state in the dtype of the elements, which was asked for."""
+    """Keep the state of a combine in the dtype of the elements."""
     saving = None if combine.saving is None else narrow(combine.saving)
     return replace(combine, widen=False, saving=saving)
 
 
 @lru_cache(maxsize=1024)
 def cast_results(function: Function, dtype: str) -> Function:
-    """The same function with its results cast."""
+    """Cast the results of a function."""
 
     def build(b: Builder) -> tuple[Value, ...]:
         return tuple(b.let("cast", r, attr=dtype)
@@ -273,18 +273,18 @@ def reduction(pyfunc: None = None, /, *, combine: str | Callable[..., Any] = "su
         raise RangeError("nf.reduction: 'identity' must be 0, 1, -inf or inf, got "
                          f"{identity!r}; map the elements so that one of them is "
                          "neutral")
-    return made_at(lambda pyfunc: Reduction(pyfunc, combine, post, identity))
+    return counting_decorator(lambda pyfunc: Reduction(pyfunc, combine, post, identity))
 
 
 def check_combine(given: Any, other: str = "") -> None:
-    """`KernelTypeError` unless `given` names one of the ways to combine."""
+    """Raise `KernelTypeError` unless `given` names a combine."""
     if not isinstance(given, str) or given not in COMBINES:
         raise KernelTypeError(f"'combine' must be {other}one of {sorted(COMBINES)}, "
                               f"got {given!r}")
 
 
-def _alike(args: tuple[Any, ...], axis: Any, out: Any) -> tuple[Any, ...]:
-    """What decides how arguments are reduced along `axis`, besides their elements."""
+def _cache_key(args: tuple[Any, ...], axis: Any, out: Any) -> tuple[Any, ...]:
+    """The cache key of a reduction's arguments, apart from their elements."""
     if len(args) == 1:  # most have one
         x = args[0]
         return axis, type(out), type(x), None if axis is None else getattr(x, "ndim", 0)

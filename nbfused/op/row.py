@@ -1,4 +1,4 @@
-"""`row`: reductions along one axis and a map, written as one nested function."""
+"""`row`: reductions along one axis and a final map, as one nested function."""
 
 from __future__ import annotations
 
@@ -10,20 +10,20 @@ from typing import Any, NoReturn, overload
 from ..autograd import apply
 from ..autograd.traced import extents
 from ..errors import KernelTypeError, ScalarSyntaxError
-from ..forks import cached_property
-from ..records import record
-from ..scalar.build import Builder
-from ..scalar.ir import Function, Value, read
-from ..scalar.parse import parse
-from ..scalar.source import definition, namespace
+from ..scalar.ir.build import Builder
+from ..scalar.ir.nodes import Function, Value, read
+from ..scalar.parse.functions import parse
+from ..scalar.source.definitions import definition, namespace
 from ..specs import COMBINES, Out, Row, Stage
-from ..specs.functions import compose, pick, trim
 from ..specs.shapes import normalize_axis
-from .base import check_pyfunc, is_number, only, places
+from ..specs.vjp.functions import compose, pick, trim
+from ..support.forks import cached_property
+from ..support.records import record
+from .base import check_pyfunc, is_number, output_tuple, unpack_single
+from .cached_call import CachedCall
 from .elementwise import Func
-from .known import Known
+from .kernel_counts import counting_decorator
 from .reduction import check_combine
-from .repeated import made_at
 from .scalar import scalar_function
 
 __all__ = ["RowOp", "index", "row", "size", "stage"]
@@ -33,14 +33,14 @@ IMPLICIT = ("index", "size")
 
 
 class Implicit:
-    """A number that the functions of a row read by its name: `index`, `size`."""
+    """`index` or `size`: a number that the functions of a row read by name."""
 
     def __init__(self, name: str, meaning: str) -> None:
         self.__nbfused_implicit__ = self.__name__ = name
         self.__doc__ = meaning
 
     def __call__(self, *args: Any) -> NoReturn:
-        """It is a number, and has a value inside a row only."""
+        """Refuse: outside of a row there is no value."""
         raise KernelTypeError(f"nf.{self.__name__} is a number inside the functions of "
                               f"a row; write {self.__name__} there, without brackets")
 
@@ -60,7 +60,7 @@ It is written as it is, ``total / size``, or as a parameter of a `stage`.
 
 @record(frozen=True)
 class StageMark:
-    """An inner function that `stage` has marked."""
+    """An inner function marked by `stage`."""
 
     pyfunc: Callable[..., Any]
     combine: str
@@ -100,7 +100,7 @@ def stage(combine: str, *, post: Callable[..., Any] | None = None,
 
 
 class RowOp(Func):
-    """A function along one axis of its arguments, in one launch.
+    """A function along one axis of its arguments, run in one launch.
 
     `kinds` names the parameters that are not elements: ``"row"`` for an array with one
     value for each row, ``"column"`` for one value for each column.
@@ -119,10 +119,10 @@ class RowOp(Func):
         self.check: Callable[[Any, str, str], None] | None = None
         self._specs: dict[tuple[tuple[str, ...], int], Row] = {}
         #: Of calls along the last axis.
-        self._known: dict[tuple[Any, ...], Known] = {}
+        self._known: dict[tuple[Any, ...], CachedCall] = {}
 
     def made_of(self) -> tuple[Any, ...]:
-        """The function and the kinds."""
+        """The function and the kinds, from which a copy can be made."""
         return self.pyfunc, self.kinds
 
     @cached_property
@@ -132,17 +132,17 @@ class RowOp(Func):
 
     @cached_property
     def outs(self) -> tuple[Function, ...]:
-        """What it returns, each a function of names."""
+        """The returned values, each as a function of names."""
         return self._read[1]
 
     @cached_property
     def function(self) -> Function:
-        """A row has no scalar function: it is no epilogue."""
+        """Refuse: a row has no scalar function."""
         raise KernelTypeError(f"{self.__name__} works on whole rows; it cannot be "
                               "called inside a scalar function")
 
     def source(self, kind: str = "primal") -> str:
-        """A row has no single text."""
+        """Refuse: a row has no single text."""
         raise KernelTypeError(f"{self.parameters.name}.source(): a row is made of "
                               "several functions; expected an elementwise op or a "
                               "reduction; NBFUSED_DUMP_SOURCE=folder shows its kernel")
@@ -151,12 +151,12 @@ class RowOp(Func):
     def _read(self) -> tuple[tuple[Stage, ...], tuple[Function, ...]]:
         scope: dict[str, Any] = {n: n for n in (*self.signature.parameters, *IMPLICIT)}
         stages: list[Stage] = []
-        for name, mark in _marks(self.pyfunc).items():
+        for name, mark in _marked_functions(self.pyfunc).items():
             stages.append(_stage(name, mark, scope))
             values = stages[-1].names
             scope[name] = values[0] if len(values) == 1 else values
-        whole = _wired(parse(self.pyfunc, environment=_free(scope, self.signature)),
-                       scope)
+        parsed = parse(self.pyfunc, environment=_free(scope, self.signature))
+        whole = _with_scope(parsed, scope)
         if not whole.results:
             raise ScalarSyntaxError(
                 f"row {whole.name} returns nothing; end it with the return of a "
@@ -180,7 +180,7 @@ class RowOp(Func):
 
     def __call__(self, *args: Any, axis: int = -1, out: Any = None,
                  **kwargs: Any) -> Any:
-        """Apply along `axis`; the other axes are rows.
+        """Apply the row function along `axis`; the other axes are rows.
 
         Returns
         -------
@@ -189,7 +189,7 @@ class RowOp(Func):
             for each row.
         """
         plain = type(axis) is int and axis == -1 and len(args) > 0 and not kwargs
-        key = _alike(args, out) if plain else ()
+        key = _cache_key(args, out) if plain else ()
         known = self._known.get(key) if plain else None
         if known is not None:
             return known(args, out)
@@ -205,26 +205,26 @@ class RowOp(Func):
             raise KernelTypeError(
                 f"{self.parameters.name}: '{names[0]}' must be an array of at least "
                 f"one dimension, got {values[0]!r}; reshape it to (1,)")
-        outs = places(out, len(self.outs), self.parameters.name)
+        outs = output_tuple(out, len(self.outs), self.parameters.name)
         spec = self.spec(kinds, normalize_axis(axis, ndim) - ndim)
         results = apply(spec, values, out=outs, names=names)
         if plain and kinds[0] == "element" and \
                 self.parameters.accepts(tuple(map(type, args))):
-            self._known[key] = Known(
+            self._known[key] = CachedCall(
                 spec, values, outs, self.parameters.name, self.parameters.names,
                 self.parameters.defaults[len(args):])
-        return only(results)
+        return unpack_single(results)
 
 
-def _alike(args: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
-    """What decides whether arguments are taken, and their kinds; by the first array."""
+def _cache_key(args: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
+    """The cache key of a row's arguments: their types, the first one's dtype."""
     x = args[0]
     return (getattr(x, "dtype", None), getattr(x, "ndim", 0), type(out),
             *map(type, args))
 
 
-def _marks(pyfunc: Callable[..., Any]) -> dict[str, StageMark]:
-    """The marked inner functions, executed where they stand."""
+def _marked_functions(pyfunc: Callable[..., Any]) -> dict[str, StageMark]:
+    """Find the marked inner functions, executed where they are defined."""
     try:
         found = definition(pyfunc)
     except OSError as error:
@@ -247,7 +247,7 @@ def _marks(pyfunc: Callable[..., Any]) -> dict[str, StageMark]:
 
 def _stage(name: str, mark: StageMark, scope: Mapping[str, Any]) -> Stage:
     combine = COMBINES[mark.combine]
-    map_ = _wired(parse(mark.pyfunc, environment=dict(scope)), scope)
+    map_ = _with_scope(parse(mark.pyfunc, environment=dict(scope)), scope)
     _check_names(name, map_, scope)
     finish = combine.finish
     post = finish
@@ -266,12 +266,12 @@ def _stage(name: str, mark: StageMark, scope: Mapping[str, Any]) -> Stage:
 
 
 def _free(scope: Mapping[str, Any], signature: Signature) -> dict[str, Any]:
-    """The names that are not parameters of the row itself."""
+    """The names of the scope, without the parameters of the row itself."""
     return {n: v for n, v in scope.items() if n not in signature.parameters}
 
 
-def _wired(function: Function, scope: Mapping[str, Any]) -> Function:
-    """`function` with the names of the scope that it reads among its parameters."""
+def _with_scope(function: Function, scope: Mapping[str, Any]) -> Function:
+    """Make parameters of the scope's names that `function` reads."""
     known = [v for names in scope.values()
              for v in (names if isinstance(names, tuple) else (names,))]
     used = read(function.body)
@@ -327,5 +327,5 @@ def row(
     >>> softmax(np.zeros((1, 4)))
     array([[0.25, 0.25, 0.25, 0.25]])
     """
-    make = made_at(lambda pyfunc: RowOp(pyfunc, kinds))
+    make = counting_decorator(lambda pyfunc: RowOp(pyfunc, kinds))
     return make if pyfunc is None else make(pyfunc)

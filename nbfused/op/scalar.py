@@ -1,4 +1,4 @@
-"""Scalar functions given in any of the ways a user may: object, function, name."""
+"""Conversion of an object, function or name to a scalar function."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from types import BuiltinFunctionType
 from typing import Any, TypeAlias
 
 from ..errors import KernelTypeError
-from ..scalar.ir import Function, literal
-from ..scalar.parse import parse
-from ..scalar.resolve import operation
-from ..scalar.vocabulary import OPS as VOCABULARY
-from ..specs.functions import compose
-from ..table import OPS
+from ..registry.operations import OPS
+from ..scalar.ir.nodes import Function, literal
+from ..scalar.language.vocabulary import OPS as VOCABULARY
+from ..scalar.parse.functions import parse
+from ..scalar.source.resolve import operation
+from ..specs.vjp.functions import compose
 
 __all__ = ["ScalarFunction", "scalar_function"]
 
@@ -24,7 +24,7 @@ ScalarFunction: TypeAlias = Callable[..., Any] | str
 
 def scalar_function(given: ScalarFunction | Function, what: str = "function",
                     takes: int | None = None) -> Function:
-    """The IR of a scalar function.
+    """Parse a scalar function to IR.
 
     Parameters
     ----------
@@ -58,11 +58,12 @@ def _found(given: ScalarFunction, what: str, takes: int | None) -> Function:
             f"'{what}' is {target!r}, which is not part of the scalar language; use "
             "functions of math, numpy and nbfused, or pass a function of numbers")
     function = parse(target)
-    return function if takes is None else _first(function, takes, _defaults(target))
+    return function if takes is None else _with_defaults(
+        function, takes, _defaults(target))
 
 
 def _named(name: str, what: str) -> Any:
-    """The op, or the operation of the vocabulary, of that name."""
+    """Look up an op or a function of the vocabulary by name."""
     found = OPS.get(name)
     if isinstance(getattr(getattr(found, "scalar", found), "function", None), Function):
         return found
@@ -75,7 +76,7 @@ def _named(name: str, what: str) -> Any:
 
 
 def _defaults(target: Any) -> dict[str, Any]:
-    """The numbers that parameters have by default."""
+    """Numeric defaults of the parameters."""
     try:
         found = inspect.signature(target).parameters
     except (TypeError, ValueError):  # an operation written in C
@@ -84,8 +85,9 @@ def _defaults(target: Any) -> dict[str, Any]:
             if isinstance(p.default, (bool, int, float))}
 
 
-def _first(function: Function, takes: int, defaults: dict[str, Any]) -> Function:
-    """A function of its first parameters, where the others have a default."""
+def _with_defaults(function: Function, takes: int,
+                   defaults: dict[str, Any]) -> Function:
+    """A function of the first parameters, with defaults for the others."""
     head, rest = function.params[:takes], function.params[takes:]
     if not rest or not defaults.keys() >= set(rest):
         return function

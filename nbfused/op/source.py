@@ -1,4 +1,4 @@
-"""Readable text of what runs."""
+"""Readable text of generated functions."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import numpy as np
 
 from ..dispatch.texts import compiled_text
 from ..errors import KernelTypeError
-from ..scalar.differentiate import jvp, vjp
-from ..scalar.ir import Function, raw_params
-from ..scalar.print_numba import statements
-from ..scalar.print_python import python_text
-from ..scalar.types import specialize
+from ..scalar.autodiff.differentiate import jvp, vjp
+from ..scalar.ir.nodes import Function, raw_params
+from ..scalar.printing.numba import statements
+from ..scalar.printing.python import python_text
+from ..scalar.typing.types import specialize
 from ..specs import Map
-from ..specs.functions import pick
+from ..specs.vjp.functions import pick
 
 __all__ = ["source"]
 
 
 def source(function: Function, kind: str = "primal", dtype: str = "float32") -> str:
-    """The text of a scalar function or of its derivative.
+    """Print a scalar function or its derivative as readable text.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""`specialize`: the same function with other constants."""
+"""`specialize`: copies of a function with other constants."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from types import CellType, FunctionType
 from typing import Any, TypeVar
 
 from ..errors import KernelTypeError
-from ..scalar.resolve import freeze
-from ..scalar.source import global_names, read_names
-from ..scalar.static import literal, literal_parameters
+from ..scalar.source.definitions import global_names, read_names
+from ..scalar.source.resolve import freeze
+from ..scalar.source.static import literal, literal_parameters
 
 __all__ = ["specialize"]
 
@@ -17,7 +17,7 @@ K = TypeVar("K")
 
 
 def specialize(kernel: K, **constants: Any) -> K:
-    """The same kernel or function with other constants.
+    """Copy a kernel or function with other values for its constants.
 
     Parameters
     ----------
@@ -54,7 +54,7 @@ def specialize(kernel: K, **constants: Any) -> K:
     if not isinstance(pyfunc, FunctionType):
         raise KernelTypeError("specialize: expected a kernel or function of yours, got "
                               f"{type(kernel).__name__}")
-    made = _Specializing(pyfunc, constants)
+    made = _Specializer(pyfunc, constants)
     known = made.names(kernel)
     for name, value in constants.items():
         if name not in known:
@@ -65,11 +65,11 @@ def specialize(kernel: K, **constants: Any) -> K:
         if freeze(value) is None:
             raise KernelTypeError(f"specialize: {name!r} must be a number or a tuple "
                                   f"of numbers, got {type(value).__name__}")
-    return made.specialized(kernel)
+    return made.specialize(kernel)
 
 
-class _Specializing:
-    """Copies functions of one module, each once, with names that stand for constants.
+class _Specializer:
+    """Copies the functions of one module that read the changed constants.
 
     What reads none of them stays as it is, and keeps what it has compiled.  Functions
     may lead back to one another, by rules: they are copied first, and what they name is
@@ -85,7 +85,7 @@ class _Specializing:
     # What reads what ----------------------------------------------------------------
 
     def functions(self, target: Any) -> list[FunctionType]:
-        """The Python functions of the module that an object is made of."""
+        """The Python functions of the module in an object."""
         if isinstance(target, FunctionType):
             ours = target.__globals__.get("__name__") == \
                 self.root.__globals__.get("__name__")
@@ -94,8 +94,8 @@ class _Specializing:
                  *getattr(target, "rule_functions", ())]
         return [f for p in parts if p is not None for f in self.functions(p)]
 
-    def reached(self, target: Any) -> list[FunctionType]:
-        """These functions, and those that they call."""
+    def reachable(self, target: Any) -> list[FunctionType]:
+        """The functions in an object, and all functions they call."""
         found = self.functions(target)
         for pyfunc in found:  # which grows
             for callee in read_names(pyfunc).values():
@@ -104,38 +104,38 @@ class _Specializing:
         return found
 
     def names(self, target: Any) -> set[str]:
-        """What these functions read, and the literal parameters of the first."""
-        return {n for f in self.reached(target) for n in _read(f)} | {
+        """Names that these functions read, and the root's literal parameters."""
+        return {n for f in self.reachable(target) for n in _read(f)} | {
             n for f in self.functions(target) if f is self.root
             for n in literal_parameters(f)}
 
     def numbers(self, target: Any) -> set[str]:
-        """The names that stand for a number now, and literal parameters."""
-        return {n for f in self.reached(target) for n, value in read_names(f).items()
+        """Names bound to numbers now, and literal parameters."""
+        return {n for f in self.reachable(target) for n, value in read_names(f).items()
                 if freeze(value) is not None} | {*literal_parameters(self.root)}
 
     # Copies -------------------------------------------------------------------------
 
-    def specialized(self, kernel: Any) -> Any:
-        """`kernel` made of copies that read the constants."""
-        made = self.again(kernel)
+    def specialize(self, kernel: Any) -> Any:
+        """A copy of `kernel` that reads the new constants."""
+        made = self.copy_object(kernel)
         while self.unfilled:
             self.fill(*self.unfilled.pop())
         return made
 
     def renewed(self, target: Any) -> Any:
-        """`target` made of copies, or as it is where it reads no constant."""
+        """A copy of `target`, or itself if it reads no constant."""
         found = self.made.get(id(target))
         if found is not None:
             return found
-        return self.again(target) if self.depends(target) else target
+        return self.copy_object(target) if self.depends(target) else target
 
     def depends(self, target: Any) -> bool:
-        """Whether it reads a constant, itself or by what it calls."""
+        """Whether an object, or a function it calls, reads a constant."""
         return bool(self.constants.keys() & self.names(target))
 
-    def again(self, target: Any) -> Any:
-        """`target` made of copies."""
+    def copy_object(self, target: Any) -> Any:
+        """A copy of `target`."""
         if isinstance(target, FunctionType):
             return self.copy(target)
         made = self.made[id(target)] = target.renewed(self.renewed(target.pyfunc))
@@ -143,7 +143,7 @@ class _Specializing:
         return made
 
     def copy(self, pyfunc: FunctionType) -> FunctionType:
-        """`pyfunc` that reads the constants; what it calls is still to be filled in."""
+        """A copy of `pyfunc`; the functions it calls are filled in later."""
         cells = tuple(
             CellType(self.constants[n]) if n in self.constants else
             CellType() if self.depends(_content(cell)) else cell for n, cell in
@@ -155,7 +155,7 @@ class _Specializing:
         return new
 
     def fill(self, pyfunc: FunctionType, new: FunctionType) -> None:
-        """Have the copy call copies."""
+        """Replace the functions that a copy calls by copies."""
         for old, cell in zip(pyfunc.__closure__ or (), new.__closure__ or (),
                              strict=True):
             if _content(cell) is _EMPTY and _content(old) is not _EMPTY:
@@ -166,7 +166,7 @@ class _Specializing:
                 self.globals[name] = self.renewed(callee)
 
     def _describe(self, new: FunctionType, pyfunc: FunctionType, own: bool) -> None:
-        """Names, annotations and defaults; those of literals are constants."""
+        """Set names, annotations and defaults of a copy."""
         new.__qualname__, new.__module__ = pyfunc.__qualname__, pyfunc.__module__
         new.__doc__, new.__annotations__ = pyfunc.__doc__, pyfunc.__annotations__
         positional = pyfunc.__code__.co_varnames[:pyfunc.__code__.co_argcount]
@@ -192,7 +192,7 @@ _EMPTY = object()
 
 
 def _content(cell: CellType) -> Any:
-    """What a variable of an enclosing function holds; it may not be assigned yet."""
+    """The value of a closure variable, or a marker if it is not assigned yet."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -200,5 +200,5 @@ def _content(cell: CellType) -> Any:
 
 
 def _read(pyfunc: FunctionType) -> list[str]:
-    """The globals and closure variables that a function reads, assigned or not."""
+    """The names of globals and closure variables that a function reads."""
     return [*pyfunc.__code__.co_freevars, *global_names(pyfunc.__code__)]

@@ -1,4 +1,4 @@
-"""What NumPy's ufuncs have besides a call, for `Elementwise`."""
+"""Attributes and methods of NumPy's ufuncs, for `Elementwise`."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from ..arrays import dtype_of
 from ..autograd import apply
 from ..autograd.traced import TracedNumber
 from ..errors import KernelTypeError
-from ..forks import cached_property
-from ..scalar.build import Builder
-from ..scalar.ir import Block, Function, Let, Value
-from ..scalar.promotion import promoted_dtype
-from ..scalar.types import Type, Weak, result_types
+from ..registry.operations import OPS
+from ..scalar.ir.build import Builder
+from ..scalar.ir.nodes import Block, Function, Let, Value
+from ..scalar.typing.promotion import promoted_dtype
+from ..scalar.typing.types import Type, Weak, result_types
 from ..specs import Map
-from ..specs.functions import compose
-from ..table import OPS
+from ..specs.vjp.functions import compose
+from ..support.dtypes import rank_of
+from ..support.forks import cached_property
 from .base import Parameters, check_operand, is_number, kind_of
 
-__all__ = ["CASTING", "Ufunc", "computing_in", "masked"]
+__all__ = ["CASTING", "Ufunc", "apply_where", "cast_inputs"]
 
 CASTING = ("no", "equiv", "safe", "same_kind", "unsafe")
 
@@ -37,7 +38,7 @@ _DTYPES = tuple(map(np.dtype, "?bBhHiIlLefdFD"))
 
 
 class Ufunc:
-    """`types`, `identity`, `reduce`, `outer`; keywords `where` and `casting`."""
+    """NumPy's ufunc interface: `types`, `identity`, `reduce`, `outer` and keywords."""
 
     __name__: str
     function: Any
@@ -45,7 +46,7 @@ class Ufunc:
 
     @cached_property
     def types(self) -> list[str]:
-        """For arrays of one dtype, those of the results, as NumPy writes them."""
+        """Input and result dtypes in NumPy's notation: ``ff->f``."""
         count = len(self.function.params)
         found = []
         for dtype in _DTYPES:
@@ -63,7 +64,7 @@ class Ufunc:
 
     @cached_property
     def _combine(self) -> tuple[str, Any] | None:
-        """How many values become one, where that is known."""
+        """The op that combines many values, and its identity, or None."""
         match self.function:
             case Function(params=(a, b), body=Block(
                     statements=(Let(results=(r,), op=op, args=args),), yields=(y,))) \
@@ -73,7 +74,7 @@ class Ufunc:
 
     @property
     def identity(self) -> Any:
-        """What changes nothing; None where there is none, or none is known."""
+        """The neutral element; None if there is none, or none is known."""
         return None if self._combine is None else self._combine[1]
 
     def reduce(self, array: Any, axis: Any = 0, dtype: Any = None, out: Any = None,
@@ -129,12 +130,12 @@ class Ufunc:
         return call(OPS["reshape"](a, (*a.shape, *(1 for _ in b.shape))), b, **kwargs)
 
     def accumulate(self, *args: Any, **kwargs: Any) -> Any:
-        """Nothing: prefix sums have no kernels, `KernelTypeError`."""
+        """Refuse with `KernelTypeError`: there are no kernels of prefix sums."""
         raise KernelTypeError(f"{self.__name__}.accumulate: running results have no "
                               "kernels; use the array library's own cumsum")
 
-    def habits(self, kwargs: dict[str, Any]) -> tuple[Any, str]:
-        """Take `where` and `casting` out of keywords, but for parameters so called."""
+    def take_options(self, kwargs: dict[str, Any]) -> tuple[Any, str]:
+        """Take `where` and `casting` out of keywords, unless parameters."""
         names = self.parameters.names
         where = kwargs.pop("where", True) if "where" not in names else True
         casting = kwargs.pop("casting", "same_kind") if "casting" not in names \
@@ -152,10 +153,10 @@ class Ufunc:
         return where, casting
 
 
-def masked(function: Function, where: Any, values: Sequence[Any],
-           outs: Sequence[Any] | None, names: Sequence[str],
-           **options: Any) -> tuple[Any, ...]:
-    """Apply `function` where a condition holds.
+def apply_where(function: Function, where: Any, values: Sequence[Any],
+                outs: Sequence[Any] | None, names: Sequence[str],
+                **options: Any) -> tuple[Any, ...]:
+    """Apply `function` where a condition holds, and keep `out` elsewhere.
 
     Elsewhere the outputs keep what they have; new ones are zero (NumPy leaves them
     unset), and nothing is differentiated.
@@ -170,9 +171,9 @@ def masked(function: Function, where: Any, values: Sequence[Any],
                  names=("where", *names, *olds), **options)
 
 
-def computing_in(function: Function, dtype: np.dtype, values: Sequence[Any],
-                 ) -> Function:
-    """`function` that computes its results in `dtype`, as a ufunc's ``dtype`` asks.
+def cast_inputs(function: Function, dtype: np.dtype, values: Sequence[Any],
+                ) -> Function:
+    """Cast inputs so that `function` computes in `dtype`.
 
     What holds more than its results for such values: their arithmetic would wrap around
     before it is stored.
@@ -183,7 +184,7 @@ def computing_in(function: Function, dtype: np.dtype, values: Sequence[Any],
         types.append(Weak(kind.__name__) if kind in (bool, int, float, complex)
                      else dtype_of(v))
     wider = tuple(not isinstance(t, Weak) and t != dtype and (
-        _RANKS[t.kind] < _RANKS[dtype.kind] or promoted_dtype(t, dtype) == dtype)
+        rank_of(t) < rank_of(dtype) or promoted_dtype(t, dtype) == dtype)
         for t in types)
     cast = tuple(dtype if w else t for t, w in zip(types, wider, strict=True))
     known, found = (_results(function, given) for given in (tuple(types), cast))
@@ -193,20 +194,16 @@ def computing_in(function: Function, dtype: np.dtype, values: Sequence[Any],
 
 
 def _results(function: Function, types: tuple[Type, ...]) -> tuple[Any, ...] | None:
-    """The dtypes of the results; None if the function does not take such numbers."""
+    """Dtypes of the results; None if the function does not take such numbers."""
     try:
         return result_types(function, types)
     except KernelTypeError:
         return None
 
 
-#: Kinds of dtypes, the narrow first; bfloat16 is of kind V.
-_RANKS = {"b": 0, "i": 1, "u": 1, "f": 2, "V": 2, "c": 3}
-
-
 @lru_cache(maxsize=256)
 def _cast_first(function: Function, dtype: str, which: tuple[bool, ...]) -> Function:
-    """`function` of some of its arguments in another dtype."""
+    """`function` with some arguments cast to `dtype`."""
     return compose(function.name, function.params, lambda b: b.call(function, *(
         b.let("cast", p, attr=dtype) if w else p
         for p, w in zip(function.params, which, strict=True))))
@@ -214,7 +211,7 @@ def _cast_first(function: Function, dtype: str, which: tuple[bool, ...]) -> Func
 
 @lru_cache(maxsize=256)
 def _guarded(function: Function) -> Function:
-    """``function(*args) if where else old``, a value of old for each result."""
+    """``function(*args) if where else old``, with an old value for each result."""
     where = _unused("where", function.params)
     old = tuple(_unused(f"old{k}", function.params)
                 for k in range(len(function.results)))

@@ -1,4 +1,23 @@
-"""Fused operations on arrays of any library; every one has a gradient."""
+"""Fused, differentiable operations on arrays of any library.
+
+=============== ====================================================================
+`activations`   activation functions
+`arithmetic`    arithmetic, as in NumPy
+`checks`        range checks of element values, on the cpu only
+`comparison`    comparisons, logic, selection
+`filling`       arrays shaped like another one, and arrays filled with one number
+`indexing`      basic indices as views, integer arrays as gathers
+`losses`        loss functions along the last axis
+`math`          elementary functions, as in NumPy and SciPy
+`matmul`        matrix products with bias, epilogue and permuted store
+`normalization` softmax and normalisations along one axis, in one launch each
+`optimizers`    optimiser steps, in place and in one launch each
+`power`         `power`, with NumPy's rules for integers
+`random`        random masks by a counter-based generator: equal on every backend
+`reductions`    reductions over axes, with NumPy's keywords, accumulators and errors
+`shapes`        changes of shape, and movement of data between arrays
+=============== ====================================================================
+"""
 
 import types as _types
 

@@ -1,4 +1,4 @@
-"""Activation functions: for finite arguments, finite with finite derivatives.
+"""Activation functions, finite with finite derivatives for finite arguments.
 
 NaN gives NaN.  `swish`, `silu`, `mish`, `hard_swish` and `gelu` are NaN at -inf, where
 their formulas multiply it by zero.
@@ -14,7 +14,7 @@ import numpy as np
 from ..errors import KernelTypeError
 from ..op import AnyArray, Case, Operand, elementwise, op
 from ..op.base import check_operand
-from ..scalar import language as nb
+from ..scalar.language import names as nb
 
 __all__ = [
     "elu", "geglu", "gelu", "hard_swish", "leaky_relu", "log_sigmoid", "mish", "relu",

@@ -9,7 +9,7 @@ import numpy as np
 from ..op import AnyArray, Case, Operand, elementwise, op
 from ..op.base import check_operand, strong_dtype
 from ..op.elementwise import cast
-from ..scalar import language as nb
+from ..scalar.language import names as nb
 
 __all__ = [
     "absolute", "add", "divide", "floor_divide", "multiply", "negative", "positive",
@@ -23,28 +23,28 @@ NONZERO = Case(domains=((-3.0, 3.0), (0.5, 4.0)), dtypes="iuf")
 @op(np.add, Case(dtypes="biufc"))
 @elementwise
 def add(x, y):
-    """The sum, element by element; ``x or y`` for bools, as in NumPy."""
+    """The elementwise sum; ``x or y`` for bools, as in NumPy."""
     return x + y
 
 
 @op(np.subtract, Case(dtypes="iufc"))
 @elementwise
 def subtract(x, y):
-    """The difference, element by element; `KernelTypeError` for bools, as in NumPy."""
+    """The elementwise difference; `KernelTypeError` for bools, as in NumPy."""
     return x - y
 
 
 @op(np.multiply, Case(dtypes="biufc"))
 @elementwise
 def multiply(x, y):
-    """The product, element by element; ``x and y`` for bools, as in NumPy."""
+    """The elementwise product; ``x and y`` for bools, as in NumPy."""
     return x * y
 
 
 @op(np.true_divide, NONZERO)
 @elementwise
 def divide(x, y):
-    """The quotient; integers give float64.  ``1/0`` is inf and ``0/0`` NaN."""
+    """The quotient; float64 for integers.  ``1/0`` is inf and ``0/0`` NaN."""
     return x / y
 
 
@@ -62,7 +62,7 @@ def floor_divide(x, y):
 @op(np.remainder, Case(domains=((0.1, 0.4), (0.5, 4.0)), dtypes="iuf"))
 @elementwise
 def remainder(x, y):
-    """What `floor_divide` leaves, with the sign of `y`.
+    """The remainder of `floor_divide`, with the sign of `y`.
 
     ``n % 0`` is 0 for integers, NaN for floats.
     """
@@ -115,7 +115,7 @@ def reciprocal_of(x):
 
 @elementwise
 def whole_reciprocal(x):
-    """``1 / x`` in integers: 0 but for 1 and -1."""
+    """``1 / x`` in integers: 0 except for 1 and -1."""
     return x if x == 1 or x == -1 else x - x
 
 
@@ -124,7 +124,7 @@ reciprocal_of.parameters.name = whole_reciprocal.parameters.name = "reciprocal"
 
 @op(lambda x: 1.0 / x, Case(domains=((0.3, 3.0),)), scalar=reciprocal_of)
 def reciprocal(x: Operand, **options: Any) -> AnyArray:
-    """``1 / x``; inf at 0, -inf at -0.0; of integers an integer, which is 0 at 0.
+    """``1 / x``; inf at 0, -inf at -0.0; an integer for an integer, 0 at 0.
 
     Parameters
     ----------

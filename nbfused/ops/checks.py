@@ -1,4 +1,4 @@
-"""Checks of values: they wait for the device, and so run on the cpu only.
+"""Range checks of element values, on the cpu only: they wait for the device.
 
 Under ``NBFUSED_DEBUG=1`` they run everywhere.
 """
@@ -22,7 +22,7 @@ __all__ = ["check_range"]
 
 def check_range(indices: Any, low: int, high: int, message: str, way_out: str, *,
                 name: str, ignored: int | None = None) -> None:
-    """`RangeError` if a value is outside ``[low, high)``, `ignored` ones apart.
+    """Raise `RangeError` for a value outside ``[low, high)``, except `ignored`.
 
     `name` is what messages call the array.
     """

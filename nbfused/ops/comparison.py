@@ -8,7 +8,7 @@ import numpy as np
 
 from ..op import AnyArray, Case, Operand, elementwise, op
 from ..op.base import check_integers, check_operand, strong_dtype
-from ..scalar import language as nb
+from ..scalar.language import names as nb
 from .arithmetic import positive
 
 __all__ = [
@@ -69,56 +69,56 @@ for _comparison in (equal, not_equal, less, less_equal, greater, greater_equal):
 @op(np.logical_and, ANY)
 @elementwise
 def logical_and(x, y):
-    """Whether both are nonzero, as bool; NaN is nonzero."""
+    """Whether both `x` and `y` are nonzero, as bool; NaN is nonzero."""
     return np.logical_and(x, y)
 
 
 @op(np.logical_or, ANY)
 @elementwise
 def logical_or(x, y):
-    """Whether one is nonzero, as bool; NaN is nonzero."""
+    """Whether `x` or `y` is nonzero, as bool; NaN is nonzero."""
     return np.logical_or(x, y)
 
 
 @op(np.logical_not, ANY)
 @elementwise
 def logical_not(x):
-    """Whether it is zero, as bool; NaN is nonzero."""
+    """Whether `x` is zero, as bool; NaN is nonzero."""
     return np.logical_not(x)
 
 
 @op(np.isnan, Case(smooth=False))
 @elementwise
 def isnan(x):
-    """Whether it is NaN, as bool."""
+    """Whether `x` is NaN, as bool."""
     return nb.isnan(x)
 
 
 @op(np.isinf, Case(smooth=False))
 @elementwise
 def isinf(x):
-    """Whether it is inf or -inf, as bool."""
+    """Whether `x` is inf or -inf, as bool."""
     return nb.isinf(x)
 
 
 @op(np.isfinite, Case(smooth=False))
 @elementwise
 def isfinite(x):
-    """Whether it is neither NaN nor infinite, as bool."""
+    """Whether `x` is neither NaN nor infinite, as bool."""
     return nb.isfinite(x)
 
 
 @op(np.maximum, Case(domains=((-3.0, 3.0),), dtypes="biuf"))
 @elementwise
 def maximum(x, y):
-    """The larger one; NaN if either is.  A tie shares the derivative half and half."""
+    """The larger of `x` and `y`; NaN if either is.  Ties halve the derivative."""
     return max(x, y)
 
 
 @op(np.minimum, Case(domains=((-3.0, 3.0),), dtypes="biuf"))
 @elementwise
 def minimum(x, y):
-    """The smaller one; NaN if either is.  A tie shares the derivative half and half."""
+    """The smaller of `x` and `y`; NaN if either is.  Ties halve the derivative."""
     return min(x, y)
 
 
@@ -126,7 +126,7 @@ def minimum(x, y):
     Case(domains=((-2, 2, int), (-3.0, 3.0)), dtypes="iuf"))
 @elementwise
 def where(condition, x, y):
-    """`x` where `condition` holds (is nonzero), else `y`.
+    """Select `x` where `condition` is nonzero, else `y`.
 
     Both are computed; the derivative goes to the one that was taken.
 
@@ -164,7 +164,7 @@ clip_both.parameters.name = "clip"  # for messages
     scalar=clip_both)
 def clip(x: Operand, low: Operand | None = None, high: Operand | None = None,
          **options: Any) -> AnyArray:
-    """`x` held between `low` and `high`; NaN stays NaN.
+    """Limit `x` to `low` … `high`; NaN stays NaN.
 
     `high` where ``low > high``, as in NumPy.  Derivative 1 inside, 0 outside, one half
     at a bound.
@@ -202,7 +202,7 @@ def clip(x: Operand, low: Operand | None = None, high: Operand | None = None,
 
 
 def _within(x: Operand, low: Operand | None, high: Operand | None) -> tuple[Any, Any]:
-    """The bounds without those beyond the integers that the dtype of `x` holds."""
+    """The bounds, dropped where they lie beyond the integers of `x`'s dtype."""
     dtype = strong_dtype(x)
     if dtype is not None and dtype.kind in "iu":
         held = np.iinfo(dtype)

@@ -1,4 +1,4 @@
-"""Arrays like another one, and arrays filled with one number."""
+"""Arrays shaped like another one, and arrays filled with one number."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ..autograd.traced import Traced
 from ..errors import KernelTypeError, RangeError
 from ..op import AnyArray, Case, op
 from ..op.base import check_operand, is_number
-from ..scalar.ir import Block, Function
+from ..scalar.ir.nodes import Block, Function
 from ..specs import Map
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ LIKE = Case(((4, 5),), dtypes="biufc")
 
 
 def _array(x: Any, name: str) -> Any:
-    """The array behind `x`, which nothing is differentiated through."""
+    """The array behind `x`, detached from the tape."""
     check_operand(x, name, "x")
     if is_number(x):
         raise KernelTypeError(f"{name}: 'x' must be an array, got {x!r}; make one with "
@@ -35,12 +35,12 @@ def _array(x: Any, name: str) -> Any:
 
 
 def _is_value(x: Any) -> bool:
-    """Whether `x` is a Variable with an array, not one that is only traced."""
+    """Whether `x` is a Variable that holds an array, and not a traced one."""
     return isinstance(x, Variable) and not isinstance(x, Traced)
 
 
 def _number(value: Any, dtype: np.dtype, name: str) -> Any:
-    """`value` in `dtype`, as NumPy casts it."""
+    """Cast `value` to `dtype` as NumPy does."""
     if not is_number(value):
         raise KernelTypeError(f"{name}: 'fill_value' must be a number, got {value!r}")
     try:
@@ -51,7 +51,7 @@ def _number(value: Any, dtype: np.dtype, name: str) -> Any:
 
 
 def empty_like(x: AnyArray, dtype: DTypeLike | None = None) -> AnyArray:
-    """Make an array of the library, shape and device of `x`, its elements not set.
+    """Make an uninitialised array of the library, shape and device of `x`.
 
     Parameters
     ----------

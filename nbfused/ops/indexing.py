@@ -1,30 +1,36 @@
-"""Reading by integer arrays."""
+"""Reading elements: basic indices as views, integer arrays as gathers."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 from math import prod
+from operator import index as index_of
+from typing import Any
 
 import numpy as np
 
 from ..arrays import dtype_of
 from ..autograd import apply
-from ..errors import KernelTypeError
+from ..errors import KernelTypeError, RangeError
 from ..op import AnyArray, Case, op
 from ..op.base import check_array
 from ..op.elementwise import cast
-from ..scalar.language import load
-from ..scalar.parse import parse
+from ..scalar.language.names import load
+from ..scalar.parse.functions import parse
 from ..specs import Map
+from ..specs.base import Shape
 from ..specs.shapes import normalize_axis
 from .checks import check_range
-from .shapes import broadcast_to, reshape
+from .shapes import apply_view, broadcast_to, checked_shape, reshape
 
-__all__ = ["embedding", "take"]
+__all__ = ["embedding", "getitem", "take"]
+
+#: Start, stop and step along an axis.
+Window = tuple[int, int, int]
 
 
 def gather(table, i, index, after, rows, columns):
-    """Point `index` of the result (before, columns, after) reads row ``i``."""
+    """Read row `i` for the point `index` of a result (before, columns, after)."""
     i = np.int64(i)  # a narrow index would wrap beside the number of rows
     row = min(max(i + rows if i < 0 else i, 0), rows - 1)
     return load(table, index // (columns * after), row, index % after)
@@ -40,7 +46,7 @@ def _gather() -> Map:
     Case(((5, 7), (4,)), {"axis": 1}, ((-3.0, 3.0), (-7, 7, int)), dtypes="iuf"))
 def take(x: AnyArray, indices: AnyArray, axis: int = 0, *,
          out: AnyArray | None = None) -> AnyArray:
-    """Slices of `x` along an axis, as `numpy.take`.
+    """Take slices of `x` along an axis, as `numpy.take`.
 
     Parameters
     ----------
@@ -100,7 +106,7 @@ def take(x: AnyArray, indices: AnyArray, axis: int = 0, *,
 @op(lambda table, indices: table[indices],
     Case(((5, 7), (3, 2)), {}, ((-3.0, 3.0), (0, 5, int))))
 def embedding(table: AnyArray, indices: AnyArray) -> AnyArray:
-    """Rows of a table: ``take(table, indices, axis=0)``.
+    """Look up rows of a table: ``take(table, indices, axis=0)``.
 
     Parameters
     ----------
@@ -123,3 +129,99 @@ def embedding(table: AnyArray, indices: AnyArray) -> AnyArray:
     """
     check_array(table, "embedding", "table")
     return take(table, indices, 0)
+
+
+@op(lambda x, index: x[index],
+    Case(((4, 6),), {"index": (slice(1, 3), -1)}, dtypes="biuf"))
+def getitem(x: AnyArray, index: Any) -> AnyArray:
+    """Index with integers, slices, ``...`` and None: a view.
+
+    An integer array as index is `take` along the first axis, a copy.
+
+    Raises
+    ------
+    RangeError
+        An integer is out of range (an `IndexError`), a step is 0, or there are more
+        indices than axes.
+    KernelTypeError
+        The index is something else: boolean masks have results of unknown shape.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> getitem(np.arange(6).reshape(2, 3), (1, slice(None, None, -1)))
+    array([5, 4, 3])
+    """
+    shape = checked_shape(x, "getitem")
+    items = index if isinstance(index, tuple) else (index,)
+    if len(items) == 1 and hasattr(items[0], "dtype") and len(items[0].shape):
+        return take(x, items[0], axis=0)
+    windows, dropped, added = _basic(items, shape)
+    out = apply_view(x, "slice", windows)
+    if dropped:
+        out = apply_view(out, "squeeze", dropped)
+    return apply_view(out, "expand", added) if added else out
+
+
+def _basic(items: tuple[Any, ...], shape: Shape) -> tuple[
+        tuple[Window, ...], tuple[int, ...], tuple[int, ...]]:
+    """Convert a basic index to slices, axes to drop and axes to add."""
+    named = sum(i is not None and i is not Ellipsis for i in items)
+    if named > len(shape):
+        raise RangeError(f"getitem: {named} indices for an array of {len(shape)} "
+                         "dimensions; expected one for each at most, leave some out")
+    dots = sum(i is Ellipsis for i in items)
+    if dots > 1:
+        raise RangeError(f"getitem: 'index' has {dots} '...', expected one at most; "
+                         "write ':' for the others")
+    if not dots:
+        items = (*items, Ellipsis)
+    windows: list[Window] = []
+    dropped: list[int] = []
+    added: list[int] = []
+    position = 0
+    for item in items:
+        if item is None:
+            added.append(position)
+            position += 1
+        elif item is Ellipsis:
+            skipped = len(shape) - named
+            windows += [(0, n, 1) for n in shape[len(windows):len(windows) + skipped]]
+            position += skipped
+        else:
+            window, drop = _window(item, shape[len(windows)], len(windows))
+            if drop:
+                dropped.append(len(windows))
+            windows.append(window)
+            position += not drop
+    return tuple(windows), tuple(dropped), tuple(added)
+
+
+def _window(item: Any, extent: int, axis: int) -> tuple[Window, bool]:
+    """The slice of an axis for an index, and whether the axis is dropped."""
+    if isinstance(item, slice):
+        return _slice(item, extent, axis), False
+    try:
+        i = index_of(item) if not isinstance(item, (bool, np.bool_)) else None
+    except TypeError:
+        i = None
+    if i is None:
+        raise KernelTypeError(f"index {item!r} of axis {axis} must be an integer, a "
+                              "slice, None or ...; one integer array by itself "
+                              "reads along axis 0, take along any one")
+    if not -extent <= i < extent:
+        raise RangeError(f"index {i} is out of bounds for axis {axis} of extent "
+                         f"{extent}; expected one in [{-extent}, {extent})")
+    i %= extent
+    return (i, i + 1, 1), True
+
+
+def _slice(item: slice, extent: int, axis: int) -> Window:
+    try:
+        return item.indices(extent)
+    except TypeError:
+        raise KernelTypeError(f"index {item} of axis {axis} must have integers or None "
+                              "as start, stop and step; round them first") from None
+    except ValueError:
+        raise RangeError(f"index {item} of axis {axis} has step 0; expected another, "
+                         "1 takes every element") from None

@@ -1,4 +1,4 @@
-"""Losses, each along the last axis of its first argument."""
+"""Loss functions along the last axis."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import numpy as np
 from ..arrays import dtype_of
 from ..errors import KernelTypeError, ShapeError
 from ..op import AnyArray, Case, op, row, size, stage
-from ..op.base import check_array, check_floating, share, whole_number
-from ..scalar import language as nb
+from ..op.base import check_array, check_floating, fraction, whole_number
+from ..scalar.language import names as nb
 from .arithmetic import divide
 from .checks import check_range
 from .comparison import not_equal
@@ -132,8 +132,8 @@ def cross_entropy(logits: AnyArray, labels: AnyArray, *,
     if reduction not in ("mean", "sum", "none"):
         raise KernelTypeError("cross_entropy: 'reduction' must be 'mean', 'sum' or "
                               f"'none', got {reduction!r}")
-    smoothing = share(label_smoothing, "cross_entropy", "label_smoothing",
-                      "the share spread over all classes", closed=True)
+    smoothing = fraction(label_smoothing, "cross_entropy", "label_smoothing",
+                         "the share spread over all classes", closed=True)
     ignored = -1 if ignore_index is None else whole_number(
         ignore_index, "cross_entropy", "ignore_index")
     _check(logits, labels)

@@ -11,7 +11,7 @@ import math
 import numpy as np
 
 from ..op import Case, elementwise, op
-from ..scalar import language as nb
+from ..scalar.language import names as nb
 
 __all__ = [
     "arccos", "arcsin", "arcsinh", "arctan", "arctan2", "cbrt", "ceil", "cos", "cosh",
@@ -119,21 +119,21 @@ def tan(x):
 @op(np.arcsin, UNIT)
 @elementwise
 def arcsin(x):
-    """The angle in radians whose sine is `x`; NaN outside [-1, 1]."""
+    """The inverse sine, in radians; NaN outside [-1, 1]."""
     return nb.asin(x)
 
 
 @op(np.arccos, UNIT)
 @elementwise
 def arccos(x):
-    """The angle in radians whose cosine is `x`; NaN outside [-1, 1]."""
+    """The inverse cosine, in radians; NaN outside [-1, 1]."""
     return nb.acos(x)
 
 
 @op(np.arctan, Case())
 @elementwise
 def arctan(x):
-    """The angle in radians whose tangent is `x`; ``pi / 2`` at inf."""
+    """The inverse tangent, in radians; ``pi / 2`` at inf."""
     return nb.atan(x)
 
 
@@ -202,14 +202,14 @@ def erfc(x):
 @op(np.floor, STEPS)
 @elementwise
 def floor(x):
-    """The largest integer not above `x`, in the dtype of `x`.  Derivative zero."""
+    """The largest integer not above `x`, in its dtype.  Derivative zero."""
     return nb.floor(x)
 
 
 @op(np.ceil, STEPS)
 @elementwise
 def ceil(x):
-    """The smallest integer not below `x`, in the dtype of `x`.  Derivative zero."""
+    """The smallest integer not below `x`, in its dtype.  Derivative zero."""
     return nb.ceil(x)
 
 

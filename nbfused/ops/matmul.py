@@ -1,4 +1,4 @@
-"""Matrix products with bias, epilogue and permuted store, each one launch."""
+"""Matrix products with bias, epilogue and permuted store, in one launch each."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ..autograd.traced import extents
 from ..errors import KernelTypeError
 from ..op import AnyArray, Case, Operand, ScalarFunction, op
 from ..op.base import check_array, check_operand, is_number
-from ..op.contraction import check_subscripts, epilogue_of, known_product
+from ..op.contraction import cached_product, check_subscripts, epilogue_of
 from ..op.contraction import contract as run
-from ..scalar.build import Builder
-from ..scalar.ir import Function, Value
-from ..specs.functions import compose
+from ..scalar.ir.build import Builder
+from ..scalar.ir.nodes import Function, Value
 from ..specs.shapes import check_permutation
+from ..specs.vjp.functions import compose
 
 __all__ = ["batched_matmul", "contract", "linear", "matmul", "matmul_add_relu"]
 
@@ -46,7 +46,7 @@ def _product(what: str, a: AnyArray, b: AnyArray, bias: Operand | None,
     """``epilogue(a @ b + bias, *extras)`` permuted, for operands of any rank."""
     key = None
     if type(extras) is tuple and not extras and permute is None and precision is None:
-        key, known = known_product(what, a, b, bias, epilogue, out)
+        key, known = cached_product(what, a, b, bias, epilogue, out)
         if known is not None:
             return known((a, b) if bias is None else (a, b, bias), out)
     extras = _sequence(extras, what, "extras", "arrays or numbers")
@@ -187,7 +187,7 @@ def _linear(x, weight, bias=None, activation=None):
 def linear(x: AnyArray, weight: AnyArray, bias: AnyArray | None = None,
            activation: ScalarFunction | None = None, *, precision: str | None = None,
            out: AnyArray | None = None) -> AnyArray:
-    """A layer, ``activation(x @ weight + bias)``, in one launch.
+    """A linear layer, ``activation(x @ weight + bias)``, in one launch.
 
     Parameters
     ----------

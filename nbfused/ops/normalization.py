@@ -1,4 +1,4 @@
-"""Softmax and normalisations, along one axis, each one launch."""
+"""Softmax and normalisations along one axis, in one launch each."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import numpy as np
 from ..errors import KernelTypeError
 from ..op import AnyArray, Case, op, row, stage
 from ..op.base import check_floating, is_number, non_negative
-from ..scalar import language as nb
+from ..scalar.language import names as nb
 
 __all__ = ["add_rms_norm", "layer_norm", "log_softmax", "rms_norm", "softmax"]
 
@@ -96,7 +96,7 @@ softmax.check = log_softmax.check = check_floating
 
 
 def _columns(x: AnyArray | None, op_name: str, name: str, default: float) -> AnyArray:
-    """One number for each column, or the default for an argument that is left out.
+    """A weight or bias for each column, or the default if it is left out.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Optimiser steps: in place, each one launch."""
+"""Optimiser steps, in place and in one launch each."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ..arrays import dtype_of, is_array
 from ..autograd import Variable, apply, no_grad
 from ..errors import KernelTypeError, RangeError, ShapeError
 from ..op import AnyArray
-from ..op.base import non_negative, real_number, share, whole_number
+from ..op.base import fraction, non_negative, real_number, whole_number
 from ..op.elementwise import cast, elementwise
 
 __all__ = ["adam_step", "sgd_step"]
@@ -19,20 +19,20 @@ __all__ = ["adam_step", "sgd_step"]
 
 @elementwise
 def sgd_update(param, grad, lr, weight_decay):
-    """One step down the gradient."""
+    """The parameter after a step of gradient descent."""
     return param - lr * (grad + weight_decay * param)
 
 
 @elementwise
 def momentum_update(param, grad, velocity, lr, momentum, weight_decay):
-    """One step with a velocity: the new parameter and velocity."""
+    """Parameter and velocity after a step of SGD with momentum."""
     new = momentum * velocity + (grad + weight_decay * param)
     return param - lr * new, new
 
 
 @elementwise
 def adam_update(param, grad, m, v, lr, beta1, beta2, eps, decay, scale1, scale2):
-    """The new parameter and moments; `scale1` and `scale2` correct the bias."""
+    """Parameter and moments after a step of Adam, with bias corrections."""
     first = beta1 * m + (1 - beta1) * grad
     second = beta2 * v + (1 - beta2) * (grad * grad)
     step = first * scale1 / (np.sqrt(second * scale2) + eps)
@@ -43,7 +43,7 @@ _ADAM_KINDS = ("element",)*4 + ("scalar",)*7
 
 
 def _arrays(what: str, **given: AnyArray) -> Collection[Any]:
-    """The arrays, those of Variables too, after a look at their shapes."""
+    """The arrays behind the arguments, checked to have one shape."""
     found = {n: x.data if isinstance(x, Variable) else x for n, x in given.items()}
     for name, x in found.items():
         if not is_array(x):
@@ -63,7 +63,7 @@ def _arrays(what: str, **given: AnyArray) -> Collection[Any]:
 
 def sgd_step(param: AnyArray, grad: AnyArray, velocity: AnyArray | None = None, *,
              lr: float, momentum: float = 0.0, weight_decay: float = 0.0) -> None:
-    """Move `param` against its gradient, in place and in one launch.
+    """Take a step of gradient descent on `param`, in place, in one launch.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def sgd_step(param: AnyArray, grad: AnyArray, velocity: AnyArray | None = None, 
 def adam_step(param: AnyArray, grad: AnyArray, m: AnyArray, v: AnyArray, *,
               lr: float = 1e-3, beta1: float = 0.9, beta2: float = 0.999,
               eps: float = 1e-8, step: int, weight_decay: float = 0.0) -> None:
-    """One step of Adam, in place and in one launch.
+    """Take a step of Adam, in place, in one launch.
 
     Parameters
     ----------
@@ -149,7 +149,7 @@ def adam_step(param: AnyArray, grad: AnyArray, m: AnyArray, v: AnyArray, *,
                          "number of this step")
     rate, decay = (real_number(x, "adam_step", name) for x, name in (
         (lr, "lr"), (weight_decay, "weight_decay")))
-    beta1, beta2 = (share(x, "adam_step", name, "what is kept of a moment")
+    beta1, beta2 = (fraction(x, "adam_step", name, "what is kept of a moment")
                     for x, name in ((beta1, "beta1"), (beta2, "beta2")))
     eps = non_negative(eps, "adam_step", "eps")
     p, g, m, v = _arrays("adam_step", param=param, grad=grad, m=m, v=v)

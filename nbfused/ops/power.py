@@ -1,4 +1,4 @@
-"""Powers."""
+"""`power`, with NumPy's rules for integers."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ __all__ = ["power"]
 
 @elementwise
 def raise_to(x, y):
-    """``x ** y``, 0 for an integer to a negative power."""
+    """``x ** y``; 0 for an integer to a negative power."""
     return x ** y
 
 
@@ -69,7 +69,7 @@ def _is_whole(x: Any, kinds: str) -> bool:
 
 
 def _is_floating(x: Any, y: Any) -> bool:
-    """Whether the result of two integers is none: uint64 and a signed one."""
+    """Whether two integer dtypes promote to float64: uint64 and a signed one."""
     return not isinstance(x, int) and not isinstance(y, int) and np.result_type(
         dtype_of(x), dtype_of(y)).kind == "f"
 

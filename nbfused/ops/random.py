@@ -1,4 +1,4 @@
-"""Random masks from counters: the same numbers on every backend."""
+"""Random masks by a counter-based generator: equal on every backend."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from ..autograd import apply
 from ..autograd.traced import TracedNumber
 from ..errors import KernelTypeError, RangeError
 from ..op import AnyArray
-from ..op.base import check_operand, share, whole_number
-from ..scalar import language as nb
-from ..scalar.parse import parse
+from ..op.base import check_operand, fraction, whole_number
+from ..scalar.language import names as nb
+from ..scalar.parse.functions import parse
 from ..specs import Map
 
 __all__ = ["dropout"]
 
 
 def drop(x, p, seed, index):
-    """`x` scaled up, or zero with probability `p`."""
+    """Scale `x` up, or zero it with probability `p`."""
     return x / (1.0 - p) if nb.philox(seed, index) >= p else 0.0 * x
 
 
@@ -27,7 +27,7 @@ def _drop() -> Map:
 
 
 def _checked(seed: int) -> int:
-    """A whole number; -1 is what others write for a mask that is new in every call."""
+    """Check a seed; negative ones, which elsewhere mean a new mask, are refused."""
     if isinstance(seed, bool):
         raise KernelTypeError(
             f"dropout: 'seed' must be an integer, got {seed!r}; there is no flag for "
@@ -77,7 +77,7 @@ def dropout(x: AnyArray, p: float, seed: int, *,
     array([2., 2., 0., 2., 0., 0.])
     """
     check_operand(x, "dropout", "x")
-    p = share(p, "dropout", "p", "the share of elements that is dropped")
+    p = fraction(p, "dropout", "p", "the share of elements that is dropped")
     outs = None if out is None else (out,)
     if isinstance(seed, TracedNumber):
         seed.record_check(_checked)

@@ -15,7 +15,7 @@ from ..autograd.nodes import is_floating
 from ..errors import KernelTypeError
 from ..op import AnyArray, Case, Reduction, func, op, reduction
 from ..op.base import check_operand, real_number, strong_dtype
-from ..scalar import language as nb
+from ..scalar.language import names as nb
 from ..specs.shapes import Axes
 from .shapes import astype
 
@@ -40,7 +40,7 @@ def _cases(dtypes: str = "f", domain: tuple[float, float] = (-3.0, 3.0),
 @op(np.sum, *_cases("biufc"))
 @reduction(combine="sum")
 def sum(x):
-    """The sum; 0 of nothing.
+    """The sum of elements; 0 for none.
 
     Floats are summed in parallel parts, so that errors grow less than in one loop.
 
@@ -80,7 +80,7 @@ def sum(x):
 @op(np.prod, *_cases("iuf", (0.5, 1.5)))
 @reduction(combine="prod", identity=1)
 def prod(x):
-    """The product; 1 of nothing.  Parameters and errors as for `sum`.
+    """The product of elements; 1 for none.  Parameters and errors as for `sum`.
 
     Derivatives up to the third are right wherever factors are zero; those of order
     four and more only where fewer than four are.
@@ -101,7 +101,7 @@ _LONG = {np.dtype("int64"), np.dtype("uint64")}
 @op(np.mean, *_cases("iuf"))
 def mean(x: AnyArray, axis: Axes = None, keepdims: bool = False, *,
          dtype: DTypeLike | None = None, out: AnyArray | None = None) -> AnyArray:
-    """The mean; integers in float64; NaN of nothing.  The rest as for `sum`."""
+    """The mean of elements; float64 for integers, NaN for none.  Else as for `sum`."""
     check_operand(x, "mean", "x")
     if dtype is None and strong_dtype(x) in _LONG:
         dtype = "float64"  # their sum would wrap around
@@ -111,7 +111,7 @@ def mean(x: AnyArray, axis: Axes = None, keepdims: bool = False, *,
 @op(np.max, *_cases("biuf"))
 @reduction(combine="max")
 def max(x):
-    """The largest; NaN if there is one.  Ties share the derivative equally.
+    """The largest element; NaN if any is.  Ties share the derivative equally.
 
     Parameters and errors as for `sum`; `ShapeError` of nothing too.
     """
@@ -121,7 +121,7 @@ def max(x):
 @op(np.min, *_cases("biuf"))
 @reduction(combine="min")
 def min(x):
-    """The smallest; NaN if there is one.  Ties share the derivative equally.
+    """The smallest element; NaN if any is.  Ties share the derivative equally.
 
     Parameters and errors as for `sum`; `ShapeError` of nothing too.
     """
@@ -158,7 +158,7 @@ def argmin(x):
 @op(np.all, *_cases("biuf", smooth=False))
 @reduction(combine="all")
 def all(x):
-    """Whether all are nonzero, as bool; NaN is nonzero.  True of nothing.
+    """Whether all elements are nonzero, as bool; NaN is nonzero.  True for none.
 
     Parameters and errors as for `sum`.
     """
@@ -168,7 +168,7 @@ def all(x):
 @op(np.any, *_cases("biuf", smooth=False))
 @reduction(combine="any")
 def any(x):
-    """Whether one is nonzero, as bool; NaN is nonzero.  False of nothing.
+    """Whether any element is nonzero, as bool; NaN is nonzero.  False for none.
 
     Parameters and errors as for `sum`.
     """
@@ -185,7 +185,7 @@ def _logsumexp(x, axis=None, keepdims=False):
 @op(_logsumexp, *_cases("f", (-20.0, 20.0)))
 @reduction(combine="logsumexp")
 def logsumexp(x):
-    """``log(sum(exp(x)))`` without overflow; -inf of nothing.
+    """``log(sum(exp(x)))`` without overflow; -inf for no elements.
 
     inf beside inf, NaN beside NaN; its derivative is `softmax`.  Parameters and errors
     as for `sum`.
@@ -214,7 +214,7 @@ def _std(x, ddof):
 
 def _prepare(name: str, x: AnyArray, ddof: float, dtype: DTypeLike | None,
              ) -> tuple[AnyArray, float]:
-    """`x` in the dtype that was asked for, and the checked `ddof`."""
+    """`x` in the requested dtype, and the checked `ddof`."""
     _check_real(name, x)
     if dtype is not None:  # the numbers that are part of the state follow that of `x`
         x = astype(x, dtype)
@@ -222,7 +222,7 @@ def _prepare(name: str, x: AnyArray, ddof: float, dtype: DTypeLike | None,
 
 
 def _check_real(name: str, x: AnyArray) -> None:
-    """`KernelTypeError` for what is complex: squares would not be those of moduli."""
+    """Raise `KernelTypeError` for a complex array."""
     check_operand(x, name, "x")
     dtype = strong_dtype(x)
     if isinstance(x, complex) if dtype is None else dtype.kind == "c":
@@ -371,7 +371,7 @@ def norm(x: AnyArray, ord: float = 2, axis: Axes = None, keepdims: bool = False,
 
 
 def _norm_of(x: AnyArray, ord: float) -> Reduction:
-    """The norm of this order for arrays like this."""
+    """The norm function of this order, for the dtype of the array."""
     _check_real("norm", x)
     if not isinstance(ord, (int, float)) or ord not in _NORMS:
         raise KernelTypeError(f"norm: 'ord' must be 1, 2 or inf, got {ord!r}")

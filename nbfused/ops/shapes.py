@@ -1,4 +1,4 @@
-"""Shapes and the movement of data, with gradients.
+"""Changes of shape, and movement of data between arrays.
 
 What only changes shape and strides gives a view of the memory of `x`, and launches
 nothing.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from math import prod
-from operator import index as index_of
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from ..arrays import check_dtype, dtype_of
 from ..autograd import apply
 from ..autograd.traced import extents
-from ..errors import KernelTypeError, RangeError, ShapeError
+from ..errors import KernelTypeError, ShapeError
 from ..op import AnyArray, Case, Operand, op
 from ..op.base import check_array, check_operand, is_number, whole_number
 from ..op.elementwise import cast
@@ -29,15 +28,12 @@ if TYPE_CHECKING:
 
 
 __all__ = [
-    "astype", "broadcast_to", "concatenate", "expand_dims", "getitem", "reshape",
-    "squeeze", "stack", "transpose",
+    "astype", "broadcast_to", "concatenate", "expand_dims", "reshape", "squeeze",
+    "stack", "transpose",
 ]
 
-#: Start, stop and step along an axis.
-Window = tuple[int, int, int]
-
-
-def _view(x: AnyArray, kind: str, params: tuple[Any, ...]) -> AnyArray:
+def apply_view(x: AnyArray, kind: str, params: tuple[Any, ...]) -> AnyArray:
+    """The view of an array that a `View` spec describes."""
     return apply(View(kind, params), [x], names=("x",))[0]
 
 
@@ -49,8 +45,8 @@ def _shape(shape: int | Iterable[int], name: str) -> Shape:
                           f"got {shape!r}")
 
 
-def _shape_of(x: AnyArray, name: str) -> Shape:
-    """The shape of an argument that must be an array."""
+def checked_shape(x: AnyArray, name: str) -> Shape:
+    """The shape of an argument, checked to be an array."""
     check_array(x, name, "x")
     return extents(x)
 
@@ -58,7 +54,7 @@ def _shape_of(x: AnyArray, name: str) -> Shape:
 @op(np.reshape, Case(((4, 6),), {"shape": (3, 8)}, dtypes="biuf"),
     Case(((2, 3, 4),), {"shape": (-1, 4)}))
 def reshape(x: AnyArray, shape: int | Iterable[int]) -> AnyArray:
-    """`x` in another shape: a view where the strides allow, else a copy.
+    """Change the shape of `x`: a view if the strides allow it, else a copy.
 
     Parameters
     ----------
@@ -84,7 +80,7 @@ def reshape(x: AnyArray, shape: int | Iterable[int]) -> AnyArray:
     array([[0, 1, 2],
            [3, 4, 5]])
     """
-    new, old = _shape(shape, "reshape"), _shape_of(x, "reshape")
+    new, old = _shape(shape, "reshape"), checked_shape(x, "reshape")
     if new.count(-1) > 1:
         raise ShapeError(f"reshape: 'shape' may have one -1, got {new}")
     if -1 in new:
@@ -94,13 +90,13 @@ def reshape(x: AnyArray, shape: int | Iterable[int]) -> AnyArray:
             raise ShapeError(f"reshape: {old} has {size} elements, which do "
                              f"not fit into shape {new}")
         new = tuple(size // rest if n == -1 else n for n in new)
-    return _view(x, "reshape", new)
+    return apply_view(x, "reshape", new)
 
 
 @op(np.transpose, Case(((4, 6),), dtypes="biuf"),
     Case(((2, 3, 4),), {"axes": (1, 2, 0)}))
 def transpose(x: AnyArray, axes: Iterable[int] | None = None) -> AnyArray:
-    """`x` with its axes permuted, reversed by default: a view.
+    """Permute the axes of `x`, by default reversed: a view.
 
     Parameters
     ----------
@@ -118,14 +114,14 @@ def transpose(x: AnyArray, axes: Iterable[int] | None = None) -> AnyArray:
     ShapeError
         `axes` is no permutation.
     """
-    ndim = len(_shape_of(x, "transpose"))
+    ndim = len(checked_shape(x, "transpose"))
     axes = range(ndim)[::-1] if axes is None else axes
-    return _view(x, "transpose", check_permutation(axes, ndim, "axes"))
+    return apply_view(x, "transpose", check_permutation(axes, ndim, "axes"))
 
 
 @op(np.broadcast_to, Case(((4, 1),), {"shape": (3, 4, 5)}, dtypes="biuf"))
 def broadcast_to(x: AnyArray, shape: int | Iterable[int]) -> AnyArray:
-    """`x` repeated without being copied: a view whose new strides are 0.
+    """Repeat `x` to a shape without copying: a view with strides of 0.
 
     Parameters
     ----------
@@ -144,131 +140,33 @@ def broadcast_to(x: AnyArray, shape: int | Iterable[int]) -> AnyArray:
     ShapeError
         `x` does not broadcast to `shape`.
     """
-    return _view(x, "broadcast", _shape(shape, "broadcast_to"))
+    return apply_view(x, "broadcast", _shape(shape, "broadcast_to"))
 
 
 @op(np.expand_dims, Case(((4, 5),), {"axis": 1}))
 def expand_dims(x: AnyArray, axis: SupportsIndex) -> AnyArray:
-    """`x` with a new axis of extent 1 at `axis` of the result: a view."""
-    return _view(x, "expand", (normalize_axis(
-        axis, len(_shape_of(x, "expand_dims")) + 1),))
+    """Insert an axis of extent 1 into `x`: a view."""
+    return apply_view(x, "expand", (normalize_axis(
+        axis, len(checked_shape(x, "expand_dims")) + 1),))
 
 
 @op(np.squeeze, Case(((4, 1, 5),), {"axis": 1}))
 def squeeze(x: AnyArray, axis: SupportsIndex | None = None) -> AnyArray:
-    """`x` without one axis of extent 1, or without all of them: a view.
+    """Remove one axis of extent 1, or all of them: a view.
 
     Raises
     ------
     ShapeError
         The extent of `axis` is not 1.
     """
-    ndim = len(_shape_of(x, "squeeze"))
+    ndim = len(checked_shape(x, "squeeze"))
     axes = [a for a, n in enumerate(x.shape) if n == 1] if axis is None else \
         [normalize_axis(axis, ndim)]
     for a in axes:
         if x.shape[a] != 1:
             raise ShapeError(f"squeeze: axis {a} of shape {tuple(x.shape)} has extent "
                              f"{x.shape[a]}, not 1")
-    return _view(x, "squeeze", tuple(axes))
-
-
-@op(lambda x, index: x[index],
-    Case(((4, 6),), {"index": (slice(1, 3), -1)}, dtypes="biuf"))
-def getitem(x: AnyArray, index: Any) -> AnyArray:
-    """``x[index]`` for integers, slices, ``...`` and None: a view.
-
-    An integer array as index is `take` along the first axis, a copy.
-
-    Raises
-    ------
-    RangeError
-        An integer is out of range (an `IndexError`), a step is 0, or there are more
-        indices than axes.
-    KernelTypeError
-        The index is something else: boolean masks have results of unknown shape.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> getitem(np.arange(6).reshape(2, 3), (1, slice(None, None, -1)))
-    array([5, 4, 3])
-    """
-    from .indexing import take
-
-    shape = _shape_of(x, "getitem")
-    items = index if isinstance(index, tuple) else (index,)
-    if len(items) == 1 and hasattr(items[0], "dtype") and len(items[0].shape):
-        return take(x, items[0], axis=0)
-    windows, dropped, added = _basic(items, shape)
-    out = _view(x, "slice", windows)
-    if dropped:
-        out = _view(out, "squeeze", dropped)
-    return _view(out, "expand", added) if added else out
-
-
-def _basic(items: tuple[Any, ...], shape: Shape) -> tuple[
-        tuple[Window, ...], tuple[int, ...], tuple[int, ...]]:
-    """Slices for each axis, the axes to drop, the axes to add."""
-    named = sum(i is not None and i is not Ellipsis for i in items)
-    if named > len(shape):
-        raise RangeError(f"getitem: {named} indices for an array of {len(shape)} "
-                         "dimensions; expected one for each at most, leave some out")
-    dots = sum(i is Ellipsis for i in items)
-    if dots > 1:
-        raise RangeError(f"getitem: 'index' has {dots} '...', expected one at most; "
-                         "write ':' for the others")
-    if not dots:
-        items = (*items, Ellipsis)
-    windows: list[Window] = []
-    dropped: list[int] = []
-    added: list[int] = []
-    position = 0
-    for item in items:
-        if item is None:
-            added.append(position)
-            position += 1
-        elif item is Ellipsis:
-            skipped = len(shape) - named
-            windows += [(0, n, 1) for n in shape[len(windows):len(windows) + skipped]]
-            position += skipped
-        else:
-            window, drop = _window(item, shape[len(windows)], len(windows))
-            if drop:
-                dropped.append(len(windows))
-            windows.append(window)
-            position += not drop
-    return tuple(windows), tuple(dropped), tuple(added)
-
-
-def _window(item: Any, extent: int, axis: int) -> tuple[Window, bool]:
-    """The part of an axis that an index names, and whether the axis goes."""
-    if isinstance(item, slice):
-        return _slice(item, extent, axis), False
-    try:
-        i = index_of(item) if not isinstance(item, (bool, np.bool_)) else None
-    except TypeError:
-        i = None
-    if i is None:
-        raise KernelTypeError(f"index {item!r} of axis {axis} must be an integer, a "
-                              "slice, None or ...; one integer array by itself "
-                              "reads along axis 0, take along any one")
-    if not -extent <= i < extent:
-        raise RangeError(f"index {i} is out of bounds for axis {axis} of extent "
-                         f"{extent}; expected one in [{-extent}, {extent})")
-    i %= extent
-    return (i, i + 1, 1), True
-
-
-def _slice(item: slice, extent: int, axis: int) -> Window:
-    try:
-        return item.indices(extent)
-    except TypeError:
-        raise KernelTypeError(f"index {item} of axis {axis} must have integers or None "
-                              "as start, stop and step; round them first") from None
-    except ValueError:
-        raise RangeError(f"index {item} of axis {axis} has step 0; expected another, "
-                         "1 takes every element") from None
+    return apply_view(x, "squeeze", tuple(axes))
 
 
 def _arrays(arrays: Iterable[AnyArray], name: str) -> list[AnyArray]:
@@ -295,7 +193,7 @@ def _concatenate_two(a: AnyArray, b: AnyArray, axis: int = 0) -> AnyArray:
 @op(np.concatenate)
 def concatenate(arrays: Iterable[AnyArray], axis: SupportsIndex = 0, *,
                 out: AnyArray | None = None) -> AnyArray:
-    """Arrays one after another along an axis, in one new array.
+    """Join arrays along an existing axis into a new array.
 
     Parameters
     ----------
@@ -331,7 +229,7 @@ def concatenate(arrays: Iterable[AnyArray], axis: SupportsIndex = 0, *,
 @op(np.stack)
 def stack(arrays: Iterable[AnyArray], axis: SupportsIndex = 0, *,
           out: AnyArray | None = None) -> AnyArray:
-    """Arrays of one shape along a new axis, in one new array.
+    """Join arrays of one shape along a new axis into a new array.
 
     Parameters
     ----------
@@ -371,7 +269,7 @@ def stack(arrays: Iterable[AnyArray], axis: SupportsIndex = 0, *,
 @op(lambda x, dtype: x.astype(dtype), Case(((5, 7),), {"dtype": "float64"}),
     Case(((5, 7),), {"dtype": "int32"}, dtypes="biuf", smooth=False))
 def astype(x: Operand, dtype: DTypeLike, *, out: AnyArray | None = None) -> AnyArray:
-    """`x` as another dtype, always a copy.
+    """Convert `x` to another dtype; always a copy.
 
     Floats to integers round toward zero; what they give for NaN and beyond the range is
     the machine's choice.  To bool: whether nonzero; NaN is.  Integers have no gradient.

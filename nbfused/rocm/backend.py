@@ -6,19 +6,15 @@ import os
 from functools import lru_cache
 from glob import glob
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import numpy as np
-
-from ..backend import PROTOCOL_VERSION, Call, Launcher, Signature
+from ..backend import Call, Launcher, Signature
 from ..config import config
 from ..errors import BackendNotAvailableError, DeviceError
+from ..gpu.backend import DeviceModule, GpuBackend
 from ..specs import Contract, Map, Raw, Reduce, Row, Spec
-from .loading import hip_library, no_device
-from .toolchain import EMULATION, NVIDIA, find
-
-if TYPE_CHECKING:
-    from ..arrays import DeviceArray
+from .build.toolchain import EMULATION, NVIDIA, find
+from .runtime.hip_library import hip_library, no_device
 
 __all__ = ["RocmBackend"]
 
@@ -26,7 +22,7 @@ __all__ = ["RocmBackend"]
 _DEVICE_FILES = ("/dev/kfd", "/dev/dxg")
 
 
-class RocmBackend:
+class RocmBackend(GpuBackend):
     """Owns arrays in the memory of AMD devices.
 
     Kernels are HIP text, built by hipcc into shared libraries when the cache has none.
@@ -36,7 +32,6 @@ class RocmBackend:
     """
 
     name = "rocm"
-    protocol = PROTOCOL_VERSION
 
     def available(self) -> str | None:
         """None if it can be used, else why not; compiles nothing.
@@ -51,54 +46,17 @@ class RocmBackend:
         except Exception as error:  # a broken installation: its own words are the cause
             return f"looking for a device failed: {error}"
 
-    def devices(self) -> tuple[str, ...]:
-        """The devices that the runtime shows; starts it."""
-        from .runtime import device_count
+    def _module(self) -> DeviceModule:
+        from .runtime import device
 
-        return tuple(f"rocm:{k}" for k in range(device_count()))
-
-    def owns(self, device: str) -> bool:
-        """Whether `device` is one of AMD's, or stands for one."""
-        return device == "rocm" or device.startswith("rocm:")
-
-    def empty(self, shape: tuple[int, ...], dtype: np.dtype,
-              device: str) -> DeviceArray:
-        """An array of our own, not initialised.
-
-        Raises
-        ------
-        AllocationError
-            Out of memory, also after the cached memory was freed.
-        """
-        from .arrays import empty
-
-        return empty(shape, dtype, device)
-
-    def from_host(self, array: np.ndarray, device: str) -> DeviceArray:
-        """A copy on the device."""
-        from .arrays import from_host
-
-        return from_host(array, device)
-
-    def to_host(self, array: DeviceArray) -> np.ndarray:
-        """A copy on the host, once everything that writes to it is done."""
-        from .arrays import to_host
-
-        return to_host(array)
-
-    def synchronize(self) -> None:
-        """Wait for everything launched on every device used so far."""
-        from .runtime import used_devices
-
-        for device in used_devices():
-            device.synchronize()
+        return device
 
     def build(self, spec: Spec, signature: Signature) -> Launcher:
         """A launcher; its kernels are compiled, or loaded, when a call needs them."""
         return _Checked(spec, _launcher(spec, signature))
 
     def source(self, spec: Map, signature: Signature) -> str:
-        """What runs, as HIP; needs neither a device nor a compiler."""
+        """The HIP text that runs; needs neither a device nor a compiler."""
         from .map import map_kernel
 
         return map_kernel(spec, signature).text
@@ -141,7 +99,7 @@ class _Checked:
 
     def __call__(self, call: Call) -> None:
         """Look at the addresses, then launch."""
-        from .runtime import device
+        from .runtime.device import device
 
         empty = not prod(call.shape) or not all(map(prod, call.extents))
         if not empty:
@@ -162,7 +120,7 @@ class _Checked:
 
 
 def _array_names(spec: Spec) -> tuple[str, ...]:
-    """Of the array inputs, in the order of a call's pointers."""
+    """Names of the array inputs, in the order of a call's pointers."""
     match spec:
         case Row():
             pairs = zip(spec.kinds, spec.inputs, strict=True)
@@ -181,7 +139,7 @@ def _array_names(spec: Spec) -> tuple[str, ...]:
 
 @lru_cache(maxsize=4)
 def _missing_of(emulate: str, hipcc: str | None) -> str | None:
-    """Why the toolchain that these settings choose cannot run here."""
+    """Say why the toolchain that these settings choose cannot run here."""
     toolchain = find()
     if toolchain.name == EMULATION:
         return None

@@ -10,10 +10,12 @@ from math import prod
 
 from ..backend import Call, Launcher, Signature
 from ..config import config
+from ..gpu.operands import all_arguments
+from ..gpu.programs import Programs
 from ..specs import Contract, TypedContract
-from .contract_text import LARGE, SMALL, ContractText, Tile
-from .launch import Program
-from .runtime import Device, device
+from .runtime.device import Device, device
+from .runtime.launch import Program
+from .text.contract import LARGE, SMALL, ContractText, Tile
 
 __all__ = ["ContractLauncher", "build_contract"]
 
@@ -34,7 +36,8 @@ class ContractLauncher:
 
     def __init__(self, name: str, typed: TypedContract, signature: Signature) -> None:
         self.text = ContractText(name, typed, signature)
-        self._programs: dict[tuple[Tile, bool], Program] = {}
+        self._programs: Programs[tuple[Tile, bool], Program] = Programs(
+            Program, lambda how: self.text.kernel(how[0], matrix=how[1]))
         self._ends = [sum(signature.ranks[:k + 1]) for k in range(4)]
 
     def __call__(self, call: Call) -> None:
@@ -48,11 +51,10 @@ class ContractLauncher:
         if blocks == 0:
             return
         matrix = config.rocm_matrix and self.text.halves
-        values = (*call.pointers, *call.shape,
-                  *(s for strides in call.strides for s in strides), *call.scalars)
         across = min(blocks, MOST_ACROSS)
-        self._program(tile, matrix).launch(
-            where, call.stream, (across, -(-blocks // across), 1), values,
+        self._programs[tile, matrix].launch(
+            where, call.stream, (across, -(-blocks // across), 1),
+            all_arguments(call),
             tile.shared(self.text.kept.itemsize, matrix=matrix))
 
     def tile(self, batch: int, rows: int, columns: int, where: Device) -> Tile:
@@ -61,13 +63,6 @@ class ContractLauncher:
                 or LARGE.count(batch, rows, columns) < where.processors):
             return SMALL
         return LARGE
-
-    def _program(self, tile: Tile, matrix: bool) -> Program:
-        program = self._programs.get((tile, matrix))
-        if program is None:
-            program = Program(self.text.kernel(tile, matrix=matrix))
-            self._programs[tile, matrix] = program
-        return program
 
 
 def build_contract(spec: Contract, signature: Signature) -> Launcher:

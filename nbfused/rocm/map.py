@@ -5,22 +5,17 @@ from __future__ import annotations
 from math import prod
 
 from ..backend import Call, Launcher, Signature
-from ..scalar.ir import Let, walk
-from ..scalar.print_hip import Raw, decode
-from ..scalar.types import Typed
+from ..gpu.map_layout import MapLayout
+from ..gpu.operands import Operand, kernel_name, width_of
+from ..gpu.programs import Programs
+from ..scalar.ir.nodes import Let, walk
+from ..scalar.printing.hip import Raw, decode, storage_type
+from ..scalar.typing.types import Typed
 from ..specs import Map, TypedMap
-from .kernel import Kernel
-from .launch import Program
-from .runtime import device
-from .source import (
-    Operand,
-    Source,
-    encoded,
-    evaluate,
-    kernel_name,
-    operand_list,
-    width_of,
-)
+from .build.kernel import Kernel
+from .runtime.device import device
+from .runtime.launch import Program
+from .text.source import Source, encoded, evaluate
 
 __all__ = ["MapText", "build_map", "map_kernel"]
 
@@ -33,7 +28,7 @@ LONGEST = 400
 MOST_BLOCKS = 1 << 20
 
 
-class MapText:
+class MapText(MapLayout):
     """Writes the kernel of a Map.
 
     Parameters
@@ -50,46 +45,34 @@ class MapText:
 
     Attributes
     ----------
-    looped
-        The operands that have a place in the loops.
     width
         Points that a thread takes at once.
-    picks
-        Which strides the kernel takes: (operand, loop).
     """
 
     def __init__(self, name: str, typed: TypedMap, signature: Signature, *,
                  neighbours: bool) -> None:
-        self.typed, self.neighbours = typed, neighbours
-        self.rank, = signature.ranks
-        arrays = [t for t, k in zip(signature.inputs, _input_kinds(typed), strict=True)
-                  if k != "scalar"]
-        self.all = operand_list([*arrays, *signature.outputs], signature.inner)
-        self.inputs, self.outputs = self.all[:len(arrays)], self.all[len(arrays):]
-        self.results = self.outputs[:len(typed.function.results)]
-        self.looped = [o for o in self.all if not o.code.startswith("r")]
+        super().__init__(typed, signature)
+        self.neighbours = neighbours
         self.width = self._width()
-        self.picks = [(o.at, k) for o in self.all for k in range(_loops(o, self.rank))]
-        first = len(self.all) + self.rank
+        first = len(self.operands) + self.rank
         self._words = {pick: first + k for k, pick in enumerate(self.picks)}
         self.name = kernel_name(name, "map", "neighbours" if neighbours else "apart")
 
     def _width(self) -> int:
         if "scatter" in self.typed.kinds:
             return 1  # atomics are slow: nothing is gained by several at once
-        width = width_of(o for o in self.looped if o.code == "1") if self.neighbours \
-            else APART
+        width = width_of(self.unit) if self.neighbours else APART
         return _affordable(self.typed.function, width)
 
     def kernel(self) -> Kernel:
         """The text and its parameters."""
         out = Source(self.name, "map")
-        for o in self.all:
+        for o in self.operands:
             out.pointer(o.dtype)
         extents = out.integers(self.rank + len(self.picks))
         with out.block("struct F", "};"):
             out(f"static constexpr int rank = {self.rank}, extents = {extents}, "
-                f"operands = {len(self.all)};")
+                f"operands = {len(self.operands)};")
             self._places(out)
             self._points(out)
         how = "neighbours" if self.neighbours else "apart"
@@ -104,7 +87,7 @@ class MapText:
                 out("static_cast<void>(w);")
 
     def _offset(self, o: Operand) -> str:
-        terms = [f"c[{k}] * {self._stride(o, k)}" for k in range(_loops(o, self.rank))]
+        terms = [f"c[{k}] * {self._stride(o, k)}" for k in range(self.strides(o))]
         if o.code == "1":
             terms.append(f"c[{self.rank - 1}]")
         return " + ".join(terms) or "0"
@@ -116,18 +99,18 @@ class MapText:
         """Load, compute point by point, store."""
         with out.block("template <class P, class W> NBF_DEVICE void points("
                        "const W &w, const P &points)"):
-            for o in self.all:
+            for o in self.operands:
                 out(_pointer(o, o not in self.outputs))
             arguments = self._arguments(out)
             for o in self.results:
-                out(f"nbf::Pack<{o.type}, P::size> y{o.at};")
+                out(f"nbf::Pack<{storage_type(o.dtype)}, P::size> y{o.at};")
             out("NBF_UNROLL")
             with out.block("for (int k = 0; k < P::size; ++k)"):
                 self._evaluate(out, arguments)
             out(*(f"points.store({o.at}, p{o.at}, y{o.at});" for o in self.results))
 
     def _arguments(self, out: Source) -> dict[str, object]:
-        """What stands for the parameters of the function, at point `k`."""
+        """Texts that stand for the parameters of the function, at point `k`."""
         function = self.typed.function
         found: dict[str, object] = {}
         inputs, scatters = iter(self.inputs), iter(self.outputs[len(self.results):])
@@ -142,13 +125,13 @@ class MapText:
             elif kind == "index":
                 found[param] = "points.index(k)"
             elif kind == "size":
-                found[param] = f"nbf::product<rank>(w, {len(self.all)})"
+                found[param] = f"nbf::product<rank>(w, {len(self.operands)})"
             else:
                 found[param] = self._raw(next(inputs if kind == "raw" else scatters))
         return found
 
     def _raw(self, o: Operand) -> Raw:
-        loops = range(_loops(o, self.rank))
+        loops = range(self.strides(o))
         return Raw(o.pointer, tuple(self._stride(o, k) for k in loops), o.dtype)
 
     def _evaluate(self, out: Source, arguments: dict[str, object]) -> None:
@@ -160,7 +143,7 @@ class MapText:
 
 
 def _pointer(o: Operand, constant: bool) -> str:
-    kind = f"const {o.type}" if constant else o.type
+    kind = ("const " if constant else "") + storage_type(o.dtype)
     return f"{kind} *const {o.pointer} = w.template pointer<{kind}>({o.at});"
 
 
@@ -174,55 +157,24 @@ def _affordable(typed: Typed, width: int) -> int:
     return width
 
 
-def _loops(operand: Operand, rank: int) -> int:
-    """Number of strides that a kernel needs of an operand."""
-    if operand.code.startswith("r"):
-        return int(operand.code[1:])
-    return rank if operand.code == "s" else rank - 1
-
-
-def _input_kinds(typed: TypedMap) -> list[str]:
-    return [k for k in typed.kinds if k in ("element", "scalar", "raw")]
-
-
 class MapLauncher:
     """Chooses the kernel by what only the call shows: alignment and extents."""
 
     def __init__(self, name: str, typed: TypedMap, signature: Signature) -> None:
         self._texts = [MapText(name, typed, signature, neighbours=n)
                        for n in (False, True)]
-        self._programs: list[Program | None] = [None, None]
-        _, near = self._texts
-        self._could = (all(o.code in "10" for o in near.looped)
-                       and any(o.code == "1" for o in near.looped))
-        self._masks = [(o.at, o.dtype.itemsize*near.width - 1)
-                       for o in near.looped if o.code == "1"]
+        self._programs: Programs[bool, Program] = Programs(
+            Program, lambda neighbours: self._texts[neighbours].kernel())
 
     def __call__(self, call: Call) -> None:
         """Launch on the call's stream."""
-        neighbours = self._could and self._aligned(call)
+        near = self._texts[True]
+        neighbours = near.is_aligned(call, near.width)
         text = self._texts[neighbours]
         groups = -(-prod(call.shape) // (text.width*THREADS))
-        values = (*call.pointers, *call.shape,
-                  *[call.strides[o][k] for o, k in text.picks], *call.scalars)
-        program = self._programs[neighbours] or self._build(neighbours)
-        program.launch(device(call.device), call.stream, min(groups, MOST_BLOCKS),
-                       values)
-
-    def _build(self, neighbours: bool) -> Program:
-        program = Program(self._texts[neighbours].kernel())
-        self._programs[neighbours] = program
-        return program
-
-    def _aligned(self, call: Call) -> bool:
-        """Whether every access of neighbours is one."""
-        width = self._texts[True].width
-        if any(call.pointers[at] & mask for at, mask in self._masks):
-            return False
-        rows = len(call.shape) > 1
-        return not rows or (call.shape[-1] % width == 0 and all(
-            step % width == 0 for at, _ in self._masks
-            for step in call.strides[at][:-1]))
+        self._programs[neighbours].launch(
+            device(call.device), call.stream, min(groups, MOST_BLOCKS),
+            text.values(call))
 
 
 def build_map(spec: Map, signature: Signature) -> Launcher:

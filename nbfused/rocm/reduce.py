@@ -9,16 +9,16 @@ gives the same bits.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import prod
 
 from ..backend import Call, Launcher, Signature
-from ..records import record
+from ..gpu.programs import Programs
+from ..gpu.reduce_layout import Cut, cut_for
 from ..specs import Reduce, TypedReduce
-from .launch import Program
-from .reduce_text import BLOCK, COLUMN_LANES, SCATTERED, Plan, ReduceText
-from .runtime import Device, device
+from .runtime.device import Device, device
+from .runtime.launch import Program
+from .text.reduce import BLOCK, COLUMN_LANES, SCATTERED, Plan, ReduceText
 
 __all__ = ["MOST_BLOCKS", "ReduceLauncher", "build_reduce"]
 
@@ -34,20 +34,10 @@ LONG = (256, 1024)
 SMALL = 16
 #: Reduced elements below which a block's chunk is not worth another block.
 CHUNK = 4096
-#: Kept points in a row from which neighbouring lanes take neighbouring points.
-WIDE = 16
 #: Blocks of a launch: each takes the next piece of work until there is none.
 MOST_BLOCKS = 1 << 20
 #: Bytes of shared memory so that several blocks fit on a processor, and at most.
 SHARED, MOST_SHARED = 16 << 10, 48 << 10
-
-
-@record(frozen=True)
-class Cut:
-    """The reduced elements of each kept point in `count` chunks of `size`."""
-
-    count: int
-    size: int
 
 
 class ReduceLauncher:
@@ -63,7 +53,8 @@ class ReduceLauncher:
 
     def __init__(self, name: str, typed: TypedReduce, signature: Signature) -> None:
         self.text = ReduceText(name, typed, signature)
-        self._programs: dict[Plan, Program] = {}
+        self._programs: Programs[Plan, Program] = Programs(
+            Program, self.text.kernel)
         self._kept_loops = signature.ranks[0]
 
     def __call__(self, call: Call) -> None:
@@ -81,19 +72,16 @@ class ReduceLauncher:
     # --- which kernel
 
     def plan(self, call: Call, kept: int, reduced: int) -> Plan:
-        """Which kernel: by where neighbouring elements lie."""
-        last, inputs = self._kept_loops - 1, self.text.inputs
-        inner = [abs(call.strides[o.at][last]) for o in inputs]
-        along = [abs(call.strides[o.at][-1]) for o in inputs]
-        if kept > 1 and call.shape[last] >= WIDE and sum(inner) < sum(along):
-            return self._columns(call)
-        return self._rows(call, kept, reduced)
+        """Choose the kernel, by where neighbouring elements lie."""
+        across = self.text.codes_across(call) if kept > 1 else None
+        return self._rows(call, kept, reduced) if across is None \
+            else self._columns(call, across)
 
     def _rows(self, call: Call, kept: int, reduced: int) -> Plan:
         codes = tuple(o.code for o in self.text.inputs)
         width = self.text.width(codes)
-        vector = self.text.rows_vector and self._aligned(
-            call, range(self._kept_loops), codes, width)
+        vector = self.text.rows_vector and self.text.is_aligned(
+            call, codes, width, range(self._kept_loops))
         width = width if vector else 1
         lanes = self._lanes(kept, reduced)
         return Plan("rows", codes if vector else (), width, self.text.each(width),
@@ -106,34 +94,20 @@ class ReduceLauncher:
                 lanes = more
         return lanes
 
-    def _columns(self, call: Call) -> Plan:
+    def _columns(self, call: Call, codes: tuple[str, ...]) -> Plan:
         last, size = self._kept_loops - 1, self.text.state_size
-        codes = tuple("1" if s == 1 else "0" if s == 0 else "s"
-                      for s in (call.strides[o.at][last] for o in self.text.inputs))
         width, threads = 1, BLOCK
         if "s" not in codes and "1" in codes:
             width = self.text.width(codes)
             while width > 1 and width*threads*size > SHARED:
                 width //= 2
         loops = [k for k in range(len(call.shape)) if k != last]
-        if width > 1 and call.shape[last] % width == 0 and self._aligned(
-                call, loops, codes, width):
+        if width > 1 and call.shape[last] % width == 0 and self.text.is_aligned(
+                call, codes, width, loops):
             return Plan("columns", codes, width, self.text.each(width), threads)
         while threads > COLUMN_LANES and threads*size > MOST_SHARED:
             threads //= 2
         return Plan("columns", (), 1, self.text.each(1), threads)
-
-    def _aligned(self, call: Call, loops: Iterable[int], codes: Sequence[str],
-                 width: int) -> bool:
-        """Whether every access of `width` neighbours is one."""
-        for o, code in zip(self.text.inputs, codes, strict=True):
-            if code != "1":
-                continue
-            if call.pointers[o.at] & (o.dtype.itemsize*width - 1):
-                return False
-            if any(call.strides[o.at][k] % width for k in loops):
-                return False
-        return True
 
     def cut(self, plan: Plan, kept: int, reduced: int, where: Device) -> Cut:
         """Chunks so that the device is full, if there is that much to do."""
@@ -141,11 +115,7 @@ class ReduceLauncher:
         least = 4*plan.unit if plan.kind == "columns" else CHUNK
         count = min(RESIDENT*where.processors*BLOCK // plan.threads // blocks,
                     reduced // least)
-        if count <= 1:
-            return Cut(1, reduced)
-        size = -(-reduced // count)
-        size = -(-size // plan.unit)*plan.unit
-        return Cut(-(-reduced // size), size)
+        return cut_for(reduced, count, plan.unit)
 
     # --- launches
 
@@ -167,11 +137,9 @@ class ReduceLauncher:
             blocks = -(-kept // plan.points)*cut.count
         else:
             blocks = -(-kept*cut.count // plan.points)
-        program = self._programs.get(plan)
-        if program is None:
-            program = self._programs[plan] = Program(self.text.kernel(plan))
         values = self.text.values(plan, call, states, (cut.count, cut.size, *steps))
-        program.launch(where, call.stream, min(blocks, MOST_BLOCKS), values)
+        self._programs[plan].launch(
+            where, call.stream, min(blocks, MOST_BLOCKS), values)
 
 
 def build_reduce(spec: Reduce, signature: Signature) -> Launcher:

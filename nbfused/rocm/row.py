@@ -11,14 +11,16 @@ from dataclasses import replace
 from math import prod
 
 from ..backend import Call, Launcher, Signature
+from ..gpu.operands import all_arguments
+from ..gpu.programs import Programs
+from ..gpu.row_layout import sum_of
 from ..specs import Row, TypedRow
-from .launch import Program
 from .reduce import GROUP, MOST_BLOCKS, ReduceLauncher
-from .row_plan import RowPlan
-from .row_sums import sum_of
-from .row_text import RowText
-from .runtime import Device, device
-from .states import is_long
+from .runtime.device import Device, device
+from .runtime.launch import Program
+from .text.row import RowText
+from .text.row_plan import RowPlan
+from .text.states import is_long
 
 __all__ = ["RowLauncher", "build_row"]
 
@@ -53,7 +55,8 @@ class RowLauncher:
             o.code == "1" for o in self.text.elements)
         self._long = is_long([*(s.element for s in typed.stages),
                               *(o.function for o in typed.outs)])
-        self._programs: dict[RowPlan, Program] = {}
+        self._programs: Programs[RowPlan, Program] = Programs(
+            Program, self.text.kernel)
         self._totals = {k: ReduceLauncher("row_total", sum_of(d), Signature(
             (d,), (self.text.outputs[k].dtype,), (1, 1), ("s", "0")))
             for k, d in self.text.accumulators.items()}
@@ -71,9 +74,9 @@ class RowLauncher:
         self._with_sums(plan, call, where, blocks, shared)
 
     def plan(self, call: Call) -> RowPlan:
-        """Which kernel, and with how many lanes to a row."""
+        """Choose the kernel, and the number of lanes for a row."""
         columns = call.shape[-1]
-        width = self.text.width if self._vector(call) else 0
+        width = self.text.width if self.text.is_aligned(call) else 0
         accesses = columns // max(1, width)
         lanes = next((n for most, n in _LANES if accesses <= most), _MOST_LANES)
         plan = RowPlan(lanes, width, width > 0 and self._cacheable,
@@ -84,26 +87,10 @@ class RowLauncher:
                 return option
         return replace(plan, lanes=max(lanes, 2*GROUP), cached=False, sums="global")
 
-    def _vector(self, call: Call) -> bool:
-        """Whether every access of neighbours is one."""
-        text = self.text
-        if not text.could_vector or call.shape[-1] % text.width:
-            return False
-        for o in text.unit:
-            if call.pointers[o.at] & (o.dtype.itemsize*text.width - 1):
-                return False
-            if any(s % text.width for s in call.strides[o.at][:-1]):
-                return False
-        return True
-
     def _with_sums(self, plan: RowPlan, call: Call, where: Device, blocks: int,
                    shared: int) -> None:
         """Every block's sums to a workspace, then their total."""
-        columns, starts, total = call.shape[-1], {}, 0
-        for k, dtype in self.text.accumulators.items():
-            starts[k] = total
-            count = columns if k in self.text.columns else 1
-            total += -(-blocks*count*dtype.itemsize // 256)*256
+        starts, total = self.text.partial_sums(call.shape[-1], blocks)
         with where.workspace(total, call.stream) as base:
             parts = {k: base + start for k, start in starts.items()}
             self._launch(plan, call, where, blocks, shared, tuple(parts.values()))
@@ -122,12 +109,8 @@ class RowLauncher:
 
     def _launch(self, plan: RowPlan, call: Call, where: Device, blocks: int,
                 shared: int, parts: tuple[int, ...]) -> None:
-        program = self._programs.get(plan)
-        if program is None:
-            program = self._programs[plan] = Program(self.text.kernel(plan))
-        values = (*call.pointers, *parts, *call.shape,
-                  *(s for strides in call.strides for s in strides), *call.scalars)
-        program.launch(where, call.stream, blocks, values, shared)
+        self._programs[plan].launch(where, call.stream, blocks,
+                                    all_arguments(call, parts), shared)
 
 
 def build_row(spec: Row, signature: Signature) -> Launcher:

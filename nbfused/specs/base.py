@@ -1,4 +1,4 @@
-"""What all specs share: hashing, and how a derivative is written down."""
+"""The base of all specs: hashing, and how a derivative is written down."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import Field, field, fields
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
 
-from ..records import record
+from ..support.records import record
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..scalar.types import Type
+    from ..scalar.typing.types import Type
 
 __all__ = ["KEPT", "Hashed", "Operand", "Program", "Pullback", "Ref", "Shape", "Spec",
            "Step"]
@@ -103,7 +103,7 @@ class Spec(Protocol):
 
     @property
     def name(self) -> str:
-        """For kernels and messages."""
+        """The name for kernels and messages."""
 
     @property
     def kernel(self) -> Spec:

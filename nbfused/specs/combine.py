@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
 
-from ..records import record
-from ..scalar.ir import Block, Function
-from ..scalar.parse import parse_definition
+from ..scalar.ir.nodes import Block, Function
+from ..scalar.parse.functions import parse_definition
+from ..support.records import record
 from .base import Hashed
-from .functions import compose, identity
+from .vjp.functions import compose, identity
 
 __all__ = ["COMBINES", "Combine", "sum_combine"]
 
@@ -53,7 +53,7 @@ class Combine(Hashed):
 
     @property
     def arity(self) -> int:
-        """How many values the map gives."""
+        """The number of values that the map gives."""
         return len(self.lift.params) - self.indexed
 
 

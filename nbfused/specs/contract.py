@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..records import record
-from ..scalar.ir import Function
-from ..scalar.types import Typed, compute_dtype, promoted_dtype
+from ..scalar.ir.nodes import Function
+from ..scalar.typing.types import Typed, compute_dtype, promoted_dtype
+from ..support.records import record
 from .base import KEPT, Hashed, Pullback, Shape
-from .epilogues import with_total
+from .fusion.epilogues import with_total
 from .pointwise import pointwise
 from .shapes import contract_shapes
 
 if TYPE_CHECKING:
-    from ..scalar.types import Type
+    from ..scalar.typing.types import Type
 
 __all__ = ["Contract", "TypedContract"]
 
@@ -57,7 +57,7 @@ class Contract(Hashed):
 
     @property
     def name(self) -> str:
-        """For kernels and messages."""
+        """The name for kernels and messages."""
         return f"contract_{self.epilogue.name}"
 
     @property
@@ -101,7 +101,7 @@ class Contract(Hashed):
     def vjp(self, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
             present: tuple[bool, ...]) -> Pullback:
         """A Map for the epilogue, then two Contracts."""
-        from .contract_vjp import contract_vjp
+        from .vjp.contract import contract_vjp
 
         return contract_vjp(self, needs, shapes, present)
 

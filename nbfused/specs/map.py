@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..records import record
-from ..scalar.ir import Function
-from ..scalar.types import Typed, Weak, compute_dtype, promoted_dtype
+from ..scalar.ir.nodes import Function
+from ..scalar.typing.types import Typed, Weak, compute_dtype, promoted_dtype
+from ..support.records import record
 from .base import Hashed, Pullback, Shape
 from .pointwise import pointwise
 from .shapes import broadcast_shapes
@@ -14,7 +14,7 @@ from .shapes import broadcast_shapes
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..scalar.types import Type
+    from ..scalar.typing.types import Type
 
 __all__ = ["Map", "TypedMap"]
 
@@ -50,7 +50,7 @@ class Map(Hashed):
 
     @property
     def name(self) -> str:
-        """For kernels and messages."""
+        """The name for kernels and messages."""
         return self.function.name
 
     @property
@@ -111,7 +111,7 @@ class Map(Hashed):
     def vjp(self, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
             present: tuple[bool, ...]) -> Pullback:
         """A Map for inputs of the full shape, a Reduce for broadcast ones."""
-        from .map_vjp import map_vjp
+        from .vjp.map import map_vjp
 
         return map_vjp(self, needs, shapes, present)
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ..errors import KernelTypeError
-from ..scalar.build import inline
-from ..scalar.ir import ACCESSES, Function, Let, walk
-from ..scalar.types import Type, Typed, specialize
+from ..scalar.ir.build import inline
+from ..scalar.ir.nodes import ACCESSES, Function, Let, walk
+from ..scalar.typing.types import Type, Typed, specialize
 from .base import KEPT
 
 __all__ = ["pointwise"]

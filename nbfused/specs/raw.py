@@ -6,10 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, NoReturn
 
 from ..errors import KernelTypeError, NotDifferentiableError
-from ..forks import cached_property
-from ..records import record
-from ..scalar.build import inline
-from ..scalar.ir import (
+from ..scalar.ir.build import inline
+from ..scalar.ir.nodes import (
     Block,
     Function,
     Let,
@@ -21,14 +19,16 @@ from ..scalar.ir import (
     substitute,
     walk,
 )
-from ..scalar.promotion import BFLOAT16
-from ..scalar.types import Typed, specialize
+from ..scalar.typing.types import Typed, specialize
+from ..support.dtypes import number_kind
+from ..support.forks import cached_property
+from ..support.records import record
 from .base import Hashed, Shape
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..scalar.types import Type
+    from ..scalar.typing.types import Type
 
 __all__ = ["WRITES", "Extent", "Place", "Raw", "Shared", "TypedRaw", "waits"]
 
@@ -55,7 +55,7 @@ class Raw(Hashed):
 
     @property
     def name(self) -> str:
-        """For kernels and messages."""
+        """The name for kernels and messages."""
         return self.function.name
 
     @property
@@ -206,7 +206,7 @@ _ATOMIC = {"add": "iufc", "min": "iuf", "max": "iuf", "exch": "iuf", "cas": "iuf
 
 def _check_atomic(typed: Typed, s: Let, dtype: np.dtype) -> None:
     op = s.attr or "add"
-    kind = "f" if dtype == BFLOAT16 else dtype.kind
+    kind = number_kind(dtype)
     if kind not in _ATOMIC[op]:
         source = typed.function
         where = f"{source.pyfile}:{s.line}: " if source.pyfile else ""

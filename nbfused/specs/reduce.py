@@ -6,21 +6,21 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ..records import record
-from ..scalar.build import Builder
-from ..scalar.ir import Function, Literal, Value
-from ..scalar.types import Typed, Weak
+from ..scalar.ir.build import Builder
+from ..scalar.ir.nodes import Function, Literal, Value
+from ..scalar.typing.types import Typed, Weak
+from ..support.records import record
 from .base import KEPT, Hashed, Pullback, Shape
 from .combine import COMBINES, Combine
-from .functions import compose, identity
 from .pointwise import pointwise
 from .shapes import broadcast_shapes, reduce_shape
 from .state import State, state_of
+from .vjp.functions import compose, identity
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..scalar.types import Type
+    from ..scalar.typing.types import Type
 
 __all__ = ["Reduce", "TypedReduce", "sum_over"]
 
@@ -57,7 +57,7 @@ class Reduce(Hashed):
 
     @property
     def name(self) -> str:
-        """For kernels and messages."""
+        """The name for kernels and messages."""
         return f"{self.combine.name}_{self.map.name}"
 
     @property
@@ -115,7 +115,7 @@ class Reduce(Hashed):
     def vjp(self, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
             present: tuple[bool, ...]) -> Pullback:
         """An elementwise derivative of (inputs, saved state, cotangent)."""
-        from .reduce_vjp import reduce_vjp
+        from .vjp.reduce import reduce_vjp
 
         return reduce_vjp(self, needs, shapes, present)
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from ..records import record
-from ..scalar.ir import Function, Literal
-from ..scalar.types import Typed, Weak, compute_dtype
+from ..scalar.ir.nodes import Function, Literal
+from ..scalar.typing.types import Typed, Weak, compute_dtype
+from ..support.records import record
 from .base import KEPT, Hashed, Pullback, Shape
 from .combine import Combine
 from .pointwise import pointwise
@@ -18,7 +18,7 @@ from .state import State, state_of
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..scalar.types import Type
+    from ..scalar.typing.types import Type
 
 __all__ = ["Out", "Row", "Stage", "TypedOut", "TypedRow", "TypedStage"]
 
@@ -80,7 +80,7 @@ class Row(Hashed):
 
     @property
     def name(self) -> str:
-        """For kernels and messages."""
+        """The name for kernels and messages."""
         return self.title
 
     @property
@@ -115,7 +115,7 @@ class Row(Hashed):
 
         What broadcast elements receive is summed after it.
         """
-        from .row_vjp import row_vjp, spread
+        from .vjp.row import row_vjp, spread
 
         found = row_vjp(self, needs, present)
         return spread(found, self.kinds, shapes, row_whole(self.kinds, shapes))

@@ -27,7 +27,7 @@ _MOST_ELEMENTS = 2**59
 
 
 def operand_name(names: Names, position: int) -> str:
-    """How a message calls the operand at `position`."""
+    """The name of the operand at `position` in messages."""
     if names is not None and position < len(names):
         return f"'{names[position]}'"
     return f"input {position}"

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ..records import record
-from ..scalar.build import Builder
-from ..scalar.ir import Function, Literal, Value
-from ..scalar.types import Typed, Weak, compute_dtype, promoted_dtype
-from .functions import compose
+from ..scalar.ir.build import Builder
+from ..scalar.ir.nodes import Function, Literal, Value
+from ..scalar.typing.types import Typed, Weak, compute_dtype, promoted_dtype
+from ..support.records import record
 from .pointwise import pointwise
+from .vjp.functions import compose
 
 if TYPE_CHECKING:
-    from ..scalar.types import Type
+    from ..scalar.typing.types import Type
     from .combine import Combine
 
 __all__ = ["State", "state_of"]
@@ -23,7 +23,7 @@ __all__ = ["State", "state_of"]
 
 @record(frozen=True)
 class State:
-    """How the state of a reduction is made, merged and kept.
+    """The state of a reduction: how it is made, merged and kept.
 
     Attributes
     ----------

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from ..errors import ShapeError
-from ..records import record
+from ..support.records import record
 
 __all__ = ["Bound", "Subscripts", "parse_subscripts"]
 
@@ -78,7 +78,7 @@ class Subscripts:
         return Bound(labels_a, labels_b, out, batch, m, n, k, extents)
 
     def _spread(self, labels: Labels, shape: Shape, name: str) -> int:
-        """How many axes the ellipsis of an operand stands for."""
+        """The number of axes that the ellipsis of an operand stands for."""
         spread = len(shape) - len(labels)
         if ELLIPSIS in labels:
             spread += 1

@@ -6,14 +6,14 @@ from math import prod
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ShapeError
-from ..records import record
+from ..support.records import record
 from .base import Hashed, Program, Pullback, Ref, Shape
 from .shapes import check_count
 
 if TYPE_CHECKING:
     import numpy as np
 
-    from ..scalar.types import Type
+    from ..scalar.typing.types import Type
 
 __all__ = ["View"]
 
@@ -43,7 +43,7 @@ class View(Hashed):
 
     @property
     def name(self) -> str:
-        """For messages."""
+        """The name for messages."""
         return self.kind
 
     @property
@@ -57,7 +57,7 @@ class View(Hashed):
 
     def result_types(self, types: tuple[Type, ...]) -> tuple[np.dtype, ...]:
         """The input's dtype; concatenate promotes."""
-        from ..scalar.types import promoted_dtype
+        from ..scalar.typing.types import promoted_dtype
 
         return (promoted_dtype(*types),)
 

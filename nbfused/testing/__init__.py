@@ -1,4 +1,13 @@
-"""Checks for ops, backends and gradients: public, for authors of plugins too."""
+"""Checks of ops, backends and gradients, also for authors of plugins.
+
+=============== =============================================================
+`ahead`         the built-in ops' kernels, compiled ahead of time
+`conformance`   every op on a backend, against NumPy in float64
+`recorded`      the kernels that the conformance suite would launch
+`recorded_cuda` recording of CUDA kernels without a device: compiled, not run
+`sampling`      test arrays: values from a domain, in every layout of strides
+=============== =============================================================
+"""
 
 from ..autograd.check_backward import check_backward
 from ..autograd.gradcheck import GradcheckError, gradcheck, gradients

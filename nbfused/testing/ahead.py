@@ -1,4 +1,4 @@
-"""``python -m nbfused rocm``: the built-in ops' kernels, built ahead, and a report."""
+"""``python -m nbfused rocm``: compile the built-in ops' kernels ahead of time."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import nbfused.cache as cache
 
 from ..config import config
 from ..errors import SettingError
-from ..rocm.ahead import RecordingDevice, build_all
-from ..rocm.kernel import Kernel
-from ..rocm.report import Resources, as_table, resources
-from ..rocm.runtime import device
-from ..rocm.toolchain import EMULATION, find
-from ..scalar.promotion import DTYPES
+from ..rocm.build.ahead import RecordingDevice, build_all
+from ..rocm.build.kernel import Kernel
+from ..rocm.build.report import Resources, as_table, resources
+from ..rocm.build.toolchain import EMULATION, find
+from ..rocm.runtime.device import device
+from ..support.dtypes import DTYPES
 from .recorded import rocm_kernels
 
 __all__ = ["build", "report"]
@@ -26,7 +26,7 @@ __all__ = ["build", "report"]
 def build(archs: Sequence[str] | None, dtypes: Sequence[str] | None,
           ops: Sequence[str] | None, output: str | None, jobs: int | None,
           check: bool) -> int:
-    """Build the kernels of ops for architectures; what later processes find.
+    """Compile the kernels of ops for some architectures into the cache.
 
     Returns
     -------
@@ -70,7 +70,7 @@ def _check_folder(folder: Path) -> None:
 
 
 def _targets(archs: Sequence[str] | None) -> tuple[tuple[str, ...], RecordingDevice]:
-    """What to compile for, and what stands in for the device."""
+    """Targets to compile for, and devices that stand in for them."""
     if find().name == EMULATION:
         return (EMULATION,), RecordingDevice.like(device(0))
     if archs:
@@ -96,7 +96,7 @@ def _progress() -> Callable[[int, int, list[Kernel]], None]:
 
 
 def report(libraries: Sequence[str], check: bool) -> int:
-    """Print what each kernel needs; all that the cache has without `libraries`.
+    """Print the registers and memory that each compiled kernel needs.
 
     Returns
     -------
@@ -128,7 +128,7 @@ def _spilling(found: Sequence[Resources]) -> bool:
 
 
 def _summary(found: Sequence[Resources]) -> str:
-    """A line for each architecture, and one for each kernel that spills."""
+    """Lines of the report: one for each architecture and each spilling kernel."""
     lines = []
     for arch in sorted({r.arch for r in found}):
         alike = [r for r in found if r.arch == arch]

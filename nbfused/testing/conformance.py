@@ -1,4 +1,4 @@
-"""The conformance suite: every op, on a backend, against float64 NumPy.
+"""The conformance suite: every op on a backend, against NumPy in float64.
 
 Declared once: a new op is in it by existing.  `checks` lists what can be run; each
 `Check` is independent, so a test runner can show them one by one.
@@ -17,8 +17,9 @@ from ..arrays import to_numpy
 from ..autograd.gradcheck import gradcheck, gradients
 from ..errors import SettingError
 from ..op import Case
-from ..records import record
-from ..table import OPS
+from ..registry.operations import OPS
+from ..support.dtypes import number_kind
+from ..support.records import record
 from .sampling import DTYPES, draw, elementwise_shapes, lay_out, send, special
 
 __all__ = ["Check", "assert_matches_reference", "checks", "run"]
@@ -37,7 +38,7 @@ REPRESENTATIVE = frozenset({
 
 @record(frozen=True)
 class Check:
-    """One op on one kind of input; calling it raises `AssertionError` if it fails."""
+    """A check of one op on one kind of input; a call raises `AssertionError`."""
 
     op: str
     kind: str
@@ -53,13 +54,13 @@ class Check:
         return "-".join(p for p in parts if p)
 
     def __call__(self, device: str = "cpu") -> None:
-        """Run on a device."""
+        """Run the check on a device."""
         {"value": _value, "special": _special, "gradient": _gradient,
          "low-gradient": _low_gradient}[self.kind](self, device)
 
 
 def checks(ops: Sequence[str] | None = None, *, thorough: bool = False) -> list[Check]:
-    """What a backend must pass.
+    """All checks that a backend must pass.
 
     Parameters
     ----------
@@ -84,7 +85,7 @@ def checks(ops: Sequence[str] | None = None, *, thorough: bool = False) -> list[
 
 
 def run(device: str = "cpu", ops: Sequence[str] | None = None) -> list[str]:
-    """Run the suite; a line for each failure."""
+    """Run the suite and return a line for each failure."""
     failures = []
     for check in checks(ops):
         try:
@@ -95,7 +96,7 @@ def run(device: str = "cpu", ops: Sequence[str] | None = None) -> list[str]:
 
 
 def assert_matches_reference(op: Any, device: str = "cpu") -> None:
-    """Run all checks of one op."""
+    """Run all checks of one op, and raise on the first failure."""
     for check in _of_op(op.__name__, op, True):
         check(device)
 
@@ -143,13 +144,13 @@ def _elementwise(name: str, op: Any, number: int, dtype: np.dtype,
 
 
 def _arrays(op: Any) -> int:
-    """Parameters without a default: those that are arrays."""
+    """The parameters that are arrays: those without a default."""
     parameters = getattr(op, "scalar", op).signature.parameters
     return sum(p.default is p.empty for p in parameters.values())
 
 
 def inputs_of(check: Check, dtype: np.dtype) -> list[Any]:
-    """The arguments of a check, the same for every backend."""
+    """The arguments of a check, equal for every backend."""
     case: Case = OPS[check.op].cases[check.case]
     seed = f"{check.op}-{check.case}-{check.dtype.name}-{check.layout}"
     rng = np.random.default_rng(zlib.crc32(seed.encode()))
@@ -160,7 +161,7 @@ def inputs_of(check: Check, dtype: np.dtype) -> list[Any]:
 
 
 def place_on(device: str) -> Callable[[Any], Any]:
-    """Moves arrays to a device, in the layout that they have."""
+    """A function that copies arrays to a device, with their layout."""
     if device == "cpu":
         return lambda x: x
     return lambda x: send(x, device) if isinstance(x, np.ndarray) else x
@@ -188,7 +189,7 @@ def _value(check: Check, device: str) -> None:
 
 
 def _scale(case: Case, inputs: list[Any], expected: tuple[Any, ...]) -> float:
-    """The size of what was added up: errors are relative to it, not to the result."""
+    """The magnitude of what was summed, to which errors are relative."""
     if not case.shapes:
         return 0.0
     sizes = [float(np.abs(np.asarray(e, np.float64)).max(initial=0.0)) for e in expected
@@ -200,7 +201,7 @@ def _scale(case: Case, inputs: list[Any], expected: tuple[Any, ...]) -> float:
 
 def _compare(check: Check, found: np.ndarray, expected: np.ndarray, dtype: np.dtype,
              tolerance: float, scale: float) -> None:
-    inexact = dtype.kind == "f" or dtype.name == "bfloat16"
+    inexact = number_kind(dtype) == "f"
     want = dtype if inexact and expected.dtype == np.float64 and "dtype" not in \
         OPS[check.op].cases[check.case].kwargs else expected.dtype
     assert found.shape == expected.shape, f"shape {found.shape}, not {expected.shape}"
@@ -213,7 +214,7 @@ def _compare(check: Check, found: np.ndarray, expected: np.ndarray, dtype: np.dt
 
 def close(found: np.ndarray, expected: np.ndarray, tolerance: float,
           scale: float = 0.0) -> None:
-    """`tolerance` units of the dtype's eps of the value and of `scale`."""
+    """Assert that arrays agree within `tolerance` units of the dtype's eps."""
     dtype = found.dtype
     eps = float(finfo(dtype).eps) if dtype.kind in "fVc" else 0.0
     with np.errstate(all="ignore"):
@@ -236,7 +237,7 @@ def close(found: np.ndarray, expected: np.ndarray, tolerance: float,
 
 
 def _special(check: Check, device: str) -> None:
-    """Zeros, infinities, NaN: against the same function in float64."""
+    """Compare zeros, infinities and NaN with the same function in float64."""
     op = OPS[check.op]
     case: Case = op.cases[check.case]
     values = special(check.dtype)
@@ -256,7 +257,7 @@ def _gradient(check: Check, device: str) -> None:
 
 
 def _low_gradient(check: Check, device: str) -> None:
-    """Gradients of a narrow dtype against those of float64."""
+    """Compare gradients of a narrow dtype with those of float64."""
     op = OPS[check.op]
     case: Case = op.cases[check.case]
     low = inputs_of(check, check.dtype)

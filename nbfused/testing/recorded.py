@@ -1,4 +1,4 @@
-"""The kernels of the built-in ops: what the conformance suite would launch."""
+"""The set of kernels that the conformance suite would launch, by recording it."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from math import prod
 import numpy as np
 
 from ..autograd.gradcheck import gradients
-from ..registry import use_backend
+from ..registry.backends import use_backend
+from ..registry.operations import OPS
 from ..rocm import RocmBackend
-from ..rocm.ahead import RecordingDevice
-from ..rocm.kernel import Kernel
-from ..rocm.runtime import standing_in
-from ..table import OPS
+from ..rocm.build.ahead import RecordingDevice
+from ..rocm.build.kernel import Kernel
+from ..rocm.runtime.device import standing_in
 from .conformance import Check, checks, inputs_of, place_on
 
 __all__ = ["rocm_kernels"]
@@ -30,7 +30,7 @@ _LARGEST = 1 << 18
 def rocm_kernels(device: RecordingDevice, dtypes: Sequence[str] | None = None,
                  ops: Sequence[str] | None = None, *, large: bool = True
                  ) -> list[Kernel]:
-    """The kernels of ops, forward and backward, as `device` would run them.
+    """Record the kernels of ops, forward and backward, for `device`.
 
     Parameters
     ----------
@@ -56,21 +56,21 @@ def rocm_kernels(device: RecordingDevice, dtypes: Sequence[str] | None = None,
 
 
 def _tried(run: Callable[..., object], *arguments: object) -> None:
-    """What is launched counts: the results mean nothing here."""
+    """Run a check for its launches only, and ignore its result."""
     # They fail their checks, and some options do not fit larger extents.
     with suppress(Exception):
         run(*arguments)
 
 
 def _differentiated(check: Check) -> None:
-    """An op forward and backward, without its reference, which takes long."""
+    """Run an op forward and backward, without its slow reference."""
     op, options = OPS[check.op], OPS[check.op].cases[check.case].kwargs
     gradients(lambda *a: op(*a, **options), inputs_of(check, check.dtype),
               place=place_on("rocm:0"))
 
 
 def _scaled(check: Check) -> Iterator[Check]:
-    """The check on larger arrays, where its op has shapes of its own."""
+    """The check on larger arrays, if its op has shapes of its own."""
     shapes = OPS[check.op].cases[check.case].shapes
     if not shapes or check.layout != "contiguous" or check.kind == "gradient":
         return

@@ -1,4 +1,4 @@
-"""The CUDA kernels that calls would launch, without a device: recorded, not run."""
+"""Recording of CUDA kernels without a device: compiled, not run."""
 
 from __future__ import annotations
 
@@ -9,17 +9,13 @@ from unittest.mock import patch
 
 import numpy as np
 
-from ..cuda import (
-    CudaBackend,
-    bound,
-    contract_tma,
-    contract_wgmma_launch,
-    driver,
-    launch,
-    scratch,
-)
-from ..cuda.compile import Kernel
-from ..registry import use_backend
+from ..cuda import CudaBackend
+from ..cuda.contract import tma as contract_tma
+from ..cuda.contract.wgmma import launch as contract_wgmma_launch
+from ..cuda.runtime import binding as bound
+from ..cuda.runtime import driver, launch, scratch
+from ..cuda.runtime.compile import Kernel
+from ..registry.backends import use_backend
 
 __all__ = ["HostArrays", "NoDevice", "recording"]
 
@@ -30,35 +26,35 @@ class HostArrays(CudaBackend):
     name = "host-arrays"
 
     def available(self) -> str | None:
-        """It needs no driver."""
+        """None: no driver is needed."""
         return None
 
     def devices(self) -> tuple[str, ...]:
-        """Where NumPy arrays are."""
+        """The device on which NumPy arrays stand in."""
         return ("cpu",)
 
     def owns(self, device: str) -> bool:
-        """Every NumPy array."""
+        """True for the host."""
         return device == "cpu"
 
     def empty(self, shape: tuple[int, ...], dtype: np.dtype, device: str) -> Any:
-        """A NumPy array."""
+        """Allocate a NumPy array."""
         return np.empty(shape, dtype)
 
     def from_host(self, array: np.ndarray, device: str) -> Any:
-        """A copy."""
+        """Copy an array."""
         return np.array(array)
 
     def to_host(self, array: Any) -> np.ndarray:
-        """A copy."""
+        """Copy an array."""
         return np.array(array)
 
 
 class NoDevice:
-    """A device like an H200 as the launchers see it; its memory is the host's."""
+    """A stand-in for a device like an H200, with memory of the host."""
 
     ordinal, address, processors = 0, 0, 132
-    name, cuda = "no device", (13, 0)
+    label, name, cuda = "cuda:0", "no device", (13, 0)
     shared_limit, shared_total, cache_size = 232448, 233472, 50 << 20
 
     def __init__(self, arch: tuple[int, int]) -> None:
@@ -66,16 +62,16 @@ class NoDevice:
 
     @contextmanager
     def current(self) -> Iterator[None]:
-        """Nothing has to be made current."""
+        """Do nothing: there is no context to make current."""
         yield
 
     @contextmanager
     def workspace(self, size: int, stream: int) -> Iterator[int]:
-        """An address that nobody reads."""
+        """A made-up address, which nobody reads."""
         yield 1 << 20
 
     def synchronize(self) -> None:
-        """Nothing runs."""
+        """Do nothing: kernels are not run."""
 
 
 @contextmanager

@@ -1,4 +1,4 @@
-"""Arrays to test on: values of a domain, in every layout a strided array can have."""
+"""Test arrays: values from a domain, in every layout of strides."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from ..arrays import BFLOAT16, array, library_of
+from ..arrays import array, library_of
+from ..support.dtypes import BFLOAT16
 
 __all__ = ["DTYPES", "LAYOUTS", "draw", "lay_out", "send", "special"]
 
@@ -24,7 +25,7 @@ DTYPES: dict[str, tuple[np.dtype, ...]] = {
 
 def draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype,
          domain: Any) -> np.ndarray:
-    """Random values of `dtype` in a domain of `op.Case`."""
+    """Draw random values of `dtype` from a domain of `op.Case`."""
     if len(domain) == 3:  # indices, labels
         return rng.integers(domain[0], domain[1], shape)
     low, high = domain
@@ -41,7 +42,7 @@ def draw(rng: np.random.Generator, shape: tuple[int, ...], dtype: np.dtype,
 
 
 def special(dtype: np.dtype) -> np.ndarray:
-    """Zeros, ties, the ends of the range, infinities, NaN."""
+    """Special values: zeros, ties, ends of the range, infinities, NaN."""
     from ml_dtypes import finfo
 
     top = float(finfo(dtype).max)
@@ -70,7 +71,7 @@ def _strided(x: np.ndarray) -> np.ndarray:
 
 
 def _constant(x: np.ndarray) -> np.ndarray:
-    """Stride 0 in the first axis: the values of its first row."""
+    """An array whose first axis has stride 0: copies of its first row."""
     return np.broadcast_to(x[:1], x.shape) if x.ndim and x.shape[0] else x
 
 
@@ -81,12 +82,12 @@ LAYOUTS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
 
 
 def lay_out(x: np.ndarray, layout: str) -> np.ndarray:
-    """`x` with the strides of a layout (`LAYOUTS`)."""
+    """Copy `x` to one of the `LAYOUTS`."""
     return LAYOUTS[layout](x) if x.ndim else x
 
 
 def send(x: np.ndarray, device: str) -> Any:
-    """A copy of `x` on a device, with the strides of `x`: gaps, repetitions and all."""
+    """Copy `x` to a device with the same strides, gaps and repetitions included."""
     if not x.ndim or not x.size:
         return array(x, device=device)
     strides = tuple(stride // x.itemsize for stride in x.strides)

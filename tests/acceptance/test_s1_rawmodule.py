@@ -1,7 +1,7 @@
 """CuPy's RawKernel and RawModule: CUDA C++ as it stands in CuPy's documentation.
 
 Each test is named for the line of the acceptance list that it holds.  All of them need
-a GPU; up to the driver, tests/kernels/test_rawmodule.py holds the same.
+a GPU; up to the driver, tests/kernels/cupy/test_rawmodule.py holds the same.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import pytest
 
 import nbfused as nf
 from nbfused.errors import CompileError, DeviceError, KernelTypeError, RangeError
-from nbfused.kernels.rawmodule import RawKernel, RawModule
+from nbfused.kernels.cupy.rawmodule import RawKernel, RawModule
 
 pytestmark = pytest.mark.cuda
 
@@ -161,8 +161,8 @@ def test_c38_raw_module():
 
 def test_c38_variables_and_compiled_files(tmp_path):
     from nbfused.backend import Native
-    from nbfused.cuda.driver import device
-    from nbfused.cuda.nvrtc import compile_native
+    from nbfused.cuda.runtime.driver import device
+    from nbfused.cuda.runtime.nvrtc import compile_native
 
     code = ('extern "C" { __device__ float factor[2] = {2, 3};\n'
             "__global__ void by_factor(float* x) "

@@ -18,7 +18,7 @@ import nbfused as nf
 from nbfused.errors import KernelTypeError, ScalarSyntaxError
 from nbfused.op.derivative import derivative
 from nbfused.op.specialize import specialize
-from nbfused.scalar.static import literal, unroll
+from nbfused.scalar.source.static import literal, unroll
 
 GIVEN = 3.0
 

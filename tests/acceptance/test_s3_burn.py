@@ -16,7 +16,7 @@ import nbfused as nf
 from nbfused.arrays import byte_range, describe
 from nbfused.config import config
 from nbfused.op import Case, elementwise, op
-from nbfused.table import OPS
+from nbfused.registry.operations import OPS
 from tests.plugin.nbfused_interpreter import InterpreterBackend
 
 LHS = [[[1, -2], [3, 4]]]

@@ -276,7 +276,7 @@ def test_r11_gradient_at_zero(dtype, device):
 
 def test_r12_architecture_is_part_of_the_cache_key(monkeypatch):
     pytest.importorskip("cuda.bindings")
-    from nbfused.cuda import compile as compiler
+    from nbfused.cuda.runtime import compile as compiler
 
     keys = []
     monkeypatch.setattr(cache, "get", lambda key, parse: keys.append(key)

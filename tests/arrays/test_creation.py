@@ -25,7 +25,7 @@ from nbfused.arrays import (
     to_numpy,
     zeros,
 )
-from nbfused.arrays.dlpack import HostExport
+from nbfused.arrays.libraries.dlpack import HostExport
 from nbfused.config import config
 from nbfused.errors import (
     AllocationError,
@@ -34,7 +34,7 @@ from nbfused.errors import (
     RangeError,
     ShapeError,
 )
-from nbfused.registry import use_backend
+from nbfused.registry.backends import use_backend
 from tests.refusal import refused
 
 

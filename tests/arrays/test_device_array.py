@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from nbfused.arrays import DeviceArray, describe, host_view, library_of, to_numpy
-from nbfused.arrays.dlpack import read
+from nbfused.arrays.libraries.dlpack import read
 from nbfused.errors import KernelTypeError, ShapeError
-from nbfused.registry import use_backend
+from nbfused.registry.backends import use_backend
 
 
 class HostBackend:

@@ -9,10 +9,11 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from nbfused.arrays import describe, dlpack, host_view, interface
-from nbfused.arrays.dlpack import HostExport, device_name, read
+from nbfused.arrays import describe, host_view
 from nbfused.arrays.dtypes import check_extents
-from nbfused.arrays.of_jax import JAX
+from nbfused.arrays.libraries import dlpack, interface
+from nbfused.arrays.libraries.dlpack import HostExport, device_name, read
+from nbfused.arrays.libraries.jax import JAX
 from nbfused.errors import KernelTypeError
 
 LAYOUTS = [

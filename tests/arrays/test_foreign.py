@@ -11,7 +11,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from nbfused.arrays import describe, host_view, interface, is_array, library_of
+from nbfused.arrays import describe, host_view, is_array, library_of
+from nbfused.arrays.libraries import interface
 from nbfused.config import config
 from nbfused.errors import KernelTypeError
 from tests.refusal import refused

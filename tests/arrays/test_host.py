@@ -10,16 +10,10 @@ import numpy as np
 import pytest
 
 from nbfused import ops
-from nbfused.arrays import (
-    BFLOAT16,
-    check_dtype,
-    describe,
-    host_view,
-    is_array,
-    library_of,
-)
-from nbfused.arrays.host import aligned_empty
+from nbfused.arrays import check_dtype, describe, host_view, is_array, library_of
+from nbfused.arrays.libraries.numpy import aligned_empty
 from nbfused.errors import DeviceError, KernelTypeError
+from nbfused.support.dtypes import BFLOAT16
 
 LAYOUTS = {
     "C": lambda x: x,

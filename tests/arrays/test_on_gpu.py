@@ -17,7 +17,7 @@ from nbfused.arrays import (
     to_numpy,
     zeros,
 )
-from nbfused.registry import use_backend
+from nbfused.registry.backends import use_backend
 
 pytestmark = pytest.mark.cuda
 cupy = pytest.importorskip("cupy")

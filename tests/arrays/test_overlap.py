@@ -15,7 +15,7 @@ from nbfused.arrays import (
     same_memory,
     self_overlaps,
 )
-from nbfused.arrays.host import NUMPY
+from nbfused.arrays.libraries.numpy import NUMPY
 
 
 def laid_out(pointer, shape, strides, dtype="f4", device="cpu"):

@@ -10,7 +10,7 @@ import sys
 import pytest
 
 import nbfused as nf
-from nbfused.arrays import starting
+from nbfused.arrays import constructors as starting
 
 PROGRAM = """
 import json, sys

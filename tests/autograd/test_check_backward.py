@@ -9,7 +9,7 @@ import nbfused as nf
 from nbfused.autograd import apply
 from nbfused.config import config
 from nbfused.errors import TapeError
-from nbfused.scalar.ir import Block, Custom, Function, Let, literal
+from nbfused.scalar.ir.nodes import Block, Custom, Function, Let, literal
 from nbfused.specs import Map
 from nbfused.testing import GradcheckError, check_backward
 

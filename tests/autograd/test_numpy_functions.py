@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.autograd.numpy_functions import FUNCTIONS, NumpyFunction
+from nbfused.autograd.numpy_api.functions import FUNCTIONS, NumpyFunction
 from nbfused.errors import NbFusedError
 
 X = np.arange(12.0).reshape(3, 4) / 4 - 1

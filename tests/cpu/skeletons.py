@@ -6,7 +6,7 @@ import numpy as np
 
 from nbfused.backend import Call, Signature
 from nbfused.cpu import CpuBackend
-from nbfused.scalar.types import Weak
+from nbfused.scalar.typing.types import Weak
 
 CPU = CpuBackend()
 WEAK = {bool: Weak("bool"), int: Weak("int"), float: Weak("float"),

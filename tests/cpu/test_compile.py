@@ -14,8 +14,8 @@ import pytest
 
 from nbfused import cache
 from nbfused.config import config
-from nbfused.cpu import compile as compiling
-from nbfused.cpu import objects
+from nbfused.cpu.runtime import compile as compiling
+from nbfused.cpu.runtime import objects
 from nbfused.errors import CompileError, SettingError
 from tests.refusal import refused
 
@@ -157,9 +157,9 @@ import sys
 import numpy as np
 from nbfused.backend import Call, Signature
 from nbfused.cpu import CpuBackend
-from nbfused.scalar.parse import parse_definition
+from nbfused.scalar.parse.functions import parse_definition
 from nbfused.specs import COMBINES, Contract, Map, Reduce
-from nbfused.specs.functions import identity
+from nbfused.specs.vjp.functions import identity
 
 assert "numba" not in sys.modules and "llvmlite" not in sys.modules
 backend = CpuBackend()

@@ -10,10 +10,10 @@ import pytest
 
 from nbfused import ops
 from nbfused.config import config
-from nbfused.cpu.contract import panels
-from nbfused.scalar.parse import parse
+from nbfused.cpu.contract.launcher import panels
+from nbfused.scalar.parse.functions import parse
 from nbfused.specs import Contract
-from nbfused.specs.functions import identity
+from nbfused.specs.vjp.functions import identity
 from tests.cpu.skeletons import code, launch, run_contract, steps
 
 RNG = np.random.default_rng(0)

@@ -9,10 +9,10 @@ import pytest
 
 from nbfused import ops
 from nbfused.config import config
-from nbfused.cpu.contract import _Product
-from nbfused.cpu.gemm import _blocks, suits
-from nbfused.cpu.tile import tile_of
-from nbfused.scalar.parse import parse
+from nbfused.cpu.contract.gemm import _blocks, is_suitable
+from nbfused.cpu.contract.launcher import _Product
+from nbfused.cpu.contract.tile import tile_of
+from nbfused.scalar.parse.functions import parse
 from nbfused.specs import Contract
 from tests.cpu.skeletons import run_contract
 
@@ -40,8 +40,8 @@ def blocks_only(monkeypatch):
     def refuse(self, call):
         raise AssertionError("not by blocks")
 
-    monkeypatch.setattr("nbfused.cpu.contract.suits", lambda *args: True)
-    monkeypatch.setattr("nbfused.cpu.contract._BATCHED", 0)
+    monkeypatch.setattr("nbfused.cpu.contract.launcher.is_suitable", lambda *args: True)
+    monkeypatch.setattr("nbfused.cpu.contract.launcher._BATCHED", 0)
     monkeypatch.setattr(_Product, "_by_panels", refuse)
     monkeypatch.setattr(_Product, "_by_blas", refuse)
 
@@ -68,8 +68,8 @@ def test_ragged_sizes_and_layouts(dtype, sizes, left, right):
 
 
 def test_columns_in_several_parts(monkeypatch):
-    monkeypatch.setattr("nbfused.cpu.gemm._PACKED_BYTES", 1 << 16)
-    monkeypatch.setattr("nbfused.cpu.gemm._BLOCK_BYTES", 1 << 15)
+    monkeypatch.setattr("nbfused.cpu.contract.gemm._PACKED_BYTES", 1 << 16)
+    monkeypatch.setattr("nbfused.cpu.contract.gemm._BLOCK_BYTES", 1 << 15)
     a, b = integers((150, 200), "f4"), integers((200, 500), "f4")
     assert np.array_equal(product(a, b), a @ b)
 
@@ -80,7 +80,7 @@ def test_bits_do_not_depend_on_threads_and_blocks(dtype, monkeypatch):
     b = RNG.standard_normal((3000, 150)).astype(dtype)
     found = []
     for threads, block in ((1, 1 << 20), (2, 1 << 18), (5, 1 << 14), (3, 1)):
-        monkeypatch.setattr("nbfused.cpu.gemm._BLOCK_BYTES", block)
+        monkeypatch.setattr("nbfused.cpu.contract.gemm._BLOCK_BYTES", block)
         with config.override(num_threads=threads):
             found.append(product(a, b))
     assert all(np.array_equal(found[0], f) for f in found)
@@ -101,15 +101,15 @@ def test_not_a_number_stays_where_it_is():
 
 def test_which_products_suit():
     single, half = np.dtype("f4"), np.dtype("f2")
-    assert suits(single, 1024, 1024, 1024)
-    assert not suits(half, 1024, 1024, 1024)
-    assert not suits(single, 1 << 20, 1 << 20, 4)
-    assert suits(single, 16, 16, 16)
-    assert suits(single, 1, 32, 100)
-    assert not suits(single, 4, 4, 4000)
-    assert not suits(single, 1, 100, 0)
-    assert not suits(single, 1, 1 << 12, 1 << 12)
-    assert not suits(single, 64, 64, 1 << 20)
+    assert is_suitable(single, 1024, 1024, 1024)
+    assert not is_suitable(half, 1024, 1024, 1024)
+    assert not is_suitable(single, 1 << 20, 1 << 20, 4)
+    assert is_suitable(single, 16, 16, 16)
+    assert is_suitable(single, 1, 32, 100)
+    assert not is_suitable(single, 4, 4, 4000)
+    assert not is_suitable(single, 1, 100, 0)
+    assert not is_suitable(single, 1, 1 << 12, 1 << 12)
+    assert not is_suitable(single, 64, 64, 1 << 20)
 
 
 def test_a_tile_fits_the_registers():
@@ -202,7 +202,7 @@ def test_an_epilogue_of_many_arrays_is_left_to_blas(monkeypatch):
     seen = []
     monkeypatch.setattr(_Product, "_by_panels", lambda self, call: None)
     monkeypatch.setattr(_Product, "_by_blas", lambda self, call: seen.append(call))
-    monkeypatch.setattr("nbfused.cpu.gemm.WORDS", 4)
+    monkeypatch.setattr("nbfused.cpu.contract.gemm.WORDS", 4)
     a = integers((60, 60), "f4")
     run_contract(PLAIN, a, a)
     assert len(seen) == 1

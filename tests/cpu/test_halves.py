@@ -8,11 +8,11 @@ import pytest
 
 from nbfused import ops
 from nbfused.config import config
-from nbfused.cpu import compile as compiling
-from nbfused.scalar import interpret
-from nbfused.scalar.ir import Block, Function, Let
+from nbfused.cpu.runtime import compile as compiling
+from nbfused.scalar.ir import interpret
+from nbfused.scalar.ir.nodes import Block, Function, Let
 from nbfused.specs import Map
-from nbfused.specs.functions import identity
+from nbfused.specs.vjp.functions import identity
 from tests.cpu.skeletons import run_map
 
 COPY = Map(identity(), ("element",))
@@ -26,7 +26,7 @@ def _conversion(request, monkeypatch):
     if request.param == "processor":
         yield
         return
-    from nbfused.cpu import halves
+    from nbfused.cpu.text import halves
 
     namespace = {**compiling._namespace(), **halves.conversions(halves.BY_INTEGERS)}
     monkeypatch.setattr(compiling, "_namespace", lambda: namespace)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from nbfused.cpu.idioms import idioms
-from nbfused.scalar import language as nb
-from nbfused.scalar.ir import Let, walk
-from nbfused.scalar.parse import parse
-from nbfused.scalar.types import specialize
+from nbfused.cpu.text.idioms import recognise_idioms
+from nbfused.scalar.ir.nodes import Let, walk
+from nbfused.scalar.language import names as nb
+from nbfused.scalar.parse.functions import parse
+from nbfused.scalar.typing.types import specialize
 
 
 def operations(function, dtype="f4"):
     typed = specialize(parse(function), (np.dtype(dtype),))
-    return [s.op for s in walk(idioms(typed).function.body) if isinstance(s, Let)]
+    return [s.op for s in walk(recognise_idioms(typed).function.body)
+            if isinstance(s, Let)]
 
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
@@ -57,4 +58,4 @@ def test_tails_of_the_normal_distribution_get_the_exact_argument():
 
 def test_functions_without_results_and_without_sigmoids_stay():
     typed = specialize(parse(lambda x: x + 1.0), (np.dtype("f4"),))
-    assert idioms(typed) is typed
+    assert recognise_idioms(typed) is typed

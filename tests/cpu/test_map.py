@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from nbfused.config import config
-from nbfused.cpu import compile as compiling
-from nbfused.scalar.language import atomic_add, exp, load
-from nbfused.scalar.parse import parse
+from nbfused.cpu.runtime import compile as compiling
+from nbfused.scalar.language.names import atomic_add, exp, load
+from nbfused.scalar.parse.functions import parse
 from nbfused.specs import Map
 from tests.cpu.skeletons import run_map
 

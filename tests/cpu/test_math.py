@@ -11,10 +11,10 @@ import pytest
 import scipy.special
 
 import nbfused as nf
-from nbfused.cpu.calls import BINARY, FUNCTIONS
-from nbfused.scalar import language as nb
-from nbfused.scalar.ir import Block, Function, Let
-from nbfused.scalar.parse import parse
+from nbfused.cpu.text.function_names import BINARY, FUNCTIONS
+from nbfused.scalar.ir.nodes import Block, Function, Let
+from nbfused.scalar.language import names as nb
+from nbfused.scalar.parse.functions import parse
 from nbfused.specs import Map
 from tests.cpu.skeletons import run_map
 

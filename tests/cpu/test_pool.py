@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from nbfused.config import config
-from nbfused.cpu.pool import Pool, thread_count
+from nbfused.cpu.runtime.pool import Pool, thread_count
 from tests.cpu.test_team import counting
 
 
@@ -122,7 +122,7 @@ def test_the_setting_decides():
     ({"NUMBA_NUM_THREADS": "5"}, 5),
     ({}, len(os.sched_getaffinity(0)))])
 def test_environment(variables, expected):
-    text = "from nbfused.cpu.pool import thread_count; print(thread_count())"
+    text = "from nbfused.cpu.runtime.pool import thread_count; print(thread_count())"
     done = subprocess.run([sys.executable, "-c", text], capture_output=True, text=True,
                           check=True, env={"PATH": "", **variables}, timeout=60)
     assert int(done.stdout) == expected

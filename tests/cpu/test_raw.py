@@ -6,13 +6,14 @@ import numpy as np
 import pytest
 
 from nbfused.backend import Call, Signature
-from nbfused.cpu import CpuBackend, raw
-from nbfused.cpu.pool import POOL
-from nbfused.cpu.raw_uniform import uniform_names
+from nbfused.cpu import CpuBackend
+from nbfused.cpu.raw import launcher as raw
+from nbfused.cpu.raw.uniform import uniform_names
+from nbfused.cpu.runtime.pool import POOL
 from nbfused.errors import BarrierError
-from nbfused.scalar.build import Builder
-from nbfused.scalar.ir import Block, For, Function, If, Let, While, literal
-from nbfused.scalar.types import Weak
+from nbfused.scalar.ir.build import Builder
+from nbfused.scalar.ir.nodes import Block, For, Function, If, Let, While, literal
+from nbfused.scalar.typing.types import Weak
 from nbfused.specs import Raw
 
 F8, I8 = np.dtype("float64"), np.dtype("int64")

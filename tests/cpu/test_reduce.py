@@ -11,9 +11,9 @@ import pytest
 from nbfused.config import config
 from nbfused.cpu.reduce import _CHUNK
 from nbfused.cpu.reduce_text import BLOCK
-from nbfused.scalar.parse import parse
+from nbfused.scalar.parse.functions import parse
 from nbfused.specs import COMBINES, Combine, Reduce
-from nbfused.specs.functions import identity
+from nbfused.specs.vjp.functions import identity
 from tests.cpu.skeletons import run_reduce
 
 RNG = np.random.default_rng(0)

@@ -8,10 +8,10 @@ import pytest
 from nbfused.backend import Signature
 from nbfused.config import config
 from nbfused.cpu.row_text import RowText
-from nbfused.scalar.language import exp, sqrt
-from nbfused.scalar.parse import parse
+from nbfused.scalar.language.names import exp, sqrt
+from nbfused.scalar.parse.functions import parse
 from nbfused.specs import COMBINES, Out, Row, Stage
-from nbfused.specs.functions import identity
+from nbfused.specs.vjp.functions import identity
 from tests.cpu.skeletons import run_row
 
 RNG = np.random.default_rng(0)

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from nbfused.config import config
-from nbfused.cpu.pool import POOL
-from nbfused.cpu.schedule import LINE, lead_of
-from nbfused.scalar.parse import parse
+from nbfused.cpu.runtime.pool import POOL
+from nbfused.cpu.runtime.schedule import LINE, lead_of
+from nbfused.scalar.parse.functions import parse
 from nbfused.specs import Map
 from tests.cpu.skeletons import run_map
 

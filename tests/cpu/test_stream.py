@@ -8,8 +8,8 @@ import pytest
 
 from nbfused.config import config
 from nbfused.cpu import map as mapping
-from nbfused.cpu import stream
-from nbfused.scalar.parse import parse
+from nbfused.cpu.text import stream
+from nbfused.scalar.parse.functions import parse
 from nbfused.specs import Map
 from tests.cpu.skeletons import run_map
 
@@ -22,14 +22,14 @@ SIZES = [1, 1000, 70_001, 262_144]
 @pytest.fixture
 def streamed(monkeypatch):
     """Everything counts as large; what was streamed."""
-    seen, streaming = [], stream.streaming
+    seen, streaming = [], stream.with_streaming
 
     def counted(*args):
         seen.append(args)
         return streaming(*args)
 
     monkeypatch.setattr(stream, "_last_cache", lambda: 1)
-    monkeypatch.setattr(mapping, "streaming", counted)
+    monkeypatch.setattr(mapping, "with_streaming", counted)
     with config.override(num_threads=3):
         yield seen
 

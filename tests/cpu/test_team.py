@@ -12,9 +12,9 @@ import time
 import numpy as np
 import pytest
 
-from nbfused.cpu import team
-from nbfused.cpu.compile import build
-from nbfused.cpu.pool import Pool
+from nbfused.cpu.runtime import team
+from nbfused.cpu.runtime.compile import build
+from nbfused.cpu.runtime.pool import Pool
 
 #: Adds 1 to each number from ``begin`` to ``end``, `a[1]` times over.
 TEXT = """# Count
@@ -149,7 +149,7 @@ def kernel(a, begin, end):
 
 
 def test_fewer_threads_than_linger(monkeypatch):
-    monkeypatch.setattr("nbfused.cpu.pool._processors", lambda: 16)
+    monkeypatch.setattr("nbfused.cpu.runtime.pool._processors", lambda: 16)
     pool, entry = Pool(6), build(CROWD)
     y = np.zeros(2, np.int64)
     block = np.array([y.ctypes.data], np.int64).tobytes()
@@ -199,8 +199,8 @@ def test_helpers_sleep_after_a_while():
 FORK = """
 import os
 import numpy as np
-from nbfused.cpu.compile import build
-from nbfused.cpu.pool import Pool
+from nbfused.cpu.runtime.compile import build
+from nbfused.cpu.runtime.pool import Pool
 entry, pool, y = build(TEXT), Pool(3), np.zeros(1000, np.int64)
 block = np.array([y.ctypes.data, 1], np.int64).tobytes()
 pool.share(entry, block, 1000, 10)
@@ -226,7 +226,7 @@ def test_a_fork_has_a_team_of_its_own():
 
 BUSY = """
 import os, threading, time
-from nbfused.cpu import compile, objects
+from nbfused.cpu.runtime import compile, objects
 host, lock, inside = objects.host, threading.Lock(), threading.Event()
 def slow():
     with lock:  # as LLVM has

@@ -10,10 +10,11 @@ import pytest
 
 import nbfused as nf
 from nbfused.config import config
-from nbfused.cpu import compile as compiling
-from nbfused.cpu import intrinsics, objects
-from nbfused.cpu.pool import Pool
-from nbfused.dispatch import calls, plans
+from nbfused.cpu.runtime import compile as compiling
+from nbfused.cpu.runtime import objects
+from nbfused.cpu.runtime.pool import Pool
+from nbfused.cpu.text import intrinsics
+from nbfused.dispatch import calls, launch_plans
 
 TEXT = """
 @inlined
@@ -79,15 +80,15 @@ def times(constant):
 
 def test_launchers_of_ops_that_are_gone_are_forgotten(monkeypatch):
     """The last ones are remembered, so that an equal op finds its kernel."""
-    monkeypatch.setattr(plans, "KEPT", 4)
-    monkeypatch.setattr(plans, "_LAUNCHERS", {})
+    monkeypatch.setattr(launch_plans, "KEPT", 4)
+    monkeypatch.setattr(launch_plans, "_LAUNCHERS", {})
     x = np.ones(3)
     live = nf.elementwise(lambda x: x + 1234.5)
     live(x)
     for k in range(12):
         constant = k + 0.625
         assert times(constant)(x)[0] == constant
-    assert len(plans._LAUNCHERS) == 4
+    assert len(launch_plans._LAUNCHERS) == 4
     assert live(x)[0] == 1235.5
 
 
@@ -99,7 +100,7 @@ def test_what_a_live_op_was_called_with_is_not_forgotten(monkeypatch):
     monkeypatch.setattr(calls, "make_plan", lambda r: (made.append(r), make(r))[1])
     for _ in range(3):
         for x in layouts:
-            plans.arguments.cache_clear()
+            launch_plans.arguments.cache_clear()
             assert (op(x) == 10.75).all()
     assert len(made) == len(layouts)
 

@@ -7,14 +7,15 @@ import re
 import numpy as np
 import pytest
 
-from nbfused.cpu import compile as compiling
 from nbfused.cpu import map as mapping
-from nbfused.cpu import objects, reduce, row
-from nbfused.cpu.tile import tile_of
-from nbfused.scalar import language as nb
-from nbfused.scalar.parse import parse
+from nbfused.cpu import reduce, row
+from nbfused.cpu.contract.tile import tile_of
+from nbfused.cpu.runtime import compile as compiling
+from nbfused.cpu.runtime import objects
+from nbfused.scalar.language import names as nb
+from nbfused.scalar.parse.functions import parse
 from nbfused.specs import COMBINES, Map, Out, Reduce, Row, Stage
-from nbfused.specs.functions import identity
+from nbfused.specs.vjp.functions import identity
 from tests.cpu.skeletons import run_map, run_reduce, run_row
 
 SUM, MAX = COMBINES["sum"], COMBINES["max"]

@@ -8,7 +8,7 @@ import pytest
 @pytest.fixture
 def hopper():
     """Skips where the device is another."""
-    from nbfused.cuda.driver import device
+    from nbfused.cuda.runtime.driver import device
 
     if device(0).arch[0] != 9:
         pytest.skip("no Hopper GPU")

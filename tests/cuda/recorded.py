@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from nbfused.cuda import compile
-from nbfused.cuda.compile import ptx, target_version
+from nbfused.cuda.runtime import compile
+from nbfused.cuda.runtime.compile import ptx, target_version
 from nbfused.errors import CompileError
 from nbfused.testing.recorded_cuda import HostArrays, NoDevice, recording
 

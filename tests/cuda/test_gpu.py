@@ -12,9 +12,10 @@ import pytest
 
 import nbfused as nf
 from nbfused import ops
-from nbfused.arrays import BFLOAT16, DeviceArray
+from nbfused.arrays import DeviceArray
 from nbfused.cuda import CudaBackend
 from nbfused.errors import AllocationError, DeviceError
+from nbfused.support.dtypes import BFLOAT16
 
 pytestmark = pytest.mark.cuda
 
@@ -44,7 +45,7 @@ def swish(x):
 @pytest.fixture
 def second():
     """The name of another device than the first."""
-    from nbfused.cuda.driver import device_count
+    from nbfused.cuda.runtime.driver import device_count
 
     if device_count() < 2:
         pytest.skip("one GPU")
@@ -78,7 +79,7 @@ def test_ops_on_device_arrays():
 
 def test_memory_comes_back():
     backend = CudaBackend()
-    from nbfused.cuda.driver import check, cu, device
+    from nbfused.cuda.runtime.driver import check, cu, device
 
     def held():  # by our pool; what is free, other processes change
         backend.synchronize()
@@ -308,7 +309,7 @@ def test_on_the_current_stream_of_cupy():
 
 def test_a_thread_without_a_context_keeps_the_first_device_current(second):
     """Another device's would be current for PyTorch and CuPy, too."""
-    from nbfused.cuda.driver import entries
+    from nbfused.cuda.runtime.driver import entries
 
     x, found = normal(1000), []
 

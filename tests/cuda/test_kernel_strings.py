@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.cuda import compile
+from nbfused.cuda.runtime import compile
 from nbfused.errors import CompileError
 from nbfused.kernels import ElementwiseKernel, ReductionKernel
 from tests.cuda.recorded import assembled, recording

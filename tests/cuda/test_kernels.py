@@ -10,9 +10,9 @@ import pytest
 
 import nbfused as nf
 import nbfused.ops
-from nbfused.cuda import compile
+from nbfused.cuda.runtime import compile
 from nbfused.errors import CompileError
-from nbfused.table import OPS
+from nbfused.registry.operations import OPS
 from nbfused.testing.conformance import checks
 from tests.cuda.recorded import PTXAS, assembled, recording, registers
 

@@ -8,8 +8,8 @@ from ml_dtypes import bfloat16
 
 import nbfused as nf
 from nbfused import ops
-from nbfused.cuda.contract_wgmma import WgmmaText
-from tests.cuda.products import integers
+from nbfused.cuda.contract.wgmma.kernel import WgmmaText
+from tests.cuda.contract.products import integers
 from tests.cuda.recorded import assembled, needs_compiler, recording, registers
 
 SHAPES = [(512, 512, 512), (264, 136, 200), (1000, 72, 1032)]

@@ -7,10 +7,12 @@ import pytest
 
 import nbfused as nf
 from nbfused.backend import Call, Signature
-from nbfused.cuda import compile, launch, raw
-from nbfused.dispatch.bounds import NOTE, bounded_raw
+from nbfused.cuda import raw
+from nbfused.cuda.runtime import compile
+from nbfused.dispatch.bounds import NOTE, bounds_checked_raw
 from nbfused.errors import CompileError, RangeError
-from nbfused.scalar.promotion import DTYPES
+from nbfused.gpu.raw_kernel import RawLauncher
+from nbfused.support.dtypes import DTYPES
 from tests.cuda.recorded import assembled
 from tests.raw_specs import spec_of
 
@@ -101,7 +103,7 @@ def test_every_dtype_assembles(dtype, kernel):
 def test_kernels_that_look_where_they_index_assemble():
     x = np.zeros(4, np.float32)
     typed, signature = spec_of(blocks, x, x)
-    looking = bounded_raw(typed)
+    looking = bounds_checked_raw(typed)
     signature = Signature((*signature.inputs, NOTE), (), (), (*signature.inner, "c2"))
     text = raw.RawText(looking.spec.typed(signature.inputs), signature)
     code, _ = assembled(text.kernel(256))
@@ -117,7 +119,7 @@ def test_derivatives_assemble():
 
     x = np.zeros((4, 2), np.float32)
     index, y = np.zeros(3, np.int32), np.zeros(3, np.float32)
-    taken = gather.take(gather.arguments((x, index, y), {}))
+    taken = gather.flatten(gather.arguments((x, index, y), {}))
     for derivative in (gather.bwd, gather.fwd):
         spec = derivative.spec(gather.spec(taken), (True, False, True))
         types = tuple(a.dtype for a in (x, index, y, x, y))
@@ -128,7 +130,7 @@ def test_derivatives_assemble():
 
 
 class Device:
-    ordinal, shared_limit = 0, 1000
+    label, shared_limit = "cuda:0", 1000
 
 
 class Program:
@@ -141,12 +143,11 @@ class Program:
         self.launched.append((self.kernel.threads, *arguments))
 
 
-def test_launch_is_what_the_user_asks_for(monkeypatch):
+def test_launch_is_what_the_user_asks_for():
     """The user's grid and block; fewer threads may have more registers."""
-    monkeypatch.setattr(raw, "device", lambda number: Device)
-    monkeypatch.setattr(launch, "Program", Program)
     x = np.zeros(4, np.float32)
-    launcher = raw.RawLauncher(text_of(blocks, x, x), "blocks")
+    launcher = RawLauncher(text_of(blocks, x, x), "blocks", lambda number: Device,
+                           Program)
     call = Call((), (1, 2), ((1,), (1,)), (), 0, 7, ((4,), (4,)), grid=(3, 2, 1),
                 block=(300, 1, 1))
     launcher(call)

@@ -12,10 +12,10 @@ import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
 from nbfused.arrays import Array, host_view
-from nbfused.arrays.host import NUMPY
+from nbfused.arrays.libraries.numpy import NUMPY
 from nbfused.backend import PROTOCOL_VERSION
 from nbfused.dispatch import calls
-from nbfused.scalar.ir import Block, Function, Let, Literal
+from nbfused.scalar.ir.nodes import Block, Function, Let, Literal
 from nbfused.specs import COMBINES, Contract, Map, Out, Reduce, Row, Stage
 
 

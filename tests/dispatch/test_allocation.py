@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.arrays.host import NUMPY
+from nbfused.arrays.libraries.numpy import NUMPY
 from nbfused.dispatch.allocation import allocate
 from nbfused.errors import (
     AllocationError,

@@ -24,7 +24,7 @@ from nbfused.errors import (
     ReadOnlyError,
     ShapeError,
 )
-from nbfused.registry import use_backend
+from nbfused.registry.backends import use_backend
 from tests.dispatch.numpy_backend import ADD, SCALE, NumpyBackend, numpy_backend
 
 

@@ -17,8 +17,8 @@ from nbfused.errors import (
     RangeError,
     ShapeError,
 )
-from nbfused.registry import use_backend
-from nbfused.scalar.ir import literal
+from nbfused.registry.backends import use_backend
+from nbfused.scalar.ir.nodes import literal
 from nbfused.specs import Contract, Map
 from tests.dispatch.numpy_backend import (
     ADD,

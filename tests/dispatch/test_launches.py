@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from nbfused.dispatch import execute, trace_launches
-from nbfused.registry import use_backend
+from nbfused.registry.backends import use_backend
 from tests.dispatch.numpy_backend import (
     ADD,
     COPY,

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from nbfused.dispatch import execute
-from nbfused.registry import use_backend
+from nbfused.registry.backends import use_backend
 from nbfused.specs import Contract, Row
 from tests.dispatch.numpy_backend import (
     ADD,

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from nbfused.dispatch import calls, execute, trace_launches
-from nbfused.dispatch.plans import arguments
-from nbfused.registry import use_backend
+from nbfused.dispatch.launch_plans import arguments
+from nbfused.registry.backends import use_backend
 from nbfused.specs import Contract, Map
 from tests.dispatch.numpy_backend import (
     ADD,

@@ -9,8 +9,8 @@ import nbfused as nf
 from nbfused.arrays import describe
 from nbfused.dispatch.raw import check_written, launch, prepare
 from nbfused.errors import NotDifferentiableError, OverlapError, ReadOnlyError
-from nbfused.scalar.parse import parse
-from nbfused.scalar.structure import Array
+from nbfused.scalar.parse.functions import parse
+from nbfused.scalar.source.structure import Array
 from nbfused.specs import Raw
 
 

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
-from nbfused.arrays.host import NumpyLibrary
+from nbfused.arrays.libraries.numpy import NumpyLibrary
 from nbfused.dispatch import execute, trace_launches
 from nbfused.errors import (
     KernelTypeError,
@@ -17,7 +17,7 @@ from nbfused.errors import (
     ReadOnlyError,
     ShapeError,
 )
-from nbfused.registry import use_backend
+from nbfused.registry.backends import use_backend
 from nbfused.specs import View
 from tests.dispatch.numpy_backend import numpy_backend
 

@@ -15,9 +15,8 @@ from collections import Counter
 from collections.abc import Sequence
 
 import nbfused as nf
+from tests.fuzz.check import report, shrunk
 from tests.plugin.nbfused_interpreter import InterpreterBackend
-
-from .check import report, shrunk
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from .program import Argument
+from tests.fuzz.program import Argument
 
 if TYPE_CHECKING:
-    from .generator import Draft
+    from tests.fuzz.generator import Draft
 
 __all__ = ["argument_list"]
 

@@ -6,13 +6,13 @@ import textwrap
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from .derivatives import check_derivatives
-from .flavors import FLAVORS
-from .generator import draw
-from .program import Program, Statement
-from .rounding import run
-from .values import Outcome, Reference, check_refusal, check_values
-from .ways import WAYS, torch
+from tests.fuzz.derivatives import check_derivatives
+from tests.fuzz.flavors import FLAVORS
+from tests.fuzz.generator import draw
+from tests.fuzz.program import Program, Statement
+from tests.fuzz.rounding import run
+from tests.fuzz.values import Outcome, Reference, check_refusal, check_values
+from tests.fuzz.ways import WAYS, torch
 
 __all__ = ["check", "report", "shrunk"]
 

@@ -11,11 +11,10 @@ import numpy as np
 
 import nbfused as nf
 from nbfused.errors import TapeError
-
-from .oracles import ORACLES
-from .program import Program
-from .values import Outcome
-from .ways import WAYS, quietly, to_numpy
+from tests.fuzz.oracles import ORACLES
+from tests.fuzz.program import Program
+from tests.fuzz.values import Outcome
+from tests.fuzz.ways import WAYS, quietly, to_numpy
 
 __all__ = ["check_derivatives"]
 

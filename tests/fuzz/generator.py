@@ -15,15 +15,14 @@ from typing import Any
 
 import numpy as np
 
-from . import switches
-from .arguments import argument_list
-from .catalogue import EXPRESSIONS, STATEMENTS, Row
-from .flavors import FLAVORS, WRITES, Flavor
-from .holes import HOLES, NoFit, operand_of
-from .oracles import ORACLES
-from .program import Program, Statement
-from .refusals import REFUSALS
-from .rounding import Run, run, spread
+from tests.fuzz.arguments import argument_list
+from tests.fuzz.catalogue import EXPRESSIONS, STATEMENTS, Row
+from tests.fuzz.flavors import FLAVORS, WRITES, Flavor
+from tests.fuzz.holes import HOLES, NoFit, operand_of
+from tests.fuzz.oracles import ORACLES
+from tests.fuzz.program import Program, Statement
+from tests.fuzz.refusals import REFUSALS
+from tests.fuzz.rounding import Run, run, spread
 
 __all__ = ["Draft", "draw"]
 
@@ -232,8 +231,6 @@ class Draft:
                 continue
             longer = self.program.plus(statement)
             if "refused" in statement.features:
-                if self.switched_off(statement):
-                    continue
                 self.program = longer
                 return
             found = run(longer)
@@ -255,8 +252,6 @@ class Draft:
         """
         if statement.features.isdisjoint(WRITES):
             return False
-        if self.switched_off(statement):
-            return True
         names = [n for n, x in self.scope.items() if isinstance(x, np.generic)]
         viewed = {s.text.split(" = ")[0] for s in self.program.statements
                   if "view" in s.features}
@@ -265,12 +260,6 @@ class Draft:
                    or np.shape(found.scope[n]) or n in viewed or any(
                        self.scope[n] is self.scope[m] for m in self.scope if m != n)
                    for n in changed)
-
-    def switched_off(self, statement: Statement) -> bool:
-        """Whether a known defect is kept away from."""
-        return any(switches.excludes(statement.features, x)
-                   for n, x in self.scope.items()
-                   if n.startswith("t") and n in statement.text)
 
     def stable(self, program: Program, found: Run) -> bool:
         """Whether another rounding changes no truth value and no value by much."""

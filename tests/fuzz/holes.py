@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
-    from .generator import Draft
+    from tests.fuzz.generator import Draft
 
 __all__ = ["HOLES", "NoFit", "operand_of"]
 

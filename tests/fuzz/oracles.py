@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from nbfused.table import OPS
+from nbfused.registry.operations import OPS
 
 __all__ = ["ORACLES", "Oracles"]
 

@@ -6,7 +6,7 @@ nbfused's own error names what it does not take.
 
 from __future__ import annotations
 
-from .catalogue import ANY, Row
+from tests.fuzz.catalogue import ANY, Row
 
 __all__ = ["REFUSALS", "words_for"]
 

@@ -17,8 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from .oracles import ORACLES
-from .program import Program
+from tests.fuzz.oracles import ORACLES
+from tests.fuzz.program import Program
 
 __all__ = ["NOISE", "Run", "expected", "run", "spread"]
 

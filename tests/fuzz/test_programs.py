@@ -12,10 +12,10 @@ from dataclasses import replace
 import pytest
 
 import nbfused as nf
-from nbfused.kernels.fuse_program import Program as FusedProgram
-from nbfused.kernels.fuse_symbols import Number
-from nbfused.kernels.fuse_trace import Trace
-from nbfused.scalar.vocabulary import OPS
+from nbfused.kernels.fusing.program import Program as FusedProgram
+from nbfused.kernels.fusing.symbols import Number
+from nbfused.kernels.fusing.trace import Trace
+from nbfused.scalar.language.vocabulary import OPS
 from tests.fuzz.check import report
 from tests.fuzz.generator import draw
 from tests.fuzz.rounding import run

@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 
 from nbfused.errors import NbFusedError
-
-from .flavors import WRITES
-from .program import Program
-from .refusals import words_for
-from .rounding import Run, expected
-from .ways import WAYS, Way, quietly, to_numpy
+from tests.fuzz.flavors import WRITES
+from tests.fuzz.program import Program
+from tests.fuzz.refusals import words_for
+from tests.fuzz.rounding import Run, expected
+from tests.fuzz.ways import WAYS, Way, quietly, to_numpy
 
 __all__ = ["Outcome", "Reference", "check_refusal", "check_values"]
 

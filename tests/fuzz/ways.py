@@ -12,8 +12,7 @@ import numpy as np
 
 import nbfused as nf
 from nbfused.errors import KernelTypeError, NbFusedError, OverlapError, ShapeError
-
-from .program import Program
+from tests.fuzz.program import Program
 
 try:
     import torch

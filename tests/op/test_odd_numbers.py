@@ -9,7 +9,7 @@ import pytest
 
 import nbfused as nf
 from nbfused.errors import KernelTypeError, ShapeError
-from nbfused.scalar.python_numbers import number_type, plain_number
+from nbfused.scalar.typing.python_numbers import number_type, plain_number
 
 pytestmark = pytest.mark.filterwarnings("ignore")
 

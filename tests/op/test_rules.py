@@ -9,12 +9,12 @@ import pytest
 
 import nbfused as nf
 from nbfused.errors import KernelTypeError
-from nbfused.scalar import differentiate
-from nbfused.scalar.interpret import evaluate
-from nbfused.scalar.ir import Custom, walk
-from nbfused.scalar.parse import parse
-from nbfused.scalar.static import literal
-from nbfused.scalar.structure import Array
+from nbfused.scalar.autodiff import differentiate
+from nbfused.scalar.ir.interpret import evaluate
+from nbfused.scalar.ir.nodes import Custom, walk
+from nbfused.scalar.parse.functions import parse
+from nbfused.scalar.source.static import literal
+from nbfused.scalar.source.structure import Array
 from tests.refusal import refused
 
 

@@ -7,9 +7,9 @@ import pytest
 
 import nbfused as nf
 from nbfused.errors import KernelTypeError, ScalarSyntaxError
-from nbfused.kernels.rawkernel import rawkernel
+from nbfused.kernels.threads.rawkernel import rawkernel
 from nbfused.op.specialize import specialize
-from nbfused.scalar.static import literal, local, unroll
+from nbfused.scalar.source.static import literal, local, unroll
 from tests.refusal import refused
 
 SCALE, PAIR = 3.0, (1.0, 2.0)

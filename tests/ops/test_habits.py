@@ -8,7 +8,7 @@ import pytest
 import nbfused as nf
 from nbfused import ops
 from nbfused.errors import KernelTypeError, NotDifferentiableError, ScalarSyntaxError
-from nbfused.table import OPS
+from nbfused.registry.operations import OPS
 from tests.refusal import refused
 
 X = np.arange(6.0).reshape(2, 3)

@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.lib.stride_tricks import as_strided
 
-from nbfused.arrays import Array, host_view
-from nbfused.arrays.host import NUMPY
+from nbfused.arrays import NUMPY, Array, host_view
 from nbfused.cpu import CpuBackend
 from nbfused.errors import KernelTypeError
-from nbfused.scalar.interpret import evaluate
+from nbfused.scalar.ir.interpret import evaluate
 from nbfused.specs import Contract, Map, Reduce, Row
 
 IMPLICIT = ("index", "size", "scatter")

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from nbfused.rocm.compile import unit
-from nbfused.rocm.kernel import HIP, Kernel
-from nbfused.rocm.toolchain import AMD, Toolchain
+from nbfused.rocm.build.compile import unit
+from nbfused.rocm.build.kernel import HIP, Kernel
+from nbfused.rocm.build.toolchain import AMD, Toolchain
 
 #: What every hipcc knows, Debian's 5.2 included.
 EVERYWHERE = ("gfx906", "gfx908", "gfx90a", "gfx1030")

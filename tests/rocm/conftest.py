@@ -9,7 +9,7 @@ import pytest
 
 from nbfused.config import config
 from nbfused.errors import BackendNotAvailableError
-from nbfused.rocm import toolchain
+from nbfused.rocm.build import toolchain
 
 DEMANDED = os.environ.get("NBFUSED_TEST_BACKEND") == "rocm"
 EMULATE = os.environ.get("NBFUSED_ROCM_EMULATE") or ("0" if DEMANDED else "1")

@@ -18,8 +18,9 @@ import numpy as np
 import pytest
 
 from nbfused.config import config
-from nbfused.rocm import runtime, toolchain
-from nbfused.rocm.kernel import HIP
+from nbfused.rocm.build import toolchain
+from nbfused.rocm.build.kernel import HIP
+from nbfused.rocm.runtime import device as runtime
 
 HERE = Path(__file__).parent
 #: Where a process with sanitizers finds its libraries.

@@ -6,10 +6,10 @@ import ml_dtypes
 import numpy as np
 
 from nbfused.backend import Signature
-from nbfused.rocm.contract_text import ContractText
-from nbfused.scalar.parse import parse
+from nbfused.rocm.text.contract import ContractText
+from nbfused.scalar.parse.functions import parse
 from nbfused.specs import Contract
-from nbfused.specs.functions import identity
+from nbfused.specs.vjp.functions import identity
 from tests.cpu.skeletons import types_of
 
 BF16 = np.dtype(ml_dtypes.bfloat16)

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from nbfused.rocm import RocmBackend
-from nbfused.rocm.runtime import TO_DEVICE, TO_HOST, device
-from nbfused.scalar.types import Weak
+from nbfused.rocm.runtime.device import TO_DEVICE, TO_HOST, device
+from nbfused.scalar.typing.types import Weak
 
 ROCM = RocmBackend()
 ACCESS = 16

@@ -13,10 +13,11 @@ from nbfused import __main__ as command
 from nbfused import cache
 from nbfused.config import config
 from nbfused.errors import CompileError
-from nbfused.rocm import RocmBackend, compile, report, toolchain
-from nbfused.rocm.ahead import RecordingDevice, batches, build_all
-from nbfused.rocm.kernel import Kernel
-from nbfused.rocm.runtime import device, runtime, standing_in
+from nbfused.rocm import RocmBackend
+from nbfused.rocm.build import compile, report, toolchain
+from nbfused.rocm.build.ahead import RecordingDevice, batches, build_all
+from nbfused.rocm.build.kernel import Kernel
+from nbfused.rocm.runtime.device import device, runtime, standing_in
 from nbfused.testing.recorded import rocm_kernels
 from tests.rocm.emulating import emulating
 from tests.rocm.test_compile import broken, kernel

@@ -15,11 +15,12 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.arrays import DeviceArray, describe, interface
-from nbfused.arrays.dlpack import read
+from nbfused.arrays import DeviceArray, describe
+from nbfused.arrays.libraries import interface
+from nbfused.arrays.libraries.dlpack import read
 from nbfused.errors import KernelTypeError
-from nbfused.rocm.runtime import Device
-from nbfused.scalar.promotion import DTYPES
+from nbfused.rocm.runtime.device import Device
+from nbfused.support.dtypes import DTYPES
 from tests.refusal import refused
 
 HOST = np.arange(24, dtype=np.float32).reshape(2, 3, 4)
@@ -233,7 +234,7 @@ def tensor_class():
 @pytest.fixture
 def torch(monkeypatch):
     """PyTorch for ROCm: its version has a ``hip``."""
-    from nbfused.arrays import of_torch
+    from nbfused.arrays.libraries import torch as of_torch
 
     module: Any = ModuleType("torch")
     module.Tensor = tensor_class()

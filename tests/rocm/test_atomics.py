@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.scalar.promotion import DTYPES
+from nbfused.support.dtypes import DTYPES
 
 pytestmark = pytest.mark.rocm
 

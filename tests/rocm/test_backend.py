@@ -11,8 +11,10 @@ import nbfused as nf
 from nbfused.arrays import DeviceArray
 from nbfused.config import config
 from nbfused.errors import DeviceError, KernelTypeError
-from nbfused.rocm import RocmBackend, backend, loading, toolchain
+from nbfused.rocm import RocmBackend, backend
 from nbfused.rocm.backend import _array_names
+from nbfused.rocm.build import toolchain
+from nbfused.rocm.runtime import hip_library
 from nbfused.specs import Map
 from tests.refusal import refused
 from tests.rocm.emulating import emulating, python
@@ -55,8 +57,8 @@ def test_a_compiler_that_is_not_there_is_named(machine):
 
 
 def test_without_a_runtime(machine):
-    machine.setattr(backend, "hip_library", loading.hip_library.__wrapped__)
-    machine.setattr(loading, "candidates", lambda: ["libamdhip64_missing.so"])
+    machine.setattr(backend, "hip_library", hip_library.hip_library.__wrapped__)
+    machine.setattr(hip_library, "candidates", lambda: ["libamdhip64_missing.so"])
     assert "libamdhip64" in RocmBackend().available()
 
 
@@ -78,7 +80,7 @@ def test_without_a_device_file_the_runtime_is_asked(machine):
             return {100: b"hipErrorNoDevice"}[code]
 
     machine.setattr(backend, "_DEVICE_FILES", ("/nowhere",))
-    machine.setattr(loading, "hip_library", lambda: NoDevice)
+    machine.setattr(hip_library, "hip_library", lambda: NoDevice)
     assert "hipErrorNoDevice" in RocmBackend().available()
 
 
@@ -120,7 +122,7 @@ def test_a_machine_without_a_device_refuses_cleanly():
 def test_importing_compiles_nothing_and_loads_no_runtime(tmp_path):
     said = emulating("""
 import sys, nbfused as nf
-print(nf.cache.stats().compilations, "nbfused.rocm.runtime" in sys.modules,
+print(nf.cache.stats().compilations, "nbfused.rocm.runtime.device" in sys.modules,
       "numba" in sys.modules)
 """, NBFUSED_CACHE_DIR=str(tmp_path))
     assert said.split() == ["0", "False", "False"]

@@ -12,12 +12,12 @@ import nbfused as nf
 from nbfused import cache
 from nbfused.config import config
 from nbfused.errors import BackendNotAvailableError, CompileError
-from nbfused.rocm import compile, index, toolchain
-from nbfused.rocm.compile import build, key_of, load, symbol, unit
-from nbfused.rocm.kernel import HIP, Kernel
-from nbfused.rocm.launch import Program
-from nbfused.rocm.runtime import device, runtime
-from nbfused.rocm.toolchain import AMD, EMULATION, NVIDIA, Toolchain, find
+from nbfused.rocm.build import compile, index, toolchain
+from nbfused.rocm.build.compile import build, key_of, load, symbol, unit
+from nbfused.rocm.build.kernel import HIP, Kernel
+from nbfused.rocm.build.toolchain import AMD, EMULATION, NVIDIA, Toolchain, find
+from nbfused.rocm.runtime.device import device, runtime
+from nbfused.rocm.runtime.launch import Program
 from tests.rocm.emulating import emulating
 
 ARCHS = ("emulation",)

@@ -10,10 +10,10 @@ import pytest
 
 import nbfused as nf
 from nbfused.rocm import contract
-from nbfused.rocm.contract_text import LARGE, SMALL
-from nbfused.scalar.parse import parse
+from nbfused.rocm.text.contract import LARGE, SMALL
+from nbfused.scalar.parse.functions import parse
 from nbfused.specs import Contract
-from nbfused.specs.functions import identity
+from nbfused.specs.vjp.functions import identity
 from tests.cpu import skeletons
 from tests.cpu.skeletons import code, launch, run_contract, steps
 from tests.rocm.assembly import assembly, spilled

@@ -13,7 +13,8 @@ import pytest
 
 from nbfused.config import config
 from nbfused.errors import BackendNotAvailableError
-from nbfused.rocm import runtime, toolchain
+from nbfused.rocm.build import toolchain
+from nbfused.rocm.runtime import device as runtime
 from tests.rocm.emulated import HERE, find, run, said, start
 from tests.rocm.emulating import python
 

@@ -11,10 +11,10 @@ import pytest
 import nbfused as nf
 from nbfused.config import config
 from nbfused.errors import BarrierError, KernelTypeError, RangeError
-from nbfused.rocm.kernel import Kernel
-from nbfused.rocm.launch import Program
-from nbfused.rocm.runtime import Device, HipError, device
-from nbfused.rocm.toolchain import NVIDIA, find
+from nbfused.rocm.build.kernel import Kernel
+from nbfused.rocm.build.toolchain import NVIDIA, find
+from nbfused.rocm.runtime.device import Device, HipError, device
+from nbfused.rocm.runtime.launch import Program
 from tests.refusal import refused
 from tests.rocm.emulating import emulating
 
@@ -185,7 +185,7 @@ def test_a_child_does_not_wait_for_launches_of_other_threads():
     said = emulating("""
 import os, signal, threading
 import nbfused as nf
-from nbfused.rocm.runtime import Device
+from nbfused.rocm.runtime.device import Device
 
 x, start, inside, done = nf.zeros(3), Device.start, threading.Event(), threading.Event()
 

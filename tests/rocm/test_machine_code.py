@@ -12,11 +12,11 @@ import pytest
 import nbfused as nf
 from nbfused.config import config
 from nbfused.rocm import RocmBackend
-from nbfused.rocm.ahead import RecordingDevice
-from nbfused.rocm.compile import unit
-from nbfused.rocm.kernel import HIP
-from nbfused.rocm.runtime import standing_in
-from nbfused.scalar.promotion import DTYPES
+from nbfused.rocm.build.ahead import RecordingDevice
+from nbfused.rocm.build.compile import unit
+from nbfused.rocm.build.kernel import HIP
+from nbfused.rocm.runtime.device import standing_in
+from nbfused.support.dtypes import DTYPES
 from tests.rocm.assembly import assembly, spilled
 
 ALL = 0xffffffff

@@ -12,9 +12,9 @@ import nbfused as nf
 from nbfused.backend import Call, Signature
 from nbfused.config import config
 from nbfused.rocm import map as map_
-from nbfused.scalar.language import atomic_add, load
-from nbfused.scalar.parse import parse
-from nbfused.scalar.types import Weak
+from nbfused.scalar.language.names import atomic_add, load
+from nbfused.scalar.parse.functions import parse
+from nbfused.scalar.typing.types import Weak
 from nbfused.specs import Map
 
 DEVICE = "rocm:0"

@@ -18,11 +18,11 @@ import pytest
 from nbfused.backend import Signature
 from nbfused.config import config
 from nbfused.rocm import contract
-from nbfused.rocm.contract_text import LARGE, SMALL, ContractText
-from nbfused.rocm.kernel import HIP
-from nbfused.scalar.parse import parse
+from nbfused.rocm.build.kernel import HIP
+from nbfused.rocm.text.contract import LARGE, SMALL, ContractText
+from nbfused.scalar.parse.functions import parse
 from nbfused.specs import Contract
-from nbfused.specs.functions import identity
+from nbfused.specs.vjp.functions import identity
 from tests.cpu import skeletons
 from tests.cpu.skeletons import run_contract
 from tests.rocm.assembly import assembly, spilled

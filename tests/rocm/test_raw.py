@@ -8,8 +8,9 @@ import pytest
 import nbfused as nf
 from nbfused.backend import Call
 from nbfused.errors import BarrierError, RangeError
+from nbfused.gpu.raw_kernel import RawLauncher
 from nbfused.rocm import raw
-from nbfused.scalar.promotion import DTYPES
+from nbfused.support.dtypes import DTYPES
 from tests.raw_specs import spec_of
 
 DEVICE = "rocm:0"
@@ -56,7 +57,7 @@ def test_shared_arrays_begin_at_multiples_of_16_bytes():
 
 
 class Device:
-    ordinal, shared_limit = 0, 1000
+    label, shared_limit = "rocm:0", 1000
 
 
 class Program:
@@ -69,12 +70,11 @@ class Program:
         self.launched.append((self.kernel.threads, *arguments))
 
 
-def test_launch_is_what_the_user_asks_for(monkeypatch):
+def test_launch_is_what_the_user_asks_for():
     """The user's grid and block; fewer threads may have more registers."""
-    monkeypatch.setattr(raw, "device", lambda number: Device)
-    monkeypatch.setattr(raw, "Program", Program)
     x = np.zeros(4, np.float32)
-    launcher = raw.RawLauncher(text_of(blocks, x, x), "blocks")
+    launcher = RawLauncher(text_of(blocks, x, x), "blocks", lambda number: Device,
+                           Program)
     call = Call((), (1, 2), ((1,), (1,)), (), 0, 7, ((4,), (4,)), grid=(3, 2, 1),
                 block=(300, 1, 1))
     launcher(call)

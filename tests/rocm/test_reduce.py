@@ -11,10 +11,10 @@ import pytest
 
 from nbfused.backend import Call, Signature
 from nbfused.rocm import reduce
-from nbfused.scalar.parse import parse, parse_definition
+from nbfused.scalar.parse.functions import parse, parse_definition
 from nbfused.specs import COMBINES, Combine, Reduce
 from nbfused.specs.combine import sum_combine
-from nbfused.specs.functions import identity
+from nbfused.specs.vjp.functions import identity
 from tests.cpu import skeletons
 from tests.cpu.skeletons import run_reduce
 from tests.rocm.assembly import assembly, spilled

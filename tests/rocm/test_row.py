@@ -12,7 +12,7 @@ import pytest
 import nbfused as nf
 from nbfused.backend import Call, Signature
 from nbfused.rocm import row
-from nbfused.scalar.parse import parse
+from nbfused.scalar.parse.functions import parse
 from nbfused.specs import COMBINES, Out, Row, Stage
 from tests.cpu import skeletons
 from tests.cpu.skeletons import run_row

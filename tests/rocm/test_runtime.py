@@ -13,9 +13,17 @@ import pytest
 import nbfused as nf
 from nbfused.config import config
 from nbfused.errors import AllocationError, BackendNotAvailableError, DeviceError
-from nbfused.rocm import loading, runtime, topology
-from nbfused.rocm.pool import Pool, rounded
-from nbfused.rocm.runtime import TO_DEVICE, TO_HOST, WITHIN, HipError, check, device
+from nbfused.rocm.runtime import device as runtime
+from nbfused.rocm.runtime import hip_library, topology
+from nbfused.rocm.runtime.device import (
+    TO_DEVICE,
+    TO_HOST,
+    WITHIN,
+    HipError,
+    check,
+    device,
+)
+from nbfused.rocm.runtime.pool import Pool, rounded
 from tests.refusal import refused
 from tests.rocm.emulating import emulating, python
 
@@ -235,16 +243,16 @@ MAPS = """\
 def test_the_runtime_that_is_loaded_already_is_used(tmp_path, path):
     maps = tmp_path / "maps"
     maps.write_text(MAPS.format(path))
-    assert loading.loaded_path(maps) == path
-    assert loading.candidates(maps) == [path]
+    assert hip_library.loaded_path(maps) == path
+    assert hip_library.candidates(maps) == [path]
 
 
 @pytest.mark.parametrize("path", ["/lib/libamdhip64-notes.txt", "/lib/libcuda.so.1"])
 def test_other_libraries_are_not_taken_for_it(tmp_path, path):
     maps = tmp_path / "maps"
     maps.write_text(MAPS.format(path))
-    assert loading.loaded_path(maps) is None
-    assert loading.loaded_path(tmp_path / "none") is None
+    assert hip_library.loaded_path(maps) is None
+    assert hip_library.loaded_path(tmp_path / "none") is None
 
 
 def test_else_that_of_rocm_path_then_any(tmp_path, monkeypatch):
@@ -252,29 +260,29 @@ def test_else_that_of_rocm_path_then_any(tmp_path, monkeypatch):
     library.parent.mkdir()
     library.touch()
     monkeypatch.setenv("ROCM_PATH", str(tmp_path))
-    found = loading.candidates(tmp_path / "none")
+    found = hip_library.candidates(tmp_path / "none")
     assert found[0] == str(library)
     assert found[-1] == "libamdhip64.so"
 
 
 def test_without_a_runtime_the_message_says_what_to_install(monkeypatch):
-    monkeypatch.setattr(loading, "candidates", lambda: ["libamdhip64_missing.so"])
+    monkeypatch.setattr(hip_library, "candidates", lambda: ["libamdhip64_missing.so"])
     with refused(BackendNotAvailableError, "libamdhip64", "apt install", "ROCM_PATH"):
-        loading.hip_library.__wrapped__()
+        hip_library.hip_library.__wrapped__()
 
 
 def test_a_loaded_runtime_is_found_in_this_process():
     code = """
 import ctypes, sys
-from nbfused.rocm import loading
+from nbfused.rocm.runtime import hip_library
 try:
     ctypes.CDLL("libamdhip64.so.5")
 except OSError:
     print("none here")
     sys.exit()
-path = loading.loaded_path()
+path = hip_library.loaded_path()
 print(path)
-assert loading.candidates() == [path]
+assert hip_library.candidates() == [path]
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True,
                           check=False)

@@ -9,8 +9,17 @@ from typing import Any
 
 import numpy as np
 
-from nbfused.scalar.ir import Block, For, Function, If, Let, Literal, Value, While
-from nbfused.scalar.vocabulary import OPS
+from nbfused.scalar.ir.nodes import (
+    Block,
+    For,
+    Function,
+    If,
+    Let,
+    Literal,
+    Value,
+    While,
+)
+from nbfused.scalar.language.vocabulary import OPS
 
 PYTHON: dict[str, Callable[..., Any]] = {
     "add": operator.add, "sub": operator.sub, "mul": operator.mul,

@@ -8,12 +8,12 @@ from typing import Any
 import numba
 import numpy as np
 
-from nbfused.scalar.ir import Block, Function, Let
-from nbfused.scalar.numba_text import Calls
-from nbfused.scalar.print_numba import NAMES, Raw, decode, statements
-from nbfused.scalar.promotion import compute_dtype
-from nbfused.scalar.types import Typed
-from nbfused.scalar.vocabulary import OPS
+from nbfused.scalar.ir.nodes import Block, Function, Let
+from nbfused.scalar.language.vocabulary import OPS
+from nbfused.scalar.printing.numba import NAMES, Raw, decode, statements
+from nbfused.scalar.printing.numba_operations import Calls
+from nbfused.scalar.typing.promotion import compute_dtype
+from nbfused.scalar.typing.types import Typed
 
 
 def operation(op: str) -> Function:

@@ -8,13 +8,18 @@ import pytest
 from nbfused.dispatch import execute
 from nbfused.op import elementwise
 from nbfused.ops import power
-from nbfused.scalar.types import Weak
+from nbfused.scalar.typing.types import Weak
 from nbfused.specs import COMBINES, Contract, Map, Reduce, View
-from nbfused.specs.algebra import fuse_contract, fuse_maps, fuse_reduces, product
-from nbfused.specs.functions import identity
-from nbfused.specs.graph import Node, Value, live
-from nbfused.specs.partition import partition
+from nbfused.specs.fusion.algebra import (
+    fuse_contract,
+    fuse_maps,
+    fuse_reduces,
+    product,
+)
+from nbfused.specs.fusion.graph import Node, Value, live
+from nbfused.specs.fusion.partition import partition
 from nbfused.specs.reduce import sum_over
+from nbfused.specs.vjp.functions import identity
 
 F4, F2 = np.dtype("f4"), np.dtype("f2")
 

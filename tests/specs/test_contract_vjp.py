@@ -11,9 +11,9 @@ from nbfused.dispatch import execute
 from nbfused.op.contraction import epilogue_of
 from nbfused.ops.matmul import _biased
 from nbfused.specs import Contract, Map, Reduce, View
-from nbfused.specs.epilogues import begun
-from nbfused.specs.functions import identity
+from nbfused.specs.fusion.epilogues import begun
 from nbfused.specs.reduce import sum_over
+from nbfused.specs.vjp.functions import identity
 
 SHAPES = ((6, 4), (4, 5), (5,))
 

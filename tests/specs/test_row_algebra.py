@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from nbfused.specs import COMBINES, Reduce, Row, View
-from nbfused.specs.functions import identity
-from nbfused.specs.graph import Value
-from nbfused.specs.partition import partition
+from nbfused.specs.fusion.graph import Value
+from nbfused.specs.fusion.partition import partition
+from nbfused.specs.fusion.row_algebra import row_kind
 from nbfused.specs.reduce import sum_over
-from nbfused.specs.row_algebra import row_kind
+from nbfused.specs.vjp.functions import identity
 from tests.specs.test_algebra import (
     double_and_square,
     elements,

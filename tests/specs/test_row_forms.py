@@ -9,9 +9,9 @@ import nbfused as nf
 from nbfused.op import row, stage
 from nbfused.ops.losses import _cross_entropy, _smoothed
 from nbfused.ops.normalization import softmax
-from nbfused.scalar import language as nb
-from nbfused.scalar.types import Weak
-from nbfused.specs.row_forms import online, points
+from nbfused.scalar.language import names as nb
+from nbfused.scalar.typing.types import Weak
+from nbfused.specs.fusion.row_forms import online, points
 
 F4, I4, I8 = (np.dtype(d) for d in ("f4", "i4", "i8"))
 

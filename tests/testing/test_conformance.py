@@ -9,7 +9,7 @@ import nbfused as nf
 from nbfused import ops, testing
 from nbfused.arrays import describe
 from nbfused.op import Case, elementwise, op
-from nbfused.table import OPS
+from nbfused.registry.operations import OPS
 from nbfused.testing.sampling import DTYPES, LAYOUTS, draw, lay_out, send
 from tests.plugin import nbfused_interpreter
 from tests.plugin.nbfused_interpreter import InterpreterBackend

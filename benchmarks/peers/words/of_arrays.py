@@ -1,4 +1,4 @@
-"""The families by libraries of arrays without gradients: NumPy, numexpr, CuPy."""
+"""The workloads in array libraries without gradients: NumPy, numexpr, CuPy."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["families", "views"]
 
 
 def views(name: str, arrays: Sequence[Any]) -> list[Any]:
-    """The same memory as the library's own arrays."""
+    """View arrays as the library's own, without a copy."""
     if name != "cupy":
         return list(arrays)
     import cupy
@@ -22,7 +22,7 @@ def views(name: str, arrays: Sequence[Any]) -> list[Any]:
 
 
 def families(name: str) -> dict[str, Callable[..., Any]]:
-    """What the library `name` can do."""
+    """Implementations of the workloads by the library `name`."""
     return {"numpy": _numpy, "numexpr": _numexpr, "cupy": _cupy}[name]()
 
 

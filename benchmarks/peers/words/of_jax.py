@@ -1,4 +1,4 @@
-"""The families by JAX, jitted."""
+"""The workloads in JAX, with jit."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _FAMILIES: dict[str, Callable[..., Any]] = {
 
 def prepare(work: Workload, arrays: Sequence[Any], device: str,
             ) -> Callable[[], Any] | None:
-    """A call that waits for its results.
+    """Prepare a call that waits for its results.
 
     On a GPU relu stands for all activations of layers: XLA tries kernels of a product
     for seconds.
@@ -99,13 +99,13 @@ def prepare(work: Workload, arrays: Sequence[Any], device: str,
 
 
 def _waited(run: Callable[..., Any], given: list[Any], both: bool) -> Any:
-    """The results, or the gradients that come after the result."""
+    """Wait for the results, or the gradients beside them."""
     found = jax.block_until_ready(run(*given))
     return found[1] if both else found
 
 
 def _gradients(function: Callable[..., Any], work: Workload) -> Callable[..., Any]:
-    """The result, and the derivative in all arguments but labels, the last ones."""
+    """Transform to the result and the gradients in all but integer arguments."""
     floating = sum(not given.classes for given in work.inputs)
 
     def run(*given: Any) -> Any:
@@ -118,7 +118,7 @@ def _gradients(function: Callable[..., Any], work: Workload) -> Callable[..., An
 
 
 def _array(x: Any) -> Any:
-    """On the device where `x` is; JAX has no integers of 64 bits."""
+    """Convert to JAX on the same device; 64-bit integers become 32-bit."""
     if isinstance(x, np.ndarray):
         return jnp.asarray(x)
     return jax.dlpack.from_dlpack(x if x.is_floating_point() else x.int())

@@ -1,4 +1,4 @@
-"""The families by Liger's Triton kernels."""
+"""The workloads by Liger's Triton kernels."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The families by nbfused."""
+"""The workloads in nbfused."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["FAMILIES", "options"]
 
 
 def options(work: Workload) -> dict[str, Any]:
-    """Keywords of the family's function."""
+    """Keyword arguments of a family's function."""
     tf32 = {"precision": "tf32"} if work.dtype == "tfloat32" else {}
     return {**work.options, **tf32}
 
@@ -36,7 +36,7 @@ _KEPT: dict[tuple[int, ...], np.ndarray] = {}
 
 
 def swish(x: Any, into: bool = False) -> Any:
-    """`into`: an array that is kept."""
+    """Swish, stored to the kept array `into` if given."""
     if not into:
         return ops.swish(x)
     if x.shape not in _KEPT:
@@ -64,7 +64,7 @@ def batched_permuted(a: Any, b: Any, bias: Any, scale: Any) -> Any:
 
 
 def adam_step(p: Any, g: Any, m: Any, v: Any) -> Any:
-    """In place: as in training."""
+    """A step of Adam in place, as in training."""
     ops.adam_step(p, g, m, v, lr=1e-3, beta1=0.9, beta2=0.999, eps=1e-8, step=10)
     return p, m, v
 

@@ -1,4 +1,4 @@
-"""Products with cuBLASLt's epilogues, by nvmath: planned and tuned before."""
+"""Matrix products with cuBLASLt's epilogues through nvmath, planned ahead."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _EPILOGS = {"relu": MatmulEpilog.RELU_BIAS, "gelu_tanh": MatmulEpilog.GELU_BIAS}
 
 
 def _linear(work: Workload, arrays: Sequence[Any]) -> Function | None:
-    """In columns, as cuBLASLt adds a bias: ``(weight.T @ x.T).T``."""
+    """A linear layer computed transposed, since cuBLASLt adds biases to columns."""
     epilog = _EPILOGS.get(work.options["activation"])
     if work.both or epilog is None:
         return None

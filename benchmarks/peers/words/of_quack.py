@@ -1,4 +1,4 @@
-"""The families by quack's CuTe kernels."""
+"""The workloads by quack's CuTe kernels."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Function = Callable[..., Any]
 
 
 class _LayerNorm(torch.autograd.Function):
-    """quack has the two passes, and no function that joins them."""
+    """An autograd function that joins quack's two passes of layer norm."""
 
     @staticmethod
     def forward(ctx: Any, x: Any, weight: Any, bias: Any, wide: Any) -> Any:
@@ -34,7 +34,7 @@ class _LayerNorm(torch.autograd.Function):
 
 
 def _layer_norm(work: Workload, arrays: Sequence[Any]) -> Function:
-    """Its weight and bias are float32 always: made so before, as a user would."""
+    """Layer norm; weight and bias are converted to float32 ahead."""
     wide = tuple(a.float() for a in arrays[1:])
     if work.both:
         return lambda x, w, b: _LayerNorm.apply(x, w, b, wide)

@@ -1,4 +1,4 @@
-"""The families by PyTorch; in float64 they are the reference for everybody."""
+"""The workloads in PyTorch, which in float64 are the reference for all."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ __all__ = ["COMPILED", "FAMILIES", "called", "reference", "tensors"]
 
 
 def tensors(arrays: Sequence[Any]) -> list[torch.Tensor]:
-    """The arrays as tensors, sharing memory where NumPy has the dtype."""
+    """Convert arrays to tensors, sharing memory if NumPy has the dtype."""
     return [a if isinstance(a, torch.Tensor) else _tensor(a) for a in arrays]
 
 
@@ -29,7 +29,7 @@ def _tensor(a: np.ndarray) -> torch.Tensor:
 
 def called(function: Callable[..., Any], work: Workload, given: Sequence[torch.Tensor],
            ) -> Callable[[], Any]:
-    """A call of `function`, or of its derivative, that gives tensors."""
+    """A call of `function`, or of its derivative, that returns tensors."""
     torch.backends.cuda.matmul.allow_tf32 = work.dtype == "tfloat32"
     if not work.both:
         return torch.no_grad()(partial(function, *given))
@@ -51,7 +51,7 @@ _KEPT: dict[Any, Any] = {}
 
 
 def swish(x: Any, into: bool = False) -> Any:
-    """`into`: a tensor that is kept; PyTorch has no ``out=`` but its operator has."""
+    """Swish, stored to the kept tensor `into` through the raw operator's ``out=``."""
     if not into or x.dtype == torch.float64:
         return F.silu(x)
     if x.shape not in _KEPT:
@@ -66,7 +66,7 @@ _ACTIVATIONS: dict[str, Callable[[Any], Any]] = {
 
 
 def linear(x: Any, weight: Any, bias: Any, activation: str) -> Any:
-    """With the epilogue of cuBLASLt where PyTorch offers it."""
+    """A linear layer, with cuBLASLt's epilogue where PyTorch offers it."""
     fused = activation in ("relu", "gelu_tanh") and x.is_cuda and weight.ndim == 2 \
         and x.dtype in (torch.float16, torch.bfloat16) and not x.requires_grad
     if not fused:
@@ -77,7 +77,7 @@ def linear(x: Any, weight: Any, bias: Any, activation: str) -> Any:
 
 
 def _linear_plain(x: Any, weight: Any, bias: Any, activation: str) -> Any:
-    """What the compiler may fuse as it likes, and the reference."""
+    """A linear layer in plain operations: compiled, and the reference."""
     if weight.ndim > 2:
         return _ACTIVATIONS[activation](torch.baddbmm(bias, x, weight))
     y = torch.addmm(bias, x.flatten(0, -2), weight)
@@ -85,12 +85,12 @@ def _linear_plain(x: Any, weight: Any, bias: Any, activation: str) -> Any:
 
 
 def add_rms_norm(x: Any, residual: Any, weight: Any) -> Any:
-    """The first of two results."""
+    """The normalised sum, the first of the op's two results."""
     return F.rms_norm(x + residual, weight.shape, weight, 1e-6)
 
 
 def adam_step(p: Any, g: Any, m: Any, v: Any) -> Any:
-    """PyTorch's fused optimizer kernel, in place, at its tenth step."""
+    """A step of PyTorch's fused Adam in place, the tenth."""
     step = torch.tensor(10.0, device=p.device)
     torch._fused_adam_([p], [g], [m], [v], [], [step], lr=1e-3, beta1=0.9, beta2=0.999,
                        weight_decay=0.0, eps=1e-8, amsgrad=False, maximize=False)
@@ -98,7 +98,7 @@ def adam_step(p: Any, g: Any, m: Any, v: Any) -> Any:
 
 
 def _adam_plain(p: Any, g: Any, m: Any, v: Any) -> Any:
-    """The same step written out: what is compiled, and the reference."""
+    """A step of Adam in plain operations: compiled, and the reference."""
     m.lerp_(g, 0.1)
     v.mul_(0.999).addcmul_(g, g, value=0.001)
     p.addcdiv_(m, (v/(1 - 0.999**10)).sqrt() + 1e-8, value=-1e-3/(1 - 0.9**10))
@@ -130,7 +130,7 @@ COMPILED = {**FAMILIES, "adam_step": _adam_plain, "linear": _linear_plain}
 
 
 def reference(work: Workload, arrays: Sequence[Any]) -> list[torch.Tensor]:
-    """The results in float64, where the arrays are."""
+    """Compute a workload in float64 on the device of the arrays."""
     doubles = [t.double() if t.is_floating_point() else t for t in tensors(arrays)]
     function = partial(COMPILED[work.family], **work.options)
     found = called(function, work, doubles)()

@@ -1,4 +1,4 @@
-"""The families by Triton, as a good user writes them after its tutorials."""
+"""The workloads in Triton, written as its tutorials do."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def swish(x: Any) -> Any:
 
 
 class _SwishSum(torch.autograd.Function):
-    """The gradient of a sum is one number: it is not written out."""
+    """Swish whose upstream gradient is one number, as that of a sum."""
 
     @staticmethod
     def forward(ctx: Any, x: Any) -> Any:
@@ -54,7 +54,7 @@ def squared_diff(x: Any, y: Any) -> Any:
 
 
 def total(x: Any) -> Any:
-    """Partial sums of a few programs for each multiprocessor, then one program."""
+    """Sum of all elements: partial sums of some programs, then one program."""
     programs = min(4*_multiprocessors(x), triton.cdiv(x.numel(), BLOCK))
     partial = torch.empty(programs, device=x.device, dtype=torch.float32)
     result = torch.empty((), device=x.device, dtype=x.dtype)
@@ -65,7 +65,7 @@ def total(x: Any) -> Any:
 
 
 def squared_sums(x: Any, y: Any, axis: int, root: bool) -> Any:
-    """``Σ (x - y)²`` along an axis, or its root; without `y` if it is `x`."""
+    """``Σ (x - y)²`` along an axis, or its root; ``Σ x²`` without `y`."""
     rows, columns = x.shape
     result = torch.empty(rows if axis else columns, device=x.device, dtype=x.dtype)
     if axis:
@@ -83,7 +83,7 @@ def squared_sums(x: Any, y: Any, axis: int, root: bool) -> Any:
 
 
 class _Norm(torch.autograd.Function):
-    """Layer norm, or rms norm where there is no bias."""
+    """Layer norm; rms norm if there is no bias."""
 
     @staticmethod
     def forward(ctx: Any, x: Any, weight: Any, bias: Any, eps: float) -> Any:
@@ -112,7 +112,7 @@ class _Norm(torch.autograd.Function):
 
 
 class _Softmax(torch.autograd.Function):
-    """Of rows; with `logged`, its logarithm."""
+    """Softmax of rows, or its logarithm if `logged`."""
 
     @staticmethod
     def forward(ctx: Any, x: Any, logged: bool) -> Any:

@@ -1,4 +1,4 @@
-"""Kernels in Triton: one row, or one block of elements, a program."""
+"""Triton kernels: one row, or one block of elements, for each program."""
 # mypy: disable-error-code="no-untyped-def,no-untyped-call"
 
 import triton
@@ -18,7 +18,7 @@ def swish(x, y, n, BLOCK: tl.constexpr):
 
 @triton.jit
 def swish_gradient(x, g, dx, n, BLOCK: tl.constexpr):
-    """`g` is one number."""
+    """The gradient of swish for a cotangent `g` that is one number."""
     at = tl.program_id(0).to(tl.int64)*BLOCK + tl.arange(0, BLOCK)
     v = tl.load(x + at, mask=at < n).to(tl.float32)
     s = tl.sigmoid(v)
@@ -66,7 +66,7 @@ def row_squares(x, y, result, n, TWO: tl.constexpr, ROOT: tl.constexpr,
 @triton.jit
 def column_squares(x, y, partial, rows, columns, TWO: tl.constexpr, deep,
                    WIDTH: tl.constexpr, HEIGHT: tl.constexpr):
-    """Program (c, p) adds `deep` rows of WIDTH columns, HEIGHT rows at once."""
+    """Partial sums of squares of columns: program (c, p) adds `deep` rows."""
     column = tl.program_id(0)*WIDTH + tl.arange(0, WIDTH)
     first = tl.program_id(1)*deep
     total = tl.zeros((HEIGHT, WIDTH), tl.float32)
@@ -86,7 +86,7 @@ def column_squares(x, y, partial, rows, columns, TWO: tl.constexpr, deep,
 @triton.jit
 def column_sums(partial, result, rows, columns, ROOT: tl.constexpr,
                 WIDTH: tl.constexpr, HEIGHT: tl.constexpr):
-    """All of at most HEIGHT rows."""
+    """Sums of columns of at most HEIGHT rows."""
     column = tl.program_id(0)*WIDTH + tl.arange(0, WIDTH)
     row = tl.arange(0, HEIGHT)
     there = (row < rows)[:, None] & (column < columns)[None, :]
@@ -118,7 +118,7 @@ def norm(x, weight, bias, y, means, scales, n, eps, CENTRED: tl.constexpr,
 @triton.jit
 def norm_gradient(x, weight, g, means, scales, dx, dw, db, rows, n,
                   CENTRED: tl.constexpr, BLOCK: tl.constexpr):
-    """Program p takes each row p, p + programs, …, and adds up for the weight."""
+    """The gradient of a norm; program p takes every `programs`-th row."""
     program = tl.program_id(0).to(tl.int64)
     at = tl.arange(0, BLOCK)
     there = at < n

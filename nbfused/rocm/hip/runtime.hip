@@ -1,5 +1,5 @@
 // The runtime behind a C ABI: devices, memory, streams, launches.  Built once for each
-// compiler; what Python calls is declared in `runtime.py`.  Every function returns the
+// compiler; what Python calls is declared in `runtime/device.py`.  Every function returns the
 // runtime's error code unless its comment says otherwise.
 #include "portable.h"
 

@@ -1,5 +1,5 @@
 // sin, cos and tan of float without double, for arguments of any size: NVIDIA's compute
-// partly in double.  As scalar/trigonometry.py has them, operation by operation: they
+// partly in double.  As scalar/printing/trigonometry.py has them, operation by operation: they
 // give the same bits.
 #pragma once
 #include "portable.h"

@@ -1,10 +1,19 @@
 """CuPy's C bodies: from CUDA C++ to the scalar language, with C's types and rules.
 
-The text is respelled as C (`text`), parsed by pycparser, typed by C's conversions and
-written as a Python syntax tree in which every conversion is a cast (`expressions`,
-`statements`); that goes the way of any scalar function.
+A Python syntax tree in which every conversion is a cast goes the way of any scalar
+function.
+
+- `text` respells C++ as C; `unit` has it parsed by pycparser; `tree` tells facts of
+  C's trees.
+- `scope.Scope` has the variables of one function; `statements`, `loops`,
+  `expressions`, `calls` and `elements` translate by the type of a node.
+- `functions`: a body as a scalar function, and the preamble's functions;
+  `kernels` joins all and parses kernels.
+- `types`: C's types and conversions; `values`: typed expressions;
+  `cuda_functions`: what CUDA defines.
 """
 
-from .unit import Parameter, number_of, parse_c, parse_c_expression, type_of
+from .functions import Parameter
+from .kernels import number_of, parse_c, parse_c_expression, type_of
 
 __all__ = ["Parameter", "number_of", "parse_c", "parse_c_expression", "type_of"]

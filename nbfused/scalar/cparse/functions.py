@@ -1,150 +1,147 @@
-"""The functions that C bodies call: CUDA's, with what each does to types."""
+"""C functions as scalar functions, and calls of those that the preamble defines."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from functools import lru_cache
+import ast
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from ...records import record
-from ..ir import Function
-from ..parse import parse_definition
-from ..resolve import Operation
-from ..threads import atomic
+from ...support.records import record
+from ..ir.nodes import Function
+from ..parse.functions import parse_tree
+from ..source.definitions import Source
+from .expressions import as_type
+from .scope import Scope
+from .tree import kind, walk
+from .values import Typed, Variable, converted
 
-__all__ = ["ATOMICS", "CONSTANTS", "CFunction", "divide", "known", "limit"]
+__all__ = ["Parameter", "build_function", "call_device_function",
+           "declare_parameter", "return_value"]
 
 
 @record(frozen=True)
-class CFunction:
-    """A function of CUDA's.
+class Parameter:
+    """A parameter of a C body.
 
     Attributes
     ----------
-    target
-        An operation of the scalar language, or a function written in it.
-    arity
-        Number of arguments.
-    rule
-        ``"float"``: arguments in their common floating type, that of the result;
-        ``"float32"``: arguments as float32; ``"any"``: integers stay integers;
-        ``"bool"``: as float, the result is a bool; ``"part"``: of a complex number,
-        the result is real.
+    dtype
+        Of the value, or of the elements.
+    raw
+        Whether it is an array that the body indexes.
+    written
+        Whether the body may write to it: an output.
     """
 
-    target: Operation | Function
-    arity: int
-    rule: str = "float"
+    name: str
+    dtype: np.dtype
+    raw: bool = False
+    written: bool = False
 
 
-_SAME = ("exp exp2 expm1 log log2 log10 log1p sqrt rsqrt cbrt sin cos tan asin acos "
-         "atan sinh cosh tanh asinh acosh atanh erf erfc lgamma floor ceil trunc rint")
-_OF_TWO = "atan2 hypot copysign fmod"
-_OTHER_NAMES = {"nearbyint": "rint", "fabs": "abs"}
-
-#: What the vocabulary lacks.  fmax and fmin pass over a NaN, unlike NumPy's.
-_DEFINED = {
-    "fmax": "def fmax(a, b): return b if a != a else a if b != b else max(a, b)",
-    "fmin": "def fmin(a, b): return b if a != a else a if b != b else min(a, b)",
-    "fdim": "def fdim(a, b): return a - b if a > b else (a - a) + (b - b)",
-    "fma": "def fma(a, b, c): return a * b + c",
-    "round": "def round(x):\n    t = trunc(x)\n"
-             "    return t + copysign(1.0, x) if abs(x - t) >= 0.5 else t",
-    "exp10": "def exp10(x): return exp(x * 2.302585092994046)",
-    "rcbrt": "def rcbrt(x): return 1.0 / cbrt(x)",
-    "sinpi": "def sinpi(x): return sin((x - 2.0 * rint(0.5 * x)) * pi)",
-    "cospi": "def cospi(x): return cos((x - 2.0 * rint(0.5 * x)) * pi)",
-    "normcdf": "def normcdf(x): return 0.5 * erfc(x * -0.7071067811865476)",
-    "rhypot": "def rhypot(a, b): return 1.0 / hypot(a, b)",
-}
-_INTRINSICS = {
-    "__expf": "exp", "__exp10f": "exp10", "__logf": "log", "__log2f": "log2",
-    "__log10f": "log10", "__sinf": "sin", "__cosf": "cos", "__tanf": "tan",
-    "__powf": "pow", "__frsqrt_rn": "rsqrt", "__fsqrt_rn": "sqrt", "__fmaf_rn": "fma",
-}
-
-#: Of C's headers; float ones keep their type.
-CONSTANTS: Mapping[str, bool | int | np.floating] = {
-    "true": True, "false": False,
-    "INFINITY": np.float32(np.inf), "NAN": np.float32(np.nan),
-    "CUDART_INF_F": np.float32(np.inf), "CUDART_NAN_F": np.float32(np.nan),
-    "CUDART_INF": np.float64(np.inf), "CUDART_NAN": np.float64(np.nan),
-    "CUDART_PI_F": np.float32(math.pi), "CUDART_PI": np.float64(math.pi),
-    "M_PI": np.float64(math.pi), "M_PI_2": np.float64(math.pi / 2),
-    "M_PI_4": np.float64(math.pi / 4), "M_E": np.float64(math.e),
-    "M_1_PI": np.float64(1 / math.pi), "M_2_PI": np.float64(2 / math.pi),
-    "M_2_SQRTPI": np.float64(2 / math.sqrt(math.pi)),
-    "M_SQRT2": np.float64(math.sqrt(2)), "M_SQRT1_2": np.float64(math.sqrt(0.5)),
-    "M_LN2": np.float64(math.log(2)), "M_LN10": np.float64(math.log(10)),
-    "M_LOG2E": np.float64(1 / math.log(2)), "M_LOG10E": np.float64(1 / math.log(10)),
-    **{f"{prefix}_{name}": getattr(np.finfo(dtype), field)
-       for prefix, dtype in (("FLT", np.float32), ("DBL", np.float64))
-       for name, field in (("MAX", "max"), ("MIN", "tiny"), ("EPSILON", "eps"))},
-    **{f"{prefix}_{name}": int(getattr(np.iinfo(dtype), name.lower()))
-       for prefix, dtype in (("INT", np.int32), ("LLONG", np.int64),
-                             ("LONG", np.int64), ("SHRT", np.int16))
-       for name in ("MAX", "MIN")},
-    "UINT_MAX": 2**32 - 1,
-}
+def declare_parameter(scope: Scope, p: Parameter) -> Variable:
+    """Declare a parameter."""
+    return scope.declare(p.name, p.dtype, "raw" if p.raw else "value",
+                         constant=not p.written)
 
 
-#: Of raw outputs; each gives the old value.
-ATOMICS: Mapping[str, Any] = {
-    "atomicAdd": atomic.add, "atomicSub": atomic.add, "atomicMin": atomic.min,
-    "atomicMax": atomic.max, "atomicAnd": atomic.and_, "atomicOr": atomic.or_,
-    "atomicXor": atomic.xor, "atomicExch": atomic.exch, "atomicCAS": atomic.cas,
-}
+def build_function(scope: Scope, name: str, variables: Sequence[Variable], tree: Any,
+                   last: list[ast.stmt], source: Source) -> Function:
+    """The function of a body, by way of the scalar language; `last` ends it."""
+    with scope.block():
+        body = [*scope.statements(tree.body.block_items or ()), *last]
+    return parse_tree(name, [v.name for v in variables], body, source,
+                      scope.unit.outside)
 
 
-def limit(what: str, dtype: np.dtype) -> Any:
-    """The value of a function of ``std::numeric_limits``; None if there is none."""
-    if dtype.kind in "iu":
-        info = np.iinfo(dtype)
-        return {"max": info.max, "min": info.min, "lowest": info.min}.get(what)
-    if dtype.kind != "f":
+def return_value(scope: Scope, node: Any, value: Typed,
+                 dtype: np.dtype) -> list[ast.stmt]:
+    """``return`` of a value, converted."""
+    return [ast.Return(converted(as_type(scope, node, value, dtype), dtype))]
+
+
+def call_device_function(scope: Scope, node: Any, name: str,
+                         args: Sequence[Any]) -> Typed | None:
+    """A call of a function of the preamble; None if there is none."""
+    unit = scope.unit
+    target = unit.functions.get(name)
+    if target is None:
         return None
-    return {"max": np.finfo(dtype).max, "lowest": np.finfo(dtype).min,
-            "min": np.finfo(dtype).tiny, "epsilon": np.finfo(dtype).eps,
-            "infinity": np.inf, "quiet_NaN": np.nan}.get(what)
+    declared = target.decl.type.args.params if target.decl.type.args else []
+    declared = [d for d in declared if kind(d) != "Typename"]
+    if len(declared) != len(args):
+        scope.refuse(node, f"{name}() takes {len(declared)} arguments, got {len(args)}")
+    if name in unit.open:
+        scope.refuse(node, f"{name}() calls itself; use a loop")
+    given = [_argument(scope, d, a) for d, a in zip(declared, args, strict=True)]
+    callee = _Instance(scope, target, declared, [v.dtype for v in given])
+    key = f"{name}<{', '.join(str(v.dtype) for v in given)}>"
+    if f".{key}" not in unit.outside:
+        unit.outside[f".{key}"] = callee.function(key)
+    nodes = [v.node if p.raw else converted(v, p.dtype)
+             for v, p in zip(given, callee.params, strict=True)]
+    return Typed(ast.Call(ast.Name(f".{key}", ast.Load()), nodes, []), callee.result)
 
 
-@lru_cache(maxsize=1)
-def known() -> Mapping[str, CFunction]:
-    """Every function by its name in C."""
-    found = {n: CFunction(Operation(n), 1) for n in _SAME.split()}
-    found |= {n: CFunction(Operation(n), 2) for n in (*_OF_TWO.split(), "pow")}
-    found |= {n: CFunction(Operation(op), 1) for n, op in _OTHER_NAMES.items()}
-    for name, text in _DEFINED.items():
-        function = parse_definition(text)
-        found[name] = CFunction(function, len(function.params))
-    found |= {f"{n}f": CFunction(f.target, f.arity, "float32")
-              for n, f in found.items()}
-    for name, plain in _INTRINSICS.items():
-        found[name] = CFunction(found[plain].target, found[plain].arity, "float32")
-    found["abs"] = CFunction(Operation("abs"), 1, "any")
-    found["max"] = CFunction(Operation("max"), 2, "any")
-    found["min"] = CFunction(Operation("min"), 2, "any")
-    found |= {n: CFunction(Operation(n), 1, "bool")
-              for n in ("isnan", "isinf", "isfinite")}
-    signbit = parse_definition("def signbit(x): return copysign(1.0, x) < 0.0")
-    found["signbit"] = CFunction(signbit, 1, "bool")
-    found |= {n: CFunction(Operation(n), 1, "part") for n in ("real", "imag")}
-    found["conj"] = CFunction(Operation("conj"), 1, "any")
-    parts = {"norm": "return x.real * x.real + x.imag * x.imag",
-             "arg": "return atan2(x.imag, x.real)"}
-    found |= {n: CFunction(parse_definition(f"def {n}(x): {t}"), 1, "part")
-              for n, t in parts.items()}
-    return found
+def _argument(scope: Scope, declared: Any, node: Any) -> Typed:
+    """A value, or a raw array that a pointer takes."""
+    if kind(declared.type) != "PtrDecl":
+        return scope.typed(node)
+    variable = scope.lookup(getattr(node, "name", "")) if kind(node) == "ID" else None
+    if variable is None or variable.kind != "raw":
+        scope.refuse(node, f"the pointer {declared.name!r} takes a raw array by its "
+                           "name")
+    return Typed(ast.Name(variable.name, ast.Load()), variable.dtype)
 
 
-@lru_cache(maxsize=1)
-def divide() -> Function:
-    """The quotient of signed integers, rounded to zero."""
-    return parse_definition("""
-        def divide(a, b):
-            q = a // b
-            return q + 1 if q * b != a and (a < 0) != (b < 0) else q
-    """)
+class _Instance:
+    """A function of the preamble for arguments of some dtypes."""
+
+    def __init__(self, caller: Scope, target: Any, declared: Sequence[Any],
+                 dtypes: Sequence[np.dtype]) -> None:
+        self.unit, self.target = caller.unit, target
+        self.source = self.unit.sources["preamble"]
+        self.scope = Scope(caller.grammar, self.unit, self.source)
+        self.scope.types = {**self.unit.types, **self._deduced(declared, dtypes)}
+        self.params = [Parameter(d.name, self.scope.dtype(d.type),
+                                 kind(d.type) == "PtrDecl") for d in declared]
+        returned = target.decl.type.type
+        if getattr(returned.type, "names", None) == ["void"]:
+            self._refuse()
+        self.result = self.scope.dtype(returned)
+
+    def _refuse(self) -> None:
+        self.unit.refuse(self.target, "a function of the preamble returns a value")
+
+    def _deduced(self, declared: Sequence[Any],
+                 dtypes: Sequence[np.dtype]) -> dict[str, np.dtype]:
+        """The dtypes of a template's parameters."""
+        found: dict[str, np.dtype] = {}
+        for d, dtype in zip(declared, dtypes, strict=True):
+            inner = d.type
+            while kind(inner) in ("PtrDecl", "TypeDecl"):
+                inner = inner.type
+            name = getattr(inner, "names", [""])[0]
+            if name in self.unit.spelling.templates:
+                found.setdefault(name, dtype)
+        return found
+
+    def function(self, name: str) -> Function:
+        """The scalar function of the instance, copied in where it is called."""
+        scope = self.scope
+        # By value: a copy that the function may change.
+        variables = [declare_parameter(scope, Parameter(p.name, p.dtype, p.raw,
+                                                        not p.raw))
+                     for p in self.params]
+        returns = [n for n in walk(self.target.body) if kind(n) == "Return"]
+        if not returns or any(n.expr is None for n in returns):
+            self._refuse()
+        scope.leave = lambda node: return_value(
+            scope, node, scope.typed(node.expr), self.result)
+        self.unit.open.append(self.target.decl.name)
+        try:
+            return build_function(scope, name, variables, self.target, [], self.source)
+        finally:
+            self.unit.open.pop()

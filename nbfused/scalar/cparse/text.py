@@ -11,9 +11,9 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 
-from ...records import record
-from ..source import Source
-from .types import ALIASES, WORDS, spelled
+from ...support.records import record
+from ..source.definitions import Source
+from .types import ALIASES, WORDS, type_name
 
 __all__ = ["AUTO", "CAST", "LIMIT", "Spelling"]
 
@@ -222,7 +222,7 @@ class _Text:
         while self.peek() in WORDS:
             words.append(self.take())
         if words:
-            return spelled(words)
+            return type_name(words)
         if first == "complex" and self.peek(1) == "<":
             self.take()
             self.take()

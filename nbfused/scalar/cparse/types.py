@@ -6,9 +6,10 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from ..promotion import BFLOAT16, DTYPES
+from ...support.dtypes import DTYPES, TYPES
+from ..typing.promotion import compute_dtype
 
-__all__ = ["ALIASES", "WORDS", "common", "promoted", "spelled"]
+__all__ = ["ALIASES", "WORDS", "common_dtype", "promote", "type_name"]
 
 _INT32, _INT64 = np.dtype(np.int32), np.dtype(np.int64)
 _UINT32, _UINT64 = np.dtype(np.uint32), np.dtype(np.uint64)
@@ -17,21 +18,15 @@ _FLOAT16, _FLOAT32 = np.dtype(np.float16), np.dtype(np.float32)
 #: What the types of C and CUDA are called in dtypes; `long` is that of Linux.
 ALIASES: Mapping[str, np.dtype] = {
     **DTYPES,
-    **{f"{name}_t": d for name, d in DTYPES.items() if d.kind in "iu"},
-    "size_t": _UINT64, "ptrdiff_t": _INT64, "ssize_t": _INT64, "IndexT": _INT64,
-    "half": _FLOAT16, "__half": _FLOAT16, "__nv_bfloat16": BFLOAT16,
-    "uchar": np.dtype(np.uint8), "ushort": np.dtype(np.uint16), "uint": _UINT32,
-    "ulong": _UINT64, "longlong": _INT64, "ulonglong": _UINT64,
-    "cuComplex": np.dtype(np.complex64), "cuFloatComplex": np.dtype(np.complex64),
-    "cuDoubleComplex": np.dtype(np.complex128),
+    **{name: t.dtype for t in TYPES.values() for name in t.c},
 }
 
-#: The keywords that fundamental types are spelled with.
+#: The keywords that fundamental types are type_name with.
 WORDS = frozenset({"char", "short", "int", "long", "float", "double", "signed",
                    "unsigned"})
 
 
-def spelled(words: Sequence[str]) -> str:
+def type_name(words: Sequence[str]) -> str:
     """The dtype's name of a type such as ``unsigned long long``."""
     if "double" in words:
         return "float64"
@@ -42,18 +37,16 @@ def spelled(words: Sequence[str]) -> str:
     return f"{'u' if 'unsigned' in words else ''}int{bits}"
 
 
-def promoted(dtype: np.dtype) -> np.dtype:
-    """What an operand becomes by itself: int at least, float for 16-bit floats."""
-    if dtype in (_FLOAT16, BFLOAT16):
-        return _FLOAT32
+def promote(dtype: np.dtype) -> np.dtype:
+    """C's integral promotion: int at least; float for 16-bit floats."""
     if dtype.kind == "b" or (dtype.kind in "iu" and dtype.itemsize < 4):
         return _INT32
-    return dtype
+    return compute_dtype(dtype)
 
 
-def common(a: np.dtype, b: np.dtype) -> np.dtype:
+def common_dtype(a: np.dtype, b: np.dtype) -> np.dtype:
     """The usual arithmetic conversions; NumPy's differ for mixed integers."""
-    a, b = promoted(a), promoted(b)
+    a, b = promote(a), promote(b)
     if a.kind in "iu" and b.kind in "iu":
         wide = max(a, b, key=lambda d: (d.itemsize, d.kind == "u"))
         return wide

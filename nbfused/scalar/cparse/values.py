@@ -6,7 +6,7 @@ import ast
 
 import numpy as np
 
-from ...records import record
+from ...support.records import record
 
 __all__ = ["Typed", "Variable", "call", "constant", "converted", "literal", "operand",
            "store", "subscript"]
@@ -28,7 +28,7 @@ class Typed:
 
 @record(frozen=True)
 class Variable:
-    """What a name stands for.
+    """A variable of C.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ def converted(value: Typed, dtype: np.dtype) -> ast.expr:
 
 
 def operand(value: Typed, dtype: np.dtype) -> ast.expr:
-    """As `converted`, beside an operand that has the type: numbers are as written."""
+    """`value` beside an operand of the dtype: as `converted`, numbers as written."""
     if value.number is None:
         return converted(value, dtype)
     return literal(value.number, dtype).node

@@ -8,7 +8,8 @@ from types import SimpleNamespace
 import pytest
 
 from nbfused.config import config
-from nbfused.cuda import choices, tune
+from nbfused.cuda.tuning import choices
+from nbfused.cuda.tuning import tuner as tune
 from tests.cuda.tuning.planted import MODEL, PLANS, Times
 
 

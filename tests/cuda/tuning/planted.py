@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from nbfused.backend import Call
-from nbfused.cuda import choices
-from nbfused.cuda.tune import Tuner
+from nbfused.cuda.tuning import choices
+from nbfused.cuda.tuning.tuner import Tuner
 from nbfused.errors import CompileError
 
 MODEL = "NVIDIA Test 1g.10gb"

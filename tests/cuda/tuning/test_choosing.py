@@ -10,8 +10,9 @@ import pytest
 
 from nbfused.backend import Call
 from nbfused.config import config
-from nbfused.cuda import choices, tune
-from nbfused.cuda.tune import Tuner, layout_of
+from nbfused.cuda.tuning import choices
+from nbfused.cuda.tuning import tuner as tune
+from nbfused.cuda.tuning.tuner import Tuner, layout_of
 from tests.cuda.tuning.planted import CALL, PLANS, Kernels, later
 
 # --- who wins

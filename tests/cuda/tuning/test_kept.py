@@ -9,8 +9,8 @@ import pytest
 
 from nbfused.__main__ import main
 from nbfused.config import config
-from nbfused.cuda import choices
-from nbfused.cuda.choices import Choice, Table
+from nbfused.cuda.tuning import choices
+from nbfused.cuda.tuning.choices import Choice, Table
 from tests.cuda.tuning.planted import KEY, MODEL, PLANS, Kernels, later
 
 

@@ -1,0 +1,12 @@
+"""Arrays of other libraries: one module for each, imported with its first array.
+
+=========== ===========================================================================
+`cupy`      CuPy arrays, on CUDA or ROCm devices
+`dlpack`    import and export of DLPack capsules, through `ctypes`
+`interface` arrays of unknown libraries, through DLPack or ``__cuda_array_interface__``
+`jax`       JAX arrays: immutable, on the host and on CUDA or ROCm devices
+`numba`     Numba's device arrays (``numba.cuda.to_device``)
+`numpy`     NumPy arrays, and NumPy views of host arrays of any library
+`torch`     PyTorch tensors, on the host and on CUDA or ROCm devices
+=========== ===========================================================================
+"""

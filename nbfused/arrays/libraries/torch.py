@@ -1,0 +1,255 @@
+"""PyTorch tensors, on the host and on CUDA or ROCm devices."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import cache, partial
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ...errors import KernelTypeError
+from ...support.loop_nests import dense_strides
+from ..description import Array, Reading
+from ..devices import ordinal
+from ..dtypes import SUPPORTED, check_address
+from .numpy import host_view
+
+__all__ = ["TORCH", "TorchLibrary"]
+
+
+class TorchLibrary:
+    """The library interface of `torch.Tensor` and its subclasses."""
+
+    name = "torch"
+    writable = True
+    differentiates = True
+
+    def describe(self, x: Any, name: str) -> Array:
+        """Describe a dense tensor.
+
+        Raises
+        ------
+        KernelTypeError
+            If it is sparse, quantised, lazily conjugated, or has no storage; of a
+            subclass that computes otherwise; or while TorchScript traces.
+        """
+        dtype = _dtypes().get(x.dtype)
+        _check_plain(x, name)
+        if dtype is None or _unusual(x):
+            _refuse(x, name)
+        if _torch()._C._get_tracing_state() is not None:
+            _refuse_tracing(name)
+        device = _device(x.device, name)
+        try:
+            pointer = x.data_ptr() or _address_without_storage(x)
+        except RuntimeError as error:  # FakeTensor, vmap and other transforms
+            raise KernelTypeError(
+                f"{name}: a {type(x).__name__} without storage of its own; call "
+                "nbfused outside torch.compile, torch.func and vmap, with a tensor "
+                "whose storage was not freed") from error
+        stream = None if device == "cpu" else self.stream(device)
+        check_address(pointer, dtype, name)
+        return Array(pointer, tuple(x.shape), x.stride(), dtype, device, stream, False,
+                     self, x)
+
+    def empty(self, shape: tuple[int, ...], dtype: np.dtype, device: str) -> Any:
+        """Allocate with PyTorch's allocator."""
+        return self.maker(shape, dtype, device)()
+
+    def reading(self) -> Reading:
+        """The text by which calls read a tensor that autograd ignores."""
+        return Reading("{x}.data_ptr() or nowhere({x})", (
+            "{x}.dtype", "{x}.shape", "{x}.stride()", "{x}.device", "{x}.layout",
+            "{x}.is_conj()", "{x}.is_neg()", "{x}.is_nested"),
+            unless="{x}.requires_grad and is_grad_enabled()",
+            unless_now="forward_ad._current_level >= 0 or tracing() is not None",
+            names=(("is_grad_enabled", _torch().is_grad_enabled),
+                   ("forward_ad", _torch().autograd.forward_ad),
+                   ("tracing", _torch()._C._get_tracing_state),
+                   ("nowhere", _address_without_storage)))
+
+    def maker(self, shape: tuple[int, ...], dtype: np.dtype, device: str,
+              ) -> Callable[[], Any]:
+        """A function that allocates with PyTorch's allocator."""
+        # Given the strides it takes two thirds of the time of `empty`.
+        return partial(_torch().empty_strided, shape, dense_strides(shape),
+                       dtype=_names()[dtype], device=_place(device))
+
+    def pointer(self, native: Any) -> int:
+        """The tensor's address."""
+        return int(native.data_ptr())
+
+    def view(self, native: Any, shape: tuple[int, ...], strides: tuple[int, ...],
+             offset: int) -> Any:
+        """View the same memory with other strides.
+
+        Raises
+        ------
+        KernelTypeError
+            If a stride is negative, which tensors cannot have.
+        """
+        if min(strides, default=0) < 0:
+            raise KernelTypeError(
+                f"torch tensors have no negative strides, got {strides}; use "
+                "torch.flip, which copies")
+        return native.as_strided(shape, strides, native.storage_offset() + offset)
+
+    def stream(self, device: str) -> int:
+        """Handle of ``torch.cuda.current_stream``."""
+        if device == "cpu":
+            return 0
+        return int(sys.modules["torch"]._C._cuda_getCurrentRawStream(ordinal(device)))
+
+    def streams(self, device: str) -> Callable[[], int]:
+        """A function that returns the handle of the current stream."""
+        if device == "cpu":
+            return int
+        return partial(sys.modules["torch"]._C._cuda_getCurrentRawStream,
+                       ordinal(device))
+
+    def free_cache(self, device: str) -> None:
+        """Empty PyTorch's caching allocator."""
+        if device != "cpu":
+            _torch().cuda.empty_cache()
+
+    def tracks(self, x: Any) -> bool:
+        """Whether autograd, in either mode, records operations on `x`."""
+        torch = sys.modules["torch"]
+        if x.requires_grad and torch.is_grad_enabled():
+            return True
+        return _forward_mode(torch) and \
+            torch.autograd.forward_ad.unpack_dual(x).tangent is not None
+
+    def wrote(self, x: Any) -> None:
+        """Tell PyTorch's autograd that `x` was written to in place."""
+        _torch().autograd.graph.increment_version(x)
+
+    def version(self, x: Any) -> int | None:
+        """PyTorch's count of the writes to `x` or to its base."""
+        try:
+            found: int = x._version
+        except RuntimeError:  # tensors of inference mode have no counter
+            return None
+        return found
+
+    def finish(self, native: Any) -> Any:
+        """Return the tensor unchanged."""
+        return native
+
+    def to_host(self, x: Any) -> np.ndarray:
+        """Share the memory of a tensor on the host; copy from a device."""
+        _check_plain(x, "tensor")
+        _device(x.device, "tensor")
+        return host_view(self.describe(x.detach().resolve_conj().resolve_neg().cpu(),
+                                       "tensor"))
+
+
+TORCH = TorchLibrary()
+
+
+def _torch() -> Any:
+    return sys.modules["torch"]  # there is a tensor, so somebody imported it
+
+
+@cache
+def _dtypes() -> dict[Any, np.dtype]:
+    """NumPy's dtypes by PyTorch's; older versions lack some."""
+    torch = _torch()
+    pairs = ((getattr(torch, dtype.name, None), dtype) for dtype in SUPPORTED)
+    return {theirs: ours for theirs, ours in pairs if theirs is not None}
+
+
+@cache
+def _place(device: str) -> Any:
+    """Convert PyTorch's device; it calls ROCm devices cuda."""
+    kind = "cpu" if device == "cpu" else "cuda"
+    return _torch().device(kind, ordinal(device)) if kind == "cuda" else \
+        _torch().device(kind)
+
+
+@cache
+def _names() -> dict[np.dtype, Any]:
+    return {ours: theirs for theirs, ours in _dtypes().items()}
+
+
+def _forward_mode(torch: Any) -> bool:
+    """Whether forward-mode automatic differentiation is active."""
+    level: int = torch.autograd.forward_ad._current_level
+    return level >= 0
+
+
+def _address_without_storage(x: Any) -> int:
+    """The address 0 of an empty tensor; `RuntimeError` for one without storage."""
+    if x.numel():
+        raise RuntimeError("no storage")
+    return 0
+
+
+def _unusual(x: Any) -> bool:
+    return (x.layout is not _torch().strided or x.is_nested
+            or x.is_conj() or x.is_neg())
+
+
+@cache
+def _computes_otherwise(kind: type) -> bool:
+    """Whether a subclass redefines its operations, as DTensor does."""
+    torch = _torch()
+    functions = (torch.Tensor.__torch_function__.__func__,
+                 torch._C._disabled_torch_function_impl)
+    function: Any = kind.__torch_function__  # type: ignore[attr-defined]
+    dispatch: Any = kind.__torch_dispatch__  # type: ignore[attr-defined]
+    return getattr(function, "__func__", function) not in functions or \
+        dispatch is not torch.Tensor.__torch_dispatch__
+
+
+def _check_plain(x: Any, name: str) -> None:
+    """Raise `KernelTypeError` for a subclass that redefines its operations."""
+    kind: Any = type(x)
+    if kind is _torch().Tensor or not _computes_otherwise(kind):
+        return
+    raise KernelTypeError(
+        f"{name} is a {kind.__module__}.{kind.__qualname__}, a tensor that says itself "
+        "what is computed with it, which kernels would pass over; expected a plain "
+        f"one: use {name}.as_subclass(torch.Tensor), or the tensor that it wraps, and "
+        "wrap the result again")
+
+
+def _refuse_tracing(name: str) -> NoReturn:
+    raise KernelTypeError(
+        f"{name}: torch.jit.trace records PyTorch's own operations only, and would "
+        "keep an empty tensor in place of a kernel's result; expected a call outside "
+        "of it: split the module there, or trace what is around it")
+
+
+def _device(device: Any, name: str) -> str:
+    if device.type == "cpu":
+        return "cpu"
+    if device.type == "cuda":
+        kind = "cuda" if _torch().version.hip is None else "rocm"
+        return f"{kind}:{device.index or 0}"
+    way_out = f"{name}.to('cpu')"
+    if device.type == "meta":  # it has no elements that could be moved
+        way_out = f"torch.empty_like({name}, device='cpu'), and fill it"
+    raise KernelTypeError(
+        f"{name} is on {device}, where there are no kernels; expected cpu or cuda; use "
+        f"{way_out}")
+
+
+def _refuse(x: Any, name: str) -> NoReturn:
+    if x.is_quantized:
+        what, way = "quantised", "dequantize()"
+    elif x.is_nested:
+        what, way = "nested", "to_padded_tensor(0.0)"
+    elif x.layout is not _torch().strided:
+        what, way = f"sparse ({x.layout})", "to_dense()"
+    elif x.dtype not in _dtypes():
+        what, way = f"{x.dtype}", "to(torch.float32)"
+    elif x.is_conj():
+        what, way = "lazily conjugated", "resolve_conj()"
+    else:
+        what, way = "lazily negated", "resolve_neg()"
+    raise KernelTypeError(
+        f"{name}: {what} tensors have no kernels; expected a dense tensor; use "
+        f"{name}.{way}")

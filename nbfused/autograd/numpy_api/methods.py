@@ -1,0 +1,375 @@
+"""Operators and NumPy's array methods for `Variable`, each calling an op."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...arrays import check_dtype, describe, dtype_of, is_array
+from ...dispatch.outputs import can_cast
+from ...errors import KernelTypeError, TapeError
+from ...registry.operations import OPS
+from ..graph import COPY
+from ..recording import recording
+from ..traced import Traced
+
+if TYPE_CHECKING:
+    from ..variable import Variable
+
+__all__ = ["ArrayMethods", "check_layout", "is_operand", "refuse_options"]
+
+
+@cache
+def _tape() -> Any:
+    from .. import tape  # which makes Variables
+
+    return tape
+
+
+#: Ops refuse these by name; Python would repeat a list, and find it unequal.
+_REFUSED = (list, tuple)
+
+
+def is_operand(x: Any) -> bool:
+    """Whether `x` can be the other operand of a Variable's operator."""
+    return isinstance(x, (bool, int, float, complex, ArrayMethods, Traced)) \
+        or is_array(x)
+
+
+def _unary(name: str) -> Callable[[Any], Any]:
+    def method(self: Any) -> Any:
+        return OPS[name](self)
+
+    return method
+
+
+def _binary(name: str) -> Callable[[Any, Any], Any]:
+    def method(self: Any, other: Any) -> Any:
+        return OPS[name](self, other) if is_operand(other) or isinstance(
+            other, _REFUSED) else NotImplemented
+
+    return method
+
+
+_to_the_power = _binary("power")
+
+
+def _power(self: Any, other: Any) -> Any:
+    """`**`, which for bools squared gives int8, as in NumPy."""
+    squared = type(other) is int and other == 2 and self.dtype == np.bool_
+    return OPS["square"](self) if squared else _to_the_power(self, other)
+
+
+def _reflected(name: str) -> Callable[[Any, Any], Any]:
+    def method(self: Any, other: Any) -> Any:
+        return OPS[name](other, self) if is_operand(other) or isinstance(
+            other, _REFUSED) else NotImplemented
+
+    return method
+
+
+def _vocabulary(name: str) -> Callable[..., Any]:
+    """An operator without an op: a function of the scalar vocabulary."""
+    def method(self: Any, *others: Any) -> Any:
+        return self.__nbfused_op__(name, (self, *others)) \
+            if all(map(is_operand, others)) else NotImplemented
+
+    return method
+
+
+def _vocabulary_reflected(name: str) -> Callable[..., Any]:
+    def method(self: Any, other: Any) -> Any:
+        return self.__nbfused_op__(name, (other, self)) if is_operand(other) \
+            else NotImplemented
+
+    return method
+
+
+def _in_place(name: str, symbol: str) -> Callable[[Any, Any], Any]:
+    """``x op= y`` through the op's `out` argument."""
+    def store(self: Any, other: Any) -> None:
+        OPS[name](self, other, out=self)
+
+    return _storing(store, symbol)
+
+
+def _copied_in_place(name: str, symbol: str) -> Callable[[Any, Any], Any]:
+    """``x op= y`` as a copy of ``x op y``, for ops that cannot overlap."""
+    def store(self: Any, other: Any) -> None:
+        _tape().apply(COPY, (getattr(self, name)(other),), out=(self,), names=("x",))
+
+    return _storing(store, symbol)
+
+
+def _storing(store: Callable[[Any, Any], None], symbol: str,
+             ) -> Callable[[Any, Any], Any]:
+    def method(self: Any, other: Any) -> Any:
+        if not is_operand(other):
+            return NotImplemented
+        tracked = self.requires_grad or getattr(other, "requires_grad", False)
+        if recording() and tracked:
+            raise TapeError(
+                f"x {symbol}= y: x or y requires grad, and what the tape knows of x "
+                f"would no longer be true; write x = x {symbol} y, or update inside "
+                "no_grad()")
+        store(self, other)
+        return self
+
+    return method
+
+
+class ArrayMethods:
+    """NumPy's array methods and operators; parameters as of the op or NumPy.
+
+    In place (``x += y``) only where nothing is recorded: inside `no_grad`, or if
+    neither side requires grad.  ``==`` compares elements, so that Variables hash by
+    identity.
+    """
+
+    __slots__ = ()
+
+    __nbfused_op__: Callable[..., Any]
+    dtype: Any
+    shape: Any
+    ndim: Any
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        """Refuse assignment: it would invalidate what the tape saved."""
+        raise KernelTypeError(
+            "x[index] = value: a Variable is not assigned to in parts, as its gradient "
+            "would no longer be true; make a new one, as with nf.ops.where(mask, "
+            "value, x), or assign to x.data before it is used")
+
+    __neg__ = _unary("negative")
+    __pos__ = _unary("positive")
+    __abs__ = _unary("absolute")
+
+    __add__, __radd__ = _binary("add"), _reflected("add")
+    __sub__, __rsub__ = _binary("subtract"), _reflected("subtract")
+    __mul__, __rmul__ = _binary("multiply"), _reflected("multiply")
+    __truediv__, __rtruediv__ = _binary("divide"), _reflected("divide")
+    __floordiv__, __rfloordiv__ = _binary("floor_divide"), _reflected("floor_divide")
+    __mod__, __rmod__ = _binary("remainder"), _reflected("remainder")
+    __pow__, __rpow__ = _power, _reflected("power")
+    __matmul__, __rmatmul__ = _binary("matmul"), _reflected("matmul")
+
+    __iadd__ = _in_place("add", "+")
+    __isub__ = _in_place("subtract", "-")
+    __imul__ = _in_place("multiply", "*")
+    __itruediv__ = _in_place("divide", "/")
+    __ifloordiv__ = _in_place("floor_divide", "//")
+    __imod__ = _in_place("remainder", "%")
+    __ipow__ = _in_place("power", "**")
+    __imatmul__ = _copied_in_place("__matmul__", "@")
+
+    __and__, __rand__ = _vocabulary("and"), _vocabulary_reflected("and")
+    __or__, __ror__ = _vocabulary("or"), _vocabulary_reflected("or")
+    __xor__, __rxor__ = _vocabulary("xor"), _vocabulary_reflected("xor")
+    __lshift__, __rlshift__ = _vocabulary("lshift"), _vocabulary_reflected("lshift")
+    __rshift__, __rrshift__ = _vocabulary("rshift"), _vocabulary_reflected("rshift")
+    __invert__ = _vocabulary("invert")
+
+    __iand__ = _copied_in_place("__and__", "&")
+    __ior__ = _copied_in_place("__or__", "|")
+    __ixor__ = _copied_in_place("__xor__", "^")
+    __ilshift__ = _copied_in_place("__lshift__", "<<")
+    __irshift__ = _copied_in_place("__rshift__", ">>")
+
+    def __divmod__(self, other: Any) -> Any:
+        return (self // other, self % other) if is_operand(other) else NotImplemented
+
+    def __rdivmod__(self, other: Any) -> Any:
+        return (other // self, other % self) if is_operand(other) else NotImplemented
+
+    __lt__, __le__ = _binary("less"), _binary("less_equal")
+    __gt__, __ge__ = _binary("greater"), _binary("greater_equal")
+    __eq__ = _binary("equal")
+    __ne__ = _binary("not_equal")
+    __hash__ = object.__hash__
+
+    def __getitem__(self, key: Any) -> Variable:
+        """Index with slices, integers, ``...``, None or an integer array."""
+        return OPS["getitem"](self, key)
+
+    def sum(self, axis: Any = None, dtype: Any = None, out: Any = None,
+            keepdims: bool = False, **others: Any) -> Any:
+        """The sum over `axis`."""
+        refuse_options("sum", others)
+        return OPS["sum"](self, axis=axis, dtype=dtype, out=out, keepdims=keepdims)
+
+    def prod(self, axis: Any = None, dtype: Any = None, out: Any = None,
+             keepdims: bool = False, **others: Any) -> Any:
+        """The product over `axis`."""
+        refuse_options("prod", others)
+        return OPS["prod"](self, axis=axis, dtype=dtype, out=out, keepdims=keepdims)
+
+    def mean(self, axis: Any = None, dtype: Any = None, out: Any = None,
+             keepdims: bool = False, **others: Any) -> Any:
+        """The mean over `axis`."""
+        refuse_options("mean", others)
+        return OPS["mean"](self, axis=axis, dtype=dtype, out=out, keepdims=keepdims)
+
+    def var(self, axis: Any = None, dtype: Any = None, out: Any = None,
+            ddof: float = 0, keepdims: bool = False, **others: Any) -> Any:
+        """The variance over `axis`."""
+        ddof = _divisor("var", ddof, others)
+        return OPS["var"](self, axis=axis, dtype=dtype, out=out, ddof=ddof,
+                          keepdims=keepdims)
+
+    def std(self, axis: Any = None, dtype: Any = None, out: Any = None,
+            ddof: float = 0, keepdims: bool = False, **others: Any) -> Any:
+        """The standard deviation over `axis`."""
+        ddof = _divisor("std", ddof, others)
+        return OPS["std"](self, axis=axis, dtype=dtype, out=out, ddof=ddof,
+                          keepdims=keepdims)
+
+    def max(self, axis: Any = None, out: Any = None, keepdims: bool = False,
+            **others: Any) -> Any:
+        """The largest element along `axis`; ties share the gradient."""
+        refuse_options("max", others)
+        return OPS["max"](self, axis=axis, out=out, keepdims=keepdims)
+
+    def min(self, axis: Any = None, out: Any = None, keepdims: bool = False,
+            **others: Any) -> Any:
+        """The smallest element along `axis`; ties share the gradient."""
+        refuse_options("min", others)
+        return OPS["min"](self, axis=axis, out=out, keepdims=keepdims)
+
+    def all(self, axis: Any = None, out: Any = None, keepdims: bool = False,
+            **others: Any) -> Any:
+        """Whether all elements along `axis` are nonzero."""
+        refuse_options("all", others)
+        return OPS["all"](self, axis=axis, out=out, keepdims=keepdims)
+
+    def any(self, axis: Any = None, out: Any = None, keepdims: bool = False,
+            **others: Any) -> Any:
+        """Whether an element along `axis` is nonzero."""
+        refuse_options("any", others)
+        return OPS["any"](self, axis=axis, out=out, keepdims=keepdims)
+
+    def argmax(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        """The index of the first largest element along `axis`."""
+        return OPS["argmax"](self, axis=axis, out=out, keepdims=keepdims)
+
+    def argmin(self, axis: Any = None, out: Any = None, keepdims: bool = False) -> Any:
+        """The index of the first smallest element along `axis`."""
+        return OPS["argmin"](self, axis=axis, out=out, keepdims=keepdims)
+
+    def reshape(self, *shape: Any, **others: Any) -> Any:
+        """The elements in C order in another shape; one extent may be -1."""
+        refuse_options("reshape", others)
+        return OPS["reshape"](self, _unpacked(shape))
+
+    def ravel(self, order: str = "C") -> Any:
+        """The elements in C order in one dimension: a view, or else a copy.
+
+        `nf.fuse` does not know how an array lies, and gives a view where it can.
+        """
+        refuse_options("ravel", {"order": order})
+        flat = OPS["reshape"](self, (-1,))
+        known = isinstance(self, Traced) or flat.size < 2
+        return flat if known or describe(flat.data).strides == (1,) else \
+            flat.copy()
+
+    def squeeze(self, axis: int | tuple[int, ...] | None = None) -> Any:
+        """Remove axes of extent 1: those given, or all of them."""
+        if not isinstance(axis, tuple):
+            return OPS["squeeze"](self, axis)
+        found = self
+        for k in sorted((k % max(self.ndim, 1) for k in axis), reverse=True):
+            found = OPS["squeeze"](found, k)
+        return found
+
+    def transpose(self, *axes: Any) -> Any:
+        """Permute the axes; by default reverse them."""
+        return OPS["transpose"](self, _unpacked(axes) if axes else None)
+
+    @property
+    def T(self) -> Any:
+        """The array with its axes reversed."""
+        return OPS["transpose"](self, None)
+
+    @property
+    def mT(self) -> Any:
+        """The array with its last two axes exchanged."""
+        if self.ndim < 2:
+            raise ValueError(f"mT: shape {self.shape}, expected two dimensions or more")
+        return OPS["transpose"](self, (*range(self.ndim - 2), self.ndim - 1,
+                                       self.ndim - 2))
+
+    def astype(self, dtype: Any, order: str = "K", casting: str = "unsafe",
+               subok: bool = True, copy: bool = True) -> Any:
+        """Convert the elements; a conversion to integers stops the gradient."""
+        check_layout("astype", order)
+        return self if not copy and dtype_of(self) == check_dtype(dtype) else \
+            OPS["astype"](_castable(self, dtype, casting), dtype)
+
+    def copy(self, order: str = "C") -> Any:
+        """A copy with the same memory layout."""
+        return self.astype(dtype_of(self), order)
+
+    def clip(self, min: Any = None, max: Any = None, out: Any = None,
+             **others: Any) -> Any:
+        """Limit the elements to `min` … `max`; None leaves a side open."""
+        options = {"out": out, "dtype": others.pop("dtype", None)}
+        refuse_options("clip", others)
+        return OPS["clip"](self, min, max, **options)
+
+    def take(self, indices: Any, axis: int | None = None, out: Any = None,
+             mode: str = "raise") -> Any:
+        """The elements at `indices` along `axis`, or of the flattened array."""
+        refuse_options("take", {"mode": mode})
+        if isinstance(indices, (int, list, tuple)):
+            indices = np.asarray(indices, None if indices != [] else np.int64)
+        flat = self.ravel() if axis is None else self
+        return OPS["take"](flat, indices, axis=axis or 0, out=out)
+
+
+#: Values of NumPy's parameters that ask for what is done anyhow.
+_AS_IT_IS: dict[str, tuple[Any, ...]] = {
+    "order": ("C",), "mode": ("raise",), "subok": (True, False), "device": (None,),
+    "copy": (None,), "where": (True,), "shape": (None,), "out": (None,),
+    "casting": ("same_kind",), "dtype": (None,), "signature": (None,)}
+
+
+def refuse_options(name: str, given: Mapping[str, Any]) -> None:
+    """Raise `KernelTypeError` for a NumPy parameter that is not supported."""
+    for option, value in given.items():
+        if value is np._NoValue or any(
+                value is x for x in _AS_IT_IS.get(option, ())):
+            continue
+        raise KernelTypeError(
+            f"{name}: '{option}' is not supported on what nbfused computes, got "
+            f"{value!r}; leave it out, write it with functions of nf.ops, or call it "
+            "on arrays")
+
+
+def check_layout(name: str, order: str) -> None:
+    """Raise `KernelTypeError` for an `order` other than our own."""
+    if order not in ("C", "K", "A"):
+        refuse_options(name, {"order": order})
+
+
+def _divisor(name: str, ddof: float, others: dict[str, Any]) -> Any:
+    """The value of `ddof`, also under its name `correction`."""
+    correction = others.pop("correction", None)
+    refuse_options(name, others)
+    if correction is not None and ddof:
+        raise KernelTypeError(f"{name}: 'ddof' and 'correction' were both given; they "
+                              "mean the same, leave one out")
+    return ddof if correction is None else correction
+
+
+def _castable(x: Any, dtype: Any, casting: str) -> Any:
+    if not can_cast(dtype_of(x), check_dtype(dtype), casting):
+        raise KernelTypeError(f"astype: {dtype_of(x)} does not cast to {dtype} under "
+                              f"casting='{casting}'; leave it out")
+    return x
+
+
+def _unpacked(args: tuple[Any, ...]) -> Any:
+    """Accept ``f(1, 2)`` and ``f((1, 2))`` alike."""
+    return args[0] if len(args) == 1 else args

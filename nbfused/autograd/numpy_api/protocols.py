@@ -1,0 +1,66 @@
+"""NumPy's protocols for `Variable`: ``np.exp(v)`` and ``np.sum(v)`` call our ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ...errors import KernelTypeError
+from ...scalar.ir.nodes import Block, Function, Let
+from ...specs import Map
+from .functions import numpy_function
+from .methods import is_operand
+from .ufuncs import given_options, in_loop_dtype, method_name, ufunc_operation
+
+__all__ = ["NumpyProtocols"]
+
+#: Keywords of a ufunc's methods that are honoured.
+_TAKEN = {"__call__": frozenset({"dtype", "casting"}),
+          "reduce": frozenset({"dtype", "axis", "keepdims"})}
+
+class NumpyProtocols:
+    """Dispatch of NumPy's functions and of the vocabulary's on Variables."""
+
+    __slots__ = ()
+
+    def __array__(self, dtype: Any = None, copy: Any = None) -> NoReturn:
+        """Refuse implicit conversion, which would lose gradient or device."""
+        raise TypeError("a Variable does not become a NumPy array by itself, as its "
+                        "gradient would be lost; use .to_numpy()")
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any,
+                        **kwargs: Any) -> Any:
+        """Run NumPy's ufuncs, and some of their ``reduce`` methods."""
+        if not all(map(is_operand, inputs)):
+            return NotImplemented
+        op = ufunc_operation(ufunc, method)
+        if op is None:
+            return NotImplemented  # NumPy raises the TypeError
+        if not kwargs:
+            return op(*inputs)
+        what = method_name(ufunc, method)
+        if kwargs.get("out") is not None:
+            raise KernelTypeError(
+                f"out: {what} does not store results of Variables; take the result, or "
+                "use the nbfused op with out= inside no_grad()")
+        given = given_options(what, kwargs, _TAKEN[method])
+        return op(*inputs, **given) if method == "reduce" else \
+            op(*in_loop_dtype(ufunc, inputs, **given))
+
+    def __array_function__(self, function: Callable[..., Any], types: Any,
+                           args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """Run NumPy functions that have ops; `TypeError` otherwise."""
+        call = numpy_function(function)
+        return NotImplemented if call is None else call(args, kwargs)
+
+    def __nbfused_op__(self, name: str, args: tuple[Any, ...]) -> Any:
+        """Apply a function of the scalar vocabulary elementwise."""
+        from ..tape import apply  # which makes Variables
+
+        params = tuple(f"x{k}" for k in range(len(args)))
+        body = Block((Let(("y",), name, params),), ("y",))
+        kinds = tuple("scalar" if isinstance(a, (bool, int, float, complex, np.generic))
+                      else "element" for a in args)
+        return apply(Map(Function(name, params, body), kinds), args, names=params)[0]

@@ -1,0 +1,128 @@
+"""NumPy's ufuncs as nbfused operations, with the dtypes NumPy computes in."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from ...arrays import check_dtype, dtype_of
+from ...errors import KernelTypeError
+from ...registry.operations import OPS
+from ...scalar.language.vocabulary import OPS as VOCABULARY
+from ...scalar.source.resolve import operation
+from ..traced import TracedNumber
+
+__all__ = ["given_options", "in_loop_dtype", "method_name", "ufunc_name",
+           "ufunc_operation"]
+
+#: `ufunc.reduce` by another name.
+_REDUCTIONS = {"add": "sum", "multiply": "prod", "maximum": "max", "minimum": "min",
+               "logical_and": "all", "logical_or": "any"}
+#: NumPy's keywords that say nothing: they have their defaults.
+_DEFAULTS: Mapping[str, Any] = {
+    "casting": "same_kind", "order": "K", "subok": True, "dtype": None, "where": True,
+    "signature": None, "sig": None, "out": None, "axes": None, "keepdims": False}
+
+
+def ufunc_name(ufunc: np.ufunc) -> str:
+    """A ufunc's name with its module: ``numpy.add``, ``scipy.special.erf``."""
+    for module in ("numpy", "scipy.special"):
+        if getattr(sys.modules.get(module), ufunc.__name__, None) is ufunc:
+            return f"{module}.{ufunc.__name__}"
+    return f"the ufunc {ufunc.__name__!r}"
+
+
+def method_name(ufunc: np.ufunc, method: str) -> str:
+    """The name of a ufunc's method: ``numpy.add.reduce``."""
+    return ufunc_name(ufunc) + ("" if method == "__call__" else f".{method}")
+
+
+def ufunc_operation(ufunc: np.ufunc, method: str) -> Callable[..., Any] | None:
+    """The op or vocabulary function that implements a ufunc's method."""
+    name = ufunc.__name__
+    if getattr(np, name, None) is not ufunc:
+        return None
+    if method == "reduce":
+        return _reduction(_REDUCTIONS[name]) if name in _REDUCTIONS else None
+    if method != "__call__":
+        return None
+    op = OPS.get(name)
+    found = operation(ufunc) if op is None else None
+    if found is None or found.op not in VOCABULARY:
+        return op
+    return _vocabulary(found.op)
+
+
+def _reduction(name: str) -> Callable[..., Any]:
+    """The op, with the default axis of `ufunc.reduce`."""
+    return lambda a, axis=0, **options: OPS[name](a, axis=axis, **options)
+
+
+def _vocabulary(name: str) -> Callable[..., Any]:
+    def call(*args: Any) -> Any:
+        operand = next(a for a in args if hasattr(a, "__nbfused_op__"))
+        return operand.__nbfused_op__(name, args)
+
+    return call
+
+
+def given_options(what: str, kwargs: Mapping[str, Any],
+                  taken: frozenset[str]) -> dict[str, Any]:
+    """Keywords of a ufunc call that differ from the defaults, within `taken`.
+
+    Raises
+    ------
+    KernelTypeError
+        One that is not honoured is not NumPy's default.
+    """
+    given = {k: v for k, v in kwargs.items() if not _is_default(k, v)}
+    for name in given.keys() - taken:
+        raise KernelTypeError(
+            f"{what}: '{name}' is not supported on what nbfused computes, got "
+            f"{given[name]!r}; leave it out, choose with nf.ops.where, or call it on "
+            "arrays")
+    return given
+
+
+def _is_default(name: str, value: Any) -> bool:
+    if name == "initial" and value is np._NoValue:
+        return True
+    return name in _DEFAULTS and type(value) is type(_DEFAULTS[name]) and \
+        value == _DEFAULTS[name]
+
+
+def in_loop_dtype(ufunc: np.ufunc, inputs: Sequence[Any], dtype: Any = None,
+                  casting: str = "same_kind") -> list[Any]:
+    """Cast the inputs to the dtypes that NumPy's loop would compute in.
+
+    Raises
+    ------
+    KernelTypeError
+        They do not cast to those under `casting`.
+    """
+    if dtype is None and casting in ("same_kind", "unsafe"):
+        return list(inputs)  # as the op has it
+    types = [_input_type(x) for x in inputs]
+    asked: dict[str, Any] = {} if dtype is None else {"signature": (
+        *[None] * ufunc.nin, *[check_dtype(dtype)] * ufunc.nout)}
+    asked["casting"] = casting
+    try:
+        loop = ufunc.resolve_dtypes((*types, *[None] * ufunc.nout), **asked)
+    except (TypeError, ValueError) as error:
+        raise KernelTypeError(f"{ufunc_name(ufunc)}: {error}; use astype first"
+                              ) from None
+    return [x if isinstance(t, type) or t == wanted else OPS["astype"](x, wanted)
+            for x, t, wanted in zip(inputs, types, loop, strict=False)]
+
+
+def _input_type(x: Any) -> Any:
+    """An argument for `numpy.ufunc.resolve_dtypes`; Python numbers are weak."""
+    kind = x.python if isinstance(x, TracedNumber) else \
+        None if hasattr(x, "dtype") else type(x)
+    if kind is None:
+        return dtype_of(x)
+    return next((t for t in (int, float, complex) if issubclass(kind, t)
+                 and kind is not bool), np.dtype(bool))

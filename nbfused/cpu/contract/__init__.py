@@ -1,0 +1,12 @@
+"""Matrix products on the CPU: by our own blocked kernel, or by BLAS.
+
+================ =====================================================================
+`gemm`           blocked product that applies the epilogue while a block is cached
+`gemm_text`      generated text of the kernels of the blocked matrix product
+`launcher`       launcher of `Contract` on the CPU: chooses the blocked kernel or BLAS
+`matrices`       factors viewed or packed as matrices that BLAS can read
+`tile`           the register tile of a matrix product: its shape for this processor
+`tile_code`      the inner loop of a product, as an LLVM intrinsic
+`transpose_code` transposition in registers, for packing across rows
+================ =====================================================================
+"""

@@ -1,0 +1,241 @@
+"""Blocked matrix multiplication that applies the epilogue while a block is cached.
+
+The right factor is packed once, for all threads.  Then each thread takes blocks of
+rows: packs them, multiplies tile by tile, and runs the epilogue on the sums.  All of
+that is one launch of machine code.  Every sum is made in the order of ``k``, so that
+neither blocks nor threads change a bit.
+
+It is here beside BLAS since the epilogue then costs next to nothing: 1024³ with bias
+and relu takes 10.6 ms, PyTorch 11.2, and from 128³ on float32 products are faster than
+NumPy's three calls: benchmarks/notes/cpu.md#products-on-the-cpu.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+import threading
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ...backend import Call
+from ..map import Kernel
+from ..runtime.compile import build
+from ..runtime.objects import Entry, address_of
+from ..runtime.pool import POOL
+from ..runtime.schedule import LINE, bind_parallel
+from .gemm_text import STATIC, WORDS, blocks_text, multiply_text, pack_text
+from .tile import tile_of
+
+__all__ = ["Epilogue", "Factors", "Multiply", "bind_product", "is_suitable"]
+
+#: Bytes of a packed block of rows and of its sums: about a second-level cache.  Larger
+#: ones were the same: benchmarks/notes/cpu.md#dead-ends-of-the-cpu.
+_BLOCK_BYTES = 1 << 20
+
+#: Bytes of the right factor that are packed at once; not measured.
+_PACKED_BYTES = 1 << 23
+
+#: Least rows, columns and inner extent: below, packing costs more than it saves, except
+#: for products of so few multiplications in whole tiles that a call of BLAS takes
+#: longer: benchmarks/notes/cpu.md#products-on-the-cpu.
+_LEAST, _SMALL = 48, 1 << 18
+
+#: Multiplications that take as long as one element of other kernels, to decide whether
+#: to wake a thread: from 2²⁰ on.  At 96³ a helper gains 3 µs where it is idle and costs
+#: 2 where it is not: benchmarks/notes/cpu.md#threads.
+_LIGHT = 16
+
+#: Blocks for each thread, of which one that is late gets fewer; not measured.
+_SHARES = 2
+
+#: Panels of the right factor that are packed together; not measured.
+_SHARE = 4
+
+
+def is_suitable(dtype: np.dtype, m: int, n: int, k: int) -> bool:
+    """Whether the blocked kernel is faster than BLAS for such a product."""
+    if dtype not in (np.float32, np.float64) or min(m, n, k) < 1:
+        return False
+    tile = tile_of(dtype.itemsize)
+    tiles = -(-m // tile.rows) * -(-n // tile.columns)
+    small = tiles * tile.rows * tile.columns * k <= _SMALL
+    return (small or min(m, n, k) >= _LEAST) and k * dtype.itemsize <= 1 << 16
+
+
+class Factors(NamedTuple):
+    """Extents of a product, and strides of its factors in elements.
+
+    `a_down` leads from row to row of the left factor, `b_down` from column to column of
+    the right one; `a_along` and `b_along` along them.
+    """
+
+    dtype: np.dtype
+    m: int
+    n: int
+    k: int
+    a_down: int
+    a_along: int
+    b_down: int
+    b_along: int
+
+
+class Epilogue(NamedTuple):
+    """The Map that is applied to the sums of a product.
+
+    Attributes
+    ----------
+    kernel
+        Its first input are the sums.
+    call
+        A call on all rows and columns, its last two dimensions; the sums are left out,
+        and pointers do not count.
+    itemsizes
+        Of its arrays.
+    """
+
+    kernel: Kernel
+    call: Call
+    itemsizes: Sequence[int]
+
+
+#: ``multiply(a_at, b_at, pointers, scalars)``: the addresses of the factors, and of the
+#: epilogue's arrays without the sums.
+Multiply = Callable[[int, int, Sequence[int], tuple[Any, ...]], None]
+
+
+class _Workspace(threading.local):
+    """Memory for packed factors, kept by each thread."""
+
+    def __init__(self) -> None:
+        self.room, self.at, self.size = b"", 0, 0
+        self.control = (ctypes.c_int64 * LINE)()
+
+    def take(self, size: int, slots: int) -> tuple[int, int, int]:
+        """Addresses of `size` bytes and of the control words, and their count."""
+        if size > self.size:
+            room: Any = (ctypes.c_uint8 * (size + LINE))()
+            self.room, self.size = room, size
+            self.at = -(-ctypes.addressof(room) // LINE) * LINE
+        if (slots + 1) * (LINE // 8) > len(self.control):
+            self.control = (ctypes.c_int64 * ((slots + 1) * (LINE // 8)))()
+        return self.at, ctypes.addressof(self.control), self.control[0]
+
+
+_workspace = _Workspace()
+
+
+class _Gemm:
+    """The compiled kernels of the blocked product for one dtype."""
+
+    def __init__(self, dtype: np.dtype) -> None:
+        self.dtype, self.tile = dtype, tile_of(dtype.itemsize)
+        self.multiply = build("\n".join(multiply_text(dtype, self.tile)))
+        self.blocks = build("\n".join(blocks_text(dtype, self.tile)))
+        self._packers: dict[tuple[int, str], Entry] = {}
+
+    def packer(self, down: int, along: int, width: int) -> Entry:
+        """The kernel that packs panels of `width` rows of a strided matrix."""
+        order = "rows" if along == 1 else "columns" if down == 1 else "any"
+        if (width, order) not in self._packers:
+            text = pack_text(self.dtype, width, order)
+            self._packers[width, order] = build("\n".join(text))
+        return self._packers[width, order]
+
+
+@cache
+def _gemm(dtype: np.dtype) -> _Gemm:
+    return _Gemm(dtype)
+
+
+def bind_product(factors: Factors, epilogue: Epilogue) -> Multiply | None:
+    """Bind a product to its shape; None if the epilogue has too many arrays."""
+    if epilogue.kernel.serial or epilogue.kernel.frame.size > WORDS:
+        return None
+    step = _gemm(factors.dtype).tile.columns
+    row = factors.k * factors.dtype.itemsize
+    step *= max(1, _PACKED_BYTES // (row * step))
+    parts = [_part(factors, epilogue, first, min(step, factors.n - first))
+             for first in range(0, factors.n, step)]
+    if len(parts) == 1:
+        return parts[0]
+
+    def multiply(a_at: int, b_at: int, pointers: Sequence[int],
+                 scalars: tuple[Any, ...]) -> None:
+        for part in parts:
+            part(a_at, b_at, pointers, scalars)
+
+    return multiply
+
+
+def _part(factors: Factors, epilogue: Epilogue, first: int, n: int) -> Multiply:
+    """Bind the product of as many columns as are packed at once."""
+    gemm, itemsize = _gemm(factors.dtype), factors.dtype.itemsize
+    tile, threads = gemm.tile, POOL.threads
+    panels, across = -(-factors.m // tile.rows), -(-n // tile.columns)
+    blocks = _blocks(panels, tile.rows * (factors.k + n) * itemsize, threads)
+    packs, stride = -(-across // _SHARE), across * tile.columns
+    rows = -(-panels // blocks) * tile.rows
+    right = _whole_lines(stride * factors.k * itemsize)
+    left = _whole_lines(rows * factors.k * itemsize)
+    slot = left + _whole_lines(rows * stride * itemsize)
+    steps, pack, moves = _epilogue_steps(epilogue, stride, first, n)
+    static = {
+        "packs": packs, "share": _SHARE, "n": n, "k": factors.k, "m": factors.m,
+        "b_down": factors.b_down, "b_along": factors.b_along, "panels": panels,
+        "a_down": factors.a_down, "a_along": factors.a_along, "blocks": blocks,
+        "pack_right": address_of(gemm.packer(factors.b_down, factors.b_along,
+                                             tile.columns)),
+        "pack_left": address_of(gemm.packer(factors.a_down, factors.a_along,
+                                            tile.rows)),
+        "multiply": address_of(gemm.multiply), "slots": threads, "slot": slot,
+        "sums": left, "across": across, "epilogue": address_of(epilogue.kernel.entry),
+        "words": epilogue.kernel.frame.size, "operands": len(steps),
+        "extent": epilogue.kernel.frame.extent(-2)}
+    words = struct.pack(f"={len(STATIC) + len(steps)}q",
+                        *(static[name] for name in STATIC), *steps)
+    changing = struct.Struct("=6q").pack
+    units, begin = packs + blocks, factors.b_down * first * itemsize
+    size = right + threads * slot
+    launch = bind_parallel(gemm.blocks, units,
+                           factors.m * n * factors.k // (_LIGHT * units), 1)
+
+    def multiply(a_at: int, b_at: int, pointers: Sequence[int],
+                 scalars: tuple[Any, ...]) -> None:
+        room, control, before = _workspace.take(size, threads)
+        if moves is not None:
+            pointers = [p + move for p, move in zip(pointers, moves, strict=True)]
+        launch(changing(a_at, b_at + begin, room, room + right, control, before)
+               + words + pack((0, *pointers), scalars))
+
+    # What it calls by its address stays as long as it does.
+    multiply.epilogue = epilogue.kernel.entry  # type: ignore[attr-defined]
+    return multiply
+
+
+def _blocks(panels: int, size: int, threads: int) -> int:
+    """Number of row blocks; `size` is the bytes of a panel and its sums."""
+    blocks = -(-panels // max(1, _BLOCK_BYTES // size))
+    blocks = -(-blocks // threads) * threads
+    return min(panels, max(blocks, threads * _SHARES))
+
+
+def _whole_lines(size: int) -> int:
+    return -(-size // LINE) * LINE
+
+
+def _epilogue_steps(epilogue: Epilogue, stride: int, first: int, n: int,
+                    ) -> tuple[list[int], Callable[..., bytes], list[int] | None]:
+    """The epilogue's row strides, argument packer and offsets of column `first`."""
+    call = epilogue.call
+    outer = (0,) * (len(call.shape) - 2)
+    steps = [0, *(s[-2] * size for s, size in
+                  zip(call.strides, epilogue.itemsizes, strict=True))]
+    moves = [s[-1] * size * first for s, size in
+             zip(call.strides, epilogue.itemsizes, strict=True)]
+    whole = Call((*(1 for _ in outer), call.shape[-2], n), (),
+                 ((*outer, stride, 1), *call.strides))
+    return steps, epilogue.kernel.frame.packer(whole), moves if first else None

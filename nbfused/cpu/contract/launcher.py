@@ -1,0 +1,328 @@
+"""Launcher of `Contract` on the CPU: chooses the blocked kernel or BLAS.
+
+Most products are `gemm`'s; BLAS makes narrow ones, batches of small ones, and those of
+other dtypes than float32 and float64, in panels of rows.  What neither can read as it
+lies in memory (16-bit floats, other dtypes than the accumulator's, prologues, uneven
+strides) is packed by a Map first; the epilogue is a Map too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...arrays.libraries.numpy import NUMPY
+from ...backend import Call, Launcher, Signature, Start
+from ...specs import TypedContract, TypedMap
+from ...support.records import record
+from ..map import compile_map, map_launcher
+from .gemm import Epilogue, Factors, Multiply, bind_product, is_suitable
+from .matrices import Factor, Loops, View, dense, matrix, view_of
+
+__all__ = ["build_contract", "panels"]
+
+# Not measured, these four.
+#: Elements of a panel of products, to stay in the cache …
+_PANEL = 1 << 20
+
+#: … but so many rows at least: BLAS packs the other factor for each panel, and its
+#: threads wait for one another …
+_ROWS = 512
+
+#: … where they do not take more elements than these.
+_LARGE = 1 << 23
+
+#: Multiplications of each product of a batch, fewer of which are left to BLAS.
+_BATCHED = 1 << 20
+
+Ranges = tuple[tuple[int, int], ...]
+
+
+def panels(extents: tuple[int, ...], columns: int) -> Iterator[Ranges]:
+    """Cut loops over batch and rows into panels.
+
+    Yields
+    ------
+    tuple of (start, count)
+        For each loop.
+    """
+    limit = max(_PANEL, min(_ROWS * columns, _LARGE))
+    size, at = max(columns, 1), len(extents) - 1
+    while at >= 0 and size * extents[at] <= limit:
+        size *= extents[at]
+        at -= 1
+    whole = tuple((0, n) for n in extents[at + 1:])
+    if at < 0:
+        yield whole
+        return
+    step = max(1, limit // size)
+    for outer in product(*(range(n) for n in extents[:at])):
+        for start in range(0, extents[at], step):
+            count = min(step, extents[at] - start)
+            yield (*((i, 1) for i in outer), (start, count), *whole)
+
+
+@record(frozen=True)
+class _Side:
+    """A factor as the blocked kernel reads it.
+
+    Attributes
+    ----------
+    extent
+        Rows of the left one, columns of the right one.
+    steps
+        Strides in elements, from one of these to the next and along it.
+    pack
+        Copies what lies at an address, where `gemm` cannot read it as it is.
+    moves
+        Bytes from the first one of a batch to each.
+    """
+
+    extent: int
+    steps: tuple[int, int]
+    pack: Callable[[int], np.ndarray] | None
+    moves: list[int]
+
+    def place(self, at: int, which: int, kept: list[Any]) -> int:
+        """The address to read at; a packed copy is kept while it is the same."""
+        if self.pack is None:
+            return at
+        if kept[which] is None or kept[which][0] != at:
+            kept[which] = at, self.pack(at)
+        found: int = kept[which][1].ctypes.data
+        return found
+
+
+class _Product:
+    """The launcher of a matrix product with its epilogue."""
+
+    def __init__(self, typed: TypedContract, signature: Signature) -> None:
+        self.batch, self.m, self.n, self.k = signature.ranks
+        self.accumulator = typed.accumulator
+        kinds = ("element", "element", *typed.kinds)  # numbers may have dtypes too
+        dtypes = [t for t, kind in zip(signature.inputs, kinds, strict=True)
+                  if kind != "scalar" and isinstance(t, np.dtype)]
+        codes = signature.inner
+        self.factors = [
+            Factor(dtypes[i], typed.accumulator, typed.prologues[i],
+                   self.batch + rank + self.k, codes[i])
+            for i, rank in enumerate((self.m, self.n))]
+        self.outputs = signature.outputs
+        self.itemsizes = [d.itemsize for d in (*dtypes, *signature.outputs)]
+        self.plain = _is_identity(typed) and signature.outputs == (typed.accumulator,)
+        first = codes[-len(signature.outputs)]
+        self.swapped = first[0] == "1" and first[1] != "1"
+        inner = tuple(c[0] if self.swapped else c[1] for c in codes[2:])
+        epilogue = TypedMap(typed.epilogue, ("element", *typed.kinds))
+        self.kernel = compile_map(epilogue, Signature(
+            (typed.accumulator, *signature.inputs[2:]), signature.outputs,
+            (self.batch + self.m + self.n,), ("1", *inner)))
+        self.epilogue = map_launcher(self.kernel)
+
+    def __call__(self, call: Call) -> None:
+        """Launch; return when the results are there."""
+        start = self.bind(call)
+        if start is None:
+            self._by_panels(call)
+        else:
+            start(call.pointers, call.scalars, call.stream)
+
+    def bind(self, call: Call) -> Start | None:
+        """Bind a call; None where panels, or copies for BLAS, are needed."""
+        return self._by_blocks(call) if self._can_block(call) else self._by_blas(call)
+
+    def _can_block(self, call: Call) -> bool:
+        """Whether the blocked kernel can run the call, and pays."""
+        batch = prod(call.shape[:self.batch])
+        m, n, k = (call.shape[self.batch], call.shape[self.batch + self.m],
+                   prod(call.shape[self.batch + self.m + self.n:]))
+        return self.m == self.n == 1 and is_suitable(self.accumulator, m, n, k) and (
+            batch == 1 or (batch > 1 and m * n * k >= _BATCHED))
+
+    def _by_blocks(self, call: Call) -> Start | None:
+        """Bind to the blocked kernel; to BLAS if the epilogue is too large."""
+        sides = [self._side(which, call) for which in (0, 1)]
+        rows, columns = self.batch, self.batch + 1
+        order = [*range(self.batch), *((columns, rows) if self.swapped else
+                                       (rows, columns))]
+        extents = (*(1 for _ in range(self.batch)), call.shape[rows],
+                   call.shape[columns])
+        whole = Call(tuple(extents[d] for d in order), (),
+                     tuple(tuple(s[d] for d in order) for s in call.strides[2:]))
+        left, right = sides[::-1] if self.swapped else sides
+        multiply = bind_product(
+            Factors(self.accumulator, left.extent, right.extent,
+                    prod(call.shape[columns + 1:]), *left.steps, *right.steps),
+            Epilogue(self.kernel, whole, self.itemsizes[2:]))
+        return self._by_blas(call) if multiply is None else \
+            self._each(call, sides, multiply)
+
+    def _side(self, which: int, call: Call) -> _Side:
+        """Describe a factor as the blocked kernel reads it."""
+        at = self.batch + which
+        loops = tuple(zip(call.shape, call.strides[which], strict=True))
+        own, inner = loops[at:at + 1], loops[self.batch + 2:]
+        factor = self.factors[which]
+        sides = (inner, own) if which else (own, inner)
+        steps = factor.steps(own, inner)
+        pack = None if steps else partial(factor.pack, batch=self.batch, sides=sides)
+        if steps is None:
+            down, along = factor.packed_steps(*sides)
+            steps = (along, down) if which else (down, along)
+        return _Side(call.shape[at], steps, pack, [
+            move[which] for move in self._moves(call)])
+
+    def _moves(self, call: Call) -> list[list[int]]:
+        """Byte offsets of every array for each product of the batch."""
+        return [[size * sum(i * s for i, s in zip(index, strides, strict=False))
+                 for strides, size in zip(call.strides, self.itemsizes, strict=True)]
+                for index in product(*(range(n) for n in call.shape[:self.batch]))]
+
+    def _each(self, call: Call, sides: Sequence[_Side], multiply: Multiply) -> Start:
+        """A launch of the product, or of each product of a batch in turn."""
+        moves = [move[2:] for move in self._moves(call)]
+        a, b = sides
+        swapped = self.swapped
+        if len(moves) == 1 and a.pack is None and b.pack is None:
+            def start(pointers: Sequence[int], scalars: tuple[Any, ...], _: int,
+                      ) -> None:
+                a_at, b_at = pointers[0], pointers[1]
+                if swapped:
+                    a_at, b_at = b_at, a_at
+                multiply(a_at, b_at, pointers[2:], scalars)
+
+            return start
+
+        def start_each(pointers: Sequence[int], scalars: tuple[Any, ...], _: int,
+                       ) -> None:
+            kept: list[Any] = [None, None]
+            for at, move in enumerate(moves):
+                places = [side.place(pointers[which] + side.moves[at], which, kept)
+                          for which, side in enumerate(sides)]
+                a_at, b_at = places[::-1] if swapped else places
+                multiply(a_at, b_at, [p + m for p, m in zip(
+                    pointers[2:], move, strict=True)], scalars)
+
+        return start_each
+
+    def _by_blas(self, call: Call) -> Start | None:
+        """Bind a whole product to BLAS; None if a factor needs packing."""
+        rows, columns = self.batch + self.m, self.batch + self.m + self.n
+        whole = next(self._panels(call, rows, prod(call.shape[rows:columns])), ())
+        if tuple(n for _, n in whole) != call.shape[:rows]:
+            return None
+        batch, m, n, k = (slice(0, self.batch), slice(self.batch, rows),
+                          slice(rows, columns), slice(columns, None))
+        loops = [tuple(zip(call.shape, s, strict=True)) for s in call.strides]
+        left = self.factors[0].view(loops[0][batch], loops[0][m], loops[0][k])
+        right = self.factors[1].view(loops[1][batch], loops[1][k], loops[1][n])
+        if left is None or right is None:
+            return None
+        out = view_of(self.accumulator, loops[-1][batch], loops[-1][m], loops[-1][n]) \
+            if self.plain else None
+        if out is not None:
+            place, swapped = out, self.swapped
+            return lambda pointers, scalars, _: _multiply(
+                left(pointers[0]), right(pointers[1]), place(pointers[-1]), swapped)
+        return self._by_blas_then_epilogue(call, left, right)
+
+    def _by_blas_then_epilogue(self, call: Call, left: View, right: View) -> Start:
+        """A launch by BLAS into temporary memory, then of the epilogue."""
+        columns = self.batch + self.m + self.n
+        order, shape = self._order(call.shape[:columns])
+        loop = tuple(call.shape[d] for d in order)
+        strides = tuple(tuple(s[d] for d in order) for s in call.strides[2:])
+        finish = self.epilogue.bind(Call(loop, (), (dense(loop), *strides)))
+        swapped, dtype = self.swapped, self.accumulator
+
+        def start(pointers: Sequence[int], scalars: tuple[Any, ...], _: int) -> None:
+            products = np.empty(shape, dtype)
+            _multiply(left(pointers[0]), right(pointers[1]),
+                      products.swapaxes(-1, -2) if swapped else products, swapped)
+            finish((NUMPY.pointer(products), *pointers[2:]), scalars, 0)
+
+        return start
+
+    def _order(self, extents: tuple[int, ...],
+               ) -> tuple[list[int], tuple[int, ...]]:
+        """The loops in the products' memory order, and their matrix shape."""
+        rows = self.batch + self.m
+        batch, m, n = [*range(self.batch)], [*range(self.batch, rows)], \
+            [*range(rows, len(extents))]
+        outer, inner = (n, m) if self.swapped else (m, n)
+        return [*batch, *outer, *inner], (
+            *extents[:self.batch], prod(extents[d] for d in outer),
+            prod(extents[d] for d in inner))
+
+    def _by_panels(self, call: Call) -> None:
+        rows, columns = self.batch + self.m, self.batch + self.m + self.n
+        n = call.shape[rows:columns]
+        repeated: tuple[object, np.ndarray] | None = None
+        for ranges in self._panels(call, rows, prod(n)):
+            extents = (*(count for _, count in ranges), *n, *call.shape[columns:])
+            pointers = [
+                p + size * sum(start * s for (start, _), s in
+                               zip(ranges, strides, strict=False))
+                for p, strides, size in zip(call.pointers, call.strides, self.itemsizes,
+                                            strict=True)]
+            key = (pointers[1], extents[:self.batch])
+            a = self._factor(0, call, pointers[0], extents)
+            if repeated is None or repeated[0] != key:
+                repeated = key, self._factor(1, call, pointers[1], extents)
+            self._panel(call, a, repeated[1], pointers, extents[:columns])
+
+    def _panels(self, call: Call, rows: int, columns: int) -> Iterator[Ranges]:
+        if self.plain and all(f.viewable for f in self.factors):
+            return iter([tuple((0, n) for n in call.shape[:rows])])
+        return panels(call.shape[:rows], columns)
+
+    def _factor(self, which: int, call: Call, pointer: int,
+                extents: tuple[int, ...]) -> np.ndarray:
+        loops = tuple(zip(extents, call.strides[which], strict=True))
+        rows, columns = self.batch + self.m, self.batch + self.m + self.n
+        batch, m, n, k = (loops[:self.batch], loops[self.batch:rows],
+                          loops[rows:columns], loops[columns:])
+        sides: tuple[Loops, Loops] = (k, n) if which else (m, k)
+        return self.factors[which].matrix(pointer, batch, *sides)
+
+    def _panel(self, call: Call, a: np.ndarray, b: np.ndarray, pointers: list[int],
+               extents: tuple[int, ...]) -> None:
+        """Compute one panel; `extents` are those of batch, rows and columns."""
+        if self.plain:
+            loops = tuple(zip(extents, call.strides[-1], strict=False))
+            rows = self.batch + self.m
+            out = matrix(pointers[-1], self.accumulator, loops[:self.batch],
+                         loops[self.batch:rows], loops[rows:])
+            if out is not None:
+                return _multiply(a, b, out, self.swapped)
+        order, shape = self._order(extents)
+        products = np.empty(shape, self.accumulator)
+        _multiply(a, b, products.swapaxes(-1, -2) if self.swapped else products,
+                  self.swapped)
+        loop = tuple(extents[d] for d in order)
+        strides = tuple(tuple(s[d] for d in order) for s in call.strides[2:])
+        self.epilogue(Call(loop, (products.ctypes.data, *pointers[2:]),
+                           (dense(loop), *strides), call.scalars))
+        return None
+
+
+def _multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, swapped: bool) -> None:
+    """``out = a @ b``; as ``out.T = b.T @ a.T`` if `out` is in Fortran order."""
+    if swapped:
+        a, b, out = b.swapaxes(-1, -2), a.swapaxes(-1, -2), out.swapaxes(-1, -2)
+    np.matmul(a, b, out=out)
+
+
+def _is_identity(typed: TypedContract) -> bool:
+    function = typed.epilogue.function
+    return function.results == function.params[:1] and not function.body.statements
+
+
+def build_contract(typed: TypedContract, signature: Signature) -> Launcher:
+    """Compile the epilogue of a Contract and make its launcher."""
+    return _Product(typed, signature)

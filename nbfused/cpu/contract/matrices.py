@@ -1,0 +1,162 @@
+"""Factors of a matrix product, viewed or packed as matrices that BLAS can read."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from itertools import pairwise
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...arrays.memory import array_over
+from ...backend import Call, Launcher, Signature
+from ...scalar.typing.types import Typed, specialize
+from ...specs import TypedMap
+from ...specs.vjp.functions import identity
+from ..map import build_map
+
+__all__ = ["Factor", "Loops", "View", "dense", "matrix", "merged_stride", "view_of"]
+
+#: Extent and stride of each of several loops, outermost first.
+Loops = tuple[tuple[int, int], ...]
+
+
+def merged_stride(loops: Loops) -> int | None:
+    """The stride of several loops merged into one, or None if they are uneven."""
+    steps = [(n, s) for n, s in loops if n != 1]
+    for (_, outer), (n, inner) in pairwise(steps):
+        if outer != n * inner:
+            return None
+    return steps[-1][1] if steps else 1
+
+
+def dense(extents: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides in C order."""
+    return tuple(prod(extents[d + 1:]) for d in range(len(extents)))
+
+
+def _count(loops: Loops) -> int:
+    return prod(n for n, _ in loops)
+
+
+def _layout(batch: Loops, rows: Loops, columns: Loops,
+            ) -> tuple[tuple[int, ...], tuple[int, ...]] | None:
+    """Shape and strides as ``(*batch, rows, columns)``; None if BLAS cannot read it."""
+    down, along = merged_stride(rows), merged_stride(columns)
+    if down is None or along is None:
+        return None
+    m, n = _count(rows), _count(columns)
+    straight = along == 1 and (down >= n or m <= 1)
+    if not straight and not (down == 1 and (along >= m or n <= 1)):
+        return None
+    return (*(n for n, _ in batch), m, n), (*(s for _, s in batch), down, along)
+
+
+def matrix(pointer: int, dtype: np.dtype, batch: Loops, rows: Loops,
+           columns: Loops) -> np.ndarray | None:
+    """View memory as matrices, ``(*batch, rows, columns)``.
+
+    Returns
+    -------
+    numpy.ndarray or None
+        None if BLAS could not work on it: it needs unit stride in one dimension.
+    """
+    found = _layout(batch, rows, columns)
+    if found is None:
+        return None
+    return array_over(pointer, *found, dtype.itemsize).view(dtype)
+
+
+#: Views memory at an address.
+View = Callable[[int], np.ndarray]
+
+
+def view_of(dtype: np.dtype, batch: Loops, rows: Loops, columns: Loops) -> View | None:
+    """A function that views any address as `matrix` does; None if it cannot."""
+    found = _layout(batch, rows, columns)
+    if found is None or min(found[1]) < 0 or 0 in found[0]:
+        return None
+    shape, steps = found
+    strides = tuple(s * dtype.itemsize for s in steps)
+    span = sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
+    memory: Any = ctypes.c_uint8 * (span + dtype.itemsize)
+    return lambda at: np.ndarray(shape, dtype, memory.from_address(at), 0, strides)
+
+
+class Factor:
+    """A factor of a matrix product: viewed if possible, else packed.
+
+    Parameters
+    ----------
+    dtype
+        Of its elements in memory.
+    accumulator
+        The dtype that the product is computed in.
+    prologue
+        What is applied to each element first, or None.
+    rank
+        Number of its loops.
+    code
+        Stride codes of its last loop over rows and over columns.
+    """
+
+    def __init__(self, dtype: np.dtype, accumulator: np.dtype, prologue: Typed | None,
+                 rank: int, code: str) -> None:
+        self.dtype, self.accumulator = dtype, accumulator
+        self.viewable = prologue is None and dtype == accumulator
+        self.transposed = code[0] == "1" and code[1] != "1"
+        self._typed = prologue or specialize(identity(), (dtype,))
+        inner = code[0] if self.transposed else code[1]
+        self._signature = Signature((dtype,), (accumulator,), (rank,), (inner, "1"))
+        self._pack: Launcher | None = None
+
+    def matrix(self, pointer: int, batch: Loops, rows: Loops,
+               columns: Loops) -> np.ndarray:
+        """The factor as ``(*batch, rows, columns)`` in the accumulator's dtype.
+
+        The extent of a batch loop along which the factor is repeated is 1.
+        """
+        batch = tuple((n if s else 1, s) for n, s in batch)
+        if self.viewable:
+            found = matrix(pointer, self.dtype, batch, rows, columns)
+            if found is not None:
+                return found
+        return self._packed(pointer, batch, rows, columns)
+
+    def view(self, batch: Loops, rows: Loops, columns: Loops) -> View | None:
+        """A function that views the factor at an address; None if it needs packing."""
+        if not self.viewable:
+            return None
+        batch = tuple((n if s else 1, s) for n, s in batch)
+        return view_of(self.dtype, batch, rows, columns)
+
+    def steps(self, own: Loops, inner: Loops) -> tuple[int, int] | None:
+        """Row and column stride in elements; None if the factor needs packing."""
+        down, along = merged_stride(own), merged_stride(inner)
+        return None if not self.viewable or down is None or along is None else (
+            down, along)
+
+    def packed_steps(self, rows: Loops, columns: Loops) -> tuple[int, int]:
+        """Row and column stride of a packed copy."""
+        return (1, _count(rows)) if self.transposed else (_count(columns), 1)
+
+    def pack(self, pointer: int, batch: int, sides: tuple[Loops, Loops]) -> np.ndarray:
+        """Copy one matrix of a batch in the accumulator's dtype."""
+        return self._packed(pointer, ((1, 0),) * batch, *sides)
+
+    def _packed(self, pointer: int, batch: Loops, rows: Loops,
+                columns: Loops) -> np.ndarray:
+        matrices = (columns, rows) if self.transposed else (rows, columns)
+        loops = (*batch, *matrices[0], *matrices[1])
+        extents = tuple(n for n, _ in loops)
+        room = np.empty((*(n for n, _ in batch), *map(_count, matrices)),
+                        self.accumulator)
+        if room.size:
+            if self._pack is None:
+                self._pack = build_map(TypedMap(self._typed, ("element",)),
+                                       self._signature)
+            self._pack(Call(extents, (pointer, room.ctypes.data),
+                            (tuple(s for _, s in loops), dense(extents))))
+        return room.swapaxes(-1, -2) if self.transposed else room

@@ -1,0 +1,39 @@
+"""The register tile of a matrix product: its shape for this processor.
+
+Factors are packed into *panels*: for each ``k``, a tile's rows of the one or its
+columns of the other, next to each other.  With AVX-512 the tile is 12 × 32 sums in 24
+registers, at 115.8 of some 117 GFLOP/s: benchmarks/notes/cpu.md#products-on-the-cpu.
+"""
+
+from __future__ import annotations
+
+import platform
+
+from ...support.records import record
+from ..runtime import objects
+
+__all__ = ["VECTORS", "Tile", "tile_of"]
+
+#: Vectors in a row of a tile.
+VECTORS = 2
+
+
+@record(frozen=True)
+class Tile:
+    """The shape of a tile of sums in registers: `rows` rows of vectors of `lanes`."""
+
+    rows: int
+    lanes: int
+
+    @property
+    def columns(self) -> int:
+        """Numbers in a row of the tile."""
+        return VECTORS * self.lanes
+
+
+def tile_of(itemsize: int) -> Tile:
+    """The tile for this processor and elements of this size."""
+    features = objects.host()[1].split(",")
+    width = 64 if "+avx512f" in features else 32 if "+avx" in features else 16
+    many = width == 64 or platform.machine() in ("aarch64", "arm64")
+    return Tile(12 if many else 6, width // itemsize)

@@ -1,0 +1,89 @@
+"""Transposition in registers, as an LLVM intrinsic for packing across rows.
+
+Storing a row's numbers one by one, each at its place in a panel, takes longer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.extending import intrinsic
+
+from .tile import tile_of
+
+__all__ = ["TRANSPOSES"]
+
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
+_FLOATS = {"f32": (ir.FloatType(), 4), "f64": (ir.DoubleType(), 8)}
+
+
+class _Emitter:
+    """Emits code that transposes a square as wide as a vector."""
+
+    def __init__(self, builder: Any, kind: str) -> None:
+        self.builder = builder
+        self.element, self.itemsize = _FLOATS[kind]
+        self.lanes = tile_of(self.itemsize).lanes
+
+    def _pointer(self, address: Any, offset: Any, lanes: int) -> Any:
+        b = self.builder
+        target = ir.VectorType(self.element, lanes).as_pointer()
+        return b.inttoptr(b.add(address, offset), target)
+
+    def _chosen(self, a: Any, b: Any, lanes: list[int]) -> Any:
+        """Shuffle numbers of two vectors into one."""
+        mask = ir.Constant(ir.VectorType(_I32, len(lanes)), lanes)
+        return self.builder.shuffle_vector(a, b, mask)
+
+    def _transposed(self, rows: list[Any]) -> list[Any]:
+        """Transpose a square by passes that halve the distance of pairs."""
+        n = self.lanes
+        pairs = [lane for i in range(n) for lane in (i, n + i)]
+        for _ in range(n.bit_length() - 1):
+            rows = [self._chosen(rows[i], rows[i + n // 2], pairs[half:half + n])
+                    for i in range(n // 2) for half in (0, n)]
+        return rows
+
+    def emit(self, source: Any, stride: Any, target: Any, width: int,
+             count: int) -> None:
+        """Emit the copy of the first numbers of `count` rows to panel columns."""
+        b, n = self.builder, self.lanes
+        bytes_ = b.mul(stride, _I64(self.itemsize))
+        rows = [b.load(self._pointer(source, b.mul(bytes_, _I64(r)), n),
+                       align=self.itemsize) for r in range(count)]
+        nothing = ir.Constant(ir.VectorType(self.element, n), ir.Undefined)
+        columns = self._transposed(rows + [nothing] * (n - count))
+        for k, column in enumerate(columns):
+            self._store(column, target, k * width, count)
+
+    def _store(self, column: Any, target: Any, at: int, count: int) -> None:
+        """Store the first numbers of a vector, in powers of two."""
+        done = 0
+        while done < count:
+            size = 1 << ((count - done).bit_length() - 1)
+            part = self._chosen(column, column, list(range(done, done + size)))
+            place = _I64((at + done) * self.itemsize)
+            self.builder.store(part, self._pointer(target, place, size),
+                               align=self.itemsize)
+            done += size
+
+
+def _transpose(kind: str) -> Any:
+    @intrinsic(prefer_literal=True)
+    def transpose(typing: Any, source: Any, stride: Any, target: Any, width: Any,
+                  count: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            _Emitter(builder, kind).emit(values[0], values[1], values[2],
+                                         width.literal_value, count.literal_value)
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 3, width, count), codegen
+
+    return transpose
+
+
+#: ``transpose_f32(source, stride, target, width, count)``: addresses of `count` rows
+#: and of their place in a panel of `width`; both are literals.
+TRANSPOSES: dict[str, Any] = {f"transpose_{kind}": _transpose(kind) for kind in _FLOATS}

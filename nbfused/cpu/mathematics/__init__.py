@@ -1,0 +1,11 @@
+"""Elementary functions as branch-free LLVM code that vectorises.
+
+================= ==================================================================
+`error_functions` erf and erfc as branch-free LLVM code
+`exponentials`    exponential and hyperbolic functions as branch-free LLVM code
+`formats`         the two floating formats, and arithmetic on polynomials in them
+`functions`       Numba intrinsics of the elementary functions
+`logarithms`      logarithms as branch-free LLVM code
+`number`          `Number`: LLVM values with Python operators that emit instructions
+================= ==================================================================
+"""

@@ -1,0 +1,216 @@
+"""Launcher of `Raw` on the CPU: blocks run by the pool, their threads in loops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+import numpy as np
+
+from ...backend import Call, Launcher, Signature
+from ...errors import BarrierError, RangeError
+from ...scalar.printing.numba import Raw, cast, statements
+from ...specs.raw import Shared, TypedRaw
+from ...support.dtypes import short
+from ..runtime.compile import build
+from ..runtime.pool import POOL
+from ..text.function_names import CALLS
+from ..text.lines import indented, inlined, loop
+from ..text.operands import INT64, Frame, Operand, Scalar
+from .phases import Phases
+
+__all__ = ["build_raw"]
+
+#: The text of each word that says where a thread is.
+WORDS = {
+    **{f"threadIdx.{a}": f"t{a}" for a in "xyz"},
+    **{f"blockIdx.{a}": f"i{a}" for a in "xyz"},
+    **{f"blockDim.{a}": f"d{a}" for a in "xyz"},
+    **{f"gridDim.{a}": f"g{a}" for a in "xyz"},
+    "laneid": "lane_of", "warpsize": "32",
+}
+#: Those that differ between the threads of a block.
+_VARYING = ("threadIdx.x", "threadIdx.y", "threadIdx.z", "laneid")
+#: Bytes; what runs here is to run on a GPU.
+MOST_SHARED = 227 * 1024
+#: A launch of fewer threads is not worth waking another processor for; not measured.
+_SERIAL = 1 << 11
+#: Pieces for each thread of the pool; not measured.
+_SHARES = 4
+_LINE = 64  # bytes of a cache line
+
+
+class _Text:
+    """The generated text of a thread kernel, and the layout of its arguments."""
+
+    def __init__(self, typed: TypedRaw, signature: Signature) -> None:
+        self.typed = typed
+        self.operands: list[Operand] = []
+        self.scalars: list[Scalar] = []
+        self.arrays: dict[str, Raw] = {}
+        self.values: dict[str, str] = {}
+        self.needs: dict[str, tuple[str, ...]] = {}
+        self._parameters(signature)
+        self._launch_values()
+        self._shared()
+        extents = [f"e{k}" for k in range(len(typed.extents))]
+        self.frame = Frame(self.operands, 0, self.scalars, [
+            "gx", "gy", "gz", "dx", "dy", "dz", *extents, "scratch", "step", "room",
+            "status_at"])
+        self.slots: dict[str, np.dtype] = {}
+
+    def _parameters(self, signature: Signature) -> None:
+        codes = iter(signature.inner)
+        function = self.typed.function
+        for p, kind, t in zip(function.function.params, self.typed.kinds,
+                              signature.inputs, strict=False):
+            if kind == "scalar":
+                scalar = Scalar(f"c{len(self.scalars)}", function.dtypes[p])
+                self.scalars.append(scalar)
+                self.values[p] = scalar.value(function.dtypes[p])
+                self.needs[p] = (scalar.name,)
+                continue
+            code = next(codes)
+            assert isinstance(t, np.dtype)
+            operand = Operand(f"x{len(self.operands)}", t, "r", int(code[1:]))
+            self.operands.append(operand)
+            strides = operand.strides
+            if code[0] == "c":
+                strides = (*strides[:-1], "1")
+            self.arrays[p] = Raw(operand.name, strides, t)
+            self.needs[p] = (operand.name, *(s for s in strides if s != "1"))
+
+    def _launch_values(self) -> None:
+        dtypes = self.typed.function.dtypes
+        for place in self.typed.places:
+            word = WORDS[place.word]
+            self.values[place.name] = cast(INT64, dtypes[place.name], word)
+            self.needs[place.name] = () if word == "32" else (word,)
+        for k, extent in enumerate(self.typed.extents):
+            self.values[extent.name] = cast(INT64, dtypes[extent.name], f"e{k}")
+            self.needs[extent.name] = (f"e{k}",)
+
+    def _shared(self) -> None:
+        for k, shared in enumerate(self.typed.shared):
+            self.arrays[shared.name] = Raw(f"m{k}", shared.strides, shared.dtype)
+            self.needs[shared.name] = (f"m{k}",)
+
+    def lines(self) -> list[str]:
+        """The lines of the whole kernel."""
+        if self.typed.synchronizes or self.typed.shared:
+            functions, block = self._phases()
+        else:
+            functions, block = self._threads()
+        return [f"# Raw {self.typed.function.function.name}", *functions,
+                "def kernel(a, begin, end):", *indented([
+                    *self.frame.unpack(),
+                    *(line for o in self.operands for line in o.bind()),
+                    "threads = dx * dy * dz", *self._memory(),
+                    "for b in range(begin, end):", *indented([
+                        "ix = b % gx", "iy = b // gx % gy", "iz = b // (gx * gy)",
+                        *block])])]
+
+    def _memory(self) -> list[str]:
+        """Lines that lay out a block's arrays, each in cache lines of its own."""
+        if not (self.slots or self.typed.shared):
+            return []
+        lines = ["status = i64_pointer(status_at)", "at = scratch + begin // step*room"]
+        sizes = [(f"m{k}", s.dtype, f"{_padded(s)}")
+                 for k, s in enumerate(self.typed.shared)]
+        sizes += [(name, dtype, f"(threads*{dtype.itemsize} + {_LINE - 1}) // {_LINE}"
+                                f"*{_LINE}") for name, dtype in self.slots.items()]
+        for name, dtype, size in sizes:
+            lines += [f"{name} = {short(dtype)}_pointer(at)", f"at += {size}"]
+        return lines
+
+    def room(self, threads: int) -> int:
+        """Bytes of memory that a block's arrays take."""
+        return sum(map(_padded, self.typed.shared)) + sum(
+            -(-threads*d.itemsize // _LINE)*_LINE for d in self.slots.values())
+
+    def _threads(self) -> tuple[list[str], list[str]]:
+        """Lines of the loop over threads of a kernel without barriers."""
+        function = self.typed.function
+        arguments = {p: self.arrays.get(p) or self.values[p]
+                     for p in function.function.params}
+        body = statements(function, arguments, (), prefix="v_", calls=CALLS)
+        fixed = ["ty", "tz"]
+        given = {n: None for p in function.function.params for n in self.needs[p]
+                 if n not in ("tx", *fixed)}
+        if "lane_of" in given:
+            del given["lane_of"]
+            body = ["lane_of = ((tz*dy + ty)*dx + tx) % 32", *body]
+            given |= {"dx": None, "dy": None}
+        return inlined("thread", ["tx", *fixed, *given], body), [
+            "for tz in range(dz):", "    for ty in range(dy):",
+            *indented(indented([loop("thread", "0", "dx", [*fixed, *given])]))]
+
+    def _phases(self) -> tuple[list[str], list[str]]:
+        varying = {p.name for p in self.typed.places if p.word in _VARYING}
+        values = {p: "t % 32" if t == "lane_of" else t for p, t in self.values.items()}
+        needs = {p: ("t",) if n == ("lane_of",) else n for p, n in self.needs.items()}
+        phases = Phases(self.typed, self.arrays, values, varying, needs)
+        self.slots = phases.slots
+        return phases.functions, phases.lines
+
+
+def _padded(shared: Shared) -> int:
+    return -(-shared.size*shared.dtype.itemsize // _LINE)*_LINE
+
+
+def build_raw(typed: TypedRaw, signature: Signature) -> Launcher:
+    """Compile a Raw and make its launcher."""
+    return RawLauncher(typed, _Text(typed, signature))
+
+
+class RawLauncher:
+    """Runs the blocks of a launch on the threads of the pool."""
+
+    def __init__(self, typed: TypedRaw, text: _Text) -> None:
+        self._text = text
+        self._entry = build("\n".join(text.lines()))
+        self._name = typed.function.function.name
+        arrays = [p for p, k in zip(typed.function.function.params, typed.kinds,
+                                    strict=False) if k == "array"]
+        self._axes = [(arrays.index(e.array), e.axis) for e in typed.extents]
+        self._shared = sum(s.size*s.dtype.itemsize for s in typed.shared)
+        if self._shared > MOST_SHARED:
+            raise RangeError(
+                f"{self._name}: {self._shared} bytes of shared arrays; a block of a "
+                f"GPU has at most {MOST_SHARED}; use smaller arrays")
+
+    def __call__(self, call: Call) -> None:
+        """Launch; return when the results are there."""
+        entry, text = self._entry, self._text
+        blocks, threads = prod(call.grid), prod(call.block)
+        step = _step(blocks, threads)
+        pieces = -(-blocks // step)
+        room = text.room(threads)
+        scratch = np.empty(pieces*room + _LINE, np.uint8)
+        status = np.zeros(1, np.int64)
+        block = text.frame.pack(
+            call, *call.grid, *call.block, *(call.extents[k][a] for k, a in self._axes),
+            -(-scratch.ctypes.data // _LINE)*_LINE, step, room, status.ctypes.data)
+        POOL.share(entry, block, blocks, step)
+        if status[0]:
+            raise BarrierError(
+                f"{self._name}: not all threads of a block reached the barrier in "
+                f"line {status[0]}; move it out of the branch or loop, or make the "
+                "condition the same for the whole block")
+
+    def texts(self) -> dict[str, Callable[[], str]]:
+        """Functions that return the compiled text, by its kind."""
+        return {"numba": lambda: "\n".join(self._text.lines())}
+
+    def attributes(self) -> dict[str, int]:
+        """Kernel attributes under the names of GPU drivers; 0 if meaningless."""
+        return {"num_regs": 0, "shared_size_bytes": self._shared,
+                "local_size_bytes": self._text.room(1) - self._text.room(0),
+                "const_size_bytes": 0, "max_threads_per_block": 1024}
+
+
+def _step(blocks: int, threads: int) -> int:
+    """Number of blocks in a piece of work."""
+    if blocks*threads < _SERIAL or POOL.threads < 2:
+        return max(blocks, 1)
+    return -(-blocks // (POOL.threads*_SHARES))

@@ -1,0 +1,87 @@
+"""Uniformity analysis: values that all threads of a block have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ...scalar.ir.nodes import (
+    Block,
+    For,
+    If,
+    Let,
+    Literal,
+    Statement,
+    Value,
+    While,
+    regions,
+)
+
+__all__ = ["uniform_names"]
+
+#: What two threads may see differently even at equal operands.
+_OWN = frozenset({"load", "atomic", "shuffle", "store", "barrier", "buffer",
+                  "buffer_load", "buffer_store", "buffer_add"})
+
+
+def uniform_names(block: Block, known: Iterable[str]) -> set[str]:
+    """Names in `block` that depend only on literals and the `known` names."""
+    found = set(known)
+    _visit(block, found)
+    return found
+
+
+def _all(values: Iterable[Value], known: set[str]) -> bool:
+    return all(isinstance(v, Literal) or v in known for v in values)
+
+
+def _visit(block: Block, known: set[str]) -> None:
+    for s in block.statements:
+        match s:
+            case Let():
+                if s.op not in _OWN and _all(s.args, known):
+                    known.update(s.results)
+            case If():
+                _visit(s.then, known)
+                _visit(s.orelse, known)
+                if _all((s.condition,), known):
+                    known.update(r for r, a, b in zip(
+                        s.results, s.then.yields, s.orelse.yields, strict=True)
+                        if _all((a, b), known))
+            case For() | While():
+                _loop(s, known)
+
+
+def _loop(s: For | While, known: set[str]) -> None:
+    """Iterate to a fixed point: carried values stay uniform until contradicted."""
+    before = frozenset(known)
+    candidates = [_all((v,), known) for v in s.inits]
+    while True:
+        trial = set(before) | {p for p, c in zip(s.params, candidates, strict=True)
+                               if c}
+        if isinstance(s, For) and _all((s.count,), trial):
+            trial.add(s.index)
+        for region in regions(s):
+            _visit(region, trial)
+        kept = [c and _all((y,), trial) for c, y in
+                zip(candidates, s.body.yields, strict=True)]
+        if not _leaves_together(s, trial):
+            kept = [False] * len(kept)
+        if kept == candidates:
+            break
+        candidates = kept
+    known.update(trial)
+    known.update(r for r, c in zip(s.results, candidates, strict=True) if c)
+
+
+def _leaves_together(s: For | While, known: set[str]) -> bool:
+    ends = (s.count,) if isinstance(s, For) else s.condition.yields
+    return _all(ends, known)
+
+
+def is_uniform(s: Statement, known: set[str]) -> bool:
+    """Whether a statement computes only uniform values."""
+    if isinstance(s, Let):
+        return bool(s.results) and known.issuperset(s.results)
+    if not s.results or not known.issuperset(s.results):
+        return False
+    return all(is_uniform(x, known) for r in regions(s) for x in r.statements)

@@ -1,0 +1,218 @@
+"""Compilation of a kernel's text by Numba to machine code, through the cache.
+
+The text defines ``kernel(a, begin, end)``, where ``a`` points to 8-byte words.  Its
+names are those of `print_numba.NAMES`, `intrinsics`, `halves` and `math`.
+"""
+
+from __future__ import annotations
+
+import time
+from functools import cache
+from pathlib import Path
+from typing import Any, ClassVar
+
+import nbfused.cache as artefacts
+
+from ...config import dump_source, logger
+from ...errors import CompileError
+from ...support.forks import LOCK
+from . import objects
+
+__all__ = ["build"]
+
+_log = logger("compile")
+
+#: Files whose functions generated text calls: a change makes old kernels stale.
+_LINKED = ("cpu/text/intrinsics.py", "cpu/text/halves.py", "cpu/text/stream_code.py",
+           "cpu/mathematics/*.py", "cpu/raw/atomics.py", "cpu/contract/tile*.py",
+           "cpu/contract/transpose_code.py", "cpu/runtime/team_code.py",
+           "cpu/runtime/compile.py", "support/llvm_*.py")
+
+
+@cache
+def _revision() -> str:
+    root = Path(__file__).parents[2]
+    return "".join(path.read_text() for pattern in _LINKED
+                   for path in sorted(root.glob(pattern)))
+
+
+def build(text: str) -> objects.Entry:
+    """Compile `text`, or load its machine code from the cache.
+
+    Raises
+    ------
+    CompileError
+        Numba refuses the text.
+    """
+    with LOCK:  # LLVM has locks of its own
+        key = artefacts.digest("cpu", text, _revision(), *objects.host())
+        found = artefacts.get(key, objects.unpack)
+        if found is not None and not objects.usable(found):
+            _target()  # it may call what only Numba has, such as complex powers
+            found = found if objects.usable(found) else None
+        dump_source(f"cpu_{key[:16]}.py", text)
+        if found is None:
+            data = _compile(text)
+            artefacts.put(key, data)
+            found = objects.unpack(data)
+            if not objects.usable(found):
+                raise CompileError("a kernel calls a function that this process lacks",
+                                   source=text, log=str(found.symbols))
+        return objects.link(found.code)
+
+
+@cache
+def _namespace() -> dict[str, Any]:
+    """The names that kernel text may use; importing them imports Numba."""
+    from numba import njit
+
+    from ...scalar.printing.numba import NAMES
+    from ..contract.tile_code import TILES
+    from ..contract.transpose_code import TRANSPOSES
+    from ..mathematics.functions import MATH
+    from ..raw.atomics import ATOMICS
+    from ..text.halves import HALVES
+    from ..text.intrinsics import INTRINSICS
+    from ..text.stream_code import STREAMS
+    from .team_code import SHARED_WORDS
+
+    return {**NAMES, **INTRINSICS, **HALVES, **MATH, **_additions(HALVES), **ATOMICS,
+            **STREAMS, **SHARED_WORDS, **TILES, **TRANSPOSES, "inlined": njit}
+
+
+def _additions(halves: dict[str, Any]) -> dict[str, Any]:
+    """Functions ``atomic_add(pointer, offset, value)``, for one thread only."""
+    from numba import njit
+
+    @njit
+    def atomic_add(pointer: Any, offset: int, value: Any) -> None:
+        pointer[offset] += value
+
+    def rounded(decode: Any, encode: Any) -> Any:
+        @njit
+        def add(pointer: Any, offset: int, value: Any) -> None:
+            pointer[offset] = encode(decode(pointer[offset]) + value)
+
+        return add
+
+    return {"atomic_add": atomic_add} | {
+        f"atomic_add_{t}": rounded(halves[f"{t}_to_f32"], halves[f"f32_to_{t}"])
+        for t in ("f16", "bf16")}
+
+
+def _compile(text: str) -> bytes:
+    from numba import config, types
+    from numba.core.errors import NumbaError
+
+    if config.DISABLE_JIT:
+        raise CompileError("NUMBA_DISABLE_JIT=1: Numba compiles nothing, and a kernel "
+                           "that is not in the cache needs it; unset it", source=text)
+    from ..text.intrinsics import forget_functions
+
+    namespace = dict(_namespace())
+    start = time.perf_counter()
+    try:
+        exec(compile(text, "<nbfused cpu kernel>", "exec"), namespace)
+        compiled = _optimized(namespace["kernel"], (
+            types.CPointer(types.int64), types.int64, types.int64))
+    except (NumbaError, SyntaxError) as error:
+        raise CompileError(f"Numba cannot compile a generated kernel: {error}",
+                           source=text, log=str(error)) from error
+    finally:
+        forget_functions()
+    _log.info("%s: %.2f s", text.partition("\n")[0], time.perf_counter() - start)
+    return _emit(compiled.library.get_llvm_str(), compiled.fndesc.llvm_func_name)
+
+
+@cache
+def _target() -> Any:
+    """Numba's target for this processor, with machine code generation left out."""
+    from numba.core import config
+    from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
+    from numba.core.registry import cpu_target
+
+    class Text(JITCodeLibrary):
+        def _finalize_final_module(self) -> None:
+            self._finalized = True
+
+    class Codegen(JITCPUCodegen):
+        _library_class = Text
+        _builders: ClassVar[dict[tuple[tuple[str, Any], ...], Any]] = {}
+
+        def _pass_builder(self, **options: Any) -> Any:
+            """One shared builder: llvmlite 0.45 leaks 16 kB for each.
+
+            Where Numba times passes, each needs its own.
+            """
+            if config.LLVM_PASS_TIMINGS:
+                return super()._pass_builder(**options)
+            key = tuple(sorted(options.items()))
+            if key not in self._builders:
+                self._builders[key] = super()._pass_builder(**options)
+            return self._builders[key]
+
+    return cpu_target.target_context.subtarget(
+        _internal_codegen=Codegen("nbfused.text"))
+
+
+def _optimized(function: Any, parameters: tuple[Any, ...]) -> Any:
+    """Optimised LLVM text of a function, by Numba's pipeline."""
+    from numba.core.compiler import Flags, compile_extra
+    from numba.core.compiler_lock import global_compiler_lock
+    from numba.core.registry import cpu_target
+
+    typing, target = cpu_target.typing_context, _target()
+    typing.refresh()
+    target.refresh()
+    flags = Flags()
+    flags.error_model = "numpy"
+    flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
+    with global_compiler_lock:
+        compiled = compile_extra(
+            typing, target, function, parameters, None, flags, {})
+        compiled.library.finalize()
+    return compiled
+
+
+#: Numba's functions have two more parameters: where the result goes, and the exception.
+#: None is stored as a null pointer.
+_WRAPPER = """
+define i64 @{entry}(ptr %a, i64 %begin, i64 %end) {{
+  %result = alloca i64
+  %fault = alloca ptr
+  store i64 0, ptr %result
+  %status = call i32 @"{name}"(ptr %result, ptr %fault, ptr %a, i64 %begin, i64 %end)
+  %answer = load i64, ptr %result
+  ret i64 %answer
+}}
+"""
+
+#: A float16 with the sign of a float64: LLVM converts both, the latter by a function of
+#: this name that processes lack, and the linker would leave a call of address 0.
+_NARROW = """
+define half @__truncdfhf2(double %value) {
+  %single = fptrunc double %value to float
+  %half = fptrunc float %single to half
+  ret half %half
+}
+"""
+
+
+def _emit(assembly: str, name: str) -> bytes:
+    """Compile LLVM text to an object file in which only `ENTRY` is visible."""
+    import llvmlite.binding as llvm
+
+    wrapper = _WRAPPER.format(entry=objects.ENTRY, name=name)
+    narrow = _NARROW if " half" in assembly else ""
+    module = llvm.parse_assembly(assembly + wrapper + narrow)
+    symbols = []
+    for function in module.functions:
+        if function.is_declaration:
+            if not function.name.startswith("llvm."):
+                symbols.append(function.name)
+        elif function.name != objects.ENTRY:
+            function.linkage = "internal"
+    for variable in module.global_variables:
+        if not variable.is_declaration:
+            variable.linkage = "internal"
+    return objects.pack(symbols, objects.machine().emit_object(module))

@@ -1,0 +1,137 @@
+"""Scalar functions in kernel text: lines that load parameters and compute results."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
+
+import numpy as np
+
+from ...backend import Signature
+from ...scalar.printing.numba import Raw, cast, statements
+from ...scalar.typing.types import Typed
+from ...support.records import record
+from .function_names import CALLS
+from .idioms import recognise_idioms
+from .operands import INT64, Operand, Scalar
+
+__all__ = ["Computed", "Elements", "Slot", "elementwise"]
+
+
+@record(frozen=True)
+class Computed:
+    """A value that the kernel has already computed."""
+
+    name: str
+    dtype: np.dtype
+
+    def value(self, dtype: np.dtype) -> str:
+        """The value, cast to the computing dtype `dtype`."""
+        return cast(self.dtype, dtype, self.name)
+
+
+Slot = Operand | Scalar | Computed
+
+
+@record
+class Elements:
+    """The operands bound to the parameters of a kernel's functions.
+
+    Attributes
+    ----------
+    table
+        For each name of a parameter.
+    index, given
+        The text of the element's index, which is ``j`` in the inner loop, and the
+        names that occur in it.
+    """
+
+    table: dict[str, Slot] = field(default_factory=dict)
+    index: str = "first + j"
+    given: tuple[str, ...] = ("first",)
+
+    def names(self, *functions: Typed, known: Mapping[str, object] = {},
+              ) -> list[str]:
+        """Names that the lines of `evaluate` read."""
+        found: dict[str, None] = {}
+        for parameter in self._parameters(functions):
+            if parameter in known:
+                continue
+            slot = self.table[parameter]
+            names = slot.names if isinstance(slot, Operand) else (slot.name,)
+            if names == ("index",):
+                names = self.given
+            found.update(dict.fromkeys(names))
+        return list(found)
+
+    def _parameters(self, functions: Iterable[Typed]) -> Iterator[str]:
+        for typed in functions:
+            yield from typed.function.params
+
+    def evaluate(self, typed: Typed, results: Sequence[str], prefix: str = "v_",
+                 known: Mapping[str, Computed] = {}) -> list[str]:
+        """Lines that load the parameters at element ``j`` and compute the results.
+
+        `known` goes before the table.
+        """
+        lines: list[str] = []
+        arguments: dict[str, str | Raw] = {}
+        for parameter in typed.function.params:
+            slot = known.get(parameter) or self.table[parameter]
+            if not isinstance(slot, Operand):
+                if slot.name == "index":
+                    lines.append(f"index = {self.index}")
+                arguments[parameter] = slot.value(typed.dtypes[parameter])
+            elif slot.code == "r":
+                arguments[parameter] = Raw(slot.name, slot.strides, slot.dtype)
+            else:
+                lines.append(f"{slot.name}_e = {slot.load('j')}")
+                arguments[parameter] = f"{slot.name}_e"
+        return lines + statements(recognise_idioms(typed), arguments, results,
+                                  prefix=prefix, calls=CALLS)
+
+
+def elementwise(typed: Typed, kinds: Sequence[str], signature: Signature,
+                codes: Sequence[str], rank: int, scatter: Sequence[Operand] = (),
+                inner: int = -1) -> tuple[Elements, list[Operand], list[Scalar]]:
+    """Bind the parameters of a Map, or of a reduction's map, by `kinds`.
+
+    Parameters
+    ----------
+    typed, kinds
+        The function.
+    signature, codes
+        The inputs' types, and the array inputs' codes.
+    rank, inner
+        Number of loops, and which one is the inner one.
+    scatter
+        Outputs that the function adds to.
+
+    Returns
+    -------
+    tuple
+        The parameters; the array inputs; the call-time numbers.
+    """
+    given, array_codes, added = iter(signature.inputs), iter(codes), iter(scatter)
+    operands: list[Operand] = []
+    scalars: list[Scalar] = []
+    elements = Elements()
+    for parameter, kind in zip(typed.function.params, kinds, strict=True):
+        slot: Slot
+        match kind:
+            case "element" | "raw":
+                dtype, code = next(given), next(array_codes)
+                assert isinstance(dtype, np.dtype)
+                ndim = int(code[1:] or rank)
+                slot = Operand(f"x{len(operands)}", dtype, code[0], ndim, inner=inner)
+                operands.append(slot)
+            case "scalar":
+                next(given)
+                slot = Scalar(f"c{len(scalars)}", typed.dtypes[parameter])
+                scalars.append(slot)
+            case "scatter":
+                slot = next(added)
+            case _:
+                slot = Computed(kind, INT64)
+        elements.table[parameter] = slot
+    return elements, operands, scalars

@@ -1,0 +1,249 @@
+"""LLVM intrinsics that generated kernels call and Numba's Python lacks.
+
+Imported only when a kernel is compiled: a process that finds its kernels in the cache
+never imports Numba.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.core.compiler import Flags
+from numba.extending import intrinsic
+
+from ...support.dtypes import TYPES
+
+__all__ = ["INTRINSICS", "forget_functions"]
+
+_I64 = ir.IntType(64)
+
+#: How elements lie in memory; 16-bit floats are moved as their bits, bools as bytes.
+_STORED = {t.short: getattr(types, t.stored) for t in TYPES.values()}
+
+
+class _DistinctNode(ir.MDValue):
+    """An LLVM metadata node that is never merged with an equal one."""
+
+    def descr(self, buf: list[str]) -> None:
+        operands = ", ".join(op.get_reference() if isinstance(op.type, ir.MetaDataType)
+                             else f"{op.type} {op.get_reference()}"
+                             for op in self.operands)
+        buf.append(f"distinct !{{ {operands} }}\n")
+
+
+def _distinct(module: ir.Module, *operands: Any, cyclic: bool = False) -> _DistinctNode:
+    node = _DistinctNode(module, list(operands), name=str(len(module.metadata)))
+    if cyclic:  # a loop's identity is its own first operand
+        node.operands = (node, *node.operands)
+    return node
+
+
+#: Functions of the kernel that is being compiled.
+_compiled: dict[Any, dict[Any, Any]] = {}
+
+
+def forget_functions() -> None:
+    """Drop Numba's records of a kernel's functions, 0.2 MB each.
+
+    benchmarks/notes/host.md#what-a-kernel-keeps.
+    """
+    _compiled.clear()
+
+
+def _emit_call(context: Any, builder: Any, body: Any, signature: Any,
+               values: Sequence[Any]) -> None:
+    """Emit a call of a kernel's function, to be inlined.
+
+    Calling its dispatcher instead would make machine code of it for nobody's use, which
+    takes as long as the kernel itself.  Such functions return nothing and never raise.
+    """
+    function = body.dispatcher.py_func
+    known = _compiled.setdefault(function, {})
+    if signature not in known:
+        flags = Flags()
+        flags.forceinline = True
+        flags.error_model = "numpy"
+        known[signature] = context.compile_subroutine(
+            builder, function, signature, flags=flags, caching=False)
+        kept = context.cached_internal_func  # in spite of `caching`, and for ever
+        for key in [key for key in kept if key[0] is function.__code__]:
+            del kept[key]
+    context.active_code_library.add_linking_library(known[signature].library)
+    descriptor = known[signature].fndesc
+    context.call_internal_no_propagate(builder, descriptor, signature, values)
+
+
+def _signature(*args: Any) -> Any:
+    return types.void(*(types.unliteral(t) for t in args))
+
+
+@intrinsic
+def call(typing: Any, body: Any, args: Any) -> Any:
+    """``body(*args)``, inlined."""
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        inner = _signature(*args.types)
+        unpacked = cgutils.unpack_tuple(builder, values[1])
+        _emit_call(context, builder, signature.args[0], inner, unpacked)
+        return context.get_dummy_value()
+
+    return types.void(body, args), codegen
+
+
+@intrinsic
+def narrow_vectors(typing: Any) -> Any:
+    """Limit the kernel to vectors of 32 bytes.
+
+    NumPy's large arrays begin 16 bytes after a line.  Every load of 64 bytes is then
+    of two lines, and a kernel that waits for memory has fewer of them on their way; one
+    that reads and writes rows at such places takes a fifth longer:
+    benchmarks/notes/cpu.md#rows-and-reductions-on-the-cpu.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        # llvmlite refuses the names of attributes that it does not know.
+        set.add(builder.function.attributes, '"prefer-vector-width"="256"')
+        return context.get_dummy_value()
+
+    return types.void(), codegen
+
+
+def _parallel_for(rolled: bool) -> Any:
+    """Call ``body(i, *args)`` for ``begin <= i < end``, in any order.
+
+    The loop is marked `llvm.loop.parallel_accesses`: no iteration depends on what
+    another one stores.  So it is vectorised without run-time overlap checks, and also
+    where an output is exactly one of the inputs, which those checks would send down
+    the scalar loop.  Not where `body` reserves room on the stack: that is one place
+    for all iterations.
+
+    A loop of few iterations has to stay `rolled`: unrolled, it is never vectorised.
+    """
+    @intrinsic
+    def parallel_for(typing: Any, body: Any, begin: Any, end: Any, args: Any) -> Any:
+        apart = not _reserves(body.dispatcher.py_func)
+
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            _, first, stop, packed = values
+            unpacked = cgutils.unpack_tuple(builder, packed)
+            inner = _signature(types.int64, *args.types)
+            marks = ["llvm.loop.unroll.disable"] * rolled
+            _emit_loop(builder, first, stop, apart, marks, lambda i: _emit_call(
+                context, builder, signature.args[0], inner, [i, *unpacked]))
+            return context.get_dummy_value()
+
+        return types.void(body, types.int64, types.int64, args), codegen
+
+    return parallel_for
+
+
+def _reserves(function: Any) -> bool:
+    """Whether a function, or one that it calls, has local arrays."""
+    names = function.__code__.co_names
+    called = (getattr(function.__globals__.get(n), "py_func", None) for n in names)
+    return any(n.endswith("_local") for n in names) or any(
+        _reserves(f) for f in called if f is not None)
+
+
+def _emit_loop(builder: Any, first: Any, stop: Any, apart: bool,
+               marks: Sequence[str], body: Any) -> None:
+    function = builder.function
+    entry, head = builder.block, builder.append_basic_block("parallel")
+    leave = builder.append_basic_block("parallel.end")
+    builder.cbranch(builder.icmp_signed("<", first, stop), head, leave)
+    builder.position_at_end(head)
+    i = builder.phi(_I64)
+    i.add_incoming(first, entry)
+    known = {id(x) for block in function.blocks for x in block.instructions}
+    body(i)
+    calls = [x for block in function.blocks for x in block.instructions
+             if isinstance(x, ir.CallInstr) and id(x) not in known]
+    step = builder.add(i, _I64(1), flags=("nsw",))
+    i.add_incoming(step, builder.block)
+    back = builder.cbranch(builder.icmp_signed("<", step, stop), head, leave)
+    if apart:
+        _mark(builder.module, calls, back, marks)
+    builder.position_at_end(leave)
+
+
+def _mark(module: Any, calls: Sequence[Any], back: Any, marks: Sequence[str]) -> None:
+    """Attach metadata to calls, which inlining copies to loads and stores."""
+    group = _distinct(module)
+    for x in calls:
+        x.set_metadata("llvm.access.group", group)
+    title = ir.MetaDataString(module, "llvm.loop.parallel_accesses")
+    accesses = module.add_metadata([title, group])
+    others = [module.add_metadata([ir.MetaDataString(module, m)]) for m in marks]
+    back.set_metadata("llvm.loop", _distinct(module, accesses, *others, cyclic=True))
+
+
+def _pointer(stored: Any) -> Any:
+    """Convert an address to a pointer to elements of one type."""
+    result = types.CPointer(stored)
+
+    @intrinsic
+    def pointer(typing: Any, address: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            return builder.inttoptr(values[0], context.get_value_type(result))
+
+        return result(types.int64), codegen
+
+    return pointer
+
+
+def _local(stored: Any) -> Any:
+    """Reserve a constant number of elements on the stack."""
+    result = types.CPointer(stored)
+
+    @intrinsic(prefer_literal=True)
+    def local(typing: Any, count: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            room = cgutils.alloca_once(builder, context.get_data_type(stored),
+                                       size=count.literal_value)
+            room.align = 64
+            return room
+
+        return result(count), codegen
+
+    return local
+
+
+def _unary(result: Any, operand: Any, emit: Any) -> Any:
+    @intrinsic
+    def operation(typing: Any, x: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            return emit(builder, values[0])
+
+        return result(operand), codegen
+
+    return operation
+
+
+def _bitcast(result: Any, operand: Any, to: Any) -> Any:
+    return _unary(result, operand, lambda builder, x: builder.bitcast(x, to))
+
+
+@intrinsic
+def select(typing: Any, condition: Any, a: Any, b: Any) -> Any:
+    """``a if condition else b`` without a branch; both have one type."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.select(*values)
+
+    return a(types.boolean, a, a), codegen
+
+
+#: Text of a kernel calls these by name.
+INTRINSICS: dict[str, Any] = {
+    "call": call, "select": select, "narrow_vectors": narrow_vectors,
+    "parallel_for": _parallel_for(rolled=False),
+    "rolled_parallel_for": _parallel_for(rolled=True),
+    "real_bits": _bitcast(types.float64, types.int64, ir.DoubleType()),
+    "f32_bits": _bitcast(types.int32, types.float32, ir.IntType(32)),
+    "f32_from_bits": _bitcast(types.float32, types.int32, ir.FloatType()),
+    **{f"{name}_pointer": _pointer(stored) for name, stored in _STORED.items()},
+    **{f"{name}_local": _local(stored) for name, stored in _STORED.items()},
+}

@@ -1,0 +1,225 @@
+"""Operands of a kernel's text: arrays, numbers, and the layout of its arguments."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
+from typing import Any
+
+import numpy as np
+
+from ...backend import Call
+from ...scalar.printing.numba import cast, decode, stored
+from ...scalar.typing.types import compute_dtype
+from ...support.dtypes import short
+from ...support.records import record
+
+__all__ = ["INT64", "Frame", "Operand", "Scalar", "offset"]
+
+INT64, _U64 = np.dtype(np.int64), np.dtype(np.uint64)
+_F64, _C128 = np.dtype(np.float64), np.dtype(np.complex128)
+_BOOL = np.dtype(np.bool_)
+
+
+@record(frozen=True)
+class Operand:
+    """An array argument of a generated kernel.
+
+    Attributes
+    ----------
+    name
+        Pointer to where the inner loop begins; ``<name>_at`` is the array's address.
+    dtype
+        Of the elements in memory.
+    code
+        Stride in the inner loop: ``"1"`` unit, ``"0"`` repeated (an input is then
+        loaded before the loop), ``"s"`` any, ``"r"`` raw, indexed by the function.
+    rank
+        Number of strides ``<name>_t0``, ….
+    output
+        Whether the kernel writes it.
+    inner
+        Which of the strides is the inner loop's.
+    """
+
+    name: str
+    dtype: np.dtype
+    code: str
+    rank: int
+    output: bool = False
+    inner: int = -1
+
+    @property
+    def strides(self) -> tuple[str, ...]:
+        """Names of the stride variables."""
+        return tuple(f"{self.name}_t{d}" for d in range(self.rank))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Names that the body of an inner loop reads."""
+        if self.code == "0" and not self.output:
+            return (f"{self.name}_v",)
+        if self.code == "r":
+            return (self.name, *self.strides)
+        if self.code == "s":
+            return (self.name, self.strides[self.inner])
+        return (self.name,)
+
+    def bind(self, offset: str = "0") -> list[str]:
+        """Lines that define `names`, `offset` elements from the array's address."""
+        address = f"{self.name}_at"
+        if offset != "0":
+            address += f" + {self.dtype.itemsize}*({offset})"
+        lines = [f"{self.name} = {short(self.dtype)}_pointer({address})"]
+        if self.code == "0" and not self.output:
+            lines.append(f"{self.name}_v = {decode(self.dtype, f'{self.name}[0]')}")
+        return lines
+
+    def _element(self, j: str) -> str:
+        place = {"1": j, "0": "0"}.get(self.code, f"{j}*{self.strides[self.inner]}")
+        return f"{self.name}[{place}]"
+
+    def load(self, j: str) -> str:
+        """Text that loads element `j` of the inner loop in its computing dtype."""
+        if self.code == "0":
+            return f"{self.name}_v"
+        return decode(self.dtype, self._element(j))
+
+    def store(self, j: str, dtype: np.dtype, value: str) -> str:
+        """A line that stores `value`, which has the computing dtype of `dtype`."""
+        return (f"{self._element(j)} = "
+                f"{stored(compute_dtype(dtype), self.dtype, value)}")
+
+
+@record(frozen=True)
+class Scalar:
+    """A call-time number of a generated kernel, computed in `dtype`."""
+
+    name: str
+    dtype: np.dtype
+
+    @property
+    def format(self) -> str:
+        """The `struct` format of the number."""
+        return {"f": "d", "c": "dd", "u": "Q"}.get(self.dtype.kind, "q")
+
+    @property
+    def carried(self) -> np.dtype:
+        """The dtype of the number in the kernel; functions cast it to theirs."""
+        wide = {"f": _F64, "c": _C128, "u": _U64, "b": _BOOL}
+        return wide.get(self.dtype.kind, INT64)
+
+    def read(self, word: int) -> str:
+        """Text that reads the number from the argument words."""
+        at = f"a[{word}]"
+        match self.dtype.kind:
+            case "f":
+                return f"real_bits({at})"
+            case "c":
+                return f"complex(real_bits({at}), real_bits(a[{word + 1}]))"
+            case "b":
+                return f"({at} != 0)"
+        return cast(INT64, self.carried, at)
+
+    def value(self, dtype: np.dtype) -> str:
+        """Text of the number in the computing dtype `dtype`."""
+        return cast(self.carried, dtype, self.name)
+
+
+#: Pointers and numbers of a call to the bytes of a kernel's arguments.
+Pack = Callable[[Sequence[int], tuple[Any, ...]], bytes]
+PartedPack = Callable[[Sequence[int], tuple[Any, ...], bytes], bytes]
+
+
+class Frame:
+    """The layout of a kernel's arguments as words: `pack` writes, `unpack` reads them.
+
+    Parameters
+    ----------
+    operands
+        In the order of `Call.pointers`.
+    rank
+        Number of extents ``n0``, ``n1``, …
+    scalars
+        In the order of `Call.scalars`.
+    extras
+        Names of integers that the launcher adds to a call.
+    """
+
+    def __init__(self, operands: Sequence[Operand], rank: int,
+                 scalars: Sequence[Scalar] = (), extras: Sequence[str] = ()) -> None:
+        self.operands = tuple(operands)
+        self.rank = rank
+        self.scalars = tuple(scalars)
+        self.extras = tuple(extras)
+        self._complex = any(s.dtype.kind == "c" for s in scalars)
+        words = sum(o.rank for o in operands) + rank + len(extras)
+        self._pointers = struct.Struct(f"={len(self.operands)}q").pack
+        self._words = struct.Struct(f"={words}q").pack
+        self._numbers = struct.Struct("=" + "".join(s.format for s in scalars)).pack
+
+    @property
+    def size(self) -> int:
+        """Number of words of all arguments."""
+        return self.extent(self.rank) + len(self.extras) + sum(
+            len(s.format) for s in self.scalars)
+
+    def extent(self, loop: int) -> int:
+        """The word that holds a loop's extent; -1 is the last loop."""
+        strides = sum(o.rank for o in self.operands)
+        return len(self.operands) + strides + (loop + self.rank if loop < 0 else loop)
+
+    def unpack(self) -> list[str]:
+        """Lines that read every argument into a variable."""
+        integers = [f"{o.name}_at" for o in self.operands]
+        integers += chain.from_iterable(o.strides for o in self.operands)
+        integers += (f"n{d}" for d in range(self.rank))
+        integers += self.extras
+        lines = [f"{name} = a[{word}]" for word, name in enumerate(integers)]
+        word = len(integers)
+        for scalar in self.scalars:
+            lines.append(f"{scalar.name} = {scalar.read(word)}")
+            word += len(scalar.format)
+        return lines
+
+    def pack(self, call: Call, *extras: int) -> bytes:
+        """Pack the arguments of one launch."""
+        return self.packer(call, *extras)(call.pointers, call.scalars)
+
+    def packer(self, call: Call, *extras: int) -> Pack:
+        """A packer for calls that differ from `call` in pointers and numbers only."""
+        words = self._words(*chain.from_iterable(call.strides), *call.shape, *extras)
+        pointers_of, numbers_of = self._pointers, self._numbers
+        if not self.scalars:
+            return lambda pointers, scalars: pointers_of(*pointers) + words
+        if self._complex:
+            return lambda pointers, scalars: b"".join((
+                pointers_of(*pointers), words, numbers_of(*self._parts(scalars))))
+        return lambda pointers, scalars: \
+            pointers_of(*pointers) + words + numbers_of(*scalars)
+
+    def packer_with_extras(self, call: Call, *extras: int) -> PartedPack:
+        """A packer as of `packer`, with the last extras given to each call as bytes."""
+        known = (*chain.from_iterable(call.strides), *call.shape, *extras)
+        words = struct.pack(f"={len(known)}q", *known)
+        pointers_of, numbers_of = self._pointers, self._numbers
+
+        def pack(pointers: Sequence[int], scalars: tuple[Any, ...],
+                 last: bytes) -> bytes:
+            numbers = self._parts(scalars) if self._complex else scalars
+            return b"".join((pointers_of(*pointers), words, last, numbers_of(*numbers)))
+
+        return pack
+
+    def _parts(self, scalars: tuple[Any, ...]) -> Iterable[Any]:
+        """Numbers, complex ones split into real and imaginary part."""
+        return chain.from_iterable(
+            (x.real, x.imag) if s.dtype.kind == "c" else (x,)
+            for s, x in zip(self.scalars, scalars, strict=True))
+
+
+def offset(operand: Operand, indices: Sequence[str]) -> str:
+    """Text of an element's offset; dimensions without an index count as 0."""
+    return " + ".join(f"{i}*{t}" for i, t in zip(indices, operand.strides, strict=False)
+                      if i != "0") or "0"

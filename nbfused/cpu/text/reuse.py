@@ -1,0 +1,96 @@
+"""Reuse of costly values that one stage of a row computes and later ones need.
+
+softmax adds up ``exp(x - top)`` and then divides it: the second time it is read where
+the result is going to be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import replace
+
+from ...scalar.ir.clean import IMPURE, clean
+from ...scalar.ir.nodes import (
+    Let,
+    Literal,
+    Value,
+    drop_params,
+    substitute,
+    used_params,
+    walk,
+)
+from ...scalar.typing.types import Typed
+from .function_names import FUNCTIONS
+
+__all__ = ["costly_value", "is_cheap", "substitute_trees"]
+
+#: Operations that take longer than storing and loading what they give.
+_COSTLY = frozenset(op for ops in FUNCTIONS.values() for op in ops) - {"max", "min"}
+
+
+class _Expressions:
+    """Expression trees of a function's names over its parameters.
+
+    Attributes
+    ----------
+    trees
+        For each name that an operation at the top level assigns.
+    costly
+        The names whose trees have an elementary function in them.
+    """
+
+    def __init__(self, typed: Typed) -> None:
+        function = typed.function
+        self.trees: dict[str, Hashable] = {p: ("parameter", p) for p in function.params}
+        self.costly: set[str] = set()
+        for s in function.body.statements:
+            if isinstance(s, Let) and len(s.results) == 1:
+                self._add(s)
+
+    def _add(self, s: Let) -> None:
+        parts = [self._tree(v) for v in s.args]
+        if s.op in IMPURE or None in parts:
+            return
+        (name,) = s.results
+        self.trees[name] = (s.op, s.attr, *parts)
+        if s.op in _COSTLY or self.costly.intersection(a for a in s.args
+                                                      if isinstance(a, str)):
+            self.costly.add(name)
+
+    def _tree(self, v: Value) -> Hashable:
+        return v if isinstance(v, Literal) else self.trees.get(v)
+
+
+def is_cheap(typed: Typed) -> bool:
+    """Whether a function has no elementary function in it."""
+    return not any(isinstance(s, Let) and s.op in _COSTLY
+                   for s in walk(typed.function.body))
+
+
+def costly_value(typed: Typed) -> Hashable | None:
+    """The expression tree of a function's only result, if costly."""
+    results = typed.function.results
+    if len(results) != 1 or isinstance(results[0], Literal):
+        return None
+    found = _Expressions(typed)
+    return found.trees[results[0]] if results[0] in found.costly else None
+
+
+def substitute_trees(typed: Typed, kept: Mapping[str, Hashable]) -> Typed:
+    """Replace expression trees in `typed` by parameters named as in `kept`."""
+    names = {tree: name for name, tree in kept.items()}
+    trees = _Expressions(typed).trees
+    known = {v: names[tree] for v, tree in trees.items() if tree in names}
+    if not known:
+        return typed
+
+    def value(v: Value) -> Value:
+        return known.get(v, v) if isinstance(v, str) else v
+
+    function = typed.function
+    body = substitute(function.body, value)  # what assigned them is dead now
+    params = (*function.params, *dict.fromkeys(known.values()))
+    function = clean(replace(function, params=params, body=body))
+    dtypes = {**typed.dtypes, **{name: typed.dtypes[v] for v, name in known.items()}}
+    return replace(typed, dtypes=dtypes,
+                   function=drop_params(function, used_params(function)))

@@ -1,0 +1,87 @@
+"""Streaming stores as LLVM intrinsics for generated text."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from ..runtime import objects
+
+__all__ = ["STREAMS"]
+
+_I32, _I64 = ir.IntType(32), ir.IntType(64)
+
+
+def _width() -> int:
+    """Bytes of one streaming store: 32, as 64 were 4 to 6 % slower.
+
+    benchmarks/notes/cpu.md#dead-ends-of-the-cpu.
+    """
+    return 32 if "+avx" in objects.host()[1].split(",") else 16
+
+
+@intrinsic
+def stream(typing: Any, target: Any, source: Any, size: Any) -> Any:
+    """Copy whole cache lines past the caches.
+
+    Stores are marked `!nontemporal`: ``movntps`` on x86, ``stnp`` on Arm.
+    """
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        to, origin, size = values
+        width = _width()
+        pointer = ir.VectorType(_I32, width // 4).as_pointer()
+        mark = builder.module.add_metadata([_I32(1)])
+        steps = builder.udiv(size, _I64(width))
+        with cgutils.for_range(builder, steps, intp=_I64) as loop:
+            at = builder.mul(loop.index, _I64(width))
+            vector = builder.load(
+                builder.inttoptr(builder.add(origin, at), pointer), align=width)
+            store = builder.store(
+                vector, builder.inttoptr(builder.add(to, at), pointer), align=width)
+            store.set_metadata("nontemporal", mark)
+        return context.get_dummy_value()
+
+    return types.void(types.int64, types.int64, types.int64), codegen
+
+
+@intrinsic
+def order_stores(typing: Any) -> Any:
+    """Emit a fence that orders streaming stores before later ones."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        builder.fence("seq_cst")
+        return context.get_dummy_value()
+
+    return types.void(), codegen
+
+
+@intrinsic
+def address(typing: Any, pointer: Any) -> Any:
+    """Convert a pointer to an address."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        return builder.ptrtoint(values[0], _I64)
+
+    return types.int64(pointer), codegen
+
+
+@intrinsic
+def enter(typing: Any, entry: Any, arguments: Any, begin: Any, end: Any) -> Any:
+    """Call the kernel at the address `entry`."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        kind = ir.FunctionType(_I64, [_I64] * 3)
+        builder.call(builder.inttoptr(values[0], kind.as_pointer()), values[1:])
+        return context.get_dummy_value()
+
+    return types.void(*[types.int64] * 4), codegen
+
+
+#: Text of a kernel calls these by name.
+STREAMS: dict[str, Any] = {"stream": stream, "order_stores": order_stores,
+                           "address": address, "enter": enter}

@@ -1,0 +1,114 @@
+"""Contract on CUDA: a ladder of kernels, by compute capability and layout.
+
+From the top, fed by TMA (sm_90a): tensor cores (`wgmma` for 16-bit floats,
+`tf32` for float32 that may be rounded) and multiply-adds (`f32`); fed
+by ``cp.async`` (sm_80): tensor cores or multiply-adds (`mma`); and tiles
+through registers that are right at every dtype, shape and stride (`general`).
+Each has a text, under its name, and a launcher, which says what calls it takes.  Where
+only the layout of a large factor stands in the way, or its prologue, it is packed first
+(`pack`).  Sums are kept in float32 for 16-bit floats and float32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ...backend import Call, Launcher, Signature
+from ...specs import Contract, TypedContract
+from ..runtime.driver import Device, device
+from .f32.launch import F32Launcher
+from .general_launch import GeneralLauncher
+from .mma_launch import MmaLauncher
+from .pack import PackLauncher
+from .text import ContractText
+from .tf32_launch import Tf32Launcher
+from .wgmma.launch import WgmmaLauncher
+
+__all__ = ["ContractLauncher", "build_contract"]
+
+Rung = Callable[[Call, Device], None]
+
+
+class _Rungs:
+    """The launchers that take some calls, the fastest first.
+
+    Parameters
+    ----------
+    text
+        Operands, loops and functions.
+    padded
+        Whether the factors were packed.
+    """
+
+    def __init__(self, text: ContractText, *, padded: bool = False) -> None:
+        tma = WgmmaLauncher(text), Tf32Launcher(text), F32Launcher(text)
+        self._tma = [rung for rung in tma if rung.possible]
+        self._mma = MmaLauncher(text, padded=padded)
+
+    def tma(self, call: Call, where: Device) -> Rung | None:
+        """The one for sm_90a that takes the call, if there is one."""
+        for rung in self._tma:
+            if rung.takes(call, where):
+                return rung
+        return None
+
+    def mma(self, call: Call, where: Device) -> Rung | None:
+        """The one for sm_80 and later, if it takes the call."""
+        return self._mma if self._mma.takes(call, where) else None
+
+
+class ContractLauncher:
+    """Chooses the kernel by the device, and by the call's layout and extents.
+
+    Parameters
+    ----------
+    name
+        Of the epilogue.
+    typed, signature
+        What to compute, on which dtypes and loops.
+    """
+
+    def __init__(self, name: str, typed: TypedContract, signature: Signature) -> None:
+        text = ContractText(name, typed, _one_loop_of_rows(signature))
+        self._name, self._rungs, self._pack = name, _Rungs(text), PackLauncher(text)
+        self._packed: dict[Signature, _Rungs] = {}
+        self._general = GeneralLauncher(ContractText(name, typed, signature))
+
+    def __call__(self, call: Call) -> None:
+        """Launch on the call's stream."""
+        where = device(call.device)
+        rung = self._rungs.tma(call, where)
+        if rung is None and self._pack.worthwhile(call):
+            multiply = self._after_packing(call, where)
+            if multiply is not None:
+                return self._pack(call, where, multiply)
+        rung = rung or self._rungs.mma(call, where) or self._general
+        return rung(call, where)
+
+    def _after_packing(self, call: Call, where: Device) -> Rung | None:
+        """The launcher that would take the packed call."""
+        typed, signature = self._pack.product(call)
+        rungs = self._packed.get(signature)
+        if rungs is None:
+            text = ContractText(self._name, typed, signature)
+            rungs = self._packed[signature] = _Rungs(text, padded=True)
+        packed = self._pack.packed(call, 0)
+        return rungs.tma(packed, where) or rungs.mma(packed, where)
+
+
+def _one_loop_of_rows(signature: Signature) -> Signature:
+    """Further loops over rows as loops over a batch: in memory they are not one.
+
+    The order of the loops stays the same.  B does not vary along them, which a batch
+    allows.
+    """
+    batch, rows, *others = signature.ranks
+    if rows < 2:
+        return signature
+    return signature._replace(ranks=(batch + rows - 1, 1, *others))
+
+
+def build_contract(spec: Contract, signature: Signature) -> Launcher:
+    """A launcher for `spec`; kernels are compiled when first needed."""
+    return ContractLauncher(spec.name, spec.typed(signature.inputs, signature.outputs),
+                            signature)

@@ -1,0 +1,125 @@
+"""Contract by ``cp.async`` and ``mma.sync`` or multiply-adds: which products, how."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from math import prod
+
+from ...backend import Call
+from ...gpu.operands import Operand
+from ...gpu.programs import Programs
+from ...support.records import record
+from ..isa.engines import Engine
+from ..runtime.driver import Device
+from ..runtime.launch import Program
+from ..tuning.bounded_cache import BoundedCache
+from ..tuning.tuner import layout_of
+from .calls import aligned, engine_of, tiles_of
+from .mma import MmaText
+from .plan import Factor, Plan
+from .results import vector_of
+from .text import ContractText
+
+__all__ = ["MmaLauncher"]
+
+#: Bytes of the widest copy and of the narrowest.
+_WIDE, _NARROW = 16, 4
+
+
+@record(frozen=True)
+class Shape:
+    """Extents that were found to go together, and how well: the share of the peak."""
+
+    units: tuple[int, int]
+    warps: tuple[int, int]
+    depth: int
+    stages: int
+    blocks: int
+    share: float
+
+
+_TENSOR = (Shape((4, 4), (2, 4), 32, 4, 1, 1.0), Shape((4, 4), (2, 2), 32, 4, 2, 0.9),
+           Shape((2, 2), (2, 2), 32, 4, 4, 0.6))
+#: For each engine what a call may choose from: see
+#: benchmarks/notes/products.md#the-kernel-by-cpasync.
+SHAPES = {
+    "fma": (Shape((2, 4), (2, 2), 8, 4, 2, 1.0), Shape((1, 2), (2, 2), 16, 4, 4, 0.7)),
+    "f16": _TENSOR, "bf16": _TENSOR,
+    "tf32": (Shape((4, 4), (2, 4), 32, 4, 1, 1.0), Shape((4, 4), (2, 4), 16, 4, 1, 0.9),
+             Shape((2, 2), (2, 2), 16, 4, 4, 0.6)),
+    "f64": (Shape((4, 4), (2, 4), 16, 4, 1, 1.0),
+            Shape((4, 4), (2, 2), 16, 4, 2, 1.0)),
+}
+
+
+class MmaLauncher:
+    """Products of two factors of one float dtype, one m, n and k loop each.
+
+    Parameters
+    ----------
+    text
+        Operands, loops and functions.
+    padded
+        Whether rows of the factors end with zeros where they are no whole accesses.
+    """
+
+    def __init__(self, text: ContractText, *, padded: bool = False) -> None:
+        self._text, self._batch, self._padded = text, text.ranks[0], padded
+        self._engine = engine_of(text)
+        self._programs: Programs[Plan, Program] = Programs(
+            Program, lambda plan: MmaText(text, plan).kernel())
+        self._plans: BoundedCache[Hashable, Plan | None] = BoundedCache()
+
+    def takes(self, call: Call, where: Device) -> bool:
+        """Whether copies past the registers can bring the operands of this call."""
+        return self._engine is not None and where.arch >= (8, 0) and \
+            self._plan(call, where) is not None
+
+    def __call__(self, call: Call, where: Device) -> None:
+        """Launch on the call's stream."""
+        plan = self._plan(call, where)
+        assert plan is not None
+        self._programs[plan].launch(
+            where, call.stream, tiles_of(call, self._batch, plan.extents),
+            self._text.arguments(call, self._text.operands), plan.shared)
+
+    def _plan(self, call: Call, where: Device) -> Plan | None:
+        """`_choose`, which depends on no more than this, once."""
+        return self._plans.find((layout_of(call), where.ordinal),
+                                lambda: self._choose(call, where))
+
+    def _choose(self, call: Call, where: Device) -> Plan | None:
+        """The one that is done first, by the tiles of the busiest multiprocessor."""
+        shares = dict(self._possible(call, where))
+
+        def time(plan: Plan) -> float:
+            tiles = tiles_of(call, self._batch, plan.extents)
+            return -(-tiles // where.processors)*prod(plan.extents)/shares[plan]
+
+        return min(shares, key=time, default=None)
+
+    def _possible(self, call: Call, where: Device) -> Iterator[tuple[Plan, float]]:
+        """The plans that operands and device allow, and their relative rates."""
+        engine = self._engine
+        assert engine is not None
+        a, b = (self._factor(call, o, engine) for o in self._text.factors)
+        if a is None or b is None or 0 in call.shape:
+            return
+        for shape in SHAPES.get(engine.name, ()):
+            plan = Plan(engine, shape.units, shape.warps, shape.depth, shape.stages,
+                        shape.blocks, (a, b), vector_of(self._text, call))
+            if plan.shared <= where.shared_limit:
+                yield plan, shape.share
+
+    def _factor(self, call: Call, o: Operand, engine: Engine) -> Factor | None:
+        """A factor's way to shared memory; None if no copy can bring it."""
+        strides, loops = call.strides[o.at], (self._batch + o.at, self._batch + 2)
+        own, k = (strides[x] for x in loops)
+        along = k == 1 or (own != 1 and abs(k) < abs(own))
+        inner = loops[1] if along else loops[0]
+        if strides[inner] == 1 and not (along and engine.transposes):
+            for size in (_WIDE, _NARROW):
+                width = size//engine.item
+                if width > 1 and aligned(call, o, inner, width, padded=self._padded):
+                    return Factor(along, width)
+        return Factor(along, 1) if engine.item >= _NARROW else None

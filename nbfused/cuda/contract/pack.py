@@ -1,0 +1,259 @@
+"""Factors in an order that tensor cores can be fed from: packed rows, then a product.
+
+A factor whose rows begin anywhere, or that has no dimension with stride 1, or a
+prologue, is brought into temporary memory first, its prologue applied on the way.  That
+costs little beside a large product.  Rows that are not short begin at multiples of 128
+bytes there: TMA's boxes are lines of the L2 cache then.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
+from itertools import chain
+from math import prod
+
+import numpy as np
+
+from ...backend import Call, Signature
+from ...gpu.operands import kernel_name
+from ...gpu.programs import Programs
+from ...scalar.printing.numba import literal
+from ...scalar.typing.promotion import compute_dtype
+from ...specs import TypedContract
+from ...support.dtypes import storage
+from ...support.records import record
+from ..runtime.compile import Kernel
+from ..runtime.driver import Device
+from ..runtime.launch import Program
+from ..text.source import Source, decoded, encoded, evaluate
+from ..tuning.bounded_cache import BoundedCache
+from ..tuning.tuner import layout_of
+from .text import ContractText, offsets_of
+
+__all__ = ["PackLauncher"]
+
+#: Multiply-adds from which on a product is worth packing its factors:
+#: benchmarks/notes/products.md#rows-that-begin-anywhere.
+LEAST = 1 << 24
+#: Elements that a thread packs, and threads of a block.
+EACH, THREADS = 8, 256
+#: Bytes of which the length of a row is a multiple; and of a long one.
+_ALIGN, _LINE, _LONG = 16, 128, 1024
+
+#: The factors that are packed, and how many loops each has.
+_Ranks = tuple[tuple[int, int], ...]
+
+
+@record(frozen=True)
+class _Layout:
+    """A packed factor: which loops it varies along, outermost first; the last is 1."""
+
+    loops: tuple[int, ...]
+    extents: tuple[int, ...]
+    item: int
+
+    @property
+    def row(self) -> int:
+        """Elements from row to row."""
+        long = self.extents[-1]*self.item >= _LONG
+        each = (_LINE if long else _ALIGN)//self.item
+        return -(-self.extents[-1]//each)*each
+
+    @property
+    def pieces(self) -> int:
+        """Pieces of a row, each for a warp."""
+        return -(-self.row // (32*EACH))
+
+    @property
+    def bytes(self) -> int:
+        """Packed size in bytes, rounded up to 256."""
+        return -(-prod(self.extents[:-1])*self.row*self.item // 256)*256
+
+    def strides(self, count: int) -> tuple[int, ...]:
+        """A stride for each of `count` loops."""
+        found, step = [0]*count, self.row
+        found[self.loops[-1]] = 1
+        for loop, extent in reversed(list(zip(self.loops, self.extents,
+                                              strict=True))[:-1]):
+            found[loop] = step
+            step *= extent
+        return tuple(found)
+
+
+class PackLauncher:
+    """Packs the factors that need it; another launcher multiplies them.
+
+    Parameters
+    ----------
+    text
+        Operands, loops and functions.
+    """
+
+    def __init__(self, text: ContractText) -> None:
+        self._text, self._batch = text, text.ranks[0]
+        #: By the factors that are packed, and their loops.
+        self._programs: Programs[_Ranks, Program] = Programs(Program, self._kernel)
+        self._layouts: BoundedCache[Hashable, dict[int, _Layout]] = BoundedCache()
+        typed, dtypes = text.typed, [self._dtype(w) for w in (0, 1)]
+        self._possible = text.ranks[1:] == (1, 1, 1) and (
+            dtypes[0].itemsize == 2 or typed.precision is not None
+            or typed.prologues != (None, None))
+        self._stripped = replace(typed, prologues=(None, None))
+        self._signature = text.signature._replace(
+            inputs=(*dtypes, *text.signature.inputs[2:]))
+
+    def _dtype(self, which: int) -> np.dtype:
+        prologue = self._text.typed.prologues[which]
+        return self._text.factors[which].dtype if prologue is None \
+            else prologue.results[0]
+
+    def worthwhile(self, call: Call) -> bool:
+        """Whether a factor needs it, and the product is large beside its factors."""
+        return self._possible and prod(call.shape) >= LEAST and bool(self.layouts(call))
+
+    def product(self, call: Call) -> tuple[TypedContract, Signature]:
+        """The product after packing, and its operands' layouts."""
+        codes = list(self._signature.inner)
+        for w, layout in self.layouts(call).items():
+            along = layout.loops[-1] == self._batch + 2
+            codes[w] = "s1" if along == (w == 0) else "1s"
+        return self._stripped, self._signature._replace(inner=tuple(codes))
+
+    def layouts(self, call: Call) -> dict[int, _Layout]:
+        """The factors that have to be packed."""
+        return self._layouts.find(layout_of(call), lambda: self._found(call))
+
+    def _found(self, call: Call) -> dict[int, _Layout]:
+        found = {}
+        for w in (0, 1):
+            strides, own, k = call.strides[w], self._batch + w, self._batch + 2
+            along = abs(strides[k]) <= abs(strides[own])
+            inner, outer = (k, own) if along else (own, k)
+            if self._ordered(call, w, inner):
+                continue
+            batch = tuple(x for x in range(self._batch) if strides[x])
+            loops = (*batch, outer, inner)
+            found[w] = _Layout(loops, tuple(call.shape[x] for x in loops),
+                               self._dtype(w).itemsize)
+        return found
+
+    def _ordered(self, call: Call, which: int, inner: int) -> bool:
+        """Whether whole accesses reach every element of a factor as it is."""
+        strides, item = call.strides[which], self._text.factors[which].dtype.itemsize
+        others = (*strides[:inner], *strides[inner + 1:])
+        return self._text.typed.prologues[which] is None and strides[inner] == 1 and \
+            all(x*item % _ALIGN == 0 for x in (call.shape[inner], *others)) and \
+            call.pointers[which] % _ALIGN == 0 and min(others) >= 0
+
+    def packed(self, call: Call, base: int) -> Call:
+        """The call on the factors that lie at `base`, one after the other."""
+        pointers, strides = list(call.pointers), list(call.strides)
+        for w, layout in self.layouts(call).items():
+            pointers[w], strides[w] = base, layout.strides(len(call.shape))
+            base += layout.bytes
+        return replace(call, pointers=tuple(pointers), strides=tuple(strides))
+
+    def __call__(self, call: Call, where: Device,
+                 multiply: Callable[[Call, Device], None]) -> None:
+        """Pack, then `multiply`, on the call's stream."""
+        layouts = self.layouts(call)
+        total = sum(layout.bytes for layout in layouts.values())
+        with where.current(), where.workspace(total, call.stream) as base:
+            after = self.packed(call, base)
+            self._pack(call, where, layouts, after.pointers)
+            multiply(after, where)
+
+    def _pack(self, call: Call, where: Device, layouts: dict[int, _Layout],
+              targets: Sequence[int]) -> None:
+        """One launch: the last blocks of one factor run beside the other's first."""
+        ranks = tuple([(w, len(layout.loops)) for w, layout in layouts.items()])
+        blocks = {w: -(-prod(layout.extents[:-1])*layout.pieces // (THREADS//32))
+                  for w, layout in layouts.items()}
+        pointers = [p for w in layouts for p in (call.pointers[w], targets[w])]
+        self._programs[ranks].launch(
+            where, call.stream, sum(blocks.values()),
+            (*pointers, *chain.from_iterable(
+                (*layout.extents, *(call.strides[w][x] for x in layout.loops),
+                 layout.row, blocks[w]) for w, layout in layouts.items())))
+
+    def _kernel(self, ranks: _Ranks) -> Kernel:
+        """A block packs pieces of one of the factors, of so many loops each."""
+        out = Source(kernel_name(self._text.name, "pack", *(str(w) for w, _ in ranks)))
+        for w, _ in ranks:
+            out.pointer(self._text.factors[w].pointer,
+                        storage(self._text.factors[w].dtype))
+            out.pointer(f"target{w}", storage(self._dtype(w)))
+        for w, rank in ranks:
+            strides = (self._text.factors[w].stride(k) for k in range(rank))
+            out.integer(*(f"n{w}_{k}" for k in range(rank)), *strides, f"width{w}",
+                        f"blocks{w}")
+        out("block = i64(cuda.blockIdx.x)")
+        (w, rank), *second = ranks
+        if not second:
+            self._piece(out, w, rank)
+            return out.kernel(THREADS)
+        with out.block(f"if block < blocks{w}:"):
+            self._piece(out, w, rank)
+        with out.block("else:"):
+            out(f"block -= blocks{w}")
+            self._piece(out, *second[0])
+        return out.kernel(THREADS)
+
+    def _piece(self, out: Source, which: int, rank: int) -> None:
+        """A warp packs a piece of a row: neighbouring lanes, neighbouring pairs."""
+        o, w = self._text.factors[which], which
+        extents = [f"n{w}_{k}" for k in range(rank)]
+        rows = "*".join(extents[:-1])
+        out(f"place = block*{THREADS//32} + (i64(cuda.threadIdx.x) >> 5)",
+            f"pieces = divide(width{w} + {32*EACH - 1}, i64({32*EACH}))",
+            "row = divide(place, pieces)",
+            f"first = (place - row*pieces)*{32*EACH} + (i64(cuda.threadIdx.x) & 31)*2")
+        with out.block(f"if row < {rows}:"):
+            at = offsets_of(out, "row", extents[:-1], [o], 0, f"q{w}_")[o.at]
+            out(f"source = {at}", f"begin = row*width{w} + first",
+                f"room = {extents[-1]} - first")
+            step = o.stride(rank - 1)
+            with out.block(f"if {step} == 1 and room > {64*(EACH//2 - 1) + 1}:"):
+                out("near = source + first")
+                self._pairs(out, which, "near + {0}")
+            with out.block("else:"):
+                out("end = room - 1")
+                self._pairs(out, which, f"source + (first + min({{0}}, end))*{step}",
+                            "room", f"width{w} - first")
+
+    def _pairs(self, out: Source, which: int, source: str, room: str = "",
+               width: str = "") -> None:
+        """A lane's elements; `room`: how many a row has from there on, `width`: here.
+
+        Beyond its end a row is 0: along k it is multiplied.
+        """
+        places = [64*(e//2) + e % 2 for e in range(EACH)]
+        pointer, x = self._text.factors[which].pointer, f"x{which}_"
+        out(*(f"{x}{e} = {pointer}[{source.format(at)}]"
+              for e, at in enumerate(places)))
+        for e in range(0, EACH, 2):
+            pair = [self._element(out, which, f"{x}{k}", k) for k in (e, e + 1)]
+            store = f"store2(target{which}, begin + {places[e]}, ({{}}, {{}}))"
+            if not room:
+                out(store.format(*pair))
+                continue
+            pair = [f"({y} if {k} < {room} else {self._zero(which)})"
+                    for y, k in zip(pair, places[e:], strict=False)]
+            with out.block(f"if {places[e]} < {width}:"):
+                out(store.format(*pair))
+
+    def _zero(self, which: int) -> str:
+        dtype = self._dtype(which)
+        return encoded(dtype, dtype, literal(compute_dtype(dtype), 0.0))
+
+    def _element(self, out: Source, which: int, element: str, e: int) -> str:
+        """An element after its prologue, as it is stored."""
+        o, prologue = self._text.factors[which], self._text.typed.prologues[which]
+        if prologue is None:
+            return element
+        lines, (name,) = evaluate(
+            prologue, {prologue.function.params[0]: decoded(o.dtype, element)},
+            f"e{which}_{e}_")
+        out(*lines)
+        return encoded(prologue.results[0], prologue.results[0], name)

@@ -1,0 +1,9 @@
+"""Map on CUDA.
+
+============= ==========================================================================
+`launcher`    chooses the kernel by strides, alignment and extents
+`text`        the kernels: vectorised, or general
+`tile`        the kernel for inputs that lie across the output, through shared memory
+`tile_pairs`  the same for 16-bit elements, two at once
+============= ==========================================================================
+"""

@@ -1,0 +1,90 @@
+"""Map on CUDA: which kernel runs, by what only the call shows."""
+
+from __future__ import annotations
+
+from math import prod
+
+from ...backend import Call, Launcher, Signature
+from ...gpu.programs import Programs
+from ...specs import Map, TypedMap
+from ..runtime.compile import ptx
+from ..runtime.driver import Device, device
+from ..runtime.launch import Program
+from ..text.hints import bytes_read, map_hint
+from ..tuning.tuner import Tuner, kernel_text
+from .text import MapText
+from .tile import Across, TileText, lying_across
+from .tile_pairs import PairTileText, in_pairs
+
+__all__ = ["build_map"]
+
+THREADS = 128
+TILE_THREADS = 256
+
+
+class MapLauncher:
+    """Chooses the kernel by strides, alignment and extents."""
+
+    def __init__(self, name: str, typed: TypedMap, signature: Signature) -> None:
+        self._of, self._outputs = (name, typed, signature), len(signature.outputs)
+        self._general, self._vector = (
+            MapText(name, typed, signature, vector=v, threads=THREADS)
+            for v in (False, True))
+        self._variants: list[MapText] = []
+        self._tuner = Tuner(kernel_text("map", name, signature), self._candidates,
+                            self._load, self._launch)
+        self._tiles: dict[Across, TileText] = {}
+        self._programs: Programs[tuple[MapText, str], Program] = Programs(
+            Program, lambda how: how[0].kernel(how[1]))
+
+    def __call__(self, call: Call) -> None:
+        """Launch on the call's stream."""
+        where = device(call.device)
+        self._launch(self._text(call, where), call, where)
+
+    def _launch(self, text: MapText, call: Call, where: Device) -> None:
+        program = self._programs[text, self._hint(call, where) if text.vector else ""]
+        program.launch(where, call.stream, text.blocks(call.shape), text.values(call))
+
+    def _load(self, text: MapText, where: Device) -> None:
+        self._programs[text, ""].function(where)
+
+    def _hint(self, call: Call, where: Device) -> str:
+        read = bytes_read(call, self._general.loaded_operands)
+        return map_hint(read, where)
+
+    def _text(self, call: Call, where: Device) -> MapText:
+        text = self._vector
+        if text.could_vector:
+            if not text.is_aligned(call, text.width):
+                return self._general
+            size = prod(call.shape).bit_length()  # the best is much the same for it
+            return self._tuner(size, call, where, self._outputs)
+        return self._strided(call)
+
+    def _candidates(self, call: Call, where: Device) -> list[MapText]:
+        self._variants = self._variants or self._vector.variants()
+        return self._variants
+
+    def _strided(self, call: Call) -> MapText:
+        found = lying_across(self._general, call)
+        if found is None:
+            return self._general
+        found = in_pairs(self._general, call, found)
+        if found not in self._tiles:
+            kind = PairTileText if found.straight else TileText
+            self._tiles[found] = kind(*self._of, across=found, threads=TILE_THREADS)
+        return self._tiles[found]
+
+
+def build_map(spec: Map, signature: Signature) -> Launcher:
+    """A launcher for `spec`; kernels are compiled when first needed."""
+    return MapLauncher(spec.name, spec.typed(signature.inputs, signature.outputs),
+                       signature)
+
+
+def map_ptx(spec: Map, signature: Signature, arch: tuple[int, int]) -> str:
+    """The PTX of the kernel for aligned arrays; needs no device."""
+    typed = spec.typed(signature.inputs, signature.outputs)
+    text = MapText(spec.name, typed, signature, vector=True, threads=THREADS)
+    return ptx(text.kernel(), arch)

@@ -1,0 +1,252 @@
+"""Reduce on CUDA: how the work is cut up, and what is launched.
+
+Two kinds of kernels: *rows* gives each kept point to a group of lanes that walk the
+reduced elements together; *columns* gives neighbouring kept points to neighbouring
+lanes.  Where the kept points alone do not fill the device, the reduced elements are cut
+into chunks; the last block of a kept point, or a second kernel, merges the chunks'
+states in a fixed order, so the same input gives the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import replace
+from functools import partial
+from itertools import accumulate
+from math import prod
+
+from ...backend import Call, Launcher, Signature
+from ...gpu.programs import Programs
+from ...gpu.reduce_layout import Cut, cut_for
+from ...specs import Reduce, TypedReduce
+from ...support.records import record
+from ..runtime.driver import Device, device
+from ..runtime.launch import Program
+from ..runtime.scratch import TICKETS, scratch_of
+from ..text.hints import bytes_read, reduce_hint
+from ..text.states import WARP
+from ..tuning.tuner import Tuner, kernel_text
+from .skeleton import kernel
+from .text import BLOCK, COLUMN_LANES, Plan, ReduceText
+
+__all__ = ["ReduceLauncher", "build_reduce"]
+
+#: Blocks for each multiprocessor: several times as many as run at once, so that none
+#: waits for the last.  From 8 to 64 times are within 1 %:
+#: benchmarks/notes/memory.md#reductions.
+RESIDENT = {"rows": 32, "columns": 8}
+#: Reduced elements of a lane from which a kept point gets a block instead of a warp:
+#: 71.5 against 77.8 us, benchmarks/notes/memory.md#reductions.
+LONG = 16
+#: Reduced elements below which a block's chunk is not worth another block.
+CHUNK = 4096
+
+
+@record(frozen=True)
+class Step:
+    """One launch but for addresses and numbers: `arrays` says which operands."""
+
+    program: Program
+    blocks: int
+    arrays: tuple[int, ...]
+    integers: tuple[int, ...]
+
+    def launch(self, call: Call, where: Device, states: tuple[int, ...] = ()) -> None:
+        """Start it on the call's stream; `states` are the addresses of a workspace."""
+        pointers = call.pointers
+        self.program.launch(where, call.stream, self.blocks, (
+            *[pointers[at] for at in self.arrays], *states, *self.integers,
+            *call.scalars, *call.scalars))
+
+
+@record(frozen=True, eq=False)
+class Work:
+    """A way to do calls of one shape and alignment.
+
+    Attributes
+    ----------
+    plan, cut
+        The kernel that reads the inputs, and how their elements are cut up.
+    kept
+        Number of kept points.
+    starts, total
+        Where each part of the chunks' states begins in a workspace; its bytes.
+    steps
+        Launches by stage, those that were needed so far.
+    """
+
+    plan: Plan
+    cut: Cut
+    kept: int
+    starts: tuple[int, ...]
+    total: int
+    steps: dict[str, Step]
+
+    def __str__(self) -> str:
+        return f"{self.plan} {self.cut}"
+
+
+class ReduceLauncher:
+    """Chooses kernels by the call's extents, strides and alignment.
+
+    Parameters
+    ----------
+    name
+        Of the function.
+    typed, signature
+        What to compute, on which dtypes and loops.
+    """
+
+    def __init__(self, name: str, typed: TypedReduce, signature: Signature) -> None:
+        self.name, self.typed, self.signature = name, typed, signature
+        self.text = ReduceText(name, typed, signature)
+        self._programs: Programs[Plan, Program] = Programs(
+            Program, partial(kernel, self.text))
+        self._tuner = Tuner(kernel_text("reduce", name, signature), self._works,
+                            self._load, self._run)
+        self._kept_loops, self._reduced_loops = signature.ranks
+        self._inputs = len(self.text.inputs)
+
+    def __call__(self, call: Call) -> None:
+        """Launch on the call's stream."""
+        where = device(call.device)
+        ends = tuple([p & 15 for p in call.pointers[:self._inputs]])
+        work = self._tuner((call.shape, call.strides, ends), call, where,
+                           len(self.signature.outputs))
+        self._run(work, call, where)
+
+    def _run(self, work: Work, call: Call, where: Device) -> None:
+        if work.cut.count == 1:
+            self._step(work, "whole", call).launch(call, where)
+        else:
+            self._in_chunks(work, call, where)
+
+    def _load(self, work: Work, where: Device) -> None:
+        """Compile; what merges chunks by itself is the same for every candidate."""
+        stage = "whole" if work.cut.count == 1 else \
+            "last" if _whole_blocks(work.plan) else "partial"
+        self._programs[replace(work.plan, stage=stage)].function(where)
+
+    def _works(self, call: Call, where: Device) -> list[Work]:
+        """Ways to do a call, the rule's first.
+
+        The others have fewer accesses under way, another number of lanes for a kept
+        point, or fewer and longer chunks.
+        """
+        kept = prod(call.shape[:self._kept_loops])
+        reduced = prod(call.shape[self._kept_loops:])
+        hint = reduce_hint(bytes_read(call, self.text.inputs), where)
+        rule = self.plan(call, kept, reduced)
+        rule = replace(rule, hint=hint if rule.codes else "")
+        plans = [rule, replace(rule, ahead=max(1, rule.ahead//2))]
+        if rule.lanes >= WARP:
+            plans.append(replace(rule, lanes=BLOCK if rule.lanes == WARP else WARP))
+        ways = dict.fromkeys((plan, self.cut(plan, kept, reduced, where, fewer))
+                             for fewer in (1, 4) for plan in plans)
+        return [self._work(plan, cut, kept) for plan, cut in ways]
+
+    def _work(self, plan: Plan, cut: Cut, kept: int) -> Work:
+        sizes = [-(-kept*cut.count*d.itemsize // 256)*256 for d in self.typed.state]
+        return Work(plan, cut, kept, tuple(accumulate(sizes[:-1], initial=0)),
+                    sum(sizes), {})
+
+    def plan(self, call: Call, kept: int, reduced: int) -> Plan:
+        """The kernel, chosen by where neighbouring elements lie."""
+        codes = self.text.codes_across(call) if kept > 1 else None
+        if codes is not None:
+            vector = self._columns_aligned(call, codes)
+            codes = codes if vector else ()
+            return Plan("columns", codes, BLOCK, ahead=self.text.ahead(codes))
+        codes = tuple(o.code for o in self.text.inputs)
+        kept_loops = range(self._kept_loops)
+        vector = self.text.rows_vector and self._aligned(call, kept_loops, codes)
+        codes = codes if vector else ()
+        lanes = 1 if reduced <= 4 else 8 if reduced < 64 else \
+            WARP if reduced < LONG*BLOCK else BLOCK
+        return Plan("rows", codes, BLOCK, lanes, ahead=self.text.ahead(codes))
+
+    def _columns_aligned(self, call: Call, codes: tuple[str, ...]) -> bool:
+        """Whether whole accesses of neighbouring kept points are possible."""
+        if "s" in codes or "1" not in codes:
+            return False
+        width = self.text.width(codes)
+        last = self._kept_loops - 1
+        loops = [k for k in range(len(call.shape)) if k != last]
+        return call.shape[last] % width == 0 and self._aligned(call, loops, codes)
+
+    def _aligned(self, call: Call, loops: Iterable[int],
+                 codes: tuple[str, ...]) -> bool:
+        return self.text.is_aligned(call, codes, self.text.width(codes),
+                                    [k for k in loops if call.shape[k] > 1])
+
+    def cut(self, plan: Plan, kept: int, reduced: int, where: Device,
+            fewer: int = 1) -> Cut:
+        """Chunks so that the device is full, if there is that much to do.
+
+        Of as many as the rule says or, by a factor, `fewer`.
+        """
+        if plan.kind == "columns":
+            blocks = self._across(plan, kept)
+            least = 4*plan.depth*plan.ahead
+        else:
+            blocks = -(-kept*plan.lanes // plan.threads)
+            least = CHUNK
+        most = RESIDENT[plan.kind]*where.processors*BLOCK // plan.threads // fewer
+        count = min(most // max(blocks, 1), reduced // least)
+        unit = plan.lanes*self.text.step(plan) if plan.kind == "rows" \
+            else plan.depth*plan.ahead
+        return cut_for(reduced, count, unit)
+
+    def _in_chunks(self, work: Work, call: Call, where: Device) -> None:
+        """By one kernel whose last blocks merge the states, or by two."""
+        plan = work.plan
+        groups = work.kept if plan.kind == "rows" else self._across(plan, work.kept)
+        if _whole_blocks(plan) and groups <= TICKETS:
+            scratch = scratch_of(where)
+            with scratch.lock:
+                found = scratch.find(work.total, call.stream)
+                if found is not None:
+                    tickets, base = found
+                    self._step(work, "last", call).launch(
+                        call, where, (*[base + s for s in work.starts], tickets))
+                    return
+        with where.current(), where.workspace(work.total, call.stream) as base:
+            states = tuple([base + s for s in work.starts])
+            self._step(work, "partial", call).launch(call, where, states)
+            self._step(work, "finish", call).launch(call, where, states)
+
+    def _across(self, plan: Plan, kept: int) -> int:
+        """Blocks of *columns* side by side."""
+        return -(-kept // (COLUMN_LANES*self.text.plan_width(plan)))
+
+    def _step(self, work: Work, stage: str, call: Call) -> Step:
+        """The launch of one stage, made when it is first needed."""
+        found = work.steps.get(stage)
+        if found is not None:
+            return found
+        kept, cut, steps = work.kept, work.cut, tuple[int, ...]()
+        plan = replace(work.plan, stage=stage)
+        if stage == "finish":
+            plan = Plan(plan.kind, (), BLOCK, WARP if kept > 64 else BLOCK, stage,
+                        self.text.finish_ahead)
+            steps = (1, kept) if plan.kind == "columns" else (cut.count, 1)
+            cut = Cut(1, cut.count)
+        blocks = self._across(plan, kept)*cut.count if plan.kind == "columns" \
+            else -(-kept*cut.count*plan.lanes // plan.threads)
+        arrays = tuple([o.at for o in self.text.arrays(plan)])
+        strides = [s for at in arrays for s in call.strides[at]]
+        work.steps[stage] = Step(
+            self._programs[plan], blocks, arrays,
+            (*call.shape, cut.count, cut.size, *steps, *strides))
+        return work.steps[stage]
+
+
+def _whole_blocks(plan: Plan) -> bool:
+    """Whether all threads of a block work for the same kept points."""
+    return plan.kind == "columns" or plan.lanes == plan.threads
+
+
+def build_reduce(spec: Reduce, signature: Signature) -> Launcher:
+    """A launcher for `spec`; kernels are compiled when first needed."""
+    return ReduceLauncher(spec.name, spec.typed(signature.inputs, signature.outputs),
+                          signature)

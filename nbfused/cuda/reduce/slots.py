@@ -1,0 +1,150 @@
+"""The text of one kernel of Reduce, and the slots of its skeleton."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ...gpu.operands import kernel_name
+from ...scalar.printing.numba import cast
+from ...scalar.typing.values import INT64
+from ...support.dtypes import storage
+from ..text.hints import loaded_text
+from ..text.skeletons import as_operand
+from ..text.source import Source, decoded, encoded, evaluate, offsets
+from ..text.states import States
+from .text import Plan, ReduceText
+
+__all__ = ["ReduceSource", "State"]
+
+#: The names of a state's parts.
+State = list[str]
+#: Names of loaded elements by the number of their input.
+Load = dict[int, str]
+
+
+class ReduceSource(Source):
+    """One kernel of a Reduce: parameters, elements, results.
+
+    Parameters
+    ----------
+    text
+        Of the Reduce.
+    plan
+        Which of its kernels.
+    """
+
+    def __init__(self, text: ReduceText, plan: Plan) -> None:
+        super().__init__(kernel_name(text.name, "reduce", plan.kind, plan.stage))
+        self.text, self.plan, self.typed = text, plan, text.typed
+        self.width = text.plan_width(plan)
+        loops = text.kept_loops + text.reduced_loops
+        self.kept = [f"n{k}" for k in range(text.kept_loops)]
+        self.reduced = [f"n{k}" for k in range(text.kept_loops, loops)]
+        self.states = States(self.typed.merge, self.typed.identity, self.typed.state,
+                             "z")
+        self.stored = [f"w{k}" for k in range(len(self.typed.state))]
+        self.inputs = text.inputs_of(plan)
+        self._declare()
+
+    def _declare(self) -> None:
+        arrays = self.text.arrays(self.plan)
+        for o in arrays:
+            self.pointer(o.pointer, storage(o.dtype))
+        if self.plan.stage != "whole":
+            for name, dtype in zip(self.stored, self.typed.state, strict=True):
+                self.pointer(name, storage(dtype))
+        if self.plan.stage == "last":
+            self.pointer("tickets", "uint32")
+        steps = ["kept_step", "chunk_step"] if self.plan.stage == "finish" else []
+        self.integer(*self.kept, *self.reduced, "chunks", "chunk", *steps,
+                    *(o.stride(k) for o in arrays
+                      for k in range(len(self.kept) + len(self.reduced))))
+        element, post = self.typed.element, self.typed.post
+        names = [p for p, k in zip(element.function.params, self.typed.kinds,
+                                   strict=True) if k == "scalar"]
+        self.scalars = {p: self.scalar(f"a{k}", element.dtypes[p])
+                        for k, p in enumerate(names)}
+        self.post_scalars = {
+            p: self.scalar(f"b{k}", post.dtypes.get(p, element.dtypes[p]))
+            for k, p in enumerate(names)}
+
+    def bases(self, point: str, extents: Sequence[str]) -> None:
+        """Offsets of a kept point's first element of each input, as ``base0``."""
+        inputs, inner = self.inputs, str(self.width)
+        if self.plan.kind == "rows":
+            inputs, inner = [replace(o, code="s") for o in inputs], ""
+        at = offsets(self, point, extents, inputs, 0, "k", inner=inner)
+        self(*(f"base{k} = {text}" for k, text in at.items()))
+
+    def load(self, place: str, tag: str, wide: bool) -> list[Load]:
+        """Elements of each input from a place in the reduced loops on: *rows*."""
+        at = offsets(self, f"({place})", self.reduced, self.inputs,
+                     self.text.kept_loops, f"r{tag}")
+        return self._load(at, tag, wide)
+
+    def load_row(self, row: str, k: int) -> list[Load]:
+        """Neighbouring kept points' elements of each input in a row: *columns*.
+
+        Rows after the first of several begin a step further on.
+        """
+        if k == 0 or len(self.reduced) > 1:
+            strided = [replace(o, code="s") for o in self.inputs]
+            at = offsets(self, f"({row})", self.reduced, strided,
+                         self.text.kept_loops, f"r{k}_")
+        else:
+            at = {o.at: f"r{o.at}_at + step{o.at}" for o in self.inputs}
+        self(*(f"r{o}_at = {text}" for o, text in at.items()))
+        return self._load({o: f"r{o}_at" for o in at}, str(k), self.width > 1)
+
+    def _load(self, at: dict[int, str], tag: str, wide: bool) -> list[Load]:
+        count = self.width if wide else 1
+        loads = [Load() for _ in range(count)]
+        for o in self.inputs:
+            index, whole = f"base{o.at} + {at[o.at]}", wide and o.code == "1"
+            names = [f"x{o.at}_{tag}_{e}" if whole else f"x{o.at}_{tag}"
+                     for e in range(len(loads))]
+            if whole:
+                load = loaded_text(o, self.width, index, self.plan.hint)
+                self(f"{', '.join(names)}, = {load}")
+            else:
+                self(f"{names[0]} = {o.pointer}[{index}]")
+            for elements, name in zip(loads, names, strict=True):
+                elements[o.at] = name
+        return loads
+
+    def element(self, load: Load, index: str, tag: str) -> State:
+        """The state of one element."""
+        function = self.typed.element
+        inputs, arguments = iter(self.text.inputs), dict[str, object]()
+        for param, kind in zip(function.function.params, self.typed.kinds, strict=True):
+            if kind == "element":
+                o = next(inputs)
+                arguments[param] = decoded(o.dtype, load[o.at])
+            elif kind == "scalar":
+                arguments[param] = self.scalars[param]
+            else:
+                arguments[param] = f"({index})" if kind == "index" else "reduced"
+        names = self.states.names(f"_{tag}")
+        self.states.assign(self, names, function, arguments)
+        return names
+
+    def results(self, state: State, point: str, tag: str = "") -> None:
+        """Store the outputs of a kept point."""
+        typed, post = self.typed, self.typed.post
+        values = iter(zip(state, typed.state, strict=True))
+        arguments: dict[str, object] = {}
+        for param, kind in zip(post.function.params, typed.post_kinds, strict=True):
+            if kind == "state":
+                name, dtype = next(values)
+                arguments[param] = cast(dtype, post.dtypes[param], name)
+            elif kind == "size":
+                arguments[param] = cast(INT64, post.dtypes[param], "reduced")
+            else:
+                arguments[param] = self.post_scalars[param]
+        lines, names = evaluate(post, arguments, f"y{tag}")
+        self(*lines)
+        outputs = [replace(o, code="s") for o in self.text.outputs]
+        at = offsets(self, as_operand(point), self.kept, outputs, 0, f"o{tag}")
+        for o, dtype, name in zip(outputs, post.results, names, strict=True):
+            self(f"{o.pointer}[{at[o.at]}] = {encoded(dtype, o.dtype, name)}")

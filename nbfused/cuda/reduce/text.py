@@ -1,0 +1,105 @@
+"""Plans of Reduce's kernels, and what all of one Reduce share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import field, replace
+
+from ...gpu.operands import Operand
+from ...gpu.reduce_layout import ReduceLayout
+from ...support.records import record
+from ..text.source import LONGEST, statements_of
+
+__all__ = ["BLOCK", "COLUMN_LANES", "Plan", "ReduceText", "counts"]
+
+BLOCK = 256
+COLUMN_LANES = 32
+#: Accesses that a lane starts before it uses the first, at most.
+AHEAD = 8
+#: Bytes that a lane has under way: with fewer the memory idles
+#: (benchmarks/notes/memory.md#reductions).
+IN_FLIGHT = 128
+
+
+@record(frozen=True)
+class Plan:
+    """One kernel of a Reduce.
+
+    Attributes
+    ----------
+    kind
+        ``"rows"`` or ``"columns"``.
+    codes
+        Empty for the general kernel; else the stride codes of the inputs in the loop
+        that is vectorised.
+    threads
+        Per block.
+    lanes
+        *rows*: threads per kept point, at most a warp's or all of a block's.
+    stage
+        ``"whole"``, ``"partial"`` (chunks' states are stored), ``"finish"`` (they are
+        merged) or ``"last"`` (both: the last of a kept point's blocks merges them).
+    ahead
+        Accesses of each input that a lane starts before it uses the first.
+    hint
+        See `hints`; not measured, so no part of the text that choices are kept under.
+    """
+
+    kind: str
+    codes: tuple[str, ...]
+    threads: int
+    lanes: int = 1
+    stage: str = "whole"
+    ahead: int = 4
+    hint: str = field(default="", repr=False)
+
+    @property
+    def in_chunks(self) -> bool:
+        """Whether a block has a chunk of its points' elements, and stores states."""
+        return self.stage in ("partial", "last")
+
+    @property
+    def depth(self) -> int:
+        """*columns*: rows of threads below one another."""
+        return self.threads // COLUMN_LANES
+
+
+def counts(ahead: int) -> tuple[int, ...]:
+    """Accesses at once: as many as possible, then fewer for what is left."""
+    return tuple(dict.fromkeys((ahead, max(1, ahead // 4), 1)))
+
+
+class ReduceText(ReduceLayout):
+    """Writes the kernels of one Reduce."""
+
+    def plan_width(self, plan: Plan) -> int:
+        """Neighbouring elements that a thread of `plan` takes."""
+        return self.width(plan.codes) if plan.codes else 1
+
+    def step(self, plan: Plan) -> int:
+        """Reduced elements that a lane of *rows* takes in one iteration."""
+        return plan.ahead*self.plan_width(plan)
+
+    def ahead(self, codes: Sequence[str]) -> int:
+        """Accesses at once, so that enough is under way and the text not too long."""
+        width = self.width(codes) if codes else 1
+        moved = sum(o.dtype.itemsize*(width if c == "1" else 1) for o, c in zip(
+            self.inputs, codes or "s"*len(self.inputs), strict=True) if c != "0")
+        length = statements_of(self.typed.element) + statements_of(self.typed.merge)
+        most = min(AHEAD, IN_FLIGHT // max(moved, 1), LONGEST // (width*length))
+        return 1 << max(0, most.bit_length() - 1)
+
+    @property
+    def finish_ahead(self) -> int:
+        """States that a lane loads before it merges the first."""
+        most = min(AHEAD, LONGEST // statements_of(self.typed.merge))
+        return 1 << max(0, most.bit_length() - 1)
+
+    def inputs_of(self, plan: Plan) -> list[Operand]:
+        """The inputs that a kernel reads; their codes are of the loop across lanes."""
+        if plan.stage == "finish":
+            return []
+        if plan.kind == "rows":
+            return self.inputs
+        codes = plan.codes or "s"*len(self.inputs)
+        return [replace(o, code=c) for o, c in zip(self.inputs, codes, strict=True)]

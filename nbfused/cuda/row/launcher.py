@@ -1,0 +1,143 @@
+"""Row on CUDA: a group of lanes for each row; elements are read from memory once.
+
+Lanes keep their elements in registers from stage to stage, all loads in flight
+together.  A row may have a few lanes of a warp, a block, or the blocks of a cluster.
+Where there are sums over rows, and in clusters, blocks stay and go through many rows,
+the next one on its way; in clusters a row is finished while the next one's sums travel.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from math import prod
+
+from ...backend import Call, Launcher, Signature
+from ...gpu.operands import all_arguments
+from ...gpu.programs import Programs
+from ...specs import Row, TypedRow
+from ..runtime.driver import Device, device
+from ..runtime.launch import Program
+from ..text.states import WARP
+from .plan import RowPlan
+from .skeleton import kernel
+from .streamed import AHEAD, LONG, lanes_once
+from .text import RowText
+from .total import RowTotal
+
+__all__ = ["RowLauncher", "build_row"]
+
+#: Threads of a block where several rows share it.
+BLOCK = 256
+#: Lanes for a row that is not kept, by its number of accesses; no record.
+_LANES = ((16, 8), (128, 32), (512, 128), (1024, 256))
+_MOST_LANES = 512
+#: Static shared memory of the stages' reductions, at most.
+_STATIC = 2048
+#: Threads of a multiprocessor that sums over rows are cut up for; no record.
+_RESIDENT = 512
+#: Rows are large that take more than so many times the second cache: what was read is
+#: the last to leave it.  Such loads are faster (why is not known), but less of the
+#: results remains for who reads them next, which costs more where arrays are smaller:
+#: benchmarks/notes/rows.md#hints-of-rows.
+LARGE = 2
+
+
+class RowLauncher:
+    """Chooses the kernel by the call's extents and alignment.
+
+    Parameters
+    ----------
+    name
+        Of the row function.
+    typed, signature
+        What to compute, on which dtypes and loops.
+    """
+
+    def __init__(self, name: str, typed: TypedRow, signature: Signature) -> None:
+        self.text = text = RowText(name, typed, signature)
+        self._programs: Programs[RowPlan, Program] = Programs(
+            Program, partial(kernel, text))
+        self._total = RowTotal(name, {k: text.outputs[k] for k in text.sums},
+                               text.accumulators, text.columns) if text.sums else None
+
+    def __call__(self, call: Call) -> None:
+        """Launch on the call's stream."""
+        where = device(call.device)
+        plan = self.plan(call, where)
+        shared = self.text.shared_bytes(call.shape[-1], plan)
+        blocks = -(-prod(call.shape[:-1]) // plan.groups)*plan.cluster
+        if plan.resident:
+            blocks = min(blocks, self._resident(plan, where, shared))
+        if self._total is None:
+            self._launch(plan, call, where, blocks, shared, ())
+        else:
+            self._with_sums(plan, call, where, blocks, shared)
+
+    def plan(self, call: Call, where: Device) -> RowPlan:
+        """The kernel for a call, and its number of lanes to a row."""
+        text, columns, vector = self.text, call.shape[-1], self.text.is_aligned(call)
+        accesses = columns // (text.width if vector or text.could_rag else 1)
+        lanes = next((n for most, n in _LANES if accesses <= most), _MOST_LANES)
+        if text.once():
+            lanes = lanes_once(accesses, _MOST_LANES)
+        if vector and columns < 1 << 32:  # see `compared_short`
+            for kept in text.plans(accesses, where.arch >= (9, 0), BLOCK):
+                if self._fits(kept, columns, where) and not (
+                        text.once() and (kept.cluster > 1 or lanes >= LONG)):
+                    bulk = where.arch >= (9, 0) and text.brought(kept)
+                    return replace(kept, lasting=not kept.resident
+                                   and self._large(call, where),
+                                   bulk=bulk, held=kept.held or bulk)
+        ragged = not vector and text.could_rag
+        vector = vector or ragged
+        sums = "shared" if text.columns else ""
+        resident = _RESIDENT if text.sums else 0
+        ahead = text.ahead(AHEAD) if vector and text.could_keep and not resident else 0
+        plan = RowPlan(lanes, vector, sums=sums, resident=resident, block=BLOCK,
+                       ahead=ahead, ragged=ragged)
+        if self._fits(plan, columns, where):
+            return plan
+        return replace(plan, lanes=max(lanes, 2*WARP), sums="global")
+
+    def _fits(self, plan: RowPlan, columns: int, where: Device) -> bool:
+        """Whether as many blocks as should take turns have room for what they share."""
+        size = self.text.shared_bytes(columns, plan) + _STATIC
+        turns = max(1, plan.resident // plan.threads)
+        return size <= min(where.shared_limit, where.shared_total // turns)
+
+    def _large(self, call: Call, where: Device) -> bool:
+        """Whether the elements that are read are many more than the cache holds."""
+        read = prod(call.shape)*sum(o.dtype.itemsize for o in self.text.kept)
+        return read > LARGE*where.cache_size
+
+    def _with_sums(self, plan: RowPlan, call: Call, where: Device, blocks: int,
+                   shared: int) -> None:
+        """Every block's sums to a workspace, then their total."""
+        assert self._total is not None
+        starts, total = self.text.partial_sums(call.shape[-1], blocks)
+        with where.current(), where.workspace(total, call.stream) as base:
+            parts = {k: base + start for k, start in starts.items()}
+            self._launch(plan, call, where, blocks, shared, tuple(parts.values()))
+            self._total(where, call, parts, blocks // plan.cluster)
+
+    def _resident(self, plan: RowPlan, where: Device, shared: int) -> int:
+        """Blocks that run at the same time, whole clusters of them."""
+        blocks = where.processors*max(1, plan.resident // plan.threads)
+        if plan.cluster == 1:
+            return blocks
+        most, program = blocks // plan.cluster, self._programs[plan]
+        if program.kernel.cluster > 1:  # else blocks share a row and need not meet
+            most = min(most, program.clusters(where, shared))
+        return max(1, most)*plan.cluster
+
+    def _launch(self, plan: RowPlan, call: Call, where: Device, blocks: int,
+                shared: int, parts: tuple[int, ...]) -> None:
+        self._programs[plan].launch(where, call.stream, blocks,
+                                    all_arguments(call, parts), shared)
+
+
+def build_row(spec: Row, signature: Signature) -> Launcher:
+    """A launcher for `spec`; kernels are compiled when first needed."""
+    return RowLauncher(spec.name, spec.typed(signature.inputs, signature.outputs),
+                       signature)

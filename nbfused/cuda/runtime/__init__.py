@@ -1,0 +1,16 @@
+"""Devices, compiled kernels and their launches.
+
+=============== ========================================================================
+`driver`        the driver API: errors, contexts, devices, memory
+`first_call`    starting a device beside the imports of a program's first call
+`compile`       kernel text to machine code, by Numba; the cache of both
+`launch`        kernels as callables: `Program`; launches prepared for many calls
+`fast_launch`   prepared launches as machine code
+`binding`       launchers that decide once for all calls of a layout
+`scratch`       memory that the launches on a stream share
+`attributes`    registers, memory and limits of a kernel
+`tensor_map`    descriptors of arrays for TMA
+`nvrtc`         CUDA C++ of users to machine code
+`native`        kernels of users in CUDA C++, PTX or machine code
+=============== ========================================================================
+"""

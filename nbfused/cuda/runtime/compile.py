@@ -1,0 +1,325 @@
+"""Kernel text to machine code.  Only this file and `intrinsics` name Numba.
+
+``text -> numba.cuda.compile -> PTX -> disk cache -> the driver``, which assembles it
+when it is loaded and keeps what comes out in a cache of its own.  A process that finds
+its kernels in the cache imports no Numba.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import linecache
+import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import nbfused.cache as cache
+
+from ...config import dump_source, logger
+from ...errors import CompileError
+from ...support.records import record
+from .driver import Device, DriverError, check, cu, driver_version
+
+__all__ = ["DESCRIPTOR", "Arch", "Kernel", "assembly", "loaded", "prepare", "ptx",
+           "target_version"]
+
+_log = logger("compile")
+_lock = threading.Lock()
+_VERSION = re.compile(r"^\.version (\d+)\.(\d+)$", re.MULTILINE)
+
+Arch = tuple[int, int]
+
+
+#: The kind of a parameter that is a tensor map: 128 bytes by value.
+DESCRIPTOR = "descriptor"
+
+
+@record(frozen=True)
+class Kernel:
+    """The text of one kernel and what its parameters are.
+
+    Attributes
+    ----------
+    name
+        Of the function in `text` and of the entry that profilers show.
+    text
+        Source for Numba: one ``def`` of `name`.
+    parameters
+        For each parameter the name of a dtype, after a ``*`` if it is a pointer, or
+        `DESCRIPTOR`.
+    threads
+        Threads per block that it is launched with.
+    blocks
+        Blocks that should fit on one multiprocessor together; 0: no wish.
+    feature
+        ``"a"``: instructions that only this very architecture has.
+    cluster
+        Blocks that make a cluster, if more than 1.
+    """
+
+    name: str
+    text: str
+    parameters: tuple[str, ...]
+    threads: int
+    blocks: int = 0
+    feature: str = ""
+    cluster: int = 1
+
+    def numbered(self) -> str:
+        """The text with line numbers, for error messages."""
+        return "".join(f"{k:4} {line}\n"
+                       for k, line in enumerate(self.text.splitlines(), 1))
+
+
+#: Names that NumPy 2.5 has removed and that numba-cuda 0.30, its last release, looks up
+#: at import.
+_REMOVED = ("row_stack",)
+
+
+@contextmanager
+def _removed_names() -> Iterator[None]:
+    """Lend NumPy the names it lost while numba-cuda is imported, no longer."""
+    lent = [name for name in _REMOVED if not hasattr(np, name)]
+    for name in lent:
+        def placeholder(*args: Any, **kwargs: Any) -> None:
+            raise NotImplementedError("removed from NumPy")
+
+        placeholder.__name__ = name
+        setattr(np, name, placeholder)
+    try:
+        yield
+    finally:
+        for name in lent:
+            delattr(np, name)
+
+
+@lru_cache(maxsize=1)
+def _numba_cuda() -> Any:
+    """The module numba.cuda.
+
+    Raises
+    ------
+    CompileError
+        If it is missing or does not import; the cause is in the text.
+    """
+    try:
+        with _removed_names():
+            import numba.cuda
+            import numba.cuda.extending
+            from numba.cuda.descriptor import cuda_target
+
+            # Loads the modules that Numba itself would import at the first compilation.
+            cuda_target.typing_context.refresh()
+            cuda_target.target_context.refresh()
+    except ImportError as error:
+        raise CompileError(
+            "a CUDA kernel must be compiled and numba-cuda is not installed; install "
+            f"nbfused[cuda13] or nbfused[cuda12] ({error})") from error
+    except AttributeError as error:
+        raise CompileError(
+            f"numba-cuda does not import with NumPy {np.__version__}: {error}; "
+            "install NumPy 2.5 or older") from error
+    return numba.cuda
+
+
+def _type(name: str) -> Any:
+    """The Numba type of a kernel parameter."""
+    from numba import types
+
+    if name.startswith("*"):
+        return types.CPointer(_type(name[1:]))
+    if name == DESCRIPTOR:
+        return types.uint64  # its address, see `_by_value`
+    return getattr(types, name)
+
+
+@contextmanager
+def _readable(kernel: Kernel) -> Iterator[str]:
+    """The name of a file that tracebacks and ``inspect`` can read the text from."""
+    pyfile = f"<nbfused cuda {kernel.name} {_text_digest(kernel)}>"
+    linecache.cache[pyfile] = (len(kernel.text), None,
+                               kernel.text.splitlines(True), pyfile)
+    try:
+        yield pyfile
+    finally:
+        linecache.cache.pop(pyfile, None)
+
+
+def _function(kernel: Kernel, arch: Arch, pyfile: str) -> Any:
+    """The Python function."""
+    from ..isa.intrinsics import namespace
+
+    # A module name of its own keeps the mangled names short.
+    names: dict[str, Any] = {**namespace(arch), "__name__": "nbfused"}
+    exec(compile(kernel.text, pyfile, "exec"), names)
+    return names[kernel.name]
+
+
+def _text_digest(kernel: Kernel) -> str:
+    return hashlib.sha256(kernel.text.encode()).hexdigest()[:12]
+
+
+def ptx(kernel: Kernel, arch: Arch) -> str:
+    """Compile to PTX; needs no device.
+
+    Raises
+    ------
+    CompileError
+        With the text and what the compiler said.
+    """
+    with _lock:  # the first of several threads imports it, the others wait
+        cuda = _numba_cuda()
+    from numba import types
+
+    signature = types.void(*map(_type, kernel.parameters))
+    bounds = (kernel.threads, kernel.blocks) if kernel.blocks else kernel.threads
+    try:
+        with _lock, _readable(kernel) as pyfile:
+            code, _ = cuda.compile(
+                _function(kernel, arch, pyfile), signature, device=False, abi="numba",
+                cc=(*arch, *kernel.feature), output="ptx", launch_bounds=bounds)
+    except Exception as error:  # Numba's own errors, LLVM's, NVVM's
+        raise CompileError(
+            f"Numba does not compile the kernel {kernel.name!r} for sm_"
+            f"{arch[0]}{arch[1]}: {error}\n{kernel.numbered()}",
+            source=kernel.text, log=str(error)) from error
+    return _clustered(_by_value(_rename(code, kernel.name), kernel), kernel)
+
+
+def _clustered(code: str, kernel: Kernel) -> str:
+    """With the size of the clusters, for which Numba has no word."""
+    if kernel.cluster == 1:
+        return code
+    return code.replace("\n.maxntid", "\n.explicitcluster\n.reqnctapercluster "
+                        f"{kernel.cluster}, 1, 1\n.maxntid", 1)
+
+
+def _by_value(code: str, kernel: Kernel) -> str:
+    """Tensor maps as 128 bytes of the parameters; the kernel takes their address.
+
+    Numba has no such parameters; it was told of addresses.
+    """
+    for k, kind in enumerate(kernel.parameters):
+        if kind != DESCRIPTOR:
+            continue
+        name = f"{kernel.name}_param_{k}"
+        code = re.sub(rf"\.param \.[ub]64 {name}(?=[,\s)])",
+                      f".param .align 64 .b8 {name}[128]", code)
+        code = re.sub(rf"ld\.param\.[ub]64\s+(%rd\d+), \[{name}\];",
+                      rf"mov.b64 \1, {name};\n\tcvta.param.u64 \1, \1;", code)
+    return code
+
+
+def _rename(code: str, name: str) -> str:
+    """The entry under `name`, not the mangled one."""
+    mangled = re.findall(r"\.entry\s+([\w$]+)", code)
+    if len(mangled) != 1:
+        raise CompileError(f"expected one kernel, got {mangled}", source=code)
+    return re.sub(rf"(?<![\w$]){re.escape(mangled[0])}(?=_param_|[^\w$])", name, code)
+
+
+#: The newest PTX version of each CUDA version; from 13.0 on it is (minor of) 9.
+_PTX_VERSIONS = {(12, 0): (8, 0), (12, 1): (8, 1), (12, 2): (8, 2), (12, 3): (8, 3),
+                 (12, 4): (8, 4), (12, 5): (8, 5), (12, 6): (8, 5), (12, 7): (8, 6),
+                 (12, 8): (8, 7), (12, 9): (8, 8)}
+
+
+def target_version(code: str, cuda: tuple[int, int]) -> str:
+    """PTX that says it is no newer than what CUDA `cuda` understands.
+
+    NVVM writes its own newest version whatever the code needs, so a driver that is
+    older than the installed libnvvm would refuse everything.  The kernels use nothing
+    younger than PTX 7.8, those with a `feature` nothing younger than 8.0.
+    """
+    newest = _PTX_VERSIONS.get(cuda, (cuda[0] - 4, cuda[1]))
+    found = _VERSION.search(code)
+    if found is None or (int(found[1]), int(found[2])) <= newest:
+        return code
+    return (code[:found.start()] + f".version {newest[0]}.{newest[1]}"
+            + code[found.end():])
+
+
+def assembly(kernel: Kernel, device: Device) -> bytes:
+    """The PTX of a kernel, from the cache or compiled now.
+
+    Raises
+    ------
+    CompileError
+        If Numba refuses the kernel.
+    """
+    target = f"sm_{device.arch[0]}{device.arch[1]}{kernel.feature}"
+    key = cache.digest(kernel.text, *kernel.parameters, f"{kernel.threads}",
+                       f"{kernel.blocks}", f"{kernel.cluster}", target, _own_digest())
+    found = cache.get(key, partial(_assembly, kernel.name))
+    if found is not None:
+        return found
+    _dump(kernel)
+    code = ptx(kernel, device.arch).encode()
+    cache.put(key, code)
+    _log.debug("compiled %s for sm_%d%d: %d bytes", kernel.name, *device.arch,
+               len(code))
+    return code
+
+
+def _assembly(name: str, data: bytes) -> bytes:
+    """PTX that has the kernel; a ValueError if it has not."""
+    if not re.search(rf"\.entry\s+{re.escape(name)}\b", data.decode()):
+        raise ValueError(f"no kernel {name!r}")
+    return data
+
+
+def prepare() -> None:
+    """Find out what all keys of the cache have in common."""
+    cache.digest(_own_digest())
+
+
+@lru_cache(maxsize=1)
+def _own_digest() -> bytes:
+    """Digest of all that shapes the machine code besides the text."""
+    cuda = Path(__file__).parents[1]
+    support = cuda.parent / "support"
+    files = [Path(__file__), *sorted(cuda.glob("isa/*.py")),
+             *sorted(support.glob("llvm_*.py"))]
+    return hashlib.sha256(b"".join(f.read_bytes() for f in files)).digest()
+
+
+def _dump(kernel: Kernel) -> None:
+    """Write the text where ``NBFUSED_DUMP_SOURCE`` says."""
+    dump_source(f"cuda_{kernel.name}_{_text_digest(kernel)}.py", kernel.text)
+
+
+_LOG_BYTES = 16384
+
+
+def loaded(kernel: Kernel, device: Device) -> Any:
+    """The module with the kernel, in the current context.
+
+    The driver assembles the PTX, and keeps the outcome on disk.  Its linker would give
+    a cubin that we could keep, but it assembles code as if it came in parts: a Map of
+    16-bit elements takes 61 registers then instead of 32, ``setmaxnreg`` is ignored,
+    and the products of ``wgmma`` wait for one another.
+
+    Raises
+    ------
+    CompileError
+        If Numba or the driver refuses the kernel.
+    """
+    code = target_version(assembly(kernel, device).decode(), driver_version())
+    option = cu().CUjit_option
+    log = bytearray(_LOG_BYTES)
+    options = [option.CU_JIT_ERROR_LOG_BUFFER,
+               option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES]
+    try:
+        return check(cu().cuModuleLoadDataEx(
+            code.encode() + b"\0", len(options), options, [log, _LOG_BYTES]))
+    except DriverError as error:
+        text = log.split(b"\0", 1)[0].decode(errors="replace").strip()
+        raise CompileError(
+            f"the CUDA driver does not assemble the kernel {kernel.name!r}: {error}\n"
+            f"{text}", source=code, log=text) from error

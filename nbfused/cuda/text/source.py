@@ -1,0 +1,206 @@
+"""Writing kernel text: operands, index arithmetic, loads and stores.
+
+Every kernel has the same order of parameters: pointers, extents, strides, numbers.
+Their names are `p0`, `n0`, `s0_1` (operand 0, loop 1) and `a0`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+
+import numpy as np
+
+from ...gpu.operands import Operand
+from ...scalar.ir.nodes import Let, Literal, walk
+from ...scalar.printing.formulas import expand
+from ...scalar.printing.numba import CUDA_CALLS, decode, literal, statements, stored
+from ...scalar.printing.numba_operations import Calls
+from ...scalar.typing.promotion import compute_dtype
+from ...scalar.typing.types import Typed
+from ...support.dtypes import DTYPES, HALVES, storage
+from ..runtime.compile import DESCRIPTOR, Kernel
+from .branches import flattened
+
+__all__ = ["CALLS", "LONGEST", "Source", "affordable", "calls_for", "decoded",
+           "encoded", "evaluate", "is_wide", "number", "offsets", "printed",
+           "statements_of"]
+
+#: Statements that are worth the time to compile them.
+LONGEST = 600
+
+#: Functions of the kernels' namespace for operations, by operation and dtype.
+CALLS = {
+    **CUDA_CALLS,
+    **{("select", name): "select" for name in DTYPES},
+    **{(op, name): f"{op}imum" for op in ("max", "min")
+       for name in ("float32", "float64")},
+    **{("atomic_add", t.dtype.name): f"atomic_add_{t.short}" for t in HALVES},
+}
+
+
+#: The same where every result is rounded to 16 bits: a few units in the last place of
+#: float32 do not show, and nothing branches.
+ROUGH = {**CALLS, **{(op, "float32"): name for op, name in {
+    "div": "divide_rough", "exp": "exp_rough", "sigmoid": "sigmoid_rough",
+    "erfc": "erfc_rough"}.items()}}
+
+
+def calls_for(outputs: Iterable[Operand]) -> Calls:
+    """The functions for a kernel that stores only these operands."""
+    halves = all(o.dtype.itemsize == 2 and o.dtype.kind not in "iu" for o in outputs)
+    return ROUGH if halves else CALLS
+
+
+def statements_of(typed: Typed) -> int:
+    """The length of a function as it is printed."""
+    return sum(1 for _ in walk(expand(flattened(typed), CALLS).function.body))
+
+
+def affordable(typed: Typed, width: int) -> int:
+    """At most `width` elements per thread, fewer where the function is long."""
+    found = walk(expand(flattened(typed), CALLS).function.body)
+    if any(isinstance(s, Let) and s.op == "buffer" for s in found):
+        return 1  # local memory is scarce
+    length = statements_of(typed)
+    while width > 1 and width*length > LONGEST:
+        width //= 2
+    return width
+
+
+def is_wide(dtypes: Iterable[np.dtype]) -> bool:
+    """Whether numbers take two registers each: more registers, then, not threads."""
+    return any(d.kind in "fc" and d.itemsize >= 8 for d in dtypes)
+
+
+class Source:
+    """The text of one kernel, line by line.
+
+    Parameters
+    ----------
+    name
+        Of the kernel.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self._pointers: list[str] = []
+        self._integers: list[str] = []
+        self._scalars: list[tuple[str, str]] = []
+        self._names: list[str] = []
+        self._lines: list[str] = []
+        self._depth = 1
+
+    def descriptor(self, *names: str) -> None:
+        """Declare parameters that are tensor maps, before anything else."""
+        self._names += names
+        self._pointers += (DESCRIPTOR,)*len(names)
+
+    def pointer(self, name: str, kind: str) -> str:
+        """Declare a parameter that is an address."""
+        self._names.append(name)
+        self._pointers.append(f"*{kind}")
+        return name
+
+    def integer(self, *names: str) -> None:
+        """Declare int64 parameters, after all pointers."""
+        self._integers += names
+
+    def scalar(self, name: str, dtype: np.dtype) -> str:
+        """Declare a call-time number; returns the text of its value."""
+        self._scalars.append((name, storage(dtype)))
+        return decode(dtype, name)
+
+    def __call__(self, *lines: str) -> None:
+        """Append lines at the present depth."""
+        self._lines += ["    " * self._depth + line for line in lines]
+
+    @contextmanager
+    def block(self, head: str) -> Iterator[None]:
+        """A compound statement."""
+        self(head)
+        self._depth += 1
+        try:
+            yield
+        finally:
+            self._depth -= 1
+
+    def kernel(self, threads: int, blocks: int = 0, feature: str = "",
+               cluster: int = 1) -> Kernel:
+        """The kernel that was written, with its parameters in the common order."""
+        names = [*self._names, *self._integers, *(n for n, _ in self._scalars)]
+        text = f"def {self.name}({', '.join(names)}):\n"
+        kinds = (*self._pointers, *("int64",) * len(self._integers),
+                 *(k for _, k in self._scalars))
+        return Kernel(self.name, text + "\n".join(self._lines) + "\n", kinds, threads,
+                      blocks, feature, cluster)
+
+
+def number(value: Literal) -> str:
+    """The text of a typed literal."""
+    return literal(DTYPES[value.kind], value.value)
+
+
+def decoded(dtype: np.dtype, text: str) -> str:
+    """A stored element as a value that is computed with."""
+    return decode(dtype, text)
+
+
+def encoded(source: np.dtype, target: np.dtype, text: str) -> str:
+    """A computed value of logical dtype `source` as an element stored as `target`."""
+    return stored(compute_dtype(source), target, text)
+
+
+def evaluate(typed: Typed, arguments: Mapping[str, object], prefix: str,
+             calls: Calls = CALLS) -> tuple[list[str], list[str]]:
+    """Statements that evaluate `typed`, and the names of its results."""
+    results = [f"{prefix}r{k}" for k in range(len(typed.results))]
+    return printed(typed, arguments, results, prefix, calls), results
+
+
+def printed(typed: Typed, arguments: Mapping[str, object], results: Sequence[str],
+            prefix: str, calls: Calls = CALLS) -> list[str]:
+    """Statements that evaluate `typed` into the names `results`."""
+    return statements(flattened(typed), arguments, results,  # type: ignore[arg-type]
+                      prefix=prefix, calls=calls)
+
+
+def offsets(out: Source, index: str, extents: Sequence[str],
+            operands: Sequence[Operand], first: int, prefix: str, *,
+            inner: str | None = None) -> dict[int, str]:
+    """The element offset of each operand at a flat C-order index.
+
+    Parameters
+    ----------
+    index
+        Text of a flat index over `extents`.
+    extents
+        Names of the extents, outermost first.
+    first
+        The number of the first of these loops, as strides count them.
+    prefix
+        Makes names unique.
+    inner
+        Text of the innermost coordinate's multiplier (elements per step), if not 1.
+    """
+    if not extents:
+        return {operand.at: "i64(0)" for operand in operands}
+    rest, places = index, []
+    for loop in range(len(extents) - 1, 0, -1):
+        out(f"{prefix}q{loop} = divide({rest}, {extents[loop]})",
+            f"{prefix}c{loop} = {rest} - {prefix}q{loop}*{extents[loop]}")
+        places.append((loop, f"{prefix}c{loop}"))
+        rest = f"{prefix}q{loop}"
+    places.append((0, rest))
+    found = {}
+    for operand in operands:
+        terms = []
+        for loop, place in reversed(places):
+            innermost = loop == len(extents) - 1
+            if innermost and operand.code == "0":
+                continue
+            scaled = f"({place})*{inner}" if innermost and inner else place
+            terms.append(scaled if innermost and operand.code == "1"
+                         else f"({scaled})*{operand.stride(first + loop)}")
+        found[operand.at] = " + ".join(terms) or "i64(0)"
+    return found

@@ -1,0 +1,238 @@
+"""Prepared calls: decided except for addresses, numbers and the stream.
+
+A prepared call is looked up by the keys that its arguments are read by
+(`arrays.reading`); what is left for later calls is arithmetic on integers, the
+results' memory, and the launch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from operator import add
+from typing import Any
+
+from ..arrays import Array, Library, byte_range, same_memory
+from ..backend import Backend, Call, Launcher, Start
+from ..specs import Map, Spec
+from ..support.loop_nests import dense_strides
+from ..support.records import record
+from .allocation import OUT_OF_MEMORY, allocate
+from .launch_plans import LaunchPlan, Result
+from .launches import LAUNCHES, Launch, bytes_of
+
+__all__ = ["OverlapTest", "Place", "PreparedCall", "bind", "overlap_test"]
+
+#: Positions of two addresses in a call; the distances between which the arrays may
+#: share memory; whether they may be the same.
+OverlapTest = tuple[int, int, int, int, bool]
+
+
+@record
+class Place:
+    """The library, device and backend of a call."""
+
+    library: Library
+    device: str
+    backend: Backend
+
+
+def overlap_test(at: int, out: Array, other_at: int, other: Array, exact: bool,
+                 ) -> OverlapTest | None:
+    """Distances between the addresses of an output and an array that mean overlap.
+
+    Parameters
+    ----------
+    at, other_at
+        Positions of their addresses among those of a call.
+    exact
+        Whether the output may be exactly the other array.
+    """
+    written, read = byte_range(out), byte_range(other)
+    if written.low == written.high or read.low == read.high:
+        return None
+    low = (written.low - out.pointer) - (read.high - other.pointer)
+    high = (written.high - out.pointer) - (read.low - other.pointer)
+    same = exact and same_memory(replace(out, pointer=0), replace(other, pointer=0))
+    return at, other_at, low, high, same
+
+
+def bind(launcher: Launcher, call: Call) -> Start:
+    """Bind a launcher to a call's layout; addresses and numbers come later."""
+    own: Callable[[Call], Start | None] | None = getattr(launcher, "bind", None)
+    bound = None if own is None else own(call)
+    if bound is not None:
+        return bound
+
+    def start(pointers: Sequence[int], scalars: tuple[Any, ...], stream: int) -> None:
+        launcher(Call(call.shape, tuple(pointers), call.strides, scalars, call.device,
+                      stream, call.extents))
+
+    return start
+
+
+class PreparedCall:
+    """A prepared call of a spec, for arguments that differ in addresses and numbers.
+
+    Parameters
+    ----------
+    spec, plan, place
+        What runs, and where.
+    arrays
+        The array inputs.
+    outs
+        The outputs that were given.
+    pointers
+        Of arrays and outputs, in the call at hand; of others each has the same
+        remainder by 16.
+    scalars
+        The numbers of the call at hand.
+    streams
+        Those that arrays may still be made or used on.
+    pairs
+        Arrays that should not overlap.
+    clear
+        Fills an array with zeros.
+    """
+
+    def __init__(self, spec: Spec, plan: LaunchPlan, place: Place,
+                 arrays: Sequence[Array], outs: Sequence[Array | None] | None,
+                 pointers: Sequence[int], scalars: tuple[Any, ...],
+                 streams: tuple[int, ...],
+                 pairs: Sequence[OverlapTest], clear: Callable[[Array], None]) -> None:
+        self.pairs = tuple(pairs)
+        self._place, self._streams, self._clear = place, streams, clear
+        self._moves = plan.moves
+        self._stream = place.library.streams(place.device)
+        self._pointer = place.library.pointer
+        given = outs or (None,) * len(plan.results)
+        self._outs: list[None] = [None] * len(plan.results)
+        self._first = len(arrays)
+        self._holes = (0,) * (len(arrays) + len(given) - len(pointers))
+        self._results = plan.results
+        self._news = [(k, _maker(place, plan.results[k]))
+                      for k, out in enumerate(given) if out is None]
+        self._cleared = [k for k in plan.zeros
+                         if given[k] is None or not isinstance(spec, Map)]
+        self._stored = [
+            replace(out, stream=None, owner=None) if out else
+            Array(0, r.shape, r.strides or dense_strides(r.shape), r.dtype,
+                  place.device, None, False, place.library, None)
+            for out, r in zip(given, plan.results, strict=True)]
+        self._launch = Launch(type(spec).__name__, spec.name, plan.shape,
+                              place.backend.name, bytes_of([*arrays, *self._stored]))
+        self._launcher = plan.launcher
+        self._call = Call(plan.shape, self._moved((*pointers, *self._holes)),
+                          plan.strides, scalars, plan.ordinal, 0, plan.extents)
+        self._start: Start | None = plan.launcher and self._start_unbound
+        self._plain = not (self._cleared or streams or plan.moves) and (
+            not self._news or len(given) == len(self._holes) == 1)
+
+    def begin(self, pointers: Sequence[int], scalars: tuple[Any, ...]) -> Sequence[Any]:
+        """Run the first call, in which a launcher may measure, then bind it."""
+        made = self.start(pointers, scalars)
+        if self._launcher is not None:
+            start = self._start = bind(self._launcher, self._call)
+            if self._plain:
+                self.start = self._fast_start(start)  # type: ignore[method-assign]
+        return made
+
+    def _fast_start(self, start: Start) -> Callable[..., Sequence[Any]]:
+        """A faster `start` for calls that only make one result and launch."""
+        traced, launch, stream = LAUNCHES.get, self._launch, self._stream
+        nothing = (None,) * len(self._outs)
+        usual, address_of = self.start, self._pointer
+
+        def launched(pointers: Sequence[int], scalars: tuple[Any, ...],
+                     ) -> Sequence[Any]:
+            trace = traced()
+            if trace is not None:
+                trace.append(launch)
+            start(pointers, scalars, stream())
+            return nothing
+
+        if not self._news:
+            return launched
+        new = self._news[0][1]
+
+        def made(pointers: tuple[int, ...], scalars: tuple[Any, ...]) -> Sequence[Any]:
+            try:
+                native = new()
+            except OUT_OF_MEMORY:
+                return usual(pointers, scalars)
+            address = address_of(native)
+            if address & 15 or traced() is not None:
+                return usual(pointers, scalars)
+            # Faster than unpacking: benchmarks/notes/host.md#what-a-launch-costs.
+            start(pointers + (address,), scalars, stream())  # noqa: RUF005
+            return (native,)
+
+        return made
+
+    def start(self, pointers: Sequence[int], scalars: tuple[Any, ...]) -> Sequence[Any]:
+        """Launch; return the new results, None for those that were given."""
+        natives: list[Any] = self._outs.copy()
+        start = self._start
+        if self._news:
+            pointers = [*pointers, *self._holes]
+            for k, new in self._news:
+                try:
+                    native = new()
+                except OUT_OF_MEMORY:
+                    native = _allocate_again(self._place, self._results[k])
+                natives[k] = native
+                address = pointers[self._first + k] = self._pointer(native)
+                if address & 15 and start:  # no library's own allocator gives such
+                    start = self._start_unbound
+        stream = self._stream()
+        if self._streams:
+            self._wait(stream)
+        if self._cleared:
+            self._zero(pointers)
+        if start is not None:
+            pointers = self._moved(pointers)
+            trace = LAUNCHES.get()
+            if trace is not None:
+                trace.append(self._launch)
+            start(pointers, scalars, stream)
+        if self._streams:
+            self._wait(stream)
+        return natives
+
+    def _moved(self, pointers: Sequence[int]) -> tuple[int, ...]:
+        return tuple(pointers if self._moves is None else
+                     map(add, pointers, self._moves))
+
+    def _wait(self, stream: int) -> None:
+        """Synchronise if arrays may be in use on other streams.
+
+        After it: nobody there knows that it is still read, or made, on ours.
+        """
+        if any(other != stream for other in self._streams):
+            self._place.backend.synchronize()
+
+    def _start_unbound(self, pointers: Sequence[int], scalars: tuple[Any, ...],
+                       stream: int) -> None:
+        assert self._launcher is not None
+        self._launcher(replace(self._call, pointers=tuple(pointers), scalars=scalars,
+                               stream=stream))
+
+    def _zero(self, pointers: Sequence[int]) -> None:
+        for k in self._cleared:
+            self._clear(replace(self._stored[k], pointer=pointers[self._first + k]))
+
+
+def _maker(place: Place, result: Result) -> Callable[[], Any]:
+    """A function that allocates a result, which may run out of memory."""
+    make = place.library.maker(result.shape, result.dtype, place.device)
+    if result.strides is None:
+        return make
+    strides = result.strides
+    return lambda: place.library.view(make(), result.shape, strides, 0)
+
+
+def _allocate_again(place: Place, result: Result) -> Any:
+    """Allocate a result after freeing cached memory."""
+    native = allocate(place.library, result.shape, result.dtype, place.device)
+    return native if result.strides is None else place.library.view(
+        native, result.shape, result.strides, 0)

@@ -1,0 +1,9 @@
+"""Kernels in CuPy's words: strings of C or Python in slots, and native source.
+
+- `elementwise_kernel`: `ElementwiseKernel`; `bodies` parses its body, `prepared` runs
+  it for some types, `sources` shows its texts.
+- `reduction_kernel`: `ReductionKernel`; `slots` parses its four slots, `combining`
+  finds the combine.
+- `parameters` and `arguments`: lists of parameters, and what they are given.
+- `rawmodule`: `RawModule` and `RawKernel`, whose arguments `by_value` packs.
+"""

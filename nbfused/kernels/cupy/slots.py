@@ -1,0 +1,261 @@
+"""The slots of a reduction kernel as scalar functions, and the `Reduce` they make."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ...errors import DefinitionError, ScalarSyntaxError
+from ...op.base import is_number
+from ...scalar.cparse import Parameter, number_of, parse_c, parse_c_expression, type_of
+from ...scalar.ir.build import Builder
+from ...scalar.ir.nodes import Function, Literal, Value, used_params
+from ...scalar.parse.functions import parse
+from ...specs import Reduce
+from ...specs.base import KEPT
+from ...specs.vjp.functions import compose, identity
+from ...support.records import record
+from .bodies import Ranks, check_real, shapes
+from .combining import Combining, c_combining, python_combining
+from .parameters import ParameterInfo
+
+__all__ = ["Slots", "TypedSlots", "check_slots", "reduce_spec"]
+
+_INT64 = np.dtype(np.int64)
+_SIZES = ("_in_ind_size", "_out_ind_size")
+Types = tuple[tuple[str, np.dtype], ...]
+Slot = str | Callable[..., Any]
+
+
+@record(frozen=True)
+class Slots:
+    """The slots of a reduction kernel, as the user gave them."""
+
+    name: str
+    inputs: tuple[ParameterInfo, ...]
+    outputs: tuple[ParameterInfo, ...]
+    map: Slot
+    reduce: Slot
+    post: Slot
+    identity: Any
+    reduce_type: str | None
+    preamble: str
+
+    def mapped(self, types: Types, ranks: Ranks, dtype: np.dtype | None) -> TypedSlots:
+        """The functions where the placeholders stand for `types`."""
+        return _typed_slots(self, types, ranks, dtype)
+
+
+@record(frozen=True)
+class TypedSlots:
+    """A reduction kernel for some dtypes.
+
+    Attributes
+    ----------
+    function
+        The map: of the inputs, and what else it names.
+    combining
+        How its results are combined.
+    post
+        Of the state, then of what it names; an output for each result.
+    dtypes
+        Of the outputs.
+    materialize
+        Whether the map has to run by itself: it reads raw arrays, or `_j`.
+    reads
+        The outputs that the post map reads before it assigns them.
+    result
+        What the mapped values are called then.
+    """
+
+    function: Function
+    combining: Combining
+    post: Function
+    dtypes: tuple[np.dtype, ...]
+    materialize: bool
+    reads: tuple[str, ...]
+    result: str = "mapped"
+
+
+def check_slots(slots: Slots) -> None:
+    """`DefinitionError` for a slot, an identity or a type that cannot be one."""
+    for what, slot in (("map_expr", slots.map), ("reduce_expr", slots.reduce),
+                       ("post_map_expr", slots.post)):
+        if not isinstance(slot, str) and not callable(slot):
+            raise DefinitionError(f"'{what}' must be a string in C, or a function; got "
+                                  f"{type(slot).__name__}")
+        if what != "post_map_expr" and isinstance(slot, str) and not slot.strip():
+            raise DefinitionError(f"'{what}' must be an expression in C, got {slot!r}")
+    if not isinstance(slots.reduce_type, (str, type(None))):
+        raise DefinitionError("'reduce_type' must be a type of C, such as 'float', got "
+                              f"{slots.reduce_type!r}")
+    _check_identity(slots)
+
+
+def _check_identity(slots: Slots) -> None:
+    given = slots.identity
+    parts = given if isinstance(given, tuple) else (given,)
+    known = all(x is None or (is_number(x) and np.asarray(x).dtype.kind in "biufcO")
+                for x in parts) or isinstance(given, str)
+    if not known or (isinstance(slots.reduce, str) and len(parts) != 1):
+        raise DefinitionError(
+            "'identity' must be a number, an expression in C, None, or, for a function "
+            f"of states, a tuple of a number for each part; got {given!r}")
+
+
+@lru_cache(maxsize=KEPT)
+def _typed_slots(slots: Slots, types: Types, ranks: Ranks,
+                 dtype: np.dtype | None) -> TypedSlots:
+    table = dict(types)
+    outs = tuple(dtype or p.dtype or table[p.ctype] for p in slots.outputs)
+    chosen = outs[0]
+    if slots.reduce_type is not None:
+        chosen = _reduce_type(slots, slots.reduce_type, types)
+    function = _map(slots, types, ranks, chosen)
+    combining = _combining(slots, types, chosen, len(function.results))
+    if combining.before is not None:
+        inner, before = function, combining.before
+        function = compose(inner.name, inner.params, lambda b: b.call(
+            before, *b.call(inner, *inner.params)))
+    post, reads = _post(slots, types, combining, outs)
+    used = {p for p, u in zip(function.params, used_params(function), strict=True) if u}
+    raw = any(p.raw for p in slots.inputs) or "_j" in used
+    return TypedSlots(function, combining, post, outs, raw, reads)
+
+
+def _reduce_type(slots: Slots, text: str, types: Types) -> np.dtype:
+    try:
+        return type_of(text, slots.name, types)
+    except ScalarSyntaxError:
+        raise DefinitionError(f"{slots.name}: 'reduce_type' must be a type of C or a "
+                              f"letter of a parameter, got {text!r}") from None
+
+
+def _map(slots: Slots, types: Types, ranks: Ranks, chosen: np.dtype) -> Function:
+    """The map, its result in the dtype that is reduced."""
+    table = dict(types)
+    params = [Parameter(p.name, p.dtype or table[p.ctype], p.raw) for p in slots.inputs]
+    extra = ("_J", "_j", *_SIZES, *shapes(ranks))
+    if isinstance(slots.map, str):
+        params += [Parameter(n, _INT64) for n in extra]
+        return parse_c_expression(slots.map, slots.name, tuple(params), chosen, types,
+                                  slots.preamble)
+    function = parse(slots.map)
+    known = {*extra, *(p.name for p in params)}
+    unknown = [p for p in function.params if p not in known]
+    if unknown:
+        raise DefinitionError(f"{slots.name}: 'map_expr' takes {', '.join(unknown)}, "
+                              "which is no input")
+    if len(function.results) == 1:
+        check_real(function, slots.name, [("a", chosen)],
+                   {p.name: p.dtype for p in params})
+
+    def build(b: Builder) -> tuple[Value, ...]:
+        results = b.call(function, *function.params)
+        if len(results) > 1:
+            return results
+        return (b.let("cast", results[0], attr=chosen.name),)
+
+    return compose(slots.name, (*(p.name for p in params), "_J", "_j"), build)
+
+
+def _combining(slots: Slots, types: Types, chosen: np.dtype, parts: int) -> Combining:
+    start = slots.identity
+    if isinstance(start, str):
+        start = _identity(slots, start, chosen, types)
+    elif isinstance(start, (complex, np.complexfloating)) and chosen.kind != "c":
+        raise DefinitionError(f"{slots.name}: 'identity' is the complex number {start},"
+                              f" but {chosen} is reduced")
+    if isinstance(slots.reduce, str):
+        if parts != 1:
+            raise DefinitionError(f"{slots.name}: 'map_expr' gives {parts} values; "
+                                  "combine them by a Python function")
+        return c_combining(slots.reduce, slots.name, chosen, slots.reduce_type is None,
+                           start, types, slots.preamble)
+    starts = start if isinstance(start, tuple) else (start,) * parts
+    return python_combining(slots.reduce, starts, chosen)
+
+
+def _identity(slots: Slots, text: str, dtype: np.dtype, types: Types) -> Any:
+    """The number that the identity is; None for an empty text."""
+    if not text.strip():
+        return None
+    found = number_of(text, slots.name, dtype, types, slots.preamble)
+    if found is None:
+        raise DefinitionError(f"{slots.name}: 'identity' must be a number that is "
+                              f"known now, got {text!r}")
+    return found
+
+
+def _post(slots: Slots, types: Types, combining: Combining,
+          outs: Sequence[np.dtype]) -> tuple[Function, tuple[str, ...]]:
+    """From the finished state to the outputs, and which of them it reads."""
+    table = dict(types)
+    finish = combining.combine.finish
+    if isinstance(slots.post, str):
+        params = [Parameter("a", combining.dtype)]
+        params += [Parameter(p.name, d, written=True)
+                   for p, d in zip(slots.outputs, outs, strict=True)]
+        params += [Parameter(p.name, p.dtype or table[p.ctype]) for p in slots.inputs]
+        params += [Parameter(n, _INT64) for n in _SIZES]
+        body = parse_c(slots.post, slots.name, tuple(params), types, slots.preamble)
+    else:
+        body = parse(slots.post)
+    if len(body.results) != len(outs):
+        raise DefinitionError(f"{slots.name}: 'post_map_expr' gives "
+                              f"{len(body.results)} values for {len(outs)} outputs")
+    count = 1 if isinstance(slots.post, str) else len(finish.results)
+    used = dict(zip(body.params, used_params(body), strict=True))
+    names = [p for p in body.params[count:] if used[p]]
+    reads = tuple(o.name for o in slots.outputs if o.name in names)
+    extra = [p for p in names if p not in reads]
+
+    def build(b: Builder) -> tuple[Value, ...]:
+        state = b.call(finish, *finish.params)
+        if combining.after is not None:
+            state = b.call(combining.after, *state)
+        given: list[Value] = [p if p in extra else Literal("int", "0")
+                              for p in body.params[count:]]
+        results = b.call(body, *state[:count], *given)
+        return tuple(b.let("cast", r, attr=d.name)
+                     for r, d in zip(results, outs, strict=True))
+
+    return compose(slots.name, (*finish.params, *extra), build), reads
+
+
+@lru_cache(maxsize=KEPT)
+def reduce_spec(mapped: TypedSlots, inputs: tuple[tuple[str, str], ...],
+                axes: tuple[int, ...] | None,
+                keepdims: bool) -> tuple[Reduce, tuple[str, ...]]:
+    """The Reduce, and the names of its inputs in their order.
+
+    Parameters
+    ----------
+    inputs
+        The name and the kind, element or scalar, of each.
+    """
+    function = identity() if mapped.materialize else mapped.function
+    if mapped.materialize:
+        function = compose(mapped.function.name, (mapped.result,),
+                           lambda b: (mapped.result,))
+    count = len(mapped.combining.combine.finish.params)
+    wanted = set(mapped.post.params[count:])
+    used = dict(zip(function.params, used_params(function), strict=True))
+    kinds = dict(inputs)
+    unknown = wanted - set(kinds) - set(_SIZES)
+    if unknown or any(kinds.get(n) == "element" for n in wanted):
+        raise DefinitionError(f"{mapped.post.name}: 'post_map_expr' can name numbers "
+                              "among the inputs, not arrays")
+    params = [n for n, kind in inputs if kind == "element" or used.get(n)
+              or n in wanted]
+    params += [n for n in _SIZES if used.get(n) or n in wanted]
+    implicit = ["_J"] if used.get("_J") else []
+    whole = compose(function.name, (*params, *implicit), lambda b: b.call(
+        function, *(p if used[p] else Literal("int", "0") for p in function.params)))
+    spec = Reduce(whole, (*(kinds.get(p, "scalar") for p in params),
+                          *("index" for _ in implicit)),
+                  mapped.combining.combine, mapped.post, axes, keepdims)
+    return spec, tuple(params)

@@ -1,0 +1,271 @@
+"""`fuse`: functions of arrays, traced once and run in as few launches as possible."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import warnings
+from collections.abc import Callable
+from functools import update_wrapper
+from types import CodeType, MethodType
+from typing import Any, NamedTuple, overload
+from weakref import WeakKeyDictionary
+
+from ...autograd.traced import Traced
+from ...errors import KernelTypeError, NbFusedPerformanceWarning
+from ...support.pickling import PickledByName
+from .arguments import Arguments, Scope, shape_class
+from .program import Program, TraceInvalid
+from .source import source
+from .trace import Trace
+
+__all__ = ["CacheInfo", "Fused", "fuse"]
+
+_LIMIT = 256  # programs of one function
+#: How often the code of each function was decorated.
+_DECORATED: WeakKeyDictionary[CodeType, int] = WeakKeyDictionary()
+
+
+class CacheInfo(NamedTuple):
+    """Calls that found a program, calls that traced one, how many are kept."""
+
+    hits: int
+    misses: int
+    maxsize: int
+    currsize: int
+
+
+class Fused(PickledByName):
+    """A function of arrays that runs in as few launches as possible.
+
+    Attributes
+    ----------
+    kernel_name : str
+        What its kernels are called.
+    """
+
+    def __init__(self, function: Callable[..., Any], kernel_name: str | None) -> None:
+        update_wrapper(self, function, updated=())
+        self.function = function
+        name = getattr(function, "__name__", type(function).__name__)
+        self.kernel_name = kernel_name or name.replace("<lambda>", "fused")
+        try:
+            self.signature = inspect.signature(function)
+        except ValueError as error:
+            raise KernelTypeError(f"nf.fuse: {function!r} does not say what it takes; "
+                                  "write a function that calls it") from error
+        self._given_name = kernel_name
+        self._scope = Scope(function)
+        self._programs: dict[Any, Program] = {}
+        self._exact: set[Any] = set()  # keys whose programs are for one shape
+        self._lock = threading.Lock()
+        self._hits = self._misses = 0
+        self._warned = False
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            Arrays of one library, Variables, and numbers, also in tuples, lists and
+            dictionaries that hold arrays.  Numbers are passed by value: a new one
+            traces nothing.  Everything else, and what is left to its default, is
+            constant.
+
+        Raises
+        ------
+        KernelTypeError
+            The function asks for the numbers in an array (``if x > 0``), changes part
+            of an array, or calls what cannot be traced; or arguments are missing, or
+            too many.
+        OverlapError
+            An argument that it changes in place shares memory with another.
+        """
+        bound = self._bind(args, kwargs)
+        given = Arguments(dict(bound.arguments))
+        if not given.arrays or any(isinstance(x, Traced) for _, x in given.leaves):
+            return self.function(*args, **kwargs)
+        leaves = [x for _, x in given.leaves]
+        constants, unstable = self._scope.constants()
+        key = (given.types(), tuple(given.constants), constants)
+        found = self._find(key, given)
+        if found is not None:
+            try:
+                return found.run(leaves)
+            except TraceInvalid:
+                pass  # what was traced does not hold for these numbers
+        trace, program = self._trace(given, bound)
+        unstable = [*unstable, *given.unstable, *trace.constants.values()]
+        if unstable:
+            self._warn([x if isinstance(x, str) else f"an array of shape {x.shape}"
+                        for x in unstable])
+        else:
+            self._keep(program, key, given, trace.exact)
+        try:
+            return program.run(leaves)
+        except TraceInvalid:
+            raise KernelTypeError(
+                f"fuse: a function that {self.kernel_name} calls gives results of "
+                "another shape or dtype each time; call it outside of the fused "
+                "function") from None
+
+    def made_of(self) -> tuple[Any, ...]:
+        """The function and the name."""
+        return self.function, self._given_name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
+
+    def _bind(self, args: tuple[Any, ...],
+              kwargs: dict[str, Any]) -> inspect.BoundArguments:
+        try:
+            return self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise KernelTypeError(
+                f"{self.kernel_name}{self.signature}: {error}") from None
+
+    def _find(self, key: Any, given: Arguments) -> Program | None:
+        shapes = given.shapes()
+        with self._lock:
+            found = self._programs.get(
+                (key, shapes if key in self._exact else shape_class(shapes)))
+            self._hits += found is not None
+            self._misses += found is None
+        return found
+
+    def _keep(self, program: Program, key: Any, given: Arguments, exact: bool) -> None:
+        shapes = given.shapes()
+        with self._lock:
+            if exact:
+                self._exact.add(key)
+            while len(self._programs) >= _LIMIT:
+                del self._programs[next(iter(self._programs))]
+            self._programs[key, shapes if exact else shape_class(shapes)] = program
+
+    def _trace(self, given: Arguments,
+               bound: inspect.BoundArguments) -> tuple[Trace, Program]:
+        """Run the function on symbols that record its operations."""
+        trace = Trace(self.kernel_name, tensors=given.tensors)
+        bound.arguments.update(given.map_leaves(trace.argument))
+        with trace.recording():
+            return trace, trace.program(self.function(*bound.args, **bound.kwargs))
+
+    def _warn(self, unstable: list[str]) -> None:
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"fuse: {self.kernel_name} reads {', '.join(unstable)}, which may be "
+                "another at the next call, so that it is traced at each call; pass "
+                "arrays as arguments", NbFusedPerformanceWarning, stacklevel=3)
+
+    def cache_info(self) -> CacheInfo:
+        """Counts of calls that found a program, and of programs that are kept.
+
+        A program is found by the dtypes and ranks of the arrays, the types of the
+        numbers, and which extents are equal, 0 or 1; by the shapes themselves where the
+        function has looked at them.
+        """
+        with self._lock:
+            return CacheInfo(self._hits, self._misses, _LIMIT, len(self._programs))
+
+    def clear_cache(self) -> None:
+        """Forget all programs and counts; compiled kernels stay where they are."""
+        with self._lock:
+            self._programs.clear()
+            self._exact.clear()
+            self._hits = self._misses = 0
+
+    def source(self, kind: str = "primal") -> str:
+        """Text of the kernels of all programs: ``"primal"``, ``"vjp"`` or ``"jvp"``."""
+        with self._lock:
+            programs = list(self._programs.values())
+        return "\n".join(source(launch, kind) for program in programs
+                         for launch in program.launches)
+
+    def __repr__(self) -> str:
+        return f"<nbfused fuse {self.kernel_name}{self.signature}>"
+
+
+@overload
+def fuse(function: Callable[..., Any], /, *, kernel_name: str | None = None,
+         ) -> Fused: ...
+@overload
+def fuse(*, kernel_name: str | None = None,
+         ) -> Callable[[Callable[..., Any]], Fused]: ...
+def fuse(function: Callable[..., Any] | None = None, /, *,
+         kernel_name: str | None = None,
+         ) -> Fused | Callable[[Callable[..., Any]], Fused]:
+    """Run a function of arrays in as few launches as possible.
+
+    The function is called once with symbols that know a shape and a dtype.  What it
+    does with them through operators, NumPy's functions and `nbfused.ops` is written
+    down; elementwise steps and reductions are composed, everything else (products,
+    normalisations, an `nf.Function`) runs between them.  Results and gradients are
+    those of the function itself, dtypes included.
+
+    Parameters
+    ----------
+    function : callable
+        Of arrays and numbers; returns arrays, also in tuples and dictionaries.  It is
+        to have no other effect than to change its arguments as wholes (``x += y``,
+        ``x[...] = y``, ``out=x``), or where a condition holds (``x[mask] = 0``).
+    kernel_name : str, optional
+        What the kernels are called; default: the function's name.
+
+    Returns
+    -------
+    Fused
+
+    Raises
+    ------
+    KernelTypeError
+        `function` is none, or `kernel_name` is no identifier.
+
+    Warns
+    -----
+    NbFusedPerformanceWarning
+        The same code is decorated again, as in a loop: each has its own cache.
+
+    Notes
+    -----
+    Numbers that the function closes over, members of classes and modules too, are
+    constants of the kernel; a new value traces anew.  What it computes from nothing
+    that is traced, a random number or the time, is constant, too.  Reading ``x.shape``
+    ties what was traced to that shape.
+    An `nf.Function` is called once more while it is traced.  A value that no result
+    depends on is not computed.  Two arguments that share memory must not be changed in
+    place, nor an array that has views; the derivative of what is constant is not zero
+    but absent (None).  Numbers are passed by value, members of enumerations are
+    constant, so that ``mode is Mode.A`` chooses.
+
+    Examples
+    --------
+    >>> import numpy as np, nbfused as nf
+    >>> @nf.fuse
+    ... def distance(x, y):
+    ...     return np.sqrt(np.sum((x - y) ** 2, axis=-1))
+    >>> distance(np.zeros((2, 2)), np.array([3.0, 4.0]))
+    array([5., 5.])
+    """
+    if kernel_name is not None and not str(kernel_name).isidentifier():
+        raise KernelTypeError(f"fuse: 'kernel_name' must be an identifier, got "
+                              f"{kernel_name!r}")
+    if function is None:
+        return lambda f: _decorated(f, kernel_name)
+    return _decorated(function, kernel_name)
+
+
+def _decorated(function: Callable[..., Any], kernel_name: str | None) -> Fused:
+    if not callable(function):
+        raise KernelTypeError(f"fuse: expected a function, got {function!r}; write "
+                              "@nf.fuse or @nf.fuse(kernel_name='...')")
+    code = getattr(function, "__code__", None)
+    if code is not None:
+        count = _DECORATED[code] = _DECORATED.get(code, 0) + 1
+        if count == 2:
+            warnings.warn(
+                f"fuse: {function.__name__} is decorated again, and a new Fused traces "
+                "its first call anew; decorate it once, outside of the function or "
+                "loop that it is in", NbFusedPerformanceWarning, stacklevel=3)
+    return Fused(function, kernel_name)

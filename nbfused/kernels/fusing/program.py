@@ -1,0 +1,239 @@
+"""Programs that fused functions run at each call: numbers, launches, stores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
+from typing import TYPE_CHECKING, Any
+
+from ...arrays import byte_range, describe, dtype_of
+from ...autograd import Variable, apply
+from ...autograd.graph import COPY
+from ...errors import OverlapError
+from ...scalar.typing.python_numbers import number_type
+from ...specs import Map, View
+from ...specs.fusion.graph import Launch, Value
+from ...specs.fusion.partition import partition
+from ...support.records import record
+
+if TYPE_CHECKING:
+    from .trace import Trace
+
+__all__ = [
+    "HostCall",
+    "Opaque",
+    "Program",
+    "TraceInvalid",
+    "detach",
+    "is_view",
+    "map_tree",
+    "memory_of",
+]
+
+
+class TraceInvalid(Exception):
+    """Raised where a trace does not hold for a call."""
+
+
+@record(frozen=True)
+class HostCall:
+    """A number computed in Python."""
+
+    value: Value
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+
+
+@record(frozen=True, eq=False)
+class Opaque:
+    """A function that is called as it is, on arrays."""
+
+    function: Callable[..., Any]
+    args: tuple[Any, ...]
+    single: bool
+
+
+@record
+class Program:
+    """Launches in order, and what surrounds them.
+
+    Attributes
+    ----------
+    arguments
+        What stands for the arrays and numbers that are given, in order.
+    constants
+        Arrays that are no arguments.
+    stores
+        For each argument that is changed in place, its new value.
+    outputs
+        What is returned: values in nested tuples, lists and dictionaries.
+    direct
+        For each launch, what it stores into arguments itself.
+    last
+        For each launch, the values that nobody reads after it.
+    """
+
+    arguments: Sequence[Value]
+    constants: Mapping[Value, Any]
+    numbers: Sequence[HostCall]
+    checks: Sequence[tuple[Callable[[Any], None], Any]]
+    launches: Sequence[Launch]
+    stores: Mapping[Value, Value]
+    outputs: Any
+    direct: list[tuple[Value | None, ...] | None] = field(default_factory=list)
+    last: list[tuple[Value, ...]] = field(default_factory=list)
+
+    @classmethod
+    def from_trace(cls, trace: Trace, outputs: Any,
+                   stores: Mapping[Value, Value]) -> Program:
+        """The program of what has been traced so far."""
+        wanted = [*tree_values(outputs), *stores.values(),
+                  *(v for _, v in trace.checks)]
+        launches = partition(trace.nodes, wanted, trace.name)
+        made = cls(tuple(trace.given), trace.constants, tuple(trace.numbers),
+                   tuple(trace.checks), launches, stores, outputs)
+        made._place(set(wanted))
+        return made
+
+    def _place(self, wanted: set[Value]) -> None:
+        """Find which launches store into arguments, and when values are let go."""
+        target = {new: own for own, new in self.stores.items()}
+        if any(isinstance(launch.spec, Opaque) for launch in self.launches):
+            target = {}  # a call may find that everything is to be traced again
+        kept, later = wanted | set(self.stores), set[Value]()
+        viewed = _bases(wanted)
+        for launch in reversed(self.launches):
+            own = tuple(target.get(v) for v in launch.outputs)
+            read = {v for v in launch.inputs if isinstance(v, Value)}
+            viewed |= _bases(read)
+            fits = isinstance(launch.spec, Map) and any(own) and \
+                (later | viewed).isdisjoint(own)
+            self.direct.append(own if fits else None)
+            self.last.append(tuple((read | set(launch.outputs)) - later - kept))
+            later |= read
+        self.direct.reverse()
+        self.last.reverse()
+
+    def run(self, arguments: Sequence[Any]) -> Any:
+        """Compute the outputs from the arguments.
+
+        Raises
+        ------
+        TraceInvalid
+            A number has another type than when it was traced, or a called function
+            another result.
+        """
+        given = dict(zip(self.arguments, arguments, strict=True))
+        env = {**self.constants, **given}
+        for number in self.numbers:
+            env[number.value] = _evaluate(number, env)
+        waiting = [c for c in self.checks if not _check(c, env)]
+        if self.stores:
+            _check_apart(self.stores, given)
+        like = next((x for v, x in given.items() if not v.by_value), None)
+        like = like.data if isinstance(like, Variable) else like
+        for launch, direct, last in zip(self.launches, self.direct, self.last,
+                                        strict=True):
+            results = _launch(launch, direct, env, like)
+            env.update(zip(launch.outputs, results, strict=True))
+            waiting = [c for c in waiting if not _check(c, env)]
+            for value in last:
+                env.pop(value, None)
+        for own, new in self.stores.items():
+            if env[new] is not env[own]:
+                apply(COPY, (env[new],), out=(env[own],))
+        return map_tree(self.outputs, lambda x: env[x] if isinstance(x, Value) else x)
+
+
+def _evaluate(number: HostCall, env: Mapping[Value, Any]) -> Any:
+    found = number.function(*(env[a] if isinstance(a, Value) else a
+                              for a in number.args))
+    if number_type(found) != number.value.type:
+        raise TraceInvalid
+    return found
+
+
+def _check(check: tuple[Callable[[Any], None], Any], env: Mapping[Value, Any]) -> bool:
+    """Run a check if its value is there."""
+    function, value = check
+    if value not in env:
+        return False
+    function(env[value])
+    return True
+
+
+def _check_apart(stores: Mapping[Value, Any], given: Mapping[Value, Any]) -> None:
+    """Refuse an argument that is changed in place and shares memory with another."""
+    places = {v: byte_range(describe(x.data if isinstance(x, Variable) else x))
+              for v, x in given.items() if not v.by_value}
+    for own in stores:
+        for other, place in places.items():
+            if other is not own and place.overlaps(places[own]):
+                raise OverlapError(
+                    f"'{own.name}' is changed in place inside nf.fuse and shares "
+                    f"memory with '{other.name}'; pass a copy of one of them")
+
+
+def _launch(launch: Launch, direct: tuple[Value | None, ...] | None,
+            env: Mapping[Value, Any], like: Any) -> Sequence[Any]:
+    spec = launch.spec
+    inputs = [env[x] if isinstance(x, Value) else x for x in launch.inputs]
+    if isinstance(spec, Opaque):
+        found = spec.function(*(env[x] if isinstance(x, Value) else x
+                                for x in spec.args))
+        results = (found,) if spec.single else tuple(found)
+        if [(tuple(r.shape), dtype_of(r)) for r in results] != [
+                (v.shape, v.type) for v in launch.outputs]:
+            raise TraceInvalid
+        return results
+    if isinstance(spec, View):
+        return apply(spec, inputs, dtypes=launch.asked)
+    out = None if direct is None else tuple(
+        None if own is None else env[own] for own in direct)
+    arrays = any(isinstance(x, Value) and not x.by_value for x in launch.inputs)
+    return apply(spec, inputs, out=out, dtypes=launch.asked,
+                 like=None if arrays else like,
+                 names=[x.name if isinstance(x, Value) else "number"
+                        for x in launch.inputs])
+
+
+def is_view(spec: Any) -> bool:
+    """True if the result shares the memory of the first input."""
+    return isinstance(spec, View) and spec.kind not in ("unslice", "concatenate")
+
+
+def _bases(found: Iterable[Value]) -> set[Value]:
+    """The values that these are views of."""
+    return {memory_of(v) for v in found if memory_of(v) is not v}
+
+
+def memory_of(value: Value) -> Value:
+    """The value that was computed into the memory of `value`."""
+    while value.node is not None and (is_view(value.node.spec) or getattr(
+            value.node.spec, "function", None) is detach):
+        value = value.node.inputs[0]
+    return value
+
+
+def detach(x: Any) -> Any:
+    """`x` without its place in a graph."""
+    return x.detach() if hasattr(x, "detach") else x
+
+
+def map_tree(tree: Any, leaf: Callable[[Any], Any]) -> Any:
+    """Nested tuples, lists and dictionaries with ``leaf(x)`` for each `x` in them."""
+    if isinstance(tree, dict):
+        return {k: map_tree(v, leaf) for k, v in tree.items()}
+    if isinstance(tree, (tuple, list)):
+        items = [map_tree(v, leaf) for v in tree]
+        return type(tree)(*items) if hasattr(tree, "_fields") else type(tree)(items)
+    return leaf(tree)
+
+
+def tree_values(tree: Any) -> Iterator[Value]:
+    """The values in a tree."""
+    if isinstance(tree, Value):
+        yield tree
+    elif isinstance(tree, (dict, tuple, list)):
+        for item in tree.values() if isinstance(tree, dict) else tree:
+            yield from tree_values(item)

@@ -1,0 +1,364 @@
+"""Symbols for arrays and numbers while `fuse` traces a function."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
+from math import prod
+from operator import attrgetter
+from types import FunctionType
+from typing import TYPE_CHECKING, Any, NoReturn
+from weakref import WeakSet
+
+import numpy as np
+
+from ...arrays import dtype_of, is_array
+from ...autograd import Variable
+from ...autograd.numpy_api.methods import ArrayMethods
+from ...autograd.traced import Traced, TracedNumber, extents
+from ...dispatch.outputs import can_cast
+from ...errors import KernelTypeError
+from ...op.base import is_number
+from ...registry.operations import OPS
+from ...scalar.source.resolve import operation
+from ...scalar.typing.python_numbers import plain_number
+from ...scalar.typing.types import Weak
+from ...specs.fusion.graph import Value
+from .functions import GIVE_ARRAYS, traced_function
+from .ufuncs import trace_ufunc
+
+if TYPE_CHECKING:
+    from .trace import Trace
+
+__all__ = ["Number", "Symbol"]
+
+_WAY_OUT = ("which is not known while nf.fuse traces a function; choose between values "
+            "with nf.ops.where, or do this outside of the fused function")
+_CONSTANT = ("; a number that is to be constant is one of the enclosing scope, a "
+             "default, or in a tuple")
+
+
+def _refuse(what: str) -> Callable[[Any], NoReturn]:
+    def refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
+        hint = _CONSTANT if isinstance(self, TracedNumber) else ""
+        raise KernelTypeError(f"{self!r}: {what}, {_WAY_OUT}{hint}")
+
+    return refuse
+
+
+class _Unknown:
+    """Base of the symbols: what arrays and numbers have in common."""
+
+    __slots__ = ()
+
+    __bool__ = _refuse("if, while, and, or, not need its truth")
+    __int__ = _refuse("int() needs its value")
+    __float__ = _refuse("float(), or a function of math, needs its value")
+    __complex__ = _refuse("complex() needs its value")
+    __index__ = _refuse("an axis, an index, a shape or range() needs its value")
+    __array__ = _refuse("a NumPy array needs its values")
+    item = _refuse("item() needs its value")
+
+    trace: Trace
+    value: Value
+
+    @property
+    def extents(self) -> tuple[int, ...]:
+        """The shape."""
+        return self.value.shape
+
+    def record(self, spec: Any, inputs: Sequence[Any], out: Sequence[Any] | None,
+               options: dict[str, Any]) -> tuple[Any, ...]:
+        """Record that `spec` is run."""
+        return self.trace.record(spec, inputs, out, options)
+
+    def record_call(self, function: Callable[..., Any], args: Sequence[Any]) -> Any:
+        """Record a call that no spec describes."""
+        return self.trace.call(function, args)
+
+    def record_check(self, check: Callable[[Any], Any]) -> None:
+        """Record that `check` is to see the value."""
+        self.trace.checks.append((check, self.value))
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any,
+                        **kwargs: Any) -> Any:
+        return _scalar(trace_ufunc(self.trace, ufunc, method, inputs, kwargs),
+                       inputs, kwargs)
+
+    def __array_function__(self, function: Callable[..., Any], types: Any,
+                           args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """The functions of NumPy that there are operations for."""
+        call = traced_function(function)
+        if call is None:
+            raise KernelTypeError(
+                f"numpy.{function.__name__} has no kernel, so that nf.fuse cannot trace"
+                " it; use functions of nf.ops, wrap it in an nf.Function, or call it "
+                "outside of the fused function")
+        made = call(args, kwargs)
+        if function not in GIVE_ARRAYS:
+            return _scalar(made, args, kwargs)
+        if isinstance(made, Symbol):
+            made.scalar = False
+        return made
+
+
+def _scalar(made: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """Mark a result that is a NumPy scalar if 0-d: it is no view and no `out`."""
+    out = kwargs.get("out")
+    given = (*args, *(out if isinstance(out, tuple) else (out,)))
+    if isinstance(made, Symbol) and made.whole and not any(made is x for x in given):
+        made.scalar = True
+    return made
+
+
+def _gives_scalars(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method of NumPy's arrays; functions of `nbfused.ops` give arrays."""
+    @wraps(method)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return _scalar(method(*args, **kwargs), args, kwargs)
+
+    return call
+
+
+def _in_place(name: str) -> Callable[[Symbol, Any], Any]:
+    """``x op= y``: what ``x op y`` is, stored into `x`."""
+    def method(self: Symbol, other: Any) -> Any:
+        made = getattr(self, name)(other)
+        if made is NotImplemented:
+            return made
+        if self.trace.scalars and self.scalar and not self.extents:
+            self.replaced = True  # NumPy's scalars are never changed
+            return made
+        self.trace.assign(self, made)
+        return self
+
+    return method
+
+
+class Symbol(_Unknown, Traced, Variable):
+    """An array whose shape and dtype are known."""
+
+    __slots__ = ("array", "own", "replaced", "scalar", "trace", "value", "whole")
+    #: Whether its own operators decide what a number beside it gives.
+    decides = False
+
+    def __init__(self, trace: Trace, value: Value, own: Value | None = None,
+                 base: Symbol | None = None) -> None:
+        self._value, self._edge = None, None
+        self.trace, self.value = trace, value
+        self.own = own  # the argument that this is
+        self.whole = base is None  # and no view of another
+        self.replaced = False  # by what an operator in place made of it
+        self.scalar = False  # to NumPy, if it has no dimensions
+        #: Stands for the memory that it is in.
+        self.array: object = base.array if base is not None else own or object()
+        if base is not None:
+            trace.views.setdefault(self.array, WeakSet()).add(self)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Extents; the trace is for these from here on."""
+        self.trace.exact = True
+        return self.value.shape
+
+    @property
+    def dtype(self) -> np.dtype:
+        """A NumPy dtype."""
+        assert isinstance(self.value.type, np.dtype)
+        return self.value.type
+
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        return len(self.value.shape)
+
+    @property
+    def size(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    data = property(_refuse("data is the array itself"))
+    device = property(_refuse("device needs the array itself"))
+    to_numpy = numpy = _refuse("to_numpy() needs its values")
+    backward = _refuse("backward() needs its graph")  # type: ignore[assignment]
+    __array__ = _Unknown.__array__  # type: ignore[assignment]
+
+    def holds(self, dtype: np.dtype, casting: str) -> bool:
+        """True if numbers of `dtype` may be stored here."""
+        return can_cast(dtype, dtype_of(self), casting)
+
+    def detach(self) -> Any:
+        """The same value, not differentiated through."""
+        return self.trace.detached(self)
+
+    def astype(self, *args: Any, **kwargs: Any) -> Any:
+        """The elements converted; a scalar of NumPy stays one."""
+        made = super().astype(*args, **kwargs)
+        made.scalar = self.scalar
+        return made
+
+    def __copy__(self) -> Any:
+        return self.copy()
+
+    def __deepcopy__(self, memo: Any) -> Any:
+        return self.copy()
+
+    def __getitem__(self, key: Any) -> Any:
+        made = super().__getitem__(key)
+        keys = key if isinstance(key, tuple) else (key,)
+        if isinstance(made, Symbol) and not any(k is Ellipsis for k in keys):
+            made.scalar = True
+        return made
+
+    def __setitem__(self, key: Any, new: Any) -> None:
+        if isinstance(key, Variable) and dtype_of(key) == np.bool_:
+            self._assign_where(key, new)
+        elif key is Ellipsis or (isinstance(key, slice) and key == slice(None)):
+            self.trace.assign(self, new)
+        else:
+            raise KernelTypeError(
+                f"{self!r}: a part of an array cannot be assigned to inside nf.fuse, "
+                "only all of it or, by x[mask] = number, where a condition holds; "
+                "compute the whole with nf.ops.where, or assign outside")
+
+    def _assign_where(self, mask: Variable, new: Any) -> None:
+        """One number wherever a condition holds."""
+        if extents(mask) != self.extents or (not is_number(new) and extents(new)):
+            raise KernelTypeError(
+                f"{self!r}: x[mask] = y takes a mask of the shape of x and one number "
+                f"inside nf.fuse, got shapes {extents(mask)} and {extents(new)}; "
+                "write x[...] = nf.ops.where(mask, y, x)")
+        self.trace.assign(self, new, where=mask)
+
+    __iadd__, __isub__ = _in_place("__add__"), _in_place("__sub__")
+    __imul__, __itruediv__ = _in_place("__mul__"), _in_place("__truediv__")
+    __ifloordiv__, __imod__ = _in_place("__floordiv__"), _in_place("__mod__")
+    __ipow__, __imatmul__ = _in_place("__pow__"), _in_place("__matmul__")
+    __iand__, __ior__ = _in_place("__and__"), _in_place("__or__")
+    __ixor__ = _in_place("__xor__")
+    __ilshift__, __irshift__ = _in_place("__lshift__"), _in_place("__rshift__")
+
+    def __repr__(self) -> str:
+        value = self.value
+        return f"<traced array {value.name!r}, {value.type} {value.shape}>"
+
+
+for _name, _method in vars(ArrayMethods).items():
+    if isinstance(_method, FunctionType) and _name != "copy" and \
+            _name not in vars(Symbol):
+        setattr(Symbol, _name, _gives_scalars(_method))
+
+
+class Number(_Unknown, TracedNumber):
+    """A number that is an argument, or computed from such on the host at each call.
+
+    `example` is its value in the call that is traced, which gives its type.
+    """
+
+    __slots__ = ("example", "trace", "value")
+
+    def __init__(self, trace: Trace, value: Value, example: Any) -> None:
+        self.trace, self.value, self.example = trace, value, example
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The dtype of an array of this number."""
+        return np.result_type(self.example)
+
+    @property
+    def python(self) -> type | None:
+        """The number's Python type; None if it has a dtype."""
+        return type(plain_number(self.example)) if isinstance(self.value.type, Weak) \
+            else None
+
+    shape: tuple[int, ...] = ()
+    ndim = 0
+    size = 1
+
+    def __getattr__(self, name: str) -> Any:
+        """An attribute of its type: methods of NumPy's numbers are run at each call."""
+        if name.startswith("__"):  # protocols are asked for by libraries
+            raise AttributeError(name)
+        if callable(getattr(self.example, name)):
+            return lambda *args, **kwargs: self._computed(
+                lambda x, *rest: getattr(x, name)(*rest, **kwargs), name, args)
+        return self._computed(attrgetter(name), name)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._computed(lambda x: x[key], "x[...]")
+
+    def _computed(self, function: Callable[..., Any], what: str,
+                  args: Sequence[Any] = ()) -> Any:
+        """A number that is computed from this one."""
+        if not any(isinstance(a, Symbol) for a in args):
+            found = function(*(a.example if isinstance(a, Number) else a
+                               for a in (self, *args)))
+            if isinstance(found, (bool, int, float, complex, np.generic)):
+                return self.trace.host(function, (self, *args))
+        raise KernelTypeError(f"{self!r}: {what} of a number is an array here, which "
+                              "nf.fuse does not make of numbers; pass an array without "
+                              "dimensions, as np.asarray(x) is")
+
+    def __nbfused_op__(self, name: str, args: tuple[Any, ...]) -> Any:
+        """A function of the scalar vocabulary."""
+        return Variable.__nbfused_op__(self, name, args)
+
+    def astype(self, dtype: Any) -> Any:
+        """The number converted to a dtype."""
+        return self.trace.host(np.dtype(dtype).type, (self,))
+
+    def __repr__(self) -> str:
+        kind = self.value.type
+        return f"<traced number {self.value.name!r}, {kind}>"
+
+
+def _on_host(function: Callable[..., Any], name: str) -> tuple[Callable[..., Any], ...]:
+    """An operator of `Number`: Python's own, or the op where an array is involved."""
+    def forward(self: Number, *other: Any) -> Any:
+        return _call(self, function, name, (self, *other))
+
+    def reflected(self: Number, other: Any) -> Any:
+        return _call(self, function, name, (other, self))
+
+    return forward, reflected
+
+
+def _call(number: Number, function: Callable[..., Any], name: str,
+          args: tuple[Any, ...]) -> Any:
+    if all(isinstance(a, (bool, int, float, complex, np.generic, Number))
+           for a in args):
+        return number.trace.host(function, args)
+    if not all(isinstance(a, (Traced, Variable, bool, int, float, complex))
+               or is_array(a) for a in args):
+        return NotImplemented
+    if any(isinstance(a, Symbol) and a.decides for a in args):
+        return NotImplemented
+    op = OPS.get(name)
+    if op is not None:
+        return op(*args)
+    found = operation(getattr(np, name))
+    assert found is not None
+    return number.__nbfused_op__(found.op, args)
+
+
+def _define_operators() -> None:
+    binary = {"add": "add", "sub": "subtract", "mul": "multiply",
+              "truediv": "divide", "floordiv": "floor_divide", "mod": "remainder",
+              "pow": "power", "and": "bitwise_and", "or": "bitwise_or",
+              "xor": "bitwise_xor", "lshift": "left_shift", "rshift": "right_shift"}
+    for short, name in binary.items():
+        function = getattr(operator, f"__{short}__")
+        forward, reflected = _on_host(function, name)
+        setattr(Number, f"__{short}__", forward)
+        setattr(Number, f"__r{short}__", reflected)
+    unary = {"neg": "negative", "pos": "positive", "abs": "absolute",
+             "invert": "bitwise_not"}
+    compare = {"lt": "less", "le": "less_equal", "gt": "greater",
+               "ge": "greater_equal", "eq": "equal", "ne": "not_equal"}
+    for short, name in {**unary, **compare}.items():
+        function = getattr(operator, f"__{short}__")
+        setattr(Number, f"__{short}__", _on_host(function, name)[0])
+
+
+_define_operators()

@@ -1,0 +1,139 @@
+"""Symbols for PyTorch's tensors while `fuse` traces, with their methods."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...arrays import dtype_of
+from ...autograd.numpy_api.methods import is_operand
+from ...registry.operations import OPS
+from ...support.dtypes import TYPES, rank_of
+from .symbols import Symbol
+from .torch import converted, promoted, torch_dtype, torch_function
+
+__all__ = ["Tensor"]
+
+
+def _plainly(function: Callable[..., Any], args: Sequence[Any]) -> Any:
+    return function(*args)
+
+
+def _operator(name: str) -> Callable[..., Any]:
+    plain = getattr(Symbol, name)
+
+    def method(self: Tensor, *others: Any) -> Any:
+        run = promoted if all(map(is_operand, others)) else _plainly
+        return run(plain, (self, *others))
+
+    return method
+
+
+class Tensor(Symbol):
+    """A symbol that has PyTorch's methods."""
+
+    __slots__ = ()
+    decides = True
+
+    def __getattr__(self, name: str) -> Any:
+        """A function of ``torch`` as method."""
+        if name.startswith("_"):
+            raise AttributeError(name)
+        return lambda *args, **kwargs: torch_function(name, (self, *args), kwargs)
+
+    @classmethod
+    def __torch_function__(cls, function: Callable[..., Any], types: Any,
+                           args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        return torch_function(function.__name__, args, kwargs or {})
+
+    @property
+    def size(self) -> Any:
+        """A method of tensors."""
+        return lambda dim=None: self.shape if dim is None else self.shape[dim]
+
+    def __imatmul__(self, other: Any) -> Any:
+        """Tensors have no such operator: Python takes ``x @ y``."""
+        return NotImplemented
+
+    def holds(self, dtype: np.dtype, casting: str) -> bool:
+        """By PyTorch's rule: of no higher kind, of any width."""
+        return casting == "unsafe" or rank_of(dtype) <= rank_of(dtype_of(self))
+
+    @property
+    def dtype(self) -> Any:
+        """One of PyTorch's, so that it is equal to those."""
+        return getattr(sys.modules["torch"], super().dtype.name)
+
+    def numel(self) -> int:
+        """Number of elements."""
+        return prod(self.shape)
+
+    def dim(self) -> int:
+        """Number of dimensions."""
+        return self.ndim
+
+    def to(self, dtype: Any) -> Any:
+        """Another dtype; the tensor itself if that is its own."""
+        return converted(self, torch_dtype(dtype))
+
+    type = to
+
+    def view(self, *shape: Any) -> Any:
+        """Another shape."""
+        return self.reshape(*shape)
+
+    def permute(self, *dims: Any) -> Any:
+        """The axes in another order."""
+        return Symbol.transpose(self, *dims)
+
+    def transpose(self, dim0: int, dim1: int) -> Any:
+        """Two axes exchanged."""
+        axes = list(range(self.ndim))
+        axes[dim0], axes[dim1] = axes[dim1], axes[dim0]
+        return Symbol.transpose(self, *axes)
+
+    def t(self) -> Any:
+        """The transposed matrix."""
+        return self.T
+
+    def clone(self) -> Any:
+        """The same elements in another tensor."""
+        return self.copy()
+
+    def unsqueeze(self, dim: int) -> Any:
+        """A new axis."""
+        return OPS["expand_dims"](self, dim)
+
+    def flatten(self) -> Any:
+        """One axis."""
+        return self.reshape(-1)
+
+
+def _converting(dtype: np.dtype) -> Callable[[Any], Any]:
+    return lambda self: converted(self, dtype)
+
+
+def _reduction(name: str) -> Callable[..., Any]:
+    return lambda self, *args, **kwargs: torch_function(name, (self, *args), kwargs)
+
+
+def _define() -> None:
+    for name in ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "and", "or",
+                 "xor", "lshift", "rshift"):
+        for method in (f"__{name}__", f"__r{name}__"):
+            setattr(Tensor, method, _operator(method))
+    for method in ("__lt__", "__le__", "__gt__", "__ge__", "__eq__", "__ne__"):
+        setattr(Tensor, method, _operator(method))
+    for t in TYPES.values():
+        if t.torch:
+            setattr(Tensor, t.torch, _converting(t.dtype))
+    for name in ("sum", "prod", "mean", "all", "any", "argmax", "argmin", "var", "std",
+                 "max", "min"):
+        setattr(Tensor, name, _reduction(name))
+
+
+_define()

@@ -1,0 +1,192 @@
+"""Functions and dtypes of PyTorch on what `fuse` traces: torch is not imported.
+
+Beside one another tensors take a dtype by PyTorch's rules, which are not NumPy's: an
+integer tensor beside a float32 one gives float32; a tensor without dimensions, or a
+number, only says of what kind the result is at least.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from typing import Any
+
+import numpy as np
+
+from ...arrays import check_dtype, dtype_of, is_array
+from ...errors import KernelTypeError
+from ...registry.operations import OPS
+from ...scalar.language.vocabulary import OPS as VOCABULARY
+from ...support.dtypes import BFLOAT16, rank_of
+from .symbols import Number, Symbol
+
+__all__ = ["converted", "promoted", "tensor_type", "torch_dtype",
+           "torch_function", "torch_recording", "torch_records"]
+
+#: PyTorch's names of ops that NumPy calls otherwise.
+_NAMES = {
+    **{name: op.implementation.__name__ for op in VOCABULARY.values()
+       for name in op.torch},
+    "amax": "max", "amin": "min", "mm": "matmul", "bmm": "matmul", "rsub": "subtract",
+}
+#: Reductions whose results and options are NumPy's, but for the names `dim`, `keepdim`.
+_REDUCTIONS = frozenset({"sum", "prod", "mean", "logsumexp", "all", "any", "argmax",
+                         "argmin"})
+#: Functions along an axis.
+_ALONG = frozenset({"softmax", "log_softmax"})
+_OPTIONS = {"dim": "axis", "keepdim": "keepdims"}
+#: Those that count in int64, whatever the integers.
+_COUNTING = frozenset({"sum", "prod"})
+#: Those to which no axis at all means all of them.
+_OF_ALL = frozenset({"sum", "mean", "max", "min"})
+
+#: Methods that store what they are given, in the dtype of the tensor.
+_STORING = frozenset({"copy_", "fill_", "zero_"})
+
+
+
+def torch_records() -> bool:
+    """True if PyTorch differentiates at present."""
+    return bool(sys.modules["torch"].is_grad_enabled())
+
+
+def torch_recording() -> AbstractContextManager[None]:
+    """A context in which PyTorch differentiates."""
+    found: AbstractContextManager[None] = sys.modules["torch"].enable_grad()
+    return found
+
+
+def _default_dtype(kind: int) -> np.dtype:
+    """The dtype of a Python number of a kind."""
+    torch = sys.modules.get("torch")
+    wide = torch is not None and torch.get_default_dtype() == torch.float64
+    return np.dtype(("bool", "int64", "float64" if wide else "float32",
+                     "complex128" if wide else "complex64")[kind])
+
+
+def _common_dtype(a: np.dtype, b: np.dtype) -> np.dtype:
+    """The dtype of two tensors: the higher kind alone decides."""
+    if rank_of(a) != rank_of(b):
+        low, high = sorted((a, b), key=rank_of)
+        if rank_of(high) == 3 and low == np.float64:
+            return np.dtype(np.complex128)
+        return high
+    if BFLOAT16 in (a, b) and a != b:
+        return max(a, b, np.dtype(np.float32), key=lambda d: d.itemsize)
+    return np.promote_types(a, b) if a != b else a
+
+
+def tensor_type(operands: Sequence[Any]) -> np.dtype:
+    """The dtype that PyTorch computes in.
+
+    Parameters
+    ----------
+    operands
+        Arrays, symbols and numbers.
+    """
+    groups: list[np.dtype | None] = [None, None, None]
+    for x in operands:
+        if isinstance(x, Number) or not (isinstance(x, Symbol) or is_array(x)):
+            example = x.example if isinstance(x, Number) else x
+            dtype, group = _default_dtype(rank_of(np.asarray(example).dtype)), 2
+        else:
+            dtype, group = dtype_of(x), 0 if len(x.shape) else 1
+        known = groups[group]
+        groups[group] = dtype if known is None else _common_dtype(known, dtype)
+    found, *lower = [dtype for dtype in groups if dtype is not None]
+    for dtype in lower:
+        if rank_of(dtype) > rank_of(found):  # a complex number as wide as the floats
+            found = dtype if (rank_of(found), rank_of(dtype)) != (2, 3) else np.dtype(
+                np.complex128 if found == np.float64 else np.complex64)
+    return found
+
+
+def converted(x: Any, dtype: np.dtype) -> Any:
+    """A tensor in a dtype; numbers follow by themselves."""
+    if isinstance(x, Number) or not (isinstance(x, Symbol) or is_array(x)):
+        return x
+    return x if dtype_of(x) == dtype else OPS["astype"](x, dtype)
+
+
+def promoted(function: Callable[..., Any], args: Sequence[Any]) -> Any:
+    """`function` of `args` in the dtype that PyTorch computes in."""
+    dtype = tensor_type(args)
+    result = function(*(converted(x, dtype) for x in args))
+    if isinstance(result, Symbol) and rank_of(dtype) < 2 <= rank_of(dtype_of(result)):
+        dtype = _default_dtype(2)  # integers divide, and have sines, in that
+        result = function(*(converted(x, dtype) for x in args))
+    return result
+
+
+def torch_dtype(given: Any) -> np.dtype:
+    """A dtype of PyTorch as one of NumPy's."""
+    text = str(given)
+    if not text.startswith("torch."):
+        raise KernelTypeError(f"{given!r} is no dtype of torch, and nf.fuse traces no "
+                              "device; move tensors outside of the fused function")
+    return check_dtype(text.removeprefix("torch."), "dtype")
+
+
+def torch_function(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """``torch.name(*args, **kwargs)`` as an op.
+
+    Raises
+    ------
+    KernelTypeError
+        There is no op of that name with the same meaning.
+    """
+    if name.endswith("_") and not name.endswith("__"):
+        return _in_place(name, args, kwargs)
+    given = name.strip("_")
+    name = _NAMES.get(given, given)
+    op = OPS.get(name)
+    if name in _REDUCTIONS | _ALONG or given in ("amax", "amin"):
+        return _call_reduction(name, args, kwargs)
+    if name == "where" and len(args) == 3 and not kwargs:
+        found = promoted(lambda x, y: OPS["where"](args[0], x, y), args[1:])
+        return converted(found, tensor_type(args[1:]))  # two numbers give the default
+    if name == "rint" and rank_of(dtype_of(args[0])) == 1:
+        name, op = "positive", OPS["positive"]  # NumPy makes floats of integers
+    if name in ("max", "min") and len(args) == 1 and not kwargs:
+        return OPS[name](args[0])
+    if op is None or not (hasattr(op, "nin") or name in ("matmul", "power", "gelu")) \
+            or kwargs:
+        instead = f"nf.ops.{name}, which is NumPy's" if op else "functions of nf.ops"
+        raise KernelTypeError(
+            f"torch.{given}: nf.fuse does not trace it with these arguments; use "
+            f"{instead}, wrap it in an nf.Function, or call it outside of the fused "
+            "function")
+    return promoted(op, args[::-1] if given == "rsub" else args)
+
+
+def _in_place(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """A function that changes its first argument, as PyTorch's with an underscore."""
+    if not isinstance(args[0], Symbol):
+        raise KernelTypeError(f"torch.{name}: nf.fuse cannot change a tensor in place "
+                              "that is no argument of the function; pass it as one")
+    if name in _STORING and not kwargs:
+        new = 0 if name == "zero_" else args[1]
+        args[0].trace.assign(args[0], new, casting="unsafe")
+    else:
+        args[0][...] = torch_function(name[:-1], args, kwargs)
+    return args[0]
+
+
+def _call_reduction(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+    """A reduction, or a function along an axis."""
+    named = {_OPTIONS.get(k, k): v for k, v in kwargs.items()}
+    named |= dict(zip(("axis", "keepdims"), args[1:], strict=False))
+    named.pop("_stacklevel", None)  # of torch.nn.functional, for its warnings
+    if isinstance(named.get("axis"), list):
+        named["axis"] = tuple(named["axis"])
+    if named.get("axis") == () and name in _OF_ALL:
+        del named["axis"]
+    wanted = named.pop("dtype", None)
+    if wanted is not None:
+        dtype = torch_dtype(wanted)
+        counted = {"dtype": dtype} if name in _COUNTING else {}
+        return OPS[name](OPS["astype"](args[0], dtype), **named, **counted)
+    if name in _COUNTING and dtype_of(args[0]).kind in "biu":
+        named["dtype"] = np.dtype(np.int64)
+    return promoted(lambda x: OPS[name](x, **named), args[:1])

@@ -1,0 +1,338 @@
+"""The trace of `fuse`: the operations of a function on arrays, as a graph."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from typing import Any
+from weakref import WeakSet
+
+import numpy as np
+
+from ...arrays import check_dtype, dtype_of, is_array
+from ...autograd import Variable, no_grad
+from ...autograd.graph import COPY
+from ...autograd.nodes import is_floating
+from ...autograd.recording import grad_mode, recording
+from ...dispatch.outputs import check_shape
+from ...errors import KernelTypeError, ShapeError
+from ...op.base import check_integers, unpack_single
+from ...registry.operations import OPS
+from ...scalar.ir.nodes import Block, Function
+from ...scalar.typing.python_numbers import number_type, plain_number
+from ...scalar.typing.types import Type
+from ...specs import Map, Reduce, View
+from ...specs.base import Shape
+from ...specs.fusion.graph import Node, Value
+from .program import HostCall, Opaque, Program, detach, is_view, map_tree, memory_of
+from .symbols import Number, Symbol
+from .tensors import Tensor
+from .torch import torch_recording, torch_records
+
+__all__ = ["Trace"]
+
+#: An array stored into another: `x`, of the shape and dtype of `like`.
+_ASSIGN = Map(Function("assign", ("x", "like"), Block((), ("x",))),
+              ("element", "element"))
+#: Views whose parameters are extents.
+_EXACT_VIEWS = frozenset({"reshape", "broadcast", "slice", "unslice", "concatenate"})
+
+
+class Trace:
+    """One run of a function on symbols.
+
+    Parameters
+    ----------
+    name
+        What its kernels are called.
+    tensors
+        Whether arrays have the methods and the promotion of PyTorch.
+
+    Attributes
+    ----------
+    exact
+        Whether what was written down is for arrays of these very shapes.
+    constants
+        Arrays that it reads and that are no arguments.
+    checks
+        What is to look at values before anything is stored.
+    """
+
+    def __init__(self, name: str, tensors: bool = False) -> None:
+        self.name = name
+        self.symbol = Tensor if tensors else Symbol
+        self.exact = False
+        self.given: dict[Value, Any] = {}
+        self.constants: dict[Value, Any] = {}
+        self.nodes: list[Node] = []
+        self.numbers: list[HostCall] = []
+        self.checks: list[tuple[Callable[[Any], None], Value]] = []
+        self.stores: dict[Value, Value] = {}
+        #: Symbols that are views, by what they are views of.
+        self.views: dict[object, WeakSet[Symbol]] = {}
+        #: Whether an array without dimensions may be a NumPy scalar to the function.
+        self.scalars = False
+        self._seen: dict[Any, Node] = {}
+        self._constant: dict[Value, Value] = {}
+        self._copies: dict[tuple[Value, object], Value] = {}
+
+    def argument(self, x: Any, name: str) -> Symbol | Number:
+        """The symbol for an argument."""
+        if not isinstance(x, Variable) and isinstance(
+                x, (bool, int, float, complex, np.generic)):
+            value = Value((), number_type(x), name, by_value=True)
+            self.given[value] = x
+            return Number(self, value, x)
+        if isinstance(x, np.matrix):
+            raise KernelTypeError(f"'{name}' is a numpy.matrix, whose * is a matrix "
+                                  "product; pass numpy.asarray(...) and use @")
+        value = Value(tuple(x.shape), dtype_of(x), name)
+        self.given[value] = x
+        self.scalars |= isinstance(x, np.ndarray)
+        return self.symbol(self, value, own=value)
+
+    def operand(self, x: Any) -> Any:
+        """The value of an input; a number that is constant stays itself."""
+        if isinstance(x, (Symbol, Number)):
+            if x.trace is not self:
+                raise KernelTypeError(f"{x!r} belongs to another call of a fused "
+                                      "function; return it from there")
+            return self._current_value(x)
+        if not isinstance(x, Variable) and not _is_plain(x):
+            return plain_number(x)
+        value = Value(tuple(x.shape), dtype_of(x), "constant")
+        self.constants[value] = x
+        return value
+
+    def _current_value(self, x: Symbol | Number) -> Value:
+        """The value; `KernelTypeError` if it is not known whether it has changed."""
+        if isinstance(x, Symbol) and x.replaced:
+            raise KernelTypeError(
+                f"{x!r} is used after += or the like on another name of it, which "
+                "changes an array, but makes another of what NumPy gives as a scalar; "
+                "write x = x + y")
+        return x.value
+
+    def record(self, spec: Any, inputs: Sequence[Any], out: Sequence[Any] | None,
+               options: Mapping[str, Any]) -> tuple[Any, ...]:
+        """Record that `spec` is run; symbols for its outputs."""
+        records = self.records()
+        if not records:
+            inputs = tuple(map(self.detached, inputs))
+        values = tuple(map(self.operand, inputs))
+        if isinstance(spec, (Map, Reduce)):
+            spec = _by_value(spec, values)
+        else:
+            _check_array(inputs[0])
+        shapes = spec.out_shapes(tuple(map(_shape, values)))
+        types = list(spec.result_types(tuple(map(_type, values))))
+        asked = options.get("dtypes")
+        for k, dtype in enumerate(asked or ()):
+            types[k] = types[k] if dtype is None else check_dtype(dtype)
+        if isinstance(spec, View):
+            self.exact |= spec.kind in _EXACT_VIEWS
+        node = self._node(spec, values, tuple(zip(shapes, types, strict=True)), asked)
+        base = inputs[0] if is_view(spec) and isinstance(inputs[0], Symbol) else None
+        made = [self.symbol(self, v, base=base) for v in node.outputs]
+        if not records:
+            self._constant |= {v: v for v in node.outputs}
+        for k, target in enumerate(out or ()):
+            if target is not None:
+                self.store(target, made[k], options.get("casting", "same_kind"))
+                made[k] = target
+        return tuple(made)
+
+    def _node(self, spec: Any, values: tuple[Any, ...],
+              outputs: tuple[tuple[Shape, Type], ...], asked: Any) -> Node:
+        """The node, or an equal one that is there already."""
+        key = (spec, outputs, tuple(v if isinstance(v, Value) else (type(v), repr(v))
+                                    for v in values))
+        node = self._seen.get(key)
+        if node is None:
+            node = self._seen[key] = Node(spec, values, outputs, asked)
+            self.nodes.append(node)
+        return node
+
+    def host(self, function: Callable[..., Any], args: Sequence[Any]) -> Number:
+        """A number that is computed from numbers, in Python, at each call."""
+        example = function(*(a.example if isinstance(a, Number) else a for a in args))
+        value = Value((), number_type(example), "number", by_value=True)
+        self.numbers.append(HostCall(value, function, tuple(map(self.operand, args))))
+        return Number(self, value, example)
+
+    def recording(self) -> AbstractContextManager[None]:
+        """The context to run the function in, without a `no_grad` around its call."""
+        return torch_recording() if self.symbol is Tensor else grad_mode(True)
+
+    def records(self) -> bool:
+        """True if the function is outside of a `no_grad` of its own."""
+        return torch_records() if self.symbol is Tensor else recording()
+
+    def detached(self, x: Any) -> Any:
+        """`x`, which nothing is differentiated through: a step of its own."""
+        if not isinstance(x, Symbol):
+            return x.detach() if isinstance(x, Variable) else x
+        value = x.value
+        if is_floating(dtype_of(x)) and value not in self._constant:
+            self.exact = True
+            node = Node(Opaque(detach, (value,), True), (value,),
+                        [(value.shape, value.type)])
+            self.nodes.append(node)
+            (made,) = node.outputs
+            self._constant |= {value: made, made: made}
+        return self.symbol(self, self._constant.get(value, value), base=x)
+
+    def call(self, function: Callable[..., Any], args: Sequence[Any]) -> Any:
+        """A call that no spec describes: it is run now, for the shapes of its results.
+
+        In the program it is a step of its own.
+        """
+        self.exact = True
+        if not self.records():
+            function = no_grad()(function)
+        values = tuple(map(self.operand, args))
+        wanted = [v for v in values if isinstance(v, Value)]
+        with no_grad():
+            known = iter(Program.from_trace(self, wanted, {}).run(
+                list(self.given.values())))
+            result = function(*(next(known) if isinstance(v, Value) else v
+                                for v in values))
+        single = not isinstance(result, (tuple, list))
+        results = (result,) if single else tuple(result)
+        node = Node(Opaque(function, values, single), values,
+                    [(tuple(r.shape), dtype_of(r)) for r in results])
+        self.nodes.append(node)
+        made = tuple(self.symbol(self, v) for v in node.outputs)
+        return unpack_single(made) if single else made
+
+    def store(self, target: Any, new: Symbol, casting: str = "same_kind") -> None:
+        """`assign` of a result to an `out` of the same shape, as ops ask for."""
+        if isinstance(target, Symbol):
+            check_shape("out", target.extents, new.extents)
+        self.assign(target, new, casting)
+
+    def assign(self, target: Any, new: Any, casting: str = "same_kind",
+               where: Any = None) -> None:
+        """``target[...] = new``: from here on `target` is another value.
+
+        Elements at which `where` is False keep what they have.
+        """
+        self._check_target(target)
+        new = plain_number(new)
+        _check_cast(target, new, casting)
+        if where is not None:
+            new = OPS["where"](_mask(where), self._cast_like(new, target), target)
+        if not isinstance(new, Symbol) or new.extents != target.extents or \
+                dtype_of(new) != dtype_of(target) or (
+                    new is not target and memory_of(new.value) in self.given):
+            # Also an argument, or a view of one: it may change before the program
+            # stores at its end.
+            new = self._cast_like(new, target)
+        if new.extents != target.extents:
+            raise ShapeError(f"{target!r} cannot hold an array of shape {new.extents}; "
+                             "make a new array")
+        if target.own is not None:
+            self.stores[target.own] = new.value
+        target.value = new.value
+
+    def _cast_like(self, new: Any, target: Symbol) -> Any:
+        """`new` in the dtype of `target`, and its shape if it broadcasts to that."""
+        return self.record(_ASSIGN, (new, target), None,
+                           {"dtypes": (dtype_of(target),)})[0]
+
+    def _check_target(self, target: Any) -> None:
+        """Refuse to change in place a value that another symbol sees."""
+        if not isinstance(target, Symbol):
+            raise KernelTypeError(
+                f"out: nf.fuse stores into its arguments only, got a "
+                f"{type(target).__name__} that is none; pass it as an argument")
+        if not target.whole or self.views.get(target.array):
+            raise KernelTypeError(
+                f"{target!r} is changed in place and is, or has, a view: nf.fuse does "
+                "not follow both; make a new array, as in x = x + y")
+
+    def program(self, result: Any) -> Program:
+        """The program that computes the result of the function from its arguments."""
+        arrays: dict[Value, object] = {memory_of(new): own
+                                       for own, new in self.stores.items()}
+        return Program.from_trace(
+            self, map_tree(result, lambda x: self._output(x, arrays)), self.stores)
+
+    def _output(self, x: Any, arrays: dict[Value, object]) -> Any:
+        """An argument itself, changed or not; or the value of what was computed.
+
+        What was computed once for two of the function's `arrays` is copied for one.
+        """
+        if not isinstance(x, Symbol):
+            return self.operand(x) if isinstance(x, Number) else x
+        if x.own is not None:
+            return x.own
+        value = self.operand(x)
+        same = arrays.setdefault(memory_of(value), x.array) is x.array
+        return value if same else self._copy(value, x.array)
+
+    def _copy(self, value: Value, array: object) -> Value:
+        """The value in memory of its own, which `array` stands for; views of that."""
+        if (value, array) not in self._copies:
+            spec, inputs, asked = COPY, (value,), (value.type,)
+            if value.node is not None and is_view(value.node.spec):
+                spec, asked = value.node.spec, value.node.asked
+                inputs = (self._copy(value.node.inputs[0], array),)
+            node = Node(spec, inputs, [(value.shape, value.type)], asked)
+            self.nodes.append(node)
+            (self._copies[value, array],) = node.outputs
+        return self._copies[value, array]
+
+
+def _check_cast(target: Symbol, new: Any, casting: str) -> None:
+    """`KernelTypeError` unless the dtype of `new` casts to that of `target`."""
+    if isinstance(new, (Symbol, Variable)) or is_array(new):
+        source = dtype_of(new)
+    else:
+        check_integers((target, new), "x[...] = y", ("x", "y"))
+        source = np.result_type(dtype_of(target), getattr(new, "example", new))
+    if not target.holds(source, casting):
+        raise KernelTypeError(
+            f"{target!r} cannot hold {source}, which does not cast to it under "
+            f"'{casting}'; use astype, or make a new array")
+
+
+def _mask(where: Any) -> Any:
+    """A condition in the form of NumPy's ``where=``."""
+    kind = np.dtype(bool) if isinstance(where, bool) else dtype_of(where)
+    if kind != np.bool_:
+        raise KernelTypeError(f"'where' has dtype {kind}, expected bool; compare it")
+    return where
+
+
+
+
+
+def _is_plain(x: Any) -> bool:
+    return is_array(x) and not isinstance(x, np.generic)
+
+
+def _check_array(x: Any) -> None:
+    if isinstance(x, Number) and x.python is not None:
+        raise KernelTypeError(f"{x!r} has no axes, which nf.fuse could change; make an "
+                              "array with nf.full outside of the fused function")
+
+
+def _shape(x: Any) -> Shape:
+    return x.shape if isinstance(x, Value) else ()
+
+
+def _type(x: Any) -> Type:
+    return x.type if isinstance(x, Value) else number_type(x)
+
+
+def _by_value(spec: Map | Reduce, values: Sequence[Any]) -> Map | Reduce:
+    """The spec for numbers where there are numbers."""
+    given = iter(values)
+    kinds = []
+    for kind in spec.kinds:
+        x = None if kind in ("index", "size", "scatter") else next(given)
+        number = x is not None and (not isinstance(x, Value) or x.by_value)
+        kinds.append("scalar" if number else kind)
+    return spec if tuple(kinds) == spec.kinds else replace(spec, kinds=tuple(kinds))

@@ -1,0 +1,91 @@
+"""NumPy's ufuncs on what `fuse` traces."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...arrays import dtype_of, is_array
+from ...autograd import Variable
+from ...autograd.numpy_api.ufuncs import (
+    given_options,
+    in_loop_dtype,
+    method_name,
+    ufunc_operation,
+)
+from ...autograd.traced import Traced, TracedNumber
+from ...errors import KernelTypeError
+from ...op.base import check_operand
+from ...registry.operations import OPS
+
+if TYPE_CHECKING:
+    from .trace import Trace
+
+__all__ = ["trace_ufunc"]
+
+_TAKEN = {"__call__": frozenset({"out", "dtype", "casting", "where"}),
+          "reduce": frozenset({"out", "dtype", "axis", "keepdims"})}
+
+
+def trace_ufunc(trace: Trace, ufunc: np.ufunc, method: str, inputs: Sequence[Any],
+                kwargs: dict[str, Any]) -> Any:
+    """Record a call of a method of a ufunc.
+
+    Raises
+    ------
+    KernelTypeError
+        There is no operation that does the same, with these keywords.
+    """
+    op, what = ufunc_operation(ufunc, method), method_name(ufunc, method)
+    numbers = method == "__call__" and not any(map(_is_array, inputs))
+    if op is None and not numbers:
+        raise KernelTypeError(_untraced(ufunc, what))
+    given = given_options(f"{what} in nf.fuse", kwargs, _TAKEN.get(method, frozenset()))
+    (out,) = given.pop("out", (None,))
+    if method == "reduce":
+        made = op(*inputs, **given)  # type: ignore[misc]
+        if out is None:
+            return made
+        trace.store(out, made)
+        return out
+    where = given.pop("where", None)
+    if numbers:
+        for k, x in enumerate(inputs):
+            check_operand(x, what, f"argument {k}")
+        options = {k: given[k] for k in ("dtype", "casting") if k in given}
+        made = trace.host(partial(ufunc, **options) if options else ufunc, inputs)
+    else:
+        _check_rounding(ufunc, inputs)
+        made = op(*in_loop_dtype(  # type: ignore[misc]
+            ufunc, inputs, given.get("dtype"), given.get("casting", "same_kind")))
+    if out is None and where is not None:
+        raise KernelTypeError(f"{what}: where= leaves elements of a new array unset; "
+                              "give out=, or choose with nf.ops.where")
+    if out is None:
+        return made
+    trace.assign(out, made, given.get("casting", "same_kind"), where)
+    return out
+
+
+def _is_array(x: Any) -> bool:
+    return (isinstance(x, (Traced, Variable)) and not isinstance(x, TracedNumber)) or (
+        is_array(x) and not isinstance(x, np.generic))
+
+
+def _check_rounding(ufunc: np.ufunc, inputs: Sequence[Any]) -> None:
+    if ufunc is np.reciprocal and dtype_of(inputs[0]).kind in "biu":
+        raise KernelTypeError("numpy.reciprocal of integers rounds to integers, "
+                              "which nf.fuse does not trace; write 1 / x or 1 // x")
+
+
+def _untraced(ufunc: np.ufunc, what: str) -> str:
+    """The error for a ufunc without an operation, with the way out."""
+    if getattr(np, ufunc.__name__, None) is ufunc or ufunc.__name__ not in OPS:
+        return (f"{what} has no kernel, so that nf.fuse cannot trace it; write it with "
+                "nf.elementwise, wrap it in an nf.Function, or call it outside of the "
+                "fused function")
+    return (f"{what} is no function of NumPy, and nf.fuse does not trace it; use "
+            f"nf.ops.{ufunc.__name__}, which does")

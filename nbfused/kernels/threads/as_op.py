@@ -1,0 +1,321 @@
+"""`ThreadKernel.as_op`: an operation on Variables that launches a kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from inspect import signature
+from operator import index
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...arrays import Array, check_dtype, describe, dtype_of, is_array
+from ...autograd import Function, Variable
+from ...autograd.custom import zeros_like
+from ...errors import (
+    KernelTypeError,
+    NotDifferentiableError,
+    ShapeError,
+    UnsupportedError,
+)
+from ...support.dtypes import BFLOAT16
+from .leaves import Layout, layout_of
+from .second import Moving, SecondDerivative
+from .views import Dual, ViewType, is_floating
+
+if TYPE_CHECKING:
+    from .rawkernel import ThreadKernel
+
+__all__ = ["KernelOp"]
+
+_FLOAT32 = np.dtype(np.float32)
+
+
+class KernelOp:
+    """An operation that launches a kernel; made by `ThreadKernel.as_op`.
+
+    Attributes
+    ----------
+    names : tuple of str
+        The parameters of the kernel that are its arguments, in order.
+    """
+
+    def __init__(self, kernel: ThreadKernel, outputs: Mapping[str, Any], grid: Any,
+                 block: Any) -> None:
+        if not isinstance(outputs, Mapping) or not outputs or \
+                not set(outputs) <= set(kernel.signature.parameters):
+            raise KernelTypeError(
+                f"{kernel.__name__}.as_op: outputs {outputs!r} must name parameters of "
+                f"{kernel.__name__}{kernel.signature}, as in {{'y': 'x'}}")
+        self.kernel, self.outputs = kernel, dict(outputs)
+        self.grid, self.block = grid, block
+        self.__name__ = kernel.__name__
+        self.names = tuple(p for p in kernel.signature.parameters if p not in outputs)
+        self.second = SecondDerivative(kernel)
+        self._function: Any = type(f"{kernel.__name__}_op", (_Launch,), {"op": self})
+        self._gradient: Any = type(f"{kernel.__name__}.bwd", (_Pull,), {"op": self})
+
+    def __reduce__(self) -> Any:
+        """Pickle the arguments of `as_op`; the rest is made again."""
+        return type(self), (self.kernel, self.outputs, self.grid, self.block)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Allocate the outputs, launch, record what a gradient needs.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            Arrays, Variables and numbers for `names`, also in tuples and structs.
+
+        Returns
+        -------
+        array, Variable or tuple
+            The outputs, in the order of `as_op`; zero where no thread stores.
+        """
+        given = dict(zip(self.names, args, strict=False)) | kwargs
+        filled = {p: given.get(p, self.kernel.signature.parameters[p].default)
+                  for p in self.names}
+        empty = [p for p, v in filled.items() if v is self.kernel.signature.empty]
+        twice = len(given) < len(args) + len(kwargs)
+        if twice or not set(given) <= set(filled) or empty:
+            raise KernelTypeError(f"{self.__name__} takes {', '.join(self.names)}; got "
+                                  f"{len(args)} arguments and {sorted(kwargs)}")
+        layout, leaves = layout_of(filled, self.kernel.annotations)
+        for name, value in zip(layout.names, leaves, strict=True):
+            if is_array(value):
+                self._check_library(name, describe(value, name), value)
+        return self._function.apply(layout, *leaves)
+
+    def _check_library(self, name: str, array: Array, value: Any) -> None:
+        """Refuse an array that would lose its gradient, or is immutable."""
+        library = array.library
+        if library.tracks(value):
+            raise NotDifferentiableError(
+                f"{self.__name__}: '{name}' is an array of {library.name} that "
+                "requires a gradient, which only Variables record here; pass "
+                f"nbfused.Variable({name}.detach(), requires_grad=True)")
+        if not library.writable:
+            raise UnsupportedError(
+                f"{self.__name__}: '{name}' is an array of {library.name}, whose "
+                "arrays are immutable, so that no kernel can store results into one; "
+                f"pass nbfused.to_numpy({name})")
+
+    def allocate(self, layout: Layout, leaves: Mapping[str, Any]) -> dict[str, Any]:
+        """A zero array for each output."""
+        like = next((v for v in leaves.values() if is_array(v)), None)
+        if like is None:
+            raise KernelTypeError(f"{self.__name__}: no argument is an array")
+        device = describe(like).device
+        made = {}
+        for name, rule in self.outputs.items():
+            shape, dtype = self._aval(name, rule, layout, leaves)
+            made[name] = zeros_like((shape, dtype, device), like)
+        return made
+
+    def _aval(self, name: str, rule: Any, layout: Layout,
+              leaves: Mapping[str, Any]) -> tuple[tuple[int, ...], np.dtype]:
+        found = self._rule_value(f"the rule of output '{name}'", rule,
+                                 layout.arguments(leaves))
+        if isinstance(found, str) and is_array(leaves.get(found)):
+            like = leaves[found]
+            return tuple(like.shape), dtype_of(like)
+        if isinstance(found, tuple) and len(found) == 2 and isinstance(
+                found[0], (tuple, list)):
+            return self._shape(name, found[0]), check_dtype(found[1], name)
+        raise KernelTypeError(
+            f"{self.__name__}.as_op: the rule of output '{name}' gave {found!r}; "
+            "expected (shape, dtype), or the name of an argument that it is like")
+
+    def _shape(self, name: str, given: Sequence[Any]) -> tuple[int, ...]:
+        try:
+            shape = tuple(map(index, given))
+        except TypeError:
+            shape = (-1,)
+        if any(n < 0 for n in shape):
+            raise ShapeError(f"{self.__name__}.as_op: the shape of output '{name}' is "
+                             f"{given!r}; expected integers of 0 or more")
+        return shape
+
+    def _rule_value(self, what: str, rule: Any, arguments: Mapping[str, Any]) -> Any:
+        """A rule, or what it gives for `arguments` if it is a function."""
+        if not callable(rule):
+            return rule
+        try:
+            signature(rule).bind(**arguments)
+        except (TypeError, ValueError) as error:
+            raise KernelTypeError(
+                f"{self.__name__}.as_op: {what} is a function that is called with "
+                f"{', '.join(arguments)} by name: {error}") from None
+        return rule(**arguments)
+
+    def launch(self, kernel: Any, layout: Layout, given: Mapping[str, Any],
+               plain: Mapping[str, Any]) -> None:
+        """Launch `kernel` on leaves and outputs, or pairs of these.
+
+        What grid and block are computed from are the `plain` ones.
+        """
+        said = self._arguments(layout, plain)
+        grid = self._rule_value("grid", self.grid, said)
+        block = self._rule_value("block", self.block, said)
+        kernel.bind(**self._arguments(layout, given)).launch(grid=grid, block=block)
+
+    def _arguments(self, layout: Layout, given: Mapping[str, Any]) -> dict[str, Any]:
+        """An argument for each parameter of the kernel."""
+        return layout.arguments(given) | {n: given[n] for n in self.outputs}
+
+    def split(self, layout: Layout,
+              given: Sequence[Any]) -> tuple[dict[str, Any], dict[str, Dual]]:
+        """Leaves and outputs, and copies of the cotangents, which are consumed."""
+        names = (*layout.names, *self.outputs)
+        plain = dict(zip(names, map(_plain, given), strict=False))
+        cotangents = dict(zip(self.outputs, given[len(names):], strict=True))
+        return plain, {n: Dual(plain[n], (g * 1).data) for n, g in cotangents.items()
+                       if self.differentiable(layout, n, plain[n])}
+
+    def gradient_change(self, layout: Layout, names: Sequence[str],
+                        along: Mapping[str, Any], plain: Mapping[str, Any],
+                        cotangents: Mapping[str, Dual]) -> dict[str, Any]:
+        """The change of the gradients of some leaves `along` a direction."""
+        changes = {n: _buffer(plain[n]) for n in names}
+        bent = {n: Moving(plain[n], along.get(n), changes.get(n)) for n in layout.names}
+        self.launch(self.second, layout, {**plain, **bent, **cotangents}, plain)
+        return _like(changes, plain)
+
+    def output_change(self, layout: Layout, along: Mapping[str, Any],
+                      plain: Mapping[str, Any],
+                      names: Iterable[str]) -> dict[str, Any]:
+        """The change of some outputs `along` a direction."""
+        slopes = {n: _buffer(plain[n]) for n in names}
+        duals = {n: Dual(plain[n], u) for n, u in along.items()}
+        results = self.allocate(layout, {n: plain[n] for n in layout.names})
+        results |= {n: Dual(results[n], u) for n, u in slopes.items()}
+        self.launch(self.kernel.fwd, layout, {**plain, **duals, **results}, plain)
+        return _like(slopes, plain)
+
+    def check_declared(self, layout: Layout, name: str, array: Any) -> None:
+        """`NotDifferentiableError` if nothing says whether there is a derivative."""
+        if not self.kernel.differentiable and is_array(array) and \
+                not isinstance(self._annotation(layout, name), ViewType) and \
+                is_floating(dtype_of(array)):
+            raise NotDifferentiableError(
+                f"{self.__name__}: '{name}' requires a gradient and the kernel is not "
+                "declared differentiable; write @nf.rawkernel(differentiable=True), or "
+                "annotate it with nf.DiffView, or nf.View if it has none")
+
+    def differentiable(self, layout: Layout, name: str, array: Any) -> bool:
+        """True if the kernel's derivative takes a pair for a leaf or an output."""
+        view = self._annotation(layout, name)
+        allowed = view.differentiable if isinstance(view, ViewType) \
+            else self.kernel.differentiable
+        return allowed and is_array(array) and is_floating(dtype_of(array))
+
+    def _annotation(self, layout: Layout, name: str) -> Any:
+        return self.kernel.annotations.get(name) if name in self.outputs \
+            else layout.annotation(name)
+
+
+class _Launch(Function):
+    """The tape's node of a launch; the class of an op has the op as attribute."""
+
+    op: KernelOp
+
+    @classmethod
+    def forward(cls, ctx: Any, layout: Layout, *args: Any) -> Any:
+        """Launch the kernel."""
+        op = cls.op
+        leaves = dict(zip(layout.names, map(_plain, args), strict=True))
+        outputs = op.allocate(layout, leaves)
+        op.launch(op.kernel, layout, {**leaves, **outputs}, {**leaves, **outputs})
+        results = tuple(map(Variable, outputs.values()))
+        arrays = [a for a in args if isinstance(a, Variable)]
+        ctx.layout = layout
+        ctx.numbers = [None if isinstance(a, Variable) else a for a in args]
+        ctx.save_for_backward(*arrays, *results)
+        return results if len(results) > 1 else results[0]
+
+    @classmethod
+    def backward(cls, ctx: Any, *cotangents: Any) -> Any:
+        """Launch its derivative on pairs."""
+        op, layout, saved = cls.op, ctx.layout, iter(ctx.saved_tensors)
+        args = [next(saved) if x is None else x for x in ctx.numbers]
+        _, *needs = ctx.needs_input_grad
+        needed = {n: x for n, x, need in zip(layout.names, args, needs, strict=True)
+                  if need}
+        for n, x in needed.items():
+            op.check_declared(layout, n, _plain(x))
+        wanted = tuple(n for n, x in needed.items()
+                       if op.differentiable(layout, n, _plain(x)))
+        if not wanted or not any(op.differentiable(layout, n, g.data) for n, g in
+                                 zip(op.outputs, cotangents, strict=True)):
+            return (None, *(_zeros(x) if n in wanted else None
+                            for n, x in zip(layout.names, args, strict=True)))
+        found = op._gradient.apply(layout, wanted, *args, *saved, *cotangents)
+        gradients = dict(zip(wanted, found, strict=True))
+        return (None, *map(gradients.get, layout.names))
+
+
+class _Pull(Function):
+    """The gradient of a launch, which has a derivative itself.
+
+    Takes the layout of the arguments, the names of the leaves whose gradients it gives,
+    the leaves, the outputs and their cotangents.
+    """
+
+    op: KernelOp
+
+    @classmethod
+    def forward(cls, ctx: Any, layout: Layout, wanted: tuple[str, ...],
+                *given: Any) -> Any:
+        """Launch ``bwd`` on pairs."""
+        op = cls.op
+        plain, cotangents = op.split(layout, given)
+        gradients = {n: _buffer(plain[n]) for n in wanted}
+        duals = {n: Dual(plain[n], g) for n, g in gradients.items()}
+        op.launch(op.kernel.bwd, layout, {**plain, **duals, **cotangents}, plain)
+        ctx.layout, ctx.wanted = layout, wanted
+        ctx.numbers = [None if isinstance(x, Variable) else x for x in given]
+        ctx.save_for_backward(*(x for x in given if isinstance(x, Variable)))
+        return tuple(_like(gradients, plain).values())
+
+    @classmethod
+    def backward(cls, ctx: Any, *directions: Any) -> Any:
+        """The change of the gradients, and of the results, along `directions`."""
+        op, layout, saved = cls.op, ctx.layout, iter(ctx.saved_tensors)
+        given = [next(saved) if x is None else x for x in ctx.numbers]
+        _, _, *needs = ctx.needs_input_grad
+        plain, cotangents = op.split(layout, given)
+        along = {n: u.data for n, u in zip(ctx.wanted, directions, strict=True)}
+        asked = [n for n, need in zip(layout.names, needs, strict=False)
+                 if need and op.differentiable(layout, n, plain[n])]
+        bent = op.gradient_change(layout, asked, along, plain, cotangents) \
+            if asked else {}
+        moved = op.output_change(layout, along, plain, cotangents) \
+            if any(needs[-len(op.outputs):]) else {}
+        return (None, None, *map(bent.get, layout.names), *(None for _ in op.outputs),
+                *map(moved.get, op.outputs))
+
+
+def _plain(x: Any) -> Any:
+    return x.data if isinstance(x, Variable) else x
+
+
+def _buffer(x: Any) -> Any:
+    """Zeros to add to, float32 for 16-bit types, whose sums would round each time."""
+    array = describe(x)
+    narrow = array.dtype == np.float16 or array.dtype == BFLOAT16
+    return zeros_like((array.shape, _FLOAT32 if narrow else array.dtype, array.device),
+                      x)
+
+
+def _zeros(x: Variable) -> Variable:
+    return Variable(zeros_like((x.shape, x.dtype, x.device), x.data))
+
+
+def _like(found: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:
+    """Gradients in the dtypes of their primals."""
+    return {n: _as(g, dtype_of(plain[n])) for n, g in found.items()}
+
+
+def _as(gradient: Any, dtype: Any) -> Any:
+    return gradient if dtype_of(gradient) == dtype \
+        else Variable(gradient).astype(dtype).data

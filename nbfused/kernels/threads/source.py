@@ -1,0 +1,64 @@
+"""The text of kernels: the user's, their derivatives, and the compiled text."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...dispatch.raw import Launchable, prepare
+from ...errors import KernelTypeError
+from ...scalar.autodiff.differentiate import checkpoint_bytes
+from ...scalar.autodiff.preferences import PREFERENCES
+from ...scalar.printing.python import python_text
+from ..cupy.sources import check_kind
+from .views import is_floating
+
+if TYPE_CHECKING:
+    from .rawkernel import ThreadKernel
+
+__all__ = ["for_arguments", "kernel_source", "recorded_bytes"]
+
+_DERIVATIVES = {"vjp": "bwd", "jvp": "fwd"}
+
+
+def kernel_source(kernel: ThreadKernel, kind: str, compiled: Launchable) -> str:
+    """The text of a kernel for the types that it was compiled for."""
+    check_kind(kind)
+    spec = compiled.spec
+    if kind == "primal":
+        return python_text(spec.function)
+    if kind in _DERIVATIVES:
+        derivative = getattr(kernel, _DERIVATIVES[kind])
+        found = derivative.rule_spec(kind) if kernel.rules else \
+            derivative.spec(spec, _wanted(compiled))
+        return python_text(found.function)
+    launcher: Any = compiled.launcher
+    texts: dict[str, Any] = launcher.texts()
+    if kind in texts:
+        text: str = texts[kind]()
+        return text
+    raise KernelTypeError(f"{kernel.__name__}.source({kind!r}): the backend "
+                          f"{compiled.place.backend.name!r} has no such text")
+
+
+def recorded_bytes(kernel: ThreadKernel, compiled: Launchable) -> dict[str, int]:
+    """Bytes that loops of ``bwd`` record for each thread, by preference."""
+    if "bwd" in kernel.rules:
+        return dict.fromkeys(PREFERENCES, 0)
+    function, kinds = compiled.spec.function, compiled.spec.kinds
+    raw = [p for p, k in zip(function.params, kinds, strict=True) if k == "array"]
+    return checkpoint_bytes(function, _wanted(compiled), compiled.signature.inputs, raw)
+
+
+def _wanted(compiled: Launchable) -> tuple[bool, ...]:
+    """A flag for each argument: it is a floating array."""
+    return tuple(k == "array" and isinstance(t, np.dtype) and is_floating(t)
+                 for k, t in zip(compiled.spec.kinds, compiled.signature.inputs,
+                                 strict=True))
+
+
+def for_arguments(kernel: ThreadKernel, args: tuple[Any, ...]) -> Launchable:
+    """The kernel that a launch on these arguments would start."""
+    flat = kernel.flatten(kernel.arguments(args, {}))
+    return prepare(kernel.spec(flat), flat.values, flat.names)

@@ -1,0 +1,34 @@
+"""Public names whose import needs the language, the tape and the ops.
+
+They are imported together, when one of them is first used: a program that makes an
+array on a GPU waits for the driver meanwhile.
+"""
+
+from . import cache, ops
+from .autograd import (
+    Function,
+    Variable,
+    checkpoint,
+    custom_vjp,
+    grad,
+    jvp,
+    no_grad,
+    value_and_grad,
+    vjp,
+)
+from .dispatch import trace_launches
+from .op import contraction, elementwise, func, index, reduction, row, size, stage
+from .ops import empty_like, fill, full_like, ones_like, zeros_like
+from .scalar.language import names as language
+from .scalar.language import threads
+from .scalar.language.names import *  # noqa: F403
+from .scalar.language.threads import *  # noqa: F403
+from .scalar.source.static import literal, local, max_iters, unroll
+
+__all__ = [
+    "Function", "Variable", "cache", "checkpoint", "contraction", "custom_vjp",
+    "elementwise", "empty_like", "fill", "full_like", "func", "grad", "index", "jvp",
+    "literal", "local", "max_iters", "no_grad", "ones_like", "ops", "reduction", "row",
+    "size", "stage", "trace_launches", "unroll", "value_and_grad", "vjp", "zeros_like",
+    *language.__all__, *threads.__all__,
+]

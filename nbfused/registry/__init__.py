@@ -1,0 +1,5 @@
+"""The registries of backends and of operations.
+
+`backends` enables backends and finds the owner of an array, `plugins` loads them,
+`info` describes one, `operations` is the table of ops, `report` prints all of it.
+"""

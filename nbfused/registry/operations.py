@@ -1,0 +1,44 @@
+"""The table of operations, filled when first read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+__all__ = ["OPS", "Table"]
+
+
+class Table(dict[str, Any]):
+    """Operations by name; looking up a missing one defines all of them first.
+
+    Attributes
+    ----------
+    load
+        Imports the modules that define entries.
+    """
+
+    load: Callable[[], None] | None = None
+
+    def fill(self) -> None:
+        """Define all operations, or wait for another thread that does."""
+        load = self.load
+        if load is not None:
+            load()
+            self.load = None
+
+    def __missing__(self, name: str) -> Any:
+        if self.load is None:
+            raise KeyError(name)
+        self.fill()
+        return self[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        """Look up an operation, or return `default`."""
+        try:
+            return self[name]
+        except KeyError:
+            return default
+
+
+#: Public name of an operation -> the callable object that is it.
+OPS = Table()

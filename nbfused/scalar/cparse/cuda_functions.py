@@ -1,0 +1,143 @@
+"""The functions that C bodies call: CUDA's, with what each does to types."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ...support.records import record
+from ..ir.nodes import Function
+from ..language.threads import atomic
+from ..language.vocabulary import OPS, Op
+from ..parse.functions import parse_definition
+from ..source.resolve import Operation
+
+__all__ = ["ATOMICS", "CONSTANTS", "CFunction", "divide", "function_table", "limit"]
+
+
+@record(frozen=True)
+class CFunction:
+    """A function of CUDA's.
+
+    Attributes
+    ----------
+    target
+        An operation of the scalar language, or a function written in it.
+    arity
+        Number of arguments.
+    rule
+        ``"float"``: arguments in their common floating type, that of the result;
+        ``"float32"``: arguments as float32; ``"any"``: integers stay integers;
+        ``"bool"``: as float, the result is a bool; ``"part"``: of a complex number,
+        the result is real.
+    """
+
+    target: Operation | Function
+    arity: int
+    rule: str = "float"
+
+
+#: Where C's rule is not ``"float"``, nor ``"bool"`` for a predicate.
+_RULES = {"abs": "any", "max": "any", "min": "any", "conj": "any", "real": "part",
+          "imag": "part"}
+
+#: What the vocabulary lacks.  fmax and fmin pass over a NaN, unlike NumPy's.
+_DEFINED = {
+    "fmax": "def fmax(a, b): return b if a != a else a if b != b else max(a, b)",
+    "fmin": "def fmin(a, b): return b if a != a else a if b != b else min(a, b)",
+    "fdim": "def fdim(a, b): return a - b if a > b else (a - a) + (b - b)",
+    "fma": "def fma(a, b, c): return a * b + c",
+    "round": "def round(x):\n    t = trunc(x)\n"
+             "    return t + copysign(1.0, x) if abs(x - t) >= 0.5 else t",
+    "exp10": "def exp10(x): return exp(x * 2.302585092994046)",
+    "rcbrt": "def rcbrt(x): return 1.0 / cbrt(x)",
+    "normcdf": "def normcdf(x): return 0.5 * erfc(x * -0.7071067811865476)",
+    "rhypot": "def rhypot(a, b): return 1.0 / hypot(a, b)",
+}
+_INTRINSICS = {"__exp10f": "exp10", "__fmaf_rn": "fma"}
+
+#: Of C's headers; float ones keep their type.
+CONSTANTS: Mapping[str, bool | int | np.floating] = {
+    "true": True, "false": False,
+    "INFINITY": np.float32(np.inf), "NAN": np.float32(np.nan),
+    "CUDART_INF_F": np.float32(np.inf), "CUDART_NAN_F": np.float32(np.nan),
+    "CUDART_INF": np.float64(np.inf), "CUDART_NAN": np.float64(np.nan),
+    "CUDART_PI_F": np.float32(math.pi), "CUDART_PI": np.float64(math.pi),
+    "M_PI": np.float64(math.pi), "M_PI_2": np.float64(math.pi / 2),
+    "M_PI_4": np.float64(math.pi / 4), "M_E": np.float64(math.e),
+    "M_1_PI": np.float64(1 / math.pi), "M_2_PI": np.float64(2 / math.pi),
+    "M_2_SQRTPI": np.float64(2 / math.sqrt(math.pi)),
+    "M_SQRT2": np.float64(math.sqrt(2)), "M_SQRT1_2": np.float64(math.sqrt(0.5)),
+    "M_LN2": np.float64(math.log(2)), "M_LN10": np.float64(math.log(10)),
+    "M_LOG2E": np.float64(1 / math.log(2)), "M_LOG10E": np.float64(1 / math.log(10)),
+    **{f"{prefix}_{name}": getattr(np.finfo(dtype), field)
+       for prefix, dtype in (("FLT", np.float32), ("DBL", np.float64))
+       for name, field in (("MAX", "max"), ("MIN", "tiny"), ("EPSILON", "eps"))},
+    **{f"{prefix}_{name}": int(getattr(np.iinfo(dtype), name.lower()))
+       for prefix, dtype in (("INT", np.int32), ("LLONG", np.int64),
+                             ("LONG", np.int64), ("SHRT", np.int16))
+       for name in ("MAX", "MIN")},
+    "UINT_MAX": 2**32 - 1,
+}
+
+
+#: Of raw outputs; each gives the old value.
+ATOMICS: Mapping[str, Any] = {
+    "atomicAdd": atomic.add, "atomicSub": atomic.add, "atomicMin": atomic.min,
+    "atomicMax": atomic.max, "atomicAnd": atomic.and_, "atomicOr": atomic.or_,
+    "atomicXor": atomic.xor, "atomicExch": atomic.exch, "atomicCAS": atomic.cas,
+}
+
+
+def limit(what: str, dtype: np.dtype) -> Any:
+    """The value of a function of ``std::numeric_limits``; None if there is none."""
+    if dtype.kind in "iu":
+        info = np.iinfo(dtype)
+        return {"max": info.max, "min": info.min, "lowest": info.min}.get(what)
+    if dtype.kind != "f":
+        return None
+    return {"max": np.finfo(dtype).max, "lowest": np.finfo(dtype).min,
+            "min": np.finfo(dtype).tiny, "epsilon": np.finfo(dtype).eps,
+            "infinity": np.inf, "quiet_NaN": np.nan}.get(what)
+
+
+def _rule(name: str, op: Op) -> str:
+    """The rule of an operation; intrinsics begin with two underscores."""
+    return "float32" if name.startswith("__") else \
+        "bool" if op.boolean else _RULES.get(name, "float")
+
+
+@lru_cache(maxsize=1)
+def function_table() -> Mapping[str, CFunction]:
+    """Every function by its name in C."""
+    found = {name: CFunction(Operation(op.name), op.arity, _rule(name, op))
+             for op in OPS.values() for name in op.c}
+    for name, text in _DEFINED.items():
+        function = parse_definition(text)
+        found[name] = CFunction(function, len(function.params))
+    found |= {f"{n}f": replace(f, rule="float32") for n, f in found.items()
+              if f.rule == "float"}
+    found |= {n: replace(found[plain], rule="float32")
+              for n, plain in _INTRINSICS.items()}
+    signbit = parse_definition("def signbit(x): return copysign(1.0, x) < 0.0")
+    found["signbit"] = CFunction(signbit, 1, "bool")
+    parts = {"norm": "return x.real * x.real + x.imag * x.imag",
+             "arg": "return atan2(x.imag, x.real)"}
+    found |= {n: CFunction(parse_definition(f"def {n}(x): {t}"), 1, "part")
+              for n, t in parts.items()}
+    return found
+
+
+@lru_cache(maxsize=1)
+def divide() -> Function:
+    """The quotient of signed integers, rounded to zero."""
+    return parse_definition("""
+        def divide(a, b):
+            q = a // b
+            return q + 1 if q * b != a and (a < 0) != (b < 0) else q
+    """)

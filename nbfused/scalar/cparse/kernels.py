@@ -1,0 +1,141 @@
+"""Kernels written in C, as scalar functions: `parse_c` and `parse_c_expression`."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ...errors import ScalarSyntaxError
+from ...support.recursion import TOO_DEEP, deep_recursion
+from ..ir.nodes import Function
+from ..source.definitions import Source
+from . import calls, elements, expressions, loops, statements
+from .functions import Parameter, build_function, declare_parameter, return_value
+from .scope import Grammar, Scope
+from .tree import stores
+from .unit import KERNEL, Unit
+from .values import Variable
+
+__all__ = ["number_of", "parse_c", "parse_c_expression", "type_of"]
+
+#: The C of kernels: a parser for each type of node.
+_GRAMMAR = Grammar(
+    {**calls.EXPRESSIONS, **elements.EXPRESSIONS, **expressions.EXPRESSIONS},
+    {**loops.STATEMENTS, **statements.STATEMENTS})
+
+
+@lru_cache(maxsize=1024)
+def parse_c(body: str, name: str, params: tuple[Parameter, ...],
+            types: tuple[tuple[str, np.dtype], ...] = (),
+            preamble: str = "") -> Function:
+    """The scalar function of the statements of a kernel.
+
+    Parameters
+    ----------
+    body : str
+        Statements in C; a last semicolon may be missing.
+    name : str
+        Of the kernel.
+    params : tuple of Parameter
+        All that the body can name.  Methods are named by an underscore, the owner and
+        the method: ``_x_size`` is ``x.size()``, ``_x_shape0`` is ``x.shape()[0]``.
+    types : tuple of (str, dtype)
+        What further names of types stand for: the placeholders.
+    preamble : str
+        Functions and macros.
+
+    Returns
+    -------
+    Function
+        Of all `params`.  Its results are the values of those that are written and not
+        raw, which begin with the values given.
+
+    Raises
+    ------
+    ScalarSyntaxError
+        C that is not understood, with the line.
+    """
+    unit = Unit(name, dict(types), preamble, {p.name for p in params})
+    with _deep(unit):
+        tree = unit.read(body, f"void {KERNEL}(void) {{", ";\n}")
+        return _kernel(unit, tree, params)
+
+
+@lru_cache(maxsize=1024)
+def parse_c_expression(text: str, name: str, params: tuple[Parameter, ...],
+                       result: np.dtype,
+                       types: tuple[tuple[str, np.dtype], ...] = (),
+                       preamble: str = "") -> Function:
+    """The scalar function of an expression, converted to the dtype `result`."""
+    unit = Unit(name, dict(types), preamble, {p.name for p in params})
+    with _deep(unit):
+        return _kernel(unit, unit.expression(text), params, result)
+
+
+@contextmanager
+def _deep(unit: Unit) -> Iterator[None]:
+    """Room for a body that is generated, and an error if it is too deep."""
+    with deep_recursion():
+        try:
+            yield
+        except RecursionError:
+            raise ScalarSyntaxError(f"{unit.name}: the body or its preamble is "
+                                    f"{TOO_DEEP}") from None
+
+
+def number_of(text: str, name: str, dtype: np.dtype, types: tuple[
+        tuple[str, np.dtype], ...] = (), preamble: str = "") -> Any:
+    """The number that a constant expression is, None if it is not known now."""
+    unit = Unit(name, dict(types), preamble)
+    statement = unit.expression(text).body.block_items[0]
+    value = Scope(_GRAMMAR, unit, Source("", "")).typed(statement.expr)
+    if value.number is None:
+        return None
+    return np.asarray(value.number).astype(dtype)[()]
+
+
+def type_of(text: str, name: str, types: tuple[tuple[str, np.dtype], ...]) -> np.dtype:
+    """The dtype that a type is."""
+    unit = Unit(name, dict(types), "")
+    tree = unit.expression(f"({text})0")
+    scope = Scope(_GRAMMAR, unit, unit.sources["body"])
+    return scope.typed(tree.body.block_items[0].expr).dtype
+
+
+def _kernel(unit: Unit, tree: Any, params: Sequence[Parameter],
+            result: np.dtype | None = None) -> Function:
+    """The kernel's function: its outputs, or the expression that it returns."""
+    source = unit.sources["body"]
+    scope = Scope(_GRAMMAR, unit, source)
+    variables = [declare_parameter(scope, p) for p in params]
+    outs = [v for v, p in zip(variables, params, strict=True)
+            if p.written and not p.raw]
+    if result is not None:
+        scope.leave = lambda node: return_value(scope, node, scope.typed(node.expr),
+                                                result)
+    else:
+        scope.leave = lambda node: _return_outputs(scope, node, outs)
+    found = build_function(scope, unit.name, variables, tree, _results(outs), source)
+    missing = outs and {v.name for v in outs} - stores(tree.body)
+    if missing and result is None:
+        raise unit.error(source, 1, f"the output {min(missing)!r} is never assigned; "
+                                    f"write {min(missing)} = …")
+    return found
+
+
+def _return_outputs(scope: Scope, node: Any,
+                    outs: Sequence[Variable]) -> list[ast.stmt]:
+    """``return`` of a kernel, or ``continue``: the outputs are as they are."""
+    if getattr(node, "expr", None) is not None:
+        scope.refuse(node, "return gives no value here; assign it to an output")
+    return _results(outs)
+
+
+def _results(outs: Sequence[Variable]) -> list[ast.stmt]:
+    return [ast.Return(ast.Tuple([ast.Name(v.name, ast.Load()) for v in outs],
+                                 ast.Load()))]

@@ -1,0 +1,152 @@
+"""The state of the translation inside one C function, and dispatch by node type."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any, NoReturn
+
+import numpy as np
+
+from ...support.records import record
+from ..source.definitions import Source
+from .text import AUTO
+from .tree import kind
+from .unit import Unit
+from .values import Typed, Variable, call, constant
+
+__all__ = ["ExpressionParser", "Grammar", "Last", "Scope", "StatementParser"]
+
+#: ``parse(scope, node)`` gives the value of an expression.
+ExpressionParser = Callable[["Scope", Any], Typed]
+#: ``parse(scope, node)`` gives the statements that a statement becomes.
+StatementParser = Callable[["Scope", Any], list[ast.stmt]]
+#: Gives the statements that end an iteration.
+Last = Callable[[], list[ast.stmt]]
+
+
+@record(frozen=True)
+class Grammar:
+    """A parser for each type of node, by the name of its class."""
+
+    expressions: Mapping[str, ExpressionParser]
+    statements: Mapping[str, StatementParser]
+
+
+class Scope:
+    """The variables of one function of a `unit`.
+
+    Parameters
+    ----------
+    source
+        Where errors are that no node has a place for.
+
+    Attributes
+    ----------
+    types
+        What the names of types stand for here.
+    blocks
+        The variables of each open block by their names in C, the innermost last.
+    taken
+        The names in the Python tree.
+    before_continue
+        For each open loop, the statements that ``continue`` runs first.
+    leave
+        Gives the statements that leave the function: what ``return`` becomes.
+    """
+
+    def __init__(self, grammar: Grammar, unit: Unit, source: Source) -> None:
+        self.grammar, self.unit, self.source = grammar, unit, source
+        self.types: Mapping[str, np.dtype] = unit.types
+        self.blocks: list[dict[str, Variable]] = [{}]
+        self.taken: set[str] = set()
+        self.before_continue: list[Last] = []
+        self.leave: Callable[[Any], list[ast.stmt]] = lambda node: []
+
+    def refuse(self, node: Any, message: str) -> NoReturn:
+        """Raise a `ScalarSyntaxError` at a node of C."""
+        self.unit.refuse(node, message, self.source)
+
+    # Names -------------------------------------------------------------------------
+
+    @contextmanager
+    def block(self) -> Iterator[None]:
+        """Forget the names that are declared inside."""
+        self.blocks.append({})
+        try:
+            yield
+        finally:
+            self.blocks.pop()
+
+    def lookup(self, name: str) -> Variable | None:
+        """The variable of that name, of the innermost block."""
+        for block in reversed(self.blocks):
+            if name in block:
+                return block[name]
+        return None
+
+    def declare(self, name: str, dtype: np.dtype, kind: str = "value",
+                shape: tuple[int, ...] = (), constant: bool = False) -> Variable:
+        """A new variable of the innermost block."""
+        unique, count = name, 0
+        while unique in self.taken:
+            count += 1
+            unique = f"{name}_{count}"
+        self.taken.add(unique)
+        variable = Variable(unique, dtype, kind, shape, constant)
+        self.blocks[-1][name] = variable
+        return variable
+
+    def dtype(self, node: Any, value: Typed | None = None) -> np.dtype:
+        """The dtype of a declared type; ``auto`` is that of the first value."""
+        if value and getattr(node.type.type, "names", [""])[0] == AUTO:
+            return value.dtype
+        return self.unit.dtype(node, self.types, self.source)
+
+    def named_dtype(self, node: Any, name: str) -> np.dtype:
+        """The dtype that a type's name stands for."""
+        return self.unit.named_dtype(node, name, self.types, self.source)
+
+    # Dispatch ----------------------------------------------------------------------
+
+    def typed(self, node: Any) -> Typed:
+        """The value of a C expression."""
+        name = kind(node)
+        parse = self.grammar.expressions.get(name)
+        if parse is None:
+            self.refuse(node, f"{_WORDS.get(name, name)} is not understood here")
+        return parse(self, node)
+
+    def truth(self, node: Any) -> ast.expr:
+        """An expression as a condition."""
+        value = self.typed(node)
+        if value.number is not None:
+            return constant(bool(value.number))
+        return value.node if value.dtype == np.bool_ else call("bool", value.node)
+
+    def statement(self, node: Any) -> list[ast.stmt]:
+        """The statements of a C statement, which know its line."""
+        parse = self.grammar.statements.get(kind(node))
+        if parse is None:
+            self.typed(node)  # a value that nobody uses; refused if it is no value
+            return []
+        found = parse(self, node)
+        line = node.coord.line if node.coord is not None else 1
+        new: list[ast.AST] = [*found]
+        while new:  # what has a line is a statement inside, and known below as well
+            n = new.pop()
+            if not hasattr(n, "lineno"):
+                if isinstance(n, (ast.stmt, ast.expr)):
+                    n.lineno, n.col_offset = line, 0
+                new += ast.iter_child_nodes(n)
+        return found
+
+    def statements(self, nodes: Sequence[Any]) -> list[ast.stmt]:
+        """Statements in order."""
+        return [s for node in nodes for s in self.statement(node)]
+
+
+_WORDS = {"StructRef": "a member of a struct", "InitList": "a list in braces",
+          "ExprList": "the comma operator", "CompoundLiteral": "a literal of a struct",
+          "Typename": "a type"}

@@ -1,0 +1,187 @@
+"""Operations that are made of others but keep a derivative of their own.
+
+Each is written so that nothing overflows, cancels or divides by zero on the way, at
+either end of the range; its own partial derivative does the same.  Typing replaces
+them by their definitions, so that no printer knows them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .elementary import EVERYWHERE, FLOATS
+from .row import define
+
+__all__ = ["compose"]
+
+
+def compose(name: str, arguments: str, body: str, *partials: str | None, doc: str,
+            **facts: Any) -> None:
+    """Add the row of an operation that returns what `body` computes.
+
+    Parameters
+    ----------
+    name, arguments, body
+        Of its definition: names, and statements of the scalar language.
+    *partials, doc, **facts
+        As in `row.Op`; types as for ``numpy.exp`` if nothing else is said.
+    """
+    lines = "".join(f"    {line}\n" for line in body.strip().splitlines())
+    define(name, partials, doc, **{
+        "rule": "exp", "arity": arguments.count(",") + 1,
+        "definition": f"def {name}({arguments}):\n{lines}", **facts})
+
+
+compose("square", "a", "return a*a", "2.0*a", rule="square", doc="``a*a``.",
+        exact="a*a", points=EVERYWHERE)
+compose("reciprocal", "a", "return 1.0/a", "-y*y",
+        doc="``1/a``, floating also for integers.",
+        exact="1/a", points=EVERYWHERE)
+compose("relu", "a", "return max(a, 0)", "1.0 if y > 0.0 else y", rule="same",
+        doc="``max(a, 0)``; NaN stays NaN.",
+        exact="max(a, 0)", points=EVERYWHERE)
+
+compose("sigmoid", "a", """
+e = exp(-abs(a))
+return select(a >= 0.0, 1.0, e)/(1.0 + e)
+""", "y*(1.0 - y)", doc="``1/(1 + exp(-a))``, accurate in both tails.",
+        cpu=FLOATS, exact="1/(1 + exp(-a))", points=EVERYWHERE)
+
+compose("softplus", "a", "return max(a, 0.0) + log1p(exp(-abs(a)))", "sigmoid(a)",
+        doc="``log(1 + exp(a))``.",
+        exact="log1p(exp(a))", points=EVERYWHERE)
+
+compose("log_sigmoid", "a", "return min(a, 0.0) - log1p(exp(-abs(a)))",
+        "sigmoid(-a)", doc="``log(sigmoid(a))``.",
+        exact="-log1p(exp(-a))", points=EVERYWHERE)
+
+# Of two equal infinities the difference is NaN, and each has half the derivative.
+compose("logaddexp", "a, b", """
+top = max(a, b)
+gap = select(a == b, 0.0, -abs(a - b))
+return top + log1p(exp(gap))
+""", "0.5 if a == b and isinf(a) else sigmoid(a - b)",
+        "0.5 if a == b and isinf(a) else sigmoid(b - a)",
+        rule="logaddexp", doc="``log(exp(a) + exp(b))``; equal infinities are right.",
+        exact="log(exp(a) + exp(b))")
+
+compose("silu", "a", "return a*sigmoid(a)", "sigmoid(a) + y*(1.0 - sigmoid(a))",
+        doc="``a*sigmoid(a)``, also named swish; NaN at -inf.",
+        exact="a/(1 + exp(-a))", points=EVERYWHERE)
+
+# tanh(log(1 + u)) = (u*u + 2*u)/(u*u + 2*u + 2), with u = exp(a) or its inverse.
+compose("mish", "a", """
+e = exp(-abs(a))
+n = select(a >= 0.0, 1.0 + 2.0*e, e*(e + 2.0))
+d = n + select(a >= 0.0, 2.0*e*e, 2.0)
+return a*(n/d)
+""", "tanh(softplus(a)) + a*sigmoid(a)"
+        "*(1.0 - tanh(softplus(a))*tanh(softplus(a)))",
+        doc="``a*tanh(softplus(a))``; NaN at -inf.",
+        exact="a*tanh(log1p(exp(a)))", points=EVERYWHERE)
+
+# (1 + tanh(z))/2 = sigmoid(2*z), which does not cancel in the left tail.  Beyond
+# |a| = 100 the derivative's second term is 0; clamping a there avoids 0*inf.
+compose("gelu_tanh", "a",
+        "return a*sigmoid(1.5957691216057308*(a + 0.044715*a*a*a))",
+        "sigmoid(1.5957691216057308*(a + 0.044715*a*a*a))"
+        " + min(max(a, -100.0), 100.0)"
+        "*sigmoid(1.5957691216057308*(a + 0.044715*a*a*a))"
+        "*sigmoid(-1.5957691216057308*(a + 0.044715*a*a*a))"
+        "*(1.5957691216057308 + 0.21406444881780073"
+        "*min(max(a, -100.0), 100.0)*min(max(a, -100.0), 100.0))",
+        doc="GELU by the tanh approximation; NaN at -inf.",
+        exact="a/2*(1 + tanh(sqrt(2/pi)*(a + mpf('0.044715')*a**3)))",
+        points=EVERYWHERE)
+
+compose("gelu_erf", "a", "return 0.5*a*erfc(-0.7071067811865476*a)",
+        "0.5*erfc(-0.7071067811865476*a)"
+        " + 0.3989422804014327*min(max(a, -100.0), 100.0)*exp(-0.5*a*a)",
+        doc="GELU, ``a*Phi(a)`` with the normal distribution's Phi; NaN at -inf.",
+        exact="a*ncdf(a)", points=EVERYWHERE)
+
+# Shift up by ten, then the asymptotic series; on the left, the reflection formula.
+compose("digamma", "a", """
+x = select(a > 0.0, a, 1.0 - a)
+shift = 0.0*x
+for k in range(10):
+    shift = shift + 1.0/(x + k)
+z = x + 10.0
+r = 1.0/(z*z)
+s = r*(0.007575757575757576 - r*(0.021092796092796094 - r*0.08333333333333333))
+s = r*(0.003968253968253968 - r*(0.004166666666666667 - s))
+s = r*(0.08333333333333333 - r*(0.008333333333333333 - s))
+right = log(z) - 0.5/z - s - shift
+left = 3.141592653589793/tan(3.141592653589793*(a - rint(a)))
+return select(a > 0.0, right, right - left)
+""", "trigamma(a)", doc="The logarithmic derivative of the gamma function.",
+        exact="digamma(a)", points=(-2.5, -0.3, 1e-3, 0.5, 2.0, 9.0, 1e6))
+
+compose("trigamma", "a", """
+x = select(a > 0.0, a, 1.0 - a)
+shift = 0.0*x
+for k in range(10):
+    shift = shift + 1.0/((x + k)*(x + k))
+z = x + 10.0
+r = 1.0/(z*z)
+s = r*(0.07575757575757576 - r*(0.2531135531135531 - r*1.1666666666666667))
+s = r*(0.03333333333333333 - r*(0.023809523809523808 - r*(0.03333333333333333 - s)))
+right = (1.0 + 0.5/z + r*(0.16666666666666666 - s))/z + shift
+sine = sin(3.141592653589793*(a - rint(a)))
+left = 9.869604401089358/(sine*sine)
+return select(a > 0.0, right, left - right)
+""", doc="The derivative of digamma.",
+        exact="psi(1, a)", points=(-2.5, -0.3, 1e-3, 0.5, 2.0, 9.0, 1e6))
+
+# The argument is cut to half a turn and to eighths of one before pi comes in: exactly.
+# Chebyshev's polynomials in z on [0, 1/16] follow; pi's first digits stand apart, so
+# that its rounding does not show.
+_TURN = """
+m = a - 2.0*rint(0.5*a)
+n = rint(2.0*m)
+r = m - 0.5*n
+z = r*r
+s = -0.5992645289396449 + z*(0.08214586918000175 + z*(-0.007370021586907771
+    + z*0.000461531855383581))
+s = 0.0009676535897932385 + z*(-5.167712780049954 + z*(2.5501640398733763 + z*s))
+s = 3.140625*r + r*s
+c = 0.23533063028399223 + z*(-0.025806887964701878 + z*(0.001929493874894941
+    + z*-0.00010370082971594627))
+c = -4.934802200544679 + z*(4.058712126416765 + z*(-1.3352627688538095 + z*c))
+c = 1.0 + z*c
+"""
+
+compose("sinpi", "a", _TURN + """
+y = select(abs(n) == 1.0, n*c, select(n == 0.0, s, -s))
+return select(m == rint(m), copysign(0.0, a), y)
+""", "3.141592653589793*cospi(a)", real=True, c=("sinpi",),
+        doc="``sin(pi*a)``: 0 with the sign of `a` at integers; NaN at inf and -inf.",
+        exact="sinpi(a)", points=EVERYWHERE)
+
+compose("cospi", "a", _TURN + """
+return select(abs(n) == 1.0, 0.0 - n*s, select(n == 0.0, c, -c))
+""", "-3.141592653589793*sinpi(a)", real=True, c=("cospi",),
+        doc="``cos(pi*a)``: 0 at half-integers; NaN at inf and -inf.",
+        exact="cospi(a)", points=EVERYWHERE)
+
+# Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011): 10 rounds on
+# the counter (index, 0) with the key `seed`.  32-bit words are kept in uint64.
+compose("philox", "seed, index", """
+key0 = uint64(seed) & 0xFFFFFFFF
+key1 = uint64(seed) >> 32
+c0 = uint64(index) & 0xFFFFFFFF
+c1 = uint64(index) >> 32
+c2 = uint64(0)
+c3 = uint64(0)
+for k in range(10):
+    p = c0*0xD2511F53
+    q = c2*0xCD9E8D57
+    c0 = (q >> 32) ^ c1 ^ key0
+    c2 = (p >> 32) ^ c3 ^ key1
+    c1 = q & 0xFFFFFFFF
+    c3 = p & 0xFFFFFFFF
+    key0 = (key0 + 0x9E3779B9) & 0xFFFFFFFF
+    key1 = (key1 + 0xBB67AE85) & 0xFFFFFFFF
+return float32(c0 >> 8)*5.9604644775390625e-08
+""", None, None, rule="same",
+        doc="A uniform float32 in [0, 1) from a seed and a counter (Philox4x32-10).")

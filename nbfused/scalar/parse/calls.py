@@ -1,0 +1,186 @@
+"""Calls: operations, functions copied in, functions with rules, special forms."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from inspect import Signature
+from types import FunctionType
+from typing import Any
+
+from ..autodiff.custom import Rules, recursive_call
+from ..autodiff.preferences import stamped
+from ..ir.nodes import Function, Literal, Value, at_line
+from ..source.phrases import ALLOWED
+from ..source.resolve import (
+    RAW,
+    Operation,
+    apply,
+    function_of,
+    operation,
+    python_function,
+    signature,
+)
+from ..source.static import literal_parameters
+from ..source.structure import Array, Values, leaves, rebuild
+from .builtin_forms import form_of
+from .closures import Closure, Outside, signature_of
+from .elements import call_method, checked_index
+from .inlining import inline, inline_closure
+from .names import method_owner, outside_value, resolve_callee, static_object
+from .scope import ExpressionParser, Scope
+from .sequences import call_errors, parse_arguments
+
+__all__ = ["EXPRESSIONS"]
+
+
+def _parse_call(scope: Scope, node: ast.Call, stem: str) -> Values:
+    """A method of an array, an operation, or a scalar function copied in."""
+    owner = method_owner(scope, node.func)
+    target = resolve_callee(scope, node.func) if owner is None else None
+    form = form_of(target, node)
+    if form is not None:
+        return form[0](scope, node, form[1], stem)
+    args, keywords = parse_arguments(scope, node)
+    if owner is not None:
+        if keywords:
+            raise scope.error(node, f"{ast.unparse(node.func)}() takes no keywords")
+        name = node.func.attr  # type: ignore[attr-defined]
+        return call_method(scope, node, owner, name, list(args), stem)
+    op = operation(target)
+    if target is not None and getattr(target, "__nbfused_higher__", False):
+        return Outside(target(*(static_object(scope, node, a) for a in args), **{
+            k: static_object(scope, node, v) for k, v in keywords.items()}))
+    if isinstance(target, Closure):
+        with call_errors(scope, node):
+            bound = _bind(signature_of(target), args, keywords)
+        return inline_closure(scope, node, target, bound)
+    if op is None:
+        return _call_function(scope, node, target, args, keywords)
+    if keywords:
+        raise scope.error(node, f"{ast.unparse(node.func)}() takes no keywords in a "
+                                "scalar function")
+    values = _operands(scope, node, op, args)
+    with call_errors(scope, node):
+        return apply(scope.emitter, op, values, stem=stem)
+
+
+EXPRESSIONS: dict[type[ast.expr], ExpressionParser] = {ast.Call: _parse_call}
+
+
+def _operands(scope: Scope, node: ast.Call, op: Operation,
+              args: Sequence[Values]) -> tuple[Value, ...]:
+    """The operands of an operation, an index that is a tuple taken apart."""
+    if op.op in RAW and args and scope.is_array(args[0]):
+        given = tuple(args[1:] if op.op == "load" else args[1:-1])
+        with call_errors(scope, node):
+            index = checked_index(scope, node, args[0], given)
+        value = () if op.op == "load" else (scope.number(node, args[-1]),)
+        return (args[0], *index, *value)
+    return tuple(scope.number(node, a) for a in args)
+
+
+def _call_function(scope: Scope, node: ast.Call, target: Any, args: tuple[Values, ...],
+                   keywords: dict[str, Values]) -> Values:
+    """The results of a scalar function."""
+    pyfunc = python_function(target)
+    written = any(_needs_inlining(scope, v) for v in (*args, *keywords.values())) or \
+        bool(pyfunc and literal_parameters(pyfunc))
+    function = None if pyfunc and written else \
+        recursive_call(target, None) or function_of(target)
+    if pyfunc is None and function is None:
+        raise scope.error(node, f"{ast.unparse(node.func)}() is not part of the "
+                                f"scalar language. {ALLOWED}")
+    with call_errors(scope, node):
+        bound = _match(scope, node, target, args, keywords)
+    if written or recursive_call(target, None):
+        for p in getattr(target, "nondiff", ()):
+            bound[p] = _detach(scope, bound[p])
+    if pyfunc is not None and written:
+        _check_literals(scope, node, pyfunc, bound)
+        if isinstance(getattr(target, "rules", None), Rules) and target.rules:
+            return _call_with_rules(scope, target, bound)
+        return _inline_preferring(scope, node, target, pyfunc, bound)
+    values = [v if scope.is_array(v) else scope.number(node, v) for v in bound.values()]
+    return _emit_call(scope, function or scope.grammar.parse(target), values)
+
+
+def _inline_preferring(scope: Scope, node: ast.Call, target: Any, pyfunc: FunctionType,
+                       arguments: Mapping[str, Values]) -> Values:
+    """Inline a function with its own preference of what loops record."""
+    statements = scope.emitter.statements
+    start = len(statements)
+    found = inline(scope, node, pyfunc, arguments)
+    statements[start:] = stamped(statements[start:], getattr(target, "prefer", ""))
+    return found
+
+
+def _detach(scope: Scope, values: Values) -> Values:
+    """The same numbers as constants for derivatives; arrays and functions as is."""
+    if isinstance(values, tuple):
+        return rebuild(values, (_detach(scope, v) for v in values))
+    if not isinstance(values, str) or scope.is_array(values):
+        return values
+    return scope.emitter.emit("detach", values)
+
+
+def _call_with_rules(scope: Scope, target: Any,
+                     arguments: Mapping[str, Values]) -> Values:
+    """A call of a function that has derivative rules of its own."""
+    literals = literal_parameters(target.pyfunc)
+    given = {p: v if p in literals else _template(scope, v)
+             for p, v in arguments.items()}
+    values = [v for p in arguments if p not in literals for v in leaves(arguments[p])]
+    function = recursive_call(target, given) or \
+        scope.grammar.parse(target, parameters=given)
+    return _emit_call(scope, function, values)
+
+
+def _template(scope: Scope, values: Values) -> Any:
+    """An argument as `parse` takes it among its `parameters`."""
+    if isinstance(values, tuple):
+        return rebuild(values, (_template(scope, v) for v in values))
+    return Array(scope.arrays[values]) if scope.is_array(values) else None
+
+
+def _emit_call(scope: Scope, function: Function, values: Sequence[Value]) -> Values:
+    """A call of a function that is parsed: one value, or a tuple."""
+    if function.pyfile != scope.source.file:
+        function = replace(function, body=at_line(function.body, scope.emitter.line))
+    results = scope.emitter.call(function, *values)
+    return results[0] if len(results) == 1 else results
+
+
+def _check_literals(scope: Scope, node: ast.Call, pyfunc: FunctionType,
+                    arguments: Mapping[str, Values]) -> None:
+    """Refuse arguments of `nf.literal` parameters that are not known."""
+    for name in literal_parameters(pyfunc):
+        if not all(isinstance(v, Literal) for v in leaves(arguments[name])):
+            raise scope.error(node, f"{ast.unparse(node.func)}(): {name!r} is an "
+                                    "nf.literal, so it takes a number that is known "
+                                    "when the function is parsed")
+
+
+def _needs_inlining(scope: Scope, values: Values) -> bool:
+    """True if a function has to be parsed for this argument: it is no number."""
+    return not isinstance(values, (str, Literal)) or \
+        scope.arrays.get(str(values)) is not None
+
+
+def _match(scope: Scope, node: ast.Call, target: Any, args: tuple[Values, ...],
+           keywords: dict[str, Values]) -> dict[str, Values]:
+    """The arguments in the order of the parameters, defaults filled in."""
+    expected = signature(target)
+    given = expected.bind(*args, **keywords).arguments
+    return {p: given[p] if p in given else
+            outside_value(scope, node, v, f"default of {p}")
+            for p, v in _bind(expected, args, keywords).items()}
+
+
+def _bind(expected: Signature, args: tuple[Values, ...],
+          keywords: Mapping[str, Values]) -> dict[str, Any]:
+    """The arguments by parameter, in order; `TypeError` where they do not fit."""
+    found = expected.bind(*args, **keywords)
+    found.apply_defaults()
+    return dict(found.arguments)

@@ -1,0 +1,81 @@
+"""Statements of the scalar language besides loops, from a Python syntax tree."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import replace
+from functools import partial
+
+from ..ir.nodes import Let, Literal
+from .branches import split
+from .elements import NO_STORE, assign, place
+from .expressions import operate
+from .jumps import RESULT
+from .scope import Scope, StatementParser
+
+__all__ = ["STATEMENTS"]
+
+
+def _parse_assign(scope: Scope, s: ast.Assign) -> None:
+    """``a = b = value``."""
+    first = s.targets[0]
+    stem = first.id if isinstance(first, ast.Name) else "t"
+    values = scope.values(s.value, stem)
+    if values == () and stem != RESULT:
+        raise scope.error(s, "the call gives no result to assign")
+    for target in s.targets:
+        assign(scope, target, values)
+
+
+def _parse_annotated(scope: Scope, s: ast.AnnAssign) -> None:
+    """``a: type = value``; the annotation says nothing."""
+    if s.value is not None:
+        _parse_assign(scope, ast.copy_location(ast.Assign([s.target], s.value), s))
+
+
+def _parse_augmented(scope: Scope, s: ast.AugAssign) -> None:
+    """``a += value``; an index is computed once."""
+    target = s.target
+    if isinstance(target, ast.Subscript):
+        element = place(scope, target)
+        old = scope.number(target, element.load())
+        element.store(operate(scope, s, old, scope.value(s.value), "t"))
+        return
+    if not isinstance(target, ast.Name):
+        raise scope.error(s, NO_STORE)
+    read = ast.copy_location(ast.Name(target.id, ast.Load()), target)
+    old = scope.value(read)
+    assign(scope, target, operate(scope, s, old, scope.value(s.value), target.id))
+
+
+def _parse_expression(scope: Scope, s: ast.Expr) -> None:
+    """A call for its effects, or a docstring."""
+    if isinstance(s.value, ast.Constant):  # a docstring
+        return
+    found = scope.values(s.value)
+    last = scope.emitter.statements[-1:]
+    if last and isinstance(last[0], Let) and last[0].op == "atomic" and \
+            last[0].attr == "add" and last[0].results == (found,):
+        # Nobody reads the old value, so that the addition has a derivative.
+        scope.emitter.statements[-1] = replace(last[0], results=(), op="atomic_add",
+                                               attr=None)
+
+
+def _parse_pass(scope: Scope, s: ast.Pass) -> None:
+    """``pass``."""
+
+
+def _parse_if(scope: Scope, s: ast.If) -> None:
+    """``if``: a branch, unless it is known which."""
+    truth = scope.condition(s.test)
+    if isinstance(truth, Literal):
+        return scope.run(s.body if truth.value else s.orelse)
+    return split(scope, s, truth, partial(scope.run, s.body),
+                 partial(scope.run, s.orelse))
+
+
+STATEMENTS: dict[type[ast.stmt], StatementParser] = {
+    ast.Assign: _parse_assign, ast.AnnAssign: _parse_annotated,
+    ast.AugAssign: _parse_augmented, ast.Expr: _parse_expression,
+    ast.Pass: _parse_pass, ast.If: _parse_if,
+}

@@ -1,0 +1,229 @@
+"""Python objects as numbers, operations or functions of the scalar language."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from collections.abc import Callable, Mapping
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from ...support.dtypes import DTYPES
+from ...support.records import record
+from ..ir.emit import Emitter
+from ..ir.nodes import EFFECTS, Function, Literal, Value, literal
+from ..language.vocabulary import OPS
+from ..typing.python_numbers import plain_number
+from .static import known_value
+
+__all__ = ["RAW", "Operation", "Vocabulary", "apply", "arity", "freeze", "function_of",
+           "operation", "python_function", "signature"]
+
+#: Functions of Python and NumPy that are operations by another name, or forms; by their
+#: `id`, as what is looked up need not have a hash.
+_NAMES: Mapping[int, str] = {
+    **{id(o.implementation): o.name for o in OPS.values() if o.definition is None},
+    **{id(alias): o.name for o in OPS.values() for alias in o.aliases},
+    id(math.fabs): "fabs", id(math.pow): "math_pow", id(np.fabs): "fabs",
+    id(np.clip): "clip"}
+_CASTS: Mapping[Any, str] = {int: "int", float: "float", bool: "bool"}
+_CAST_NAMES = frozenset({*_CASTS.values(), *DTYPES})
+
+_CONSTANTS = {"range": range, "inf": math.inf, "nan": math.nan, "pi": math.pi}
+
+#: The operations on raw arrays take as many operands more as there are dimensions.
+RAW = frozenset({"load", "atomic_add", "store"})
+_ARITY = {"load": 2, "atomic_add": 3, "store": 3, "math_pow": 2, "clip": 3}
+
+
+@record(frozen=True)
+class Operation:
+    """An operation of the vocabulary, or a form of call that stands for several."""
+
+    op: str
+    attr: str | None = None
+
+
+class Vocabulary(dict[str, Any]):
+    """Names as definitions inside the package use them: each is an operation."""
+
+    def __missing__(self, name: str) -> Any:
+        if name in _CONSTANTS:
+            return _CONSTANTS[name]
+        if name in _CAST_NAMES:
+            return Operation("cast", name)
+        op = {"where": "select", "round": "rint"}.get(name, name)
+        if op in OPS or op in _FORMS or op in RAW:
+            return Operation(op)
+        raise KeyError(name)
+
+
+def operation(target: Any) -> Operation | None:
+    """The operation that the Python object `target` is, if it is one."""
+    if isinstance(target, Operation):
+        return target
+    if isinstance(target, type):
+        return _cast(target)
+    own = getattr(target, "__nbfused_op_name__", None)
+    op = own if isinstance(own, str) else _foreign(target)
+    return None if op is None else Operation(op)
+
+
+def _foreign(target: Any) -> str | None:
+    """The operation that a function of the builtins, `math` or NumPy is."""
+    name = getattr(target, "__name__", "")
+    by_name = isinstance(target, np.ufunc) or target is getattr(math, name, None)
+    op = _NAMES.get(id(target), name if by_name else "")
+    return op if op in OPS or op in _FORMS else None
+
+
+def _cast(target: type) -> Operation | None:
+    if target in _CASTS:
+        return Operation("cast", _CASTS[target])
+    if issubclass(target, np.generic) or target.__name__ == "bfloat16":
+        return Operation("cast", np.dtype(target).name)
+    return None
+
+
+def function_of(target: Any) -> Function | None:
+    """The scalar function that `target` is or carries, if it does."""
+    target = _carrier(target)
+    if not isinstance(target, Function):
+        target = getattr(target, "function", None)
+    return target if isinstance(target, Function) else None
+
+
+def _carrier(target: Any) -> Any:
+    """The scalar function of an op over arrays: its attribute `scalar`."""
+    return getattr(target, "scalar", target)
+
+
+def python_function(target: Any) -> FunctionType | None:
+    """The Python function that `target` is or was made of."""
+    target = _carrier(target)
+    pyfunc = getattr(target, "pyfunc", target)
+    return pyfunc if isinstance(pyfunc, FunctionType) else None
+
+
+def signature(target: Any) -> inspect.Signature:
+    """The signature of `target`: a Python function's own, else of its parameters."""
+    pyfunc = python_function(target)
+    if pyfunc is not None:
+        return inspect.signature(pyfunc, follow_wrapped=False)
+    function = function_of(target)
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    return inspect.Signature([inspect.Parameter(p, kind)
+                              for p in (function.params if function else ())])
+
+
+def freeze(target: Any) -> Any:
+    """`target` as a number or a tuple of numbers of the language; else None."""
+    if isinstance(target, Literal):
+        return target
+    target = plain_number(known_value(target))
+    if isinstance(target, np.generic):
+        target = target.item()
+    if type(target) in (bool, int, float, complex):
+        return literal(target)
+    if isinstance(target, tuple):
+        parts = tuple(freeze(t) for t in target)
+        return None if None in parts else parts
+    return None
+
+
+def apply(emitter: Emitter, target: Operation, args: tuple[Value, ...], *,
+          stem: str = "t") -> Value | tuple[()]:
+    """``target(*args)``, written to `emitter`; the empty tuple if it has no result.
+
+    Raises
+    ------
+    TypeError
+        The number of arguments does not fit.
+    """
+    form = _FORMS.get(target.op)
+    if form is not None and (value := form(emitter, args, stem)) is not None:
+        return value
+    _check(target.op, len(args))
+    if target.op in EFFECTS:
+        emitter.effect(target.op, *args)
+        return ()
+    return emitter.emit(target.op, *args, stem=stem, attr=target.attr)
+
+
+def arity(op: str) -> int:
+    """The least number of operands of an operation or form."""
+    return OPS[op].arity if op in OPS else _ARITY.get(op, 1)
+
+
+def _check(op: str, count: int) -> None:
+    expected, more = arity(op), op in RAW
+    if count < expected or (count > expected and not more):
+        raise TypeError(f"{op.removeprefix('math_')} takes {'at least ' * more}"
+                        f"{expected} argument(s), got {count}")
+
+
+Form = Callable[[Emitter, tuple[Value, ...], str], "Value | None"]
+
+
+def _power(e: Emitter, args: tuple[Value, ...], stem: str) -> Value | None:
+    """An integer literal as exponent has a rule that is exact at 0 and below."""
+    if len(args) == 2 and isinstance(args[1], Literal) and args[1].kind == "int":
+        return e.emit("powi", *args, stem=stem)
+    return None
+
+
+def _math_power(e: Emitter, args: tuple[Value, ...], stem: str) -> Value | None:
+    _check("math_pow", len(args))
+    base = e.emit("cast", args[0], attr="float")
+    return apply(e, Operation("pow"), (base, args[1]), stem=stem) or None
+
+
+def _logarithm(e: Emitter, args: tuple[Value, ...], stem: str) -> Value | None:
+    if len(args) != 2:
+        return None
+    return e.emit("div", e.emit("log", args[0]), e.emit("log", args[1]), stem=stem)
+
+
+def _clip(e: Emitter, args: tuple[Value, ...], stem: str) -> Value:
+    _check("clip", len(args))
+    return e.emit("min", e.emit("max", *args[:2]), args[2], stem=stem)
+
+
+def _fabs(e: Emitter, args: tuple[Value, ...], stem: str) -> Value:
+    _check("fabs", len(args))
+    return e.emit("abs", e.emit("cast", *args, attr="float"), stem=stem)
+
+
+def _folded(op: str) -> Form:
+    """Fold an operation over two or more operands, from the left."""
+
+    def form(e: Emitter, args: tuple[Value, ...], stem: str) -> Value:
+        if len(args) < 2:
+            raise TypeError(f"{op} takes two or more numbers, got {len(args)}")
+        value = args[0]
+        for other in args[1:-1]:
+            value = e.emit(op, value, other)
+        return e.emit(op, value, args[-1], stem=stem)
+
+    return form
+
+
+def _bitwise(logical: str) -> Form:
+    """A bitwise operation; on bools the logical one, as in NumPy."""
+
+    def form(e: Emitter, args: tuple[Value, ...], stem: str) -> Value | None:
+        if args and all(e.is_bool(a) for a in args):
+            return e.emit(logical, *args, stem=stem)
+        return None
+
+    return form
+
+
+_FORMS: dict[str, Form] = {
+    "pow": _power, "math_pow": _math_power, "log": _logarithm, "clip": _clip,
+    "fabs": _fabs, "max": _folded("max"), "min": _folded("min"),
+    "and": _bitwise("logical_and"), "or": _bitwise("logical_or"),
+    "xor": _bitwise("ne"), "invert": _bitwise("logical_not"),
+}

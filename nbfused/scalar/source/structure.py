@@ -1,0 +1,166 @@
+"""Values that are no single number: arrays, tuples, structs, local arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
+from typing import Any
+
+from ...support.records import record
+from ..ir.nodes import Literal, Value, literal
+from ..printing.identifiers import identifier
+from ..typing.python_numbers import plain_number
+from .static import known_value
+
+__all__ = ["Array", "Local", "Parameters", "Struct", "Values", "fill",
+           "flat_parameters", "immutable", "leaves", "locals_in", "rebuild"]
+
+#: A value, or a tree of values: tuples, structs and local arrays of them.
+Values = Any
+
+
+@record(frozen=True)
+class Array:
+    """A parameter that is an array, which the function indexes itself.
+
+    Attributes
+    ----------
+    rank
+        The number of its axes; None where that is not known.
+    alone
+        In the rule of a kernel, an array that came without a derivative: its ``primal``
+        is itself, its ``derivative`` reads as 0 and ignores what is written.
+    """
+
+    rank: int | None = None
+    alone: bool = False
+
+
+class Struct(tuple[Any, ...]):
+    """Values that have names: read as ``p.x``, ``p["x"]`` and ``p[0]``."""
+
+    names: tuple[str, ...]
+
+    def __new__(cls, names: Iterable[str], values: Iterable[Any]) -> Struct:
+        """The values in the order of their names."""
+        made = super().__new__(cls, values)
+        made.names = tuple(names)
+        return made
+
+
+class Local(tuple[Any, ...]):
+    """An array of the function's own; assigning an element makes another tuple."""
+
+
+def rebuild(like: tuple[Any, ...], parts: Iterable[Any]) -> tuple[Any, ...]:
+    """`parts` as a tuple of the kind of `like`."""
+    if isinstance(like, Struct):
+        return Struct(like.names, parts)
+    return Local(parts) if isinstance(like, Local) else tuple(parts)
+
+
+def leaves(values: Values) -> list[Value]:
+    """The single values in a tree of tuples, from left to right."""
+    if not isinstance(values, tuple):
+        return [values]
+    return [leaf for v in values for leaf in leaves(v)]
+
+
+def fill(shape: Values, results: Sequence[Value]) -> Values:
+    """`shape` with every integer replaced by the result of that number."""
+    if isinstance(shape, tuple):
+        return rebuild(shape, (fill(s, results) for s in shape))
+    return results[shape] if isinstance(shape, int) else shape
+
+
+def immutable(values: Values) -> Values:
+    """`values` as a caller lends them: local arrays become tuples."""
+    if not isinstance(values, tuple):
+        return values
+    parts = tuple(map(immutable, values))
+    return parts if isinstance(values, Local) else rebuild(values, parts)
+
+
+def locals_in(values: Values) -> Iterator[Local]:
+    """Every local array in a tree."""
+    if isinstance(values, Local):
+        yield values
+    for v in values if isinstance(values, tuple) else ():
+        yield from locals_in(v)
+
+
+@record
+class Parameters:
+    """The parameters of a function, taken apart.
+
+    Attributes
+    ----------
+    names
+        Of the numbers and arrays, in order.
+    values
+        For each parameter, the tree of these names and of literals.
+    arrays
+        The rank of each name that is an array.
+    alone
+        What stands for the derivative of each array that came without one.
+    """
+
+    names: tuple[str, ...]
+    values: dict[str, Values]
+    arrays: dict[str, int | None]
+    alone: dict[str, str] = field(default_factory=dict)
+
+
+def flat_parameters(params: Sequence[str],
+                    given: Mapping[str, Any] | None) -> Parameters:
+    """Take the parameters `params` apart into the numbers and arrays of `given`.
+
+    Parameters
+    ----------
+    params
+        The names of the parameters.
+    given
+        For a parameter, None for a number, an `Array`, a number that is known now, or
+        a tuple or `Struct` of these; numbers where it is left out.  Without a mapping
+        each parameter is a number or an array, as it is used.
+    """
+    if given is None:
+        return Parameters(tuple(params), {p: p for p in params}, dict.fromkeys(params))
+    flat = _Flat(params)
+    values = {p: flat.visit(p, given.get(p), (p,)) for p in params}
+    return Parameters(tuple(flat.names), values, flat.arrays, flat.alone)
+
+
+class _Flat:
+    def __init__(self, taken: Iterable[str]) -> None:
+        self.taken = set(taken)
+        self.names: list[str] = []
+        self.arrays: dict[str, int | None] = {}
+        self.alone: dict[str, str] = {}
+
+    def visit(self, param: str, given: Any, path: tuple[str, ...]) -> Values:
+        given = plain_number(known_value(given))
+        if isinstance(given, Literal):
+            return given
+        if type(given) in (bool, int, float, complex):
+            return literal(given)
+        if isinstance(given, tuple):
+            parts = given.names if isinstance(given, Struct) else map(str, range(
+                len(given)))
+            return rebuild(given, [self.visit(param, g, (*path, n))
+                                   for n, g in zip(parts, given, strict=True)])
+        name = param if len(path) == 1 else self.fresh("_".join(path))
+        self.names.append(name)
+        if isinstance(given, Array):
+            self.arrays[name] = given.rank
+            if given.alone:
+                self.alone[name] = f"{name}.derivative"
+                self.arrays[self.alone[name]] = given.rank
+        return name
+
+    def fresh(self, name: str) -> str:
+        name = identifier(name)
+        while name in self.taken:
+            name += "_"
+        self.taken.add(name)
+        return name

@@ -1,0 +1,6 @@
+"""Composition of specs, done on their scalar functions.
+
+`algebra` joins two specs, `row_algebra` several into a Row, whose stages `row_forms`
+and `factors` simplify; `epilogues` joins a product and what follows it; `graph` is a
+whole program, `partition` divides it into launches.
+"""

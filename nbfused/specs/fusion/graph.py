@@ -1,0 +1,99 @@
+"""A program on arrays as a graph of specs, before it is divided into launches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+from ...support.records import record
+from ..base import Shape
+from ..contract import Contract
+from ..map import IMPLICIT, Map
+from ..reduce import Reduce
+
+if TYPE_CHECKING:
+    from ...scalar.typing.types import Type
+
+__all__ = ["Launch", "Node", "Value", "live", "operands"]
+
+
+@record(frozen=True, eq=False)
+class Value:
+    """An array of a graph, or a number that is passed by value.
+
+    Attributes
+    ----------
+    node
+        What computes it; None for what is given from outside.
+    name
+        What generated functions call it.
+    """
+
+    shape: Shape
+    type: Type
+    name: str = "x"
+    node: Node | None = None
+    by_value: bool = False
+
+
+class Node:
+    """A spec that is run on `inputs`: values, and numbers that are constant.
+
+    Attributes
+    ----------
+    outputs
+        A value for each result.
+    asked
+        The dtypes of the outputs, where they are not what the spec gives.
+    """
+
+    __slots__ = ("asked", "inputs", "outputs", "spec")
+
+    def __init__(self, spec: Any, inputs: Sequence[Any],
+                 outputs: Sequence[tuple[Shape, Type]], asked: Any = None) -> None:
+        self.spec = spec
+        self.inputs = tuple(inputs)
+        self.outputs = tuple(Value(shape, kind, "t", self) for shape, kind in outputs)
+        self.asked = asked
+
+    @property
+    def sources(self) -> tuple[Node, ...]:
+        """The nodes of the graph that it reads from."""
+        return tuple(x.node for x in self.inputs
+                     if isinstance(x, Value) and x.node is not None)
+
+
+@record(frozen=True)
+class Launch:
+    """One spec to run: the outputs of `nodes` that are read elsewhere."""
+
+    spec: Any
+    inputs: tuple[Any, ...]
+    outputs: tuple[Value, ...]
+    asked: Any = None
+
+
+def live(nodes: Sequence[Node], outputs: Sequence[Value]) -> list[Node]:
+    """The nodes that `outputs` depend on, in their order."""
+    found: set[Node] = set()
+    stack = [v.node for v in outputs if v.node is not None]
+    while stack:
+        node = stack.pop()
+        if node not in found:
+            found.add(node)
+            stack.extend(node.sources)
+    return [node for node in nodes if node in found]
+
+
+def operands(node: Node) -> Iterator[tuple[Any, str]]:
+    """The inputs of a node's scalar function with their kinds.
+
+    Those of a Map and of a Reduce's map; what a Contract's epilogue reads besides the
+    product.
+    """
+    assert isinstance(node.spec, (Map, Reduce, Contract))
+    given = iter(node.inputs[2:] if isinstance(node.spec, Contract) else node.inputs)
+    for kind in node.spec.kinds:
+        if kind not in IMPLICIT:
+            x = next(given)
+            yield x, "scalar" if isinstance(x, Value) and x.by_value else kind

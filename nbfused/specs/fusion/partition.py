@@ -1,0 +1,317 @@
+"""Partition of a graph into launches.
+
+A Map joins what reads it; one that several launches read, or that is a result, is
+stored once.  Reductions over the same elements and axes are one, with the Maps that
+they read and the Maps of what they give; a product takes the Maps of its elements;
+reductions along the last axis and Maps around them are a Row.  Everything else runs by
+itself: nothing is refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from graphlib import TopologicalSorter
+from typing import Any
+
+from ...scalar.ir.clean import has_effects
+from ..base import Shape
+from ..contract import Contract
+from ..map import Map
+from ..reduce import Reduce
+from ..shapes import normalize_axes
+from .algebra import fuse_contract, fuse_maps, fuse_reduces, widens
+from .graph import Launch, Node, Value, live, operands
+from .row_algebra import fuse_rows, row_kind
+
+__all__ = ["partition"]
+
+#: Arrays and numbers that a launch reads, and values that it stores: a GPU takes 4 KiB
+#: of pointers, extents and strides.
+_READS, _STORES = 32, 16
+#: The most columns of a row; a block of a GPU works on each.
+_COLUMNS = 1 << 15
+
+
+class Group:
+    """The nodes of one launch; `shape` is the one that it runs over."""
+
+    __slots__ = ("key", "kind", "nodes", "posts", "reads", "shape", "stored")
+
+    def __init__(self, node: Node) -> None:
+        self.nodes = [node]
+        self.reads = {x for x in node.inputs if isinstance(x, Value)}
+        self.posts: set[Node] = set()
+        self.kind, self.key = _kind(node)
+        self.shape = _extent(node)
+        self.stored = node.outputs[0].shape if self.kind == "reduce" else self.shape
+
+
+def _kind(node: Node) -> tuple[str, Any]:
+    """The way a node runs, and what others must have in common to join it."""
+    spec = node.spec
+    if isinstance(spec, Map) and not spec.scatter_shapes \
+            and not has_effects(spec.function.body):
+        return "map", None
+    if isinstance(spec, Contract) and spec.out_axes is None and not spec.saves:
+        return "contract", None
+    if not isinstance(spec, Reduce):
+        return "alone", None
+    combine = spec.combine
+    extent = _extent(node)
+    axes = tuple(sorted(normalize_axes(spec.axes, len(extent))))
+    joins = not combine.indexed and (combine.saving or combine).cotangent is not None
+    return "reduce", (widens(node), axes, spec.keepdims) if joins else object()
+
+
+def _extent(node: Node) -> Shape:
+    if not isinstance(node.spec, Reduce):
+        return node.outputs[0].shape if node.outputs else ()
+    return node.spec.extent(tuple(x.shape if isinstance(x, Value) else ()
+                                  for x in node.inputs))
+
+
+class Partition:
+    """Nodes in groups whose graph has no cycle."""
+
+    def __init__(self, nodes: Sequence[Node], outputs: Iterable[Value]) -> None:
+        self.nodes = nodes
+        self.results = set(outputs)
+        self.group = {node: Group(node) for node in nodes}
+        self.readers: dict[Node, list[Node]] = {node: [] for node in nodes}
+        for node in nodes:
+            for source in dict.fromkeys(node.sources):
+                self.readers[source].append(node)
+
+    def successors(self, group: Group) -> set[Group]:
+        """The groups that read from `group`."""
+        found = {self.group[r] for node in group.nodes for r in self.readers[node]}
+        return found - {group}
+
+    def may_merge(self, a: Group, b: Group) -> bool:
+        """Whether one launch has room for both, and none must run between them."""
+        return self._has_room(a, b) and not (
+            self._through(a, b) or self._through(b, a))
+
+    def _reads(self, a: Group, b: Group) -> set[Value]:
+        return {v for v in a.reads | b.reads
+                if v.node is None or self.group[v.node] not in (a, b)}
+
+    def _has_room(self, a: Group, b: Group) -> bool:
+        stores = {v for g in (a, b) for n in g.nodes for v in n.outputs
+                  if v in self.results}
+        return len(self._reads(a, b)) <= _READS and len(stores) <= _STORES
+
+    def _through(self, a: Group, b: Group) -> bool:
+        stack = [g for g in self.successors(a) if g is not b]
+        seen = set(stack)
+        while stack:
+            after = self.successors(stack.pop())
+            if b in after:
+                return True
+            stack += after - seen
+            seen |= after
+        return False
+
+    def _independent(self, a: Group, b: Group) -> bool:
+        """Whether neither reads from the other, at once or through others."""
+        apart = a not in self.successors(b) and b not in self.successors(a)
+        return apart and self.may_merge(a, b)
+
+    def merge(self, a: Group, b: Group) -> None:
+        """Move the nodes of `a` into `b`."""
+        b.reads = self._reads(a, b)
+        b.nodes += a.nodes
+        b.posts |= a.posts
+        for node in a.nodes:
+            self.group[node] = b
+
+    def stored(self, group: Group) -> list[Value]:
+        """The values of a group that are read elsewhere."""
+        return [v for node in self.ordered(group.nodes) for v in node.outputs
+                if v in self.results or any(
+                    v in r.inputs for r in self.readers[node]
+                    if self.group[r] is not group)]
+
+    def ordered(self, nodes: Iterable[Node]) -> list[Node]:
+        """Nodes, each after what it reads."""
+        chosen = set(nodes)
+        return [node for node in self.nodes if node in chosen]
+
+    def join_reductions(self) -> None:
+        """One pass over the elements for all reductions of them."""
+        found: dict[Any, list[Group]] = {}
+        for node in self.nodes:
+            group = self.group[node]
+            if group.kind != "reduce":
+                continue
+            others = found.setdefault((group.key, group.shape), [])
+            target = next((o for o in others if self._independent(group, o)), None)
+            if target is None:
+                others.append(group)
+            else:
+                self.merge(group, target)
+
+    def join_posts(self) -> None:
+        """Maps of reduced values, and of products, run where those are made."""
+        for node in self.nodes:
+            if self.group[node].kind != "map" or _indexes(node):
+                continue
+            sources = dict.fromkeys(x.node for x, kind in operands(node)
+                                    if isinstance(x, Value) and kind == "element")
+            makers = dict.fromkeys(map(self._maker, sources))
+            target = next((g for g in makers if g is not None
+                           and node.outputs[0].shape == g.stored
+                           and (g.kind == "contract" or len(makers) == 1)
+                           and self.may_merge(self.group[node], g)), None)
+            if target is not None:
+                self.merge(self.group[node], target)
+                target.posts.add(node)
+
+    def _maker(self, node: Node | None) -> Group | None:
+        """The reduction or the product that `node` is a result of."""
+        group = None if node is None else self.group[node]
+        if group is None or group.kind not in ("reduce", "contract") or not (
+                isinstance(node and node.spec, (Reduce, Contract))
+                or node in group.posts):
+            return None
+        return group
+
+    def join_maps(self) -> None:
+        """Each Map runs where it is read, or with others of its shape."""
+        placed: dict[Group, None] = {}
+        for node in reversed(self.nodes):
+            if self.group[node].kind != "map":
+                continue
+            readers = dict.fromkeys(self.group[r] for r in self.readers[node])
+            single = len(readers) == 1 and not self.results.intersection(node.outputs)
+            target = next(iter(readers)) if single else None
+            if target is None or not self._takes(target, node) or len(
+                    self._reads(self.group[node], target)) > _READS:
+                target = self._beside(node, [*readers, *placed])
+            if target is not None:
+                self.merge(self.group[node], target)
+            placed[self.group[node]] = None
+
+    def _beside(self, node: Node, others: Iterable[Group]) -> Group | None:
+        """A Map of the same shape that can store the results of `node`, too."""
+        group = self.group[node]
+        return next((o for o in others if o is not group and o.kind == "map"
+                     and o.shape == group.shape and self._takes(o, node)
+                     and self.may_merge(group, o)), None)
+
+    def _takes(self, group: Group, node: Node) -> bool:
+        """Whether the nodes of `group` can read `node` inside one function."""
+        if group.kind == "alone" or (_indexes(node) and (
+                group.kind != "map" or group.shape != node.outputs[0].shape)):
+            return False
+        members = set(group.nodes)
+        for reader in self.readers[node]:
+            if reader not in members:
+                continue
+            if group.kind == "reduce" and reader in group.posts:
+                return False
+            given = [kind for x, kind in operands(reader)
+                     if isinstance(x, Value) and x.node is node]
+            if set(given) != {"element"} or len(given) < sum(
+                    s is node for s in reader.sources):
+                return False  # it is indexed, or multiplied
+        return True
+
+    def join_rows(self) -> None:
+        """Join reductions along the last axis with what surrounds them."""
+        for node in self.nodes:
+            row = self.group[node]
+            if not _fits_rows(row, row.shape) or not isinstance(node.spec, Reduce):
+                continue
+            while True:
+                other = next((g for g in self._around(row) if self._joins(g, row)),
+                             None)
+                if other is None:
+                    break
+                self.merge(other, row)
+                row.kind = "row"
+
+    def _around(self, group: Group) -> list[Group]:
+        """The groups that read from `group`, and those that it reads from."""
+        before = [self.group[s] for n in group.nodes for s in n.sources]
+        after = [self.group[r] for n in group.nodes for r in self.readers[n]]
+        return [g for g in dict.fromkeys([*before, *after]) if g is not group]
+
+    def _joins(self, group: Group, row: Group) -> bool:
+        reads = self._reads(group, row)
+        return _fits_rows(group, row.shape) and all(
+            row_kind(x, row.shape) for x in reads) and any(
+            x.shape == row.shape for x in reads) and self.may_merge(group, row)
+
+    def launches(self, name: str) -> list[Launch]:
+        """The groups as specs, each after what it reads."""
+        before: dict[Group, list[Group]] = {g: [] for g in self.group.values()}
+        for group in before:
+            for after in self.successors(group):
+                before[after].append(group)
+        return [launch for g in TopologicalSorter(before).static_order()
+                for launch in self._launches(g, name)]
+
+    def _launches(self, group: Group, name: str) -> list[Launch]:
+        nodes = self.ordered(group.nodes)
+        if group.kind == "row":
+            return fuse_rows(nodes, group.posts, self.stored(group), group.shape, name)
+        return [self._launch(group, nodes, name)]
+
+    def _launch(self, group: Group, nodes: list[Node], name: str) -> Launch:
+        if group.kind == "alone":
+            (node,) = nodes
+            return Launch(node.spec, node.inputs, node.outputs, node.asked)
+        if group.kind == "map":
+            return fuse_maps(nodes, self.stored(group), name)
+        if group.kind == "contract":
+            made = next(n for n in nodes if isinstance(n.spec, Contract))
+            return fuse_contract(made, [n for n in nodes if n is not made],
+                                 self.stored(group), name)
+        reduces = [n for n in nodes if isinstance(n.spec, Reduce)]
+        posts = [n for n in nodes if n in group.posts]
+        maps = [n for n in nodes if n not in group.posts and n not in reduces]
+        return fuse_reduces(maps, reduces, posts, self.stored(group), name)
+
+
+def _fits_rows(group: Group, extent: Shape) -> bool:
+    """Whether a group can be part of a row over the last axis of `extent`."""
+    if group.shape != extent or len(extent) < 2 or extent[-1] > _COLUMNS:
+        return False
+    if group.kind == "map":
+        return not any(map(_indexes, group.nodes))
+    if group.kind == "reduce" and isinstance(group.key, tuple):
+        floats = all(v.type.kind in "fV" for n in group.nodes for v in n.outputs)
+        return floats and group.key == (False, (len(extent) - 1,), True)
+    return group.kind == "row"
+
+
+def _indexes(node: Node) -> bool:
+    """Whether a Map depends on more than the elements at its point."""
+    return not {"index", "size", "raw"}.isdisjoint(node.spec.kinds)
+
+
+def partition(nodes: Sequence[Node], outputs: Sequence[Value],
+              name: str) -> list[Launch]:
+    """Divide a graph into launches.
+
+    Parameters
+    ----------
+    nodes
+        Each after what it reads.
+    outputs
+        The values that are wanted.
+    name
+        Of the functions that are made.
+
+    Returns
+    -------
+    list of Launch
+        In an order in which they can run.
+    """
+    parts = Partition(live(nodes, outputs), outputs)
+    parts.join_reductions()
+    parts.join_posts()
+    parts.join_maps()
+    parts.join_rows()
+    return parts.launches(name)

@@ -1,0 +1,96 @@
+"""One lock for lazy imports, compilation and fork.
+
+A child has none of its parent's other threads.  What one of them was importing or
+compiling at that moment stays locked in the child, which hangs when it needs the same.
+So whoever does that late, not while the program itself is being imported, holds `LOCK`,
+and so does a fork.
+
+A thread that imports a module must not wait for `LOCK`: who holds it may be waiting for
+that module.  So what programs import by name (``import nbfused.ops``) takes nothing
+from the package itself, as ``from .. import`` would, that is imported late: backends
+``import nbfused.cache``.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, overload
+
+__all__ = ["LOCK", "cached_property", "hold_in_forks"]
+
+_T = TypeVar("_T")
+
+#: There is but one: of two, each could be held by somebody who waits for the other.
+LOCK = threading.RLock()
+
+
+def hold_in_forks(lock: Any = LOCK) -> None:
+    """Hold `lock` during forks, taken before locks registered until now.
+
+    What runs before a fork runs in the opposite order of its registration.  `logging`
+    holds its lock too, and who holds `LOCK` may log: so this is called again when that
+    has been imported.  Who holds `LOCK` twice gives it back twice.
+    """
+    if hasattr(os, "register_at_fork"):
+        hold = _ForkHandlers(lock)
+        os.register_at_fork(before=hold.take, after_in_parent=hold.give_back,
+                            after_in_child=hold.give_back)
+
+
+class _ForkHandlers:
+    """Fork handlers that take a lock, and release it if it was taken.
+
+    A fork that waits for it may wait for a thread that imports `logging` and calls
+    `hold_in_forks`.  What they register then runs after this fork, not before it.
+    """
+
+    def __init__(self, lock: Any) -> None:
+        self._lock, self._taken = lock, 0
+
+    def take(self) -> None:
+        """Take the lock before a fork."""
+        late = "logging" not in sys.modules
+        self._lock.acquire()
+        self._taken += 1
+        logging = sys.modules.get("logging") if late else None
+        if logging is not None:  # its lock is going to be given back, too
+            logging._lock.acquire()
+
+    def give_back(self) -> None:
+        """Release the lock after a fork, in both processes."""
+        if self._taken:
+            self._taken -= 1
+            self._lock.release()
+
+
+hold_in_forks()
+
+
+class cached_property(Generic[_T]):
+    """`functools.cached_property` without a lock, as from Python 3.12 on.
+
+    Two threads may both compute a value; the last one stays.
+    """
+
+    def __init__(self, function: Callable[[Any], _T]) -> None:
+        self.function = function
+        self.__doc__ = function.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self.name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> cached_property[_T]: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type) -> _T: ...
+
+    def __get__(self, instance: object | None,
+                owner: type) -> cached_property[_T] | _T:
+        if instance is None:
+            return self
+        value = instance.__dict__[self.name] = self.function(instance)
+        return value

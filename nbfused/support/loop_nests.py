@@ -1,0 +1,271 @@
+"""Loop nests from shapes and strides, as integer arithmetic.
+
+Operands of any shape become strides over a common nest of loops, in groups (the kept
+and the reduced loops of a reduction, …).  Within each group loops are put in memory
+order, reversed where everything runs backwards, and merged with their neighbours
+wherever all strides allow, so that a kernel mostly sees one long contiguous loop.
+
+Strides count elements.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain
+from math import prod
+from typing import NamedTuple
+
+__all__ = [
+    "Group", "Nest", "Strides", "axis_order", "broadcast_strides", "canonical",
+    "dense_strides", "flatten", "is_dense", "move", "ordered_strides",
+    "reshape_strides", "stride_code",
+]
+
+Shape = tuple[int, ...]
+Strides = tuple[int, ...]
+
+
+def broadcast_strides(shape: Shape, strides: Strides, target: Shape) -> Strides:
+    """Strides of an array broadcast to `target`; 0 where it is repeated."""
+    missing = len(target) - len(shape)
+    if not missing and shape == target and 1 not in shape:
+        return strides
+    return (0,) * missing + tuple(
+        0 if extent == 1 else stride
+        for extent, stride in zip(shape, strides, strict=True))
+
+
+def dense_strides(shape: Shape) -> Strides:
+    """Strides of a C-contiguous array."""
+    strides, step = [], 1
+    for extent in reversed(shape):
+        strides.append(step)
+        step *= max(extent, 1)
+    return tuple(reversed(strides))
+
+
+def ordered_strides(shape: Shape, order: Sequence[int]) -> Strides:
+    """Strides of a contiguous array whose axes lie in memory in `order`."""
+    dense = dense_strides(tuple(shape[axis] for axis in order))
+    place = {axis: at for at, axis in enumerate(order)}
+    return tuple(dense[place[axis]] for axis in range(len(shape)))
+
+
+def is_dense(shape: Shape, strides: Strides) -> bool:
+    """Whether strides are C-contiguous, ignoring axes of extent below 2."""
+    step = 1
+    for extent, stride in zip(reversed(shape), reversed(strides), strict=True):
+        if extent == 0:
+            return True
+        if extent != 1:
+            if stride != step:
+                return False
+            step *= extent
+    return True
+
+
+def reshape_strides(shape: Shape, strides: Strides, target: Shape) -> Strides | None:
+    """Strides of a view of shape `target`; None if it needs a copy."""
+    if 0 in target:
+        return dense_strides(target)
+    loops = [(extent, (stride,)) for extent, stride
+             in zip(shape, strides, strict=True) if extent != 1]
+    runs = _merge(loops) if loops else []
+    result: list[int] = []
+    left, step = 1, 1
+    for extent in reversed(target):
+        if left == 1 and extent != 1 and runs:
+            left, (step,) = runs.pop()
+        if left % extent:
+            return None
+        result.append(step)
+        step, left = step * extent, left // extent
+    return tuple(reversed(result))
+
+
+def axis_order(strides: Sequence[Strides], ndim: int) -> tuple[int, ...]:
+    """The loop order, outermost first, that walks through memory in order.
+
+    The insertion sort of NumPy's ``nditer`` (`order='K'`): neighbours are swapped
+    only where the strides of all operands that move in both agree, so a conflict
+    leaves C order.  Earlier operands do not weigh more than later ones.
+    """
+    order: list[int] = []
+    for axis in range(ndim - 1, -1, -1):
+        at = 0
+        for position, other in enumerate(order):
+            verdict = _is_inner(strides, axis, other)
+            if verdict is True:
+                break
+            if verdict is False:
+                at = position + 1
+        order.insert(at, axis)
+    return tuple(order)
+
+
+def _is_inner(strides: Sequence[Strides], axis: int, other: int) -> bool | None:
+    """Whether loop `other` belongs inside `axis`; None if either order is as good.
+
+    Stays outside unless every operand that moves in both has a smaller stride in it.
+    """
+    verdict = None
+    for operand in strides:
+        outer, inner = abs(operand[axis]), abs(operand[other])
+        if outer and inner:
+            if outer >= inner:
+                return True
+            verdict = False
+    return verdict
+
+
+class Group(NamedTuple):
+    """A group of loops that may be reordered.
+
+    Attributes
+    ----------
+    extents
+        One for each loop.
+    strides
+        For each operand, one for each loop.
+    unit
+        For each operand, its stride in the loop of extent 1 (or 0) that stands for a
+        group without loops: 1, so that the contiguous kernel takes it, or 0.
+    fixed
+        The loops keep their C order, because the function reads the index.
+    """
+
+    extents: Shape
+    strides: tuple[Strides, ...]
+    unit: Strides
+    fixed: bool = False
+
+
+def canonical(group: Group) -> tuple[Group, Strides]:
+    """Normalise a group: drop extents of 1, sort, reverse and merge loops.
+
+    Returns
+    -------
+    Group
+        At least one loop.
+    tuple of int
+        For each operand, by how many elements its pointer moves.
+    """
+    columns = list(zip(*group.strides, strict=True)) or [()] * len(group.extents)
+    if 0 in group.extents:
+        return _single(group, 0), (0,) * len(group.unit)
+    loops = [(extent, column) for extent, column
+             in zip(group.extents, columns, strict=True) if extent != 1]
+    if not loops:
+        return _single(group, 1), (0,) * len(group.unit)
+    offsets: Strides = (0,) * len(group.unit)
+    if not group.fixed:
+        if len(loops) > 1:
+            flat = [column for _, column in loops]
+            order = axis_order(list(zip(*flat, strict=True)), len(loops))
+            loops = [loops[i] for i in order]
+        loops, offsets = _reverse(loops, offsets)
+    loops = _merge(loops)
+    strides = tuple(zip(*(column for _, column in loops), strict=True))
+    extents = tuple(extent for extent, _ in loops)
+    return Group(extents, strides, group.unit, group.fixed), offsets
+
+
+Loop = tuple[int, Strides]
+
+
+def _single(group: Group, extent: int) -> Group:
+    strides = tuple((unit,) for unit in group.unit)
+    return Group((extent,), strides, group.unit, group.fixed)
+
+
+def _reverse(loops: list[Loop], offsets: Strides) -> tuple[list[Loop], Strides]:
+    """Reverse loops in which operands run backwards and none forwards."""
+    result = []
+    for extent, column in loops:
+        if column and max(column) <= 0 and min(column) < 0:
+            offsets = tuple(offset + (extent - 1) * stride
+                            for offset, stride in zip(offsets, column, strict=True))
+            column = tuple(-stride for stride in column)
+        result.append((extent, column))
+    return result, offsets
+
+
+def _merge(loops: Sequence[Loop]) -> list[Loop]:
+    """Merge adjacent loops across which every operand has an even step."""
+    result = [loops[0]]
+    for extent, column in loops[1:]:
+        above, steps = result[-1]
+        if all(step == stride * extent
+               for step, stride in zip(steps, column, strict=True)):
+            result[-1] = (above * extent, column)
+        else:
+            result.append((extent, column))
+    return result
+
+
+def move(source: Group, target: Group, free: int) -> tuple[Group, Group]:
+    """Move inner loops that operand `free` does not use from `source` to `target`.
+
+    A batch loop along which one operand of a product is repeated is a loop over
+    rows of the other: one larger product instead of many small ones.  A loop moves
+    only where it merges with the outermost loop of `target`, or `target` is a single
+    loop of extent 1.
+    """
+    while source.extents and source.strides[free][-1] == 0:
+        extent = source.extents[-1]
+        column = [steps[-1] for steps in source.strides]
+        if target.extents == (1,):
+            strides = tuple((step,) for step in column)
+            target = Group((extent,), strides, target.unit, target.fixed)
+        elif all(step == steps[0] * target.extents[0]
+                 for step, steps in zip(column, target.strides, strict=True)):
+            merged = (extent * target.extents[0], *target.extents[1:])
+            target = Group(merged, target.strides, target.unit, target.fixed)
+        else:
+            break
+        source = Group(source.extents[:-1],
+                       tuple(steps[:-1] for steps in source.strides),
+                       source.unit, source.fixed)
+    return source, target
+
+
+class Nest(NamedTuple):
+    """A loop nest: extents, strides and offsets of a launch.
+
+    Attributes
+    ----------
+    shape
+        Extents, group after group.
+    ranks
+        Number of loops in each group.
+    strides
+        For each operand, one for each loop.
+    offsets
+        For each operand, by how many elements its pointer moves.
+    """
+
+    shape: Shape
+    ranks: tuple[int, ...]
+    strides: tuple[Strides, ...]
+    offsets: Strides
+
+    @property
+    def size(self) -> int:
+        """Number of points of the nest."""
+        return prod(self.shape)
+
+
+def flatten(groups: Sequence[Group], offsets: Sequence[Strides]) -> Nest:
+    """Concatenate canonical groups and their pointer offsets."""
+    operands = range(len(groups[0].unit))
+    return Nest(
+        tuple(chain.from_iterable(group.extents for group in groups)),
+        tuple(len(group.extents) for group in groups),
+        tuple(tuple(chain.from_iterable(group.strides[i] for group in groups))
+              for i in operands),
+        tuple(sum(moved[i] for moved in offsets) for i in operands))
+
+
+def stride_code(stride: int) -> str:
+    """``"1"`` for unit stride, ``"0"`` for a repeated element, ``"s"`` otherwise."""
+    return "1" if stride == 1 else "0" if stride == 0 else "s"

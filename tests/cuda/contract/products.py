@@ -1,0 +1,43 @@
+"""Products that the tests of several rungs share."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+from ml_dtypes import bfloat16
+
+import nbfused as nf
+from nbfused.backend import Signature
+from nbfused.cuda.contract.text import ContractText
+from nbfused.scalar.language import names as language
+from nbfused.scalar.parse.functions import parse
+from nbfused.specs import Contract
+
+
+def integers(seed, *shape):
+    """Small enough for every sum here to be exact in float32."""
+    return np.random.default_rng(seed).integers(-3, 4, shape).astype(np.float64)
+
+
+def placed(x, dtype):
+    """In C order: CuPy, which may make the array, would keep a transposed one so."""
+    return nf.array(np.ascontiguousarray(x, dtype), device="cuda")
+
+
+def biased_relu(total, bias):
+    return language.relu(total + bias)
+
+
+def biased_gelu(total, bias):
+    return language.gelu_erf(total + bias)
+
+
+@cache
+def layer(dtype=bfloat16, precision=None, epilogue=biased_gelu):
+    """The text of a layer."""
+    x = np.dtype(dtype)
+    spec = Contract("mk,kn->mn", parse(epilogue), ("element",), precision=precision)
+    signature = Signature((x, x, x), (x,), (0, 1, 1, 1), ("s1", "s1", "01", "s1"))
+    typed = spec.typed(signature.inputs, signature.outputs)
+    return ContractText(spec.name, typed, signature)

@@ -1,0 +1,65 @@
+"""Reduce's candidates: each of them is right, repeats its bits, and does not spill."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nbfused as nf
+from nbfused import ops
+from nbfused.cuda.runtime import binding as bound
+from nbfused.cuda.tuning.tuner import Tuner
+from tests.cuda.recorded import assembled, recording, registers
+
+COUNT = 6
+CASES = [((1,), 0), ((1002,), 0), ((100_003,), 0), (((1 << 20) + 8,), 0),
+         ((37, 1002), 1), ((33, 4099), 1), ((2, 40_008), 1), ((1002, 37), 0),
+         ((4099, 260), 0), ((70_001, 4), 0), ((5, 7, 11), (0, 2))]
+
+
+def forced(monkeypatch, number):
+    """Take the candidate of this number; those that were taken."""
+    taken = []
+
+    def choose(self, key, call, device, outputs):
+        found = self._candidates(call, device)
+        taken.append(found[number % len(found)])
+        return taken[-1]
+
+    monkeypatch.setattr(Tuner, "__call__", choose)
+    monkeypatch.setattr(bound.Bindable, "bind", lambda self, call: None)
+    return taken
+
+
+def test_candidates_differ_and_do_not_spill(monkeypatch):
+    x = np.ones((4096, 4096), np.float32)
+    taken = []
+    with recording() as kernels:
+        for number in range(COUNT):
+            for axis in (None, 0, 1):
+                with monkeypatch.context() as patch:
+                    ways = forced(patch, number)
+                    ops.sum(x, axis=axis)
+                    taken += map(str, ways)
+    assert len(set(taken)) > 10
+    for kernel in kernels.values():
+        _, said = assembled(kernel)
+        assert said is None or registers(said)[1] == 0
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("number", range(COUNT))
+@pytest.mark.parametrize("op", ["sum", "argmax", "var"])
+def test_every_candidate(monkeypatch, number, op):
+    taken = forced(monkeypatch, number)
+    for shape, axis in CASES:
+        x = np.random.default_rng(0).standard_normal(shape).astype(np.float32)
+        if op == "argmax" and not isinstance(axis, int):
+            continue
+        there = nf.array(x, device="cuda")
+        got, again = (nf.to_numpy(getattr(ops, op)(there, axis=axis)) for _ in range(2))
+        want = getattr(np, op)(x.astype(np.float64), axis=axis)
+        scale = np.abs(x.astype(np.float64)).sum(axis=axis).max() if op == "sum" else 1
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=4e-7*scale)
+        np.testing.assert_array_equal(got, again)
+    assert len(taken) > len(CASES)

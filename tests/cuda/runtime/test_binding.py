@@ -1,0 +1,110 @@
+"""What is kept of a launcher's decisions, and what is not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nbfused import ops
+from nbfused.backend import Call
+from nbfused.cuda.runtime import binding as bound
+from nbfused.cuda.runtime import launch, scratch
+from nbfused.cuda.runtime.binding import Bindable
+from nbfused.cuda.runtime.compile import Kernel
+from nbfused.cuda.runtime.launch import NOTES, Launched, Number, Program
+from tests.cuda.recorded import recording
+
+
+@pytest.fixture
+def kept(monkeypatch):
+    """The launches that are kept, instead of a device."""
+    found = []
+    monkeypatch.setattr(bound, "device", lambda number: number)
+    monkeypatch.setattr(Program, "bind", lambda self, device, noted: found.append(
+        noted) or "start")
+    return found
+
+
+def program(*parameters):
+    return Program(Kernel("k", "def k(): pass\n", parameters, 128))
+
+
+CALL = Call((10,), (16, 32), ((1,), (1,)), (2.5, 3))
+USUAL = ("*float32", "*float32", "int64", "float32", "int64")
+
+
+def test_a_launch_with_the_calls_own_pointers_is_kept(kept):
+    kernel = program(*USUAL)
+
+    def decide(call):
+        assert [p % 32 for p in call.pointers] == [16, 0]
+        kernel.launch(None, call.stream, 7, (*call.pointers, 10, *call.scalars), 64)
+
+    assert Bindable(decide).bind(CALL) == "start"
+    assert kept == [Launched(kernel, (7, 1, 1), (128, 1, 1),
+                             (16, 32, 10, Number(0), Number(1)), 64)]
+    assert NOTES.get() is None
+
+
+@pytest.mark.parametrize("values", [
+    lambda p, n: (p[0], p[1] + 4, 10, *n),  # a pointer that was computed
+    lambda p, n: (p[1], p[0], 10, *n),
+    lambda p, n: (p[0], int(p[1]), 10, *n),
+    lambda p, n: (p[0], p[1], 10, n[0] * 2, n[1]),  # a number that was
+    lambda p, n: (p[0], p[1], 10, 2.5, b"descriptor"),
+])
+def test_what_is_computed_from_the_call_is_decided_anew(kept, values):
+    kernel = program(*USUAL)
+    launcher = Bindable(lambda call: kernel.launch(
+        None, 0, 1, values(call.pointers, call.scalars)))
+    assert launcher.bind(CALL) is None
+    assert kept == []
+    assert NOTES.get() is None
+
+
+def test_several_launches_are_decided_anew(kept):
+    kernel = program(*USUAL)
+
+    def twice(call):
+        for _ in range(2):
+            kernel.launch(None, 0, 1, (*call.pointers, 10, *call.scalars))
+
+    assert Bindable(twice).bind(CALL) is None
+    assert Bindable(lambda call: None).bind(CALL) is None
+
+
+def test_workspaces_are_not_pointers_of_the_call(kept):
+    kernel = program("*float32", "*float32", "*float32")
+    launcher = Bindable(lambda call: kernel.launch(None, 0, 1, (*call.pointers, 4096)))
+    assert launcher.bind(CALL) is None
+
+
+def test_other_errors_are_raised(kept):
+    def broken(call):
+        raise ValueError("no kernel")
+
+    with pytest.raises(ValueError, match="no kernel"):
+        Bindable(broken).bind(CALL)
+    assert NOTES.get() is None
+
+
+def test_a_plain_call_goes_to_the_launcher():
+    calls = []
+    Bindable(calls.append)(CALL)
+    assert calls == [CALL]
+    assert launch.NOTES.get() is None
+
+
+def test_a_reduction_in_chunks_is_bound_without_memory(monkeypatch):
+    """The stream that it goes to may be captured; the default one must stay alone."""
+    asked, plain = [], Bindable.bind
+
+    def find(self, size, stream):
+        asked.append(isinstance(stream, int))
+        return int(stream), 1 << 21
+
+    with recording(), monkeypatch.context() as patch:
+        patch.setattr(Bindable, "bind", plain)
+        patch.setattr(scratch.Scratch, "find", find)
+        ops.sum(np.zeros(1 << 22, np.float32))
+    assert asked == [True, False]

@@ -1,0 +1,144 @@
+"""Run ops of each skeleton under Numba's CUDA simulator; a line for each failure.
+
+A program of its own: Numba decides at import whether it simulates, and then compiles
+nothing.  ``python -m tests.cuda.simulation.simulate [op or part ...]``, all ops if none
+is named.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+
+import numpy as np
+
+import nbfused as nf
+from nbfused.cuda.map import tile_pairs as map_tile_pairs
+from nbfused.testing.conformance import Check, checks
+from tests.cuda.row import long_rows
+from tests.cuda.simulation import simulated
+
+#: Elements of an operand above which a simulated call takes seconds.
+LARGE = 700
+#: What `Beyond` has.
+PARTS = ("reductions", "maps", "rows", "long", "products")
+
+
+def chosen(ops: tuple[str, ...]) -> list[Check]:
+    """The first check of each op, kind, dtype and layout; special values once."""
+    found: dict[tuple[str, ...], Check] = {}
+    for check in checks(ops or None):
+        if max(map(np.prod, check.shapes), default=0) <= LARGE:
+            key = (check.op, check.kind, check.dtype.name, check.layout)
+            found.setdefault(key, check)
+    return list(found.values())
+
+
+class Beyond:
+    """Sizes that the suite does not have: several blocks, chunks, whole accesses."""
+
+    def __init__(self) -> None:
+        self.failures: list[str] = []
+        self.rng = np.random.default_rng(0)
+
+    def check(self, name, found, expected):
+        if not np.allclose(nf.to_numpy(found), expected, rtol=1e-4, atol=1e-4,
+                           equal_nan=True):
+            self.failures.append(name)
+
+    def floats(self, *shape):
+        return self.rng.standard_normal(shape).astype(np.float32)
+
+    def reductions(self):
+        check, x = self.check, self.floats(300, 32)
+        check("chunks of columns", nf.ops.sum(x, axis=0), x.sum(0))
+        check("chunks of rows", nf.ops.sum(x[:9].reshape(1, -1), axis=1), x[:9].sum())
+        check("chunks that the last block merges", nf.ops.sum(x.ravel()[:4100]),
+              x.ravel()[:4100].sum())
+        check("again, in the same memory", nf.ops.max(x[:140].ravel()), x[:140].max())
+        wide = self.floats(150, 40)
+        check("chunks of ragged columns", nf.ops.var(wide, axis=0), wide.var(0))
+        check("columns that are not aligned", nf.ops.max(x[:, 1:], axis=0),
+              x[:, 1:].max(0))
+
+    def maps(self):
+        check, x = self.check, self.floats(499)
+        check("misaligned", nf.ops.swish(x[1:]), x[1:]/(1 + np.exp(-x[1:])))
+        for rows, columns in ((64, 64), (70, 33), (17, 100)):
+            p, q = self.floats(rows, columns), self.floats(columns, rows)
+            check("an input that lies across", nf.ops.subtract(p.T, q), p.T - q)
+            result = np.full_like(p, np.nan)
+            nf.ops.subtract(q, p.T, out=result.T)
+            check("results that lie across", result, q.T - p)
+        map_tile_pairs.LEAST = 1
+        half, lines = (self.floats(*shape).astype(np.float16)
+                       for shape in ((80, 120), (70, 80)))
+        check("across, in pairs", nf.ops.add(half.T[:70], lines), half.T[:70] + lines)
+        cube, other = self.floats(20, 3, 33), self.floats(3, 33, 20)
+        check("inputs that lie across, of a rank above 2",
+              nf.ops.subtract(cube.transpose(1, 2, 0), other),
+              cube.transpose(1, 2, 0) - other)
+
+    def rows(self):
+        # Not aligned, lanes idle, several accesses; many rows for a block only once.
+        for rows, columns in ((20, 32), (11, 31), (5, 40), (3, 100), (3, 260)):
+            x, cotangent = self.floats(rows, columns), self.floats(rows, columns)
+            u = [nf.Variable(a, requires_grad=True) for a in (x, x[0], x[1])]
+            nf.ops.layer_norm(*u).backward(cotangent)
+            scaled = x - x.mean(1, keepdims=True)
+            scaled /= np.sqrt(x.var(1, keepdims=True) + 1e-5)
+            self.check(f"sums over rows of {columns}", u[1].grad,
+                       (cotangent*scaled).sum(0))
+            self.check(f"other sums over rows of {columns}", u[2].grad,
+                       cotangent.sum(0))
+            e = np.exp(x - x.max(1, keepdims=True))
+            self.check(f"softmax of {columns}", nf.ops.softmax(x),
+                       e/e.sum(1, keepdims=True))
+        long = self.floats(3, 1600)
+        g = [nf.Variable(a, requires_grad=True) for a in (long, long[0])]
+        nf.ops.rms_norm(*g).backward(long)
+        scale = np.sqrt((long**2).mean(1, keepdims=True))
+        self.check("sums over rows in the workspace", g[1].grad,
+                   (long*long/scale).sum(0))
+
+    def long(self):
+        # Kept, several at once, not aligned.
+        long_rows.rows(self.check, (40, 2604, 2001), np.float32)
+
+    def products(self):
+        check, a, b = self.check, self.floats(65, 40), self.floats(40, 70)
+        check("several tiles", nf.ops.matmul(a, b), a @ b)
+        check("several tiles, transposed", nf.ops.matmul(b.T, a.T), (a @ b).T)
+        i, j = (np.rint(3*x).astype(np.int32) for x in (a, b))
+        check("several tiles of integers", nf.ops.matmul(i, j), i @ j)
+        check("packed factors", nf.ops.contract("mk,kn->mn", a, b, prologue_a="relu",
+                                                prologue_b="swish"),
+              np.maximum(a, 0) @ (b/(1 + np.exp(-b))))
+        p, q = a[:60].reshape(3, 20, 40), b[:36, :40].reshape(3, 12, 40)
+        check("packed columns", nf.ops.contract(
+            "gmk,gnk->gmn", p.T.swapaxes(0, 2)[:, ::-1], q, prologue_a="relu"),
+            np.maximum(p, 0)[:, ::-1] @ q.swapaxes(1, 2))
+
+
+def main(given: tuple[str, ...]) -> None:
+    warnings.simplefilter("ignore")
+    beyond = Beyond()
+    parts = [part for part in PARTS if part in given]
+    ops = tuple(op for op in given if op not in PARTS)
+    with nf.use_backend(simulated.simulate()):
+        for part in parts:
+            getattr(beyond, part)()
+        for check in chosen(ops) if ops or not parts else ():
+            try:
+                check("cpu")
+            except Exception as error:
+                beyond.failures.append(f"{check}: {type(error).__name__}: {error}")
+    for failure in beyond.failures:
+        print(failure.replace("\n", " "))
+    launched = simulated.LAUNCHED
+    print(f"{len(set(launched))} kernels, {len(launched)} launches, "
+          f"{len(beyond.failures)} failures")
+
+
+if __name__ == "__main__":
+    main(tuple(sys.argv[1:]))

@@ -1,0 +1,363 @@
+"""The CUDA backend with Numba's simulator in the device's place, on NumPy arrays.
+
+Only where ``NUMBA_ENABLE_CUDASIM=1`` was set before Numba was imported: a process of
+its own.  The same launchers, the same kernel text; Python stand-ins for what
+`nbfused.cuda.isa.intrinsics` builds from LLVM IR, and blocks of 64 threads.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+from contextlib import contextmanager
+from functools import partial
+from typing import ClassVar
+
+import numpy as np
+from numba import cuda
+from scipy import special
+
+from nbfused.cuda import CudaBackend
+from nbfused.cuda.contract import (
+    general_launch as contract_general_launch,
+)
+from nbfused.cuda.contract import (
+    mma_launch as contract_mma_launch,
+)
+from nbfused.cuda.contract import (
+    pack as contract_pack,
+)
+from nbfused.cuda.contract.general import Tile
+from nbfused.cuda.map import launcher as map_
+from nbfused.cuda.reduce import launcher as reduce
+from nbfused.cuda.row import launcher as row
+from nbfused.cuda.row import plan as row_plan
+from nbfused.cuda.row import total as row_total
+from nbfused.cuda.runtime import driver, launch, scratch
+from nbfused.scalar.ir.interpret import _to_odd
+from nbfused.scalar.printing.numba import NAMES
+from tests.cuda.simulation import simulated_mma, turns
+
+THREADS = 64
+#: Thread-local memory of each computing dtype, in NumPy's letters; a bool is a byte.
+LOCALS = {"b1": "B", **{f"i{8*n}": f"i{n}" for n in (1, 2, 4, 8)},
+          **{f"u{8*n}": f"u{n}" for n in (1, 2, 4, 8)}, "f32": "f", "f64": "d",
+          "c64": "F", "c128": "D"}
+
+
+class Pointer:
+    """What a C pointer to elements is: an address with an index."""
+
+    def __init__(self, address, dtype):
+        self.address, self.dtype = int(address), np.dtype(dtype)
+        self.item, self.number = self.dtype.itemsize, self.dtype.type
+        self.c = np.ctypeslib.as_ctypes_type(dtype) if self.dtype.kind != "c" else None
+
+    def __getitem__(self, index):
+        at = self.address + int(index)*self.item
+        if self.c is None:
+            return np.frombuffer(ctypes.string_at(at, self.item), self.dtype)[0]
+        return self.number(self.c.from_address(at).value)
+
+    def __setitem__(self, index, value):
+        at = self.address + int(index)*self.item
+        data = np.asarray(value).astype(self.dtype).tobytes()
+        ctypes.memmove(at, data, self.item)
+
+
+class Functions:
+    """`math` and `libdevice` on NumPy scalars: float32 stays float32."""
+
+    NAMES: ClassVar = {
+        "asin": "arcsin", "acos": "arccos", "atan": "arctan", "asinh": "arcsinh",
+        "acosh": "arccosh", "atanh": "arctanh", "atan2": "arctan2", "pow": "power",
+        "lgamma": "gammaln"}
+
+    def __getattr__(self, name):
+        if name in ("inf", "nan"):
+            return getattr(math, name)
+        if hasattr(np, name.removesuffix("f")) and name.endswith("f"):
+            name = name.removesuffix("f")
+        name = self.NAMES.get(name, name)
+        return getattr(np, name, None) or getattr(special, name)
+
+
+def _load(width):
+    def load(pointer, index):
+        assert _aligned(pointer, index, width), "an access is not aligned"
+        return tuple(pointer[index + k] for k in range(width))
+    return load
+
+
+def _aligned(pointer, index, width):
+    at = pointer.address + int(index)*pointer.dtype.itemsize
+    return at % min(16, width*pointer.dtype.itemsize) == 0
+
+
+def _store(width):
+    def store(pointer, index, values):
+        assert len(values) == width
+        assert _aligned(pointer, index, width), "an access is not aligned"
+        for k, value in enumerate(values):
+            pointer[index + k] = value
+    return store
+
+
+def _copy(width):
+    def copy(target, at, source, index):
+        _store(width)(target, at, _load(width)(source, index))
+    return copy
+
+
+def _stream(width):
+    def stream(pointer, index, wanted):
+        return _load(width)(pointer, index) if wanted else \
+            (np.zeros(1, pointer.dtype)[0],)*width
+    return stream
+
+
+def _until_aligned(width):
+    def until_aligned(pointer, index):
+        return -(pointer.address//pointer.dtype.itemsize + index) % width
+    return until_aligned
+
+
+def _add(pointer, index, value):
+    pointer[index] += value
+
+
+def _add_half(dtype):
+    def add(pointer, index, x):
+        pointer[index] = bits(dtype, value(dtype, pointer[index]) + x)
+    return add
+
+
+def _fetch(op, decode=None, encode=None):
+    def fetch(pointer, index, *values):
+        old = pointer[index] if decode is None else decode(pointer[index])
+        new = UPDATES[op](old, *values)
+        pointer[index] = new if encode is None else encode(new)
+        return old
+    return fetch
+
+
+UPDATES = {
+    "add": lambda old, x: old + x, "exch": lambda old, x: x,
+    "min": lambda old, x: np.minimum(old, x), "max": lambda old, x: np.maximum(old, x),
+    "and": lambda old, x: old & x, "or": lambda old, x: old | x,
+    "xor": lambda old, x: old ^ x,
+    "cas": lambda old, compare, x: x if old == compare else old,
+}
+
+
+def fetches():
+    """What `nbfused.cuda.isa.raw_intrinsics` calls ``fetch_add`` and so on."""
+    from ml_dtypes import bfloat16
+
+    found = {f"fetch_{op}": _fetch(op) for op in UPDATES}
+    for name, dtype in (("f16", np.float16), ("bf16", bfloat16)):
+        found |= {f"fetch_{op}_{name}": _fetch(op, partial(value, dtype),
+                                               partial(bits, dtype)) for op in UPDATES}
+    return found
+
+
+def bits(dtype, x):
+    return np.asarray(x, dtype).view(np.uint16)[()]
+
+
+def value(dtype, x):
+    return np.asarray(x, np.uint16).view(dtype).astype(np.float32)[()]
+
+
+def _pairs(function, dtype):
+    def extremum(pair, elements):
+        halves = np.asarray([pair & 0xFFFF, pair >> 16, *elements], np.uint16)
+        found = function.reduce(halves.view(dtype).astype(np.float32).reshape(-1, 2))
+        return found.astype(dtype).view(np.uint32)[0]
+    return extremum
+
+
+def namespace():
+    """The names of kernel text; `cuda` is exchanged while a kernel runs."""
+    from ml_dtypes import bfloat16
+
+    functions, names = Functions(), dict(NAMES)
+
+    def exchange(x, other):
+        here = names["cuda"]
+        slots = here.shared.array(1024, np.complex128) if np.iscomplexobj(x) else \
+            here.shared.array(1024, np.asarray(x).dtype)
+        thread = here.threadIdx.x
+        lane = thread % 32
+        slots[thread] = x
+        here.syncthreads()
+        there = other(lane)
+        found = slots[thread - lane + there if 0 <= there < 32 else thread]
+        here.syncthreads()
+        return type(x)(found)
+
+    shuffles = {
+        "shuffle_idx": lambda x, lane: exchange(x, lambda own: int(lane) % 32),
+        "shuffle_up": lambda x, by: exchange(x, lambda own: own - int(by)),
+        "shuffle_down": lambda x, by: exchange(x, lambda own: own + int(by)),
+        "shuffle_xor": lambda x, mask: exchange(x, lambda own: own ^ int(mask)),
+    }
+
+    def shared(kind):
+        def pointer(offset):
+            whole = names["cuda"].shared.array(0, np.dtype(np.uint8))
+            return Pointer(whole.ctypes.data + int(offset), kind)
+        return pointer
+
+    names |= {
+        "cuda": cuda, "math": functions, "libdevice": functions,
+        **{f"load{n}": _load(n) for n in (1, 2, 4, 8, 16)},
+        **{f"store{n}": _store(n) for n in (1, 2, 4, 8, 16)},
+        **{f"copy_async{n}": _copy(n) for n in (1, 2, 4, 8, 16)},
+        **{f"near{n}": _load(n) for n in (1, 2, 4, 8, 16)},
+        **{f"until_aligned{n}": _until_aligned(n) for n in (1, 2, 4, 8, 16)},
+        **{f"{name}{n}": _stream(n) for n in (1, 2, 4, 8, 16)
+           for name in ("stream", "stream_near", "stream_last", "load_if", "load_last",
+                        "load_first")},
+        **{f"shared_{np.dtype(k).name}": shared(k) for k in "bhilBHILfdFD"},
+        "copy_wait": lambda: None, **shuffles, **fetches(), "atomic_add": _add,
+        "atomic_add_f16": _add_half(np.float16), "atomic_add_bf16": _add_half(bfloat16),
+        "divide_rough": np.divide, "divide_near": np.divide,
+        "divide_nearly": np.divide, "column_is": lambda a, b: bool(a == b),
+        "exp_rough": np.exp, "sigmoid_rough": lambda x: 1/(1 + np.exp(-x)),
+        "erfc_rough": functions.erfc,
+        "select": lambda c, a, b: a if c else b, "maximum": np.maximum,
+        "minimum": np.minimum, "divide": lambda a, b: np.int64(a) // np.int64(b),
+        **{f"{name}_local": partial(np.empty, dtype=dtype)
+           for name, dtype in LOCALS.items()},
+        **{f"{name}_pairs_{kind}": _pairs(function, dtype)
+           for kind, dtype in (("f16", np.float16), ("bf16", bfloat16))
+           for name, function in (("max", np.maximum), ("min", np.minimum))},
+        "f16_to_f32": lambda x: value(np.float16, x),
+        "f16_again": lambda x: value(np.float16, x),
+        "bf16_again": lambda x: value(bfloat16, x),
+        "f32_to_f16": lambda x: bits(np.float16, x),
+        "bf16_to_f32": lambda x: value(bfloat16, x),
+        "f32_to_bf16": lambda x: bits(bfloat16, x),
+        "f64_to_f16": lambda x: bits(np.float16, x),
+        **{f"{kind}_to_bf16": lambda x: bits(bfloat16, _to_odd(np.asarray(x)))
+           for kind in ("f64", "i64", "u64")},
+    }
+    names |= simulated_mma.namespace(names)
+    return names
+
+
+class SimulatedDevice:
+    """Two multiprocessors, so that small arrays are cut into several chunks."""
+
+    ordinal, address, processors, arch = 0, 0, 2, (8, 0)  # no wgmma
+    label, name, cuda = "cuda:0", "simulated", (13, 0)
+    shared_limit, shared_total, cache_size = 8192, 16384, 512
+
+    @contextmanager
+    def current(self):
+        yield
+
+    @contextmanager
+    def workspace(self, size, stream):
+        memory = np.full(size + 256, 0xA5, np.uint8)  # not initialised
+        yield (memory.ctypes.data + 255) & -256
+
+    def synchronize(self):
+        pass
+
+
+LAUNCHED: list[str] = []
+
+
+def _launch(self, device, stream, blocks, values, shared=0, block=None):
+    grid = (blocks, 1, 1) if isinstance(blocks, int) else blocks
+    threads = block or (self.kernel.threads, 1, 1)
+    notes = launch.NOTES.get()
+    if notes is not None:
+        notes.append(launch.Launched(self, grid, threads, tuple(values), shared))
+        return
+    _run(self.kernel, grid, threads, values, shared)
+
+
+def _run(kernel, grid, block, values, shared):
+    threads = tuple(map(int, block))
+    assert np.prod(threads) <= THREADS, f"{kernel.name} has {threads} threads"
+    assert len(values) == len(kernel.parameters)
+    names = namespace()
+    exec(compile(kernel.text, f"<{kernel.name} {id(kernel)}>", "exec"), names)
+    arguments = [Pointer(v, p[1:]) if p.startswith("*") else np.dtype(p).type(v)
+                 for p, v in zip(kernel.parameters, values, strict=True)]
+    LAUNCHED.append(kernel.name)
+    with np.errstate(all="ignore"):
+        cuda.jit(names[kernel.name])[tuple(map(int, grid)), threads, 0, int(shared)](
+            *arguments)
+    assert not any(memory[:4*scratch.TICKETS].any() for memory in KEPT)
+
+
+def _bind(self, device, launched):
+    def start(addresses, scalars, stream):
+        values = [scalars[v.position] if isinstance(v, launch.Number) else v
+                  for v in launched.values[launched.pointers:]]
+        _run(self.kernel, launched.grid, launched.block, (*addresses, *values),
+             launched.shared)
+
+    return start
+
+
+KEPT: list[np.ndarray] = []
+
+
+def _grown(self, old, size, stream):
+    """Counters that are 0, and memory that is not initialised."""
+    memory = np.full(4*scratch.TICKETS + size, 0xA5, np.uint8)
+    memory[:4*scratch.TICKETS] = 0
+    KEPT.append(memory)
+    return scratch._Block(memory.ctypes.data, size)
+
+
+class SimulatedBackend(CudaBackend):
+    """Takes NumPy arrays for device arrays."""
+
+    name = "simulated"
+
+    def available(self):
+        return None
+
+    def devices(self):
+        return ("cpu",)
+
+    def owns(self, device):
+        return device == "cpu"
+
+    def empty(self, shape, dtype, device):
+        return np.empty(shape, dtype)
+
+    def from_host(self, array, device):
+        return np.array(array)
+
+    def to_host(self, array):
+        return np.array(array)
+
+
+def simulate():
+    """Put the simulator into the device's place, in this process, for good."""
+    turns.take_turns()
+    driver._devices[0] = SimulatedDevice()
+    launch.Program.launch, launch.Program.bind = _launch, _bind
+    scratch.Scratch._grown = _grown
+    map_.THREADS = map_.TILE_THREADS = reduce.BLOCK = row.BLOCK = THREADS
+    reduce.CHUNK = 64
+    row._LANES, row._MOST_LANES = ((4, 8), (16, 32)), THREADS
+    Share = row_plan.Share
+    row_plan._SHARES = (Share(8, 1, 1), Share(32, 1, 1), Share(THREADS, 1, 2),
+                        Share(THREADS, 1, 4, 64, THREADS))
+    row_plan._SUMMED = (Share(8, 1, 2, 64, THREADS), Share(32, 1, 1, 64, THREADS),
+                        Share(THREADS, 1, 4, 64, 512))
+    row_total.DEPTH = THREADS // row_total.LANES
+    contract_general_launch.SMALL = Tile(32, 32, 8, 4, 4, 1)
+    contract_general_launch.LARGE = Tile(64, 32, 8, 8, 4, 1)
+    contract_pack.LEAST, contract_pack.THREADS = 1, THREADS
+    contract_mma_launch.SHAPES = {
+        "fma": (contract_mma_launch.Shape((1, 1), (1, 2), 8, 3, 1, 1.0),)}
+    return SimulatedBackend()

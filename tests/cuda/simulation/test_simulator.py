@@ -1,0 +1,38 @@
+"""The kernels' text computes what it should: under Numba's simulator, no GPU needed."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(find_spec("numba_cuda") is None,
+                                reason="numba-cuda is not installed")
+
+
+def simulate(*arguments, program="simulate"):
+    done = subprocess.run(
+        [sys.executable, "-m", f"tests.cuda.simulation.{program}", *arguments],
+        text=True, capture_output=True, check=False, cwd=Path(__file__).parents[3],
+        env={**os.environ, "NUMBA_ENABLE_CUDASIM": "1", "PYTHONWARNINGS": "ignore"})
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize("given", [
+    ("maps", "reductions", "products"), ("rows",), ("long",), ("layer_norm", "sum"),
+    ("softmax", "where", "swish", "argmax", "var", "linear", "take")], ids="+".join)
+def test_every_skeleton(given):
+    said = simulate(*given)
+    assert re.search(r"^\d+ kernels, \d{2,} launches, 0 failures$", said,
+                     re.MULTILINE), said
+
+
+def test_kernels_of_threads():
+    said = simulate(program="simulate_raw")
+    assert re.search(r"^\d{2,} checks, 0 failures$", said, re.MULTILINE), said

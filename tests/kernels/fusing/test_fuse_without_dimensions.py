@@ -1,0 +1,102 @@
+"""Scalars and arrays without dimensions inside `nf.fuse`, as NumPy tells them apart."""
+
+from __future__ import annotations
+
+import itertools
+import operator
+
+import numpy as np
+import pytest
+
+import nbfused as nf
+from nbfused.errors import KernelTypeError
+from tests.kernels.fusing.test_fuse_in_place import (
+    LEFT,
+    RIGHT,
+    _array,
+    _variable,
+    agree,
+)
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+#: How a value without dimensions comes about, and what changes it.
+WITHOUT_DIMENSIONS = {
+    "where": lambda x: np.where(x[0] > 1, x[0], x[1]),
+    "zeros_like": lambda x: np.zeros_like(x.sum()),
+    "full_like": lambda x: np.full_like(x.sum(), 3),
+    "numpy.copy": lambda x: np.copy(x.sum()), "copy": lambda x: x.sum().copy(),
+    "astype": lambda x: x.sum().astype("f4"),
+    "a copy of where": lambda x: np.where(x[0] > 1, x[0], x[1]).copy(),
+    "where, converted": lambda x: np.where(x[0] > 1, x[0], x[1]).astype("i2"),
+    "an operator on where": lambda x: -np.where(x[0] > 1, x[0], x[1]),
+    "sum": lambda x: x.sum(), "element": lambda x: x[0], "mean": lambda x: np.mean(x),
+    "ufunc": lambda x: np.exp(x.sum()), "argmax": lambda x: x.argmax(),
+    "dot": lambda x: x @ x, "clip": lambda x: np.clip(x.max(), 0, 1),
+    "nf.ops.sum": lambda x: nf.ops.sum(x),
+    "nf.ops.where": lambda x: nf.ops.where(x[0] > 1, x[0], x[1]),
+    "out of a method": lambda x: x.sum(out=np.zeros_like(x.sum())),
+    "out of a function": lambda x: np.sum(x, out=np.zeros_like(x.sum())),
+    "out of a ufunc": lambda x: np.add(x[0], 1, out=np.zeros_like(x.sum())),
+}
+
+
+@pytest.mark.parametrize("name", WITHOUT_DIMENSIONS)
+@pytest.mark.parametrize("dtype", ["f4", "i4"])
+def test_arrays_without_dimensions_keep_what_scalars_do_not(name, dtype):
+    """NumPy changes such an array; it replaces a scalar, also by a larger array."""
+    for op, other in itertools.product((operator.iadd, operator.itruediv),
+                                       (0.5, _array(1.5, "f8"), _array([1, 2], "f8"))):
+        agree(lambda x, y, op=op: (op(WITHOUT_DIMENSIONS[name](x), y),),
+              lambda other=other: (_array([1, 2, 3], dtype), other))
+
+
+def test_scalars_of_numpy_are_not_changed():
+    """``s += 1`` makes another; whoever has the old one under a name is told."""
+    @nf.fuse
+    def total(x, y):
+        s = x.sum()
+        for _ in range(3):
+            s += y.sum()
+        s *= 2
+        return s
+
+    x, y = _array(LEFT, "f8"), _array(RIGHT, "f8")
+    assert total(x, y) == (x.sum() + 3 * y.sum()) * 2
+
+    def two(x):
+        s = x.sum()
+        t = s
+        s += 1
+        return s, t
+
+    with pytest.raises(KernelTypeError, match=r"write x = x \+ y"):
+        nf.fuse(two)(x)
+    s, t = nf.fuse(two)(_variable(LEFT, "f8"))
+    assert s is t or s.item() == t.item() == 11
+
+
+@pytest.mark.parametrize("view", [
+    lambda x: x.reshape(()), lambda x: x.squeeze(), lambda x: x[0, ...]])
+def test_a_view_without_dimensions_is_an_array(view):
+    """NumPy would change the argument; only scalars are replaced."""
+    def changed(x):
+        x = view(x)
+        x += 3
+        return x
+
+    given = np.array([5.0])
+    with pytest.raises(KernelTypeError, match="has, a view"):
+        nf.fuse(changed)(given)
+    assert given == 5
+
+
+def test_an_element_is_a_scalar():
+    def changed(x):
+        s = x[1]
+        s *= 2
+        return s
+
+    given = np.arange(3.0)
+    assert nf.fuse(changed)(given) == changed(given) == 2
+    assert np.array_equal(given, np.arange(3.0))
