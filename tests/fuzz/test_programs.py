@@ -76,9 +76,9 @@ def test_a_wrong_derivative_is_noticed(monkeypatch):
 
 def test_a_lost_store_is_noticed(monkeypatch):
     """With nothing stored into arguments that a fused function changes."""
-    of = FusedProgram.of.__func__
-    monkeypatch.setattr(FusedProgram, "of", classmethod(
-        lambda cls, trace, outputs, stores: of(cls, trace, outputs, {})))
+    from_trace = FusedProgram.from_trace.__func__
+    monkeypatch.setattr(FusedProgram, "from_trace", classmethod(
+        lambda cls, trace, outputs, stores: from_trace(cls, trace, outputs, {})))
     assert any("fused: value: argument" in text for text in faults())
 
 
