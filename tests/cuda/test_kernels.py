@@ -15,6 +15,7 @@ from nbfused.errors import CompileError
 from nbfused.registry.operations import OPS
 from nbfused.testing.conformance import checks
 from tests.cuda.recorded import PTXAS, assembled, recording, registers
+from tests.variants import sampled
 
 try:
     compile._numba_cuda()
@@ -63,14 +64,7 @@ def assert_clean(kernel):
 
 #: One op or a few of each kind of kernel; what the others compile is much the same.
 #: Products have files of their own.
-SEVERAL = ("swish", "where", "gelu", "sum", "softmax", "layer_norm", "cross_entropy",
-           "take")
-
-
-def sampled(values, *first):
-    """The values; all but the first ones are left to ``make variants``."""
-    return [v if v in first else pytest.param(v, marks=pytest.mark.variants)
-            for v in values]
+SEVERAL = ("where", "gelu", "sum", "softmax", "cross_entropy", "take")
 
 
 @pytest.mark.parametrize("op", sampled(OPS, *SEVERAL))
@@ -115,7 +109,9 @@ SAMPLE = {
 }
 
 
-@pytest.mark.parametrize("what", SAMPLE)
+@pytest.mark.parametrize("what", sampled(
+    SAMPLE, "map strided", "map broadcast", "embedding, odd length", "reduce rows",
+    "reduce columns", "row, odd length", "row both ways", "contract"))
 @pytest.mark.parametrize("dtype", sampled(["bfloat16", "float64", "int32"], "bfloat16"))
 def test_each_kind_of_kernel(what, dtype):
     kind = nf.arrays.BFLOAT16 if dtype == "bfloat16" else np.dtype(dtype)
@@ -126,8 +122,9 @@ def test_each_kind_of_kernel(what, dtype):
 
 
 @pytest.mark.parametrize("arch", sampled([(7, 5), (8, 0), (10, 0)], (7, 5)))
-@pytest.mark.parametrize("what", ["map", "embedding, odd length", "reduce columns",
-                                  "row both ways", "contract"])
+@pytest.mark.parametrize("what", sampled(
+    ["map", "embedding, odd length", "reduce columns", "row both ways", "contract"],
+    "map", "reduce columns", "contract"))
 def test_other_targets(what, arch):
     call = partial(SAMPLE[what], nf.arrays.BFLOAT16)
     for kernel in kernels_of([call], arch):

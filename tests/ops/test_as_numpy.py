@@ -6,12 +6,15 @@ import numpy as np
 import pytest
 
 import nbfused as nf
+from tests.variants import sampled
 
 #: Of NumPy, which is the oracle.
 pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning")
 
 DTYPES = ["bool", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64",
           "uint64", "float16", "float32", "float64"]
+#: With bounds of 64 bits and narrower ones, of both signs, and none.
+FEW = "bool", "int8", "int64", "uint64", "float16"
 COMPARISONS = ["equal", "not_equal", "less", "less_equal", "greater", "greater_equal"]
 NUMBERS = [-1, 2, 255, 256, -129, 65536, 2**31, -2**40, 2**63 - 1, -2**63, 2**63,
            2**64 - 1, 2**70, -2**70]
@@ -29,8 +32,8 @@ def same(found, expected):
     np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("name", COMPARISONS)
+@pytest.mark.parametrize("dtype", sampled(DTYPES, *FEW))
+@pytest.mark.parametrize("name", sampled(COMPARISONS, "equal", "less"))
 def test_comparisons_with_any_integer(name, dtype):
     ours, theirs, x = getattr(nf.ops, name), getattr(np, name), values(dtype)
     for n in NUMBERS:
@@ -55,8 +58,9 @@ def _fused(x):
 
 
 # float16 computes in float32, where these numbers are finite.
-@pytest.mark.parametrize("dtype", [d for d in DTYPES if d != "float16"])
-@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "maximum", "minimum"])
+@pytest.mark.parametrize("dtype", sampled([d for d in DTYPES if d != "float16"], *FEW))
+@pytest.mark.parametrize("name", sampled(
+    ["add", "subtract", "multiply", "maximum", "minimum"], "subtract", "maximum"))
 def test_arithmetic_takes_the_integers_that_numpy_takes(name, dtype):
     ours, theirs, x = getattr(nf.ops, name), getattr(np, name), values(dtype)
     for n in NUMBERS:
@@ -74,7 +78,7 @@ BOUNDS = [(None, 2), (1, None), (1, 2), (None, 2.5), (-1, 300), (0, 2**70),
           (-2**70, 2), (2, 1)]
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", sampled(DTYPES, *FEW))
 @pytest.mark.parametrize(("low", "high"), BOUNDS)
 def test_clip(low, high, dtype):
     x = values(dtype)
@@ -110,7 +114,7 @@ def test_reciprocal(dtype):
     same(nf.ops.reciprocal(x[-1]), np.asarray(np.reciprocal(x[-1])))
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", sampled(DTYPES, *FEW))
 @pytest.mark.parametrize("exponent", [0, 1, 2, 3, 2.0, 0.5, True])
 def test_powers(exponent, dtype):
     x = np.array([0, 1, 3], dtype)
@@ -123,7 +127,7 @@ def test_powers(exponent, dtype):
         same(nf.Variable(x) ** exponent, x ** exponent)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", sampled(DTYPES, "bool", "uint64", "float16"))
 @pytest.mark.parametrize("name", ["argmin", "argmax"])
 @pytest.mark.parametrize("options", [
     {}, {"axis": 0}, {"axis": -1}, {"axis": 1, "keepdims": True}, {"keepdims": True}])

@@ -10,6 +10,7 @@ from nbfused import ops
 from nbfused.errors import KernelTypeError, NotDifferentiableError, ScalarSyntaxError
 from nbfused.registry.operations import OPS
 from tests.refusal import refused
+from tests.variants import sampled
 
 X = np.arange(6.0).reshape(2, 3)
 
@@ -80,7 +81,7 @@ def test_a_variable_for_a_kernels_number():
         run(factor, nf.Variable(X.ravel()))
 
 
-@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "bool"])
+@pytest.mark.parametrize("dtype", sampled(["int8", "uint8", "int64", "bool"], "int8"))
 def test_numpys_scalars_compute_in_their_dtype(dtype):
     """Squares of int8 would wrap around."""
     x = np.dtype(dtype).type(100)

@@ -8,6 +8,7 @@ import pytest
 import nbfused as nf
 from nbfused import ops
 from nbfused.errors import KernelTypeError
+from tests.variants import sampled
 
 INTEGERS = ["int8", "uint8", "int16", "int32", "uint32", "int64", "bool"]
 
@@ -24,7 +25,7 @@ def test_rows_take_no_integers(call, dtype):
 
 
 @pytest.mark.parametrize("dtype", INTEGERS)
-@pytest.mark.parametrize("ord", [1, 2, float("inf")])
+@pytest.mark.parametrize("ord", sampled([1, 2, float("inf")], 1))
 def test_norms_of_integers_are_numpys(dtype, ord):
     info = np.array([0, 1] if dtype == "bool" else
                     [np.iinfo(dtype).min, np.iinfo(dtype).max])

@@ -12,6 +12,7 @@ from nbfused.errors import CompileError
 from nbfused.op import row, stage
 from nbfused.support.dtypes import BFLOAT16
 from tests.cuda.recorded import assembled, recording, registers
+from tests.variants import sampled
 
 
 @pytest.fixture
@@ -26,12 +27,15 @@ NORMS = {"rms": (ops.rms_norm, 1, 1), "layer": (ops.layer_norm, 1, 2),
          "add": (ops.add_rms_norm, 2, 1)}
 
 
-@pytest.mark.parametrize(("columns", "dtype", "brought"), [
+BROUGHT = [
     (1024, np.float32, "rms layer add"), (1000, np.float32, "rms"),
     (4096, np.float32, "rms"), (1024, BFLOAT16, "rms"), (4000, BFLOAT16, "rms"),
-    (4096, BFLOAT16, "rms layer add"), (2048, np.float16, "rms layer add")])
-def test_columns_values_are_loaded_while_a_row_is_brought(
-        compiler, dtype, columns, brought):
+    (4096, BFLOAT16, "rms layer add"), (2048, np.float16, "rms layer add")]
+
+
+@pytest.mark.parametrize("shape", sampled(BROUGHT, *BROUGHT[:2], BROUGHT[5]))
+def test_columns_values_are_loaded_while_a_row_is_brought(compiler, shape):
+    columns, dtype, brought = shape
     x = np.zeros((4, columns), dtype)
     for name, (call, inputs, weights) in NORMS.items():
         arrays = [x, x[::-1]][:inputs] + [x[0], x[1]][:weights]

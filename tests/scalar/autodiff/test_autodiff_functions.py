@@ -22,6 +22,7 @@ from nbfused.scalar.printing.numba import CUDA_CALLS, statements
 from nbfused.scalar.typing.types import specialize
 from tests.scalar.autodiff import autodiff_functions as functions
 from tests.scalar.kernels import compiled
+from tests.variants import sampled
 
 #: Values of the floating arguments, and the integer argument if there is one.
 CASES = {
@@ -137,12 +138,17 @@ def test_compiled(name):
 #: Not in 16 bits: the tolerance of a loop, powers beyond the range.
 PRECISE = {"newton_while", "sphere_trace", "dynamic", "product"}
 TOLERANCES = {"float32": 2e-4, "float16": 2e-2, "bfloat16": 0.1}
-NARROW = [(n, d) for n in CASES for d in TOLERANCES if n not in PRECISE and (
-    d == "float32" or n in ("swish", "piecewise", "local_array", "captured"))]
+FEW = "swish", "piecewise", "local_array", "captured"
 
 
-@pytest.mark.parametrize(("name", "dtype"), NARROW)
-def test_gradient_of_narrow_types(name, dtype):
+NARROW = [(n, d) for n in CASES for d in TOLERANCES
+          if n not in PRECISE and (d == "float32" or n in FEW)]
+
+
+@pytest.mark.parametrize("case", sampled(NARROW, *(c for c in NARROW if c[0] in FEW)),
+                         ids="-".join)
+def test_gradient_of_narrow_types(case):
+    name, dtype = case
     op = nf.elementwise(getattr(functions, name))
     floats, _ = split(CASES[name][0])
     points = [p for p in CASES[name] if all(abs(v) < 50 for v in p)]
