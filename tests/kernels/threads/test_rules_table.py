@@ -11,6 +11,7 @@ import pytest
 import nbfused as nf
 from nbfused.errors import KernelTypeError, NotDifferentiableError
 from tests.refusal import refused
+from tests.variants import sampled
 
 X, Y = np.array([0.5, 2.0, -1.5]), np.array([3.0, -1.0, 0.5])
 OLD, NEW = 2.0, 3.0
@@ -108,10 +109,12 @@ def check_first(place, c, device):
 
 @pytest.mark.filterwarnings("ignore:fuse:UserWarning")
 @pytest.mark.parametrize("specialised", [False, True])
-@pytest.mark.parametrize(("decorate", "place"), [
-    *((nf.func, place) for place in PLACES), (nf.elementwise, call)])
+@pytest.mark.parametrize("way", sampled(
+    [*((nf.func, place) for place in PLACES), (nf.elementwise, call)],
+    (nf.func, fused), (nf.elementwise, call)))
 @pytest.mark.parametrize("rules", RULES)
-def test_reverse_forward_and_second_order(rules, decorate, place, specialised, device):
+def test_reverse_forward_and_second_order(rules, way, specialised, device):
+    decorate, place = way
     f, c = function(rules, decorate, OLD), OLD
     if specialised:
         f, c = nf.specialize(f, C=NEW), NEW

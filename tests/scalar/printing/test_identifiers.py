@@ -14,6 +14,7 @@ import nbfused as nf
 from nbfused.errors import NbFusedError
 from nbfused.scalar.ir.nodes import Block, Function
 from nbfused.scalar.printing.identifiers import identifier, is_identifier
+from tests.variants import sampled
 
 HOSTILE = {
     "newline": "k\nimport builtins; builtins.EXECUTED = True\n#", "return": "k\rx",
@@ -163,7 +164,9 @@ CHECKED = {"parameter": lambda n: is_identifier(n[:9]) and n.isascii(),
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize("place", sampled(
+    PLACES, "fused", "traced", "rules", "row", "kernel", "elementwise_kernel",
+    "parameter"))
 def test_names_from_outside(place, monkeypatch):
     for kind, name in HOSTILE.items():
         if place in CHECKED and not CHECKED[place](name):
