@@ -201,7 +201,7 @@ def _check(name: str, partials: tuple[str | None, ...], facts: dict[str, Any]) -
     if name in OPS:
         raise DefinitionError(f"{name}: the scalar language has this builtin already; "
                               "choose another name")
-    unknown = facts.keys() - Op.__dataclass_fields__.keys()  # type: ignore[attr-defined]
+    unknown = facts.keys() - Op.__dataclass_fields__.keys()
     if unknown:
         raise DefinitionError(f"{name}: {', '.join(sorted(unknown))}: no such fact of "
                               "a builtin; expected fields of Op")
