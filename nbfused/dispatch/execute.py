@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..arrays import check_dtype, describe
 from ..errors import KernelTypeError
-from ..specs import Spec, View
+from ..specs import Spec
 from .calls import describe_outputs, run_cached, validate_and_run
 from .views import run_view
 
@@ -66,8 +66,7 @@ def execute(spec: Spec, inputs: Sequence[Any], *,
     AllocationError
         Out of memory, also after cached blocks were freed.
     """
-    view = isinstance(spec, View)
-    if like is None and not view:
+    if like is None and spec.launches:
         made = run_cached(spec, inputs, out, dtypes, casting)  # type: ignore[arg-type]
         if made is not None:
             return tuple(made) if out is None else _placed(out, made)
@@ -76,7 +75,7 @@ def execute(spec: Spec, inputs: Sequence[Any], *,
     if out is not None and asked is not None and len(out) != len(asked):
         raise KernelTypeError(f"{spec.name}: {len(out)} arrays in out, but "
                               f"{len(asked)} dtypes")
-    if isinstance(spec, View):
+    if not spec.launches:
         outs = None if out is None else describe_outputs(out)
         made, library = run_view(spec, inputs, outs, asked, names, casting)
     else:
