@@ -7,11 +7,11 @@ written, so that a call that fails has changed nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..arrays import check_dtype, describe
 from ..errors import KernelTypeError
-from ..specs import Spec
+from ..specs import Spec, View
 from .calls import describe_outputs, run_cached, validate_and_run
 from .views import run_view
 
@@ -77,7 +77,8 @@ def execute(spec: Spec, inputs: Sequence[Any], *,
                               f"{len(asked)} dtypes")
     if not spec.launches:
         outs = None if out is None else describe_outputs(out)
-        made, library = run_view(spec, inputs, outs, asked, names, casting)
+        made, library = run_view(cast(View, spec), inputs, outs, asked, names,
+                                 casting)
     else:
         made, place = validate_and_run(
             spec, inputs, out, dtypes=asked, names=names, casting=casting,

@@ -76,7 +76,7 @@ class Map(Spec):
 
     @property
     def parameters(self) -> Parameters:
-        """Those of the function that are inputs."""
+        """The parameters of the function that are inputs."""
         return parameters(self.kinds, self.function.params)
 
     @property

@@ -79,7 +79,7 @@ class Reduce(Spec):
 
     @property
     def parameters(self) -> Parameters:
-        """Those of the map that are inputs."""
+        """The parameters of the map that are inputs."""
         return parameters(self.kinds, self.map.params)
 
     @property

@@ -371,7 +371,7 @@ def stride_code(stride: int) -> str:
 
 
 def stride_codes(frame: Frame, loops: Nest) -> tuple[str, ...]:
-    """For each operand, the codes of its innermost strides in the groups that count."""
+    """Codes of the innermost strides of each operand, in the groups that count."""
     ends = list(accumulate(loops.ranks))
     inner = frame.inner or ((len(ends) - 1,),) * len(loops.strides)
     return tuple("".join(stride_code(own[ends[group] - 1]) for group in groups)
