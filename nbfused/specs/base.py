@@ -162,7 +162,7 @@ class Spec(Hashed):
     @property
     def fixes_extents(self) -> bool:
         """Whether extents are in the spec, so that it fits these shapes only."""
-        return False
+        return bool(self.scatter_shapes)
 
     @abstractmethod
     def out_shapes(self, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:

@@ -4,6 +4,8 @@ Operands of any shape become strides over a common nest of loops, in groups (the
 and the reduced loops of a reduction, …).  Within each group loops are put in memory
 order, reversed where everything runs backwards, and merged with their neighbours
 wherever all strides allow, so that a kernel mostly sees one long contiguous loop.
+A `Frame` is what a spec says of its loops; `nest` adds the strides of the outputs and
+gives the loops of a launch.
 
 Strides count elements.
 """
