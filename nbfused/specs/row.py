@@ -97,12 +97,12 @@ class Row(Spec):
 
     @property
     def parameters(self) -> Parameters:
-        """Its inputs."""
+        """Kinds and names of the inputs."""
         return tuple(zip(self.kinds, self.inputs, strict=True))
 
     @property
     def functions(self) -> tuple[Function, ...]:
-        """Those of the stages in order, then of the outputs."""
+        """The functions of the stages in order, then of the outputs."""
         return (*(f for s in self.stages for f in (s.map, s.post)),
                 *(o.function for o in self.outs))
 
