@@ -9,7 +9,7 @@ nothing here knows an op.
 `custom`         `Function` and other nodes whose pullback is Python code
 `folding`        folding of cotangents that are 1 into the maps that read them
 `gradcheck`      `gradcheck`: derivatives compared with finite differences in float64
-`graph`          the autograd graph
+`graph`          the autograd graph, and the arrays that have a place in it
 `nodes`          the graph node of a spec: the arrays it saves, and its pullback
 `numpy_api`      NumPy's functions, ufuncs and methods on Variables
 `recorded_call`  the recorded call of a function that is differentiated, its pullback
@@ -24,20 +24,23 @@ nothing here knows an op.
 ================ ======================================================================
 """
 
+from .custom import Function
+from .recording import no_grad
+from .rules import checkpoint, custom_vjp
 from .tape import apply
-from .transforms import (
-    Function,
-    checkpoint,
-    custom_vjp,
-    grad,
-    jvp,
-    no_grad,
-    value_and_grad,
-    vjp,
-)
-from .variable import Variable
+from .transforms import grad, jvp, value_and_grad, vjp
+from .variable import RULE_CHECKS, Variable
 
 __all__ = [
     "Function", "Variable", "apply", "checkpoint", "custom_vjp", "grad", "jvp",
     "no_grad", "value_and_grad", "vjp",
 ]
+
+
+def _check_rules(output: Variable) -> None:
+    from .check_backward import check_backward
+
+    check_backward(output)
+
+
+RULE_CHECKS.append(_check_rules)

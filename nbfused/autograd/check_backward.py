@@ -19,12 +19,11 @@ import numpy as np
 from ..arrays import array, describe, dtype_of, to_numpy
 from ..errors import TapeError
 from ..scalar.ir.nodes import Custom, Function, walk
-from .custom import is_tracked
+from .custom import CallNode, is_tracked
 from .gradcheck import gradcheck
 from .graph import Node, reachable
 from .nodes import SpecNode, is_floating
 from .recording import recording
-from .rules import RuleNode
 from .tape import apply
 from .variable import Variable
 from .versions import Saved
@@ -106,9 +105,9 @@ _Call = tuple[Callable[..., Any], list[Any], Sequence[int], str]
 
 def _checkable_call(node: Node) -> _Call | None:
     """The function, arguments and device of a node with a user's rule, or None."""
-    if isinstance(node, RuleNode):
-        given = [a.load() for a in node.arguments]
-        return (node.rule, [_to_float64(x) for x in given], _tracked_arguments(node),
+    if isinstance(node, CallNode) and (call := node.rule_call()) is not None:
+        rule, given = call
+        return (rule, [_to_float64(x) for x in given], _tracked_arguments(node),
                 _device(given))
     if isinstance(node, SpecNode) and any(map(_has_rule, _functions(node.spec))):
         return _of_spec(node)

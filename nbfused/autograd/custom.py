@@ -7,7 +7,7 @@ can be differentiated again.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from threading import get_ident
 from typing import Any, NamedTuple
 
@@ -19,11 +19,10 @@ from ..arrays import (
     describe,
     dtype_of,
     is_array,
-    library_of,
 )
 from ..errors import KernelTypeError, NotDifferentiableError, ShapeError, TapeError
-from .graph import COPY, ZERO, Edge, Node, Pass
-from .nodes import is_floating
+from .graph import COPY, Edge, Node, Pass
+from .nodes import Aval, is_floating, zeros_like
 from .recording import grad_mode, recording
 from .tape import apply
 from .traced import find_traced
@@ -32,18 +31,15 @@ from .versions import Saved
 
 __all__ = [
     "Argument",
-    "Aval",
     "CallNode",
     "Context",
     "Function",
     "as_outputs",
     "as_variables",
+    "check_callable",
     "detach_all",
     "is_tracked",
-    "zeros_like",
 ]
-
-Aval = tuple[tuple[int, ...], Any, str]
 
 
 def is_tracked(x: Any) -> bool:
@@ -73,11 +69,11 @@ def as_outputs(result: Any, name: str) -> tuple[Variable, ...]:
     return tuple(v if isinstance(v, Variable) else Variable(v) for v in values)
 
 
-def zeros_like(aval: Aval, like: Any) -> Any:
-    """An array of zeros of a given shape, dtype and device, of `like`'s library."""
-    library = library_of(like)
-    space = library.finish(library.empty(*aval))
-    return apply(ZERO, (space,), dtypes=(aval[1],))[0]
+def check_callable(function: Any) -> None:
+    """Raise `KernelTypeError` unless `function` is callable."""
+    if not callable(function):
+        raise KernelTypeError(f"expected a function of arrays to differentiate, got "
+                              f"{function!r}; pass the function, not its result")
 
 
 class Argument:
@@ -146,6 +142,10 @@ class CallNode(Node):
                         or any(v is c or v.data is c for c in constant) else (self, k))
             for k, v in enumerate(outputs))
         return made[0] if single else made
+
+    def rule_call(self) -> tuple[Callable[..., Any], list[Any]] | None:
+        """The function and arguments of a call to check a rule at, or None."""
+        return None
 
     def fill_zeros(self, cotangents: Sequence[Any | None]) -> tuple[Variable, ...]:
         """The cotangents as Variables, with zeros for missing ones."""

@@ -13,7 +13,7 @@ from ..arrays import to_numpy
 from ..errors import DefinitionError, KernelTypeError
 from ..registry.operations import OPS
 from .nodes import is_floating
-from .tape import backward
+from .tape import PLAIN, backward
 from .transforms import jvp, vjp
 from .variable import Variable
 
@@ -76,7 +76,7 @@ def gradients(function: Callable[..., Any], args: Sequence[Any], *,
     if cotangent is None:
         cotangent = np.ones(result.shape, result.dtype)
     if isinstance(result, Variable) and result.requires_grad:
-        backward(result, place(cotangent.astype(result.dtype)), False, False)
+        backward(result, place(cotangent.astype(result.dtype)), PLAIN, False)
     return [None if not isinstance(x, Variable) else
             np.zeros(x.shape, x.dtype) if x.grad is None else _host(x.grad)
             for x in inputs]

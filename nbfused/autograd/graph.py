@@ -15,6 +15,9 @@ import threading
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
+from ..arrays import dtype_of
 from ..errors import TapeError
 from ..scalar.ir.nodes import Block, Function, Let, literal
 from ..specs import Map, View
@@ -28,6 +31,7 @@ __all__ = [
     "ONE",
     "ZERO",
     "Edge",
+    "GraphArray",
     "Leaf",
     "Node",
     "Ones",
@@ -50,6 +54,48 @@ COPY, ONE, ZERO = (Map(Function(name, ("a",), Block((), (value,))), ("element",)
 #: Stores the number; of `x` only the shape matters.
 FULL = Map(Function("full_like", ("x", "value"), Block((), ("value",))),
            ("element", "scalar"))
+
+class GraphArray:
+    """An array with its place in the graph: what the tape reads of a `Variable`."""
+
+    __slots__ = ("__weakref__", "_edge", "_value")
+
+    _value: Any
+    _edge: Edge | None
+
+    @staticmethod
+    def at(data: Any, edge: Edge | None) -> GraphArray:
+        """Wrap `data` with an edge of the graph, without checks."""
+        made = object.__new__(GraphArray)
+        made._value = data
+        made._edge = edge
+        return made
+
+    @property
+    def data(self) -> Any:
+        """The array itself."""
+        return self._value
+
+    @property
+    def edge(self) -> Edge | None:
+        """The node that produced it, and the number of the output."""
+        return self._edge
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether a gradient is wanted here or upstream."""
+        return self._edge is not None
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The extents of the array."""
+        return tuple(self._value.shape)
+
+    @property
+    def dtype(self) -> np.dtype:
+        """The NumPy dtype, whatever the library of the array."""
+        return dtype_of(self._value)
+
 
 _ORDER = itertools.count()
 

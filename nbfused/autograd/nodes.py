@@ -9,19 +9,25 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import describe, dtype_of
-from ..errors import NotDifferentiableError
+from ..arrays import describe, dtype_of, library_of
+from ..dispatch import execute
+from ..errors import KernelTypeError, NotDifferentiableError
 from ..scalar.typing.types import Type
 from ..specs import Pullback, Ref, Spec, Step
 from ..specs.base import KEPT
 from ..support.dtypes import number_kind
 from ..support.records import record
 from .folding import Steps, fold
-from .graph import COPY, Edge, Node, Ones, Pass
+from .graph import COPY, ZERO, Edge, GraphArray, Node, Ones, Pass
 from .versions import Saved
 
-__all__ = ["Identity", "RecordingPlan", "SpecNode", "is_floating", "is_number", "plan"]
+__all__ = [
+    "Aval", "Identity", "RecordingPlan", "SpecNode", "check_differentiable",
+    "is_floating", "is_number", "plan", "zeros_like",
+]
 
+#: Shape, dtype and device of an array.
+Aval = tuple[tuple[int, ...], Any, str]
 Shapes = tuple[tuple[int, ...], ...]
 Dtypes = tuple[np.dtype | None, ...]
 
@@ -34,6 +40,26 @@ def is_number(x: Any) -> bool:
 def is_floating(dtype: np.dtype) -> bool:
     """Whether arrays of `dtype` can have a gradient."""
     return number_kind(dtype) == "f"
+
+
+def check_differentiable(dtype: np.dtype) -> None:
+    """Check that gradients of `dtype` are defined.
+
+    Raises
+    ------
+    NotDifferentiableError
+        Complex numbers.
+    KernelTypeError
+        Integers or booleans.
+    """
+    if dtype.kind == "c":
+        raise NotDifferentiableError(
+            f"requires_grad: gradients of {dtype} are not defined here; differentiate "
+            "by the real and the imaginary part")
+    if not is_floating(dtype):
+        raise KernelTypeError(
+            f"requires_grad: dtype {dtype} has no gradient; expected float16, "
+            "bfloat16, float32 or float64: use x.astype('float32')")
 
 
 @record(frozen=True)
@@ -249,12 +275,9 @@ class SpecNode(Node):
 
     def _with_zeros(self, cotangents: Sequence[Any | None], mode: Pass) -> list[Any]:
         """The cotangents, with zeros for tracked results without one."""
-        from .custom import zeros_like  # which makes nodes of this module
-        from .variable import Variable
-
         some = next(c for c in cotangents if c is not None)
         like = some.like if type(some) is Ones else \
-            some.data if isinstance(some, Variable) else some
+            some.data if isinstance(some, GraphArray) else some
         given: list[Any] = list(cotangents)
         shapes = self.spec.out_shapes(self.shapes)
         for k, tracked in enumerate(self.plan.tracked):
@@ -315,6 +338,13 @@ def _live_steps(pullback: Pullback, results: Sequence[Ref | None]) -> set[int]:
             stack.extend(ref.index for ref in pullback.steps[index].inputs
                          if isinstance(ref, Ref) and ref.source == "step")
     return live
+
+
+def zeros_like(aval: Aval, like: Any) -> Any:
+    """An array of zeros of a given shape, dtype and device, of `like`'s library."""
+    library = library_of(like)
+    space = library.finish(library.empty(*aval))
+    return execute(ZERO, (space,), dtypes=(aval[1],))[0]
 
 
 def _cast(cotangent: Any, dtype: Type, mode: Pass) -> Any:

@@ -9,14 +9,13 @@ import numpy as np
 
 from ..arrays import array, is_array
 from ..errors import KernelTypeError, ShapeError
-from .custom import as_outputs, is_tracked, zeros_like
+from .custom import as_outputs, check_callable, is_tracked
 from .graph import FULL, Edge, Leaf, Pass, Target, reachable, walk_back
-from .nodes import Identity, is_floating
+from .nodes import Identity, check_differentiable, is_floating, zeros_like
 from .recording import grad_mode, recording
-from .rules import check_callable
-from .tape import PLAIN, RECORDING, separate_gradients, without_repeats
+from .tape import PLAIN, separate_gradients, without_repeats
 from .traced import find_traced
-from .variable import Variable, check_differentiable
+from .variable import RECORDING, Variable
 
 __all__ = ["RecordedCall", "as_variable", "copy_shared"]
 

@@ -11,14 +11,15 @@ from ..errors import KernelTypeError, NotDifferentiableError, ShapeError
 from ..support.pickling import PickledByName
 from .custom import (
     Argument,
-    Aval,
     CallNode,
     as_outputs,
     as_variables,
+    check_callable,
     detach_all,
     is_tracked,
 )
 from .graph import Edge, Pass, time_stamp, walk_back
+from .nodes import Aval
 from .recording import grad_mode, recording
 from .tape import tracked_by_library
 from .traced import find_traced
@@ -26,13 +27,6 @@ from .variable import Variable
 from .versions import Saved
 
 __all__ = ["RuleNode", "checkpoint", "custom_vjp"]
-
-
-def check_callable(function: Any) -> None:
-    """Raise `KernelTypeError` unless `function` is callable."""
-    if not callable(function):
-        raise KernelTypeError(f"expected a function of arrays to differentiate, got "
-                              f"{function!r}; pass the function, not its result")
 
 
 class custom_vjp(PickledByName):
@@ -126,7 +120,7 @@ class custom_vjp(PickledByName):
             raise NotDifferentiableError(
                 f"{self.name} has no derivative yet: call {self.name}.defvjp(fwd, bwd)")
         if self.gradcheck:
-            from .check_backward import check_call  # which knows the nodes made here
+            from .check_backward import check_call
 
             check_call(self, args)
         with grad_mode(False):
@@ -173,6 +167,10 @@ class RuleNode(CallNode):
         given = self.fill_zeros(cotangents)
         returned = self.rule.bwd(residuals, given if len(given) > 1 else given[0])
         return self.check_returned(returned, mode, self.watched)
+
+    def rule_call(self) -> tuple[Callable[..., Any], list[Any]]:
+        """The function, and the arguments that it was called with."""
+        return self.rule, [a.load() for a in self.arguments]
 
     def release(self) -> None:
         """Drop the residuals."""

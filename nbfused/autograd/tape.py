@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -17,23 +18,33 @@ from ..arrays import (
     library_of,
 )
 from ..dispatch import direct_call, execute  # not `from .. import`: see `forks`
-from ..errors import KernelTypeError, ShapeError, TapeError
+from ..errors import DeviceError, KernelTypeError, ShapeError, TapeError
 from ..scalar.typing.python_numbers import number_type
 from ..scalar.typing.types import Type, Weak
 from ..specs import Spec
 from ..support.records import record
-from .graph import ADD, COPY, FULL, ONE, Edge, Leaf, Ones, Pass, walk_back
+from .graph import (
+    ADD,
+    COPY,
+    FULL,
+    ONE,
+    Edge,
+    GraphArray,
+    Leaf,
+    Ones,
+    Pass,
+    walk_back,
+)
 from .nodes import RecordingPlan, SpecNode, is_number, plan
 from .recording import recording
 from .traced import Traced, find_traced
-from .variable import Variable, check_gradient
 from .versions import note_write
 
 __all__ = [
     "PLAIN",
-    "RECORDING",
     "apply",
     "backward",
+    "check_gradient",
     "cotangent",
     "ones_like",
     "separate_gradients",
@@ -43,6 +54,11 @@ __all__ = [
 
 #: Types of inputs that nobody differentiates; those of more libraries are found out.
 _PLAIN: set[type] = {np.ndarray, bool, int, float, complex}
+#: Types of inputs that are arrays of the graph and not traced, as they are found out.
+_IN_GRAPH: set[type[GraphArray]] = set()
+
+#: Wraps an output as what its inputs are: `Variable.at`.
+_Wrap = Callable[[Any, Edge | None], GraphArray]
 
 
 def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None,
@@ -77,21 +93,22 @@ def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None
         options["names"] = names
     if like is not None:
         options["like"] = like
-    data, needs, wrapped = [], [], False
+    data, needs = [], []
+    wrap: _Wrap | None = None
     for x in inputs:
         kind = type(x)
-        if kind is Variable:
-            wrapped = True
+        if kind in _IN_GRAPH:
+            wrap = kind.at
             data.append(x._value)
             needs.append(x._edge is not None)
         elif kind in _PLAIN or not (
-                isinstance(x, (Variable, Traced)) or tracked_by_library(x)):
+                isinstance(x, (GraphArray, Traced)) or tracked_by_library(x)):
             data.append(x)
             needs.append(False)
         else:
             return _on_others(spec, inputs, out, options)
-    if wrapped:
-        return _on_data(spec, inputs, tuple(data), tuple(needs), out, options)
+    if wrap is not None:
+        return _on_data(spec, inputs, tuple(data), tuple(needs), out, options, wrap)
     if out is None:
         return execute(spec, inputs, **options)
     return _store(spec, inputs, out, options)
@@ -110,7 +127,7 @@ def tracked_by_library(x: Any) -> bool:
 
 def _on_others(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
                options: dict[str, Any]) -> tuple[Any, ...]:
-    """`apply` for inputs that may be traced or tracked by another library."""
+    """`apply` for inputs traced, tracked by another library, or of a new type."""
     unknown = find_traced(inputs)
     if unknown is not None:
         return unknown.record(spec, inputs, out, options)
@@ -118,45 +135,44 @@ def _on_others(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
         from .torch_bridge import apply_torch  # the only library with a tape
 
         return apply_torch(spec, inputs, out, options)
-    needs = tuple(isinstance(x, Variable) and x.requires_grad for x in inputs)
-    data = tuple(x.data if isinstance(x, Variable) else x for x in inputs)
-    return _on_data(spec, inputs, data, needs, out, options)
+    _IN_GRAPH.update(type(x) for x in inputs if isinstance(x, GraphArray))
+    return apply(spec, inputs, out=out, **options)
 
 
 def _on_data(spec: Spec, inputs: Sequence[Any], data: tuple[Any, ...],
              needs: tuple[bool, ...], out: Sequence[Any] | None,
-             options: dict[str, Any]) -> tuple[Any, ...]:
+             options: dict[str, Any], wrap: _Wrap) -> tuple[Any, ...]:
     if True in needs and recording():
-        made = _record(spec, inputs, data, needs, out, options)
+        made = _record(spec, inputs, data, needs, out, options, wrap)
         if made is not None:
             return made
     if out is not None:
-        return _store(spec, data, out, options, wrap=True)
-    return tuple(Variable.at(a, None) for a in execute(spec, data, **options))
+        return _store(spec, data, out, options, wrap)
+    return tuple(wrap(a, None) for a in execute(spec, data, **options))
 
 
 def _store(spec: Spec, inputs: Sequence[Any], out: Sequence[Any],
-           options: dict[str, Any], wrap: bool = False) -> tuple[Any, ...]:
+           options: dict[str, Any], wrap: _Wrap | None = None) -> tuple[Any, ...]:
     """Run with the outputs that the caller gave, and return those."""
-    if any(isinstance(o, Variable) and o.requires_grad for o in out) and recording():
+    if any(isinstance(o, GraphArray) and o.requires_grad for o in out) and recording():
         raise TapeError(f"out: {spec.name} cannot store into a Variable that requires "
                         "grad; use no_grad() around the update")
-    if any(o is not None and not isinstance(o, Variable) and tracked_by_library(o)
+    if any(o is not None and not isinstance(o, GraphArray) and tracked_by_library(o)
            for o in out):
         raise TapeError(f"out: {spec.name} cannot store into a tensor that requires "
                         "grad; use torch.no_grad() around the update, or pass "
                         "out.detach()")
-    places = tuple(o.data if isinstance(o, Variable) else o for o in out)
+    places = tuple(o.data if isinstance(o, GraphArray) else o for o in out)
     results = execute(spec, inputs, out=places, **options)
     note_write(places)
     return tuple(
-        given if given is not None else Variable.at(made, None) if wrap else made
+        given if given is not None else made if wrap is None else wrap(made, None)
         for given, made in zip(out, results, strict=True))
 
 
 def _record(spec: Spec, inputs: Sequence[Any], data: tuple[Any, ...],
             needs: tuple[bool, ...], out: Sequence[Any] | None,
-            options: dict[str, Any]) -> tuple[Any, ...] | None:
+            options: dict[str, Any], wrap: _Wrap) -> tuple[Any, ...] | None:
     """Run a spec and record a node; None if it has no gradient."""
     dtypes = options.get("dtypes")
     if dtypes is not None:
@@ -192,8 +208,7 @@ def _record(spec: Spec, inputs: Sequence[Any], data: tuple[Any, ...],
              for x, want in zip(inputs, found.wants, strict=True)]
     node = SpecNode(found, edges, data, results, entry.results,
                     options.get("names") or ())
-    at = Variable.at
-    return tuple([at(a, (node, k) if tracked else None)
+    return tuple([wrap(a, (node, k) if tracked else None)
                   for k, (a, tracked) in enumerate(zip(results, found.tracked,
                                                        strict=False))])
 
@@ -231,7 +246,6 @@ def _type(x: Any) -> Type:
 
 
 PLAIN = Pass(execute, lambda data, edge: data, False)
-RECORDING = Pass(apply, Variable.at, True)
 
 
 def ones_like(x: Any, mode: Pass = PLAIN) -> Any:
@@ -239,7 +253,32 @@ def ones_like(x: Any, mode: Pass = PLAIN) -> Any:
     return mode.run(ONE, (x,), dtypes=(dtype_of(x),))[0]
 
 
-def cotangent(like: Variable, given: Any, mode: Pass, name: str = "grad") -> Any:
+def check_gradient(name: str, given: Any, like: GraphArray) -> None:
+    """Check that a gradient from the caller is an array where `like` is.
+
+    Raises
+    ------
+    KernelTypeError
+        No array, or one of another library.
+    DeviceError
+        It is on another device.
+    """
+    value = given.data if isinstance(given, GraphArray) else given
+    if not is_array(value):
+        raise KernelTypeError(f"{name} is a {type(given).__name__}; expected an array "
+                              f"of shape {like.shape} and dtype {like.dtype}")
+    found, wanted = describe(value, name), describe(like.data)
+    if found.library is not wanted.library:
+        raise KernelTypeError(
+            f"{name} is an array of {found.library.name}; expected one of "
+            f"{wanted.library.name}, as the Variable has: convert it (from_dlpack does "
+            "not copy)")
+    if found.device != wanted.device:
+        raise DeviceError(f"{name} is on {found.device}; expected {wanted.device}, "
+                          "where the Variable is: copy it there first")
+
+
+def cotangent(like: GraphArray, given: Any, mode: Pass, name: str = "grad") -> Any:
     """Check a cotangent from the caller and convert it for the pass.
 
     A Python number stands for an array without dimensions.
@@ -255,31 +294,29 @@ def cotangent(like: Variable, given: Any, mode: Pass, name: str = "grad") -> Any
     if dtype_of(given) != like.dtype:
         raise KernelTypeError(f"{name}: dtype {dtype_of(given)}, expected "
                               f"{like.dtype}, that of the output; use astype")
-    if mode.records:
-        return given if isinstance(given, Variable) else Variable.at(given, None)
-    return given.data if isinstance(given, Variable) else given
+    if not isinstance(given, GraphArray):
+        return mode.lift(given, None)
+    return given if mode.records else given.data
 
 
-def backward(output: Variable, grad: Any, retain_graph: bool,
-             create_graph: bool) -> None:
+def backward(output: GraphArray, grad: Any, mode: Pass, retain_graph: bool) -> None:
     """The implementation of `Variable.backward`."""
     if output.edge is None:
         raise TapeError(
             "backward(): nothing was recorded for this Variable: no input had "
             "requires_grad=True, it was computed inside no_grad(), or it is detached")
-    mode = RECORDING if create_graph else PLAIN
-    if grad is None and output.size != 1:
+    if grad is None and prod(output.shape) != 1:
         raise ShapeError(
             f"backward(): the output has shape {output.shape}; pass grad=, an array of "
             "that shape, or reduce it to one element, with sum() for example")
     if grad is not None:
         seed = cotangent(output, grad, mode)
-    elif create_graph:
-        seed = ones_like(output.detach(), mode)
+    elif mode.records:
+        seed = ones_like(mode.lift(output.data, None), mode)
     else:
         seed = Ones(output.shape, output.dtype, output.data)
-    found = walk_back([(output.edge, seed)], mode, keep=retain_graph or create_graph)
-    if not create_graph:
+    found = walk_back([(output.edge, seed)], mode, keep=retain_graph or mode.records)
+    if not mode.records:
         found = separate_gradients(found, () if grad is None else (seed,))
     for (leaf, _), gradient in found.items():
         assert isinstance(leaf, Leaf)
@@ -290,7 +327,7 @@ def backward(output: Variable, grad: Any, retain_graph: bool,
 def _accumulated(old: Any, gradient: Any, mode: Pass) -> Any:
     if old is None:
         return gradient if mode.records else without_repeats(gradient)
-    if not mode.records and isinstance(old, Variable):
+    if not mode.records and isinstance(old, GraphArray):
         old = old.data
     return mode.run(ADD, (old, gradient))[0]
 

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any
 
-from ..arrays import describe, is_array
+from ..arrays import describe, dtype_of, is_array
 from ..errors import KernelTypeError, TapeError
 from ..specs import Spec
-from .graph import Pass
-from .nodes import SpecNode, is_floating, is_number
+from .graph import GraphArray, Leaf, Pass
+from .nodes import SpecNode, check_differentiable, is_floating, is_number
 from .recording import grad_mode
 from .tape import PLAIN, apply
-from .variable import Variable
 
 __all__ = ["apply_torch"]
 
@@ -36,7 +35,7 @@ def apply_torch(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
     TapeError
         `out` was given.
     """
-    if any(isinstance(x, Variable) for x in inputs):
+    if any(isinstance(x, GraphArray) for x in inputs):
         raise KernelTypeError(
             f"{spec.name}: a tensor that requires grad in PyTorch and a Variable in "
             "one call belong to two tapes; use one of them, or x.detach()")
@@ -77,7 +76,7 @@ def _function() -> Any:
         def forward(ctx: Any, spec: Spec, options: dict[str, Any], *inputs: Any) -> Any:
             ctx.set_materialize_grads(False)
             with grad_mode(True):
-                made = apply(spec, [_as_variable(x) for x in inputs], **options)
+                made = apply(spec, [_as_leaf(x) for x in inputs], **options)
             node = next((v.edge[0] for v in made if v.edge is not None), None)
             results = {k: v.data for k, v in enumerate(made)}
             tracked = [v.requires_grad for v in made]
@@ -117,11 +116,14 @@ def _function() -> Any:
     return Operation
 
 
-def _as_variable(x: Any) -> Any:
-    """Wrap a tensor that wants a gradient in a Variable; detach anything else."""
+def _as_leaf(x: Any) -> Any:
+    """A tensor that wants a gradient as a leaf of the graph; detach anything else."""
     if not hasattr(x, "detach"):
         return x
-    return Variable(x.detach(), requires_grad=True) if x.requires_grad else x.detach()
+    if not x.requires_grad:
+        return x.detach()
+    check_differentiable(dtype_of(x))
+    return GraphArray.at(x.detach(), (Leaf(), 0))
 
 
 def _arrays_to_save(node: SpecNode, inputs: Sequence[Any]) -> list[Any]:

@@ -15,19 +15,15 @@ from operator import index
 from typing import Any
 
 from ..errors import KernelTypeError, RangeError, ShapeError
-from .custom import Context, Function, is_tracked, zeros_like
+from .custom import check_callable, is_tracked
 from .graph import Edge, Target, between, walk_back
-from .nodes import Identity, SpecNode, is_floating
+from .nodes import Identity, SpecNode, is_floating, zeros_like
 from .recorded_call import RecordedCall, as_variable, copy_shared
-from .recording import no_grad, recording
-from .rules import check_callable, checkpoint, custom_vjp
-from .tape import PLAIN, RECORDING, cotangent, ones_like
-from .variable import Variable
+from .recording import recording
+from .tape import PLAIN, cotangent, ones_like
+from .variable import RECORDING, Variable
 
-__all__ = [
-    "Context", "Function", "checkpoint", "custom_vjp", "grad", "jvp", "no_grad",
-    "value_and_grad", "vjp",
-]
+__all__ = ["grad", "jvp", "value_and_grad", "vjp"]
 
 
 def _numbers(argnums: int | Sequence[int]) -> tuple[list[int], bool]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cache
+from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any, SupportsIndex
 
@@ -11,23 +10,21 @@ import numpy as np
 
 from ..arrays import describe, dtype_of, is_array, to_numpy
 from ..config import config
-from ..errors import (
-    DeviceError,
-    KernelTypeError,
-    NotDifferentiableError,
-    ShapeError,
-    TapeError,
-)
-from .graph import Edge, Leaf, Node
-from .nodes import is_floating
+from ..errors import KernelTypeError, ShapeError, TapeError
+from .graph import Edge, GraphArray, Leaf, Node, Pass
+from .nodes import check_differentiable
 from .numpy_api.methods import ArrayMethods
 from .numpy_api.protocols import NumpyProtocols
-from .recording import no_grad
+from .tape import PLAIN, apply, backward, check_gradient
 
-__all__ = ["Variable", "check_differentiable", "check_gradient", "no_grad"]
+__all__ = ["RECORDING", "RULE_CHECKS", "Variable"]
+
+#: What ``backward(gradcheck=True)`` runs first; `nbfused.autograd` says what, as it
+#: differentiates functions of Variables itself.
+RULE_CHECKS: list[Callable[[Variable], object]] = []
 
 
-class Variable(ArrayMethods, NumpyProtocols):
+class Variable(ArrayMethods, NumpyProtocols, GraphArray):
     """An array with its place in the autograd graph.
 
     Operations on Variables give Variables.  With ``requires_grad`` each of them
@@ -57,18 +54,18 @@ class Variable(ArrayMethods, NumpyProtocols):
     array([6., 8.])
     """
 
-    __slots__ = ("__weakref__", "_edge", "_value")
+    __slots__ = ()
 
     def __init__(self, data: Any, requires_grad: bool = False) -> None:
         self._value = _array(data)
-        self._edge: Edge | None = None
+        self._edge = None
         if requires_grad is not False:
             self.requires_grad = requires_grad
 
-    @classmethod
-    def at(cls, data: Any, edge: Edge | None) -> Variable:
+    @staticmethod
+    def at(data: Any, edge: Edge | None) -> Variable:
         """Wrap `data` with an edge of the graph, without checks."""
-        made = object.__new__(cls)
+        made = object.__new__(Variable)
         made._value = data
         made._edge = edge
         return made
@@ -108,11 +105,6 @@ class Variable(ArrayMethods, NumpyProtocols):
         self._edge = (Leaf(), 0) if want else None
 
     @property
-    def edge(self) -> Edge | None:
-        """The node that produced it, and the number of the output."""
-        return self._edge
-
-    @property
     def is_leaf(self) -> bool:
         """Whether the user made it, rather than an operation."""
         return self._edge is None or isinstance(self._edge[0], Leaf)
@@ -147,16 +139,6 @@ class Variable(ArrayMethods, NumpyProtocols):
         """Drop the accumulated gradient."""
         if self.grad is not None:
             self.grad = None
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        """The extents of the array."""
-        return tuple(self._value.shape)
-
-    @property
-    def dtype(self) -> np.dtype:
-        """The NumPy dtype, whatever the library of the array."""
-        return dtype_of(self._value)
 
     @property
     def ndim(self) -> int:
@@ -228,10 +210,9 @@ class Variable(ArrayMethods, NumpyProtocols):
         `zero_grad`.
         """
         if (gradcheck or config.check_grads) and self.edge is not None:
-            from .check_backward import check_backward
-
-            check_backward(self)
-        _tape().backward(self, grad, retain_graph, create_graph)
+            for check in RULE_CHECKS:
+                check(self)
+        backward(self, grad, RECORDING if create_graph else PLAIN, retain_graph)
 
     def __len__(self) -> int:
         if not self.shape:
@@ -277,11 +258,8 @@ class Variable(ArrayMethods, NumpyProtocols):
         return f"Variable({self._value!r}{note})"
 
 
-@cache
-def _tape() -> Any:
-    from . import tape  # which makes Variables; an import takes time each time
-
-    return tape
+#: The backward pass that records, so that gradients can be differentiated again.
+RECORDING = Pass(apply, Variable.at, True)
 
 
 def _array(data: Any) -> Any:
@@ -329,51 +307,6 @@ def _check_in_memory(data: Any) -> None:
             f"data is a {kind.__module__}.{kind.__qualname__}, which is no array in "
             "memory and would be read or filled in without a word; if it fits, pass "
             f"{way}")
-
-
-def check_differentiable(dtype: np.dtype) -> None:
-    """Check that gradients of `dtype` are defined.
-
-    Raises
-    ------
-    NotDifferentiableError
-        Complex numbers.
-    KernelTypeError
-        Integers or booleans.
-    """
-    if dtype.kind == "c":
-        raise NotDifferentiableError(
-            f"requires_grad: gradients of {dtype} are not defined here; differentiate "
-            "by the real and the imaginary part")
-    if not is_floating(dtype):
-        raise KernelTypeError(
-            f"requires_grad: dtype {dtype} has no gradient; expected float16, "
-            "bfloat16, float32 or float64: use x.astype('float32')")
-
-
-def check_gradient(name: str, given: Any, like: Variable) -> None:
-    """Check that a gradient from the caller is an array where `like` is.
-
-    Raises
-    ------
-    KernelTypeError
-        No array, or one of another library.
-    DeviceError
-        It is on another device.
-    """
-    value = given.data if isinstance(given, Variable) else given
-    if not is_array(value):
-        raise KernelTypeError(f"{name} is a {type(given).__name__}; expected an array "
-                              f"of shape {like.shape} and dtype {like.dtype}")
-    found, wanted = describe(value, name), describe(like.data)
-    if found.library is not wanted.library:
-        raise KernelTypeError(
-            f"{name} is an array of {found.library.name}; expected one of "
-            f"{wanted.library.name}, as the Variable has: convert it (from_dlpack does "
-            "not copy)")
-    if found.device != wanted.device:
-        raise DeviceError(f"{name} is on {found.device}; expected {wanted.device}, "
-                          "where the Variable is: copy it there first")
 
 
 def _check_like(name: str, value: Any, like: Variable) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,19 +13,13 @@ from ...errors import KernelTypeError, TapeError
 from ...registry.operations import OPS
 from ..graph import COPY
 from ..recording import recording
+from ..tape import apply
 from ..traced import Traced
 
 if TYPE_CHECKING:
     from ..variable import Variable
 
 __all__ = ["ArrayMethods", "check_layout", "is_operand", "refuse_options"]
-
-
-@cache
-def _tape() -> Any:
-    from .. import tape  # which makes Variables
-
-    return tape
 
 
 #: Ops refuse these by name; Python would repeat a list, and find it unequal.
@@ -99,7 +92,7 @@ def _in_place(name: str, symbol: str) -> Callable[[Any, Any], Any]:
 def _copied_in_place(name: str, symbol: str) -> Callable[[Any, Any], Any]:
     """``x op= y`` as a copy of ``x op y``, for ops that cannot overlap."""
     def store(self: Any, other: Any) -> None:
-        _tape().apply(COPY, (getattr(self, name)(other),), out=(self,), names=("x",))
+        apply(COPY, (getattr(self, name)(other),), out=(self,), names=("x",))
 
     return _storing(store, symbol)
 

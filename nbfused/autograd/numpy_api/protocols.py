@@ -10,6 +10,7 @@ import numpy as np
 from ...errors import KernelTypeError
 from ...scalar.ir.nodes import Block, Function, Let
 from ...specs import Map
+from ..tape import apply
 from .functions import numpy_function
 from .methods import is_operand
 from .ufuncs import given_options, in_loop_dtype, method_name, ufunc_operation
@@ -57,8 +58,6 @@ class NumpyProtocols:
 
     def __nbfused_op__(self, name: str, args: tuple[Any, ...]) -> Any:
         """Apply a function of the scalar vocabulary elementwise."""
-        from ..tape import apply  # which makes Variables
-
         params = tuple(f"x{k}" for k in range(len(args)))
         body = Block((Let(("y",), name, params),), ("y",))
         kinds = tuple("scalar" if isinstance(a, (bool, int, float, complex, np.generic))

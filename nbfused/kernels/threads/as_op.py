@@ -11,7 +11,7 @@ import numpy as np
 
 from ...arrays import Array, check_dtype, describe, dtype_of, is_array
 from ...autograd import Function, Variable
-from ...autograd.custom import zeros_like
+from ...autograd.nodes import zeros_like
 from ...errors import (
     KernelTypeError,
     NotDifferentiableError,

@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 
 from ...arrays import describe, to_numpy
-from ...autograd.custom import zeros_like
+from ...autograd.nodes import zeros_like
 from ...dispatch.raw import launch, prepare
 from ...errors import GradientRaceError
 from ...scalar.ir.build import inline
