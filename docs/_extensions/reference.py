@@ -1,0 +1,148 @@
+"""The reference's pages: names listed in Markdown, described by their docstrings.
+
+A page lists the names of a module that belong to its task, one on each line::
+
+    ```{reference} nbfused.ops
+    relu
+    sigmoid
+    ```
+
+That becomes a table of their first lines and an entry for each.  A line may give the
+signature, for what has none of its own: ``grid(ndim)``.  ``{builtins}`` is the table of
+the scalar language, made of its rows.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+from operator import attrgetter
+from types import GenericAlias
+from typing import Any
+
+from nbfused.op import Func
+from nbfused.scalar.language.vocabulary import OPS, Op
+
+__all__ = ["expand", "setup"]
+
+LIST = re.compile(r"^```\{reference\} (\S+)\n(.*?)^```$", re.M | re.S)
+BUILTINS = "```{builtins}\n```"
+
+
+def kind(found: Any) -> str:
+    """The directive of `sphinx.ext.autodoc` that describes an object."""
+    if isinstance(found, type) and not isinstance(found, GenericAlias):
+        return "exception" if issubclass(found, BaseException) else "class"
+    named = hasattr(found, "__nbfused_form__") or hasattr(found, "__nbfused_op_name__")
+    if isinstance(found, (Func, Op)) or named or inspect.isroutine(found):
+        return "function"
+    return "data"
+
+
+def first_line(found: Any, module: Any, name: str) -> str:
+    """The first line of what is said of an object."""
+    text = kind(found) == "data" and comment(module, name)
+    text = text or inspect.getdoc(found) or ""
+    return text.partition("\n\n")[0].replace("\n", " ")
+
+
+def comment(module: Any, name: str) -> str:
+    """The comment ``#:`` above a constant, in the module that defines it."""
+    from sphinx.pycode import ModuleAnalyzer
+
+    for place in (module.__name__, *places(module)):
+        analyzer = ModuleAnalyzer.for_module(place)
+        analyzer.analyze()
+        if ("", name) in analyzer.attr_docs:
+            return "\n".join(analyzer.attr_docs["", name]).strip()
+    return ""
+
+
+def places(module: Any) -> list[str]:
+    """The modules of a package."""
+    import pkgutil
+
+    if not hasattr(module, "__path__"):
+        return []
+    found = pkgutil.iter_modules(module.__path__, f"{module.__name__}.")
+    return [entry.name for entry in found]
+
+
+def entry(module: Any, line: str) -> tuple[str, list[str]]:
+    """A row of the table, and the directive, of one line of a list."""
+    name = line.partition("(")[0]
+    found = attrgetter(name)(module)
+    what = kind(found)
+    row = (f"   * - :py:obj:`{name} <{module.__name__}.{name}>`\n"
+           f"     - {first_line(found, module, name)}")
+    lines = [f".. auto{what}:: {module.__name__}::{line}"]
+    if what == "class":
+        lines += ["   :members:"]
+    if what == "data":
+        lines += ["   :no-value:"]
+        if text := comment(module, name):
+            lines = [f".. py:data:: {name}", f"   :module: {module.__name__}", "",
+                     *(f"   {part}" for part in text.splitlines())]
+    return row, [*lines, ""]
+
+
+def expand(match: re.Match[str]) -> str:
+    """The reStructuredText of a list of names."""
+    module = importlib.import_module(match[1])
+    entries = [entry(module, line.strip()) for line in match[2].splitlines()
+               if line.strip()]
+    table = [".. list-table::", "   :widths: auto", "   :class: names", "",
+             *(row for row, _ in entries), ""]
+    return "\n".join(["```{eval-rst}", f".. currentmodule:: {match[1]}", "", *table,
+                      *(line for _, lines in entries for line in lines), "```"])
+
+
+def builtins() -> str:
+    """The table of the scalar language's functions, of its rows."""
+    lines = ["```{eval-rst}", ".. currentmodule:: nbfused", "", ".. list-table::",
+             "   :header-rows: 1", "   :class: builtins", "",
+             "   * - function", "     - computes", "     - derivative", "     - in C"]
+    for op in OPS.values():
+        if op.python == f"nf.{op.name}":
+            lines += builtin(op)
+    return "\n".join([*lines, "```"])
+
+
+def builtin(op: Op) -> list[str]:
+    """A row of the table."""
+    operands = ", ".join("abc"[:op.arity])
+    rules = "; ".join(f"``{text or 0}``" for text in op.partials) or "–"
+    names = ", ".join(f"``{name}``" for name in op.c) or "–"
+    return [f"   * - .. py:function:: {op.name}({operands})",
+            f"     - {op.doc}", f"     - {rules}", f"     - {names}"]
+
+
+def source_read(app: Any, docname: str, source: list[str]) -> None:
+    """Expand the lists of a page of the reference."""
+    if docname.startswith("reference/"):
+        text = LIST.sub(expand, source[0])
+        source[0] = text.replace(BUILTINS, builtins()) if BUILTINS in text else text
+
+
+def signature(app: Any, what: str, name: str, found: Any, options: Any, given: str,
+              returned: str) -> tuple[str, str] | None:
+    """The parameters of an op: its function's, and the keywords of calls."""
+    if not isinstance(found, Func):
+        return None
+    call = inspect.signature(type(found).__call__).parameters.values()
+    keywords = [p for p in call if p.kind is p.KEYWORD_ONLY]
+    own = [*found.signature.parameters.values()]
+    leading = [p for p in call if p.kind is p.POSITIONAL_OR_KEYWORD][1:]
+    if leading:  # of a product: the first parameter is the accumulator
+        own = leading + own[1:]
+    whole = [p.replace(annotation=p.empty) for p in own + keywords
+             if p.name not in {k.name for k in keywords} or p in keywords]
+    return str(inspect.Signature(whole)), ""
+
+
+def setup(app: Any) -> dict[str, bool]:
+    """Expand pages as they are read."""
+    app.connect("source-read", source_read)
+    app.connect("autodoc-process-signature", signature)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}
