@@ -14,7 +14,6 @@ sys.path[:0] = [str(HERE / "_extensions"), str(ROOT)]
 os.environ.setdefault("NBFUSED_BACKEND", "cpu")
 
 import inventories  # noqa: E402
-
 from numpydoc.xref import DEFAULT_LINKS  # noqa: E402
 
 import nbfused  # noqa: E402
@@ -32,7 +31,7 @@ extensions = [
 ]
 root_doc = "index"
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
-exclude_patterns = ["_extensions", "inventories", "tests", "gallery/**/*.md5", "gallery/**/*.py.md5"]
+exclude_patterns = ["_extensions", "inventories", "tests", "gallery/**/*.md5"]
 nitpicky = True
 
 myst_enable_extensions = ["attrs_inline", "colon_fence", "deflist", "dollarmath"]

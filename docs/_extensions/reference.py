@@ -14,12 +14,17 @@ the scalar language, made of its rows.
 
 from __future__ import annotations
 
-import importlib
+import ast
 import inspect
 import re
+from importlib import import_module
+from importlib.util import resolve_name
 from operator import attrgetter
 from types import GenericAlias
 from typing import Any
+
+from sphinx.errors import ExtensionError
+from sphinx.pycode import ModuleAnalyzer
 
 from nbfused.op import Func
 from nbfused.scalar.language.vocabulary import OPS, Op
@@ -40,33 +45,35 @@ def kind(found: Any) -> str:
     return "data"
 
 
-def first_line(found: Any, module: Any, name: str) -> str:
-    """The first line of what is said of an object."""
-    text = kind(found) == "data" and comment(module, name)
-    text = text or inspect.getdoc(found) or ""
+def first_line(found: Any, module: str, name: str) -> str:
+    """The first line of what is said of an object.
+
+    Raises
+    ------
+    ExtensionError
+        Nothing is.
+    """
+    text = comment(module, name) if kind(found) == "data" else inspect.getdoc(found)
+    if not text and not isinstance(found, (int, str, dict)):
+        text = inspect.getdoc(found)
+    if not text:
+        raise ExtensionError(f"{module}.{name} has no docstring, and no comment '#:' "
+                             "above it")
     return text.partition("\n\n")[0].replace("\n", " ")
 
 
-def comment(module: Any, name: str) -> str:
+def comment(module: str, name: str) -> str:
     """The comment ``#:`` above a constant, in the module that defines it."""
-    from sphinx.pycode import ModuleAnalyzer
-
-    for place in (module.__name__, *places(module)):
-        analyzer = ModuleAnalyzer.for_module(place)
-        analyzer.analyze()
-        if ("", name) in analyzer.attr_docs:
-            return "\n".join(analyzer.attr_docs["", name]).strip()
+    analyzer = ModuleAnalyzer.for_module(module)
+    analyzer.analyze()
+    if ("", name) in analyzer.attr_docs:
+        return "\n".join(analyzer.attr_docs["", name]).strip()
+    for node in ast.walk(ast.parse(analyzer.code)):
+        if isinstance(node, ast.ImportFrom) and node.module and any(
+                name == (alias.asname or alias.name) for alias in node.names):
+            package = import_module(module).__package__ or ""
+            return comment(resolve_name("." * node.level + node.module, package), name)
     return ""
-
-
-def places(module: Any) -> list[str]:
-    """The modules of a package."""
-    import pkgutil
-
-    if not hasattr(module, "__path__"):
-        return []
-    found = pkgutil.iter_modules(module.__path__, f"{module.__name__}.")
-    return [entry.name for entry in found]
 
 
 def entry(module: Any, line: str) -> tuple[str, list[str]]:
@@ -75,13 +82,13 @@ def entry(module: Any, line: str) -> tuple[str, list[str]]:
     found = attrgetter(name)(module)
     what = kind(found)
     row = (f"   * - :py:obj:`{name} <{module.__name__}.{name}>`\n"
-           f"     - {first_line(found, module, name)}")
+           f"     - {first_line(found, module.__name__, name)}")
     lines = [f".. auto{what}:: {module.__name__}::{line}"]
     if what == "class":
         lines += ["   :members:"]
     if what == "data":
         lines += ["   :no-value:"]
-        if text := comment(module, name):
+        if text := comment(module.__name__, name):
             lines = [f".. py:data:: {name}", f"   :module: {module.__name__}", "",
                      *(f"   {part}" for part in text.splitlines())]
     return row, [*lines, ""]
@@ -89,7 +96,7 @@ def entry(module: Any, line: str) -> tuple[str, list[str]]:
 
 def expand(match: re.Match[str]) -> str:
     """The reStructuredText of a list of names."""
-    module = importlib.import_module(match[1])
+    module = import_module(match[1])
     entries = [entry(module, line.strip()) for line in match[2].splitlines()
                if line.strip()]
     table = [".. list-table::", "   :widths: auto", "   :class: names", "",
