@@ -48,10 +48,13 @@ numpydoc_class_members_toctree = False
 numpydoc_use_plots = False
 numpydoc_xref_param_type = True
 numpydoc_xref_ignore = "all"
-DEFAULT_LINKS.pop("scalar")  # a scalar function is none of NumPy's scalars
+# An array is one of any library, and a scalar function no scalar of NumPy's.
+for word in ("array", "scalar"):
+    DEFAULT_LINKS.pop(word)
 numpydoc_xref_aliases = {
     "bool": ":class:`python:bool`", "boolean": ":class:`python:bool`",
     **{name: f":py:exc:`~nbfused.errors.{name}`" for name in nbfused.errors.__all__},
+    "callable": ":term:`python:callable`",
     "Variable": "nbfused.Variable", "Backend": "nbfused.backend.Backend",
 }
 
@@ -68,7 +71,7 @@ sphinx_gallery_conf = {
     "filename_pattern": r"/plot_",
     "download_all_examples": False,
     "remove_config_comments": True,
-    "min_reported_time": 10,
+    "write_computation_times": False,  # a page that asks a CDN for scripts
     "show_memory": False,
     "show_signature": False,
     "abort_on_example_error": True,
@@ -79,6 +82,8 @@ sphinx_gallery_conf = {
 html_theme = "pydata_sphinx_theme"
 html_title = f"nbfused {release}"
 html_static_path = ["_static"]
+html_favicon = "_static/favicon.svg"
+html_context = {"default_mode": "auto"}
 html_css_files = ["nbfused.css"]
 html_show_sourcelink = False
 html_copy_source = False

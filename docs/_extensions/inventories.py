@@ -19,7 +19,10 @@ HEADER = """# Sphinx inventory version 2
 
 
 def entries(source: Path) -> tuple[dict[str, str], list[str]]:
-    """The heading's fields and the lines of a list: ``name role address``."""
+    """The heading's fields and the lines of a list: ``name role address``.
+
+    The name may stand in the address as ``$``.
+    """
     fields: dict[str, str] = {}
     lines: list[str] = []
     for line in source.read_text().splitlines():
@@ -28,7 +31,7 @@ def entries(source: Path) -> tuple[dict[str, str], list[str]]:
             fields[key] = value
         elif line:
             name, role, address = line.split()
-            lines.append(f"{name} {role} 1 {address} -")
+            lines.append(f"{name} {role} 1 {address.replace('$', name)} -")
     return fields, lines
 
 

@@ -28,6 +28,7 @@ class Name(XRefRole):
         refnode["py:module"] = env.ref_context.get("py:module")
         refnode["py:class"] = env.ref_context.get("py:class")
         refnode["optional"] = True
+        refnode["reftype"] = "obj"  # as other projects' inventories know it
         target = re.sub(r"^nf\.", "nbfused.", target.removesuffix("()"))
         if target.count(".") == 0 and refnode["py:module"] is None:
             refnode["py:module"] = "nbfused"
@@ -45,7 +46,7 @@ def unresolved(app: Any, env: Any, node: Any, content: nodes.Node) -> nodes.Node
             return domain.resolve_xref(
                 env, node["refdoc"], app.builder, "obj", prefix + node["reftarget"],
                 node, content)
-    return content
+    return nodes.literal("", content.astext())
 
 
 def parameters(app: Any, what: str, name: str, found: Any, options: Any,

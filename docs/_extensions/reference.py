@@ -86,6 +86,8 @@ def entry(module: Any, line: str) -> tuple[str, list[str]]:
     lines = [f".. auto{what}:: {module.__name__}::{line}"]
     if what == "class":
         lines += ["   :members:"]
+    if what == "exception":
+        lines += ["   :show-inheritance:"]
     if what == "data":
         lines += ["   :no-value:"]
         if text := comment(module.__name__, name):
@@ -108,8 +110,9 @@ def expand(match: re.Match[str]) -> str:
 def builtins() -> str:
     """The table of the scalar language's functions, of its rows."""
     lines = ["```{eval-rst}", ".. currentmodule:: nbfused", "", ".. list-table::",
-             "   :header-rows: 1", "   :class: builtins", "",
-             "   * - function", "     - computes", "     - derivative", "     - in C"]
+             "   :header-rows: 1", "   :widths: 20 36 30 14", "   :class: builtins", "",
+             "   * - function", "     - computes", "     - derivative by each operand",
+             "     - in C"]
     for op in OPS.values():
         if op.python == f"nf.{op.name}":
             lines += builtin(op)
@@ -117,17 +120,20 @@ def builtins() -> str:
 
 
 def builtin(op: Op) -> list[str]:
-    """A row of the table."""
-    operands = ", ".join("abc"[:op.arity])
-    rules = "; ".join(f"``{text or 0}``" for text in op.partials) or "–"
-    names = ", ".join(f"``{name}``" for name in op.c) or "–"
-    return [f"   * - .. py:function:: {op.name}({operands})",
-            f"     - {op.doc}", f"     - {rules}", f"     - {names}"]
+    """A row of the table, to which links to the name lead."""
+    call = f"{op.name}({', '.join('abc'[:op.arity])})"
+    rules = [f"``{text}``" if text else "0" for text in op.partials]
+    names = [f"``{name}``" for name in op.c]
+    return [f"   * - .. py:function:: {call}", "          :no-typesetting:", "",
+            f"       ``{call}``", f"     - {op.doc}",
+            f"     - {'; '.join(rules) or 'of what it computes'}",
+            f"     - {', '.join(names) or '–'}"]
 
 
 def source_read(app: Any, docname: str, source: list[str]) -> None:
     """Expand the lists of a page of the reference."""
     if docname.startswith("reference/"):
+        app.env.note_reread()  # what it lists may have changed
         text = LIST.sub(expand, source[0])
         source[0] = text.replace(BUILTINS, builtins()) if BUILTINS in text else text
 
