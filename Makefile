@@ -14,9 +14,10 @@ RUN := $(VENV)/bin/python
 comma := ,
 demo_stamp := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 docs_stamp := $(VENV)/.installed-docs
+browser_stamp := $(VENV)/.installed-docs-browser
 dev_stamp := $(VENV)/.installed-$(subst $(comma),-,$(DEV_EXTRAS))
 
-.PHONY: demo test lint pytest variants gpu-test gpu-test-hip rocm-test rocm-build benchmark docs clean
+.PHONY: demo test lint pytest variants gpu-test gpu-test-hip rocm-test rocm-build benchmark docs docs-browser clean
 
 demo: $(demo_stamp)
 	$(RUN) -m nbfused demo $(DEMO)
@@ -73,6 +74,10 @@ benchmark: $(dev_stamp)
 docs: $(docs_stamp)
 	$(RUN) -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/docs
 	$(RUN) -m pytest -q docs/tests/test_site.py $(PYTEST)
+
+# The same in Chromium, which has to be there: every page, search, narrow screens.
+docs-browser: docs $(browser_stamp)
+	$(RUN) -m pytest -q docs/tests/test_browser.py $(PYTEST)
 
 clean:
 	rm -rf $(VENV) build docs/gallery dist .asv .mypy_cache .pytest_cache .ruff_cache
