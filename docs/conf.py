@@ -89,7 +89,7 @@ html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
     "show_prev_next": False,
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 6,
     "navbar_align": "left",
     "show_toc_level": 2,
     "navigation_with_keys": False,

@@ -137,3 +137,9 @@ def test_signatures_of_operations_are_those_of_their_calls():
     shown = re.sub(r"<[^>]*>|\s", "", entry[1]).removesuffix("#")
     assert shown == ("nbfused.ops.sum(x,*,axis=None,keepdims=False,dtype=None,"
                      "out=None)")
+
+
+def test_types_lead_to_other_projects():
+    """By the inventories that were written from lists."""
+    links = page(SITE / "reference/arrays.html").links
+    assert "https://docs.python.org/3/library/functions.html#int" in links
