@@ -37,7 +37,8 @@ BUILTINS = "```{builtins}\n```"
 
 def kind(found: Any) -> str:
     """The directive of `sphinx.ext.autodoc` that describes an object."""
-    if isinstance(found, type) and not (found is Any or isinstance(found, GenericAlias)):
+    alias = found is Any or isinstance(found, GenericAlias)
+    if isinstance(found, type) and not alias:
         return "exception" if issubclass(found, BaseException) else "class"
     named = hasattr(found, "__nbfused_form__") or hasattr(found, "__nbfused_op_name__")
     if isinstance(found, (Func, Op)) or named or inspect.isroutine(found):
