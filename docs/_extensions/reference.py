@@ -8,8 +8,9 @@ A page lists the names of a module that belong to its task, one on each line::
     ```
 
 That becomes a table of their first lines and an entry for each.  A line may give the
-signature, for what has none of its own: ``grid(ndim)``.  ``{builtins}`` is the table of
-the scalar language, made of its rows.
+signature, for what has none of its own: ``grid(ndim)``; or the members of a class, else
+all that have docstrings: ``Variable: data grad``.  ``{builtins}`` is the table of the
+scalar language, made of its rows.
 """
 
 from __future__ import annotations
@@ -79,6 +80,7 @@ def comment(module: str, name: str) -> str:
 
 def entry(module: Any, line: str) -> tuple[str, list[str]]:
     """A row of the table, and the directive, of one line of a list."""
+    line, _, members = line.partition(":")
     name = line.partition("(")[0]
     found = attrgetter(name)(module)
     what = kind(found)
@@ -86,7 +88,9 @@ def entry(module: Any, line: str) -> tuple[str, list[str]]:
            f"     - {first_line(found, module.__name__, name)}")
     lines = [f".. auto{what}:: {module.__name__}::{line}"]
     if what == "class":
-        lines += ["   :members:"]
+        lines += [f"   :members: {', '.join(members.split())}"]
+    if special := [member for member in members.split() if member.startswith("__")]:
+        lines += [f"   :special-members: {', '.join(special)}"]
     if what == "exception":
         lines += ["   :show-inheritance:"]
     if what == "data":
