@@ -70,9 +70,10 @@ DEVICE ?= cpu
 benchmark: $(dev_stamp)
 	$(RUN) -m benchmarks.peers --device $(DEVICE) $(BENCHMARK)
 
-# The site, with every warning an error; it needs no network once it is installed.
+# The site, with every warning an error, so all is read anew (-E); pictures are kept. It
+# needs no network once Sphinx is installed.
 docs: $(docs_stamp)
-	$(RUN) -m sphinx -W --keep-going -q -b html -d build/doctrees docs build/docs
+	$(RUN) -m sphinx -E -W --keep-going -q -b html -d build/doctrees docs build/docs
 	$(RUN) -m pytest -q docs/tests/test_site.py $(PYTEST)
 
 # The same in Chromium, which has to be there: every page, search, narrow screens.
