@@ -170,8 +170,9 @@ def run_block(block: Block, module: ModuleType, program: Path) -> None:
         else:
             assert block.raises is None, f"{place} does not raise {block.raises}"
     if block.output is not None:
-        same = doctest.OutputChecker().check_output(
-            block.output, printed.getvalue(), doctest.ELLIPSIS)
+        wanted, got = (f"{text.rstrip()}\n" for text in (
+            block.output, printed.getvalue()))
+        same = doctest.OutputChecker().check_output(wanted, got, doctest.ELLIPSIS)
         assert same, (f"{place} prints\n{printed.getvalue()}"
                       f"where the page has\n{block.output}")
 
