@@ -88,8 +88,8 @@ html_css_files = ["nbfused.css"]
 html_show_sourcelink = False
 html_copy_source = False
 # Pages without others below them have no navigation of their section.
-html_sidebars = dict.fromkeys(
-    ["install", "tutorial", "performance", "limits", "changelog"], [])
+html_sidebars = {page: [] for page in (
+    "install", "tutorial", "performance", "limits", "changelog")}
 html_theme_options = {
     "show_prev_next": False,
     "header_links_before_dropdown": 6,
