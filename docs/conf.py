@@ -92,7 +92,7 @@ html_sidebars = {page: [] for page in (
     "install", "tutorial", "performance", "limits", "changelog")}
 html_theme_options = {
     "show_prev_next": False,
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 7,
     "navbar_align": "left",
     "show_toc_level": 2,
     "navigation_with_keys": False,
