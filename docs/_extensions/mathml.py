@@ -18,7 +18,7 @@ def visit_inline(self: Any, node: nodes.math) -> None:
 
 def visit_block(self: Any, node: nodes.math_block) -> None:
     """Write a formula of its own lines."""
-    self.body.append(f'<div class="math">{convert(node.astext(), display="block")}'
+    self.body.append(f'<div class="formula">{convert(node.astext(), display="block")}'
                      "</div>\n")
     raise nodes.SkipNode
 
