@@ -132,7 +132,7 @@ def cluster_rank(typing: Any) -> Any:
 
 @intrinsic
 def cluster_sync(typing: Any) -> Any:
-    """``barrier.cluster``: all threads of the cluster, and what they have stored."""
+    """``barrier.cluster``: wait for all threads of the cluster and their stores."""
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
         asm(builder, ir.VoidType(),

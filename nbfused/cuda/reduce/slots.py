@@ -114,7 +114,7 @@ class ReduceSource(Source):
         return loads
 
     def element(self, load: Load, index: str, tag: str) -> State:
-        """The state of one element."""
+        """Emit one element's contribution to the state."""
         function = self.typed.element
         inputs, arguments = iter(self.text.inputs), dict[str, object]()
         for param, kind in zip(function.function.params, self.typed.kinds, strict=True):

@@ -70,7 +70,7 @@ class RowSums:
         return f"reinterpret_cast<{found} *>({' + '.join(terms)})"
 
     def write(self) -> None:
-        """``room``, ``start``, ``clear`` and ``total``."""
+        """Write the functions ``room``, ``start``, ``clear`` and ``total``."""
         out = self.out
         sizes = [f"nbf::padded<{kind}>(columns)" for _, kind in self._kept]
         out("NBF_DEVICE int64_t room(int64_t columns) "

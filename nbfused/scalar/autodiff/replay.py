@@ -142,7 +142,7 @@ class Replay(Recording):
         return _Iteration(loop, index, carried, active, bars, block, captured, flags)
 
     def conditional(self, v: str, inside: Adjoint, after: Adjoint) -> bool:
-        """Whether an iteration may or may not reach `v`, and that matters."""
+        """Test whether only some iterations may reach `v`, in the loop and after it."""
         return v not in self.function.params and inside[v].reach != ALWAYS \
             and after.get(v, NOTHING).reach != ALWAYS
 

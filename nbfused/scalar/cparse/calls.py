@@ -52,7 +52,7 @@ def _parse_call(scope: Scope, node: Any) -> Typed:
 
 
 def _limit(scope: Scope, node: Any, what: str, name: str) -> Typed:
-    """``numeric_limits<T>::max()``."""
+    """Parse ``numeric_limits<T>::max()``."""
     dtype = scope.named_dtype(node, name)
     field = limit(what, dtype)
     if field is None:
@@ -66,7 +66,7 @@ def arguments(node: Any) -> list[Any]:
 
 
 def _construct(scope: Scope, node: Any, dtype: np.dtype, args: Sequence[Any]) -> Typed:
-    """``T(x)``, and ``complex<float>(x, y)``."""
+    """Parse ``T(x)``, and ``complex<float>(x, y)``."""
     if not args:
         return literal(0, dtype)
     values = [scope.typed(a) for a in args]
@@ -107,7 +107,7 @@ def _apply(scope: Scope, name: str, function: CFunction,
 
 
 def _atomic(scope: Scope, node: Any, name: str, args: Sequence[Any]) -> Typed:
-    """``atomicMax(&y[i], v)``: the old value."""
+    """Parse ``atomicMax(&y[i], v)``, whose value is the old one."""
     operation = ATOMICS[name]
     count = 3 if name == "atomicCAS" else 2
     if len(args) != count:
@@ -125,7 +125,7 @@ def _atomic(scope: Scope, node: Any, name: str, args: Sequence[Any]) -> Typed:
 
 
 def _call_method(scope: Scope, node: Any) -> Typed:
-    """``_ind.size()``, ``x.shape()[0]``, ``z.real()``."""
+    """Parse ``_ind.size()``, ``x.shape()[0]``, ``z.real()``."""
     target = node.name
     if kind(target) != "StructRef":
         scope.refuse(node, "only a function's name can be called")

@@ -18,7 +18,7 @@ _INT64 = np.dtype(np.int64)
 
 
 def _parse_element(scope: Scope, node: Any) -> Typed:
-    """``x[i]``, or ``x.shape()[k]``."""
+    """Parse ``x[i]``, or ``x.shape()[k]``."""
     base, indices = _unnested(node)
     if kind(base) == "FuncCall":
         return _extent(scope, node, base, indices)
@@ -89,7 +89,7 @@ def _flat(indices: Sequence[Typed], shape: Sequence[ast.expr]) -> ast.expr:
 
 
 def _extent(scope: Scope, node: Any, base: Any, indices: Sequence[Any]) -> Typed:
-    """``x.shape()[k]``."""
+    """Parse ``x.shape()[k]``."""
     target = base.name
     owner = getattr(getattr(target, "name", None), "name", "")
     field = getattr(getattr(target, "field", None), "name", "")

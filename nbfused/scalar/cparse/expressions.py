@@ -120,7 +120,7 @@ def _parse_binary(scope: Scope, node: Any) -> Typed:
 
 
 def _parse_logical(scope: Scope, node: Any) -> Typed:
-    """``a && b && c``, or with ``||``."""
+    """Parse ``a && b && c``, or with ``||``."""
     values, inner = [node.right], node.left
     while isinstance(inner, type(node)) and inner.op == node.op:
         values.append(inner.right)
@@ -130,7 +130,7 @@ def _parse_logical(scope: Scope, node: Any) -> Typed:
 
 
 def combine(scope: Scope, node: Any, op: str, a: Typed, b: Typed) -> Typed:
-    """``a op b`` in the type that C computes it in."""
+    """Parse ``a op b`` in the type that C computes it in."""
     dtype = promote(a.dtype) if op in ("<<", ">>") else common_dtype(a.dtype, b.dtype)
     if op in _INTEGERS and (dtype.kind not in "iu" or b.dtype.kind not in "biu"):
         scope.refuse(node, f"the operator {op} takes integers, got {a.dtype} and "
@@ -178,7 +178,7 @@ def _parse_unary(scope: Scope, node: Any) -> Typed:
 
 
 def _parse_ternary(scope: Scope, node: Any) -> Typed:
-    """``c ? a : b``, of which one side is computed."""
+    """Parse ``c ? a : b``, of which one side is computed."""
     a, b = scope.typed(node.iftrue), scope.typed(node.iffalse)
     dtype = a.dtype if a.dtype == b.dtype else common_dtype(a.dtype, b.dtype)
     return Typed(ast.IfExp(scope.truth(node.cond), converted(a, dtype),
@@ -186,7 +186,7 @@ def _parse_ternary(scope: Scope, node: Any) -> Typed:
 
 
 def _parse_cast(scope: Scope, node: Any) -> Typed:
-    """``(T)x``."""
+    """Parse ``(T)x``."""
     if kind(node.to_type.type) != "TypeDecl":
         scope.refuse(node, "a cast to anything but a number is not understood here")
     return as_type(scope, node, scope.typed(node.expr), scope.dtype(node.to_type))

@@ -46,7 +46,7 @@ def _loop_body(scope: Scope, node: Any, last: Last = lambda: []) -> list[ast.stm
 
 
 def _parse_for(scope: Scope, node: Any) -> list[ast.stmt]:
-    """``for (…; …; …)``."""
+    """Parse ``for (…; …; …)``."""
     with scope.block():
         counted = _counted(scope, node)
         if counted is not None:
@@ -62,13 +62,13 @@ def _parse_for(scope: Scope, node: Any) -> list[ast.stmt]:
 
 
 def _parse_while(scope: Scope, node: Any) -> list[ast.stmt]:
-    """``while (c) …``."""
+    """Parse ``while (c) …``."""
     test = scope.truth(node.cond)
     return [ast.While(test, _loop_body(scope, node.stmt) or [ast.Pass()], [])]
 
 
 def _parse_do_while(scope: Scope, node: Any) -> list[ast.stmt]:
-    """``do … while (c)``: an endless loop that ends by ``break``."""
+    """Parse ``do … while (c)``: an endless loop that ends by ``break``."""
 
     def test() -> list[ast.stmt]:
         stop = ast.UnaryOp(ast.Not(), scope.truth(node.cond))
@@ -79,7 +79,7 @@ def _parse_do_while(scope: Scope, node: Any) -> list[ast.stmt]:
 
 
 def _counted(scope: Scope, node: Any) -> list[ast.stmt] | None:
-    """``for (int j = a; j < b; j += c)`` as a range; None if it is no such loop."""
+    """Parse ``for (int j = a; j < b; j += c)`` as a range; None if it is not one."""
     found = _counter(node)
     if found is None:
         return None
@@ -106,7 +106,7 @@ def _counted(scope: Scope, node: Any) -> list[ast.stmt] | None:
 
 def _range(scope: Scope, decl: Any, dtype: np.dtype,
            bounds: tuple[Typed, Typed, int, str], body: Any) -> ast.stmt:
-    """``for j in range(…)``, the counter in its type."""
+    """Parse ``for j in range(…)``, the counter in its type."""
     start, stop, stride, op = bounds
     first, last = _whole(start), _whole(stop)
     if op in ("<=", ">="):

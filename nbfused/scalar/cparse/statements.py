@@ -32,7 +32,7 @@ def _parse_list(scope: Scope, node: Any) -> list[ast.stmt]:
 
 
 def _parse_nothing(scope: Scope, node: Any) -> list[ast.stmt]:
-    """``;``."""
+    """Parse ``;``."""
     return []
 
 
@@ -40,7 +40,7 @@ def _parse_nothing(scope: Scope, node: Any) -> list[ast.stmt]:
 
 
 def _parse_declaration(scope: Scope, node: Any) -> list[ast.stmt]:
-    """``T x = …;``, ``T v[4];``."""
+    """Parse ``T x = …;``, ``T v[4];``."""
     if kind(node.type) == "FuncDecl":
         scope.refuse(node, "a function inside the body is not understood here; "
                            "move it to the preamble")
@@ -131,7 +131,7 @@ def _assign(scope: Scope, node: Any, target: Variable, value: Typed) -> ast.stmt
 
 
 def _parse_assignment(scope: Scope, node: Any) -> list[ast.stmt]:
-    """``x = …``, ``x += …``, ``x = y = …``."""
+    """Parse ``x = …``, ``x += …``, ``x = y = …``."""
     first: list[ast.stmt] = []
     right = node.rvalue
     if kind(right) == "Assignment":
@@ -180,7 +180,7 @@ def _put_element(scope: Scope, node: Any, target: Any, value: Typed) -> ast.stmt
 
 
 def _parse_step(scope: Scope, node: Any) -> list[ast.stmt]:
-    """``x++;``, or an expression whose value nobody uses."""
+    """Parse ``x++;``, or an expression whose value nobody uses."""
     if node.op[-1] not in "+-" or len(node.op) < 2:
         scope.typed(node)
         return []
@@ -206,7 +206,7 @@ def _parse_effect(scope: Scope, node: Any) -> list[ast.stmt]:
 
 
 def _parse_if(scope: Scope, node: Any) -> list[ast.stmt]:
-    """``if``, ``else``."""
+    """Parse ``if``, ``else``."""
     branches: list[list[ast.stmt]] = []
     for branch in (node.iftrue, node.iffalse):
         with scope.block():
@@ -216,7 +216,7 @@ def _parse_if(scope: Scope, node: Any) -> list[ast.stmt]:
 
 
 def _parse_jump(scope: Scope, node: Any) -> list[ast.stmt]:
-    """``break`` and ``continue``; outside a loop the latter ends the element."""
+    """Parse ``break`` and ``continue``; outside a loop the latter ends the element."""
     if not scope.before_continue:
         if kind(node) == "Break":
             scope.refuse(node, "break stands outside a loop; return ends the "
@@ -228,7 +228,7 @@ def _parse_jump(scope: Scope, node: Any) -> list[ast.stmt]:
 
 
 def _parse_return(scope: Scope, node: Any) -> list[ast.stmt]:
-    """``return``."""
+    """Parse ``return``."""
     return scope.leave(node)
 
 

@@ -179,7 +179,7 @@ class _Text:
         self.at += 2
 
     def template(self) -> None:
-        """``template<typename T, …>``: its names are types from here on."""
+        """Parse ``template<typename T, …>``: its names are types from here on."""
         self.at += 1
         self.expect("<")
         while (token := self.take()) != ">":
@@ -207,7 +207,7 @@ class _Text:
         self.out.append(CAST + name)
 
     def limit(self) -> None:
-        """``numeric_limits<T>::max()``."""
+        """Parse ``numeric_limits<T>::max()``."""
         self.static_cast()
         self.expect("::")
         self.out[-1] = f"{LIMIT}{self.take()}_{self.out[-1].removeprefix(CAST)}"

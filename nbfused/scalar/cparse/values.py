@@ -67,7 +67,7 @@ def store(name: str) -> ast.expr:
 
 
 def subscript(name: str, index: ast.expr, context: ast.expr_context) -> ast.expr:
-    """An element of an array."""
+    """Make the tree of ``name[index]``."""
     return ast.Subscript(ast.Name(name, ast.Load()), index, context)
 
 

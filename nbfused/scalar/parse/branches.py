@@ -153,7 +153,7 @@ def _shape(values: Values) -> str:
 
 def short_circuit(scope: Scope, op: ast.boolop, first: Value,
                   second: Callable[[], Value]) -> Value:
-    """``first and second()``, or ``or``; branches only where it must."""
+    """Parse ``first and second()``, or ``or``; branches only where it must."""
     emitter = scope.emitter
     truth = emitter.truth(first)
     if isinstance(truth, Literal):

@@ -141,7 +141,7 @@ def _wrap(scope: Scope, node: ast.AST, whole: tuple[Any, ...], index: Value) -> 
 
 def _choose(scope: Scope, node: ast.AST, condition: Value, a: Values,
             b: Values) -> Values:
-    """``a if condition else b`` for trees of one shape."""
+    """Select ``a if condition else b`` for trees of one shape."""
     if isinstance(a, tuple) and isinstance(b, tuple) and len(a) == len(b):
         return tuple(_choose(scope, node, condition, x, y)
                      for x, y in zip(a, b, strict=True))
@@ -166,7 +166,7 @@ def field_number(scope: Scope, node: ast.AST, whole: Struct, name: str) -> int:
 
 
 def _parse_extent(scope: Scope, node: ast.Subscript, stem: str) -> Value | None:
-    """``a.shape[k]`` of an array whose rank is not known."""
+    """Parse ``a.shape[k]`` of an array whose rank is not known."""
     owner = node.value
     if not (isinstance(owner, ast.Attribute) and owner.attr == "shape"
             and isinstance(owner.value, ast.Name)):
@@ -183,7 +183,7 @@ def _parse_extent(scope: Scope, node: ast.Subscript, stem: str) -> Value | None:
 
 
 def array_property(scope: Scope, node: ast.Attribute, array: str) -> Values:
-    """``a.shape``, ``a.size``, ``a.ndim``."""
+    """Parse ``a.shape``, ``a.size``, ``a.ndim``."""
     rank = scope.arrays[array]
     if node.attr not in ("shape", "size", "ndim"):
         raise scope.error(node, f"an array has no attribute {node.attr!r} here; it "
@@ -208,7 +208,7 @@ def _product(scope: Scope, factors: Iterable[Value]) -> Value:
 
 def call_method(scope: Scope, node: ast.Call, owner: Values, name: str,
                 args: list[Values], stem: str) -> Values:
-    """``a.load(i)``, ``a.store(i, value)`` and those that promise not to repeat."""
+    """Parse ``a.load(i)``, ``a.store(i, value)``, and those whose indices differ."""
     if not scope.is_array(owner) or name not in _METHODS:
         raise scope.error(node, f"{ast.unparse(node.func).rpartition('.')[0]!r} is "
                                 f"{scope.describe(owner)} here, not a function or "

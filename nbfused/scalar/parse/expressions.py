@@ -54,7 +54,7 @@ def _parse_binary(scope: Scope, node: ast.BinOp, stem: str) -> Values:
 
 def _combine(scope: Scope, node: ast.BinOp, left: Values, right: Values,
              stem: str) -> Values:
-    """``left op right``, computed."""
+    """Parse ``left op right``, computed."""
     if isinstance(left, tuple) and left:
         if isinstance(node.op, ast.Add) and isinstance(right, tuple):
             return rebuild(_plain(left), (*left, *right))
@@ -67,7 +67,7 @@ def _combine(scope: Scope, node: ast.BinOp, left: Values, right: Values,
 
 def operate(scope: Scope, node: ast.BinOp | ast.AugAssign, left: Value, right: Value,
             stem: str) -> Values:
-    """``left op right``."""
+    """Parse ``left op right``."""
     op = _BINARY.get(type(node.op))
     if op is None:
         raise scope.error(node, f"the operator {phrase(node.op)} is not part of the "
@@ -85,7 +85,7 @@ def _parse_unary(scope: Scope, node: ast.UnaryOp, stem: str) -> Values:
 
 
 def _parse_comparison(scope: Scope, node: ast.Compare, stem: str) -> Values:
-    """``a < b < c`` is ``a < b and b < c`` with `b` computed once."""
+    """Parse ``a < b < c`` as ``a < b and b < c``, with `b` computed once."""
     left = scope.value(node.left)
     found: Value | None = None
     for op, right in zip(node.ops, node.comparators, strict=True):
@@ -110,7 +110,7 @@ def _parse_comparison(scope: Scope, node: ast.Compare, stem: str) -> Values:
 
 
 def _parse_boolean(scope: Scope, node: ast.BoolOp, stem: str) -> Values:
-    """``and`` and ``or``: an operand, as in Python."""
+    """Parse ``and`` and ``or``: an operand, as in Python."""
     found = scope.value(node.values[0])
     for other in node.values[1:]:
         found = short_circuit(scope, node.op, found, partial(scope.value, other))
@@ -118,7 +118,7 @@ def _parse_boolean(scope: Scope, node: ast.BoolOp, stem: str) -> Values:
 
 
 def _parse_ternary(scope: Scope, node: ast.IfExp, stem: str) -> Values:
-    """``a if c else b``: a branch."""
+    """Parse ``a if c else b``: a branch."""
     truth = scope.condition(node.test)
     if isinstance(truth, Literal):
         return scope.values(node.body if truth.value else node.orelse, stem)

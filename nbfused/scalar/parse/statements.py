@@ -17,7 +17,7 @@ __all__ = ["STATEMENTS"]
 
 
 def _parse_assign(scope: Scope, s: ast.Assign) -> None:
-    """``a = b = value``."""
+    """Parse ``a = b = value``."""
     first = s.targets[0]
     stem = first.id if isinstance(first, ast.Name) else "t"
     values = scope.values(s.value, stem)
@@ -28,13 +28,13 @@ def _parse_assign(scope: Scope, s: ast.Assign) -> None:
 
 
 def _parse_annotated(scope: Scope, s: ast.AnnAssign) -> None:
-    """``a: type = value``; the annotation says nothing."""
+    """Parse ``a: type = value``; the annotation says nothing."""
     if s.value is not None:
         _parse_assign(scope, ast.copy_location(ast.Assign([s.target], s.value), s))
 
 
 def _parse_augmented(scope: Scope, s: ast.AugAssign) -> None:
-    """``a += value``; an index is computed once."""
+    """Parse ``a += value``; an index is computed once."""
     target = s.target
     if isinstance(target, ast.Subscript):
         element = place(scope, target)
@@ -62,11 +62,11 @@ def _parse_expression(scope: Scope, s: ast.Expr) -> None:
 
 
 def _parse_pass(scope: Scope, s: ast.Pass) -> None:
-    """``pass``."""
+    """Parse ``pass``."""
 
 
 def _parse_if(scope: Scope, s: ast.If) -> None:
-    """``if``: a branch, unless it is known which."""
+    """Parse ``if``: a branch, unless it is known which."""
     truth = scope.condition(s.test)
     if isinstance(truth, Literal):
         return scope.run(s.body if truth.value else s.orelse)

@@ -189,7 +189,7 @@ class _Printer(Printer):
         self.code(f"{text};")
 
     def open_if(self, condition: str) -> None:
-        """``if``."""
+        """Print an ``if``."""
         self.code(f"if ({condition}) {{")
 
     def open_else(self) -> None:
