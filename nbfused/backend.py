@@ -99,7 +99,13 @@ Start = Callable[[Sequence[int], tuple[Any, ...], int], None]
 
 
 class Backend(Protocol):
-    """The interface of a device family, which owns arrays and runs specs."""
+    """The interface of a device family, which owns arrays and runs specs.
+
+    Besides these it may have ``devices()``, the names of the devices that it owns, of
+    which the first is its default; without it that is ``"cpu"`` if it owns it, else
+    ``"name:0"``, and `nbfused.backends` lists no other.  ``start(device, meanwhile)``
+    starts a device at its first array, while `meanwhile` imports what a kernel needs.
+    """
 
     name: str
     protocol: int
@@ -123,7 +129,20 @@ class Backend(Protocol):
         """Wait until all launched work has finished."""
 
     def build(self, spec: Spec, signature: Signature) -> Launcher:
-        """Compile `spec` for `signature`, or load it from the cache."""
+        """Compile `spec` for `signature`, or load it from the cache.
+
+        ``spec.typed(signature.inputs, signature.outputs)`` is what there is to compile:
+        a `specs.TypedMap`, `TypedReduce`, `TypedRow`, `TypedContract` or `TypedRaw`,
+        whose functions have a dtype for every value.  `nbfused.scalar.printing` prints
+        them, `nbfused.scalar.ir.interpret.evaluate` evaluates them with NumPy.
+
+        Raises
+        ------
+        CompileError
+            The compiler refuses the kernel.
+        KernelTypeError
+            The backend has no kernels for such a spec.
+        """
 
 
 class Native(NamedTuple):

@@ -1,17 +1,19 @@
 """Tests that need a device: skipped where it is missing, unless it is demanded.
 
 Tests that take the fixture `device` run wherever arrays are: on the cpu, and under
-``NBFUSED_TEST_BACKEND=cuda`` on a GPU instead.  ``NBFUSED_BACKEND=rocm`` means the same
-here: the other tests need their backends.
+``NBFUSED_TEST_BACKEND=name`` on a device of that backend instead, a plugin's as well.
+``NBFUSED_BACKEND=rocm`` means the same here: the other tests need their backends.
 """
 
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from functools import cache
 
 import pytest
 
+#: GPUs; any other backend, also one of a plugin, has no marker of its own.
 KINDS = ("cuda", "rocm")
 if os.environ.get("NBFUSED_BACKEND") in KINDS:  # before the import that reads it
     os.environ.setdefault("NBFUSED_TEST_BACKEND", os.environ.pop("NBFUSED_BACKEND"))
@@ -33,6 +35,14 @@ def needed(item: pytest.Item) -> tuple[str, ...]:
     """The backends of which `item` needs one."""
     kinds = tuple(kind for kind in KINDS if item.get_closest_marker(kind))
     return kinds or (KINDS if item.get_closest_marker("gpu") else ())
+
+
+def pytest_configure() -> None:
+    """Refuse a backend that is demanded and is none, or cannot be used."""
+    reason = DEMANDED and DEMANDED not in KINDS and why_not(DEMANDED)
+    if reason:
+        raise pytest.UsageError(f"NBFUSED_TEST_BACKEND={DEMANDED}: {reason}; expected "
+                                f"one of {', '.join(nf.backends())}")
 
 
 @pytest.hookimpl(tryfirst=True)  # before -m chooses
@@ -57,7 +67,11 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 
 @pytest.fixture
-def device(request: pytest.FixtureRequest) -> str:
+def device(request: pytest.FixtureRequest) -> Iterator[str]:
     """Where a test makes its arrays: ``nf.array(x, device=device)``."""
-    kinds = needed(request.node)
-    return next((kind for kind in kinds if why_not(kind) is None), "cpu")
+    if DEMANDED and DEMANDED not in KINDS:
+        with nf.use_backend(DEMANDED, "cpu"):  # what both own is the first one's
+            yield next(iter(nf.backends()[DEMANDED].devices), "cpu")
+    else:
+        kinds = needed(request.node)
+        yield next((kind for kind in kinds if why_not(kind) is None), "cpu")

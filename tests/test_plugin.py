@@ -1,6 +1,10 @@
 """A backend from outside passes the suite; a deliberately wrong one fails it."""
 
+import os
+import subprocess
+import sys
 from importlib import metadata
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -79,3 +83,45 @@ def test_a_slightly_wrong_backend_fails(monkeypatch):
         store(out, np.asarray(value) * (1 + 1e-4), drop))
     with nf.use_backend(InterpreterBackend()):
         assert testing.run("cpu", ["swish"]) != []
+
+
+PLUGIN = """
+from tests.plugin.nbfused_interpreter import InterpreterBackend
+
+class Right(InterpreterBackend):
+    name = "right"
+
+class Wrong(InterpreterBackend):
+    name = "wrong"
+
+    def build(self, spec, signature):
+        launch = super().build(spec, signature)
+
+        def last_element_forgotten(call):
+            call.shape = (*call.shape[:-1], max(call.shape[-1] - 1, 0))
+            launch(call)
+
+        return last_element_forgotten
+"""
+
+
+@pytest.mark.parametrize(("name", "code", "said"), [
+    ("right", 0, " passed"), ("wrong", 1, " failed"),
+    ("wring", 4, "NBFUSED_TEST_BACKEND=wring: no backend is called wring; expected")])
+def test_the_suite_runs_on_an_installed_plugin_by_its_name(name, code, said, tmp_path):
+    """CONTRIBUTING's ``NBFUSED_TEST_BACKEND=name``."""
+    (tmp_path / "own_backends.py").write_text(PLUGIN)
+    installed = tmp_path / "own_backends-1.0.dist-info"
+    installed.mkdir()
+    (installed / "METADATA").write_text("Name: own-backends\nVersion: 1.0\n")
+    (installed / "entry_points.txt").write_text(
+        "[nbfused.backends]\nright = own_backends:Right\nwrong = own_backends:Wrong\n")
+    root = Path(__file__).parents[1]
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PYTEST_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "pytest", "-q", "-k", "swish-value or sum-value",
+         "tests/test_conformance.py"], cwd=root, text=True, capture_output=True,
+        check=False, env={**environment, "NBFUSED_TEST_BACKEND": name,
+                          "PYTHONPATH": os.pathsep.join([str(tmp_path), str(root)])})
+    assert done.returncode == code, done.stdout + done.stderr
+    assert said in done.stdout + done.stderr

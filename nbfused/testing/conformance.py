@@ -232,8 +232,9 @@ def close(found: np.ndarray, expected: np.ndarray, tolerance: float,
         worst = int(np.argmax(over))
         raise AssertionError(
             f"at {tuple(map(int, np.unravel_index(worst, over.shape)))}: got "
-            f"{got.flat[worst]!r}, expected {rounded.flat[worst]!r}, allowed "
-            f"difference {np.ravel(allowed)[worst]:.3g}")
+            f"{found.flat[worst]!s} in {dtype}, expected {rounded.flat[worst]!s}, a "
+            f"difference of {np.ravel(error)[worst]:.3g}; {tolerance:g} units of eps "
+            f"allow {np.ravel(allowed)[worst]:.3g}: see tolerance of nbfused.op.op")
 
 
 def _special(check: Check, device: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...errors import DefinitionError
 from .elementary import EVERYWHERE, FLOATS
 from .row import define
 
@@ -22,13 +23,25 @@ def compose(name: str, arguments: str, body: str, *partials: str | None, doc: st
     Parameters
     ----------
     name, arguments, body
-        Of its definition: names, and statements of the scalar language.
+        Of its definition: names, and statements of the scalar language.  The operands
+        are called ``a``, ``b``, ``c`` where there are partial derivatives, which name
+        them so.
     *partials, doc, **facts
-        As in `row.Op`; types as for ``numpy.exp`` if nothing else is said.
+        As in `row.Op`; types as for ``numpy.exp`` if nothing else is said, which has
+        one operand: `rule` names another ufunc.
+
+    Raises
+    ------
+    DefinitionError
+        As `define`; or partial derivatives would not know the operands by their names.
     """
+    operands = [word.strip() for word in arguments.split(",")]
+    if any(partials) and operands != list("abc")[:len(operands)]:
+        raise DefinitionError(f"{name}: operands {arguments!r}; expected 'a', 'a, b' "
+                              "or 'a, b, c', as partial derivatives call them")
     lines = "".join(f"    {line}\n" for line in body.strip().splitlines())
     define(name, partials, doc, **{
-        "rule": "exp", "arity": arguments.count(",") + 1,
+        "rule": "exp", "arity": len(operands),
         "definition": f"def {name}({arguments}):\n{lines}", **facts})
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from ...errors import DefinitionError
 from ...support.records import record
 from ..typing.python_numbers import plain_number
 
@@ -181,8 +182,38 @@ class Op:
 
 
 def define(name: str, partials: tuple[str | None, ...], doc: str, **facts: Any) -> None:
-    """Add a row to `OPS`; `facts` are further fields of `Op`."""
+    """Add a row to `OPS`; `facts` are further fields of `Op`.
+
+    Raises
+    ------
+    DefinitionError
+        There is a row of that name, or its facts contradict one another.
+    """
     facts = {"rule": name, "arity": len(partials), **facts}
+    _check(name, partials, facts)
     facts.setdefault("python", facts.get("operator", "")[1:-1] or f"nf.{name}")
     OPS[name] = op = Op(name, partials, doc=doc, **facts)
     object.__setattr__(op, "__doc__", doc)  # which `help` shows
+
+
+def _check(name: str, partials: tuple[str | None, ...], facts: dict[str, Any]) -> None:
+    """Check a new row, before anything is derived from it."""
+    if name in OPS:
+        raise DefinitionError(f"{name}: the scalar language has this builtin already; "
+                              "choose another name")
+    unknown = facts.keys() - Op.__dataclass_fields__.keys()
+    if unknown:
+        raise DefinitionError(f"{name}: {', '.join(sorted(unknown))}: no such fact of "
+                              "a builtin; expected fields of Op")
+    arity, rule = facts["arity"], facts["rule"]
+    if partials and len(partials) != arity:
+        raise DefinitionError(f"{name}: {len(partials)} partial derivatives for "
+                              f"{arity} operands; give one for each, None where it is "
+                              "zero, or none at all")
+    taken = arity if rule == "same" else getattr(getattr(np, rule, None), "nin", None)
+    if taken != arity:
+        raise DefinitionError(
+            f"{name}: rule={rule!r} is NumPy's function of {taken} operands, the "
+            f"builtin has {arity}; name one of as many, whose dtypes it has, or 'same'"
+            if taken else f"{name}: rule={rule!r} is no ufunc of NumPy; name the one "
+            "whose dtypes it has, or 'same'")

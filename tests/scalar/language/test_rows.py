@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.errors import KernelTypeError
+from nbfused.errors import DefinitionError, KernelTypeError
+from nbfused.scalar.language.composites import compose
 from nbfused.scalar.language.vocabulary import OPS
 
 PACKAGE = Path(nf.__file__).parent
@@ -135,3 +136,17 @@ def test_the_row_in_contributing_is_all_it_takes(tmp_path):
     done = subprocess.run([sys.executable, program], capture_output=True, text=True,
                           timeout=120, check=False)
     assert done.stdout.strip() == "done", done.stderr
+
+
+@pytest.mark.parametrize(("row", "facts", "message"), [
+    (("exp", "a", "return a"), {}, "exp: the scalar language has this builtin already"),
+    (("q", "x", "return x", "1.0"), {}, "expected 'a', 'a, b' or 'a, b, c'"),
+    (("q", "a, b", "return a + b", "1.0", "1.0"), {}, "function of 1 operands, the"),
+    (("q", "a", "return a", "1.0", "2.0"), {}, "2 partial derivatives for 1 operands"),
+    (("q", "a", "return a"), {"exat": "a"}, "exat: no such fact"),
+    (("q", "a", "return a"), {"rule": "exq"}, "rule='exq' is no ufunc of NumPy")])
+def test_a_row_that_contradicts_itself_is_refused(row, facts, message):
+    known = {**OPS}
+    with pytest.raises(DefinitionError, match=re.escape(message)):
+        compose(*row, doc="", **facts)
+    assert known == OPS
