@@ -1,6 +1,7 @@
 # make demo   train a small network of fused kernels on real handwritten digits
 # make test   lint, types and all tests but those that compile many variants (make variants)
-# Both make a virtual environment in .venv first; nothing but Python >= 3.11 is needed.
+# make docs   build the documentation's site in build/docs, and check it
+# All make a virtual environment in .venv first; nothing but Python >= 3.11 is needed.
 
 # PYTHON=/path/to/python chooses the interpreter; EXTRAS=demo,cuda13 the GPU packages.
 VENV ?= .venv
@@ -12,9 +13,11 @@ RUN := $(VENV)/bin/python
 
 comma := ,
 demo_stamp := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
+docs_stamp := $(VENV)/.installed-docs
+browser_stamp := $(VENV)/.installed-docs-browser
 dev_stamp := $(VENV)/.installed-$(subst $(comma),-,$(DEV_EXTRAS))
 
-.PHONY: demo test lint pytest variants gpu-test gpu-test-hip rocm-test rocm-build benchmark clean
+.PHONY: demo test lint pytest variants gpu-test gpu-test-hip rocm-test rocm-build benchmark docs docs-browser clean
 
 demo: $(demo_stamp)
 	$(RUN) -m nbfused demo $(DEMO)
@@ -67,8 +70,18 @@ DEVICE ?= cpu
 benchmark: $(dev_stamp)
 	$(RUN) -m benchmarks.peers --device $(DEVICE) $(BENCHMARK)
 
+# The site, with every warning an error, so all is read anew (-E); pictures are kept. It
+# needs no network once Sphinx is installed.
+docs: $(docs_stamp)
+	$(RUN) -m sphinx -E -W --keep-going -q -b html -d build/doctrees docs build/docs
+	$(RUN) -m pytest -q docs/tests/test_site.py $(PYTEST)
+
+# The same in Chromium, which has to be there: every page, search, narrow screens.
+docs-browser: docs $(browser_stamp)
+	$(RUN) -m pytest -q docs/tests/test_browser.py $(PYTEST)
+
 clean:
-	rm -rf $(VENV) build dist .asv .mypy_cache .pytest_cache .ruff_cache
+	rm -rf $(VENV) build docs/gallery dist .asv .mypy_cache .pytest_cache .ruff_cache
 
 # A candidate counts only if it runs: shims of version managers may exist and fail.
 $(VENV)/.created:

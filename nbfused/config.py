@@ -168,7 +168,7 @@ _VALUES: dict[Callable[[str], Any], tuple[Callable[[Any], bool], str]] = {
 
 
 class Config:
-    """The settings of this process; a table heads ``nbfused/config.py``.
+    """The settings of this process: an attribute for each ``NBFUSED_<NAME>``.
 
     Examples
     --------

@@ -1,6 +1,7 @@
 """Versions of the package and of the backend protocol."""
 
+#: The version of the package, as text.
 __version__ = "0.1.0"
 
-#: What `backend.Backend` asks of a backend.
+#: The number of the interface `backend.Backend`; it grows when that asks for more.
 PROTOCOL_VERSION = 1

@@ -14,7 +14,7 @@ import nbfused
 ROOT = Path(nbfused.__file__).parents[1]
 PACKAGES = sorted(p.parent for p in (ROOT / "nbfused").rglob("__init__.py"))
 DOCUMENTS = [path for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md",
-                               *sorted((ROOT / "docs").glob("*.md"))) if path.exists()]
+                               *sorted((ROOT / "docs").rglob("*.md"))) if path.exists()]
 #: Folders that may hold more than `MOST` modules: each module is a family of ops.
 LARGE = {"ops"}
 MOST = 15
@@ -29,7 +29,7 @@ def modules(package: Path) -> list[str]:
     return sorted(name for name in inside if not name.startswith("__"))
 
 
-@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: p.name)
+@pytest.mark.parametrize("path", DOCUMENTS, ids=lambda p: str(p.relative_to(ROOT)))
 def test_files_that_a_document_names_exist(path):
     named = set(re.findall(r"(?:nbfused|tests|benchmarks)/[\w/.]*\w", path.read_text()))
     assert not [name for name in named - MADE if not (ROOT / name).exists()]

@@ -11,8 +11,9 @@ import pytest
 import nbfused as nf
 
 ROOT = Path(nf.__file__).parents[1]
-DOCUMENTS = sorted(path for folder in ("", "docs", "benchmarks", "benchmarks/notes")
-                   for path in (ROOT / folder).glob("*.md"))
+DOCUMENTS = sorted([path for folder in ("", "benchmarks", "benchmarks/notes")
+                    for path in (ROOT / folder).glob("*.md")]
+                   + [*(ROOT / "docs").rglob("*.md")])
 SOURCES = [path for folder in ("nbfused", "benchmarks", "tests")
            for path in (ROOT / folder).rglob("*.py")]
 #: A record that a comment cites: ``benchmarks/notes/rows.md#bulk-copies``.

@@ -213,7 +213,27 @@ class Func(PickledByName):
         return recursive_call(self, None) or self.function
 
     def source(self, kind: str = "primal") -> str:
-        """Generated text of a kind that `nbfused.op.source.source` lists."""
+        """Print the function, its derivative or what is compiled of it, as text.
+
+        Parameters
+        ----------
+        kind : {"primal", "vjp", "jvp", "numba", "ptx", "hip"}
+            ``"primal"`` is the function with everything that it calls, ``"vjp"`` and
+            ``"jvp"`` its derivatives in reverse and in forward mode: Python that
+            `defvjp` and `defjvp` accept.  The others are what Numba, CUDA and hipcc
+            get, for float32.
+
+        Examples
+        --------
+        >>> import nbfused as nf
+        >>> @nf.elementwise
+        ... def cube(x):
+        ...     return x * x * x
+        >>> print(cube.source("jvp"), end="")
+        def cube_jvp(x, x_dot_1):
+            t_2 = x_dot_1 * x
+            return ((t_2 + t_2) * x) + (x_dot_1 * (x * x))
+        """
         from .source import source
 
         return source(self.function, kind)

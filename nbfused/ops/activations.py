@@ -146,7 +146,7 @@ def mish(x):
 @op(lambda x: x * np.clip((x + 3) / 6, 0, 1), KINKED)
 @elementwise
 def hard_swish(x):
-    """``x * clip(x + 3, 0, 6) / 6``.
+    """``x * clip(x + 3, 0, 6) / 6``; derivative at -3 and 3 the mean of both sides.
 
     Source: Howard et al. 2019, arXiv:1905.02244.
     """

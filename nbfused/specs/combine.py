@@ -218,4 +218,5 @@ def _made(name: str) -> Combine:
     return _MAKERS[name]()
 
 
+#: The combines of reductions and stages, by name.
 COMBINES: Mapping[str, Combine] = _Combines()

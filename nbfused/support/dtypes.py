@@ -56,6 +56,7 @@ class ElementType:
 TYPES: dict[np.dtype, ElementType] = {}
 
 _CODES = {"i": 0, "u": 1, "f": 2, "c": 5, "b": 6}
+#: The dtype bfloat16, of `ml_dtypes`.
 BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 

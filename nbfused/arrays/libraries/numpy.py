@@ -120,6 +120,7 @@ class NumpyLibrary:
 _ARITHMETIC = ("__array_ufunc__", "__add__", "__sub__", "__mul__", "__truediv__",
                "__matmul__", "__pow__")
 
+#: The library interface of NumPy, to which host arrays belong.
 NUMPY = NumpyLibrary()
 
 

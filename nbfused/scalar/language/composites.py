@@ -143,7 +143,7 @@ right = (1.0 + 0.5/z + r*(0.16666666666666666 - s))/z + shift
 sine = sin(3.141592653589793*(a - rint(a)))
 left = 9.869604401089358/(sine*sine)
 return select(a > 0.0, right, left - right)
-""", doc="The derivative of digamma.",
+""", doc="The derivative of `digamma`.",
         exact="psi(1, a)", points=(-2.5, -0.3, 1e-3, 0.5, 2.0, 9.0, 1e6))
 
 # The argument is cut to half a turn and to eighths of one before pi comes in: exactly.

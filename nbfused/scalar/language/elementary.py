@@ -46,8 +46,8 @@ define("floordiv", (None, None), _ARITHMETIC, rule="floor_divide",
 define("mod", ("1.0", "-(a // b)"), _ARITHMETIC, rule="remainder", number=py.mod,
        python="{a} % {b}", hip="remainder", formulas=((FLOATS, "remainder"),),
        exact="a - b*floor(a/b)")
-define("fmod", ("1.0", "-trunc(a/b)"), _ARITHMETIC, numba="np.fmod",
-       cuda="libdevice.fmod", c=("fmod",),
+define("fmod", ("1.0", "-trunc(a/b)"), "The remainder with the sign of `a`, as in C.",
+       numba="np.fmod", cuda="libdevice.fmod", c=("fmod",),
        exact="a - b*(floor if a/b > 0 else ceil)(a/b)")
 define("neg", ("-1.0",), _ARITHMETIC, rule="negative", number=py.neg,
        operator="(-{a})", wraps="negate", torch=("neg",), cost=1, exact="-a",
@@ -142,13 +142,14 @@ define("logical_or", (None, None), _PREDICATE, number=lambda a, b: bool(a or b),
        boolean=True, cost=1)
 define("logical_not", (None,), _PREDICATE, number=py.not_, operator="(not {a})",
        hip="(!{a})", boolean=True, cost=1)
-define("isnan", (None,), _PREDICATE, numba="({a} != {a})", hip="is_nan",
+define("isnan", (None,), "True for NaN.", numba="({a} != {a})", hip="is_nan",
        numba_complex="(({a}.real != {a}.real) | ({a}.imag != {a}.imag))",
        c=("isnan",), boolean=True, of_integers=False, cost=1)
-define("isinf", (None,), _PREDICATE, numba="(abs({a}) == {t}(math.inf))",
+define("isinf", (None,), "True for inf and -inf.", numba="(abs({a}) == {t}(math.inf))",
        numba_complex="((abs({a}.real) == math.inf) | (abs({a}.imag) == math.inf))",
        hip="is_infinite", c=("isinf",), boolean=True, of_integers=False, cost=1)
-define("isfinite", (None,), _PREDICATE, numba="(abs({a}) < {t}(math.inf))",
+define("isfinite", (None,), "True for what is neither NaN nor infinite.",
+       numba="(abs({a}) < {t}(math.inf))",
        numba_complex="((abs({a}.real) < math.inf) & (abs({a}.imag) < math.inf))",
        hip="is_finite", c=("isfinite",), boolean=True, of_integers=True, cost=1)
 
@@ -156,22 +157,18 @@ define("select", (None, "1.0 if a else 0.0", "0.0 if a else 1.0"),
        "``select(a, b, c)`` is ``b if a else c`` with both evaluated.", rule="same",
        numpy=np.where, python="nf.select", operator="({b} if {a} else {c})",
        hip="({a} ? {b} : {c})", cost=1)
-define("id", ("1.0",), "The operand itself; `detach` stops the gradient.", rule="same",
+define("id", ("1.0",), "The operand itself.", rule="same",
        numpy=lambda a: a, python="{a}", passes=EVERY_KIND, cost=1, exact="a",
        points=EVERYWHERE)
-define("detach", (None,), "The operand itself; `detach` stops the gradient.",
+define("detach", (None,), "The operand itself, as a constant: the gradient stops here.",
        rule="same", numpy=lambda a: a, passes=EVERY_KIND, cost=1)
 
 
 # Functions of NumPy's -----------------------------------------------------------
 
-_AS_NUMPY = "As the NumPy function of the same meaning."
-
-
-def _function(name: str, *partials: str | None, **facts: Any) -> None:
+def _function(name: str, doc: str, *partials: str | None, **facts: Any) -> None:
     """A row of a function that C and Python's `math` have too, by the same name."""
-    define(name, partials, **{
-        "doc": _AS_NUMPY, "numba": f"math.{name}", "c": (name,), **facts})
+    define(name, partials, doc, **{"numba": f"math.{name}", "c": (name,), **facts})
 
 
 def _on_the_axis(name: str, imag: str) -> str:
@@ -180,77 +177,104 @@ def _on_the_axis(name: str, imag: str) -> str:
             f"if {{a}}.imag == {{zero}} else cmath.{name}({{a}}))")
 
 
-_function("sqrt", "0.5/y if y > 0.0 else y", number=math.sqrt,
+_function("sqrt", "The square root; its derivative at 0 is 0.",
+          "0.5/y if y > 0.0 else y", number=math.sqrt,
           c=("sqrt", "__fsqrt_rn"), cost=4, exact="sqrt(a)", points=POSITIVE)
-_function("cbrt", "1.0/(3.0*y*y)", numba="np.cbrt", cuda="libdevice.cbrt",
+_function("cbrt", "The cube root.",
+          "1.0/(3.0*y*y)", numba="np.cbrt", cuda="libdevice.cbrt",
           exact="cbrt(a)", points=POSITIVE)
-_function("exp", "y", number=math.exp, cpu=FLOATS, c=("exp", "__expf"), cost=10,
+_function("exp", "The exponential.",
+          "y", number=math.exp, cpu=FLOATS, c=("exp", "__expf"), cost=10,
           numba_complex=_on_the_axis("exp", "{a}.imag"),
           exact="exp(a)", points=EVERYWHERE)
-_function("exp2", "0.6931471805599453*y", cpu=FLOATS, real=True, cost=10,
+_function("exp2", "The power ``2**a``.",
+          "0.6931471805599453*y", cpu=FLOATS, real=True, cost=10,
           exact="mpf(2)**a", points=EVERYWHERE)
-_function("expm1", "exp(a)", cpu=FLOATS, real=True, cost=10, exact="expm1(a)",
+_function("expm1", "``exp(a) - 1``, accurate for small `a`.",
+          "exp(a)", cpu=FLOATS, real=True, cost=10, exact="expm1(a)",
           points=EVERYWHERE)
-_function("log", "1.0/a", number=math.log, cpu=FLOATS, c=("log", "__logf"), cost=10,
+_function("log", "The natural logarithm.",
+          "1.0/a", number=math.log, cpu=FLOATS, c=("log", "__logf"), cost=10,
           exact="log(a)", points=POSITIVE)
-_function("log2", "1.4426950408889634/a", number=math.log2, cpu=FLOATS, real=True,
+_function("log2", "The logarithm with base 2.",
+          "1.4426950408889634/a", number=math.log2, cpu=FLOATS, real=True,
           c=("log2", "__log2f"), cost=10, exact="log(a, 2)", points=POSITIVE)
-_function("log10", "0.4342944819032518/a", number=math.log10, cpu=FLOATS,
+_function("log10", "The logarithm with base 10.",
+          "0.4342944819032518/a", number=math.log10, cpu=FLOATS,
           c=("log10", "__log10f"), cost=10, exact="log10(a)", points=POSITIVE)
-_function("log1p", "1.0/(1.0 + a)", cpu=FLOATS, real=True, cost=10, exact="log1p(a)",
+_function("log1p", "``log(1 + a)``, accurate for small `a`.",
+          "1.0/(1.0 + a)", cpu=FLOATS, real=True, cost=10, exact="log1p(a)",
           points=(-0.9, *POSITIVE))
-_function("sin", "cos(a)", number=math.sin, c=("sin", "__sinf"), long=True,
+_function("sin", "The sine of radians.",
+          "cos(a)", number=math.sin, c=("sin", "__sinf"), long=True,
           formulas=((("float32",), "sine"),), exact="sin(a)", points=EVERYWHERE)
-_function("cos", "-sin(a)", number=math.cos, c=("cos", "__cosf"), long=True,
+_function("cos", "The cosine of radians.",
+          "-sin(a)", number=math.cos, c=("cos", "__cosf"), long=True,
           formulas=((("float32",), "cosine"),), exact="cos(a)", points=EVERYWHERE)
-_function("tan", "1.0 + y*y", c=("tan", "__tanf"), long=True,
+_function("tan", "The tangent of radians.",
+          "1.0 + y*y", c=("tan", "__tanf"), long=True,
           formulas=((("float32",), "tangent"),), exact="tan(a)", points=EVERYWHERE)
-_function("asin", "1.0/sqrt((1.0 - a)*(1.0 + a))", rule="arcsin", torch=("asin",),
+_function("asin", "The inverse sine, `numpy.arcsin`.",
+          "1.0/sqrt((1.0 - a)*(1.0 + a))", rule="arcsin", torch=("asin",),
           exact="asin(a)", points=UNIT)
-_function("acos", "-1.0/sqrt((1.0 - a)*(1.0 + a))", rule="arccos", torch=("acos",),
+_function("acos", "The inverse cosine, `numpy.arccos`.",
+          "-1.0/sqrt((1.0 - a)*(1.0 + a))", rule="arccos", torch=("acos",),
           exact="acos(a)", points=UNIT)
-_function("atan", "1.0/(1.0 + a*a)", rule="arctan", torch=("atan",), exact="atan(a)",
+_function("atan", "The inverse tangent, `numpy.arctan`.",
+          "1.0/(1.0 + a*a)", rule="arctan", torch=("atan",), exact="atan(a)",
           points=EVERYWHERE)
-_function("sinh", "cosh(a)", cpu=FLOATS,
+_function("sinh", "The hyperbolic sine.",
+          "cosh(a)", cpu=FLOATS,
           numba_complex=_on_the_axis("sinh", "{a}.imag"), exact="sinh(a)",
           points=EVERYWHERE)
-_function("cosh", "sinh(a)", cpu=FLOATS, exact="cosh(a)", points=EVERYWHERE,
+_function("cosh", "The hyperbolic cosine.",
+          "sinh(a)", cpu=FLOATS, exact="cosh(a)", points=EVERYWHERE,
           numba_complex=_on_the_axis(
               "cosh", "({a}.imag if {a}.real >= 0.0 else -{a}.imag)"))
-_function("tanh", "1.0 - y*y", number=math.tanh, cpu=FLOATS, cost=10, exact="tanh(a)",
+_function("tanh", "The hyperbolic tangent.",
+          "1.0 - y*y", number=math.tanh, cpu=FLOATS, cost=10, exact="tanh(a)",
           points=(-3.0, -0.4, 0.2, 2.0))
 # hypot and split roots: a*a would overflow long before the result does.
-_function("asinh", "1.0/hypot(a, 1.0)", rule="arcsinh", torch=("asinh",),
+_function("asinh", "The inverse hyperbolic sine, `numpy.arcsinh`.",
+          "1.0/hypot(a, 1.0)", rule="arcsinh", torch=("asinh",),
           exact="asinh(a)", points=EVERYWHERE)
-_function("acosh", "1.0/(sqrt(a - 1.0)*sqrt(a + 1.0))", rule="arccosh",
+_function("acosh", "The inverse hyperbolic cosine, `numpy.arccosh`.",
+          "1.0/(sqrt(a - 1.0)*sqrt(a + 1.0))", rule="arccosh",
           torch=("acosh",), exact="acosh(a)", points=(1.001, 2.0, 1e10))
-_function("atanh", "1.0/((1.0 - a)*(1.0 + a))", rule="arctanh", torch=("atanh",),
+_function("atanh", "The inverse hyperbolic tangent, `numpy.arctanh`.",
+          "1.0/((1.0 - a)*(1.0 + a))", rule="arctanh", torch=("atanh",),
           exact="atanh(a)", points=UNIT)
-_function("hypot", "a/y if y > 0.0 else y", "b/y if y > 0.0 else y", cpu=("float32",),
+_function("hypot",
+          "``sqrt(a*a + b*b)`` without overflow; its derivative at (0, 0) is 0.",
+          "a/y if y > 0.0 else y", "b/y if y > 0.0 else y", cpu=("float32",),
           formulas=((("float64",), "hypotenuse"),), exact="hypot(a, b)")
-_function("atan2", "0.0 if hypot(a, b) == 0.0 else b/hypot(a, b)/hypot(a, b)",
+_function("atan2",
+          "The angle of (b, a), `numpy.arctan2`; its derivative at (0, 0) is 0.",
+          "0.0 if hypot(a, b) == 0.0 else b/hypot(a, b)/hypot(a, b)",
           "0.0 if hypot(a, b) == 0.0 else -a/hypot(a, b)/hypot(a, b)", rule="arctan2",
           torch=("atan2",), exact="atan2(a, b)")
-_function("copysign", "sign(a)*copysign(1.0, b)", None, cost=1,
+_function("copysign", "The magnitude of `a` with the sign of `b`.",
+          "sign(a)*copysign(1.0, b)", None, cost=1,
           exact="abs(a)*(1 if b > 0 else -1)")
-_function("floor", None, numba="np.floor", cuda="libdevice.floor", passes=DISCRETE,
+_function("floor", "The largest integer that is not above `a`.",
+          None, numba="np.floor", cuda="libdevice.floor", passes=DISCRETE,
           cost=1)
-_function("ceil", None, numba="np.ceil", cuda="libdevice.ceil", passes=DISCRETE,
+_function("ceil", "The smallest integer that is not below `a`.",
+          None, numba="np.ceil", cuda="libdevice.ceil", passes=DISCRETE,
           cost=1)
-_function("trunc", None, numba="np.trunc", cuda="libdevice.trunc", passes=DISCRETE,
+_function("trunc", "The integer next to `a` towards 0.",
+          None, numba="np.trunc", cuda="libdevice.trunc", passes=DISCRETE,
           cost=1)
-_function("rint", None, aliases=(round, np.round), numba="np.rint",
+_function("rint", "The nearest integer, the even one of two.",
+          None, aliases=(round, np.round), numba="np.rint",
           cuda="libdevice.rint", c=("rint", "nearbyint"), torch=("round",), real=True,
           cost=1)
-define("sign", (None,), _AS_NUMPY, real=True, cost=1,
+define("sign", (None,), "The sign: -1, 0 or 1; NaN stays NaN.", real=True, cost=1,
        numba="({t}(1.0) if {a} > {t}(0.0) else "
              "({t}(-1.0) if {a} < {t}(0.0) else {a}))")
 
 
 # Functions that NumPy lacks -----------------------------------------------------
-
-_LACKING = "A function that NumPy lacks; dtypes as for `numpy.exp`."
-
 
 def _by_element(function: Callable[[float], float]) -> Callable[..., Any]:
     """Evaluate in double precision, rounded to the dtype of ``numpy.exp``."""
@@ -269,16 +293,20 @@ def _lgamma(a: float) -> float:
         return math.inf
 
 
-_function("rsqrt", "-0.5*y*y*y", doc=_LACKING, rule="exp", real=True,
+_function("rsqrt", "``1/sqrt(a)``.",
+          "-0.5*y*y*y", rule="exp", real=True,
           numpy=lambda a: 1 / np.sqrt(a), numba="({t}(1.0) / math.sqrt({a}))",
           c=("rsqrt", "__frsqrt_rn"), cost=4, exact="1/sqrt(a)", points=POSITIVE)
-_function("erf", "1.1283791670955126*exp(-a*a)", doc=_LACKING, rule="exp", real=True,
+_function("erf", "The error function.",
+          "1.1283791670955126*exp(-a*a)", rule="exp", real=True,
           numpy=_by_element(math.erf), number=math.erf, cpu=FLOATS, long=True,
           exact="erf(a)", points=(-2.0, -0.3, 0.5, 3.0))
-_function("erfc", "-1.1283791670955126*exp(-a*a)", doc=_LACKING, rule="exp", real=True,
+_function("erfc", "``1 - erf(a)``, accurate for large `a`.",
+          "-1.1283791670955126*exp(-a*a)", rule="exp", real=True,
           numpy=_by_element(math.erfc), cpu=FLOATS, long=True, exact="erfc(a)",
           points=(-3.0, 0.2, 5.0, 20.0))
-_function("lgamma", "digamma(a)", doc=_LACKING, rule="exp", real=True,
+_function("lgamma", "The logarithm of the absolute value of the gamma function.",
+          "digamma(a)", rule="exp", real=True,
           numpy=_by_element(_lgamma), number=math.lgamma, long=True,
           exact="loggamma(a)", points=(0.3, 1.7, 5.0, 100.0))
 
