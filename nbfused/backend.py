@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
+from .errors import KernelTypeError
 from .support.records import record
 from .version import PROTOCOL_VERSION
 
@@ -15,7 +17,8 @@ if TYPE_CHECKING:
     from .specs import Spec
 
 __all__ = ["PROTOCOL_VERSION", "Backend", "Call", "Extents", "Launcher", "Native",
-           "NativeBackend", "NativeKernel", "NativeModule", "Signature", "Start"]
+           "NativeBackend", "NativeKernel", "NativeModule", "Signature", "Start",
+           "builder"]
 
 #: Of a grid or a block: x, y, z.
 Extents = tuple[int, int, int]
@@ -143,6 +146,31 @@ class Backend(Protocol):
         KernelTypeError
             The backend has no kernels for such a spec.
         """
+
+
+def builder(table: Mapping[str, str], spec: Spec,
+            package: str) -> Callable[..., Launcher]:
+    """Import and return the function that builds launchers of a kind of spec.
+
+    Parameters
+    ----------
+    table
+        For each kind, ``"module:function"`` in `package`.
+
+    Raises
+    ------
+    KernelTypeError
+        The table has no such kind.
+    """
+    kind = type(spec).__name__
+    if kind not in table:
+        raise KernelTypeError(
+            f"{spec.name}: {package} runs no {kind}, expected {', '.join(table)}; "
+            "move the arrays to a backend that does, or add a row for it")
+    module, _, function = table[kind].partition(":")
+    found: Callable[..., Launcher] = getattr(
+        import_module(f".{module}", package), function)
+    return found
 
 
 class Native(NamedTuple):

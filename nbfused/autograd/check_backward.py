@@ -19,8 +19,6 @@ import numpy as np
 from ..arrays import array, describe, dtype_of, to_numpy
 from ..errors import TapeError
 from ..scalar.ir.nodes import Custom, Function, walk
-from ..specs import Map
-from ..specs.map import IMPLICIT
 from .custom import is_tracked
 from .gradcheck import gradcheck
 from .graph import Node, reachable
@@ -150,10 +148,9 @@ def _of_spec(node: SpecNode) -> _Call:
 
 def _signature(node: SpecNode) -> Signature:
     """A signature with the names of the inputs, for messages."""
-    spec = node.spec
-    names = [p for p, kind in zip(spec.function.params, spec.kinds, strict=True)
-             if kind not in IMPLICIT] if isinstance(spec, Map) else []
-    return Signature([Parameter(p, Parameter.POSITIONAL_OR_KEYWORD) for p in names])
+    names = [name for _, name in node.spec.parameters]
+    return Signature([Parameter(name, Parameter.POSITIONAL_OR_KEYWORD)
+                      for name in names if names.count(name) == 1])
 
 
 def _tracked_arguments(node: Node) -> list[int]:

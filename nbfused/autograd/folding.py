@@ -9,17 +9,11 @@ that stores it and the one that views it; of a small swish(x).sum() both ways 24
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
-from ..scalar.ir.build import Builder
-from ..scalar.ir.nodes import Value, literal
-from ..specs import Map, Ref, Spec, View
-from ..specs.map import IMPLICIT
-from ..specs.vjp.functions import compose
+from ..specs import Ref, Spec
 
 __all__ = ["Steps", "fold"]
 
@@ -27,11 +21,6 @@ Shape = tuple[int, ...]
 Aval = tuple[Shape, np.dtype]
 #: As `nodes.Recipe.steps`.
 Steps = tuple[tuple[int, Spec, tuple[Any, ...], Any], ...]
-
-#: Views that show nothing but elements of their input.
-_REARRANGE = frozenset({"reshape", "transpose", "broadcast", "expand", "squeeze",
-                        "slice"})
-
 
 def fold(steps: Steps, ones: Mapping[Ref, Aval],
          shape_of: Callable[[Ref], Shape | None],
@@ -57,46 +46,27 @@ def fold(steps: Steps, ones: Mapping[Ref, Aval],
     known, left = dict(ones), []
     for index, spec, inputs, dtypes in steps:
         read = [known.get(x) if isinstance(x, Ref) else None for x in inputs]
-        if isinstance(spec, View) and spec.kind in _REARRANGE and read[0] is not None:
+        if spec.rearranges and read[0] is not None:
             shape, dtype = read[0]
             known[Ref("step", index)] = spec.out_shapes((shape,))[0], dtype
         elif not any(read):
             left.append((index, spec, inputs, dtypes))
-        elif isinstance(spec, Map) and _can_fold(spec, inputs, read, shape_of):
-            folded = _with_constants(spec, tuple(a and a[1] for a in read))
+        elif not _extent_stays(spec, inputs, read, shape_of) or (
+                folded := spec.with_ones(tuple(a and a[1] for a in read))) is None:
+            return None
+        else:
             left.append((index, folded, tuple(
                 [x for x, a in zip(inputs, read, strict=True) if a is None]), dtypes))
-        else:
-            return None
     return tuple(left), known
 
 
-def _can_fold(spec: Map, inputs: Sequence[Any], read: Sequence[Aval | None],
-              shape_of: Callable[[Ref], Shape | None]) -> bool:
-    """Whether a map can take the constant 1 in place of the inputs that are ones.
+def _extent_stays(spec: Spec, inputs: Sequence[Any], read: Sequence[Aval | None],
+                  shape_of: Callable[[Ref], Shape | None]) -> bool:
+    """Whether a spec runs over as much without the inputs that are ones.
 
-    That one has their shape, so that the map runs over as much without them.
+    That is so if another input has their shape.
     """
-    kinds = [kind for kind in spec.kinds if kind not in IMPLICIT]
-    given = list(zip(inputs, kinds, read, strict=True))
-    shapes = {a[0] for _, _, a in given if a is not None}
-    others = {shape_of(x) for x, kind, a in given if a is None and kind == "element"}
-    return len(shapes) == 1 and shapes <= others and all(
-        kind == "element" for _, kind, a in given if a is not None)
-
-
-@lru_cache(maxsize=1024)
-def _with_constants(spec: Map, ones: tuple[np.dtype | None, ...]) -> Map:
-    """The map with the constant 1 in place of some of its inputs."""
-    function, given = spec.function, iter(ones)
-    places = [None if kind in IMPLICIT else next(given)
-              for kind in spec.kinds]
-    kept = [k for k, dtype in enumerate(places) if dtype is None]
-
-    def build(b: Builder) -> tuple[Value, ...]:
-        return b.call(function, *(
-            p if dtype is None else b.let("cast", literal(1.0), attr=dtype.name)
-            for p, dtype in zip(function.params, places, strict=True)))
-
-    made = compose(function.name, [function.params[k] for k in kept], build)
-    return replace(spec, function=made, kinds=tuple([spec.kinds[k] for k in kept]))
+    shapes = {a[0] for a in read if a is not None}
+    others = {shape_of(x) for x, (kind, _), a in zip(
+        inputs, spec.parameters, read, strict=True) if a is None and kind == "element"}
+    return len(shapes) == 1 and shapes <= others

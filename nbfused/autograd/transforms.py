@@ -15,7 +15,6 @@ from operator import index
 from typing import Any
 
 from ..errors import KernelTypeError, RangeError, ShapeError
-from ..specs import Map
 from .custom import Context, Function, is_tracked, zeros_like
 from .graph import Edge, Target, between, walk_back
 from .nodes import Identity, SpecNode, is_floating
@@ -158,9 +157,9 @@ def _pointwise(node: Any, shape: tuple[int, ...],
                leads: Callable[[Edge | None], bool]) -> bool:
     if isinstance(node, Identity):
         return True
-    if not isinstance(node, SpecNode) or not isinstance(node.spec, Map):
+    if not isinstance(node, SpecNode) or not node.spec.pointwise:
         return False
-    if {"raw", "scatter"} & set(node.spec.kinds):
+    if node.spec.scatter_shapes or "raw" in dict(node.spec.parameters):
         return False
     pairs = zip(node.shapes, node.edges, strict=True)
     return node.spec.out_shapes(node.shapes)[0] == shape and all(

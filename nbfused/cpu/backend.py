@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from importlib.util import find_spec
-from typing import Any
 
 import numpy as np
 
-from ..backend import PROTOCOL_VERSION, Launcher, Signature
-from ..specs import Contract, Map, Raw, Reduce, Row, Spec
+from ..backend import PROTOCOL_VERSION, Launcher, Signature, builder
+from ..specs import Spec
 from ..support.forks import LOCK
 
 __all__ = ["CpuBackend"]
+
+#: What builds the launchers of each kind of spec, imported with its first kernel.
+_BUILDERS = {
+    "Map": "map:build_map",
+    "Reduce": "reduce:build_reduce",
+    "Row": "row:build_row",
+    "Contract": "contract.launcher:build_contract",
+    "Raw": "raw.launcher:build_raw",
+}
 
 
 class CpuBackend:
@@ -64,31 +71,5 @@ class CpuBackend:
         """
         typed = spec.typed(signature.inputs, signature.outputs)
         with LOCK:
-            build = _builder(spec)
+            build = builder(_BUILDERS, spec, __package__)
         return build(typed, signature)
-
-
-def _builder(spec: Spec) -> Callable[[Any, Signature], Launcher]:
-    """Import and return the function that builds launchers of a kind of spec."""
-    match spec:
-        case Map():
-            from .map import build_map
-
-            return build_map
-        case Reduce():
-            from .reduce import build_reduce
-
-            return build_reduce
-        case Row():
-            from .row import build_row
-
-            return build_row
-        case Contract():
-            from .contract.launcher import build_contract
-
-            return build_contract
-        case Raw():
-            from .raw.launcher import build_raw
-
-            return build_raw
-    raise TypeError(f"{spec!r} is no spec that runs as a kernel")

@@ -20,6 +20,15 @@ if TYPE_CHECKING:
 
 __all__ = ["CudaBackend"]
 
+#: What builds the launchers of each kind of spec, imported with its first kernel.
+_BUILDERS = {
+    "Map": "map.launcher:build_map",
+    "Reduce": "reduce.launcher:build_reduce",
+    "Row": "row.launcher:build_row",
+    "Contract": "contract.launcher:build_contract",
+    "Raw": "raw:build_raw",
+}
+
 #: Device files of the driver: on a server or desktop, under Windows, on a Jetson.  The
 #: usual one is no pattern, which is found ten times as fast.
 _DEVICE_FILES = ("/dev/nvidia0", "/dev/nvidia[0-9]*", "/dev/dxg", "/dev/nvgpu/*",
@@ -58,31 +67,9 @@ class CudaBackend(GpuBackend):
 
     def build(self, spec: Spec, signature: Signature) -> Launcher:
         """A launcher; its kernels are compiled, or loaded, when a call needs them."""
-        from ..specs import Contract, Map, Raw, Reduce, Row
-        from .runtime.binding import Bindable
+        from ..backend import builder
 
-        match spec:
-            case Map():
-                from .map.launcher import build_map
-
-                return Bindable(build_map(spec, signature))
-            case Reduce():
-                from .reduce.launcher import build_reduce
-
-                return Bindable(build_reduce(spec, signature))
-            case Row():
-                from .row.launcher import build_row
-
-                return Bindable(build_row(spec, signature))
-            case Contract():
-                from .contract.launcher import build_contract
-
-                return build_contract(spec, signature)
-            case Raw():
-                from .raw import build_raw
-
-                return build_raw(spec, signature)
-        raise TypeError(f"{spec!r} is no spec that runs as a kernel")
+        return builder(_BUILDERS, spec, __package__)(spec, signature)
 
     def ptx(self, spec: Map, signature: Signature) -> str:
         """The PTX that runs on the device at hand or, without one, on sm_80."""

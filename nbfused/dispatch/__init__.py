@@ -12,7 +12,6 @@ launcher.  What repeats is planned once.
 `execute`       `execute`: run a spec on arrays, and return arrays
 `launch_plans`  launch plans: everything a launch needs except addresses and numbers
 `launches`      recording of kernel launches
-`nests`         loop nests of specs: the assignment of operand axes to loops
 `outputs`       checks of given outputs: shape, dtype, casting, place and overlap
 `prepared_call` prepared calls: decided except for addresses, numbers and the stream
 `raw`           launches of `Raw` kernels: checks of the caller's grid, block and arrays

@@ -31,7 +31,7 @@ from ..scalar.ir.nodes import (
     rewrite,
     walk,
 )
-from ..specs import Map, Raw
+from ..specs import Map, Raw, Spec
 from ..support.records import record
 
 __all__ = ["NOTE", "BoundsChecked", "Site", "bounds_checked_map", "bounds_checked_raw",
@@ -98,9 +98,13 @@ def bounds_checked_raw(spec: Raw) -> BoundsChecked | None:
 
 
 @lru_cache(maxsize=1024)
-def bounds_checked_map(spec: Map) -> BoundsChecked | None:
-    """Add bounds checks to a Map; None if it indexes nothing or has them."""
-    if not {"raw", "scatter"} & {*spec.kinds} or _NOTES in spec.function.params:
+def bounds_checked_map(spec: Spec) -> BoundsChecked | None:
+    """Add bounds checks to a Map; None if it indexes nothing or has them.
+
+    Functions of other specs index no arrays.
+    """
+    if not isinstance(spec, Map) or not {"raw", "scatter"} & {*spec.kinds} \
+            or _NOTES in spec.function.params:
         return None
     names: dict[tuple[str, int], str] = {}
 

@@ -118,8 +118,7 @@ def validate_and_run(spec: Spec, inputs: Sequence[Any],
     Place
         Where it ran.
     """
-    bounded = bounds_checked_map(spec) if config.debug and isinstance(spec, Map) \
-        else None
+    bounded = bounds_checked_map(spec) if config.debug else None
     wanted = arguments(spec)
     kinds, names = wanted.kinds, tuple(names or wanted.names)
     if bounded is not None:
@@ -326,7 +325,7 @@ def _check(spec: Spec, kinds: Sequence[str], arrays: Sequence[Array],
            outs: Sequence[Array | None], place: Place, names: Sequence[str]) -> None:
     """Check outputs that the caller gave, before anything is written."""
     late = _written_last(spec, len(outs))
-    given = [(output_name(i, len(outs)), out, late[i])
+    given = [(output_name(i, len(outs)), out, i in late)
              for i, out in enumerate(outs) if out is not None]
     for name, out, _ in given:
         check_output(name, out, place.library, place.device)
@@ -336,15 +335,14 @@ def _check(spec: Spec, kinds: Sequence[str], arrays: Sequence[Array],
                           in zip(labels, arrays, strict=True)])
 
 
-def _written_last(spec: Spec, count: int) -> list[bool]:
-    """Flags of the outputs that are written after all inputs at the same index."""
-    results = count - len(spec.scatter_shapes) if isinstance(spec, Map) else 0
-    return [k < results for k in range(count)]
+def _written_last(spec: Spec, count: int) -> range:
+    """Numbers of the outputs that are written after all inputs at the same index."""
+    return range(count - len(spec.scatter_shapes) if spec.pointwise else 0)
 
 
 def _read_locally(spec: Spec, kind: str) -> bool:
     """Whether an input is read only at the index that is written."""
-    return isinstance(spec, Map) and kind == "element"
+    return spec.pointwise and kind == "element"
 
 
 def _pairs(spec: Spec, kinds: Sequence[str], arrays: Sequence[Array],
@@ -356,7 +354,7 @@ def _pairs(spec: Spec, kinds: Sequence[str], arrays: Sequence[Array],
     for k, out in enumerate(outs):
         if out is None:
             continue
-        found += [overlap_test(first + k, out, i, array, late[k] and local[i])
+        found += [overlap_test(first + k, out, i, array, k in late and local[i])
                   for i, array in enumerate(arrays)]
         found += [overlap_test(first + k, out, first + j, other, False)
                   for j, other in enumerate(outs[:k]) if other is not None]

@@ -7,7 +7,7 @@ written, so that a call that fails has changed nothing.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from ..arrays import check_dtype, describe
 from ..errors import KernelTypeError
@@ -66,8 +66,7 @@ def execute(spec: Spec, inputs: Sequence[Any], *,
     AllocationError
         Out of memory, also after cached blocks were freed.
     """
-    view = isinstance(spec, View)
-    if like is None and not view:
+    if like is None and spec.launches:
         made = run_cached(spec, inputs, out, dtypes, casting)  # type: ignore[arg-type]
         if made is not None:
             return tuple(made) if out is None else _placed(out, made)
@@ -76,9 +75,10 @@ def execute(spec: Spec, inputs: Sequence[Any], *,
     if out is not None and asked is not None and len(out) != len(asked):
         raise KernelTypeError(f"{spec.name}: {len(out)} arrays in out, but "
                               f"{len(asked)} dtypes")
-    if isinstance(spec, View):
+    if not spec.launches:
         outs = None if out is None else describe_outputs(out)
-        made, library = run_view(spec, inputs, outs, asked, names, casting)
+        made, library = run_view(cast(View, spec), inputs, outs, asked, names,
+                                 casting)
     else:
         made, place = validate_and_run(
             spec, inputs, out, dtypes=asked, names=names, casting=casting,

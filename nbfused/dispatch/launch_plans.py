@@ -10,7 +10,7 @@ import os
 import threading
 from collections.abc import Sequence
 from dataclasses import field
-from functools import lru_cache, partial
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,27 +19,21 @@ from ..arrays import ordinal
 from ..backend import Backend, Launcher, Signature
 from ..errors import KernelTypeError
 from ..scalar.typing.types import Type
-from ..specs import Contract, Map, Reduce, Row, Spec
+from ..specs import Spec
 from ..specs.base import KEPT
 from ..specs.shapes import check_count
 from ..support.loop_nests import (
+    Frame,
+    Layout,
     Nest,
     Strides,
     dense_strides,
-    ordered_strides,
-    stride_code,
-)
-from ..support.records import record
-from .nests import (
-    Frame,
-    Operand,
-    contract_frame,
-    map_frame,
     memory_order,
     nest,
-    reduce_frame,
-    row_frame,
+    ordered_strides,
+    stride_codes,
 )
+from ..support.records import record
 from .outputs import check_casting, check_distinct, check_shape
 
 __all__ = ["Arguments", "LaunchPlan", "Request", "Result", "arguments", "make_plan"]
@@ -63,20 +57,7 @@ class Arguments:
 @lru_cache(maxsize=KEPT)
 def arguments(spec: Spec) -> Arguments:
     """Kinds and names of the inputs of `spec`."""
-    match spec:
-        case Row():
-            return Arguments(spec.kinds, spec.inputs)
-        case Contract():
-            return Arguments(("element", "element", *spec.kinds),
-                             ("a", "b", *spec.epilogue.params[1:]))
-        case Map():
-            params = spec.function.params
-        case Reduce():
-            params = spec.map.params
-        case _:
-            raise KernelTypeError(f"{spec!r} is no spec that launches a kernel")
-    pairs = [(kind, name) for kind, name in zip(spec.kinds, params, strict=True)
-             if kind not in ("index", "size", "scatter")]
+    pairs = spec.parameters
     return Arguments(tuple(k for k, _ in pairs), tuple(n for _, n in pairs))
 
 
@@ -103,7 +84,7 @@ class Request:
     spec: Spec
     backend: Backend
     device: str
-    operands: tuple[Operand, ...]
+    operands: tuple[Layout, ...]
     types: tuple[Type, ...]
     outs: tuple[tuple[Shape, Strides, np.dtype] | None, ...] | None
     dtypes: tuple[np.dtype | None, ...] | None
@@ -170,8 +151,6 @@ def make_plan(request: Request) -> LaunchPlan:
     named = [(k, n) for k, n in zip(kinds, request.names, strict=True) if k != "scalar"]
     raw = tuple(kind == "raw" for kind, _ in named)
     frame = _frame(request, raw, tuple(n for k, n in named if k != "raw"))
-    if not isinstance(spec, Contract):  # whose loops are not all in one array
-        check_count(frame.extents, spec.name)
     results = _results(request, frame)
     for result in results:
         check_count(result.shape, spec.name)
@@ -184,16 +163,17 @@ def make_plan(request: Request) -> LaunchPlan:
     extents = tuple(shape for (shape, _), is_raw in zip(request.operands, raw,
                                                         strict=True) if is_raw)
     extents += tuple(result.shape for result in results[len(frame.outputs):])
-    merged, moves, codes = _merge(spec, loops, indexed, own)
+    merged, moves, codes = _merge(frame, loops, indexed, own)
     dtypes = [t for t, k in zip(request.types, kinds, strict=True) if k != "scalar"]
     dtypes += [result.dtype for result in results]
     in_bytes = tuple(move * np.dtype(dtype).itemsize  # type: ignore[arg-type]
                      for move, dtype in zip(moves, dtypes, strict=True))
     launcher = None
-    if _runs(spec, frame):
+    if all(frame.count(group) for group in frame.needed):
         launcher = find_launcher(request.backend, spec.kernel, Signature(
             request.types, tuple(r.dtype for r in results), loops.ranks, codes))
-    return LaunchPlan(results, _zeros(spec, frame), loops.shape, merged,
+    zeros = _zeros(request, frame, len(results))
+    return LaunchPlan(results, zeros, loops.shape, merged,
                       in_bytes if any(in_bytes) else None, ordinal(request.device),
                       launcher, extents)
 
@@ -201,25 +181,15 @@ def make_plan(request: Request) -> LaunchPlan:
 def _frame(request: Request, raw: tuple[bool, ...], names: tuple[str, ...]) -> Frame:
     operands = [operand for operand, is_raw in zip(request.operands, raw, strict=True)
                 if not is_raw]
-    match request.spec:
-        case Map() as spec:
-            given = (request.outs or ())[:len(spec.function.results)]
-            target = next((out[0] for out in given if out is not None), None)
-            return map_frame(spec, operands, names, target)
-        case Reduce() as spec:
-            return reduce_frame(spec, operands, names)
-        case Row() as spec:
-            return row_frame(spec, operands, names)
-        case Contract() as spec:
-            return contract_frame(spec, operands, names)
-    raise KernelTypeError(f"{request.spec!r} is no spec that launches a kernel")
+    outs = request.outs or ()
+    looped = outs[:len(outs) - len(request.spec.scatter_shapes)]
+    target = next((out[0] for out in looped if out is not None), None)
+    return request.spec.frame(operands, names, target)
 
 
 def _results(request: Request, frame: Frame) -> tuple[Result, ...]:
     """Shape, dtype and strides of every output; given ones are checked."""
-    shapes = [tuple(1 if axis < 0 else frame.extents[axis] for axis in placement)
-              for placement in frame.outputs]
-    shapes += getattr(request.spec, "scatter_shapes", ())
+    shapes = [*frame.shapes, *request.spec.scatter_shapes]
     for what, given in (("out", request.outs), ("dtypes", request.dtypes)):
         if given is not None and len(given) != len(shapes):
             raise KernelTypeError(f"{request.spec.name} has {len(shapes)} outputs, got "
@@ -251,8 +221,6 @@ def _natural_types(request: Request, count: int) -> Sequence[np.dtype]:
 def _order(request: Request, frame: Frame, number: int, shape: Shape) -> Strides | None:
     if not request.reorder or number >= len(frame.outputs):
         return None
-    if isinstance(request.spec, Contract):
-        return None
     order = memory_order(frame, number)
     return None if order is None else ordered_strides(shape, order)
 
@@ -261,47 +229,21 @@ def _strides(result: Result) -> Strides:
     return dense_strides(result.shape) if result.strides is None else result.strides
 
 
-def _merge(spec: Spec, loops: Nest, indexed: Sequence[bool], own: Sequence[Strides],
+def _merge(frame: Frame, loops: Nest, indexed: Sequence[bool], own: Sequence[Strides],
            ) -> tuple[tuple[Strides, ...], Strides, tuple[str, ...]]:
     """Strides, offsets and stride codes of all operands, raw ones included."""
-    code = partial(_contract_code, loops.ranks) if isinstance(spec, Contract) \
-        else _last_code
-    looped, rest, moves = iter(loops.strides), iter(own), iter(loops.offsets)
-    strides, moved, codes = [], [], []
-    for position, is_raw in enumerate(indexed):
-        steps = next(rest) if is_raw else next(looped)
-        strides.append(steps)
-        moved.append(0 if is_raw else next(moves))
-        codes.append(f"r{len(steps)}" if is_raw else code(position, steps))
-    return tuple(strides), tuple(moved), tuple(codes)
+    looped = zip(loops.strides, loops.offsets, stride_codes(frame, loops), strict=True)
+    rest = ((steps, 0, f"r{len(steps)}") for steps in own)
+    strides, moves, codes = zip(*[next(rest if is_raw else looped)
+                                  for is_raw in indexed], strict=True)
+    return strides, moves, codes
 
 
-def _last_code(position: int, strides: Strides) -> str:
-    return stride_code(strides[-1])
-
-
-def _contract_code(ranks: tuple[int, ...], position: int, strides: Strides) -> str:
-    batch, m, n, k = ranks
-    last = {"m": batch + m - 1, "n": batch + m + n - 1, "k": batch + m + n + k - 1}
-    pair = ("mk", "kn")[position] if position < 2 else "mn"
-    return "".join(stride_code(strides[last[axis]]) for axis in pair)
-
-
-def _runs(spec: Spec, frame: Frame) -> bool:
-    """Whether there is anything to compute: no group of the outputs' loops is empty."""
-    groups = (0, 1, 2) if isinstance(spec, Contract) else (0,)
-    return all(frame.count(group) for group in groups)
-
-
-def _zeros(spec: Spec, frame: Frame) -> tuple[int, ...]:
+def _zeros(request: Request, frame: Frame, count: int) -> tuple[int, ...]:
     """Numbers of the outputs to fill with zeros before the launch."""
-    if isinstance(spec, Map):
-        first = len(frame.outputs)
-        return tuple(range(first, first + len(spec.scatter_shapes)))
-    if isinstance(spec, Row) and not frame.count(0):
-        return tuple(i for i, out in enumerate(spec.outs)
-                     if out.kind in ("column", "scalar"))
-    return ()
+    outs, looped = request.outs or (None,) * count, len(frame.outputs)
+    return (*request.spec.zeros(frame),
+            *(number for number in range(looped, count) if outs[number] is None))
 
 
 _LAUNCHERS: dict[tuple[Any, ...], Launcher] = {}

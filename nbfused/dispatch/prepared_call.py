@@ -14,7 +14,7 @@ from typing import Any
 
 from ..arrays import Array, Library, byte_range, same_memory
 from ..backend import Backend, Call, Launcher, Start
-from ..specs import Map, Spec
+from ..specs import Spec
 from ..support.loop_nests import dense_strides
 from ..support.records import record
 from .allocation import OUT_OF_MEMORY, allocate
@@ -112,8 +112,7 @@ class PreparedCall:
         self._results = plan.results
         self._news = [(k, _maker(place, plan.results[k]))
                       for k, out in enumerate(given) if out is None]
-        self._cleared = [k for k in plan.zeros
-                         if given[k] is None or not isinstance(spec, Map)]
+        self._cleared = plan.zeros
         self._stored = [
             replace(out, stream=None, owner=None) if out else
             Array(0, r.shape, r.strides or dense_strides(r.shape), r.dtype,

@@ -8,15 +8,24 @@ from glob import glob
 from math import prod
 from typing import Any
 
-from ..backend import Call, Launcher, Signature
+from ..backend import Call, Launcher, Signature, builder
 from ..config import config
 from ..errors import BackendNotAvailableError, DeviceError
 from ..gpu.backend import DeviceModule, GpuBackend
-from ..specs import Contract, Map, Raw, Reduce, Row, Spec
+from ..specs import Map, Spec
 from .build.toolchain import EMULATION, NVIDIA, find
 from .runtime.hip_library import hip_library, no_device
 
 __all__ = ["RocmBackend"]
+
+#: What builds the launchers of each kind of spec, imported with its first kernel.
+_BUILDERS = {
+    "Map": "map:build_map",
+    "Reduce": "reduce:build_reduce",
+    "Row": "row:build_row",
+    "Contract": "contract:build_contract",
+    "Raw": "raw:build_raw",
+}
 
 #: Device files of the driver: on Linux, under Windows.
 _DEVICE_FILES = ("/dev/kfd", "/dev/dxg")
@@ -53,38 +62,14 @@ class RocmBackend(GpuBackend):
 
     def build(self, spec: Spec, signature: Signature) -> Launcher:
         """A launcher; its kernels are compiled, or loaded, when a call needs them."""
-        return _Checked(spec, _launcher(spec, signature))
+        build = builder(_BUILDERS, spec, __package__)
+        return _Checked(spec, build(spec, signature))
 
     def source(self, spec: Map, signature: Signature) -> str:
         """The HIP text that runs; needs neither a device nor a compiler."""
         from .map import map_kernel
 
         return map_kernel(spec, signature).text
-
-
-def _launcher(spec: Spec, signature: Signature) -> Launcher:
-    match spec:
-        case Map():
-            from .map import build_map
-
-            return build_map(spec, signature)
-        case Reduce():
-            from .reduce import build_reduce
-
-            return build_reduce(spec, signature)
-        case Row():
-            from .row import build_row
-
-            return build_row(spec, signature)
-        case Contract():
-            from .contract import build_contract
-
-            return build_contract(spec, signature)
-        case Raw():
-            from .raw import build_raw
-
-            return build_raw(spec, signature)
-    raise TypeError(f"{spec!r} is no spec that runs as a kernel")
 
 
 class _Checked:
@@ -95,7 +80,7 @@ class _Checked:
 
     def __init__(self, spec: Spec, launcher: Launcher) -> None:
         self._launcher, self._name = launcher, spec.name
-        self._names = _array_names(spec)
+        self._names = [name for kind, name in spec.parameters if kind != "scalar"]
 
     def __call__(self, call: Call) -> None:
         """Look at the addresses, then launch."""
@@ -117,24 +102,6 @@ class _Checked:
             f"is at {address:#x}, where no device has memory")
         return (f"{self._name}: {name} {what}; expected memory of a device that has "
                 "not been freed: make the array with nbfused.array(x, device='rocm')")
-
-
-def _array_names(spec: Spec) -> tuple[str, ...]:
-    """Names of the array inputs, in the order of a call's pointers."""
-    match spec:
-        case Row():
-            pairs = zip(spec.kinds, spec.inputs, strict=True)
-        case Contract():
-            pairs = zip(("element", "element", *spec.kinds),
-                        ("a", "b", *spec.epilogue.params[1:]), strict=True)
-        case Reduce():
-            pairs = zip(spec.kinds, spec.map.params, strict=True)
-        case Map() | Raw():
-            pairs = zip(spec.kinds, spec.function.params, strict=False)
-        case _:
-            return ()
-    return tuple(name for kind, name in pairs
-                 if kind not in ("scalar", "index", "size", "scatter"))
 
 
 @lru_cache(maxsize=4)

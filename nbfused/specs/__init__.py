@@ -4,8 +4,9 @@
 `spec.vjp` answers with specs (`Pullback`), so no op and no backend holds backward code.
 
 `map`, `reduce`, `row`, `contract`, `raw` and `view` hold a spec each; `base` is what
-they share, `combine` the ways to combine, `pointwise` and `state` their typing,
-`shapes` and `subscripts` their shapes.  `vjp` differentiates, `fusion` composes them.
+they share and what each says of itself, `combine` the ways to combine, `pointwise` and
+`state` their typing, `shapes` and `subscripts` their shapes.  `vjp` differentiates,
+`fusion` composes them.
 """
 
 from .base import Pullback, Ref, Spec, Step

@@ -1,22 +1,31 @@
-"""The base of all specs: hashing, and how a derivative is written down."""
+"""The base of all specs: what each says of itself, and how derivatives are written."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import Field, field, fields
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from ..errors import KernelTypeError
 from ..support.records import record
 
 if TYPE_CHECKING:
     import numpy as np
 
+    from ..scalar.ir.nodes import Function
     from ..scalar.typing.types import Type
+    from ..support.loop_nests import Frame, Layout
 
-__all__ = ["KEPT", "Hashed", "Operand", "Program", "Pullback", "Ref", "Shape", "Spec",
-           "Step"]
+__all__ = ["IMPLICIT", "KEPT", "Hashed", "Operand", "Parameters", "Program", "Pullback",
+           "Ref", "Shape", "Spec", "Step", "parameters", "with_scalars"]
 
 Shape = tuple[int, ...]
+#: Kind and name of each input of a call.
+Parameters = tuple[tuple[str, str], ...]
+
+#: Kinds of a function's parameters that are not inputs of the call.
+IMPLICIT = ("index", "size", "scatter")
 
 #: Specs of which a cache knows something after nobody uses them any more, so that who
 #: makes an equal one finds it again.  A spec has its kernels (`dispatch.calls`), on the
@@ -95,32 +104,132 @@ class Pullback:
                          if isinstance(r, Ref) and r.source == source)
 
 
-class Spec(Protocol):
-    """A skeleton filled with scalar functions."""
+class Spec(Hashed):
+    """A skeleton filled with scalar functions, in a frozen record.
 
-    def __hash__(self) -> int:
-        """Specs key every cache."""
+    What is abstract each has to say; the rest has answers that are true of most.  All
+    of it is asked when a call is planned, `launches` at each.
+
+    Attributes
+    ----------
+    launches
+        Whether it runs as a kernel.
+    pointwise
+        Whether each point reads inputs of kind ``"element"`` where it stores its
+        results, before it does: such an input may be the array that they are stored in.
+    """
+
+    launches: ClassVar[bool] = True
+    pointwise: ClassVar[bool] = False
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """The name for kernels and messages."""
 
     @property
     def kernel(self) -> Spec:
         """The spec without what only moves strides (axes, permutations)."""
+        return self
 
+    @property
+    @abstractmethod
+    def parameters(self) -> Parameters:
+        """Kind and name of each input of a call.
+
+        The kind ``"scalar"`` is a number; a ``"raw"`` array has no loops, the
+        functions index it.  What others mean is the spec's own.
+        """
+
+    @property
+    def functions(self) -> tuple[Function, ...]:
+        """The scalar functions that show what it computes."""
+        return ()
+
+    @property
+    def scatter_shapes(self) -> tuple[Shape, ...]:
+        """Shapes of the last outputs, those without loops: functions index them.
+
+        They are zero at first, unless the caller gave them.
+        """
+        return ()
+
+    @property
+    def rearranges(self) -> bool:
+        """Whether the result is but elements of the first input, at other places."""
+        return False
+
+    @property
+    def fixes_extents(self) -> bool:
+        """Whether extents are in the spec, so that it fits these shapes only."""
+        return bool(self.scatter_shapes)
+
+    @abstractmethod
     def out_shapes(self, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
         """Shapes of the outputs for these input shapes; `ShapeError` if they clash."""
 
+    def frame(self, operands: Sequence[Layout], names: Sequence[str] = (),
+              target: Shape | None = None) -> Frame:
+        """The loops of a call.
+
+        Parameters
+        ----------
+        operands
+            Of the inputs that are arrays with loops, neither numbers nor raw.
+        names
+            Theirs, for messages.
+        target
+            The shape of a given output, to which a spec may repeat its inputs.
+
+        Raises
+        ------
+        ShapeError
+            The operands do not fit together.
+        KernelTypeError
+            The spec is none that is called on arrays so.
+        """
+        raise KernelTypeError(f"{self!r} is no spec that launches a kernel")
+
+    def zeros(self, frame: Frame) -> tuple[int, ...]:
+        """Numbers of the outputs with loops that the kernel needs to be zero before."""
+        return ()
+
+    @abstractmethod
     def result_types(self, types: tuple[Type, ...]) -> tuple[np.dtype, ...]:
         """Dtypes of the outputs, NumPy's rules (NEP 50)."""
 
+    @abstractmethod
     def typed(self, types: tuple[Type, ...], outputs: tuple[np.dtype, ...] = ()) -> Any:
         """The record that a backend prints, every value typed."""
 
+    @abstractmethod
     def vjp(self, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
             present: tuple[bool, ...]) -> Pullback:
         """Cotangents of the inputs that `needs` marks, from the present ones."""
+
+    def with_numbers(self, numbers: Sequence[bool]) -> Spec | None:
+        """The same, called with numbers for the inputs marked; None if it cannot be."""
+        return None
+
+    def with_ones(self, ones: tuple[np.dtype | None, ...]) -> Spec | None:
+        """The same without the inputs that have a dtype here: they are 1 everywhere.
+
+        None if it cannot do without them.
+        """
+        return None
+
+
+def parameters(kinds: Sequence[str], names: Sequence[str]) -> Parameters:
+    """The parameters of a function that are inputs of the call."""
+    return tuple((kind, name) for kind, name in zip(kinds, names, strict=True)
+                 if kind not in IMPLICIT)
+
+
+def with_scalars(kinds: Sequence[str], numbers: Sequence[bool]) -> tuple[str, ...]:
+    """The kinds of a function's parameters, with numbers for the inputs marked."""
+    given = iter(numbers)
+    return tuple("scalar" if kind not in IMPLICIT and next(given) else kind
+                 for kind in kinds)
 
 
 @record

@@ -2,19 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
+from itertools import chain
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..scalar.ir.nodes import Function
 from ..scalar.typing.types import Typed, compute_dtype, promoted_dtype
+from ..support.loop_nests import (
+    Axes,
+    Frame,
+    Group,
+    Layout,
+    broadcast_strides,
+    move,
+    placed_strides,
+)
 from ..support.records import record
-from .base import KEPT, Hashed, Pullback, Shape
+from .base import KEPT, Hashed, Parameters, Pullback, Shape, Spec
 from .fusion.epilogues import with_total
 from .pointwise import pointwise
-from .shapes import contract_shapes
+from .shapes import check_extra, check_permutation, contract_shapes, operand_name
+from .subscripts import parse_subscripts
 
 if TYPE_CHECKING:
     from ..scalar.typing.types import Type
@@ -23,7 +35,7 @@ __all__ = ["Contract", "TypedContract"]
 
 
 @record(frozen=True)
-class Contract(Hashed):
+class Contract(Spec):
     """``out = epilogue(sum_k prologue_a(A) * prologue_b(B), *extras)``.
 
     Attributes
@@ -65,6 +77,17 @@ class Contract(Hashed):
         """The same without subscripts and permutation: they are in the strides."""
         return _kernel(self)
 
+    @property
+    def parameters(self) -> Parameters:
+        """The factors, then the epilogue's."""
+        return (("element", "a"), ("element", "b"),
+                *zip(self.kinds, self.epilogue.params[1:], strict=True))
+
+    @property
+    def functions(self) -> tuple[Function, ...]:
+        """The epilogue."""
+        return (self.epilogue,)
+
     def out_shapes(self, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
         """The permuted shape of the product, for each output."""
         extras = [s for s, k in zip(shapes[2:], self.kinds, strict=True)
@@ -72,6 +95,37 @@ class Contract(Hashed):
         shape = contract_shapes(self.subscripts, shapes[0], shapes[1], extras,
                                 self.out_axes)
         return (shape,) * len(self.epilogue.results)
+
+    def frame(self, operands: Sequence[Layout], names: Sequence[str] = (),
+              target: Shape | None = None) -> Frame:
+        """Batch, m, n and k axes by the subscripts; results in C order."""
+        form = parse_subscripts(self.subscripts).bind(operands[0][0], operands[1][0],
+                                                      names or None)
+        parts = form.batch, form.m, form.n, form.k
+        loop = {label: axis for axis, label in enumerate(chain(*parts))}
+        extents = tuple(form.extents[label] for label in loop)
+        groups = tuple(tuple(loop[label] for label in part) for part in parts)
+        logical = tuple(loop[label] for label in form.out)
+        result = tuple(extents[axis] for axis in logical)
+        strides, extras = [], []
+        for (shape, own), labels in zip(operands[:2], (form.a, form.b), strict=True):
+            once = broadcast_strides(shape, own, shape)
+            strides.append(placed_strides(once, map(loop.__getitem__, labels),
+                                          len(loop)))
+        for position, (shape, own) in enumerate(operands[2:], 2):
+            check_extra(shape, result, operand_name(names, position))
+            spread = broadcast_strides(shape, own, result)
+            strides.append(placed_strides(spread, logical, len(loop)))
+            extras.append(_members(logical[len(logical) - len(shape):], groups))
+        stored = range(len(logical)) if self.out_axes is None else check_permutation(
+            self.out_axes, len(logical), "out_axes")
+        outputs = len(self.epilogue.results)
+        return Frame(
+            extents, groups, tuple(strides),
+            (tuple(logical[axis] for axis in stored),) * outputs,
+            ((0, 1, 3), (0, 2, 3), *extras, *((0, 1, 2),) * outputs),
+            needed=(0, 1, 2), follows=False, fold=_fold_batch,
+            inner=((1, 3), (3, 2), *((1, 2),) * (len(extras) + outputs)))
 
     def _prologue(self, which: int, dtype: Type) -> Typed | None:
         f = self.prologues[which]
@@ -104,6 +158,24 @@ class Contract(Hashed):
         from .vjp.contract import contract_vjp
 
         return contract_vjp(self, needs, shapes, present)
+
+
+def _members(covered: Axes, groups: tuple[Axes, ...]) -> Axes:
+    return tuple(number for number, axes in enumerate(groups)
+                 if set(covered).intersection(axes))
+
+
+def _fold_batch(groups: list[Group]) -> list[Group]:
+    """Drop a batch of one; merge a batch repeated in A or B into m or n.
+
+    ``(batch, m, k) @ (k, n)`` is a single product of ``batch * m`` rows.
+    """
+    batch, m, n, k = groups
+    if batch.extents == (1,):
+        batch = Group((), ((),) * len(batch.strides), batch.unit)
+    batch, m = move(batch, m, 1)
+    batch, n = move(batch, n, 0)
+    return [batch, m, n, k]
 
 
 @lru_cache(maxsize=KEPT)

@@ -2,14 +2,29 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, ClassVar
 
-from ..scalar.ir.nodes import Function
+from ..scalar.ir.build import Builder
+from ..scalar.ir.nodes import Function, Value, literal
 from ..scalar.typing.types import Typed, Weak, compute_dtype, promoted_dtype
+from ..support.loop_nests import Frame, Layout, broadcast_strides
 from ..support.records import record
-from .base import Hashed, Pullback, Shape
+from .base import (
+    IMPLICIT,
+    Hashed,
+    Parameters,
+    Pullback,
+    Shape,
+    Spec,
+    parameters,
+    with_scalars,
+)
 from .pointwise import pointwise
-from .shapes import broadcast_shapes
+from .shapes import broadcast_shapes, broadcasts_to, check_count
+from .vjp.functions import compose
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,12 +33,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Map", "TypedMap"]
 
-#: Kinds of parameters that are not inputs of the call.
-IMPLICIT = ("index", "size", "scatter")
-
 
 @record(frozen=True)
-class Map(Hashed):
+class Map(Spec):
     """``outputs[i] = function(inputs[i], ...)``.
 
     Attributes
@@ -47,6 +59,7 @@ class Map(Hashed):
     scatter_shapes: tuple[Shape, ...] = ()
 
     __hash__ = Hashed.__hash__
+    pointwise: ClassVar[bool] = True
 
     @property
     def name(self) -> str:
@@ -61,6 +74,16 @@ class Map(Hashed):
         return Map(self.function, self.kinds,
                    tuple((0,) * len(s) for s in self.scatter_shapes))
 
+    @property
+    def parameters(self) -> Parameters:
+        """The parameters of the function that are inputs."""
+        return parameters(self.kinds, self.function.params)
+
+    @property
+    def functions(self) -> tuple[Function, ...]:
+        """The function."""
+        return (self.function,)
+
     def out_shapes(self, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
         """The broadcast shape for each result, then the scatter outputs'."""
         full = self.extent(shapes)
@@ -68,11 +91,24 @@ class Map(Hashed):
 
     def extent(self, shapes: tuple[Shape, ...]) -> Shape:
         """The shape that the function runs over."""
-        return broadcast_shapes([s for s, k in zip(shapes, self._inputs(), strict=True)
-                                 if k == "element"])
+        return broadcast_shapes([
+            s for s, (k, _) in zip(shapes, self.parameters, strict=True)
+            if k == "element"])
 
-    def _inputs(self) -> tuple[str, ...]:
-        return tuple(k for k in self.kinds if k not in IMPLICIT)
+    def frame(self, operands: Sequence[Layout], names: Sequence[str] = (),
+              target: Shape | None = None) -> Frame:
+        """One group of all axes, repeated to `target` where they broadcast to it."""
+        extent = broadcast_shapes([shape for shape, _ in operands], names)
+        if target is not None and broadcasts_to(extent, target):
+            extent = target
+        check_count(extent, self.name)
+        axes = tuple(range(len(extent)))
+        outputs = len(self.function.results)
+        return Frame(
+            extent, (axes,),
+            tuple(broadcast_strides(shape, own, extent) for shape, own in operands),
+            (axes,) * outputs, ((0,),) * (len(operands) + outputs),
+            (0,) if "index" in self.kinds else ())
 
     def _types(self, types: tuple[Type, ...],
                scatter: tuple[np.dtype, ...]) -> tuple[Type, ...]:
@@ -114,6 +150,32 @@ class Map(Hashed):
         from .vjp.map import map_vjp
 
         return map_vjp(self, needs, shapes, present)
+
+    def with_numbers(self, numbers: Sequence[bool]) -> Map:
+        """The same function, called with numbers in place of the inputs marked."""
+        kinds = with_scalars(self.kinds, numbers)
+        return self if kinds == self.kinds else replace(self, kinds=kinds)
+
+    def with_ones(self, ones: tuple[np.dtype | None, ...]) -> Map | None:
+        """The function with 1 in place of elements; the others set the extent."""
+        inexact = any(k != "element" for (k, _), dtype
+                      in zip(self.parameters, ones, strict=True) if dtype is not None)
+        return None if inexact else _with_ones(self, ones)
+
+
+@lru_cache(maxsize=1024)
+def _with_ones(spec: Map, ones: tuple[np.dtype | None, ...]) -> Map:
+    function, given = spec.function, iter(ones)
+    places = [None if kind in IMPLICIT else next(given) for kind in spec.kinds]
+    kept = [k for k, dtype in enumerate(places) if dtype is None]
+
+    def build(b: Builder) -> tuple[Value, ...]:
+        return b.call(function, *(
+            p if dtype is None else b.let("cast", literal(1.0), attr=dtype.name)
+            for p, dtype in zip(function.params, places, strict=True)))
+
+    made = compose(function.name, [function.params[k] for k in kept], build)
+    return replace(spec, function=made, kinds=tuple([spec.kinds[k] for k in kept]))
 
 
 @record(frozen=True)

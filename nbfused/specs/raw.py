@@ -23,7 +23,7 @@ from ..scalar.typing.types import Typed, specialize
 from ..support.dtypes import number_kind
 from ..support.forks import cached_property
 from ..support.records import record
-from .base import Hashed, Shape
+from .base import Hashed, Parameters, Shape, Spec, parameters
 
 if TYPE_CHECKING:
     import numpy as np
@@ -37,7 +37,7 @@ WRITES = frozenset({"store", "atomic_add", "atomic"})
 
 
 @record(frozen=True)
-class Raw(Hashed):
+class Raw(Spec):
     """``function(arrays and numbers)``, once for each thread of a grid of blocks.
 
     Attributes
@@ -59,9 +59,14 @@ class Raw(Hashed):
         return self.function.name
 
     @property
-    def kernel(self) -> Raw:
-        """The spec itself: nothing in it only moves strides."""
-        return self
+    def parameters(self) -> Parameters:
+        """The function's; a call gives grid and block as well (`dispatch.raw`)."""
+        return parameters(self.kinds, self.function.params)
+
+    @property
+    def functions(self) -> tuple[Function, ...]:
+        """The function."""
+        return (self.function,)
 
     @cached_property
     def written(self) -> frozenset[str]:

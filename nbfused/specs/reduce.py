@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -9,11 +10,22 @@ from typing import TYPE_CHECKING
 from ..scalar.ir.build import Builder
 from ..scalar.ir.nodes import Function, Literal, Value
 from ..scalar.typing.types import Typed, Weak
+from ..support.loop_nests import Frame, Layout, broadcast_strides
 from ..support.records import record
-from .base import KEPT, Hashed, Pullback, Shape
+from .base import (
+    IMPLICIT,
+    KEPT,
+    Hashed,
+    Parameters,
+    Pullback,
+    Shape,
+    Spec,
+    parameters,
+    with_scalars,
+)
 from .combine import COMBINES, Combine
 from .pointwise import pointwise
-from .shapes import broadcast_shapes, reduce_shape
+from .shapes import broadcast_shapes, check_count, normalize_axes, reduce_shape
 from .state import State, state_of
 from .vjp.functions import compose, identity
 
@@ -24,11 +36,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Reduce", "TypedReduce", "sum_over"]
 
-IMPLICIT = ("index", "size")
-
 
 @record(frozen=True)
-class Reduce(Hashed):
+class Reduce(Spec):
     """``outputs = post(combine over axes of lift(map(inputs)))``.
 
     Attributes
@@ -67,13 +77,39 @@ class Reduce(Hashed):
             return self
         return _kernel(self)
 
-    def _inputs(self) -> tuple[str, ...]:
-        return tuple(k for k in self.kinds if k not in IMPLICIT)
+    @property
+    def parameters(self) -> Parameters:
+        """The parameters of the map that are inputs."""
+        return parameters(self.kinds, self.map.params)
+
+    @property
+    def functions(self) -> tuple[Function, ...]:
+        """The map and the post-processing."""
+        return self.map, self.post
 
     def extent(self, shapes: tuple[Shape, ...]) -> Shape:
         """The shape before reduction."""
-        return broadcast_shapes([s for s, k in zip(shapes, self._inputs(), strict=True)
-                                 if k == "element"])
+        return broadcast_shapes([
+            s for s, (k, _) in zip(shapes, self.parameters, strict=True)
+            if k == "element"])
+
+    def frame(self, operands: Sequence[Layout], names: Sequence[str] = (),
+              target: Shape | None = None) -> Frame:
+        """Kept axes, then reduced ones in C order."""
+        extent = broadcast_shapes([shape for shape, _ in operands], names)
+        check_count(extent, self.name)
+        reduced = tuple(sorted(normalize_axes(self.axes, len(extent))))
+        kept = tuple(axis for axis in range(len(extent)) if axis not in reduced)
+        placement = kept
+        if self.keepdims:
+            placement = tuple(-1 if axis in reduced else axis
+                              for axis in range(len(extent)))
+        outputs = len(self.post.results)
+        return Frame(
+            extent, (kept, reduced),
+            tuple(broadcast_strides(shape, own, extent) for shape, own in operands),
+            (placement,) * outputs, ((0, 1),) * len(operands) + ((0,),) * outputs,
+            (1,) if "index" in self.kinds or self.combine.indexed else ())
 
     def out_shapes(self, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
         """The shape without `axes`, for each output."""
@@ -118,6 +154,11 @@ class Reduce(Hashed):
         from .vjp.reduce import reduce_vjp
 
         return reduce_vjp(self, needs, shapes, present)
+
+    def with_numbers(self, numbers: Sequence[bool]) -> Reduce:
+        """The same map, called with numbers in place of the inputs marked."""
+        kinds = with_scalars(self.kinds, numbers)
+        return self if kinds == self.kinds else replace(self, kinds=kinds)
 
 
 @lru_cache(maxsize=KEPT)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from ..scalar.ir.nodes import Function, Literal
 from ..scalar.typing.types import Typed, Weak, compute_dtype
+from ..support.loop_nests import Axes, Frame, Layout, broadcast_strides, placed_strides
 from ..support.records import record
-from .base import KEPT, Hashed, Pullback, Shape
+from .base import KEPT, Hashed, Parameters, Pullback, Shape, Spec
 from .combine import Combine
 from .pointwise import pointwise
-from .shapes import row_shapes, row_whole
+from .shapes import check_count, normalize_axis, row_shapes, row_whole
 from .state import State, state_of
 
 if TYPE_CHECKING:
@@ -21,6 +23,11 @@ if TYPE_CHECKING:
     from ..scalar.typing.types import Type
 
 __all__ = ["Out", "Row", "Stage", "TypedOut", "TypedRow", "TypedStage"]
+
+
+#: The groups that operands of each kind vary in: rows, columns.
+_MEMBERS: dict[str, Axes] = {
+    "element": (0, 1), "row": (0,), "column": (1,), "scalar": ()}
 
 
 @record(frozen=True)
@@ -66,7 +73,7 @@ class Out(Hashed):
 
 
 @record(frozen=True)
-class Row(Hashed):
+class Row(Spec):
     """Inputs (`kinds`: element, row, column, scalar), `stages` in order, `outs`."""
 
     title: str
@@ -88,10 +95,47 @@ class Row(Hashed):
         """The same along the last axis: the strides say which one."""
         return self if self.axis == -1 else _kernel(self)
 
+    @property
+    def parameters(self) -> Parameters:
+        """Kinds and names of the inputs."""
+        return tuple(zip(self.kinds, self.inputs, strict=True))
+
+    @property
+    def functions(self) -> tuple[Function, ...]:
+        """The functions of the stages in order, then of the outputs."""
+        return (*(f for s in self.stages for f in (s.map, s.post)),
+                *(o.function for o in self.outs))
+
     def out_shapes(self, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
         """A shape for each output, by its kind."""
         return row_shapes(self.kinds, shapes, tuple(o.kind for o in self.outs),
                           self.axis, self.inputs)
+
+    def frame(self, operands: Sequence[Layout], names: Sequence[str] = (),
+              target: Shape | None = None) -> Frame:
+        """Rows, then columns."""
+        kinds = [kind for kind in self.kinds if kind != "scalar"]
+        shapes = [shape for shape, _ in operands]
+        row_shapes(kinds, shapes, (), self.axis, names)
+        extent = row_whole(kinds, shapes)
+        check_count(extent, self.name)
+        axis = normalize_axis(self.axis, len(extent))
+        rows = tuple(other for other in range(len(extent)) if other != axis)
+        places = {"element": tuple(range(len(extent))), "row": rows, "column": (axis,),
+                  "scalar": ()}
+        outs = [out.kind for out in self.outs]
+        return Frame(
+            extent, (rows, (axis,)),
+            tuple(broadcast_strides(shape, own, extent) if kind == "element" else
+                  placed_strides(own, places[kind], len(extent))
+                  for kind, (shape, own) in zip(kinds, operands, strict=True)),
+            tuple(places[kind] for kind in outs),
+            tuple(_MEMBERS[kind] for kind in (*kinds, *outs)), (1,))
+
+    def zeros(self, frame: Frame) -> tuple[int, ...]:
+        """Sums over the rows where there are none: nothing is launched then."""
+        return () if frame.count(0) else tuple(
+            k for k, out in enumerate(self.outs) if out.kind in ("column", "scalar"))
 
     def result_types(self, types: tuple[Type, ...]) -> tuple[np.dtype, ...]:
         """By NumPy's rules."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..errors import ShapeError
 from ..support.records import record
-from .base import Hashed, Program, Pullback, Ref, Shape
+from .base import Hashed, Parameters, Program, Pullback, Ref, Shape, Spec
 from .shapes import check_count
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ __all__ = ["View"]
 
 
 @record(frozen=True)
-class View(Hashed):
+class View(Spec):
     """A rearrangement of elements.
 
     ===============  ==========================================================
@@ -40,6 +40,7 @@ class View(Hashed):
     params: tuple[Any, ...]
 
     __hash__ = Hashed.__hash__
+    launches: ClassVar[bool] = False
 
     @property
     def name(self) -> str:
@@ -47,9 +48,19 @@ class View(Hashed):
         return self.kind
 
     @property
-    def kernel(self) -> View:
-        """Itself: views launch nothing of their own."""
-        return self
+    def parameters(self) -> Parameters:
+        """One array; to concatenate takes as many as are given."""
+        return (("element", "x"),)
+
+    @property
+    def rearranges(self) -> bool:
+        """Unless it has zeros, or elements of several arrays."""
+        return self.kind not in ("unslice", "concatenate")
+
+    @property
+    def fixes_extents(self) -> bool:
+        """If its parameters are extents."""
+        return self.kind not in ("transpose", "expand", "squeeze")
 
     def out_shapes(self, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
         """The shape of the result."""

@@ -4,25 +4,34 @@ Operands of any shape become strides over a common nest of loops, in groups (the
 and the reduced loops of a reduction, …).  Within each group loops are put in memory
 order, reversed where everything runs backwards, and merged with their neighbours
 wherever all strides allow, so that a kernel mostly sees one long contiguous loop.
+A `Frame` is what a spec says of its loops; `nest` adds the strides of the outputs and
+gives the loops of a launch.
 
 Strides count elements.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import chain
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import field
+from itertools import accumulate, chain
 from math import prod
 from typing import NamedTuple
 
+from .records import record
+
 __all__ = [
-    "Group", "Nest", "Strides", "axis_order", "broadcast_strides", "canonical",
-    "dense_strides", "flatten", "is_dense", "move", "ordered_strides",
-    "reshape_strides", "stride_code",
+    "Axes", "Frame", "Group", "Layout", "Nest", "Strides", "axis_order",
+    "broadcast_strides", "canonical", "dense_strides", "flatten", "is_dense",
+    "memory_order", "move", "nest", "ordered_strides", "placed_strides",
+    "reshape_strides", "stride_code", "stride_codes",
 ]
 
 Shape = tuple[int, ...]
 Strides = tuple[int, ...]
+Axes = tuple[int, ...]
+#: Shape and strides of an array.
+Layout = tuple[Shape, Strides]
 
 
 def broadcast_strides(shape: Shape, strides: Strides, target: Shape) -> Strides:
@@ -33,6 +42,12 @@ def broadcast_strides(shape: Shape, strides: Strides, target: Shape) -> Strides:
     return (0,) * missing + tuple(
         0 if extent == 1 else stride
         for extent, stride in zip(shape, strides, strict=True))
+
+
+def placed_strides(strides: Strides, loops: Iterable[int], count: int) -> Strides:
+    """Strides over `count` loops of an array whose axes run along some of them."""
+    along = dict(zip(loops, strides, strict=True))
+    return tuple(along.get(axis, 0) for axis in range(count))
 
 
 def dense_strides(shape: Shape) -> Strides:
@@ -266,6 +281,100 @@ def flatten(groups: Sequence[Group], offsets: Sequence[Strides]) -> Nest:
         tuple(sum(moved[i] for moved in offsets) for i in operands))
 
 
+@record(frozen=True)
+class Frame:
+    """The loops of a spec and its operands' strides, before sorting and merging.
+
+    Attributes
+    ----------
+    extents
+        Of every loop.
+    groups
+        For each group, its loops, outermost first.
+    inputs
+        For each array input, its strides over all loops.
+    outputs
+        For each output, the loop that runs along each of its axes (-1: none, the
+        axis was reduced to one element).
+    members
+        For each operand (inputs, then outputs), the groups that it varies in.
+    fixed
+        Groups that keep C order, because the function reads the index.
+    needed
+        Groups of which none may be empty, or there is nothing to compute.
+    inner
+        For each operand, the groups whose innermost strides decide the kernel; the last
+        group's for all if empty.
+    follows
+        Whether new outputs lie in memory as the inputs do; in C order otherwise.
+    fold
+        Turns canonical groups into others that are better still.
+    """
+
+    extents: Shape
+    groups: tuple[Axes, ...]
+    inputs: tuple[Strides, ...]
+    outputs: tuple[Axes, ...]
+    members: tuple[Axes, ...]
+    fixed: Axes = ()
+    needed: Axes = (0,)
+    inner: tuple[Axes, ...] = ()
+    follows: bool = True
+    fold: Callable[[list[Group]], list[Group]] | None = field(default=None)
+
+    def count(self, group: int) -> int:
+        """Number of points in a group."""
+        return prod(self.extents[axis] for axis in self.groups[group])
+
+    @property
+    def shapes(self) -> list[Shape]:
+        """Shapes of the outputs."""
+        return [tuple(1 if axis < 0 else self.extents[axis] for axis in placement)
+                for placement in self.outputs]
+
+
+def nest(frame: Frame, outputs: Iterable[Strides]) -> Nest:
+    """Sort and merge the loops of a frame, for outputs with these strides."""
+    strides = [*frame.inputs, *(placed_strides(own, placement, len(frame.extents))
+                                for placement, own in zip(frame.outputs, outputs,
+                                                          strict=True))]
+    groups, offsets = [], []
+    for number, axes in enumerate(frame.groups):
+        group, moved = canonical(Group(
+            tuple(frame.extents[axis] for axis in axes),
+            tuple(tuple(own[axis] for axis in axes) for own in strides),
+            tuple(int(number in groups_of) for groups_of in frame.members),
+            number in frame.fixed))
+        groups.append(group)
+        offsets.append(moved)
+    if frame.fold is not None:
+        groups = frame.fold(groups)
+    return flatten(groups, offsets)
+
+
+def memory_order(frame: Frame, output: int) -> Axes | None:
+    """Axis order of a new output in memory, like its inputs; None for C order.
+
+    As in NumPy's ``order='K'``, it follows the inputs, so that arrays in Fortran
+    order give arrays in Fortran order.
+    """
+    placement = frame.outputs[output]
+    if len(placement) < 2 or not frame.follows:
+        return None
+    moving = [tuple(own[axis] if axis >= 0 else 0 for axis in placement)
+              for own in frame.inputs]
+    order = axis_order(moving, len(placement))
+    return None if order == tuple(range(len(placement))) else order
+
+
 def stride_code(stride: int) -> str:
     """``"1"`` for unit stride, ``"0"`` for a repeated element, ``"s"`` otherwise."""
     return "1" if stride == 1 else "0" if stride == 0 else "s"
+
+
+def stride_codes(frame: Frame, loops: Nest) -> tuple[str, ...]:
+    """Codes of the innermost strides of each operand, in the groups that count."""
+    ends = list(accumulate(loops.ranks))
+    inner = frame.inner or ((len(ends) - 1,),) * len(loops.strides)
+    return tuple("".join(stride_code(own[ends[group] - 1]) for group in groups)
+                 for own, groups in zip(loops.strides, inner, strict=True))

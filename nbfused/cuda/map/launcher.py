@@ -7,6 +7,7 @@ from math import prod
 from ...backend import Call, Launcher, Signature
 from ...gpu.programs import Programs
 from ...specs import Map, TypedMap
+from ..runtime.binding import Bindable
 from ..runtime.compile import ptx
 from ..runtime.driver import Device, device
 from ..runtime.launch import Program
@@ -79,8 +80,8 @@ class MapLauncher:
 
 def build_map(spec: Map, signature: Signature) -> Launcher:
     """A launcher for `spec`; kernels are compiled when first needed."""
-    return MapLauncher(spec.name, spec.typed(signature.inputs, signature.outputs),
-                       signature)
+    typed = spec.typed(signature.inputs, signature.outputs)
+    return Bindable(MapLauncher(spec.name, typed, signature))
 
 
 def map_ptx(spec: Map, signature: Signature, arch: tuple[int, int]) -> str:

@@ -20,6 +20,7 @@ from ...gpu.programs import Programs
 from ...gpu.reduce_layout import Cut, cut_for
 from ...specs import Reduce, TypedReduce
 from ...support.records import record
+from ..runtime.binding import Bindable
 from ..runtime.driver import Device, device
 from ..runtime.launch import Program
 from ..runtime.scratch import TICKETS, scratch_of
@@ -248,5 +249,5 @@ def _whole_blocks(plan: Plan) -> bool:
 
 def build_reduce(spec: Reduce, signature: Signature) -> Launcher:
     """A launcher for `spec`; kernels are compiled when first needed."""
-    return ReduceLauncher(spec.name, spec.typed(signature.inputs, signature.outputs),
-                          signature)
+    typed = spec.typed(signature.inputs, signature.outputs)
+    return Bindable(ReduceLauncher(spec.name, typed, signature))

@@ -16,6 +16,7 @@ from ...backend import Call, Launcher, Signature
 from ...gpu.operands import all_arguments
 from ...gpu.programs import Programs
 from ...specs import Row, TypedRow
+from ..runtime.binding import Bindable
 from ..runtime.driver import Device, device
 from ..runtime.launch import Program
 from ..text.states import WARP
@@ -139,5 +140,5 @@ class RowLauncher:
 
 def build_row(spec: Row, signature: Signature) -> Launcher:
     """A launcher for `spec`; kernels are compiled when first needed."""
-    return RowLauncher(spec.name, spec.typed(signature.inputs, signature.outputs),
-                       signature)
+    typed = spec.typed(signature.inputs, signature.outputs)
+    return Bindable(RowLauncher(spec.name, typed, signature))

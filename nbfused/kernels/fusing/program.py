@@ -11,7 +11,6 @@ from ...autograd import Variable, apply
 from ...autograd.graph import COPY
 from ...errors import OverlapError
 from ...scalar.typing.python_numbers import number_type
-from ...specs import Map, View
 from ...specs.fusion.graph import Launch, Value
 from ...specs.fusion.partition import partition
 from ...support.records import record
@@ -106,7 +105,7 @@ class Program:
             own = tuple(target.get(v) for v in launch.outputs)
             read = {v for v in launch.inputs if isinstance(v, Value)}
             viewed |= _bases(read)
-            fits = isinstance(launch.spec, Map) and any(own) and \
+            fits = any(own) and launch.spec.pointwise and \
                 (later | viewed).isdisjoint(own)
             self.direct.append(own if fits else None)
             self.last.append(tuple((read | set(launch.outputs)) - later - kept))
@@ -186,7 +185,7 @@ def _launch(launch: Launch, direct: tuple[Value | None, ...] | None,
                 (v.shape, v.type) for v in launch.outputs]:
             raise TraceInvalid
         return results
-    if isinstance(spec, View):
+    if not spec.launches:
         return apply(spec, inputs, dtypes=launch.asked)
     out = None if direct is None else tuple(
         None if own is None else env[own] for own in direct)
@@ -199,7 +198,7 @@ def _launch(launch: Launch, direct: tuple[Value | None, ...] | None,
 
 def is_view(spec: Any) -> bool:
     """True if the result shares the memory of the first input."""
-    return isinstance(spec, View) and spec.kind not in ("unslice", "concatenate")
+    return not isinstance(spec, Opaque) and spec.rearranges
 
 
 def _bases(found: Iterable[Value]) -> set[Value]:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from ...op.source import source as text
-from ...scalar.ir.nodes import Function
-from ...specs import Contract, Map, Reduce
 from ...specs.fusion.graph import Launch
 
 __all__ = ["source"]
@@ -13,15 +11,4 @@ __all__ = ["source"]
 def source(launch: Launch, kind: str = "primal") -> str:
     """The scalar functions of a launch, each parameter as float32."""
     title = f"# {type(launch.spec).__name__}"
-    return "\n".join([title, *(text(f, kind) for f in _functions(launch.spec))])
-
-
-def _functions(spec: object) -> tuple[Function, ...]:
-    match spec:
-        case Map():
-            return (spec.function,)
-        case Reduce():
-            return spec.map, spec.post
-        case Contract():
-            return (spec.epilogue,)
-    return ()
+    return "\n".join([title, *(text(f, kind) for f in launch.spec.functions)])

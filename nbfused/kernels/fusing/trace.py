@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace
 from typing import Any
 from weakref import WeakSet
 
@@ -22,7 +21,7 @@ from ...registry.operations import OPS
 from ...scalar.ir.nodes import Block, Function
 from ...scalar.typing.python_numbers import number_type, plain_number
 from ...scalar.typing.types import Type
-from ...specs import Map, Reduce, View
+from ...specs import Map
 from ...specs.base import Shape
 from ...specs.fusion.graph import Node, Value
 from .program import HostCall, Opaque, Program, detach, is_view, map_tree, memory_of
@@ -35,8 +34,6 @@ __all__ = ["Trace"]
 #: An array stored into another: `x`, of the shape and dtype of `like`.
 _ASSIGN = Map(Function("assign", ("x", "like"), Block((), ("x",))),
               ("element", "element"))
-#: Views whose parameters are extents.
-_EXACT_VIEWS = frozenset({"reshape", "broadcast", "slice", "unslice", "concatenate"})
 
 
 class Trace:
@@ -121,17 +118,18 @@ class Trace:
         if not records:
             inputs = tuple(map(self.detached, inputs))
         values = tuple(map(self.operand, inputs))
-        if isinstance(spec, (Map, Reduce)):
-            spec = _by_value(spec, values)
-        else:
+        scalar = spec.with_numbers([not isinstance(v, Value) or v.by_value
+                                    for v in values])
+        if scalar is None:
             _check_array(inputs[0])
+        else:
+            spec = scalar
         shapes = spec.out_shapes(tuple(map(_shape, values)))
         types = list(spec.result_types(tuple(map(_type, values))))
         asked = options.get("dtypes")
         for k, dtype in enumerate(asked or ()):
             types[k] = types[k] if dtype is None else check_dtype(dtype)
-        if isinstance(spec, View):
-            self.exact |= spec.kind in _EXACT_VIEWS
+        self.exact |= spec.fixes_extents
         node = self._node(spec, values, tuple(zip(shapes, types, strict=True)), asked)
         base = inputs[0] if is_view(spec) and isinstance(inputs[0], Symbol) else None
         made = [self.symbol(self, v, base=base) for v in node.outputs]
@@ -325,14 +323,3 @@ def _shape(x: Any) -> Shape:
 
 def _type(x: Any) -> Type:
     return x.type if isinstance(x, Value) else number_type(x)
-
-
-def _by_value(spec: Map | Reduce, values: Sequence[Any]) -> Map | Reduce:
-    """The spec for numbers where there are numbers."""
-    given = iter(values)
-    kinds = []
-    for kind in spec.kinds:
-        x = None if kind in ("index", "size", "scatter") else next(given)
-        number = x is not None and (not isinstance(x, Value) or x.by_value)
-        kinds.append("scalar" if number else kind)
-    return spec if tuple(kinds) == spec.kinds else replace(spec, kinds=tuple(kinds))

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any
 from ...support.records import record
 from ..base import Shape
 from ..contract import Contract
-from ..map import IMPLICIT, Map
-from ..reduce import Reduce
 
 if TYPE_CHECKING:
     from ...scalar.typing.types import Type
@@ -91,9 +89,7 @@ def operands(node: Node) -> Iterator[tuple[Any, str]]:
     Those of a Map and of a Reduce's map; what a Contract's epilogue reads besides the
     product.
     """
-    assert isinstance(node.spec, (Map, Reduce, Contract))
-    given = iter(node.inputs[2:] if isinstance(node.spec, Contract) else node.inputs)
-    for kind in node.spec.kinds:
-        if kind not in IMPLICIT:
-            x = next(given)
-            yield x, "scalar" if isinstance(x, Value) and x.by_value else kind
+    first = 2 if isinstance(node.spec, Contract) else 0
+    for x, (kind, _) in zip(node.inputs[first:], node.spec.parameters[first:],
+                            strict=True):
+        yield x, "scalar" if isinstance(x, Value) and x.by_value else kind

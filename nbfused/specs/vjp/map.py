@@ -6,8 +6,8 @@ from functools import lru_cache
 
 from ...scalar.autodiff.differentiate import vjp
 from ...scalar.ir.nodes import Function, drop_params, used_params
-from ..base import KEPT, Program, Pullback, Ref, Shape
-from ..map import IMPLICIT, Map
+from ..base import IMPLICIT, KEPT, Program, Pullback, Ref, Shape
+from ..map import Map
 from ..view import unbroadcast
 from .elements import Argument, Target, extent, pull
 from .functions import adding, reading

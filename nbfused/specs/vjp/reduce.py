@@ -9,8 +9,8 @@ from ...errors import NotDifferentiableError
 from ...scalar.autodiff.differentiate import vjp
 from ...scalar.ir.build import Builder
 from ...scalar.ir.nodes import Function, Value, used_params
-from ..base import KEPT, Program, Pullback, Ref, Shape
-from ..reduce import IMPLICIT, Reduce, saving
+from ..base import IMPLICIT, KEPT, Program, Pullback, Ref, Shape
+from ..reduce import Reduce, saving
 from ..shapes import normalize_axes, reduce_shape
 from ..view import View
 from .elements import Argument, Target, pull
