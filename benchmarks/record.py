@@ -4,7 +4,7 @@ For machines on which asv cannot build environments.  What is written names the
 machine and the commit as they are given here, and nothing of the computer: no host,
 no folder.  ``asv publish`` and ``asv preview`` show it.  ``--table`` keeps what
 ``python -m benchmarks.peers --json`` has measured by the same clock, instead of
-measuring it again.
+measuring it again: our times for asv, and all libraries' in ``tables``.
 """
 
 from __future__ import annotations
@@ -54,8 +54,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         except (OSError, ValueError) as error:
             parser.error(f"--table {given.table}: {error}; expected what python -m "
                          "benchmarks.peers --json has written")
-        _keep(_machine(given.machine, given.about, ""), given.python, commit,
-              dict(_times(rows, given.device)))
+        times = dict(_times(rows, given.device))
+        if unknown := sorted(name for benchmark, name in times
+                             if name not in _known()[benchmark]["params"][0]):
+            parser.error(f"--table {given.table}: {unknown[0]} is no workload, and "
+                         f"{len(unknown)} of {len(times)} rows are none; --device says "
+                         "on which device the table was measured")
+        _keep(_machine(given.machine, given.about, ""), given.python, commit, times)
+        _keep_peers(f"{given.machine}-{given.device}", rows, commit)
         return 0
     head = _git("rev-parse", "HEAD")
     status = _asv(given.machine, given.about, given.bench, head)
@@ -127,11 +133,31 @@ def _times(rows: Sequence[dict[str, Any]], device: str,
                    1e12*row["seconds"]["nbfused"]/row["work"])
 
 
+def _known() -> dict[str, Any]:
+    """The benchmarks that a run of asv has listed, with their parameters."""
+    return json.loads((HERE/"results"/"benchmarks.json").read_text())
+
+
+def _date(commit: str) -> int:
+    """The time of a commit, in asv's milliseconds."""
+    return 1000*int(_git("show", "-s", "--format=%ct", commit))
+
+
+def _keep_peers(name: str, rows: Sequence[dict[str, Any]], commit: str) -> None:
+    """Merge a table, with what its peers took, with the one that is kept."""
+    path = HERE/"tables"/f"{name}.json"
+    path.parent.mkdir(exist_ok=True)
+    kept = json.loads(path.read_text()) if path.exists() else []
+    merged = {(row["name"], row["dtype"]): row for row in kept}
+    merged |= {(row["name"], row["dtype"]): {**row, "commit": commit,
+                                             "date": _date(commit)} for row in rows}
+    path.write_text(json.dumps([*merged.values()], indent=1) + "\n")
+
+
 def _keep(machine: dict[str, str], python: str, commit: str,
           times: dict[tuple[str, str], float]) -> None:
     """Write times in asv's format, after a run of asv has listed all benchmarks."""
-    known = json.loads((HERE/"results"/"benchmarks.json").read_text())
-    results = {}
+    known, results = _known(), {}
     for benchmark in {b for b, _ in times}:
         about = known[benchmark]
         found = [times.get((benchmark, name), float("nan"))
@@ -146,7 +172,7 @@ def _keep(machine: dict[str, str], python: str, commit: str,
     entry.write_text(json.dumps({**machine, "version": 1}, indent=4))
     _write(folder, {
         "commit_hash": commit, "env_name": f"existing-py{python}",
-        "date": 1000*int(_git("show", "-s", "--format=%ct", commit)),
+        "date": _date(commit),
         "params": {**machine, "python": python}, "python": python, "requirements": {},
         "env_vars": {}, "result_columns": ["result", "params", "version"],
         "results": results, "durations": {}, "version": 2})

@@ -27,7 +27,7 @@ extensions = [
     "sphinx.ext.autodoc", "sphinx.ext.intersphinx", "numpydoc", "myst_parser",
     "sphinx_copybutton", "sphinx_gallery.gen_gallery",
     # Our own, in _extensions.
-    "mathml", "names", "reference", "repository",
+    "mathml", "names", "performance", "reference", "repository",
 ]
 root_doc = "index"
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}

@@ -78,10 +78,10 @@ def options(text):
     return found
 
 
-COMPARED = options((ROOT / "README.md").read_text())
+COMPARED = options((ROOT / "docs/performance.md").read_text())
 
 
-def test_the_pull_requests_are_compared_as_the_readme_says():
+def test_the_pull_requests_are_compared_as_the_documentation_says():
     assert COMPARED["interleaved"]
     assert COMPARED["bench"] == "time_"  # of tracked numbers there is one sample each
     assert options((ROOT / ".github/workflows/benchmark.yml").read_text()) == COMPARED
