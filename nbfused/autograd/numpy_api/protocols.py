@@ -52,9 +52,16 @@ class NumpyProtocols:
 
     def __array_function__(self, function: Callable[..., Any], types: Any,
                            args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """Run NumPy functions that have ops; `TypeError` otherwise."""
+        """Run NumPy functions that have ops; `KernelTypeError` for others."""
         call = numpy_function(function)
-        return NotImplemented if call is None else call(args, kwargs)
+        if call is not None:
+            return call(args, kwargs)
+        if not all(issubclass(t, (NumpyProtocols, np.ndarray)) for t in types):
+            return NotImplemented  # it is the other library's to say
+        raise KernelTypeError(
+            f"{function.__module__}.{function.__name__} has no operation for a "
+            "Variable; use functions of nf.ops, wrap it in an nf.Function if a "
+            "gradient is wanted, or call it on x.to_numpy()")
 
     def __nbfused_op__(self, name: str, args: tuple[Any, ...]) -> Any:
         """Apply a function of the scalar vocabulary elementwise."""

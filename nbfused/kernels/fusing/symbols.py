@@ -92,9 +92,9 @@ class _Unknown:
         call = traced_function(function)
         if call is None:
             raise KernelTypeError(
-                f"numpy.{function.__name__} has no kernel, so that nf.fuse cannot trace"
-                " it; use functions of nf.ops, wrap it in an nf.Function, or call it "
-                "outside of the fused function")
+                f"{function.__module__}.{function.__name__} has no kernel, so that "
+                "nf.fuse cannot trace it; use functions of nf.ops, wrap it in an "
+                "nf.Function, or call it outside of the fused function")
         made = call(args, kwargs)
         if function not in GIVE_ARRAYS:
             return _scalar(made, args, kwargs)
