@@ -12,7 +12,6 @@ from __future__ import annotations
 import ast
 import doctest
 import io
-import os
 import re
 import textwrap
 from collections.abc import Iterator
@@ -188,9 +187,6 @@ def run_page(text: str, program: Path) -> None:
         inside = block.source.splitlines()
         lines[block.line:block.line + len(inside)] = inside
     program.write_text("\n".join(lines))
-    # Older than this process: CPython compiles ``nf.grid(1)`` otherwise where ``nf`` is
-    # imported by another block, which would look like a file that was edited meanwhile.
-    os.utime(program, (0, 0))
     module = ModuleType("__main__")
     for block in made.run:
         run_block(block, module, program)

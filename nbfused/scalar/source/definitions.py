@@ -147,9 +147,26 @@ def _is_new(file: str) -> bool:
 
 
 def _meaning(code: CodeType) -> tuple[Any, ...]:
-    """A key that two functions share if the same lines were compiled to them."""
-    return (code.co_firstlineno, code.co_code, code.co_names, code.co_varnames, *(
-        _meaning(c) if isinstance(c, CodeType) else repr(c) for c in code.co_consts))
+    """A key that two functions share if the same lines were compiled to them.
+
+    Python calls ``module.function`` in another way where the import is compiled with
+    it: files are also compiled in parts, as by doctest.
+    """
+    steps = tuple((_METHOD.get(step.opname, step.opname),
+                   None if step.opcode in _JUMPS else _constant(step.argval))
+                  for step in dis.get_instructions(code) if step.opname not in _CALLING)
+    return code.co_firstlineno, steps, code.co_varnames
+
+
+#: Instructions that tell a call of a method from that of an attribute, and jumps, whose
+#: distance depends on them.
+_METHOD = {"LOAD_METHOD": "LOAD_ATTR", "CALL_METHOD": "CALL"}
+_CALLING = {"PUSH_NULL", "PRECALL", "CACHE", "EXTENDED_ARG", "NOP"}
+_JUMPS = {*dis.hasjrel, *dis.hasjabs}
+
+
+def _constant(value: Any) -> Any:
+    return _meaning(value) if isinstance(value, CodeType) else repr(value)
 
 
 def _node(text: str, code: CodeType) -> ast.FunctionDef | ast.Lambda | None:

@@ -233,3 +233,21 @@ def test_a_file_that_was_edited_after_its_import(tmp_path):
     module = importlib.util.module_from_spec(spec)
     exec(compile(path.read_text(), path, "exec"), vars(module))
     assert "7.0" in definition(module.f).source.text
+
+
+def test_a_file_that_is_compiled_in_parts(tmp_path):
+    """Python 3.11 calls ``module.function`` otherwise where it sees the import."""
+    path = tmp_path / "parts.py"
+    parts = ["import math\n", "\ndef f(x):\n    while x > 1.0:\n"
+             "        x = math.log(x)\n    return math.exp(x)\n"]
+    path.write_text("".join(parts))
+    os.utime(path, (time.time() + 5,) * 2)
+    names, lines = {}, 0
+    for part in parts:
+        exec(compile("\n"*lines + part, path, "exec"), names)
+        lines += part.count("\n")
+    assert definition(names["f"]).name == "f"
+    path.write_text("".join(parts).replace("exp", "log"))
+    os.utime(path, (time.time() + 6,) * 2)
+    with pytest.raises(ScalarSyntaxError, match="the text of f has changed since"):
+        definition(names["f"])
