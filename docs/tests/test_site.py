@@ -15,6 +15,9 @@ SITE = Path(__file__).resolve().parents[2] / "build/docs"
 PAGES = sorted(path for path in SITE.rglob("*.html")
                if not path.is_relative_to(SITE / "_static"))
 
+#: The gallery's programs.
+PROGRAMS = sorted((SITE.parents[1] / "examples/gallery").glob("plot_*.py"))
+
 #: Attributes whose address a browser fetches without being asked, by element.
 FETCHED = {"audio": "src", "embed": "src", "iframe": "src", "image": "href",
            "img": "src", "input": "src", "object": "data", "script": "src",
@@ -91,6 +94,12 @@ def test_there_are_pages():
     names = {str(path.relative_to(SITE)) for path in PAGES}
     assert {"index.html", "reference/ops/normalization.html", "gallery/index.html",
             "gallery/plot_mandelbrot.html", "search.html"} <= names, "run make docs"
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.stem)
+def test_a_program_of_the_gallery_has_a_page_with_a_picture(program):
+    assert (SITE / "gallery" / f"{program.stem}.html").is_file(), "run make docs"
+    assert (SITE / "_images" / f"sphx_glr_{program.stem}_001.png").is_file()
 
 
 @pytest.mark.parametrize("path", PAGES, ids=lambda p: str(p.relative_to(SITE)))
