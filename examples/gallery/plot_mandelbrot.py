@@ -15,7 +15,9 @@ import numpy as np
 
 import nbfused as nf
 
-MOST = 200
+WIDTH = 900  # pixels
+MOST = 200  # steps for a pixel
+DEVICE = "cpu"  # where it runs: cpu, cuda, cuda:1, rocm
 
 
 @nf.rawkernel
@@ -40,16 +42,16 @@ def mandelbrot(steps, left, top, pixel):
 # %%
 # A launch names the blocks of the grid and the threads of a block, as in CUDA.
 
-width, height = 900, 600
-steps = np.zeros((height, width), np.float32)
+height = WIDTH * 2 // 3
+steps = nf.zeros((height, WIDTH), dtype="float32", device=DEVICE)
 block = (16, 16)
-grid = (-(-width // block[0]), -(-height // block[1]))
-mandelbrot[grid, block](steps, -2.1, 1.0, 3.0 / width)
+grid = (-(-WIDTH // block[0]), -(-height // block[1]))
+mandelbrot[grid, block](steps, -2.1, 1.0, 3.0 / WIDTH)
 
 # %%
-# The picture is an array of NumPy, and goes where arrays of NumPy go.
+# The result is an array of NumPy on the CPU; elsewhere ``nf.to_numpy`` copies it.
 
-figure, axes = plt.subplots(figsize=(9, 6), layout="tight")
-axes.imshow(np.log1p(steps), cmap="twilight_shifted")
+figure, axes = plt.subplots(figsize=(9, 6), layout="constrained")
+axes.imshow(np.log1p(nf.to_numpy(steps)), cmap="twilight_shifted")
 axes.set_axis_off()
 plt.show()
