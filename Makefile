@@ -1,4 +1,5 @@
 # make demo   train a small network of fused kernels on real handwritten digits
+# make check  ops and kernels of every kind on every backend: less than a minute
 # make test   lint, types and all tests but those that compile many variants (make variants)
 # make docs   build the documentation's site in build/docs, and check it
 # All make a virtual environment in .venv first; nothing but Python >= 3.11 is needed.
@@ -17,10 +18,14 @@ docs_stamp := $(VENV)/.installed-docs
 browser_stamp := $(VENV)/.installed-docs-browser
 dev_stamp := $(VENV)/.installed-$(subst $(comma),-,$(DEV_EXTRAS))
 
-.PHONY: demo test lint pytest variants gpu-test gpu-test-hip rocm-test rocm-build benchmark docs docs-browser clean
+.PHONY: demo check test lint pytest variants gpu-test gpu-test-hip rocm-test rocm-build benchmark docs docs-browser clean
 
 demo: $(demo_stamp)
 	$(RUN) -m nbfused demo $(DEMO)
+
+# In the environment that is there; the one of the demo otherwise.
+check: $(firstword $(wildcard $(dev_stamp) $(demo_stamp)) $(demo_stamp))
+	$(RUN) -m nbfused selftest
 
 test: lint pytest
 
