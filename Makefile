@@ -13,12 +13,13 @@ CANDIDATES := $(or $(PYTHON),python3.13 python3.12 python3.11 python3 python)
 RUN := $(VENV)/bin/python
 
 comma := ,
+release_stamp := $(VENV)/.installed-release
 demo_stamp := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 docs_stamp := $(VENV)/.installed-docs
 browser_stamp := $(VENV)/.installed-docs-browser
 dev_stamp := $(VENV)/.installed-$(subst $(comma),-,$(DEV_EXTRAS))
 
-.PHONY: demo check test lint pytest variants gpu-test gpu-test-hip rocm-test rocm-build benchmark docs docs-browser clean
+.PHONY: demo check test lint pytest variants types wheels gpu-test gpu-test-hip rocm-test rocm-build benchmark docs docs-browser clean
 
 demo: $(demo_stamp)
 	$(RUN) -m nbfused demo $(DEMO)
@@ -39,6 +40,17 @@ pytest: $(dev_stamp)
 # Every shape of tile, dtype and architecture, and the ops like others: minutes.
 variants: $(dev_stamp)
 	$(RUN) -m pytest -n $(JOBS) -m variants $(PYTEST)
+
+# Every public name has a known type: pyright, which needs node or fetches it.
+types: $(release_stamp)
+	PATH="$(abspath $(VENV))/bin:$$PATH" $(RUN) .ci/public_types.py
+
+# The wheel and the sdist, in dist, checked.
+wheels: $(release_stamp)
+	rm -rf dist
+	$(RUN) -m build
+	$(RUN) -m twine check --strict dist/*
+	$(VENV)/bin/check-wheel-contents dist/*.whl
 
 # GPU machines are often offline: the Python at hand, nothing installed.
 gpu-test:

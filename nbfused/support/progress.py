@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
-from typing import TextIO
+from typing import IO
 
 __all__ = ["Advance", "progress"]
 
@@ -19,7 +19,8 @@ PERIOD = 2.0
 
 
 @contextmanager
-def progress(title: str, total: int, stream: TextIO | None = None) -> Iterator[Advance]:
+def progress(title: str, total: int,
+             stream: IO[str] | None = None) -> Iterator[Advance]:
     """Show how many steps of long work are done, on a terminal only.
 
     A bar of rich, which goes when the work ends, or plain lines where rich (the extra
@@ -53,7 +54,7 @@ def _ignore(note: str) -> None:
     """Advance without showing it."""
 
 
-def _lines(title: str, total: int, stream: TextIO) -> Advance:
+def _lines(title: str, total: int, stream: IO[str]) -> Advance:
     """Print a line now and then, and the last one."""
     start = last = time.monotonic()
     done = 0
@@ -71,7 +72,7 @@ def _lines(title: str, total: int, stream: TextIO) -> Advance:
 
 
 @contextmanager
-def _bar(title: str, total: int, stream: TextIO) -> Iterator[Advance]:
+def _bar(title: str, total: int, stream: IO[str]) -> Iterator[Advance]:
     from rich import progress as rich
     from rich.console import Console
 

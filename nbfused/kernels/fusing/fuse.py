@@ -48,9 +48,9 @@ class Fused(PickledByName):
         update_wrapper(self, function, updated=())
         self.function = function
         name = getattr(function, "__name__", type(function).__name__)
-        self.kernel_name = kernel_name or name.replace("<lambda>", "fused")
+        self.kernel_name: str | Any = kernel_name or name.replace("<lambda>", "fused")
         try:
-            self.signature = inspect.signature(function)
+            self.signature: inspect.Signature = inspect.signature(function)
         except ValueError as error:
             raise KernelTypeError(f"nf.fuse: {function!r} does not say what it takes; "
                                   "write a function that calls it") from error

@@ -44,12 +44,12 @@ class ThreadKernel(Launching, PickledByName):
         super().__init__(pyfunc.__name__, inspect.signature(pyfunc))
         self.pyfunc = pyfunc
         self.differentiable = differentiable
-        self.prefer = check_preference(pyfunc.__name__, prefer)
+        self.prefer: str = check_preference(pyfunc.__name__, prefer)
         self._literals = literal_parameters(pyfunc)
         self.rules: dict[str, ThreadKernel] = {}
         self._specs: dict[Any, Raw] = {}
         update_wrapper(self, pyfunc, updated=())
-        self.__name__ = pyfunc.__name__
+        self.__name__: str = pyfunc.__name__
 
     def renewed(self, pyfunc: Callable[..., Any]) -> ThreadKernel:
         """A kernel like this one of another Python function, without the rules."""
