@@ -187,8 +187,9 @@ class SpecNode(Node):
             constant = self.edges[k] is None and is_number(x)
             saved[k] = x if constant else Saved(x, (k, names, name))
         self.saved_inputs: dict[int, Any] = saved
-        self.saved_outputs: dict[int, Saved] = {k: Saved(outputs[k], f"the result of {name}")
-                              for k in plan.outputs} if plan.outputs else {}
+        self.saved_outputs: dict[int, Saved] = {
+            k: Saved(outputs[k], f"the result of {name}")
+            for k in plan.outputs} if plan.outputs else {}
 
     @property
     def spec(self) -> Spec:

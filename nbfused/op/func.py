@@ -18,6 +18,7 @@ from ..scalar.source.definitions import keep_sources
 from ..scalar.source.resolve import freeze
 from ..scalar.source.static import literal_parameters
 from ..specs.vjp.functions import compose
+from ..support.display import SourceText
 from ..support.forks import cached_property
 from ..support.pickling import PickledByName
 from .base import Parameters, check_pyfunc, unpack_single
@@ -237,7 +238,7 @@ class Func(PickledByName):
         """
         from .source import source
 
-        return source(self.function, kind)
+        return SourceText(source(self.function, kind))
 
     def made_of(self) -> tuple[Any, ...]:
         """The function and the options, from which a copy can be made."""

@@ -13,6 +13,7 @@ from ...op.base import is_number, unpack_single
 from ...op.kernel_counts import count_kernel
 from ...scalar.ir.nodes import Function
 from ...scalar.source.definitions import keep_sources
+from ...support.display import SourceText
 from .arguments import check_block_size, on_stream, split
 from .bodies import Body, Ranks, check_language, elementwise_body, typed_text
 from .parameters import (
@@ -170,8 +171,9 @@ class ElementwiseKernel:
         types = {p.ctype: check_dtype(dtype) for p in self.params if p.dtype is None}
         ranks = tuple((p.name, 1) for p in self.in_params if p.raw)
         function = self._function(tuple(types.items()), ranks)
-        return kernel_source(function, self.in_params, self.out_params, tuple(
-            p.dtype or types[p.ctype] for p in self.params), kind)
+        return SourceText(kernel_source(
+            function, self.in_params, self.out_params,
+            tuple(p.dtype or types[p.ctype] for p in self.params), kind))
 
     def __call__(self, *args: Any, size: int | None = None, block_size: int = 128,
                  stream: Any = None, out: Any = None) -> Any:

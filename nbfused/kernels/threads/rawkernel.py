@@ -16,6 +16,7 @@ from ...scalar.parse.functions import parse
 from ...scalar.source.definitions import keep_sources, namespace
 from ...scalar.source.static import literal, literal_parameters
 from ...specs import Raw
+from ...support.display import SourceText
 from ...support.forks import cached_property
 from ...support.pickling import PickledByName
 from .arguments import FlatArguments, flatten_arguments
@@ -184,7 +185,7 @@ class ThreadKernel(Launching, PickledByName):
         *args
             Arguments of a launch; those of the first one if left out.
         """
-        return kernel_source(self, kind, self._launchable("source", args))
+        return SourceText(kernel_source(self, kind, self._launchable("source", args)))
 
     def checkpoint_bytes(self, *args: Any) -> dict[str, int]:
         """Bytes that loops of ``bwd`` record, for each thread.
