@@ -1,4 +1,5 @@
 # make demo   train a small network of fused kernels on real handwritten digits
+# make check  ops and kernels of every kind on every backend: less than a minute
 # make test   lint, types and all tests but those that compile many variants (make variants)
 # make docs   build the documentation's site in build/docs, and check it
 # All make a virtual environment in .venv first; nothing but Python >= 3.11 is needed.
@@ -12,15 +13,20 @@ CANDIDATES := $(or $(PYTHON),python3.13 python3.12 python3.11 python3 python)
 RUN := $(VENV)/bin/python
 
 comma := ,
+release_stamp := $(VENV)/.installed-release
 demo_stamp := $(VENV)/.installed-$(subst $(comma),-,$(EXTRAS))
 docs_stamp := $(VENV)/.installed-docs
 browser_stamp := $(VENV)/.installed-docs-browser
 dev_stamp := $(VENV)/.installed-$(subst $(comma),-,$(DEV_EXTRAS))
 
-.PHONY: demo test lint pytest variants gpu-test gpu-test-hip rocm-test rocm-build benchmark docs docs-browser clean
+.PHONY: demo check test lint pytest variants types wheels gpu-test gpu-test-hip rocm-test rocm-build benchmark docs docs-browser clean
 
 demo: $(demo_stamp)
 	$(RUN) -m nbfused demo $(DEMO)
+
+# In the environment that is there; the one of the demo otherwise.
+check: $(firstword $(wildcard $(dev_stamp) $(demo_stamp)) $(demo_stamp))
+	$(RUN) -m nbfused selftest
 
 test: lint pytest
 
@@ -34,6 +40,17 @@ pytest: $(dev_stamp)
 # Every shape of tile, dtype and architecture, and the ops like others: minutes.
 variants: $(dev_stamp)
 	$(RUN) -m pytest -n $(JOBS) -m variants $(PYTEST)
+
+# Every public name has a known type: pyright, which needs node or fetches it.
+types: $(release_stamp)
+	PATH="$(abspath $(VENV))/bin:$$PATH" $(RUN) .ci/public_types.py
+
+# The wheel and the sdist, in dist, checked.
+wheels: $(release_stamp)
+	rm -rf dist
+	$(RUN) -m build
+	$(RUN) -m twine check --strict dist/*
+	$(VENV)/bin/check-wheel-contents dist/*.whl
 
 # GPU machines are often offline: the Python at hand, nothing installed.
 gpu-test:

@@ -116,7 +116,7 @@ def __dir__() -> list[str]:
 
 
 _OPS.load = _import_public
-config = _config.config
+config: _config.Config = _config.config
 enable(config.backend)
 if _unknown := _config.unknown(_os.environ):
     _warn_of_unknown(_unknown)

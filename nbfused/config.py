@@ -281,7 +281,7 @@ def dump_source(name: str, text: str) -> None:
             "to: set it to one, or unset it") from error
 
 
-config = Config.read(os.environ)
+config: Config = Config.read(os.environ)
 
 
 def logger(part: str) -> logging.Logger:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import re
 import subprocess
 import sys
@@ -145,4 +146,15 @@ def test_selftest_fails_where_an_op_is_wrong(capsys, monkeypatch):
     monkeypatch.setattr(nf.ops.swish, "reference", lambda x, beta=1.0: x)
     with nf.use_backend("cpu"):
         assert main(["selftest", "swish"]) == 1
-    assert "swish-value-0-float32" in capsys.readouterr().out
+    shown = capsys.readouterr().out
+    assert "cpu: swish-value-0-float32" in shown
+    assert f"with nbfused {__version__}, python {platform.python_version()}" in shown
+    assert "NBFUSED_CACHE_DISABLE=1 python -m nbfused selftest swish\n" in shown
+    assert shown.endswith("python -m nbfused selftest swish\n"
+                          "     python -m nbfused info\n")
+
+
+def test_selftest_of_no_backend_is_no_success(capsys, monkeypatch):
+    monkeypatch.setattr("nbfused.testing.selftest.backends", dict)
+    assert main(["selftest"]) == 1
+    assert capsys.readouterr().out.startswith("nothing was tested")

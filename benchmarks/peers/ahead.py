@@ -16,6 +16,8 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from multiprocessing import get_context
 
+from nbfused.support.progress import progress
+
 from .inputs import inputs_of
 from .libraries import Library, available
 from .measure import prepared
@@ -49,12 +51,14 @@ def build(works: Sequence[Workload], libraries: Sequence[Library], device: str,
     os.environ.update(ALONE)
     begin = time.perf_counter()
     spent: defaultdict[str, float] = defaultdict(float)
-    with ProcessPoolExecutor(jobs, get_context("spawn"), _start) as pool:
+    with (ProcessPoolExecutor(jobs, get_context("spawn"), _start) as pool,
+          progress("compiling", len(works)) as advance):
         pending = [pool.submit(_compile, work, names, device) for work in works]
         try:
             for done in as_completed(pending, LONG):
                 for name, seconds in done.result().items():
                     spent[name] += seconds
+                advance("all libraries")
         except (BrokenProcessPool, TimeoutError) as why:
             _log.warning("%s: the rest is compiled later", type(why).__name__)
             pool.shutdown(cancel_futures=True)

@@ -44,7 +44,7 @@ class Allocation:
 
     def __init__(self, device: Memory, size: int) -> None:
         self.address = 0
-        self.device = device
+        self.device: Memory = device
         with device.current():
             self.address = device.allocate(size, STREAM)
 

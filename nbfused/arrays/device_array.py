@@ -58,13 +58,14 @@ class DeviceArray:
     def __init__(self, pointer: int, shape: tuple[int, ...],
                  strides: tuple[int, ...] | None, dtype: np.dtype, device: str,
                  stream: int | None = None, owner: Any = None) -> None:
-        self.pointer = pointer
-        self.shape = tuple(shape)
-        self.strides = dense_strides(shape) if strides is None else tuple(strides)
-        self.dtype = np.dtype(dtype)
-        self.device = device
-        self.stream = stream
-        self.owner = owner
+        self.pointer: int = pointer
+        self.shape: tuple[int, ...] = tuple(shape)
+        self.strides: tuple[int, ...] = (
+            dense_strides(shape) if strides is None else tuple(strides))
+        self.dtype: np.dtype = np.dtype(dtype)
+        self.device: str = device
+        self.stream: int | None = stream
+        self.owner: Any = owner
 
     @property
     def ndim(self) -> int:

@@ -45,8 +45,11 @@ class GradcheckError(AssertionError):
     def __init__(self, message: str, argument: int, index: tuple[int, ...],
                  analytic: float, numeric: float, mode: str) -> None:
         super().__init__(message)
-        self.argument, self.index, self.mode = argument, index, mode
-        self.analytic, self.numeric = analytic, numeric
+        self.argument: int = argument
+        self.index: tuple[int, ...] = index
+        self.mode: str = mode
+        self.analytic: float = analytic
+        self.numeric: float = numeric
 
 
 def _host(x: Any) -> np.ndarray:

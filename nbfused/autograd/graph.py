@@ -168,11 +168,11 @@ class Node:
     __slots__ = ("__weakref__", "edges", "name", "order", "outputs", "released")
 
     def __init__(self, name: str, edges: Iterable[Edge | None], outputs: int) -> None:
-        self.name = name
-        self.edges = tuple(edges)
-        self.outputs = outputs
-        self.order = next(_ORDER)
-        self.released = False
+        self.name: str = name
+        self.edges: tuple[Edge | None, ...] = tuple(edges)
+        self.outputs: int = outputs
+        self.order: int = next(_ORDER)
+        self.released: bool = False
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
@@ -241,7 +241,7 @@ class Target(Leaf):
 
     def __init__(self, running: bool) -> None:
         super().__init__()
-        self.running = running
+        self.running: bool = running
 
 
 def reachable(seeds: Iterable[Edge], targets: Collection[Edge] = ()) -> list[Node]:

@@ -179,16 +179,17 @@ class SpecNode(Node):
         """`results` are the dtypes of the outputs, `names` those of the inputs."""
         name = plan.forward.name
         super().__init__(name, edges, len(outputs))
-        self.plan = plan
-        self.results = results
+        self.plan: RecordingPlan = plan
+        self.results: tuple[np.dtype, ...] = results
         saved: dict[int, Any] = {}
         for k in plan.inputs:
             x = inputs[k]
             constant = self.edges[k] is None and is_number(x)
             saved[k] = x if constant else Saved(x, (k, names, name))
-        self.saved_inputs = saved
-        self.saved_outputs = {k: Saved(outputs[k], f"the result of {name}")
-                              for k in plan.outputs} if plan.outputs else {}
+        self.saved_inputs: dict[int, Any] = saved
+        self.saved_outputs: dict[int, Saved] = {
+            k: Saved(outputs[k], f"the result of {name}")
+            for k in plan.outputs} if plan.outputs else {}
 
     @property
     def spec(self) -> Spec:

@@ -11,6 +11,7 @@ import numpy as np
 from ..arrays import describe, dtype_of, is_array, to_numpy
 from ..config import config
 from ..errors import KernelTypeError, ShapeError, TapeError
+from ..support.display import html_table, html_text
 from .graph import Edge, GraphArray, Leaf, Node, Pass
 from .nodes import check_differentiable
 from .numpy_api.methods import ArrayMethods
@@ -256,6 +257,11 @@ class Variable(ArrayMethods, NumpyProtocols, GraphArray):
         note = f", grad_fn={self.grad_fn}" if self.grad_fn else \
             ", requires_grad=True" if self.requires_grad else ""
         return f"Variable({self._value!r}{note})"
+
+    def _repr_html_(self) -> str:
+        made = self.grad_fn or ("requires_grad" if self.requires_grad else "constant")
+        return html_table(("shape", "dtype", "device", "on the tape"), [
+            (self.shape, self.dtype, self.device, made)]) + html_text(repr(self._value))
 
 
 #: The backward pass that records, so that gradients can be differentiated again.

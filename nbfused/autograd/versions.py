@@ -50,7 +50,7 @@ class Saved:
 
     def __init__(self, data: Any, what: str | tuple[int, Sequence[str], str]) -> None:
         """Save an array; `what` describes it in messages."""
-        self.data = data
+        self.data: Any = data
         self._what = what
         self._range: ByteRange | None = None  # found out at the first write
         self._changed = False

@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING
 
 import nbfused as nf
 
+from ..support.progress import progress
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -116,32 +118,22 @@ def show(arguments: argparse.Namespace) -> None:
 
 def learn(console: Console, arguments: argparse.Namespace, device: str) -> History:
     """Train with a progress bar."""
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
     from .digits import load
     from .train import train
 
     data = load(arguments.seed, 600 if arguments.quick else None)
-    columns = (
-        TextColumn("training"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TextColumn("epochs  {task.fields[state]}"),
-    )
-    with Progress(*columns, console=console) as progress:
-        bar = progress.add_task("", total=arguments.epochs, state="compiling kernels")
+    with progress("training", arguments.epochs, console.file) as advance:
 
-        def advance(history: History) -> None:
+        def after_epoch(history: History) -> None:
             loss, accuracy = history.loss[-1], history.accuracy[-1]
-            state = f"loss {loss:.3f}  held-out accuracy {accuracy:.1%}"
-            progress.update(bar, advance=1, state=state)
+            advance(f"loss {loss:.3f}  held-out accuracy {accuracy:.1%}")
 
         return train(
             data,
             epochs=arguments.epochs,
             seed=arguments.seed,
             device=device,
-            after_epoch=advance,
+            after_epoch=after_epoch,
         )
 
 

@@ -8,9 +8,10 @@ from contextvars import ContextVar
 from math import prod
 
 from ..arrays import Array
+from ..support.display import html_table, text_table
 from ..support.records import record
 
-__all__ = ["LAUNCHES", "Launch", "bytes_of", "trace_launches"]
+__all__ = ["LAUNCHES", "Launch", "Launches", "bytes_of", "trace_launches"]
 
 
 @record(frozen=True)
@@ -44,6 +45,23 @@ class Launch:
     block: tuple[int, ...] | None = None
 
 
+class Launches(list[Launch]):
+    """Launches in their order; shown as a table."""
+
+    def __repr__(self) -> str:
+        return text_table(_HEAD, self._rows()) if self else "no launches"
+
+    def _repr_html_(self) -> str:
+        return html_table(_HEAD, self._rows())
+
+    def _rows(self) -> list[tuple[object, ...]]:
+        return [(k, one.kind, one.name, "×".join(map(str, one.shape)) or "1",
+                 one.backend, one.bytes) for k, one in enumerate(self)]
+
+
+_HEAD = ("", "kind", "name", "extents", "backend", "bytes")
+
+
 def bytes_of(arrays: Iterable[Array]) -> int:
     """Bytes of all elements; an element repeated by stride 0 counts once."""
     return sum(a.dtype.itemsize * prod(
@@ -61,7 +79,7 @@ def trace_launches() -> Iterator[list[Launch]]:
     Yields
     ------
     list of Launch
-        In the order of the launches; a view launches nothing.
+        In the order of the launches, shown as a table; a view launches nothing.
 
     Examples
     --------
@@ -71,7 +89,7 @@ def trace_launches() -> Iterator[list[Launch]]:
     >>> [(launch.kind, launch.bytes) for launch in launches]
     [('Map', 48)]
     """
-    launches: list[Launch] = []
+    launches = Launches()
     token = LAUNCHES.set(launches)
     try:
         yield launches

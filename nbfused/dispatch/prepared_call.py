@@ -100,7 +100,7 @@ class PreparedCall:
                  pointers: Sequence[int], scalars: tuple[Any, ...],
                  streams: tuple[int, ...],
                  pairs: Sequence[OverlapTest], clear: Callable[[Array], None]) -> None:
-        self.pairs = tuple(pairs)
+        self.pairs: tuple[OverlapTest, ...] = tuple(pairs)
         self._place, self._streams, self._clear = place, streams, clear
         self._moves = plan.moves
         self._stream = place.library.streams(place.device)

@@ -223,11 +223,13 @@ class Parameters:
 
     def __init__(self, name: str, signature: inspect.Signature,
                  options: Sequence[str] = ()) -> None:
-        self.options = tuple(options)
+        self.options: tuple[str, ...] = tuple(options)
         self.compares = False  # whether numbers are only compared with
-        self.name, self.signature = name.lstrip("_"), signature
-        self.names = tuple(signature.parameters)
-        self.defaults = tuple(p.default for p in signature.parameters.values())
+        self.name: str = name.lstrip("_")
+        self.signature: inspect.Signature = signature
+        self.names: tuple[str, ...] = tuple(signature.parameters)
+        self.defaults: tuple[Any, ...] = tuple(
+            p.default for p in signature.parameters.values())
         self._accepted: set[tuple[type, ...]] = set()
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any]:

@@ -18,6 +18,7 @@ from ..scalar.source.definitions import keep_sources
 from ..scalar.source.resolve import freeze
 from ..scalar.source.static import literal_parameters
 from ..specs.vjp.functions import compose
+from ..support.display import SourceText
 from ..support.forks import cached_property
 from ..support.pickling import PickledByName
 from .base import Parameters, check_pyfunc, unpack_single
@@ -48,24 +49,25 @@ class Func(PickledByName):
                  nondiff: str | Sequence[str] = (), prefer: str | None = None) -> None:
         check_pyfunc(pyfunc, type(self).__name__.lower().removesuffix("op"))
         self.pyfunc = pyfunc
-        self.signature = inspect.signature(pyfunc)
-        self.literals = literal_parameters(pyfunc)
-        self.rules = Rules()
+        self.signature: inspect.Signature = inspect.signature(pyfunc)
+        self.literals: tuple[str, ...] = literal_parameters(pyfunc)
+        self.rules: Rules = Rules()
         self.gradcheck = gradcheck
-        self.prefer = check_preference(pyfunc.__name__, prefer)
+        self.prefer: str = check_preference(pyfunc.__name__, prefer)
         if not isinstance(nondiff, (str, tuple, list, set, frozenset)):
             raise KernelTypeError(f"{pyfunc.__name__}: 'nondiff_argnames' must be a "
                                   "name, or several in a tuple, got "
                                   f"{type(nondiff).__name__}")
-        self.nondiff = (nondiff,) if isinstance(nondiff, str) else tuple(nondiff)
-        self.parameters = Parameters(pyfunc.__name__, self.signature)
+        self.nondiff: tuple[str, ...] = (
+            (nondiff,) if isinstance(nondiff, str) else tuple(nondiff))
+        self.parameters: Parameters = Parameters(pyfunc.__name__, self.signature)
         for name in self.nondiff:
             if name not in self.signature.parameters:
                 raise KernelTypeError(
                     f"{pyfunc.__name__}: 'nondiff_argnames' has {name!r}; the "
                     f"parameters are {', '.join(self.signature.parameters)}")
         update_wrapper(self, pyfunc, updated=())
-        self.__name__ = pyfunc.__name__
+        self.__name__: str = pyfunc.__name__
 
     @cached_property
     def function(self) -> Function:
@@ -236,7 +238,7 @@ class Func(PickledByName):
         """
         from .source import source
 
-        return source(self.function, kind)
+        return SourceText(source(self.function, kind))
 
     def made_of(self) -> tuple[Any, ...]:
         """The function and the options, from which a copy can be made."""

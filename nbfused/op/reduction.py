@@ -21,6 +21,7 @@ from ..specs import COMBINES, Combine, Reduce
 from ..specs.base import Shape
 from ..specs.shapes import Axes, normalize_axes
 from ..specs.vjp.functions import compose, identity
+from ..support.display import SourceText
 from ..support.forks import cached_property
 from .base import boolean, kind_of, output_tuple, real_number, unpack_single
 from .cached_call import CachedCall
@@ -61,7 +62,7 @@ class Reduction(Func):
         """Generated text of the map: primal, vjp, jvp or numba."""
         from .source import source
 
-        return source(self.map, kind)
+        return SourceText(source(self.map, kind))
 
     @cached_property
     def combine(self) -> Combine:

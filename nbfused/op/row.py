@@ -36,7 +36,8 @@ class Implicit:
     """`index` or `size`: a number that the functions of a row read by name."""
 
     def __init__(self, name: str, meaning: str) -> None:
-        self.__nbfused_implicit__ = self.__name__ = name
+        self.__nbfused_implicit__ = name
+        self.__name__: str = name
         self.__doc__ = meaning
 
     def __call__(self, *args: Any) -> NoReturn:
@@ -114,7 +115,7 @@ class RowOp(Func):
                 f"{self.parameters.name}: kinds {dict(kinds)} must give 'row', "
                 f"'column' or 'element' to parameters of {self.signature}")
         self.parameters.options = ("axis",)
-        self.kinds = dict(kinds)
+        self.kinds: dict[str, str] = dict(kinds)
         #: Refuses the first argument, by the op's name and its own.
         self.check: Callable[[Any, str, str], None] | None = None
         self._specs: dict[tuple[tuple[str, ...], int], Row] = {}

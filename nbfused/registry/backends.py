@@ -303,7 +303,7 @@ def split_names(selection: str) -> tuple[str, ...]:
     return tuple(part.strip() for part in selection.split(",") if part.strip())
 
 
-registry = Registry(BUILTIN, entry_points)
+registry: Registry = Registry(BUILTIN, entry_points)
 
 
 def enable(selection: str) -> None:

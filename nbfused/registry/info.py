@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from ..support.display import html_table
+
 if TYPE_CHECKING:
     from ..backend import Backend
 
@@ -41,6 +43,10 @@ class Backends(dict[str, BackendInfo]):
         width = max((len(name) for name in self), default=0)
         return "\n".join(f"{name:{width}}  {_state(info)}"
                          for name, info in self.items())
+
+    def _repr_html_(self) -> str:
+        return html_table(("backend", "state"), [
+            (name, _state(info)) for name, info in self.items()])
 
 
 def _state(info: BackendInfo) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from functools import lru_cache
+from typing import Any, ClassVar
 
 from ..scalar.ir.nodes import Block, Function
 from ..scalar.parse.functions import parse_definition
@@ -49,7 +50,7 @@ class Combine(Hashed):
     indexed: bool = False
     widen: bool = False
 
-    __hash__ = Hashed.__hash__
+    __hash__: ClassVar[Any] = Hashed.__hash__
 
     @property
     def arity(self) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..scalar.ir.build import Builder
 from ..scalar.ir.nodes import Function, Value, literal
@@ -58,7 +58,7 @@ class Map(Spec):
     kinds: tuple[str, ...]
     scatter_shapes: tuple[Shape, ...] = ()
 
-    __hash__ = Hashed.__hash__
+    __hash__: ClassVar[Any] = Hashed.__hash__
     pointwise: ClassVar[bool] = True
 
     @property

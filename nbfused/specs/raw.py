@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, NoReturn
 
 from ..errors import KernelTypeError, NotDifferentiableError
 from ..scalar.ir.build import inline
@@ -51,7 +51,7 @@ class Raw(Spec):
     function: Function
     kinds: tuple[str, ...]
 
-    __hash__ = Hashed.__hash__
+    __hash__: ClassVar[Any] = Hashed.__hash__
 
     @property
     def name(self) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..scalar.ir.build import Builder
 from ..scalar.ir.nodes import Function, Literal, Value
@@ -63,7 +63,7 @@ class Reduce(Spec):
     keepdims: bool = False
     saves: int = 0
 
-    __hash__ = Hashed.__hash__
+    __hash__: ClassVar[Any] = Hashed.__hash__
 
     @property
     def name(self) -> str:

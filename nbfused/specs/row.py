@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..scalar.ir.nodes import Function, Literal
 from ..scalar.typing.types import Typed, Weak, compute_dtype
@@ -47,7 +47,7 @@ class Stage(Hashed):
     detach: bool = False
     saves: int = 0
 
-    __hash__ = Hashed.__hash__
+    __hash__: ClassVar[Any] = Hashed.__hash__
 
     @property
     def wired(self) -> tuple[str, ...]:
@@ -69,7 +69,7 @@ class Out(Hashed):
     function: Function
     saved: bool = False
 
-    __hash__ = Hashed.__hash__
+    __hash__: ClassVar[Any] = Hashed.__hash__
 
 
 @record(frozen=True)
@@ -83,7 +83,7 @@ class Row(Spec):
     outs: tuple[Out, ...]
     axis: int = -1
 
-    __hash__ = Hashed.__hash__
+    __hash__: ClassVar[Any] = Hashed.__hash__
 
     @property
     def name(self) -> str:

@@ -39,7 +39,7 @@ class View(Spec):
     kind: str
     params: tuple[Any, ...]
 
-    __hash__ = Hashed.__hash__
+    __hash__: ClassVar[Any] = Hashed.__hash__
     launches: ClassVar[bool] = False
 
     @property

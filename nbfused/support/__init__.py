@@ -1,7 +1,8 @@
 """Tools that every part of the package may use, and that import none of it.
 
-`dtypes` is the table of dtypes that kernels take, `forks` has the lock for lazy imports
-and compilation, `records` makes frozen records, `pickling` sends decorated functions by
-name, `loop_nests` merges axes, `temporary` makes folders that go again, `recursion`
-gives deep programs room, `llvm_*` is LLVM text that two backends link.
+`dtypes` is the table of dtypes that kernels take, `display` formats tables, `forks` has
+the lock for lazy imports and compilation, `records` makes frozen records, `pickling`
+sends decorated functions by name, `loop_nests` merges axes, `temporary` makes folders
+that go again, `recursion` gives deep programs room, `progress` shows how far long work
+is, `llvm_*` is LLVM text that two backends link.
 """

@@ -6,6 +6,8 @@
 `recorded`      the kernels that the conformance suite would launch
 `recorded_cuda` recording of CUDA kernels without a device: compiled, not run
 `sampling`      test arrays: values from a domain, in every layout of strides
+`selftest`      ``python -m nbfused selftest``: a sample of everything, in a minute
+`user_kernels`  kernels as users write them, compared with NumPy
 =============== =============================================================
 """
 

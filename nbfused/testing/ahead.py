@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -12,12 +11,12 @@ import nbfused.cache as cache
 
 from ..config import config
 from ..errors import SettingError
-from ..rocm.build.ahead import RecordingDevice, build_all
-from ..rocm.build.kernel import Kernel
+from ..rocm.build.ahead import RecordingDevice, batches, build_all
 from ..rocm.build.report import Resources, as_table, resources
 from ..rocm.build.toolchain import EMULATION, find
 from ..rocm.runtime.device import device
 from ..support.dtypes import DTYPES
+from ..support.progress import progress
 from .recorded import rocm_kernels
 
 __all__ = ["build", "report"]
@@ -44,7 +43,9 @@ def build(archs: Sequence[str] | None, dtypes: Sequence[str] | None,
         targets, recorder = _targets(archs)
         kernels = rocm_kernels(recorder, dtypes, ops, large=recorder.arch != EMULATION)
         print(f"{len(kernels)} kernels for {', '.join(targets)}, to {cache.folder()}")
-        errors = build_all(kernels, targets, _progress(), jobs)
+        with progress("building", len(batches(kernels))) as advance:
+            errors = build_all(kernels, targets, lambda number, total, part: advance(
+                f"{len(part)} kernels: {part[0].skeleton}"), jobs)
         for error in {error.log: error for error in errors}.values():
             print(error)
         found = [r for r in _cached() if r.arch in targets]
@@ -83,16 +84,6 @@ def _targets(archs: Sequence[str] | None) -> tuple[tuple[str, ...], RecordingDev
         raise SettingError(
             f"--arch: there is no device to ask ({error}); say what to build for, such "
             "as --arch gfx90a,gfx1030") from error
-
-
-def _progress() -> Callable[[int, int, list[Kernel]], None]:
-    start = time.perf_counter()
-
-    def show(number: int, total: int, part: list[Kernel]) -> None:
-        print(f"[{number}/{total}] {len(part)} kernels: {part[0].skeleton}, "
-              f"{time.perf_counter() - start:.0f} s", flush=True)
-
-    return show
 
 
 def report(libraries: Sequence[str], check: bool) -> int:

@@ -39,7 +39,7 @@ class NumpyFunction:
 
     def __init__(self, function: Callable[..., Any], call: Callable[..., Any]) -> None:
         self.name, self.call = f"numpy.{function.__name__}", call
-        self.taken = frozenset(inspect.signature(call).parameters)
+        self.taken: frozenset[str] = frozenset(inspect.signature(call).parameters)
         try:
             self.signature = inspect.signature(function)
         except ValueError:  # written in C, in an older NumPy

@@ -136,40 +136,53 @@ class ArrayMethods:
             "would no longer be true; make a new one, as with nf.ops.where(mask, "
             "value, x), or assign to x.data before it is used")
 
-    __neg__ = _unary("negative")
-    __pos__ = _unary("positive")
-    __abs__ = _unary("absolute")
+    __neg__: Any = _unary("negative")
+    __pos__: Any = _unary("positive")
+    __abs__: Any = _unary("absolute")
 
-    __add__, __radd__ = _binary("add"), _reflected("add")
-    __sub__, __rsub__ = _binary("subtract"), _reflected("subtract")
-    __mul__, __rmul__ = _binary("multiply"), _reflected("multiply")
-    __truediv__, __rtruediv__ = _binary("divide"), _reflected("divide")
-    __floordiv__, __rfloordiv__ = _binary("floor_divide"), _reflected("floor_divide")
-    __mod__, __rmod__ = _binary("remainder"), _reflected("remainder")
-    __pow__, __rpow__ = _power, _reflected("power")
-    __matmul__, __rmatmul__ = _binary("matmul"), _reflected("matmul")
+    __add__: Any = _binary("add")
+    __radd__: Any = _reflected("add")
+    __sub__: Any = _binary("subtract")
+    __rsub__: Any = _reflected("subtract")
+    __mul__: Any = _binary("multiply")
+    __rmul__: Any = _reflected("multiply")
+    __truediv__: Any = _binary("divide")
+    __rtruediv__: Any = _reflected("divide")
+    __floordiv__: Any = _binary("floor_divide")
+    __rfloordiv__: Any = _reflected("floor_divide")
+    __mod__: Any = _binary("remainder")
+    __rmod__: Any = _reflected("remainder")
+    __pow__: Any = _power
+    __rpow__: Any = _reflected("power")
+    __matmul__: Any = _binary("matmul")
+    __rmatmul__: Any = _reflected("matmul")
 
-    __iadd__ = _in_place("add", "+")
-    __isub__ = _in_place("subtract", "-")
-    __imul__ = _in_place("multiply", "*")
-    __itruediv__ = _in_place("divide", "/")
-    __ifloordiv__ = _in_place("floor_divide", "//")
-    __imod__ = _in_place("remainder", "%")
-    __ipow__ = _in_place("power", "**")
-    __imatmul__ = _copied_in_place("__matmul__", "@")
+    __iadd__: Any = _in_place("add", "+")
+    __isub__: Any = _in_place("subtract", "-")
+    __imul__: Any = _in_place("multiply", "*")
+    __itruediv__: Any = _in_place("divide", "/")
+    __ifloordiv__: Any = _in_place("floor_divide", "//")
+    __imod__: Any = _in_place("remainder", "%")
+    __ipow__: Any = _in_place("power", "**")
+    __imatmul__: Any = _copied_in_place("__matmul__", "@")
 
-    __and__, __rand__ = _vocabulary("and"), _vocabulary_reflected("and")
-    __or__, __ror__ = _vocabulary("or"), _vocabulary_reflected("or")
-    __xor__, __rxor__ = _vocabulary("xor"), _vocabulary_reflected("xor")
-    __lshift__, __rlshift__ = _vocabulary("lshift"), _vocabulary_reflected("lshift")
-    __rshift__, __rrshift__ = _vocabulary("rshift"), _vocabulary_reflected("rshift")
-    __invert__ = _vocabulary("invert")
+    __and__: Any = _vocabulary("and")
+    __rand__: Any = _vocabulary_reflected("and")
+    __or__: Any = _vocabulary("or")
+    __ror__: Any = _vocabulary_reflected("or")
+    __xor__: Any = _vocabulary("xor")
+    __rxor__: Any = _vocabulary_reflected("xor")
+    __lshift__: Any = _vocabulary("lshift")
+    __rlshift__: Any = _vocabulary_reflected("lshift")
+    __rshift__: Any = _vocabulary("rshift")
+    __rrshift__: Any = _vocabulary_reflected("rshift")
+    __invert__: Any = _vocabulary("invert")
 
-    __iand__ = _copied_in_place("__and__", "&")
-    __ior__ = _copied_in_place("__or__", "|")
-    __ixor__ = _copied_in_place("__xor__", "^")
-    __ilshift__ = _copied_in_place("__lshift__", "<<")
-    __irshift__ = _copied_in_place("__rshift__", ">>")
+    __iand__: Any = _copied_in_place("__and__", "&")
+    __ior__: Any = _copied_in_place("__or__", "|")
+    __ixor__: Any = _copied_in_place("__xor__", "^")
+    __ilshift__: Any = _copied_in_place("__lshift__", "<<")
+    __irshift__: Any = _copied_in_place("__rshift__", ">>")
 
     def __divmod__(self, other: Any) -> Any:
         return (self // other, self % other) if is_operand(other) else NotImplemented
@@ -177,11 +190,13 @@ class ArrayMethods:
     def __rdivmod__(self, other: Any) -> Any:
         return (other // self, other % self) if is_operand(other) else NotImplemented
 
-    __lt__, __le__ = _binary("less"), _binary("less_equal")
-    __gt__, __ge__ = _binary("greater"), _binary("greater_equal")
-    __eq__ = _binary("equal")
-    __ne__ = _binary("not_equal")
-    __hash__ = object.__hash__
+    __lt__: Any = _binary("less")
+    __le__: Any = _binary("less_equal")
+    __gt__: Any = _binary("greater")
+    __ge__: Any = _binary("greater_equal")
+    __eq__: Any = _binary("equal")
+    __ne__: Any = _binary("not_equal")
+    __hash__: Any = object.__hash__
 
     def __getitem__(self, key: Any) -> Variable:
         """Index with slices, integers, ``...``, None or an integer array."""

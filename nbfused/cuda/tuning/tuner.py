@@ -155,6 +155,8 @@ class Tuner(Generic[C]):
         """The candidates that compile in time; only assemblers work side by side."""
         from concurrent.futures import ThreadPoolExecutor, wait  # takes time
 
+        from ...support.progress import progress
+
         def compiled(plan: C) -> None:
             with device.current():
                 self._program(plan, device)
@@ -162,7 +164,12 @@ class Tuner(Generic[C]):
         pool = ThreadPoolExecutor(min(len(candidates), os.cpu_count() or 1),
                                   "nbfused-tune")
         futures = {pool.submit(compiled, plan): plan for plan in candidates}
-        done = wait(futures, COMPILING).done
+        end = time.monotonic() + COMPILING
+        with progress(f"tuning {self._kernel}", len(futures)) as advance:
+            for future, plan in futures.items():
+                wait((future,), max(end - time.monotonic(), 0.0))
+                advance(str(plan))
+        done = {future for future in futures if future.done()}
         pool.shutdown(wait=False, cancel_futures=True)
         return [plan for future, plan in futures.items()
                 if future in done and _worked(future.exception(), self._kernel, plan)]

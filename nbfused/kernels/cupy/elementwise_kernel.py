@@ -13,9 +13,11 @@ from ...op.base import is_number, unpack_single
 from ...op.kernel_counts import count_kernel
 from ...scalar.ir.nodes import Function
 from ...scalar.source.definitions import keep_sources
+from ...support.display import SourceText
 from .arguments import check_block_size, on_stream, split
 from .bodies import Body, Ranks, check_language, elementwise_body, typed_text
 from .parameters import (
+    ParameterInfo,
     check_name,
     check_texts,
     check_unique,
@@ -101,9 +103,11 @@ class ElementwiseKernel:
                  options: Sequence[str] = (), loop_prep: str = "",
                  after_loop: str = "") -> None:
         check_name(name)
-        self.in_params = parse_parameters(in_params, "in_params")
-        self.out_params = parse_parameters(out_params, "out_params")
-        self.params = self.in_params + self.out_params
+        self.in_params: tuple[ParameterInfo, ...] = parse_parameters(
+            in_params, "in_params")
+        self.out_params: tuple[ParameterInfo, ...] = parse_parameters(
+            out_params, "out_params")
+        self.params: tuple[ParameterInfo, ...] = self.in_params + self.out_params
         check_unique(self.params)
         if not self.out_params:
             raise DefinitionError(f"'out_params' of {name} is empty; name what the "
@@ -117,12 +121,16 @@ class ElementwiseKernel:
         if loop_prep and python:
             raise DefinitionError("'loop_prep' is C; put it into the Python body")
         ignore_options(name, options)
-        self.nin, self.nout = len(self.in_params), len(self.out_params)
-        self.nargs = self.nin + self.nout
-        self.name = self.__name__ = name
-        self.operation, self.preamble = operation, preamble
+        self.nin: int = len(self.in_params)
+        self.nout: int = len(self.out_params)
+        self.nargs: int = self.nin + self.nout
+        self.name = name
+        self.__name__: str = name
+        self.operation: Any = operation
+        self.preamble: str = preamble
         self.reduce_dims = reduce_dims
-        self.no_return, self.return_tuple = no_return, return_tuple
+        self.no_return: bool = no_return
+        self.return_tuple: bool = return_tuple
         text = f"{loop_prep}\n;{operation}" if loop_prep else operation
         self._body = Body(text, preamble, python)
         self._codes: dict[tuple[np.dtype, ...], str] = {}
@@ -163,8 +171,9 @@ class ElementwiseKernel:
         types = {p.ctype: check_dtype(dtype) for p in self.params if p.dtype is None}
         ranks = tuple((p.name, 1) for p in self.in_params if p.raw)
         function = self._function(tuple(types.items()), ranks)
-        return kernel_source(function, self.in_params, self.out_params, tuple(
-            p.dtype or types[p.ctype] for p in self.params), kind)
+        return SourceText(kernel_source(
+            function, self.in_params, self.out_params,
+            tuple(p.dtype or types[p.ctype] for p in self.params), kind))
 
     def __call__(self, *args: Any, size: int | None = None, block_size: int = 128,
                  stream: Any = None, out: Any = None) -> Any:

@@ -94,9 +94,11 @@ class RawModule:
             raise KernelTypeError("name_expressions: a compiled file has its names; "
                                   "give the source as code=")
         _check_text("code", code if path is None else "")
-        self.code, self.path, self.backend = code, path, backend
-        self.options = _texts("options", options)
-        self.native = Native(
+        self.code: str | None = code
+        self.path: Any | None = path
+        self.backend: str = backend
+        self.options: tuple[str, ...] = _texts("options", options)
+        self.native: Native = Native(
             code if code is not None else _bytes_at(path), self.options,
             _texts("name_expressions", name_expressions or ()),
             "kernel.cu" if path is None else str(path), bool(enable_cooperative_groups))
@@ -266,7 +268,8 @@ class RawKernel:
         return made
 
     def _bind(self, module: RawModule, name: str) -> None:
-        self.module, self.name = module, name
+        self.module: RawModule = module
+        self.name: str = name
         self._kernels: dict[str, NativeKernel] = {}
 
     @property
@@ -294,16 +297,16 @@ class RawKernel:
         """The attributes that the driver reports."""
         return self.on(self.module.default_device()).attributes()
 
-    max_threads_per_block = _attribute("max_threads_per_block")
-    shared_size_bytes = _attribute("shared_size_bytes")
-    const_size_bytes = _attribute("const_size_bytes")
-    local_size_bytes = _attribute("local_size_bytes")
-    num_regs = _attribute("num_regs")
-    ptx_version = _attribute("ptx_version")
-    binary_version = _attribute("binary_version")
-    cache_mode_ca = _attribute("cache_mode_ca")
-    max_dynamic_shared_size_bytes = _setting("max_dynamic_shared_size_bytes")
-    preferred_shared_memory_carveout = _setting("preferred_shared_memory_carveout")
+    max_threads_per_block: Any = _attribute("max_threads_per_block")
+    shared_size_bytes: Any = _attribute("shared_size_bytes")
+    const_size_bytes: Any = _attribute("const_size_bytes")
+    local_size_bytes: Any = _attribute("local_size_bytes")
+    num_regs: Any = _attribute("num_regs")
+    ptx_version: Any = _attribute("ptx_version")
+    binary_version: Any = _attribute("binary_version")
+    cache_mode_ca: Any = _attribute("cache_mode_ca")
+    max_dynamic_shared_size_bytes: Any = _setting("max_dynamic_shared_size_bytes")
+    preferred_shared_memory_carveout: Any = _setting("preferred_shared_memory_carveout")
 
     def __call__(self, grid: Any, block: Any, args: Sequence[Any], *,
                  shared_mem: int = 0, stream: Any = None) -> None:

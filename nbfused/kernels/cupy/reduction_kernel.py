@@ -19,6 +19,7 @@ from ...specs import Map
 from ...specs.shapes import Axes, broadcast_shapes, normalize_axes
 from .arguments import flatten_raw, number, on_stream, split
 from .parameters import (
+    ParameterInfo,
     check_name,
     check_texts,
     check_unique,
@@ -97,9 +98,11 @@ class ReductionKernel:
                  reduce_dims: bool = True, preamble: str = "",
                  options: Sequence[str] = ()) -> None:
         check_name(name)
-        self.in_params = parse_parameters(in_params, "in_params")
-        self.out_params = parse_parameters(out_params, "out_params")
-        self.params = self.in_params + self.out_params
+        self.in_params: tuple[ParameterInfo, ...] = parse_parameters(
+            in_params, "in_params")
+        self.out_params: tuple[ParameterInfo, ...] = parse_parameters(
+            out_params, "out_params")
+        self.params: tuple[ParameterInfo, ...] = self.in_params + self.out_params
         check_unique(self.params)
         for p in self.params:
             if p.name in ("a", "b"):
@@ -111,12 +114,17 @@ class ReductionKernel:
             raise DefinitionError(f"{name} needs an input and an output")
         ignore_options(name, options)
         check_texts(preamble=preamble)
-        self.nin, self.nout = len(self.in_params), len(self.out_params)
-        self.nargs = self.nin + self.nout
-        self.name = self.__name__ = name
-        self.map_expr, self.reduce_expr = map_expr, reduce_expr
-        self.post_map_expr, self.identity = post_map_expr, identity
-        self.reduce_type, self.reduce_dims = reduce_type, reduce_dims
+        self.nin: int = len(self.in_params)
+        self.nout: int = len(self.out_params)
+        self.nargs: int = self.nin + self.nout
+        self.name = name
+        self.__name__: str = name
+        self.map_expr: Any = map_expr
+        self.reduce_expr: Any = reduce_expr
+        self.post_map_expr: Any = post_map_expr
+        self.identity: Any = identity
+        self.reduce_type: str | None = reduce_type
+        self.reduce_dims: bool = reduce_dims
         self.preamble = preamble
         self._slots = Slots(name, self.in_params, self.out_params, map_expr,
                             reduce_expr, post_map_expr, identity, reduce_type, preamble)

@@ -80,7 +80,7 @@ class Arguments:
         self.unstable: list[str] = []
         for name, x in named.items():
             self._visit(name, x)
-        self.arrays = any(_is_array(x) for _, x in self.leaves)
+        self.arrays: bool = any(_is_array(x) for _, x in self.leaves)
 
     def _visit(self, name: str, x: Any) -> None:
         if _is_array(x) or is_number(x):
@@ -169,10 +169,10 @@ class Scope:
             bound.append(("self", function.__self__))
         code = getattr(function, "__code__", None)
         free = () if code is None else code.co_freevars
-        self.bound = tuple(bound)
-        self.globals = getattr(function, "__globals__", {})
+        self.bound: tuple[tuple[str, Any], ...] = tuple(bound)
+        self.globals: Any | dict[Any, Any] = getattr(function, "__globals__", {})
         paths = () if code is None else tuple(dict.fromkeys(_paths(code, free)))
-        self.names = tuple(dict.fromkeys(path[0] for path in paths
+        self.names: tuple[str, ...] = tuple(dict.fromkeys(path[0] for path in paths
                                          if path[0] not in free))
         self.paths: dict[str, list[tuple[str, ...]]] = {}
         for path in paths:

@@ -13,6 +13,7 @@ from weakref import WeakKeyDictionary
 
 from ...autograd.traced import Traced
 from ...errors import KernelTypeError, NbFusedPerformanceWarning
+from ...support.display import SourceText
 from ...support.pickling import PickledByName
 from .arguments import Arguments, Scope, shape_class
 from .program import Program, TraceInvalid
@@ -48,9 +49,9 @@ class Fused(PickledByName):
         update_wrapper(self, function, updated=())
         self.function = function
         name = getattr(function, "__name__", type(function).__name__)
-        self.kernel_name = kernel_name or name.replace("<lambda>", "fused")
+        self.kernel_name: str | Any = kernel_name or name.replace("<lambda>", "fused")
         try:
-            self.signature = inspect.signature(function)
+            self.signature: inspect.Signature = inspect.signature(function)
         except ValueError as error:
             raise KernelTypeError(f"nf.fuse: {function!r} does not say what it takes; "
                                   "write a function that calls it") from error
@@ -180,8 +181,8 @@ class Fused(PickledByName):
         """Text of the kernels of all programs: ``"primal"``, ``"vjp"`` or ``"jvp"``."""
         with self._lock:
             programs = list(self._programs.values())
-        return "\n".join(source(launch, kind) for program in programs
-                         for launch in program.launches)
+        return SourceText("\n".join(source(launch, kind) for program in programs
+                                    for launch in program.launches))
 
     def __repr__(self) -> str:
         return f"<nbfused fuse {self.kernel_name}{self.signature}>"

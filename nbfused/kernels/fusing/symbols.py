@@ -147,10 +147,10 @@ class Symbol(_Unknown, Traced, Variable):
                  base: Symbol | None = None) -> None:
         self._value, self._edge = None, None
         self.trace, self.value = trace, value
-        self.own = own  # the argument that this is
-        self.whole = base is None  # and no view of another
-        self.replaced = False  # by what an operator in place made of it
-        self.scalar = False  # to NumPy, if it has no dimensions
+        self.own: Value | None = own  # the argument that this is
+        self.whole: bool = base is None  # and no view of another
+        self.replaced: bool = False  # by what an operator in place made of it
+        self.scalar: bool = False  # to NumPy, if it has no dimensions
         #: Stands for the memory that it is in.
         self.array: object = base.array if base is not None else own or object()
         if base is not None:

@@ -55,9 +55,11 @@ class Tensor(Symbol):
         """A method of tensors."""
         return lambda dim=None: self.shape if dim is None else self.shape[dim]
 
-    def __imatmul__(self, other: Any) -> Any:
+    def _unknown_operator(self, other: Any) -> Any:
         """Tensors have no such operator: Python takes ``x @ y``."""
         return NotImplemented
+
+    __imatmul__: Any = _unknown_operator
 
     def holds(self, dtype: np.dtype, casting: str) -> bool:
         """By PyTorch's rule: of no higher kind, of any width."""

@@ -58,7 +58,7 @@ class Trace:
 
     def __init__(self, name: str, tensors: bool = False) -> None:
         self.name = name
-        self.symbol = Tensor if tensors else Symbol
+        self.symbol: type[Tensor] | type[Symbol] = Tensor if tensors else Symbol
         self.exact = False
         self.given: dict[Value, Any] = {}
         self.constants: dict[Value, Any] = {}

@@ -47,11 +47,14 @@ class KernelOp:
             raise KernelTypeError(
                 f"{kernel.__name__}.as_op: outputs {outputs!r} must name parameters of "
                 f"{kernel.__name__}{kernel.signature}, as in {{'y': 'x'}}")
-        self.kernel, self.outputs = kernel, dict(outputs)
-        self.grid, self.block = grid, block
-        self.__name__ = kernel.__name__
-        self.names = tuple(p for p in kernel.signature.parameters if p not in outputs)
-        self.second = SecondDerivative(kernel)
+        self.kernel: ThreadKernel = kernel
+        self.outputs: dict[str, Any] = dict(outputs)
+        self.grid: Any = grid
+        self.block: Any = block
+        self.__name__: str = kernel.__name__
+        self.names: tuple[str, ...] = tuple(
+            p for p in kernel.signature.parameters if p not in outputs)
+        self.second: SecondDerivative = SecondDerivative(kernel)
         self._function: Any = type(f"{kernel.__name__}_op", (_Launch,), {"op": self})
         self._gradient: Any = type(f"{kernel.__name__}.bwd", (_Pull,), {"op": self})
 

@@ -72,7 +72,8 @@ class Derivative(Launching):
 
     def __init__(self, kernel: ThreadKernel, mode: str) -> None:
         super().__init__(f"{kernel.__name__}.{mode}", kernel.signature)
-        self.kernel, self.mode = kernel, mode
+        self.kernel: ThreadKernel = kernel
+        self.mode: str = mode
         self._specs: dict[tuple[Raw, tuple[bool, ...]], Raw] = {}
 
     def start(self, arguments: Mapping[str, Any], options: Options) -> None:

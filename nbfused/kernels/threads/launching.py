@@ -81,7 +81,7 @@ class Launching:
     def __init__(self, name: str, signature: inspect.Signature) -> None:
         self.__name__ = name
         self.signature = signature
-        self.launch_config = LaunchConfig()
+        self.launch_config: LaunchConfig = LaunchConfig()
         self._compiled: dict[tuple[str, ...], Launchable] = {}
         self._launchers: set[Launcher] = set()
 
@@ -235,7 +235,7 @@ class Configured:
     def __init__(self, kernel: Launching, grid: Any, block: Any, stream: Any,
                  shared: Any) -> None:
         self.kernel = kernel
-        self.launch = grid, block, shared, stream
+        self.launch: tuple[Any, Any, Any, Any] = grid, block, shared, stream
 
     def __call__(self, *args: Any, check: bool = True, **kwargs: Any) -> None:
         """Launch."""
@@ -253,7 +253,8 @@ class Bound:
     """
 
     def __init__(self, kernel: Launching, arguments: dict[str, Any]) -> None:
-        self.kernel, self.arguments = kernel, arguments
+        self.kernel: Launching = kernel
+        self.arguments: dict[str, Any] = arguments
 
     def launch(self, *, grid: Any, block: Any, shared_mem: int = 0, stream: Any = None,
                check: bool = True) -> None:

@@ -16,6 +16,7 @@ from ...scalar.parse.functions import parse
 from ...scalar.source.definitions import keep_sources, namespace
 from ...scalar.source.static import literal, literal_parameters
 from ...specs import Raw
+from ...support.display import SourceText
 from ...support.forks import cached_property
 from ...support.pickling import PickledByName
 from .arguments import FlatArguments, flatten_arguments
@@ -44,12 +45,12 @@ class ThreadKernel(Launching, PickledByName):
         super().__init__(pyfunc.__name__, inspect.signature(pyfunc))
         self.pyfunc = pyfunc
         self.differentiable = differentiable
-        self.prefer = check_preference(pyfunc.__name__, prefer)
+        self.prefer: str = check_preference(pyfunc.__name__, prefer)
         self._literals = literal_parameters(pyfunc)
         self.rules: dict[str, ThreadKernel] = {}
         self._specs: dict[Any, Raw] = {}
         update_wrapper(self, pyfunc, updated=())
-        self.__name__ = pyfunc.__name__
+        self.__name__: str = pyfunc.__name__
 
     def renewed(self, pyfunc: Callable[..., Any]) -> ThreadKernel:
         """A kernel like this one of another Python function, without the rules."""
@@ -184,7 +185,7 @@ class ThreadKernel(Launching, PickledByName):
         *args
             Arguments of a launch; those of the first one if left out.
         """
-        return kernel_source(self, kind, self._launchable("source", args))
+        return SourceText(kernel_source(self, kind, self._launchable("source", args)))
 
     def checkpoint_bytes(self, *args: Any) -> dict[str, int]:
         """Bytes that loops of ``bwd`` record, for each thread.

@@ -116,7 +116,7 @@ class View:
     array([1., 0., 2.])
     """
 
-    type = ViewType(False)
+    type: ViewType = ViewType(False)
 
     def __class_getitem__(cls, item: Any) -> ViewType:
         """Arrays of a dtype, of a number of dimensions, or of both."""
@@ -129,7 +129,7 @@ class DiffView(View):
     As `View`, of floating dtypes only; `Dual` or a tuple is the pair.
     """
 
-    type = ViewType(True)
+    type: ViewType = ViewType(True)
 
 
 def annotation_of(given: Any) -> Any:

@@ -14,7 +14,8 @@ class Access:
     """An access to a raw array, as its `__doc__` says."""
 
     def __init__(self, name: str, doc: str) -> None:
-        self.__name__ = self.__nbfused_op_name__ = name
+        self.__name__ = name
+        self.__nbfused_op_name__: str = name
         self.__doc__ = doc
 
     def __call__(self, array: Any, *args: Any) -> Any:
@@ -30,10 +31,11 @@ class Access:
         return f"<nbfused {self.__name__}>"
 
 
-load = Access("load", "The element ``load(a, i, j)`` of an array: ``a[i, j]``.")
-atomic_add = Access("atomic_add", """Add to an element, ``atomic_add(a, i, j, value)``.
+load: Access = Access("load", "The element ``load(a, i, j)`` of an array: ``a[i, j]``.")
+atomic_add: Access = Access("atomic_add", """Add to an element of an array.
 
-No other thread comes between; it gives nothing back, and has a derivative.
+``atomic_add(a, i, j, value)``: no other thread comes between; it gives nothing back,
+and has a derivative.
 """)
 
 _PUBLIC = {name: op for name, op in OPS.items() if op.python == f"nf.{name}"}

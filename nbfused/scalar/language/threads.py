@@ -70,24 +70,25 @@ class _Form:
         return f"<nbfused {self.__name__}>"
 
 
-threadIdx = _Axes("threadIdx", "The place of a thread in its block: .x, .y, .z.")
-blockIdx = _Axes("blockIdx", "The place of a block in the grid: .x, .y, .z.")
-blockDim = _Axes("blockDim", "The threads of a block along .x, .y and .z.")
-gridDim = _Axes("gridDim", "The blocks of the grid along .x, .y and .z.")
-laneid = _Position("laneid", "The place of a thread in its warp, from 0.")
-warpsize = _Position("warpsize", "The threads of a warp: 32 on every backend.")
+threadIdx: Any = _Axes("threadIdx", "The place of a thread in its block: .x, .y, .z.")
+blockIdx: Any = _Axes("blockIdx", "The place of a block in the grid: .x, .y, .z.")
+blockDim: Any = _Axes("blockDim", "The threads of a block along .x, .y and .z.")
+gridDim: Any = _Axes("gridDim", "The blocks of the grid along .x, .y and .z.")
+laneid: Any = _Position("laneid", "The place of a thread in its warp, from 0.")
+warpsize: Any = _Position("warpsize", "The threads of a warp: 32 on every backend.")
 
-grid = _Form("grid", "grid", """The place of a thread in the whole grid.
+grid: Any = _Form("grid", "grid", """The place of a thread in the whole grid.
 
 ``grid(1)`` is an integer, ``grid(2)`` and ``grid(3)`` are tuples, ``x`` first.
 """)
-gridsize = _Form("gridsize", "gridsize", """The number of threads of the whole grid.
+gridsize: Any = _Form("gridsize", "gridsize", """The number of threads of the grid.
 
 ``gridsize(1)`` is an integer, ``gridsize(2)`` and ``gridsize(3)`` are tuples.
 """)
-syncthreads = _Form("barrier", "syncthreads", "Wait for all threads of the block.",
-                    "block")
-syncwarp = _Form("barrier", "syncwarp", "Wait for all threads of the warp.", "warp")
+syncthreads: Any = _Form("barrier", "syncthreads",
+                         "Wait for all threads of the block.", "block")
+syncwarp: Any = _Form("barrier", "syncwarp", "Wait for all threads of the warp.",
+                      "warp")
 
 
 class _Shared:
@@ -109,14 +110,15 @@ def _shuffle(name: str, attr: str, doc: str) -> _Form:
     """, attr)
 
 
-shared = _Shared()
-shfl_sync = _shuffle("shfl_sync", "idx", "The value that a lane of the warp holds.")
-shfl_up_sync = _shuffle("shfl_up_sync", "up",
-                        "The value that the lane this far below holds.")
-shfl_down_sync = _shuffle("shfl_down_sync", "down",
-                          "The value that the lane this far above holds.")
-shfl_xor_sync = _shuffle("shfl_xor_sync", "xor",
-                         "The value of the lane whose number is this one's xor `lane`.")
+shared: Any = _Shared()
+shfl_sync: Any = _shuffle("shfl_sync", "idx",
+                          "The value that a lane of the warp holds.")
+shfl_up_sync: Any = _shuffle("shfl_up_sync", "up",
+                             "The value that the lane this far below holds.")
+shfl_down_sync: Any = _shuffle("shfl_down_sync", "down",
+                               "The value that the lane this far above holds.")
+shfl_xor_sync: Any = _shuffle("shfl_xor_sync", "xor",
+                              "The value of the lane of this one's number xor `lane`.")
 
 
 def _exchange(new: Callable[..., Any]) -> Callable[..., Any]:
@@ -154,4 +156,4 @@ class _Atomic:
                   lambda a, compare, value: value if a == compare else a)
 
 
-atomic = _Atomic()
+atomic: Any = _Atomic()

@@ -51,7 +51,9 @@ class _Literal:
     (9.0, 81.0)
     """
 
-    __nbfused_form__, attr, __name__ = "literal", "", "literal"
+    __nbfused_form__: str = "literal"
+    attr: str = ""
+    __name__: str = "literal"
 
     def __call__(self, value: Any) -> Any:
         """`value`, marked."""
@@ -69,7 +71,7 @@ class _Literal:
         return "nbfused.literal"
 
 
-literal = _Literal()
+literal: _Literal = _Literal()
 
 
 def known_value(target: Any) -> Any:
@@ -131,7 +133,9 @@ class _Local:
     6
     """
 
-    __nbfused_form__, attr, __name__ = "local", "", "local"
+    __nbfused_form__: str = "local"
+    attr: str = ""
+    __name__: str = "local"
 
     def __call__(self, shape: int | tuple[int, ...]) -> LocalList:
         """In plain Python, zeros."""
@@ -140,7 +144,7 @@ class _Local:
         return LocalList(self(tuple(rest)) if rest else 0 for _ in range(head))
 
 
-local = _Local()
+local: _Local = _Local()
 
 
 class _Unroll:
@@ -150,14 +154,16 @@ class _Unroll:
     over tuples and local arrays, ``enumerate``, ``zip`` and ``reversed`` of these.
     """
 
-    __nbfused_form__, attr, __name__ = "unroll", "", "unroll"
+    __nbfused_form__: str = "unroll"
+    attr: str = ""
+    __name__: str = "unroll"
 
     def __call__(self, iterable: Iterable[Any]) -> Iterable[Any]:
         """In plain Python, `iterable` itself."""
         return iterable
 
 
-unroll = _Unroll()
+unroll: _Unroll = _Unroll()
 
 
 class _MaxIters:
@@ -183,11 +189,13 @@ class _MaxIters:
     True
     """
 
-    __nbfused_form__, attr, __name__ = "max_iters", "", "max_iters"
+    __nbfused_form__: str = "max_iters"
+    attr: str = ""
+    __name__: str = "max_iters"
 
     def __call__(self, loop: T, most: int) -> T:
         """In plain Python, what the loop goes over or while what it goes on."""
         return loop
 
 
-max_iters = _MaxIters()
+max_iters: _MaxIters = _MaxIters()

@@ -41,7 +41,7 @@ class Parameters:
             for x, kind in operands(node):
                 if isinstance(x, Value) and x.node not in inside:
                     self._add(x, kind, taken)
-        self.implicit = tuple(k for k in ("index", "size")
+        self.implicit: tuple[str, ...] = tuple(k for k in ("index", "size")
                               if any(k in n.spec.kinds for n in nodes))
 
     def _add(self, x: Value, kind: str, taken: set[str]) -> None:
@@ -75,7 +75,7 @@ class Writer(Builder):
 
     def __init__(self, parameters: Parameters, taken: Sequence[str] = ()) -> None:
         super().__init__({*parameters.params, *taken, "index", "size"})
-        self.names = parameters.names
+        self.names: dict[Key, str] = parameters.names
         self.stored: dict[Value, Scalar] = {}
         self.rounded: dict[Value, Scalar] = {}
 

@@ -49,10 +49,10 @@ class Node:
 
     def __init__(self, spec: Any, inputs: Sequence[Any],
                  outputs: Sequence[tuple[Shape, Type]], asked: Any = None) -> None:
-        self.spec = spec
-        self.inputs = tuple(inputs)
+        self.spec: Any = spec
+        self.inputs: tuple[Any, ...] = tuple(inputs)
         self.outputs = tuple(Value(shape, kind, "t", self) for shape, kind in outputs)
-        self.asked = asked
+        self.asked: Any = asked
 
     @property
     def sources(self) -> tuple[Node, ...]:

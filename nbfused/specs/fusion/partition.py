@@ -38,11 +38,11 @@ class Group:
     __slots__ = ("key", "kind", "nodes", "posts", "reads", "shape", "stored")
 
     def __init__(self, node: Node) -> None:
-        self.nodes = [node]
-        self.reads = {x for x in node.inputs if isinstance(x, Value)}
+        self.nodes: list[Node] = [node]
+        self.reads: set[Value] = {x for x in node.inputs if isinstance(x, Value)}
         self.posts: set[Node] = set()
         self.kind, self.key = _kind(node)
-        self.shape = _extent(node)
+        self.shape: Shape = _extent(node)
         self.stored = node.outputs[0].shape if self.kind == "reduce" else self.shape
 
 
@@ -75,8 +75,8 @@ class Partition:
 
     def __init__(self, nodes: Sequence[Node], outputs: Iterable[Value]) -> None:
         self.nodes = nodes
-        self.results = set(outputs)
-        self.group = {node: Group(node) for node in nodes}
+        self.results: set[Value] = set(outputs)
+        self.group: dict[Node, Group] = {node: Group(node) for node in nodes}
         self.readers: dict[Node, list[Node]] = {node: [] for node in nodes}
         for node in nodes:
             for source in dict.fromkeys(node.sources):

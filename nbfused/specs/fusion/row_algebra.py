@@ -34,7 +34,7 @@ class Rows:
     def __init__(self, nodes: Sequence[Node], posts: Collection[Node],
                  name: str) -> None:
         self.nodes, self.posts, self.name = nodes, posts, name
-        self.parameters = Parameters(nodes, set(nodes))
+        self.parameters: Parameters = Parameters(nodes, set(nodes))
         self.names = self.parameters.names  # of the inputs, then also of the stages
         self.stages: list[Stage] = []
 
