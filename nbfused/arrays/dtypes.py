@@ -34,7 +34,10 @@ def check_dtype(dtype: Any, name: str = "dtype") -> np.dtype:
     try:
         dtype = np.dtype(dtype)
     except (TypeError, ValueError) as error:
-        raise KernelTypeError(f"{name}: {dtype!r} is no dtype; {_EXPECTED}") from error
+        text = str(dtype).rpartition(".")[2]
+        way_out = f"; write {text!r}" if text in DTYPES else ""
+        raise KernelTypeError(
+            f"{name}: {dtype!r} is no dtype; {_EXPECTED}{way_out}") from error
     known = SUPPORTED.get(dtype)
     return known if known is not None else refuse_dtype(dtype, name)
 

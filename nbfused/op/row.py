@@ -89,8 +89,11 @@ def stage(combine: str, *, post: Callable[..., Any] | None = None,
     Raises
     ------
     KernelTypeError
-        There is no such `combine`.
+        There is no such `combine`, or it is a function.
     """
+    if callable(combine):
+        raise KernelTypeError(f"nf.stage takes 'combine' before it decorates; got "
+                              f"{combine!r}; write @nf.stage('sum')")
     check_combine(combine)
 
     def mark(pyfunc: Callable[..., Any]) -> StageMark:

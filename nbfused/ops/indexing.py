@@ -85,7 +85,8 @@ def take(x: AnyArray, indices: AnyArray, axis: int = 0, *,
     axis = normalize_axis(axis, len(x.shape))
     if dtype_of(indices).kind not in "iu":
         dtype = dtype_of(indices)
-        way_out = ("use numpy.flatnonzero(mask) or where(mask, x, y)"
+        way_out = ("use numpy.flatnonzero(mask) for a mask of one axis, or "
+                   "where(mask, x, y)"
                    if dtype.kind == "b" else "convert with astype")
         raise KernelTypeError("take: 'indices' must be an integer array, got dtype "
                               f"{dtype}; {way_out}")

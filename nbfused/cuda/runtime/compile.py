@@ -14,6 +14,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache, partial
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -110,6 +111,8 @@ def _numba_cuda() -> Any:
     """
     try:
         with _removed_names():
+            if find_spec("numba_cuda") is None:  # Numba's own numba.cuda does not serve
+                raise ImportError("no module named numba_cuda")
             import numba.cuda
             import numba.cuda.extending
             from numba.cuda.descriptor import cuda_target

@@ -41,6 +41,9 @@ def _parse_call(scope: Scope, node: Any) -> Typed:
     if device is not None:
         return device
     function = function_table().get(name)
+    if name == "printf":
+        scope.refuse(node, "printf() has no place to print to; store what you want to "
+                           "see into an output")
     if function is None:
         scope.refuse(node, f"the function {name}() is not known; write it as a "
                            "__device__ function in the preamble")

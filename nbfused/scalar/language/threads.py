@@ -20,7 +20,8 @@ __all__ = [
 
 def _outside(name: str) -> NoReturn:
     raise KernelTypeError(f"{name} has a value inside a kernel only: write a function "
-                          "of your own under @nf.rawkernel and launch it")
+                          "of your own under @nf.rawkernel, in a file or a notebook, "
+                          "and launch it")
 
 
 class _Position:
