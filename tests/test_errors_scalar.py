@@ -204,6 +204,8 @@ def test_combines_are_named_in_the_message():
         with refused(KernelTypeError, "'combine' must be a function or one of", "'sum'",
                      repr(given)):
             nf.reduction(combine=given)
+    with refused(KernelTypeError, "@nf.stage('sum')"):
+        nf.stage(lambda x: x)
     with refused(RangeError, "'identity' must be 0, 1, -inf or inf, got 7"):
         nf.reduction(combine=lambda a, b: a + b, identity=7)
     with refused(KernelTypeError, "'identity' must be a number, got 'a'"):

@@ -104,6 +104,12 @@ def test_what_is_no_dtype_is_refused():
         check_dtype("floaty")
 
 
+def test_a_dtype_of_torch_is_refused_with_its_name():
+    torch = pytest.importorskip("torch")
+    with pytest.raises(KernelTypeError, match="float16 is no dtype.*write 'float16'"):
+        check_dtype(torch.float16)
+
+
 @pytest.mark.parametrize("value", [[1.0], 3, "text", None, object()])
 def test_what_is_no_array_is_refused_by_name(value):
     with pytest.raises(KernelTypeError, match=f"bias is a {type(value).__name__}"):

@@ -34,6 +34,13 @@ def test_the_entry_has_the_kernels_name():
     assert re.findall(r"\.param \.(\w+) ", code) == ["u64"]*3
 
 
+def test_numbas_own_cuda_target_is_not_taken_for_numba_cuda(monkeypatch):
+    monkeypatch.setattr(compile, "find_spec", lambda name: None)
+    compile._numba_cuda.cache_clear()
+    with pytest.raises(CompileError, match="numba-cuda is not installed; install"):
+        ptx(KERNEL, (9, 0))
+
+
 def test_an_error_shows_the_text():
     needs_compiler()
     text = "def broken(p0):\n    p0[0] = undefined\n"

@@ -61,7 +61,7 @@ def parsed(body, preamble=""):
     ("z = reinterpret_cast<int>(x);", 1, "reinterpret_cast: this is not part"),
     ("z = thing::f(x);", 1, "thing:: is not part"),
     ("int q(int a) { return a; }", 1, "cannot be read as C|a function inside"),
-    ('printf("%f", x);', 1, r"the function printf\(\) is not known"),
+    ('printf("%f", x);', 1, r"printf\(\) has no place to print to"),
     ("z = 99999999999999999999;", 1, "does not fit 64 bits"),
     ('z = "text";', 1, "a string has no place"),
     ("z = y.strides()[0];", 1, r"only x\.shape\(\)\[k\]"),
