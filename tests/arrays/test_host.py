@@ -106,7 +106,7 @@ def test_what_is_no_dtype_is_refused():
 
 def test_a_dtype_of_torch_is_refused_with_its_name():
     torch = pytest.importorskip("torch")
-    with pytest.raises(KernelTypeError, match="float16 is no dtype.*write 'float16'"):
+    with pytest.raises(KernelTypeError, match=r"float16 is no dtype.*write 'float16'"):
         check_dtype(torch.float16)
 
 
