@@ -12,7 +12,6 @@ from nbfused.arrays import DeviceArray
 from nbfused.config import config
 from nbfused.errors import DeviceError, KernelTypeError
 from nbfused.rocm import RocmBackend, backend
-from nbfused.rocm.backend import _array_names
 from nbfused.rocm.build import toolchain
 from nbfused.rocm.runtime import hip_library
 from nbfused.specs import Map
@@ -197,4 +196,5 @@ def test_empty_arrays_need_no_memory():
 def test_names_of_array_inputs():
     spec = nf.ops.swish.spec(("element", "scalar"))
     assert isinstance(spec, Map)
-    assert _array_names(spec) == ("x",)
+    checked = backend._Checked(spec, lambda call: None)
+    assert checked._names == ["x"]
