@@ -1,5 +1,5 @@
 # make demo   train a small network of fused kernels on real handwritten digits
-# make check  ops and kernels of every kind on every backend: less than a minute
+# make check  ops and kernels of every kind on every backend: about a minute
 # make test   lint, types and all tests but those that compile many variants (make variants)
 # make docs   build the documentation's site in build/docs, and check it
 # All make a virtual environment in .venv first; nothing but Python >= 3.11 is needed.
