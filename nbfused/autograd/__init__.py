@@ -17,7 +17,6 @@ nothing here knows an op.
 `rules`          `custom_vjp` and `checkpoint`
 `tape`           `apply`, which runs and records every operation, and the backward pass
 `torch_bridge`   nodes of PyTorch's autograd for our operations on its tensors
-`traced`         the placeholders of arrays while a function is traced
 `transforms`     transforms of functions into their derivatives
 `variable`       `Variable`: an array that can require a gradient
 `versions`       detection of in-place writes to saved arrays, by version counters

@@ -22,10 +22,10 @@ from ..arrays import (
 )
 from ..errors import KernelTypeError, NotDifferentiableError, ShapeError, TapeError
 from .graph import COPY, Edge, Node, Pass
-from .nodes import Aval, is_floating, zeros_like
+from .nodes import Aval, is_floating, zeros
 from .recording import grad_mode, recording
 from .tape import apply
-from .traced import find_traced
+from ..dispatch.traced import find_traced
 from .variable import Variable
 from .versions import Saved
 
@@ -151,8 +151,8 @@ class CallNode(Node):
         """The cotangents as Variables, with zeros for missing ones."""
         some = next(c for c in cotangents if c is not None)
         native = some.data if isinstance(some, Variable) else some
-        full = [zeros_like(aval, native) if c is None else c
-                for c, aval in zip(cotangents, self.gives, strict=True)]
+        full = [zeros(shape, dtype, native, device) if c is None else c
+                for c, (shape, dtype, device) in zip(cotangents, self.gives, strict=True)]
         return as_variables(full)
 
     def check_returned(self, returned: Any, mode: Pass,

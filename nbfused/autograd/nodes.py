@@ -11,6 +11,7 @@ import numpy as np
 
 from ..arrays import describe, dtype_of, library_of
 from ..dispatch import execute
+from ..dispatch.traced import Traced, TracedNumber
 from ..errors import KernelTypeError, NotDifferentiableError
 from ..scalar.typing.types import Type
 from ..specs import Pullback, Ref, Spec, Step
@@ -23,7 +24,7 @@ from .versions import Saved
 
 __all__ = [
     "Aval", "Identity", "RecordingPlan", "SpecNode", "check_differentiable",
-    "is_floating", "is_number", "plan", "zeros_like",
+    "is_floating", "is_number", "plan", "zeros",
 ]
 
 #: Shape, dtype and device of an array.
@@ -34,7 +35,7 @@ Dtypes = tuple[np.dtype | None, ...]
 
 def is_number(x: Any) -> bool:
     """Whether `x` is a number that is passed by value."""
-    return isinstance(x, (bool, int, float, complex, np.generic))
+    return isinstance(x, (bool, int, float, complex, np.generic, TracedNumber))
 
 
 def is_floating(dtype: np.dtype) -> bool:
@@ -283,8 +284,7 @@ class SpecNode(Node):
         shapes = self.spec.out_shapes(self.shapes)
         for k, tracked in enumerate(self.plan.tracked):
             if tracked and given[k] is None:
-                aval = (shapes[k], self.results[k], describe(like).device)
-                given[k] = mode.lift(zeros_like(aval, like), None)
+                given[k] = mode.lift(zeros(shapes[k], self.results[k], like), None)
         return given
 
     def _shape(self, ref: Ref) -> tuple[int, ...] | None:
@@ -341,11 +341,14 @@ def _live_steps(pullback: Pullback, results: Sequence[Ref | None]) -> set[int]:
     return live
 
 
-def zeros_like(aval: Aval, like: Any) -> Any:
-    """An array of zeros of a given shape, dtype and device, of `like`'s library."""
+def zeros(shape: tuple[int, ...], dtype: Any, like: Any,
+          device: str | None = None) -> Any:
+    """An array of zeros of `like`'s library, by default on its device."""
+    if isinstance(like, Traced):
+        return like.zeros(shape, dtype)
     library = library_of(like)
-    space = library.finish(library.empty(*aval))
-    return execute(ZERO, (space,), dtypes=(aval[1],))[0]
+    space = library.finish(library.empty(shape, dtype, device or describe(like).device))
+    return execute(ZERO, (space,), dtypes=(dtype,))[0]
 
 
 def _cast(cotangent: Any, dtype: Type, mode: Pass) -> Any:

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import array, is_array
+from ..arrays import array, dtype_of, is_array
 from ..errors import KernelTypeError, ShapeError
 from .custom import as_outputs, check_callable, is_tracked
 from .graph import FULL, Edge, Leaf, Pass, Target, reachable, walk_back
-from .nodes import Identity, check_differentiable, is_floating, zeros_like
+from .nodes import Identity, check_differentiable, is_floating, zeros
 from .recording import grad_mode, recording
 from .tape import PLAIN, separate_gradients, without_repeats
-from .traced import find_traced
+from ..dispatch.traced import find_traced
 from .variable import RECORDING, Variable
 
 __all__ = ["RecordedCall", "as_variable", "copy_shared"]
@@ -28,11 +28,6 @@ class RecordedCall:
                  has_aux: bool = False) -> None:
         check_callable(function)
         self.name = getattr(function, "__name__", "the function")
-        if find_traced(args) is not None:
-            raise KernelTypeError(
-                f"nf.fuse traces no derivatives: {self.name} is differentiated inside "
-                "of a fused function; fuse what is differentiated, as in "
-                "nf.grad(nf.fuse(f))")
         self.targets = [argument_variable(args[k], k, self.name) for k in wrt]
         given = list(args)
         for k, target in zip(wrt, self.targets, strict=True):
@@ -53,7 +48,8 @@ class RecordedCall:
         values = (result,) if self.single else result
         self.outputs = as_outputs([self._array(v) for v in values], self.name)
         self.edges = [t.edge for t in self.targets if t.edge is not None]
-        self.native = not any(isinstance(args[k], Variable) for k in wrt)
+        self.native = not any(isinstance(args[k], Variable) for k in wrt) or \
+            find_traced(self.targets) is not None
         self.open = outside and (
             any(is_tracked(args[k]) for k in wrt) or self._reaches_others())
 
@@ -63,7 +59,7 @@ class RecordedCall:
             return value
         like = self.targets[0]
         dtype = like.dtype if type(value) is float else np.dtype(type(value))
-        space = zeros_like(((), dtype, like.device), like.data)
+        space = zeros((), dtype, like.data)
         return PLAIN.run(FULL, (space, value), dtypes=(dtype,))[0]
 
     def _reaches_others(self) -> bool:
@@ -98,12 +94,14 @@ class RecordedCall:
         found = walk_back(seeds, mode, targets=self.edges, keep=True)
         if not mode.records:
             found = copy_shared(found, given)
-        return [as_variable(found.get(t.edge) if t.edge in found else zeros_like(
-            (t.shape, t.dtype, t.device), t.data)) for t in self.targets]
+        return [as_variable(found[t.edge] if t.edge in found else zeros(
+            t.shape, t.dtype, t.data)) for t in self.targets]
 
 
 def copy_shared(found: dict[Edge, Any], given: Sequence[Any]) -> dict[Edge, Any]:
     """Copy gradients to memory that the caller may write to."""
+    if find_traced([*found.values()]) is not None:
+        return {edge: g.separate() for edge, g in found.items()}
     return separate_gradients(
         {edge: without_repeats(g) for edge, g in found.items()}, given)
 
@@ -122,10 +120,10 @@ def argument_variable(x: Any, position: int, name: str) -> Variable:
         raise KernelTypeError(f"{what} is a {type(x).__name__}; expected an array, a "
                               "Variable or a number to differentiate by; see argnums=")
     made = x if isinstance(x, Variable) else Variable(x)
-    if not is_floating(made.dtype) and made.dtype.kind != "c":
+    if not is_floating(dtype_of(made)) and dtype_of(made).kind != "c":
         raise KernelTypeError(f"{what} has dtype {made.dtype}; expected a floating one "
                               "to differentiate by: use astype, or see argnums=")
     if made.edge is None:
-        check_differentiable(made.dtype)
-        return Variable.at(made.data, (Target(True), 0))
-    return Variable.at(made.data, (Identity(made.edge), 0))
+        check_differentiable(dtype_of(made))
+        return made.at(made.data, (Target(True), 0))
+    return made.at(made.data, (Identity(made.edge), 0))

@@ -22,7 +22,7 @@ from .graph import Edge, Pass, time_stamp, walk_back
 from .nodes import Aval
 from .recording import grad_mode, recording
 from .tape import tracked_by_library
-from .traced import find_traced
+from ..dispatch.traced import find_traced
 from .variable import Variable
 from .versions import Saved
 

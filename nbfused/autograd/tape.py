@@ -37,7 +37,7 @@ from .graph import (
 )
 from .nodes import RecordingPlan, SpecNode, is_number, plan
 from .recording import recording
-from .traced import Traced, find_traced
+from ..dispatch.traced import Traced, TracedNumber, find_traced
 from .versions import note_write
 
 __all__ = [
@@ -47,6 +47,7 @@ __all__ = [
     "check_gradient",
     "cotangent",
     "ones_like",
+    "record_traced",
     "separate_gradients",
     "tracked_by_library",
     "without_repeats",
@@ -139,6 +140,22 @@ def _on_others(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
     return apply(spec, inputs, out=out, **options)
 
 
+def record_traced(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
+                  options: dict[str, Any]) -> tuple[Any, ...] | None:
+    """Record a call on placeholders that a transform differentiates by.
+
+    None if none of them is one, or there is no gradient.  Arrays and Variables that are
+    no placeholders are constants to the transform.
+    """
+    needs = tuple([isinstance(x, Traced) and isinstance(x, GraphArray)
+                   and x.requires_grad for x in inputs])
+    if True not in needs or not recording():
+        return None
+    data = tuple([x.plain() if isinstance(x, Traced) else x for x in inputs])
+    wrap = type(inputs[needs.index(True)]).at
+    return _record(spec, inputs, data, needs, out, options, wrap)
+
+
 def _on_data(spec: Spec, inputs: Sequence[Any], data: tuple[Any, ...],
              needs: tuple[bool, ...], out: Sequence[Any] | None,
              options: dict[str, Any], wrap: _Wrap) -> tuple[Any, ...]:
@@ -178,7 +195,8 @@ def _record(spec: Spec, inputs: Sequence[Any], data: tuple[Any, ...],
     if dtypes is not None:
         dtypes = tuple(None if d is None else check_dtype(d) for d in dtypes)
     # The dtype of another library stands for ours.
-    key = (needs, dtypes, *[type(x) if type(x) in _WEAK or is_number(x) else
+    key = (needs, dtypes, *[type(x) if type(x) in _WEAK else
+                            _type(x) if is_number(x) else
                             (type(x), x.shape, x.dtype) for x in data])
     known: dict[Any, _CachedRecording] = spec.__dict__.setdefault("_recorded", {})
     entry = known.get(key)
@@ -242,6 +260,8 @@ def _type(x: Any) -> Type:
     found = _WEAK.get(type(x))
     if found is not None:
         return found
+    if isinstance(x, TracedNumber):
+        return x.number_type
     return number_type(x) if is_number(x) else dtype_of(x)
 
 

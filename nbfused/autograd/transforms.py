@@ -16,8 +16,8 @@ from typing import Any
 
 from ..errors import KernelTypeError, RangeError, ShapeError
 from .custom import check_callable, is_tracked
-from .graph import Edge, Target, between, walk_back
-from .nodes import Identity, SpecNode, is_floating, zeros_like
+from .graph import Edge, Ones, Target, between, walk_back
+from .nodes import Identity, SpecNode, is_floating, zeros
 from .recorded_call import RecordedCall, as_variable, copy_shared
 from .recording import recording
 from .tape import PLAIN, cotangent, ones_like
@@ -112,9 +112,9 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
         call = RecordedCall(function, args, _positions(numbers, len(args)), kwargs,
                             has_aux)
         output = _scalar_output(call)
-        seed = ones_like(output.data)
-        grads = tuple(call.given_back(g) for g in call.pull(
-            [Variable.at(seed, None) if call.open else seed], call.mode))
+        seed = Variable.at(ones_like(output.data), None) if call.open else Ones(
+            output.shape, output.dtype, output.data)
+        grads = tuple(call.given_back(g) for g in call.pull([seed], call.mode))
         value = (call.result(), call.aux) if has_aux else call.result()
         return value, grads[0] if single else grads
 
@@ -267,6 +267,6 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any],
 
 def _tangent(output: Variable, found: Any, call: RecordedCall, again: bool) -> Any:
     if found is None:
-        found = zeros_like((output.shape, output.dtype, output.device), output.data)
+        found = zeros(output.shape, output.dtype, output.data)
     made = as_variable(found)
     return made if again else call.given_back(made)

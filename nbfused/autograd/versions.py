@@ -19,6 +19,7 @@ import numpy as np
 
 from ..arrays import ByteRange, byte_range, describe, library_of, to_numpy
 from ..config import config
+from ..dispatch.traced import Traced
 from ..errors import InplaceModificationError, KernelTypeError
 
 __all__ = ["Saved", "note_write"]
@@ -55,7 +56,8 @@ class Saved:
         self._range: ByteRange | None = None  # found out at the first write
         self._changed = False
         self._version = None if type(data) is np.ndarray else _version(data)
-        self._checksum = _checksum(data) if config.debug else None
+        self._checksum = _checksum(data) if config.debug and not isinstance(
+            data, Traced) else None
         _WATCHED.add(weakref.ref(self, _WATCHED.discard))
 
     @property
@@ -155,7 +157,7 @@ def _version(array: Any) -> int | None:
     """The library's version counter of an array; None if it has none."""
     kind = type(array)
     if kind not in _VERSIONS:
-        _VERSIONS[kind] = getattr(library_of(array), "version", None)
+        _VERSIONS[kind] = None if issubclass(kind, Traced) else getattr(library_of(array), "version", None)
     ask = _VERSIONS[kind]
     return None if ask is None else ask(array)
 

@@ -13,6 +13,7 @@ from ..arrays import check_dtype, describe
 from ..errors import KernelTypeError
 from ..specs import Spec, View
 from .calls import describe_outputs, run_cached, validate_and_run
+from .traced import find_traced
 from .views import run_view
 
 if TYPE_CHECKING:
@@ -70,6 +71,10 @@ def execute(spec: Spec, inputs: Sequence[Any], *,
         made = run_cached(spec, inputs, out, dtypes, casting)  # type: ignore[arg-type]
         if made is not None:
             return tuple(made) if out is None else _placed(out, made)
+    traced = find_traced(inputs)
+    if traced is not None:
+        return traced.run(spec, inputs, out, {
+            "dtypes": dtypes, "casting": casting, "names": names or ()})
     asked = None if dtypes is None else tuple(
         [None if dtype is None else check_dtype(dtype, "dtype") for dtype in dtypes])
     if out is not None and asked is not None and len(out) != len(asked):

@@ -14,7 +14,7 @@ import numpy as np
 from ..arrays import check_dtype, dtype_of, is_array
 from ..autograd import Variable
 from ..autograd.nodes import is_floating
-from ..autograd.traced import Traced, TracedNumber, find_traced
+from ..dispatch.traced import Traced, TracedNumber, find_traced
 from ..errors import KernelTypeError, ScalarSyntaxError
 from ..registry.operations import OPS
 from ..scalar.source.resolve import operation

@@ -7,7 +7,7 @@ from functools import lru_cache
 from typing import Any
 
 from ..autograd import apply
-from ..autograd.traced import find_traced
+from ..dispatch.traced import find_traced
 from ..errors import KernelTypeError
 from ..scalar.ir.nodes import Function
 from ..specs import Contract

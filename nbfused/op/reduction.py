@@ -12,7 +12,7 @@ import numpy as np
 
 from ..arrays import check_dtype
 from ..autograd import apply
-from ..autograd.traced import extents
+from ..dispatch.traced import extents
 from ..errors import KernelTypeError, RangeError, ShapeError
 from ..scalar.ir.build import Builder
 from ..scalar.ir.nodes import Function, Value

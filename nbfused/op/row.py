@@ -8,7 +8,7 @@ from inspect import Signature
 from typing import Any, NoReturn, overload
 
 from ..autograd import apply
-from ..autograd.traced import extents
+from ..dispatch.traced import extents
 from ..errors import KernelTypeError, ScalarSyntaxError
 from ..scalar.ir.build import Builder
 from ..scalar.ir.nodes import Function, Value, read

@@ -10,7 +10,7 @@ import numpy as np
 
 from ..arrays import dtype_of
 from ..autograd import apply
-from ..autograd.traced import TracedNumber
+from ..dispatch.traced import TracedNumber
 from ..errors import KernelTypeError
 from ..registry.operations import OPS
 from ..scalar.ir.build import Builder

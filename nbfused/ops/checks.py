@@ -11,7 +11,7 @@ from typing import Any
 
 from ..arrays import describe, to_numpy
 from ..autograd import Variable
-from ..autograd.traced import Traced
+from ..dispatch.traced import Traced
 from ..config import config
 from ..errors import RangeError
 from .reductions import max as largest

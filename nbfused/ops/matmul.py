@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ..autograd import Variable
-from ..autograd.traced import extents
+from ..dispatch.traced import extents
 from ..errors import KernelTypeError
 from ..op import AnyArray, Case, Operand, ScalarFunction, op
 from ..op.base import check_array, check_operand, is_number

@@ -9,6 +9,7 @@ import numpy as np
 
 from ..arrays import dtype_of, is_array
 from ..autograd import Variable, apply, no_grad
+from ..dispatch.traced import Traced
 from ..errors import KernelTypeError, RangeError, ShapeError
 from ..op import AnyArray
 from ..op.base import fraction, non_negative, real_number, whole_number
@@ -44,9 +45,10 @@ _ADAM_KINDS = ("element",)*4 + ("scalar",)*7
 
 def _arrays(what: str, **given: AnyArray) -> Collection[Any]:
     """The arrays behind the arguments, checked to have one shape."""
-    found = {n: x.data if isinstance(x, Variable) else x for n, x in given.items()}
+    found = {n: x.data if isinstance(x, Variable) and not isinstance(x, Traced) else x
+             for n, x in given.items()}
     for name, x in found.items():
-        if not is_array(x):
+        if not is_array(x) and not isinstance(x, Traced):
             raise KernelTypeError(f"{what}: '{name}' must be an array or a Variable, "
                                   f"got {type(x).__name__}; make one with nf.array")
         if dtype_of(x).kind in "biu" and name == "grad":  # its square would wrap around

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from ..autograd import apply
-from ..autograd.traced import TracedNumber
+from ..dispatch.traced import TracedNumber
 from ..errors import KernelTypeError, RangeError
 from ..op import AnyArray
 from ..op.base import check_operand, fraction, whole_number

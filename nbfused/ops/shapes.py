@@ -14,7 +14,7 @@ import numpy as np
 
 from ..arrays import check_dtype, dtype_of
 from ..autograd import apply
-from ..autograd.traced import extents
+from ..dispatch.traced import extents
 from ..errors import KernelTypeError, ShapeError
 from ..op import AnyArray, Case, Operand, op
 from ..op.base import check_array, check_operand, is_number, whole_number

@@ -14,7 +14,7 @@ from ...registry.operations import OPS
 from ..graph import COPY
 from ..recording import recording
 from ..tape import apply
-from ..traced import Traced
+from ...dispatch.traced import Traced
 
 if TYPE_CHECKING:
     from ..variable import Variable

@@ -13,7 +13,7 @@ from ...errors import KernelTypeError
 from ...registry.operations import OPS
 from ...scalar.language.vocabulary import OPS as VOCABULARY
 from ...scalar.source.resolve import operation
-from ..traced import TracedNumber
+from ...dispatch.traced import TracedNumber
 
 __all__ = ["given_options", "in_loop_dtype", "method_name", "ufunc_name",
            "ufunc_operation"]

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...arrays import check_dtype, describe, is_array, library_of, zeros
 from ...autograd import Variable
-from ...autograd.traced import TracedNumber
+from ...dispatch.traced import TracedNumber
 from ...errors import (
     DefinitionError,
     KernelTypeError,

@@ -11,7 +11,7 @@ from types import CodeType, MethodType
 from typing import Any, NamedTuple, overload
 from weakref import WeakKeyDictionary
 
-from ...autograd.traced import Traced
+from ...dispatch.traced import Traced
 from ...errors import KernelTypeError, NbFusedPerformanceWarning
 from ...support.display import SourceText
 from ...support.pickling import PickledByName

@@ -15,17 +15,21 @@ import numpy as np
 
 from ...arrays import dtype_of, is_array
 from ...autograd import Variable
+from ...autograd.graph import COPY, Edge
 from ...autograd.numpy_api.methods import ArrayMethods
-from ...autograd.traced import Traced, TracedNumber, extents
+from ...dispatch.calls import ZERO
 from ...dispatch.outputs import can_cast
+from ...dispatch.traced import Traced, TracedNumber, extents
 from ...errors import KernelTypeError
 from ...op.base import is_number
 from ...registry.operations import OPS
 from ...scalar.source.resolve import operation
 from ...scalar.typing.python_numbers import plain_number
-from ...scalar.typing.types import Weak
+from ...scalar.typing.types import Type, Weak
+from ...specs import View
 from ...specs.fusion.graph import Value
 from .functions import GIVE_ARRAYS, traced_function
+from .program import memory_of
 from .ufuncs import trace_ufunc
 
 if TYPE_CHECKING:
@@ -72,6 +76,11 @@ class _Unknown:
                options: dict[str, Any]) -> tuple[Any, ...]:
         """Record that `spec` is run."""
         return self.trace.record(spec, inputs, out, options)
+
+    def run(self, spec: Any, inputs: Sequence[Any], out: Sequence[Any] | None,
+            options: dict[str, Any]) -> tuple[Any, ...]:
+        """Record that `spec` is run, and nothing of what a transform needs."""
+        return self.trace.run(spec, inputs, out, options)
 
     def record_call(self, function: Callable[..., Any], args: Sequence[Any]) -> Any:
         """Record a call that no spec describes."""
@@ -125,8 +134,8 @@ def _in_place(name: str) -> Callable[[Symbol, Any], Any]:
     """``x op= y``: what ``x op y`` is, stored into `x`."""
     def method(self: Symbol, other: Any) -> Any:
         made = getattr(self, name)(other)
-        if made is NotImplemented:
-            return made
+        if made is NotImplemented or self._edge is not None:
+            return made  # a Variable has no operators in place
         if self.trace.scalars and self.scalar and not self.extents:
             self.replaced = True  # NumPy's scalars are never changed
             return made
@@ -156,6 +165,31 @@ class Symbol(_Unknown, Traced, Variable):
         if base is not None:
             trace.views.setdefault(self.array, WeakSet()).add(self)
 
+    @staticmethod
+    def at(data: Any, edge: Edge | None) -> Symbol:
+        """The symbol for the same value with an edge of the graph."""
+        made = type(data)(data.trace, data.trace.operand(data))
+        made._edge, made.whole = edge, False
+        return made
+
+    def plain(self) -> Symbol:
+        """A symbol for the value as it is now, without a place in the graph.
+
+        Nothing is stored through it.
+        """
+        return self.at(self, None)
+
+    def separate(self) -> Any:
+        """A symbol for the value in memory of its own."""
+        if memory_of(self.value) is self.value and self.value not in self.trace.given:
+            return type(self)(self.trace, self.value)  # copied if both are returned
+        return self.trace.run(COPY, (self,), None, {"dtypes": (dtype_of(self),)})[0]
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """A symbol for zeros of another shape and dtype."""
+        (made,) = self.trace.run(ZERO, (), None, {"dtypes": (dtype,)})
+        return self.trace.run(View("broadcast", shape), (made,), None, {})[0]
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Extents; the trace is for these from here on."""
@@ -178,7 +212,11 @@ class Symbol(_Unknown, Traced, Variable):
         """Number of elements."""
         return prod(self.shape)
 
-    data = property(_refuse("data is the array itself"))
+    @property
+    def data(self) -> Any:
+        """A symbol for the array itself, which no transform differentiates by."""
+        return self.plain()
+
     device = property(_refuse("device needs the array itself"))
     to_numpy = numpy = _refuse("to_numpy() needs its values")
     backward = _refuse("backward() needs its graph")  # type: ignore[assignment]
@@ -271,6 +309,15 @@ class Number(_Unknown, TracedNumber):
         """The number's Python type; None if it has a dtype."""
         return type(plain_number(self.example)) if isinstance(self.value.type, Weak) \
             else None
+
+    @property
+    def number_type(self) -> Type:
+        """The type that an operation sees."""
+        return self.value.type
+
+    def plain(self) -> Number:
+        """The number itself."""
+        return self
 
     shape: tuple[int, ...] = ()
     ndim = 0

@@ -14,6 +14,7 @@ from ...autograd import Variable, no_grad
 from ...autograd.graph import COPY
 from ...autograd.nodes import is_floating
 from ...autograd.recording import grad_mode, recording
+from ...autograd.tape import record_traced
 from ...dispatch.outputs import check_shape
 from ...errors import KernelTypeError, ShapeError
 from ...op.base import check_integers, unpack_single
@@ -112,11 +113,23 @@ class Trace:
         return x.value
 
     def record(self, spec: Any, inputs: Sequence[Any], out: Sequence[Any] | None,
-               options: Mapping[str, Any]) -> tuple[Any, ...]:
+               options: dict[str, Any]) -> tuple[Any, ...]:
+        """Record a call of an operation; symbols for its outputs.
+
+        They have their place in the graph of a transform that is inside the function.
+        """
+        made = record_traced(spec, inputs, out, options)
+        if made is not None:
+            return made
+        if self.records():
+            return self.run(spec, inputs, out, options)
+        made = self.run(spec, tuple(map(self.detached, inputs)), out, options)
+        self._constant |= {v: v for x in made if isinstance(v := x.value, Value)}
+        return made
+
+    def run(self, spec: Any, inputs: Sequence[Any], out: Sequence[Any] | None,
+            options: Mapping[str, Any]) -> tuple[Any, ...]:
         """Record that `spec` is run; symbols for its outputs."""
-        records = self.records()
-        if not records:
-            inputs = tuple(map(self.detached, inputs))
         values = tuple(map(self.operand, inputs))
         scalar = spec.with_numbers([not isinstance(v, Value) or v.by_value
                                     for v in values])
@@ -133,8 +146,6 @@ class Trace:
         node = self._node(spec, values, tuple(zip(shapes, types, strict=True)), asked)
         base = inputs[0] if is_view(spec) and isinstance(inputs[0], Symbol) else None
         made = [self.symbol(self, v, base=base) for v in node.outputs]
-        if not records:
-            self._constant |= {v: v for v in node.outputs}
         for k, target in enumerate(out or ()):
             if target is not None:
                 self.store(target, made[k], options.get("casting", "same_kind"))

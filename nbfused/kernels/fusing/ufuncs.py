@@ -16,7 +16,7 @@ from ...autograd.numpy_api.ufuncs import (
     method_name,
     ufunc_operation,
 )
-from ...autograd.traced import Traced, TracedNumber
+from ...dispatch.traced import Traced, TracedNumber
 from ...errors import KernelTypeError
 from ...op.base import check_operand
 from ...registry.operations import OPS

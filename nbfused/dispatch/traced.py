@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ..arrays import describe
+from ..scalar.typing.types import Type
 
 __all__ = ["Traced", "TracedNumber", "extents", "find_traced"]
 
@@ -29,6 +30,23 @@ class Traced:
         """Record a run of `spec`, and return placeholders for its outputs."""
         raise NotImplementedError
 
+    def run(self, spec: Any, inputs: Sequence[Any], out: Sequence[Any] | None,
+            options: dict[str, Any]) -> tuple[Any, ...]:
+        """Record a run of `spec` as it is: nothing is differentiated through it here."""
+        raise NotImplementedError
+
+    def plain(self) -> Any:
+        """A placeholder for the value as it is now, without a place in the graph."""
+        raise NotImplementedError
+
+    def separate(self) -> Any:
+        """A placeholder for the value in memory of its own."""
+        raise NotImplementedError
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
+        """A placeholder for zeros in the library and on the device of this one."""
+        raise NotImplementedError
+
     def record_call(self, function: Callable[..., Any], args: Sequence[Any]) -> Any:
         """Record a call of a Python function; return its placeholders."""
         raise NotImplementedError
@@ -46,6 +64,11 @@ class TracedNumber(Traced):
     @property
     def python(self) -> type | None:
         """The Python type of the number, None if it has a dtype."""
+        raise NotImplementedError
+
+    @property
+    def number_type(self) -> Type:
+        """The type that an operation sees: weak for a Python number."""
         raise NotImplementedError
 
 
