@@ -30,6 +30,7 @@ __all__ = [
     "Place",
     "describe_outputs",
     "direct_call",
+    "find_prepared",
     "place_of",
     "run",
     "run_cached",
@@ -99,6 +100,22 @@ def direct_call(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
     known = caller.direct
     assert isinstance(known, FunctionType)
     return FunctionType(known.__code__, known.__globals__, known.__name__, defaults)
+
+
+def find_prepared(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
+                  dtypes: Dtypes | None, like: Any = None) -> PreparedCall | None:
+    """What was prepared when `spec` was run on such arrays; None if nothing was.
+
+    Parameters are those of `execute`.
+    """
+    callers = spec.__dict__.get("_callers", {})
+    caller: Caller | None = callers.get((*map(type, inputs), None,
+                                         *map(type, outs or ())))
+    if caller is None:
+        return None
+    place = None if like is None else describe(like, "like").place
+    read = caller.call(inputs, outs, dtypes, "same_kind", False, place, False)
+    return None if read is None else caller.prepared.get(read[0])
 
 
 def validate_and_run(spec: Spec, inputs: Sequence[Any],

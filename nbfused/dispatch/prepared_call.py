@@ -93,6 +93,15 @@ class PreparedCall:
         Arrays that should not overlap.
     clear
         Fills an array with zeros.
+
+    Attributes
+    ----------
+    outputs
+        Layout of the outputs.
+    makers
+        For each output that was not given, what allocates it.
+    stream
+        Asks for the stream to launch on.
     """
 
     def __init__(self, spec: Spec, plan: LaunchPlan, place: Place,
@@ -101,9 +110,9 @@ class PreparedCall:
                  streams: tuple[int, ...],
                  pairs: Sequence[OverlapTest], clear: Callable[[Array], None]) -> None:
         self.pairs: tuple[OverlapTest, ...] = tuple(pairs)
-        self._place, self._streams, self._clear = place, streams, clear
+        self.place, self.streams, self._clear = place, streams, clear
         self._moves = plan.moves
-        self._stream = place.library.streams(place.device)
+        self.stream: Callable[[], int] = place.library.streams(place.device)
         self._pointer = place.library.pointer
         given = outs or (None,) * len(plan.results)
         self._outs: list[None] = [None] * len(plan.results)
@@ -112,14 +121,15 @@ class PreparedCall:
         self._results = plan.results
         self._news = [(k, _maker(place, plan.results[k]))
                       for k, out in enumerate(given) if out is None]
+        self.makers: dict[int, Callable[[], Any]] = dict(self._news)
         self._cleared = plan.zeros
-        self._stored = [
+        self.outputs = [
             replace(out, stream=None, owner=None) if out else
             Array(0, r.shape, r.strides or dense_strides(r.shape), r.dtype,
                   place.device, None, False, place.library, None)
             for out, r in zip(given, plan.results, strict=True)]
         self._launch = Launch(type(spec).__name__, spec.name, plan.shape,
-                              place.backend.name, bytes_of([*arrays, *self._stored]))
+                              place.backend.name, bytes_of([*arrays, *self.outputs]))
         self._launcher = plan.launcher
         self._call = Call(plan.shape, self._moved((*pointers, *self._holes)),
                           plan.strides, scalars, plan.ordinal, 0, plan.extents)
@@ -138,7 +148,7 @@ class PreparedCall:
 
     def _fast_start(self, start: Start) -> Callable[..., Sequence[Any]]:
         """A faster `start` for calls that only make one result and launch."""
-        traced, launch, stream = LAUNCHES.get, self._launch, self._stream
+        traced, launch, stream = LAUNCHES.get, self._launch, self.stream
         nothing = (None,) * len(self._outs)
         usual, address_of = self.start, self._pointer
 
@@ -178,25 +188,32 @@ class PreparedCall:
                 try:
                     native = new()
                 except OUT_OF_MEMORY:
-                    native = _allocate_again(self._place, self._results[k])
+                    native = _allocate_again(self.place, self._results[k])
                 natives[k] = native
                 address = pointers[self._first + k] = self._pointer(native)
                 if address & 15 and start:  # no library's own allocator gives such
                     start = self._start_unbound
-        stream = self._stream()
-        if self._streams:
+        stream = self.stream()
+        if self.streams:
             self._wait(stream)
-        if self._cleared:
-            self._zero(pointers)
-        if start is not None:
-            pointers = self._moved(pointers)
-            trace = LAUNCHES.get()
-            if trace is not None:
-                trace.append(self._launch)
-            start(pointers, scalars, stream)
-        if self._streams:
+        self.launch(pointers, scalars, stream, LAUNCHES.get(), start)
+        if self.streams:
             self._wait(stream)
         return natives
+
+    def launch(self, pointers: Sequence[int], scalars: tuple[Any, ...], stream: int,
+               trace: list[Launch] | None, start: Start | None = None) -> None:
+        """Launch on arrays that are all there: inputs, outputs.
+
+        `start` is what launches, if not what was bound.
+        """
+        if self._cleared:
+            self._zero(pointers)
+        start = start or self._start
+        if start is not None:
+            if trace is not None:
+                trace.append(self._launch)
+            start(self._moved(pointers), scalars, stream)
 
     def _moved(self, pointers: Sequence[int]) -> tuple[int, ...]:
         return tuple(pointers if self._moves is None else
@@ -207,8 +224,8 @@ class PreparedCall:
 
         After it: nobody there knows that it is still read, or made, on ours.
         """
-        if any(other != stream for other in self._streams):
-            self._place.backend.synchronize()
+        if any(other != stream for other in self.streams):
+            self.place.backend.synchronize()
 
     def _start_unbound(self, pointers: Sequence[int], scalars: tuple[Any, ...],
                        stream: int) -> None:
@@ -218,7 +235,7 @@ class PreparedCall:
 
     def _zero(self, pointers: Sequence[int]) -> None:
         for k in self._cleared:
-            self._clear(replace(self._stored[k], pointer=pointers[self._first + k]))
+            self._clear(replace(self.outputs[k], pointer=pointers[self._first + k]))
 
 
 def _maker(place: Place, result: Result) -> Callable[[], Any]:

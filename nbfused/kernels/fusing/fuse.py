@@ -16,6 +16,7 @@ from ...errors import KernelTypeError, NbFusedPerformanceWarning
 from ...support.display import SourceText
 from ...support.pickling import PickledByName
 from .arguments import Arguments, Scope, shape_class
+from .planning import run
 from .program import Program, TraceInvalid
 from .source import source
 from .trace import Trace
@@ -93,7 +94,7 @@ class Fused(PickledByName):
         found = self._find(key, given)
         if found is not None:
             try:
-                return found.run(leaves)
+                return run(found, leaves)
             except TraceInvalid:
                 pass  # what was traced does not hold for these numbers
         trace, program = self._trace(given, bound)
@@ -104,7 +105,7 @@ class Fused(PickledByName):
         else:
             self._keep(program, key, given, trace.exact)
         try:
-            return program.run(leaves)
+            return run(program, leaves)
         except TraceInvalid:
             raise KernelTypeError(
                 f"fuse: a function that {self.kernel_name} calls gives results of "

@@ -20,13 +20,17 @@ if TYPE_CHECKING:
 
 __all__ = [
     "HostCall",
+    "Logged",
     "Opaque",
     "Program",
     "TraceInvalid",
+    "data_of",
     "detach",
+    "evaluate",
     "is_view",
     "map_tree",
     "memory_of",
+    "tree_values",
 ]
 
 
@@ -53,6 +57,25 @@ class Opaque:
 
 
 @record
+class Logged:
+    """A launch of a program, as it was run: with the arrays themselves.
+
+    Attributes
+    ----------
+    out
+        For each output the array that it was stored into, or None.
+    like
+        As for `dispatch.execute`.
+    """
+
+    launch: Launch
+    inputs: Sequence[Any]
+    out: Sequence[Any] | None
+    results: Sequence[Any]
+    like: Any = None
+
+
+@record
 class Program:
     """Launches in order, and what surrounds them.
 
@@ -70,6 +93,9 @@ class Program:
         For each launch, what it stores into arguments itself.
     last
         For each launch, the values that nobody reads after it.
+    plans
+        `Plan` by the layout of the arguments; False where there is none, True after
+        the first call.
     """
 
     arguments: Sequence[Value]
@@ -81,6 +107,7 @@ class Program:
     outputs: Any
     direct: list[tuple[Value | None, ...] | None] = field(default_factory=list)
     last: list[tuple[Value, ...]] = field(default_factory=list)
+    plans: dict[Any, Any] = field(default_factory=dict)
 
     @classmethod
     def from_trace(cls, trace: Trace, outputs: Any,
@@ -113,8 +140,10 @@ class Program:
         self.direct.reverse()
         self.last.reverse()
 
-    def run(self, arguments: Sequence[Any]) -> Any:
+    def run(self, arguments: Sequence[Any], log: list[Logged] | None = None) -> Any:
         """Compute the outputs from the arguments.
+
+        What is launched is added to `log`.
 
         Raises
         ------
@@ -125,15 +154,15 @@ class Program:
         given = dict(zip(self.arguments, arguments, strict=True))
         env = {**self.constants, **given}
         for number in self.numbers:
-            env[number.value] = _evaluate(number, env)
+            env[number.value] = evaluate(number, env)
         waiting = [c for c in self.checks if not _check(c, env)]
         if self.stores:
             _check_apart(self.stores, given)
         like = next((x for v, x in given.items() if not v.by_value), None)
-        like = like.data if isinstance(like, Variable) else like
+        like = data_of(like)
         for launch, direct, last in zip(self.launches, self.direct, self.last,
                                         strict=True):
-            results = _launch(launch, direct, env, like)
+            results = _launch(launch, direct, env, like, log)
             env.update(zip(launch.outputs, results, strict=True))
             waiting = [c for c in waiting if not _check(c, env)]
             for value in last:
@@ -141,10 +170,25 @@ class Program:
         for own, new in self.stores.items():
             if env[new] is not env[own]:
                 apply(COPY, (env[new],), out=(env[own],))
+                if log is not None:
+                    copied = Launch(COPY, (new,), (Value(own.shape, own.type),))
+                    log.append(Logged(copied, (env[new],), (env[own],), (env[own],)))
         return map_tree(self.outputs, lambda x: env[x] if isinstance(x, Value) else x)
 
 
-def _evaluate(number: HostCall, env: Mapping[Value, Any]) -> Any:
+def data_of(x: Any) -> Any:
+    """The array of a Variable; anything else itself."""
+    return x.data if isinstance(x, Variable) else x
+
+
+def evaluate(number: HostCall, env: Mapping[Value, Any]) -> Any:
+    """Compute a number on the host.
+
+    Raises
+    ------
+    TraceInvalid
+        It has another type than when it was traced.
+    """
     found = number.function(*(env[a] if isinstance(a, Value) else a
                               for a in number.args))
     if number_type(found) != number.value.type:
@@ -163,7 +207,7 @@ def _check(check: tuple[Callable[[Any], None], Any], env: Mapping[Value, Any]) -
 
 def _check_apart(stores: Mapping[Value, Any], given: Mapping[Value, Any]) -> None:
     """Refuse an argument that is changed in place and shares memory with another."""
-    places = {v: byte_range(describe(x.data if isinstance(x, Variable) else x))
+    places = {v: byte_range(describe(data_of(x)))
               for v, x in given.items() if not v.by_value}
     for own in stores:
         for other, place in places.items():
@@ -174,7 +218,8 @@ def _check_apart(stores: Mapping[Value, Any], given: Mapping[Value, Any]) -> Non
 
 
 def _launch(launch: Launch, direct: tuple[Value | None, ...] | None,
-            env: Mapping[Value, Any], like: Any) -> Sequence[Any]:
+            env: Mapping[Value, Any], like: Any, log: list[Logged] | None,
+            ) -> Sequence[Any]:
     spec = launch.spec
     inputs = [env[x] if isinstance(x, Value) else x for x in launch.inputs]
     if isinstance(spec, Opaque):
@@ -184,16 +229,24 @@ def _launch(launch: Launch, direct: tuple[Value | None, ...] | None,
         if [(tuple(r.shape), dtype_of(r)) for r in results] != [
                 (v.shape, v.type) for v in launch.outputs]:
             raise TraceInvalid
+        if log is not None:
+            log.append(Logged(launch, inputs, None, results))
         return results
     if not spec.launches:
-        return apply(spec, inputs, dtypes=launch.asked)
+        results = apply(spec, inputs, dtypes=launch.asked)
+        if log is not None:
+            log.append(Logged(launch, inputs, None, results))
+        return results
     out = None if direct is None else tuple(
         None if own is None else env[own] for own in direct)
     arrays = any(isinstance(x, Value) and not x.by_value for x in launch.inputs)
-    return apply(spec, inputs, out=out, dtypes=launch.asked,
-                 like=None if arrays else like,
-                 names=[x.name if isinstance(x, Value) else "number"
-                        for x in launch.inputs])
+    like = None if arrays else like
+    results = apply(spec, inputs, out=out, dtypes=launch.asked, like=like,
+                    names=[x.name if isinstance(x, Value) else "number"
+                           for x in launch.inputs])
+    if log is not None:
+        log.append(Logged(launch, inputs, out, results, like))
+    return results
 
 
 def is_view(spec: Any) -> bool:

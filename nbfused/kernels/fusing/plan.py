@@ -1,0 +1,150 @@
+"""Plans: the launches of a program for arguments of one layout, prepared once.
+
+A program decides for each launch anew; a plan has decided.  Every array of it lies in
+an argument, in a result, or in the *arena*, one allocation in which arrays share memory
+when they are not needed at the same time.  What is left for a call are addresses,
+numbers and the launches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ...autograd import Variable, apply
+from ...autograd.versions import note_write
+from ...dispatch.allocation import OUT_OF_MEMORY
+from ...dispatch.launches import LAUNCHES
+from ...dispatch.prepared_call import OverlapTest, PreparedCall
+from ...scalar.typing.python_numbers import plain_number
+from ...specs.fusion.graph import Launch, Value
+from ...support.records import record
+from .program import HostCall, data_of, evaluate, map_tree
+
+__all__ = ["ALIGN", "Place", "Plan", "Result", "Step"]
+
+#: Bytes by which arrays in the arena are aligned: as GPU libraries' allocators do.
+ALIGN = 256
+
+#: Where an array begins: the number of an address of the call, and bytes from there.
+Place = tuple[int, int]
+
+
+@record(frozen=True)
+class Step:
+    """A prepared launch: where its arrays lie, and its numbers.
+
+    Attributes
+    ----------
+    numbers
+        Those of the launch; None for what `values` computes.
+    values
+        The values of numbers that are arguments, by position.
+    """
+
+    call: PreparedCall
+    places: tuple[Place, ...]
+    numbers: tuple[Any, ...]
+    values: tuple[tuple[int, Value], ...]
+
+
+@record(frozen=True)
+class Result:
+    """A result: its value, how it is allocated, whether it is a Variable."""
+
+    value: Value
+    make: Callable[[], Any]
+    wrapped: bool
+
+
+@record(frozen=True)
+class Plan:
+    """The prepared launches of a program, and what surrounds them.
+
+    Attributes
+    ----------
+    arguments, numbers, checks, outputs
+        As of the `Program`.
+    stored
+        The arguments that are changed.
+    arrays
+        Positions of the arguments that are arrays; their addresses come first, then
+        those of the results, then the arena's.
+    new_arena
+        Allocates the arena; None if there is none.
+    overlaps
+        Arguments that must not share memory.
+    views
+        The results that rearrange others.
+    """
+
+    arguments: tuple[Value, ...]
+    numbers: tuple[HostCall, ...]
+    checks: tuple[tuple[Callable[[Any], None], Value], ...]
+    stored: tuple[Value, ...]
+    outputs: Any
+    arrays: tuple[int, ...]
+    steps: tuple[Step, ...]
+    results: tuple[Result, ...]
+    new_arena: Callable[[], Any] | None
+    overlaps: tuple[OverlapTest, ...]
+    views: tuple[Launch, ...]
+
+    def run(self, arguments: Sequence[Any], pointers: tuple[int, ...],
+            ) -> tuple[Any] | None:
+        """Run the launches: what the program returns, in a tuple.
+
+        None if the program itself has to run: arguments overlap, or memory is short.
+        """
+        for out, other, low, high, _ in self.overlaps:
+            if low < pointers[other] - pointers[out] < high:
+                return None
+        made = self._allocate()
+        if made is None:
+            return None
+        addresses, natives, arena = made
+        library = self.steps[0].call.place.library
+        env: dict[Value, Any] = dict(zip(self.arguments, arguments, strict=True))
+        for number in self.numbers:
+            env[number.value] = evaluate(number, env)
+        for check, value in self.checks:
+            check(env[value])
+        self._launch((*pointers, *addresses), env)
+        del arena
+        if self.stored:
+            note_write([data_of(env[own]) for own in self.stored])
+        for result, native in zip(self.results, natives, strict=True):
+            array = library.finish(native)
+            env[result.value] = Variable.at(array, None) if result.wrapped else array
+        for view in self.views:
+            inputs = [env[x] for x in view.inputs]
+            env.update(zip(view.outputs, apply(view.spec, inputs, dtypes=view.asked),
+                           strict=True))
+        return (map_tree(self.outputs,
+                         lambda x: env[x] if isinstance(x, Value) else x),)
+
+    def _allocate(self) -> tuple[list[int], list[Any], Any] | None:
+        """Addresses of the results and the arena, the results, and the arena."""
+        pointer = self.steps[0].call.place.library.pointer
+        try:
+            natives = [result.make() for result in self.results]
+            arena = None if self.new_arena is None else self.new_arena()
+        except OUT_OF_MEMORY:
+            return None
+        addresses = [pointer(native) for native in natives]
+        if arena is not None:
+            addresses.append(-(-pointer(arena) // ALIGN) * ALIGN)
+        return None if any(a & 15 for a in addresses) else (addresses, natives, arena)
+
+    def _launch(self, addresses: Sequence[int], env: Mapping[Value, Any]) -> None:
+        stream = self.steps[0].call.stream()
+        traced = LAUNCHES.get()
+        for step in self.steps:
+            numbers = step.numbers
+            if step.values:
+                given = list(numbers)
+                for k, value in step.values:
+                    given[k] = plain_number(env[value])
+                numbers = tuple(given)
+            step.call.launch(tuple([addresses[k] + more for k, more in step.places]),
+                             numbers, stream, traced)

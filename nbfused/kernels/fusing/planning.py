@@ -1,0 +1,277 @@
+"""Programs run by their plans: when one is made, and where in it each array lies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...arrays import Array, byte_range, describe
+from ...autograd import Variable
+from ...autograd.recording import recording
+from ...dispatch.callers import Caller, make_caller
+from ...dispatch.calls import find_prepared
+from ...dispatch.prepared_call import OverlapTest, PreparedCall, overlap_test
+from ...specs.fusion.graph import Launch, Value
+from ...support.records import record
+from .arguments import is_number
+from .plan import ALIGN, Place, Plan, Result, Step
+from .program import Logged, Opaque, Program, data_of, memory_of, tree_values
+
+__all__ = ["run"]
+
+_LIMIT = 64  # plans of one program
+
+
+def run(program: Program, arguments: Sequence[Any]) -> Any:
+    """Run a program, by its plan from the third call with arguments of a layout on.
+
+    Raises
+    ------
+    TraceInvalid
+        As `Program.run`.
+    """
+    read = _read(arguments)
+    if read is None:
+        return program.run(arguments)
+    key, pointers = read
+    plans = program.plans
+    state = plans.get(key)
+    if isinstance(state, Plan):
+        found = state.run(arguments, pointers)
+        return program.run(arguments) if found is None else found[0]
+    if state is False:
+        return program.run(arguments)
+    if state is None:  # the first call: a plan may never pay
+        if len(plans) >= _LIMIT:
+            plans.clear()
+        plans[key] = True
+        return program.run(arguments)
+    log: list[Logged] = []
+    made = program.run(arguments, log)
+    plans[key] = make_plan(program, arguments, log) or False
+    return made
+
+
+def _read(arguments: Sequence[Any]) -> tuple[Any, tuple[int, ...]] | None:
+    """The layout of the arguments, and the addresses of the arrays.
+
+    None where a tape records, or only `describe` can tell.
+    """
+    arrays = []
+    for x in arguments:
+        if isinstance(x, Variable):
+            if x.requires_grad and recording():
+                return None
+            arrays.append(x.data)
+        elif not is_number(x):
+            arrays.append(x)
+    types = tuple(map(type, arrays))
+    caller = _caller(types)
+    if caller is None:
+        return None
+    read = caller.call(arrays, None, None, "same_kind", False, None, False)
+    if read is None:
+        return None
+    key, pointers, _ = read
+    return (types, key), pointers
+
+
+@lru_cache(maxsize=256)
+def _caller(types: tuple[type, ...]) -> Caller | None:
+    return make_caller(("element",) * len(types), types, None)
+
+
+def make_plan(program: Program, arguments: Sequence[Any],
+              log: Sequence[Logged]) -> Plan | None:
+    """Make the plan of a program that has just run; None if there is none.
+
+    There is none where something else than a kernel runs, a kernel is not prepared, or
+    an array is looked at on the host that is no argument.
+
+    Parameters
+    ----------
+    arguments
+        What it ran with.
+    log
+        What it launched, with the arrays, all of which are still there.
+    """
+    given = {v for v in program.arguments if not v.by_value}
+    if program.constants or not all(v in given for _, v in program.checks) or any(
+            isinstance(one.launch.spec, Opaque) for one in log):
+        return None
+    layout = _Layout(program, arguments, log)
+    try:
+        steps = tuple([layout.step(one) for one in log if one.launch.spec.launches])
+    except _NoPlanError:
+        return None
+    places = {(id(s.call.place.library), s.call.place.device) for s in steps}
+    if len(places) != 1 or len(layout.made) != len(layout.results):
+        return None
+    place, size = steps[0].call.place, layout.size
+    return Plan(
+        tuple(program.arguments), tuple(program.numbers), tuple(program.checks),
+        tuple(program.stores), program.outputs, tuple(layout.positions), steps,
+        tuple(layout.made), place.library.maker(
+            (size + ALIGN,), np.dtype(np.uint8), place.device) if size else None,
+        tuple(layout.overlaps()), layout.views)
+
+
+class _NoPlanError(Exception):
+    """Raised where a launch cannot be prepared."""
+
+
+@record(frozen=True)
+class _Memory:
+    """The memory of a value: its place in a plan, and where it was in the log."""
+
+    place: Place
+    array: Array
+
+
+class _Layout:
+    """Where the arrays of a program lie, worked out launch by launch.
+
+    Attributes
+    ----------
+    positions
+        Of the arguments that are arrays.
+    results
+        The values that lie in memory of their own, which is returned.
+    made
+        How these are allocated, in their order.
+    views
+        The launches that rearrange what is returned.
+    size
+        Bytes of the arena.
+    """
+
+    def __init__(self, program: Program, arguments: Sequence[Any],
+                 log: Sequence[Logged]) -> None:
+        self._stores = program.stores
+        self._given = {v: describe(data_of(x)) for v, x in zip(
+            program.arguments, arguments, strict=True) if not v.by_value}
+        self.positions = [k for k, v in enumerate(program.arguments) if not v.by_value]
+        wanted = [v for v in tree_values(program.outputs) if v not in self._given]
+        owners = set(map(memory_of, wanted))
+        kernels = [one.launch for one in log if one.launch.spec.launches]
+        self.results = [v for launch in kernels for v in launch.outputs if v in owners]
+        self.views = _leading_to(wanted, [one.launch for one in log
+                                          if not one.launch.spec.launches])
+        count = len(self.positions)
+        self._memory = {v: _Memory((k, 0), array)
+                        for k, (v, array) in enumerate(self._given.items())}
+        self._numbers = {v: count + k for k, v in enumerate(self.results)}
+        self._arena = count + len(self.results)
+        self.made: list[Result] = []
+        self.size = 0
+        self._used: dict[int, int] = {}
+        self._last = {memory_of(v): k for k, launch in enumerate(kernels)
+                      for v in launch.inputs if isinstance(v, Value)}
+        self._at = -1
+
+    def step(self, one: Logged) -> Step:
+        """The prepared call of the next launch.
+
+        Raises
+        ------
+        _NoPlanError
+            There is none, or an array lies elsewhere than in what is known.
+        """
+        self._at += 1
+        spec, launch = one.launch.spec, one.launch
+        data = [data_of(x) for x in one.inputs]
+        out = None if one.out is None else [data_of(x) for x in one.out]
+        call = find_prepared(spec, data, out, launch.asked, data_of(one.like))
+        if call is None or call.streams:
+            raise _NoPlanError
+        read: list[Place] = []
+        numbers: list[Any] = []
+        values: list[tuple[int, Value]] = []
+        for x, native, (kind, _) in zip(launch.inputs, data, spec.parameters,
+                                        strict=True):
+            if kind != "scalar":
+                read.append(self._place(x, describe(native)))
+                continue
+            if isinstance(x, Value):
+                values.append((len(numbers), x))
+            numbers.append(native)
+        written = [self._output(k, one, call) for k in range(len(launch.outputs))]
+        self._release(launch)
+        return Step(call, (*read, *written), tuple(numbers), tuple(values))
+
+    def _place(self, x: Any, array: Array) -> Place:
+        """Where an array that is read lies; it may be a view of another."""
+        memory = self._memory.get(memory_of(x)) if isinstance(x, Value) else None
+        if memory is None:
+            raise _NoPlanError
+        inside, whole = byte_range(array), byte_range(memory.array)
+        if inside.low < inside.high and not (
+                whole.low <= inside.low and inside.high <= whole.high):
+            raise _NoPlanError  # what should be a view was copied
+        number, offset = memory.place
+        return number, offset + array.pointer - memory.array.pointer
+
+    def _output(self, k: int, one: Logged, call: PreparedCall) -> Place:
+        """Where an output is stored: in an argument, in a result, or in the arena."""
+        value = one.launch.outputs[k]
+        if one.out is not None and one.out[k] is not None:
+            array = describe(data_of(one.out[k]))
+            own = next(v for v in self._stores
+                       if self._given[v].pointer == array.pointer)
+            self._memory[value] = self._memory[own]
+            return self._memory[own].place
+        if value in self._numbers:
+            place = self._numbers[value], 0
+            self.made.append(Result(value, call.makers[k],
+                                    isinstance(one.results[k], Variable)))
+        else:
+            place = self._arena, self._take(_bytes(call.outputs[k]))
+        self._memory[value] = _Memory(place, describe(data_of(one.results[k])))
+        return place
+
+    def _take(self, size: int) -> int:
+        """The first bytes of the arena that nobody uses."""
+        offset = 0
+        for start, end in sorted(self._used.items()):
+            if start - offset >= size:
+                break
+            offset = max(offset, end)
+        self._used[offset] = offset + size
+        self.size = max(self.size, offset + size)
+        return offset
+
+    def _release(self, launch: Launch) -> None:
+        """Let later arrays use the memory that nobody reads any more."""
+        for value in {memory_of(v) for v in (*launch.inputs, *launch.outputs)
+                      if isinstance(v, Value)}:
+            memory = self._memory.get(value)
+            if memory and memory.place[0] == self._arena and \
+                    self._last.get(value, -1) <= self._at:
+                del self._used[memory.place[1]]
+
+    def overlaps(self) -> list[OverlapTest]:
+        """Tests that no argument which is changed shares memory with another."""
+        numbered = list(enumerate(self._given.items()))
+        found = [overlap_test(k, array, j, other, False)
+                 for k, (v, array) in numbered if v in self._stores
+                 for j, (w, other) in numbered if w is not v]
+        return [test for test in found if test is not None]
+
+
+def _bytes(array: Array) -> int:
+    """Bytes of an array in the arena, which begins where the next one may."""
+    return max(1, -(-prod(array.shape) * array.dtype.itemsize // ALIGN)) * ALIGN
+
+
+def _leading_to(wanted: Sequence[Value], views: Sequence[Launch]) -> tuple[Launch, ...]:
+    """The views that these values are made by, in their order."""
+    needed, found = set(wanted), []
+    for view in reversed(views):
+        if needed.intersection(view.outputs):
+            found.append(view)
+            needed.update(x for x in view.inputs if isinstance(x, Value))
+    return tuple(reversed(found))
