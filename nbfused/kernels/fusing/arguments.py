@@ -20,7 +20,9 @@ import numpy as np
 
 from ...arrays import dtype_of, is_array, library_of
 from ...autograd import Variable
+from ...arrays.detect import exact_library
 from ...autograd.rules import checkpoint, custom_vjp
+from ...dispatch.traced import Traced
 from ...op import Func
 from ...scalar.printing.identifiers import identifier
 from ...scalar.typing.python_numbers import number_type
@@ -37,10 +39,15 @@ _FIXED = (type, FunctionType, BuiltinFunctionType, np.ufunc, ModuleType, Enum, F
           ElementwiseKernel, ReductionKernel, checkpoint, custom_vjp)
 #: Packages whose constants are.
 _KNOWN = frozenset({"jax", "math", "nbfused", "numpy", "torch"})
+#: Types whose every instance is an array or a number.
+_LEAVES: set[type] = {Variable, bool, int, float, complex}
+_NUMBERS = frozenset({bool, int, float, complex})
 
 
 def is_number(x: Any) -> bool:
     """True if an argument is passed by value; members of enumerations are constant."""
+    if type(x) in _LEAVES:
+        return type(x) in _NUMBERS
     return isinstance(x, (bool, int, float, complex, np.generic)) and not isinstance(
         x, Enum)
 
@@ -71,6 +78,8 @@ class Arguments:
         The key of what else there is: containers, and values that are constant.
     unstable
         Names of those that may change unseen.
+    traced
+        Whether another function is being traced, which calls this one.
     """
 
     def __init__(self, named: dict[str, Any]) -> None:
@@ -78,12 +87,18 @@ class Arguments:
         self.leaves: list[tuple[str, Any]] = []
         self.constants: list[Hashable] = []
         self.unstable: list[str] = []
+        self.traced = False
         for name, x in named.items():
             self._visit(name, x)
-        self.arrays: bool = any(_is_array(x) for _, x in self.leaves)
+        self.arrays: bool = any(not is_number(x) for _, x in self.leaves)
 
     def _visit(self, name: str, x: Any) -> None:
-        if _is_array(x) or is_number(x):
+        if type(x) in _LEAVES:
+            self.leaves.append((name, x))
+        elif _is_array(x) or is_number(x):
+            self.traced |= isinstance(x, Traced)
+            if exact_library(type(x)) is not None:
+                _LEAVES.add(type(x))
             self.leaves.append((name, x))
         elif _holds_array(x):
             self.constants.append(

@@ -11,12 +11,11 @@ from types import CodeType, MethodType
 from typing import Any, NamedTuple, overload
 from weakref import WeakKeyDictionary
 
-from ...dispatch.traced import Traced
 from ...errors import KernelTypeError, NbFusedPerformanceWarning
 from ...support.display import SourceText
 from ...support.pickling import PickledByName
 from .arguments import Arguments, Scope, shape_class
-from .planning import run
+from .planning import Plans, read
 from .program import Program, TraceInvalid
 from .source import source
 from .trace import Trace
@@ -58,7 +57,11 @@ class Fused(PickledByName):
                                   "write a function that calls it") from error
         self._given_name = kernel_name
         self._scope = Scope(function)
+        kinds = {p.kind for p in self.signature.parameters.values()}
+        self._names = tuple(self.signature.parameters) if kinds <= {
+            inspect.Parameter.POSITIONAL_OR_KEYWORD} else None
         self._programs: dict[Any, Program] = {}
+        self._plans = Plans()
         self._exact: set[Any] = set()  # keys whose programs are for one shape
         self._lock = threading.Lock()
         self._hits = self._misses = 0
@@ -84,20 +87,25 @@ class Fused(PickledByName):
         OverlapError
             An argument that it changes in place shares memory with another.
         """
-        bound = self._bind(args, kwargs)
-        given = Arguments(dict(bound.arguments))
-        if not given.arrays or any(isinstance(x, Traced) for _, x in given.leaves):
+        given = Arguments(self._named(args, kwargs))
+        if not given.arrays or given.traced:
             return self.function(*args, **kwargs)
         leaves = [x for _, x in given.leaves]
-        constants, unstable = self._scope.constants()
-        key = (given.types(), tuple(given.constants), constants)
-        found = self._find(key, given)
-        if found is not None:
-            try:
-                return run(found, leaves)
-            except TraceInvalid:
-                pass  # what was traced does not hold for these numbers
-        trace, program = self._trace(given, bound)
+        scope, unstable = self._scope.constants()
+        constants = (tuple(given.constants), scope)
+        layout = read(leaves)
+        try:
+            if layout is not None:
+                made = self._run_plan((layout[0], constants), leaves, layout[1])
+                if made is not None:
+                    return made[0]
+            key = (given.types(), constants)
+            found = self._find(key, given)
+            if found is not None:
+                return self._run(found, leaves, layout, constants)
+        except TraceInvalid:
+            pass  # what was traced does not hold for these numbers
+        trace, program = self._trace(given, self._bind(args, kwargs))
         unstable = [*unstable, *given.unstable, *trace.constants.values()]
         if unstable:
             self._warn([x if isinstance(x, str) else f"an array of shape {x.shape}"
@@ -105,7 +113,7 @@ class Fused(PickledByName):
         else:
             self._keep(program, key, given, trace.exact)
         try:
-            return run(program, leaves)
+            return self._run(program, leaves, None if unstable else layout, constants)
         except TraceInvalid:
             raise KernelTypeError(
                 f"fuse: a function that {self.kernel_name} calls gives results of "
@@ -126,6 +134,28 @@ class Fused(PickledByName):
         except TypeError as error:
             raise KernelTypeError(
                 f"{self.kernel_name}{self.signature}: {error}") from None
+
+    def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The arguments by name."""
+        if self._names is not None and not kwargs and len(args) == len(self._names):
+            return dict(zip(self._names, args, strict=True))
+        return dict(self._bind(args, kwargs).arguments)
+
+    def _run_plan(self, key: Any, leaves: list[Any], pointers: tuple[int, ...],
+                  ) -> tuple[Any] | None:
+        """What the plan for these arguments returns, in a tuple; None without one."""
+        plan = self._plans.find(key)
+        made = None if plan is None else plan.run(leaves, pointers)
+        if made is not None:
+            with self._lock:
+                self._hits += 1
+        return made
+
+    def _run(self, program: Program, leaves: list[Any],
+             layout: tuple[Any, Any] | None, constants: Any) -> Any:
+        if layout is None:
+            return program.run(leaves)
+        return self._plans.run(program, leaves, (layout[0], constants))
 
     def _find(self, key: Any, given: Arguments) -> Program | None:
         shapes = given.shapes()
@@ -176,6 +206,7 @@ class Fused(PickledByName):
         with self._lock:
             self._programs.clear()
             self._exact.clear()
+            self._plans.clear()
             self._hits = self._misses = 0
 
     def source(self, kind: str = "primal") -> str:

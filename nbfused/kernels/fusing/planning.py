@@ -21,63 +21,76 @@ from .arguments import is_number
 from .plan import ALIGN, Place, Plan, Result, Step
 from .program import Logged, Opaque, Program, data_of, memory_of, tree_values
 
-__all__ = ["run"]
+__all__ = ["Plans", "read"]
 
-_LIMIT = 64  # plans of one program
+_LIMIT = 256  # plans of one function
 
 
-def run(program: Program, arguments: Sequence[Any]) -> Any:
-    """Run a program, by its plan from the third call with arguments of a layout on.
+class Plans:
+    """The plans of a fused function, by the layout of its arguments.
 
-    Raises
-    ------
-    TraceInvalid
-        As `Program.run`.
+    One is made in the second call of a layout: where each call has another, none pays.
     """
-    read = _read(arguments)
-    if read is None:
-        return program.run(arguments)
-    key, pointers = read
-    plans = program.plans
-    state = plans.get(key)
-    if isinstance(state, Plan):
-        found = state.run(arguments, pointers)
-        return program.run(arguments) if found is None else found[0]
-    if state is False:
-        return program.run(arguments)
-    if state is None:  # the first call: a plan may never pay
-        if len(plans) >= _LIMIT:
-            plans.clear()
-        plans[key] = True
-        return program.run(arguments)
-    log: list[Logged] = []
-    made = program.run(arguments, log)
-    plans[key] = make_plan(program, arguments, log) or False
-    return made
+
+    def __init__(self) -> None:
+        #: True after the first call, False where there is no plan.
+        self._states: dict[Any, Plan | bool] = {}
+
+    def find(self, key: Any) -> Plan | None:
+        """The plan for a layout, or None."""
+        found = self._states.get(key)
+        return found if isinstance(found, Plan) else None
+
+    def run(self, program: Program, arguments: Sequence[Any], key: Any) -> Any:
+        """Run a program, and make its plan if this is the second call of the layout.
+
+        Raises
+        ------
+        TraceInvalid
+            As `Program.run`.
+        """
+        state = self._states.get(key)
+        if state is not None and state is not True:
+            return program.run(arguments)
+        if state is None:
+            if len(self._states) >= _LIMIT:
+                self._states.clear()
+            made = program.run(arguments)
+            self._states[key] = True
+            return made
+        log: list[Logged] = []
+        made = program.run(arguments, log)
+        self._states[key] = make_plan(program, arguments, log) or False
+        return made
+
+    def clear(self) -> None:
+        """Forget all plans."""
+        self._states.clear()
 
 
-def _read(arguments: Sequence[Any]) -> tuple[Any, tuple[int, ...]] | None:
+def read(arguments: Sequence[Any]) -> tuple[Any, tuple[int, ...]] | None:
     """The layout of the arguments, and the addresses of the arrays.
 
     None where a tape records, or only `describe` can tell.
     """
-    arrays = []
+    arrays: list[Any] = []
+    numbers: list[type] = []
     for x in arguments:
         if isinstance(x, Variable):
-            if x.requires_grad and recording():
+            if x._edge is not None and recording():
                 return None
-            arrays.append(x.data)
-        elif not is_number(x):
+            arrays.append(x._value)
+        elif is_number(x):
+            numbers.append(type(x))
+        else:
             arrays.append(x)
     types = tuple(map(type, arrays))
     caller = _caller(types)
-    if caller is None:
+    found = caller and caller.call(arrays, None, None, "same_kind", False, None, False)
+    if not found:
         return None
-    read = caller.call(arrays, None, None, "same_kind", False, None, False)
-    if read is None:
-        return None
-    key, pointers, _ = read
-    return (types, key), pointers
+    wrapped = tuple([type(x) is Variable for x in arguments])
+    return (types, wrapped, tuple(numbers), found[0]), found[1]
 
 
 @lru_cache(maxsize=256)

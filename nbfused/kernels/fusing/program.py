@@ -93,9 +93,6 @@ class Program:
         For each launch, what it stores into arguments itself.
     last
         For each launch, the values that nobody reads after it.
-    plans
-        `Plan` by the layout of the arguments; False where there is none, True after
-        the first call.
     """
 
     arguments: Sequence[Value]
@@ -107,7 +104,6 @@ class Program:
     outputs: Any
     direct: list[tuple[Value | None, ...] | None] = field(default_factory=list)
     last: list[tuple[Value, ...]] = field(default_factory=list)
-    plans: dict[Any, Any] = field(default_factory=dict)
 
     @classmethod
     def from_trace(cls, trace: Trace, outputs: Any,
