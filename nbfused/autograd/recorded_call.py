@@ -14,7 +14,7 @@ from .graph import FULL, Edge, Leaf, Pass, Target, reachable, walk_back
 from .nodes import Identity, check_differentiable, is_floating, zeros
 from .recording import grad_mode, recording
 from .tape import PLAIN, separate_gradients, without_repeats
-from ..dispatch.traced import find_traced
+from ..dispatch.traced import Traced, find_traced
 from .variable import RECORDING, Variable
 
 __all__ = ["RecordedCall", "as_variable", "copy_shared"]
@@ -32,7 +32,7 @@ class RecordedCall:
         given = list(args)
         for k, target in zip(wrt, self.targets, strict=True):
             given[k] = target
-        outside = recording()
+        self.outside = outside = recording()
         with grad_mode(True):
             result = function(*given, **(kwargs or {}))
         for node in (t.edge[0] for t in self.targets if t.edge is not None):
@@ -48,8 +48,7 @@ class RecordedCall:
         values = (result,) if self.single else result
         self.outputs = as_outputs([self._array(v) for v in values], self.name)
         self.edges = [t.edge for t in self.targets if t.edge is not None]
-        self.native = not any(isinstance(args[k], Variable) for k in wrt) or \
-            find_traced(self.targets) is not None
+        self.native = not any(isinstance(args[k], Variable) for k in wrt)
         self.open = outside and (
             any(is_tracked(args[k]) for k in wrt) or self._reaches_others())
 
@@ -81,6 +80,8 @@ class RecordedCall:
         """A result in the type of the arguments, tracked if the pass records."""
         if self.open:
             return v
+        if isinstance(v, Traced):
+            return v.separate() if self.outside else v.detach()
         return v.data if self.native else v.detach()
 
     def pull(self, cotangents: Sequence[Any], mode: Pass,

@@ -283,10 +283,14 @@ def check_gradient(name: str, given: Any, like: GraphArray) -> None:
     DeviceError
         It is on another device.
     """
+    if isinstance(given, Traced):
+        return
     value = given.data if isinstance(given, GraphArray) else given
     if not is_array(value):
         raise KernelTypeError(f"{name} is a {type(given).__name__}; expected an array "
                               f"of shape {like.shape} and dtype {like.dtype}")
+    if isinstance(like, Traced):
+        return
     found, wanted = describe(value, name), describe(like.data)
     if found.library is not wanted.library:
         raise KernelTypeError(

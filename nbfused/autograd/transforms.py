@@ -112,7 +112,7 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
         call = RecordedCall(function, args, _positions(numbers, len(args)), kwargs,
                             has_aux)
         output = _scalar_output(call)
-        seed = Variable.at(ones_like(output.data), None) if call.open else Ones(
+        seed = RECORDING.lift(ones_like(output.data), None) if call.open else Ones(
             output.shape, output.dtype, output.data)
         grads = tuple(call.given_back(g) for g in call.pull([seed], call.mode))
         value = (call.result(), call.aux) if has_aux else call.result()
@@ -249,7 +249,7 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any],
     directions = [cotangent(t, given, mode, f"tangent {k}")
                   for k, (t, given) in enumerate(zip(call.targets, tangents,
                                                      strict=True))]
-    probes = [Variable.at(ones_like(v.data), (Target(False), 0))
+    probes = [RECORDING.lift(ones_like(v.data), (Target(False), 0))
               if is_floating(v.dtype) else None for v in call.outputs]
     pulled = call.pull(probes, RECORDING)
     seeds = [(g.edge, d) for g, d in zip(pulled, directions, strict=True)

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..arrays import describe, dtype_of, is_array, to_numpy
 from ..config import config
+from ..dispatch.traced import Traced
 from ..errors import KernelTypeError, ShapeError, TapeError
 from ..support.display import html_table, html_text
 from .graph import Edge, GraphArray, Leaf, Node, Pass
@@ -265,7 +266,8 @@ class Variable(ArrayMethods, NumpyProtocols, GraphArray):
 
 
 #: The backward pass that records, so that gradients can be differentiated again.
-RECORDING = Pass(apply, Variable.at, True)
+RECORDING = Pass(apply, lambda data, edge: (
+    data if isinstance(data, Traced) else Variable).at(data, edge), True)
 
 
 def _array(data: Any) -> Any:

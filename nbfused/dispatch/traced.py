@@ -35,6 +35,11 @@ class Traced:
         """Record a run of `spec` as it is: nothing is differentiated through it here."""
         raise NotImplementedError
 
+    @staticmethod
+    def at(data: Any, edge: Any) -> Any:
+        """The placeholder `data` with another place in the graph."""
+        raise NotImplementedError
+
     def plain(self) -> Any:
         """A placeholder for the value as it is now, without a place in the graph."""
         raise NotImplementedError
@@ -64,6 +69,10 @@ class TracedNumber(Traced):
     @property
     def python(self) -> type | None:
         """The Python type of the number, None if it has a dtype."""
+        raise NotImplementedError
+
+    def computed(self, function: Callable[[Any], Any]) -> Any:
+        """A placeholder for a number that `function` computes at each call."""
         raise NotImplementedError
 
     @property

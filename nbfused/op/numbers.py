@@ -100,6 +100,8 @@ def real_number(value: Any, op_name: str, name: str) -> float:
 
     `RangeError` for NaN, which would be stored everywhere without a word.
     """
+    if isinstance(value, TracedNumber):
+        return value.computed(partial(real_number, op_name=op_name, name=name))
     number = _as_float(value, op_name, name)
     if number != number:
         raise RangeError(f"{op_name}: '{name}' must be a number, got nan; compute it "
@@ -123,6 +125,8 @@ def non_negative(value: Any, op_name: str, name: str) -> float:
     """Check that a number is at least 0; `RangeError` otherwise."""
     if type(value) is float and value >= 0.0:
         return value
+    if isinstance(value, TracedNumber):
+        return value.computed(partial(non_negative, op_name=op_name, name=name))
     number = real_number(value, op_name, name)
     if number < 0.0:
         raise RangeError(f"{op_name}: '{name}' must be at least 0, got {value!r}; pass "
@@ -133,6 +137,9 @@ def non_negative(value: Any, op_name: str, name: str) -> float:
 def fraction(value: Any, op_name: str, name: str, what: str, *,
              closed: bool = False) -> float:
     """Check that a number is in ``[0, 1)``, or ``[0, 1]`` if `closed`."""
+    if isinstance(value, TracedNumber):
+        return value.computed(partial(fraction, op_name=op_name, name=name, what=what,
+                                      closed=closed))
     number = _as_float(value, op_name, name)
     if 0.0 <= number < 1.0 or (closed and number == 1.0):
         return number

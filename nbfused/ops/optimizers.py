@@ -9,7 +9,7 @@ import numpy as np
 
 from ..arrays import dtype_of, is_array
 from ..autograd import Variable, apply, no_grad
-from ..dispatch.traced import Traced
+from ..dispatch.traced import Traced, TracedNumber
 from ..errors import KernelTypeError, RangeError, ShapeError
 from ..op import AnyArray
 from ..op.base import fraction, non_negative, real_number, whole_number
@@ -146,9 +146,8 @@ def adam_step(param: AnyArray, grad: AnyArray, m: AnyArray, v: AnyArray, *,
     >>> p.round(6)
     array([0.9, 1.1])
     """
-    if whole_number(step, "adam_step", "step") < 1:
-        raise RangeError(f"adam_step: 'step' counts from 1, got {step!r}; pass the "
-                         "number of this step")
+    count = step.computed(_counted) if isinstance(step, TracedNumber) else \
+        _counted(step)
     rate, decay = (real_number(x, "adam_step", name) for x, name in (
         (lr, "lr"), (weight_decay, "weight_decay")))
     beta1, beta2 = (fraction(x, "adam_step", name, "what is kept of a moment")
@@ -156,7 +155,16 @@ def adam_step(param: AnyArray, grad: AnyArray, m: AnyArray, v: AnyArray, *,
     eps = non_negative(eps, "adam_step", "eps")
     p, g, m, v = _arrays("adam_step", param=param, grad=grad, m=m, v=v)
     values = (p, g, m, v, rate, beta1, beta2, eps, decay,
-              1.0 / (1.0 - beta1 ** step), 1.0 / (1.0 - beta2 ** step))
+              1.0 / (1.0 - beta1 ** count), 1.0 / (1.0 - beta2 ** count))
     with no_grad():  # and without a look at what has been looked at
         apply(adam_update.spec(_ADAM_KINDS), values, out=(p, m, v),
               names=adam_update.parameters.names)
+
+
+def _counted(step: Any) -> int:
+    """Check the number of a step."""
+    count = whole_number(step, "adam_step", "step")
+    if count < 1:
+        raise RangeError(f"adam_step: 'step' counts from 1, got {step!r}; pass the "
+                         "number of this step")
+    return count

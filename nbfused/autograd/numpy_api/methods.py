@@ -102,16 +102,21 @@ def _storing(store: Callable[[Any, Any], None], symbol: str,
     def method(self: Any, other: Any) -> Any:
         if not is_operand(other):
             return NotImplemented
-        tracked = self.requires_grad or getattr(other, "requires_grad", False)
-        if recording() and tracked:
-            raise TapeError(
-                f"x {symbol}= y: x or y requires grad, and what the tape knows of x "
-                f"would no longer be true; write x = x {symbol} y, or update inside "
-                "no_grad()")
+        check_unrecorded(self, other, symbol)
         store(self, other)
         return self
 
     return method
+
+
+def check_unrecorded(x: Any, y: Any, symbol: str) -> None:
+    """Raise `TapeError` for ``x symbol= y`` where the tape records `x` or `y`."""
+    tracked = x.requires_grad or getattr(y, "requires_grad", False)
+    if recording() and tracked:
+        raise TapeError(
+            f"x {symbol}= y: x or y requires grad, and what the tape knows of x "
+            f"would no longer be true; write x = x {symbol} y, or update inside "
+            "no_grad()")
 
 
 class ArrayMethods:

@@ -30,7 +30,7 @@ from ...specs.base import Shape
 from ..cupy.elementwise_kernel import ElementwiseKernel
 from ..cupy.reduction_kernel import ReductionKernel
 
-__all__ = ["Arguments", "Scope", "is_number", "shape_class"]
+__all__ = ["Arguments", "Scope", "is_number", "is_tracked", "shape_class"]
 
 #: Constants that their text tells apart, and those that are told apart by identity.
 _PLAIN = (str, bytes, bool, int, float, complex, np.generic, type(None), EllipsisType,
@@ -50,6 +50,11 @@ def is_number(x: Any) -> bool:
         return type(x) in _NUMBERS
     return isinstance(x, (bool, int, float, complex, np.generic)) and not isinstance(
         x, Enum)
+
+
+def is_tracked(x: Any) -> bool:
+    """True if an array requires grad: on our tape, or on PyTorch's."""
+    return bool(getattr(x, "requires_grad", False))
 
 
 def _is_array(x: Any) -> bool:
@@ -117,9 +122,10 @@ class Arguments:
                    for _, x in self.leaves)
 
     def types(self) -> tuple[Hashable, ...]:
-        """Type, dtype and rank of the arrays, types of the numbers."""
+        """Type, dtype, rank of the arrays, if they are tracked; types of the numbers."""
         return tuple((number_type(x),) if is_number(x) else
-                     (type(x), dtype_of(x), len(x.shape)) for _, x in self.leaves)
+                     (type(x), dtype_of(x), len(x.shape), is_tracked(x))
+                     for _, x in self.leaves)
 
     def shapes(self) -> tuple[Shape, ...]:
         """Shapes of the arrays."""

@@ -113,8 +113,9 @@ def make_plan(program: Program, arguments: Sequence[Any],
         What it launched, with the arrays, all of which are still there.
     """
     given = {v for v in program.arguments if not v.by_value}
-    if program.constants or not all(v in given for _, v in program.checks) or any(
-            isinstance(one.launch.spec, Opaque) for one in log):
+    specs = [one.launch.spec for one in log]
+    if program.constants or not all(v in given for _, v in program.checks) or not all(
+            not isinstance(s, Opaque) and (s.launches or s.rearranges) for s in specs):
         return None
     layout = _Layout(program, arguments, log)
     try:

@@ -16,7 +16,7 @@ import numpy as np
 from ...arrays import dtype_of, is_array
 from ...autograd import Variable
 from ...autograd.graph import COPY, Edge
-from ...autograd.numpy_api.methods import ArrayMethods
+from ...autograd.numpy_api.methods import ArrayMethods, check_unrecorded
 from ...dispatch.calls import ZERO
 from ...dispatch.outputs import can_cast
 from ...dispatch.traced import Traced, TracedNumber, extents
@@ -130,12 +130,13 @@ def _gives_scalars(method: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
-def _in_place(name: str) -> Callable[[Symbol, Any], Any]:
+def _in_place(name: str, symbol: str) -> Callable[[Symbol, Any], Any]:
     """``x op= y``: what ``x op y`` is, stored into `x`."""
     def method(self: Symbol, other: Any) -> Any:
+        check_unrecorded(self, other, symbol)
         made = getattr(self, name)(other)
-        if made is NotImplemented or self._edge is not None:
-            return made  # a Variable has no operators in place
+        if made is NotImplemented:
+            return made
         if self.trace.scalars and self.scalar and not self.extents:
             self.replaced = True  # NumPy's scalars are never changed
             return made
@@ -182,7 +183,8 @@ class Symbol(_Unknown, Traced, Variable):
     def separate(self) -> Any:
         """A symbol for the value in memory of its own."""
         if memory_of(self.value) is self.value and self.value not in self.trace.given:
-            return type(self)(self.trace, self.value)  # copied if both are returned
+            # Where another symbol of the value is returned too, one is a copy.
+            return self if self._edge is None else type(self)(self.trace, self.value)
         return self.trace.run(COPY, (self,), None, {"dtypes": (dtype_of(self),)})[0]
 
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -269,13 +271,14 @@ class Symbol(_Unknown, Traced, Variable):
                 "write x[...] = nf.ops.where(mask, y, x)")
         self.trace.assign(self, new, where=mask)
 
-    __iadd__, __isub__ = _in_place("__add__"), _in_place("__sub__")
-    __imul__, __itruediv__ = _in_place("__mul__"), _in_place("__truediv__")
-    __ifloordiv__, __imod__ = _in_place("__floordiv__"), _in_place("__mod__")
-    __ipow__, __imatmul__ = _in_place("__pow__"), _in_place("__matmul__")
-    __iand__, __ior__ = _in_place("__and__"), _in_place("__or__")
-    __ixor__ = _in_place("__xor__")
-    __ilshift__, __irshift__ = _in_place("__lshift__"), _in_place("__rshift__")
+    __iadd__, __isub__ = _in_place("__add__", "+"), _in_place("__sub__", "-")
+    __imul__, __itruediv__ = _in_place("__mul__", "*"), _in_place("__truediv__", "/")
+    __ifloordiv__ = _in_place("__floordiv__", "//")
+    __imod__, __ipow__ = _in_place("__mod__", "%"), _in_place("__pow__", "**")
+    __imatmul__, __ixor__ = _in_place("__matmul__", "@"), _in_place("__xor__", "^")
+    __iand__, __ior__ = _in_place("__and__", "&"), _in_place("__or__", "|")
+    __ilshift__ = _in_place("__lshift__", "<<")
+    __irshift__ = _in_place("__rshift__", ">>")
 
     def __repr__(self) -> str:
         value = self.value
@@ -309,6 +312,10 @@ class Number(_Unknown, TracedNumber):
         """The number's Python type; None if it has a dtype."""
         return type(plain_number(self.example)) if isinstance(self.value.type, Weak) \
             else None
+
+    def computed(self, function: Callable[[Any], Any]) -> Number:
+        """A number that is computed from this one at each call."""
+        return self.trace.host(function, (self,))
 
     @property
     def number_type(self) -> Type:

@@ -16,6 +16,7 @@ from ...autograd.nodes import is_floating
 from ...autograd.recording import grad_mode, recording
 from ...autograd.tape import record_traced
 from ...dispatch.outputs import check_shape
+from ...dispatch.traced import Traced
 from ...errors import KernelTypeError, ShapeError
 from ...op.base import check_integers, unpack_single
 from ...registry.operations import OPS
@@ -25,6 +26,7 @@ from ...scalar.typing.types import Type
 from ...specs import Map
 from ...specs.base import Shape
 from ...specs.fusion.graph import Node, Value
+from .arguments import is_tracked
 from .program import HostCall, Opaque, Program, detach, is_view, map_tree, memory_of
 from .symbols import Number, Symbol
 from .tensors import Tensor
@@ -71,6 +73,8 @@ class Trace:
         self.views: dict[object, WeakSet[Symbol]] = {}
         #: Whether an array without dimensions may be a NumPy scalar to the function.
         self.scalars = False
+        #: Whether an array that it reads requires grad, on any tape.
+        self.tracked = False
         self._seen: dict[Any, Node] = {}
         self._constant: dict[Value, Value] = {}
         self._copies: dict[tuple[Value, object], Value] = {}
@@ -86,6 +90,7 @@ class Trace:
             raise KernelTypeError(f"'{name}' is a numpy.matrix, whose * is a matrix "
                                   "product; pass numpy.asarray(...) and use @")
         value = Value(tuple(x.shape), dtype_of(x), name)
+        self.tracked |= is_tracked(x)
         self.given[value] = x
         self.scalars |= isinstance(x, np.ndarray)
         return self.symbol(self, value, own=value)
@@ -100,6 +105,7 @@ class Trace:
         if not isinstance(x, Variable) and not _is_plain(x):
             return plain_number(x)
         value = Value(tuple(x.shape), dtype_of(x), "constant")
+        self.tracked |= is_tracked(x)
         self.constants[value] = x
         return value
 
@@ -121,9 +127,11 @@ class Trace:
         made = record_traced(spec, inputs, out, options)
         if made is not None:
             return made
-        if self.records():
+        if self.records() or not self.tracked:
             return self.run(spec, inputs, out, options)
-        made = self.run(spec, tuple(map(self.detached, inputs)), out, options)
+        detached = map(self.detached, inputs)  # whose symbols are gone when it runs
+        made = self.run(spec, tuple([x.plain() if isinstance(x, Traced) else x
+                                     for x in detached]), out, options)
         self._constant |= {v: v for x in made if isinstance(v := x.value, Value)}
         return made
 
@@ -183,7 +191,7 @@ class Trace:
         if not isinstance(x, Symbol):
             return x.detach() if isinstance(x, Variable) else x
         value = x.value
-        if is_floating(dtype_of(x)) and value not in self._constant:
+        if self.tracked and is_floating(dtype_of(x)) and value not in self._constant:
             self.exact = True
             node = Node(Opaque(detach, (value,), True), (value,),
                         [(value.shape, value.type)])

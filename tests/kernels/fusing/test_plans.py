@@ -1,0 +1,224 @@
+"""Plans of fused functions: the same results as without, whatever comes."""
+
+from __future__ import annotations
+
+import threading
+
+import numpy as np
+import pytest
+
+import nbfused as nf
+from nbfused.errors import OverlapError, RangeError
+
+pytestmark = pytest.mark.filterwarnings("ignore:fuse.*decorated again")
+
+
+def _several(x, y, s):
+    hidden = np.tanh(x @ y * s)
+    scaled = hidden - hidden.mean(0)
+    return scaled.T, (scaled ** 2).sum(1), nf.ops.softmax(scaled)[1:]
+
+
+def _arrays(seed, shape=(12, 8), dtype="f4"):
+    rng = np.random.default_rng(seed)
+    return (rng.normal(size=shape).astype(dtype),
+            rng.normal(size=shape[::-1]).astype(dtype))
+
+
+def _planned(fused):
+    """The plans that were made."""
+    return [p for p in fused._plans._states.values() if not isinstance(p, bool)]
+
+
+def _compare(found, expected):
+    for a, b in zip(found, expected, strict=True):
+        a, b = nf.to_numpy(a), nf.to_numpy(b)
+        assert (a.dtype, a.shape) == (b.dtype, b.shape)
+        np.testing.assert_allclose(a, b, rtol=2e-5, atol=1e-6)
+
+
+def test_a_plan_is_made_in_the_second_call(device):
+    fused = nf.fuse(_several)
+    for call in range(5):
+        x, y = (nf.array(v, device=device) for v in _arrays(call))
+        assert len(_planned(fused)) == (call > 1)
+        _compare(fused(x, y, 0.5 + call), _several(x, y, 0.5 + call))
+    assert fused.cache_info().hits == 4
+    fused.clear_cache()
+    assert not _planned(fused)
+
+
+def test_layouts_have_plans_of_their_own(device):
+    fused = nf.fuse(_several)
+    for _ in range(3):
+        for k, (rows, columns) in enumerate([(12, 8), (5, 3), (1, 8), (12, 8)]):
+            x, y = (nf.array(v, device=device)
+                    for v in _arrays(k, (2 * rows, columns)))
+            for a, b in ((x, y), (x[::2], y[:, ::2])):
+                _compare(fused(a, b, 2.0), _several(a, b, 2.0))
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1)])
+def test_arrays_of_no_or_one_element(shape):
+    fused = nf.fuse(lambda x, y: (x * 2 + y.T, (x - y.T).sum(0)))
+    x, y = _arrays(0, shape)
+    for _ in range(4):
+        _compare(fused(x, y), (x * 2 + y.T, (x - y.T).sum(0)))
+
+
+def test_results_are_new_and_arguments_are_themselves():
+    fused = nf.fuse(lambda x, y: (x, x + y.T, (x * 3)[2:]))
+    kept = []
+    for k in range(6):
+        x, y = _arrays(k)
+        kept.append((x, y, fused(x, y)))
+    for x, y, (same, total, part) in kept:  # later calls have not written to them
+        assert same is x
+        np.testing.assert_array_equal(total, x + y.T)
+        np.testing.assert_array_equal(part, (x * 3)[2:])
+        assert part.flags.writeable
+
+
+def test_changes_in_place_and_numbers_of_the_call():
+    @nf.fuse
+    def update(x, y, rate, step):
+        x *= 1 - rate / (step + 1)
+        x += y.T
+        return x.sum()
+
+    mine, y = _arrays(0, dtype="f8")
+    theirs = mine.copy()
+    for step in range(6):
+        rate = 0.1 / (step + 1)
+        theirs *= 1 - rate / (step + 1)
+        theirs += y.T
+        np.testing.assert_allclose(update(mine, y, rate, step), theirs.sum())
+        np.testing.assert_allclose(mine, theirs)
+    assert _planned(update)
+    assert update.cache_info().misses == 1
+
+
+def test_arguments_that_share_memory_are_refused():
+    @nf.fuse
+    def shift(x, y):
+        x += y
+
+    memory = np.arange(20.0)
+    for _ in range(3):
+        shift(memory[:10].copy(), memory[10:])
+    before = memory.copy()
+    with pytest.raises(OverlapError, match="shares memory"):
+        shift(memory[2:12], memory[10:])
+    np.testing.assert_array_equal(memory, before)
+
+
+def test_read_only_arguments_are_refused():
+    @nf.fuse
+    def double(x):
+        x *= 2
+
+    x = np.ones(4)
+    for _ in range(3):
+        double(x)
+    x.flags.writeable = False
+    with pytest.raises(nf.errors.ReadOnlyError):
+        double(x)
+    np.testing.assert_array_equal(x, np.full(4, 8.0))
+
+
+def test_checks_of_indices_stay():
+    @nf.fuse
+    def pick(scores, labels):
+        return nf.ops.cross_entropy(scores, labels)
+
+    scores, labels = _arrays(0)[0], np.arange(12) % 8
+    for _ in range(3):
+        pick(scores, labels)
+    labels[3] = 8
+    with pytest.raises(RangeError, match="got 8"):
+        pick(scores, labels)
+
+
+def test_a_tape_sees_what_was_planned_before():
+    fused = nf.fuse(lambda x, y: (np.tanh(x) * y.T).sum())
+    x, y = _arrays(0, dtype="f8")
+    for _ in range(3):
+        fused(nf.Variable(x), y)
+    assert _planned(fused)
+    v = nf.Variable(x, requires_grad=True)
+    fused(v, y).backward()
+    np.testing.assert_allclose(v.grad, (1 - np.tanh(x) ** 2) * y.T)
+    assert isinstance(fused(nf.Variable(x), y), nf.Variable)
+    assert isinstance(fused(x, y), np.ndarray | np.floating)
+
+
+def test_a_write_by_a_plan_is_noted():
+    @nf.fuse
+    def clear(x):
+        x *= 0
+
+    for _ in range(3):
+        clear(np.ones(3))
+    w = nf.Variable(np.ones(3), requires_grad=True)
+    x = np.ones(3)
+    loss = (w * nf.Variable(x)).sum()
+    clear(x)
+    with pytest.raises(nf.errors.InplaceModificationError):
+        loss.backward()
+
+
+def test_the_number_of_threads_and_settings_may_change(monkeypatch):
+    fused = nf.fuse(_several)
+    x, y = _arrays(0, (400, 300))
+    for _ in range(3):
+        expected = fused(x, y, 1.0)
+    monkeypatch.setattr(nf.config, "num_threads", 1)
+    _compare(fused(x, y, 1.0), expected)
+    monkeypatch.setattr(nf.config, "deterministic", True)
+    for _ in range(3):
+        _compare(fused(x, y, 1.0), expected)
+
+
+def test_many_threads_use_one_plan():
+    fused, wrong = nf.fuse(_several), []
+    expected = {k: _several(*_arrays(k), 1.0) for k in range(4)}
+
+    def work(k):
+        for _ in range(200):
+            found = fused(*_arrays(k), 1.0)
+            if not all(np.allclose(a, b, atol=1e-6)
+                       for a, b in zip(found, expected[k], strict=True)):
+                wrong.append(k)
+
+    threads = [threading.Thread(target=work, args=(k,)) for k in expected]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+def test_launches_are_traced_as_without_a_plan():
+    fused, (x, y) = nf.fuse(_several), _arrays(0)
+    seen = []
+    for _ in range(4):
+        with nf.trace_launches() as launches:
+            fused(x, y, 1.0)
+        seen.append(list(launches))
+    assert seen[0] and all(s == seen[0] for s in seen)
+
+
+def test_memory_is_used_again():
+    """A chain of large arrays takes two of them, not one for each step."""
+    @nf.fuse
+    def chain(x, a):
+        for _ in range(6):
+            x = nf.ops.softmax(x) @ a
+        return x
+
+    x, a = np.ones((64, 64), "f4"), np.eye(64, dtype="f4")
+    for _ in range(3):
+        chain(x, a)
+    (plan,) = _planned(chain)
+    assert plan.new_arena is not None
+    assert plan.new_arena().nbytes <= 3 * x.nbytes
