@@ -57,7 +57,7 @@ class RecordedCall:
         if type(value) not in (bool, int, float) or not self.targets:
             return value
         like = self.targets[0]
-        dtype = like.dtype if type(value) is float else np.dtype(type(value))
+        dtype = dtype_of(like) if type(value) is float else np.dtype(type(value))
         space = zeros((), dtype, like.data)
         return PLAIN.run(FULL, (space, value), dtypes=(dtype,))[0]
 
@@ -96,7 +96,7 @@ class RecordedCall:
         if not mode.records:
             found = copy_shared(found, given)
         return [as_variable(found[t.edge] if t.edge in found else zeros(
-            t.shape, t.dtype, t.data)) for t in self.targets]
+            t.shape, dtype_of(t), t.data)) for t in self.targets]
 
 
 def copy_shared(found: dict[Edge, Any], given: Sequence[Any]) -> dict[Edge, Any]:

@@ -308,14 +308,14 @@ def cotangent(like: GraphArray, given: Any, mode: Pass, name: str = "grad") -> A
     A Python number stands for an array without dimensions.
     """
     if type(given) in (bool, int, float) and not like.shape:
-        (given,) = PLAIN.run(FULL, (like.data, given), dtypes=(like.dtype,))
+        (given,) = PLAIN.run(FULL, (like.data, given), dtypes=(dtype_of(like),))
     elif isinstance(given, np.generic):
         given = np.asarray(given)
     check_gradient(name, given, like)
     if tuple(given.shape) != like.shape:
         raise ShapeError(f"{name}: shape {tuple(given.shape)}, expected {like.shape}, "
                          "that of the output")
-    if dtype_of(given) != like.dtype:
+    if dtype_of(given) != dtype_of(like):
         raise KernelTypeError(f"{name}: dtype {dtype_of(given)}, expected "
                               f"{like.dtype}, that of the output; use astype")
     if not isinstance(given, GraphArray):

@@ -11,9 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
+from math import prod
 from operator import index
 from typing import Any
 
+from ..arrays import dtype_of
 from ..errors import KernelTypeError, RangeError, ShapeError
 from .custom import check_callable, is_tracked
 from .graph import Edge, Ones, Target, between, walk_back
@@ -113,7 +115,7 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
                             has_aux)
         output = _scalar_output(call)
         seed = RECORDING.lift(ones_like(output.data), None) if call.open else Ones(
-            output.shape, output.dtype, output.data)
+            output.shape, dtype_of(output), output.data)
         grads = tuple(call.given_back(g) for g in call.pull([seed], call.mode))
         value = (call.result(), call.aux) if has_aux else call.result()
         return value, grads[0] if single else grads
@@ -127,10 +129,10 @@ def _scalar_output(call: RecordedCall) -> Variable:
         raise ShapeError(f"grad: {call.name} returned several outputs, expected one; "
                          "use has_aux=True, or vjp")
     (output,) = call.outputs
-    if not is_floating(output.dtype):
+    if not is_floating(dtype_of(output)):
         raise KernelTypeError(f"grad: the output of {call.name} has dtype "
                               f"{output.dtype}; expected a floating one")
-    if output.size != 1 and not _elementwise(output, call):
+    if prod(output.shape) != 1 and not _elementwise(output, call):
         raise ShapeError(
             f"grad: the output of {call.name} has shape {output.shape}; expected one "
             "element, or an elementwise function of its argument; reduce it with "
@@ -250,7 +252,7 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any],
                   for k, (t, given) in enumerate(zip(call.targets, tangents,
                                                      strict=True))]
     probes = [RECORDING.lift(ones_like(v.data), (Target(False), 0))
-              if is_floating(v.dtype) else None for v in call.outputs]
+              if is_floating(dtype_of(v)) else None for v in call.outputs]
     pulled = call.pull(probes, RECORDING)
     seeds = [(g.edge, d) for g, d in zip(pulled, directions, strict=True)
              if g.edge is not None]
@@ -267,6 +269,6 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any],
 
 def _tangent(output: Variable, found: Any, call: RecordedCall, again: bool) -> Any:
     if found is None:
-        found = zeros(output.shape, output.dtype, output.data)
+        found = zeros(output.shape, dtype_of(output), output.data)
     made = as_variable(found)
     return made if again else call.given_back(made)

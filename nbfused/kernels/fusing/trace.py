@@ -205,6 +205,12 @@ class Trace:
 
         In the program it is a step of its own.
         """
+        if recording() and any(isinstance(a, Symbol) and a.requires_grad for a in args):
+            name = getattr(function, "__qualname__", type(function).__name__)
+            raise KernelTypeError(
+                f"nf.fuse does not see into {name}, and cannot differentiate it inside "
+                "of a fused function; fuse what is differentiated, as in "
+                "nf.grad(nf.fuse(f))")
         self.exact = True
         if not self.records():
             function = no_grad()(function)

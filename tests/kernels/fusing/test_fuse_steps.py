@@ -85,7 +85,8 @@ def test_clipping_and_adam_on_lists(device):
 
 
 def test_fewer_launches_than_eager(device):
-    fused, weights = nf.fuse(_clip_and_adam), _parameters(device)
+    fused = nf.fuse(_clip_and_adam)
+    weights = [nf.Variable(w) for w in _parameters(device)]
     moments = [(nf.zeros_like(w), nf.zeros_like(w)) for w in weights]
     counts = []
     for call in (_clip_and_adam, *[fused] * 4):
@@ -196,3 +197,32 @@ def test_storing_what_is_differentiated_is_refused():
 def test_what_is_no_array_is_refused():
     with pytest.raises(KernelTypeError, match="argument 0"):
         nf.fuse(lambda x, s: nf.grad(lambda t: (x * t).sum())(s))(X, 2.0)
+
+
+@nf.custom_vjp
+def _doubled(x):
+    return x * 2
+
+
+_doubled.defvjp(lambda x: (x * 2, None), lambda _, g: (g * 2,))
+
+
+class _Halved(nf.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 0.5
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 0.5
+
+
+@pytest.mark.parametrize("opaque", [_doubled, _Halved.apply, nf.checkpoint(np.tanh)])
+def test_what_is_not_traced_is_not_differentiated_inside(opaque):
+    def inside(x):
+        return nf.grad(lambda t: opaque(t).sum())(x)
+
+    with pytest.raises(KernelTypeError, match="fuse what is differentiated"):
+        nf.fuse(inside)(X)
+    np.testing.assert_allclose(nf.grad(nf.fuse(lambda t: opaque(t).sum()))(X),
+                               inside(X))
