@@ -19,7 +19,7 @@ from ...specs.fusion.graph import Launch, Value
 from ...support.records import record
 from .arguments import is_number
 from .plan import ALIGN, Place, Plan, Result, Step
-from .program import Logged, Opaque, Program, data_of, memory_of, tree_values
+from .program import Logged, Opaque, Program, data_of, tree_values
 
 __all__ = ["Plans", "read"]
 
@@ -170,7 +170,12 @@ class _Layout:
             program.arguments, arguments, strict=True) if not v.by_value}
         self.positions = [k for k, v in enumerate(program.arguments) if not v.by_value]
         wanted = [v for v in tree_values(program.outputs) if v not in self._given]
-        owners = set(map(memory_of, wanted))
+        #: What each value that rearranges another one is a view of.
+        self._base: dict[Value, Value] = {}
+        for one in log:
+            if not one.launch.spec.launches:
+                self._base[one.launch.outputs[0]] = self._owner(one.launch.inputs[0])
+        owners = set(map(self._owner, wanted))
         kernels = [one.launch for one in log if one.launch.spec.launches]
         self.results = [v for launch in kernels for v in launch.outputs if v in owners]
         self.views = _leading_to(wanted, [one.launch for one in log
@@ -183,9 +188,13 @@ class _Layout:
         self.made: list[Result] = []
         self.size = 0
         self._used: dict[int, int] = {}
-        self._last = {memory_of(v): k for k, launch in enumerate(kernels)
+        self._last = {self._owner(v): k for k, launch in enumerate(kernels)
                       for v in launch.inputs if isinstance(v, Value)}
         self._at = -1
+
+    def _owner(self, value: Value) -> Value:
+        """What was computed into the memory of `value`."""
+        return self._base.get(value, value)
 
     def step(self, one: Logged) -> Step:
         """The prepared call of the next launch.
@@ -219,7 +228,7 @@ class _Layout:
 
     def _place(self, x: Any, array: Array) -> Place:
         """Where an array that is read lies; it may be a view of another."""
-        memory = self._memory.get(memory_of(x)) if isinstance(x, Value) else None
+        memory = self._memory.get(self._owner(x)) if isinstance(x, Value) else None
         if memory is None:
             raise _NoPlanError
         inside, whole = byte_range(array), byte_range(memory.array)
@@ -260,7 +269,7 @@ class _Layout:
 
     def _release(self, launch: Launch) -> None:
         """Let later arrays use the memory that nobody reads any more."""
-        for value in {memory_of(v) for v in (*launch.inputs, *launch.outputs)
+        for value in {self._owner(v) for v in (*launch.inputs, *launch.outputs)
                       if isinstance(v, Value)}:
             memory = self._memory.get(value)
             if memory and memory.place[0] == self._arena and \
