@@ -78,7 +78,7 @@ class Arguments:
     Attributes
     ----------
     leaves
-        Arrays and numbers with their names.
+        Arrays and numbers, in their order.
     constants
         The key of what else there is: containers, and values that are constant.
     unstable
@@ -89,27 +89,27 @@ class Arguments:
 
     def __init__(self, named: dict[str, Any]) -> None:
         self.named = named
-        self.leaves: list[tuple[str, Any]] = []
-        self.constants: list[Hashable] = []
+        self.leaves: list[Any] = []
+        self.constants: list[Hashable] = [tuple(named)]
         self.unstable: list[str] = []
         self.traced = False
         for name, x in named.items():
             self._visit(name, x)
-        self.arrays: bool = any(not is_number(x) for _, x in self.leaves)
+        self.arrays: bool = not all(map(is_number, self.leaves))
 
     def _visit(self, name: str, x: Any) -> None:
         if type(x) in _LEAVES:
-            self.leaves.append((name, x))
+            self.leaves.append(x)
         elif _is_array(x) or is_number(x):
             self.traced |= isinstance(x, Traced)
             if exact_library(type(x)) is not None:
                 _LEAVES.add(type(x))
-            self.leaves.append((name, x))
+            self.leaves.append(x)
         elif _holds_array(x):
-            self.constants.append(
-                (name, type(x), tuple(repr(k) for k, _ in _items(x))))
-            for key, item in _items(x):
-                self._visit(identifier(f"{name}_{key}"), item)
+            self.constants.append((type(x), tuple(map(repr, x)) if isinstance(x, dict)
+                                   else len(x)))
+            for _, item in _items(x):
+                self._visit(name, item)
         else:
             self.constants.append(_constant(name, x))
             if self.constants[-1] is None:
@@ -118,18 +118,17 @@ class Arguments:
     @property
     def tensors(self) -> bool:
         """True if there are tensors of PyTorch."""
-        return any(is_array(x) and library_of(x).name == "torch"
-                   for _, x in self.leaves)
+        return any(is_array(x) and library_of(x).name == "torch" for x in self.leaves)
 
     def types(self) -> tuple[Hashable, ...]:
         """Type, dtype, rank of the arrays, if they are tracked; types of the numbers."""
         return tuple((number_type(x),) if is_number(x) else
                      (type(x), dtype_of(x), len(x.shape), is_tracked(x))
-                     for _, x in self.leaves)
+                     for x in self.leaves)
 
     def shapes(self) -> tuple[Shape, ...]:
         """Shapes of the arrays."""
-        return tuple(tuple(x.shape) for _, x in self.leaves if not is_number(x))
+        return tuple(tuple(x.shape) for x in self.leaves if not is_number(x))
 
     def map_leaves(self, leaf: Callable[[Any, str], Any]) -> dict[str, Any]:
         """The arguments with ``leaf(x, name)`` for each array and number."""
@@ -169,8 +168,13 @@ def _constant(name: str, x: Any) -> Hashable:
 
 def _is_cached(x: Any) -> bool:
     """True if it wraps a function, as `fuse` and `functools.lru_cache` do."""
-    return hasattr(x, "cache_info") and isinstance(
+    return not isinstance(x, ModuleType) and hasattr(x, "cache_info") and isinstance(
         getattr(x, "__wrapped__", None), FunctionType)
+
+
+#: A value: how to read it again, from where, and what it is.
+_Watched = tuple[Callable[..., Any], Any, Any]
+_UNBOUND = object()
 
 
 class Scope:
@@ -199,40 +203,57 @@ class Scope:
         for path in paths:
             if len(path) > 1 and not _is_known(self.globals.get(path[0])):
                 self.paths.setdefault(path[0], []).append(path)
+        self._kept: tuple[tuple[_Watched, ...], tuple[Hashable, ...]] | None = None
         self.cells = dict(zip(free, getattr(function, "__closure__", None) or (),
                               strict=True))
 
-    def constants(self, seen: frozenset[Any] = frozenset(),
-                  ) -> tuple[tuple[Hashable, ...], list[str]]:
+    def constants(self) -> tuple[tuple[Hashable, ...], list[str]]:
         """The key of the values now, and the names of those that may change unseen.
 
-        Functions of the same module are looked into, too.
+        Functions of the same module are looked into, too.  Where all values are the
+        same objects as in the last call, and none can change, so is the key.
         """
+        kept = self._kept
+        if kept is not None and all(
+                [read(*where) is value for read, where, value in kept[0]]):
+            return kept[1], []
+        watched: list[_Watched] = []
+        keys, unstable = self._constants(frozenset(), watched)
+        fixed = not unstable and not any(_can_change(value) for *_, value in watched)
+        self._kept = (tuple(watched), keys) if fixed else None
+        return keys, unstable
+
+    def _constants(self, seen: frozenset[Any], watched: list[_Watched],
+                   ) -> tuple[tuple[Hashable, ...], list[str]]:
         keys: list[Hashable] = []
         unstable: list[str] = []
-        for name, x in self._bindings():
-            keys += [_member(path, x) for path in self.paths.get(name, ())]
+        for name, x, read, where in self._bindings():
+            watched.append((read, where, x))
+            for path in self.paths.get(name, ()):
+                watched.append((_member, (path, x), _member(path, x)))
+                keys.append(_plain_member(path, x))
             keys.append(_constant(name, x))
             if keys[-1] is None:
                 unstable.append(name)
             f = x.__wrapped__ if _is_cached(x) else x
             local = isinstance(f, FunctionType) and f.__globals__ is self.globals
             if local and f not in seen:
-                inner, more = _scope(f).constants(seen | {f})
+                inner, more = _scope(f)._constants(seen | {f}, watched)
                 keys.append(inner)
                 unstable += more
         return tuple(keys), unstable
 
-    def _bindings(self) -> Iterator[tuple[str, Any]]:
-        yield from self.bound
+    def _bindings(self) -> Iterator[tuple[str, Any, Callable[..., Any], Any]]:
+        """Name and value of each binding, and how to read it again."""
+        for name, x in self.bound:
+            yield name, x, _itself, (x,)
         for name in self.names:
             if name in self.globals:
-                yield name, self.globals[name]
+                yield name, self.globals[name], self.globals.get, (name,)
         for name, cell in self.cells.items():
-            try:
-                yield name, cell.cell_contents
-            except ValueError:  # not bound yet
-                continue
+            x = _content(cell)
+            if x is not _UNBOUND:
+                yield name, x, _content, (cell,)
 
 
 @lru_cache(maxsize=256)
@@ -244,12 +265,35 @@ def _is_known(x: Any) -> bool:
     return isinstance(x, ModuleType) and x.__name__.partition(".")[0] in _KNOWN
 
 
-def _member(path: tuple[str, ...], x: Any) -> Hashable:
-    """The key of a plain value in the module or class `x`; None for anything else."""
+def _itself(x: Any) -> Any:
+    return x
+
+
+def _content(cell: Any) -> Any:
+    """What a closure's cell holds; `_UNBOUND` if nothing yet."""
+    try:
+        return cell.cell_contents
+    except ValueError:
+        return _UNBOUND
+
+
+def _can_change(x: Any) -> bool:
+    """True if a value that has a key may have another one and be the same object."""
+    return isinstance(x, list) or (isinstance(x, tuple) and any(map(_can_change, x)))
+
+
+def _member(path: tuple[str, ...], x: Any) -> Any:
+    """What a path of names leads to from the module or class `x`."""
     for name in path[1:]:
         if not isinstance(x, (ModuleType, type)):
             break
         x = getattr(x, name, None)
+    return x
+
+
+def _plain_member(path: tuple[str, ...], x: Any) -> Hashable:
+    """The key of a plain value in the module or class `x`; None for anything else."""
+    x = _member(path, x)
     return _constant(".".join(path), x) if isinstance(x, (*_PLAIN, tuple)) else None
 
 

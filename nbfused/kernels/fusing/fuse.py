@@ -90,7 +90,7 @@ class Fused(PickledByName):
         given = Arguments(self._named(args, kwargs))
         if not given.arrays or given.traced:
             return self.function(*args, **kwargs)
-        leaves = [x for _, x in given.leaves]
+        leaves = given.leaves
         scope, unstable = self._scope.constants()
         constants = (tuple(given.constants), scope)
         layout = read(leaves)

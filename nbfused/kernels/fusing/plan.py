@@ -76,6 +76,8 @@ class Plan:
         Arguments that must not share memory.
     views
         The results that rearrange others.
+    apart
+        Addresses of arguments that did not share memory, the last ones.
     """
 
     arguments: tuple[Value, ...]
@@ -89,6 +91,7 @@ class Plan:
     new_arena: Callable[[], Any] | None
     overlaps: tuple[OverlapTest, ...]
     views: tuple[Launch, ...]
+    apart: list[tuple[int, ...] | None]
 
     def run(self, arguments: Sequence[Any], pointers: tuple[int, ...],
             ) -> tuple[Any] | None:
@@ -96,9 +99,11 @@ class Plan:
 
         None if the program itself has to run: arguments overlap, or memory is short.
         """
-        for out, other, low, high, _ in self.overlaps:
-            if low < pointers[other] - pointers[out] < high:
-                return None
+        if pointers != self.apart[0]:  # most calls are like the last one
+            for out, other, low, high, _ in self.overlaps:
+                if low < pointers[other] - pointers[out] < high:
+                    return None
+            self.apart[0] = pointers
         made = self._allocate()
         if made is None:
             return None

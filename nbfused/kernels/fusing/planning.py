@@ -131,7 +131,7 @@ def make_plan(program: Program, arguments: Sequence[Any],
         tuple(program.stores), program.outputs, tuple(layout.positions), steps,
         tuple(layout.made), place.library.maker(
             (size + ALIGN,), np.dtype(np.uint8), place.device) if size else None,
-        tuple(layout.overlaps()), layout.views)
+        tuple(layout.overlaps()), layout.views, [None])
 
 
 class _NoPlanError(Exception):

@@ -187,7 +187,8 @@ def evaluate(number: HostCall, env: Mapping[Value, Any]) -> Any:
     """
     found = number.function(*(env[a] if isinstance(a, Value) else a
                               for a in number.args))
-    if number_type(found) != number.value.type:
+    kind, traced = number_type(found), number.value.type
+    if kind is not traced and kind != traced:
         raise TraceInvalid
     return found
 

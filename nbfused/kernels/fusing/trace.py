@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 from weakref import WeakSet
 
@@ -76,6 +77,7 @@ class Trace:
         #: Whether an array that it reads requires grad, on any tape.
         self.tracked = False
         self._seen: dict[Any, Node] = {}
+        self._computed: dict[Any, Value] = {}
         self._constant: dict[Value, Value] = {}
         self._copies: dict[tuple[Value, object], Value] = {}
 
@@ -174,8 +176,13 @@ class Trace:
     def host(self, function: Callable[..., Any], args: Sequence[Any]) -> Number:
         """A number that is computed from numbers, in Python, at each call."""
         example = function(*(a.example if isinstance(a, Number) else a for a in args))
-        value = Value((), number_type(example), "number", by_value=True)
-        self.numbers.append(HostCall(value, function, tuple(map(self.operand, args))))
+        values = tuple(map(self.operand, args))
+        key = _key(function, values)
+        value = self._computed.get(key)
+        if value is None:
+            value = Value((), number_type(example), "number", by_value=True)
+            self.numbers.append(HostCall(value, function, values))
+            self._computed[key] = value
         return Number(self, value, example)
 
     def recording(self) -> AbstractContextManager[None]:
@@ -340,6 +347,14 @@ def _check_array(x: Any) -> None:
     if isinstance(x, Number) and x.python is not None:
         raise KernelTypeError(f"{x!r} has no axes, which nf.fuse could change; make an "
                               "array with nf.full outside of the fused function")
+
+
+def _key(function: Callable[..., Any], values: Sequence[Any]) -> Hashable:
+    """What equal calls of functions of numbers have in common."""
+    same: Any = function
+    if isinstance(function, partial):
+        same = function.func, repr(function.args), repr(function.keywords)
+    return same, *[v if isinstance(v, Value) else (type(v), repr(v)) for v in values]
 
 
 def _shape(x: Any) -> Shape:
