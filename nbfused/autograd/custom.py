@@ -20,12 +20,12 @@ from ..arrays import (
     dtype_of,
     is_array,
 )
+from ..dispatch.traced import find_traced
 from ..errors import KernelTypeError, NotDifferentiableError, ShapeError, TapeError
 from .graph import COPY, Edge, Node, Pass
 from .nodes import Aval, is_floating, zeros
 from .recording import grad_mode, recording
 from .tape import apply
-from ..dispatch.traced import find_traced
 from .variable import Variable
 from .versions import Saved
 

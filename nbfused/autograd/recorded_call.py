@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 
 from ..arrays import array, dtype_of, is_array
+from ..dispatch.traced import Traced, find_traced
 from ..errors import KernelTypeError, ShapeError
 from .custom import as_outputs, check_callable, is_tracked
 from .graph import FULL, Edge, Leaf, Pass, Target, reachable, walk_back
 from .nodes import Identity, check_differentiable, is_floating, zeros
 from .recording import grad_mode, recording
 from .tape import PLAIN, separate_gradients, without_repeats
-from ..dispatch.traced import Traced, find_traced
 from .variable import RECORDING, Variable
 
 __all__ = ["RecordedCall", "as_variable", "copy_shared"]

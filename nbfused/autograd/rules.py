@@ -7,6 +7,7 @@ from functools import partial, update_wrapper
 from typing import Any
 
 from ..arrays import is_array
+from ..dispatch.traced import find_traced
 from ..errors import KernelTypeError, NotDifferentiableError, ShapeError
 from ..support.pickling import PickledByName
 from .custom import (
@@ -22,7 +23,6 @@ from .graph import Edge, Pass, time_stamp, walk_back
 from .nodes import Aval
 from .recording import grad_mode, recording
 from .tape import tracked_by_library
-from ..dispatch.traced import find_traced
 from .variable import Variable
 from .versions import Saved
 

@@ -18,6 +18,7 @@ from ..arrays import (
     library_of,
 )
 from ..dispatch import direct_call, execute  # not `from .. import`: see `forks`
+from ..dispatch.traced import Traced, TracedNumber, find_traced
 from ..errors import DeviceError, KernelTypeError, ShapeError, TapeError
 from ..scalar.typing.python_numbers import number_type
 from ..scalar.typing.types import Type, Weak
@@ -37,7 +38,6 @@ from .graph import (
 )
 from .nodes import RecordingPlan, SpecNode, is_number, plan
 from .recording import recording
-from ..dispatch.traced import Traced, TracedNumber, find_traced
 from .versions import note_write
 
 __all__ = [

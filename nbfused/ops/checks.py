@@ -11,8 +11,8 @@ from typing import Any
 
 from ..arrays import describe, to_numpy
 from ..autograd import Variable
-from ..dispatch.traced import Traced
 from ..config import config
+from ..dispatch.traced import Traced
 from ..errors import RangeError
 
 __all__ = ["check_range"]

@@ -9,12 +9,12 @@ import numpy as np
 
 from ...arrays import check_dtype, describe, dtype_of, is_array
 from ...dispatch.outputs import can_cast
+from ...dispatch.traced import Traced
 from ...errors import KernelTypeError, TapeError
 from ...registry.operations import OPS
 from ..graph import COPY
 from ..recording import recording
 from ..tape import apply
-from ...dispatch.traced import Traced
 
 if TYPE_CHECKING:
     from ..variable import Variable

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 
 from ...arrays import check_dtype, dtype_of
+from ...dispatch.traced import TracedNumber
 from ...errors import KernelTypeError
 from ...registry.operations import OPS
 from ...scalar.language.vocabulary import OPS as VOCABULARY
 from ...scalar.source.resolve import operation
-from ...dispatch.traced import TracedNumber
 
 __all__ = ["given_options", "in_loop_dtype", "method_name", "ufunc_name",
            "ufunc_operation"]

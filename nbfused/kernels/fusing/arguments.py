@@ -19,8 +19,8 @@ from typing import Any
 import numpy as np
 
 from ...arrays import dtype_of, is_array, library_of
-from ...autograd import Variable
 from ...arrays.detect import exact_library
+from ...autograd import Variable
 from ...autograd.rules import checkpoint, custom_vjp
 from ...dispatch.traced import Traced
 from ...op import Func
