@@ -11,7 +11,7 @@ import numpy as np
 
 from ...arrays import Array, check_dtype, describe, dtype_of, is_array
 from ...autograd import Function, Variable
-from ...autograd.nodes import zeros_like
+from ...autograd.nodes import zeros
 from ...errors import (
     KernelTypeError,
     NotDifferentiableError,
@@ -112,7 +112,7 @@ class KernelOp:
         made = {}
         for name, rule in self.outputs.items():
             shape, dtype = self._aval(name, rule, layout, leaves)
-            made[name] = zeros_like((shape, dtype, device), like)
+            made[name] = zeros(shape, dtype, like, device)
         return made
 
     def _aval(self, name: str, rule: Any, layout: Layout,
@@ -306,12 +306,11 @@ def _buffer(x: Any) -> Any:
     """Zeros to add to, float32 for 16-bit types, whose sums would round each time."""
     array = describe(x)
     narrow = array.dtype == np.float16 or array.dtype == BFLOAT16
-    return zeros_like((array.shape, _FLOAT32 if narrow else array.dtype, array.device),
-                      x)
+    return zeros(array.shape, _FLOAT32 if narrow else array.dtype, x, array.device)
 
 
 def _zeros(x: Variable) -> Variable:
-    return Variable(zeros_like((x.shape, x.dtype, x.device), x.data))
+    return Variable(zeros(x.shape, x.dtype, x.data, x.device))
 
 
 def _like(found: Mapping[str, Any], plain: Mapping[str, Any]) -> dict[str, Any]:

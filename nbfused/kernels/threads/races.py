@@ -15,7 +15,7 @@ from functools import lru_cache
 import numpy as np
 
 from ...arrays import describe, to_numpy
-from ...autograd.nodes import zeros_like
+from ...autograd.nodes import zeros
 from ...dispatch.raw import launch, prepare
 from ...errors import GradientRaceError
 from ...scalar.ir.build import inline
@@ -54,8 +54,8 @@ def check_once(spec: Raw, leaves: Sequence[Leaf], wanted: Sequence[bool],
     if not counters:
         return
     by_name = dict(zip(spec.function.params, leaves, strict=True))
-    counts = [zeros_like((by_name[p].value.shape, _INT64, by_name[p].value.device),
-                         by_name[p].owner) for p in counters]
+    counts = [zeros(by_name[p].value.shape, _INT64, by_name[p].owner,
+                    by_name[p].value.device) for p in counters]
     values = [*(leaf.value for leaf in leaves), *(describe(c) for c in counts)]
     names = [*(leaf.name for leaf in leaves), *counters]
     kernel = prepare(Raw(counted, (*spec.kinds, *("array",)*len(counts))), values,
