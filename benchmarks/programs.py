@@ -258,7 +258,8 @@ def _reference(program: Program) -> list[float]:
         for p, g, (m, v) in zip(parameters, gradients, moments, strict=True):
             m += 0.1 * (g - m)
             v += 0.001 * (g * g - v)
-            p -= RATE * (m / (1 - 0.9**count)) / (np.sqrt(v / (1 - 0.999**count)) + 1e-8)
+            scale = np.sqrt(v / (1 - 0.999**count)) + 1e-8
+            p -= RATE * m / (1 - 0.9**count) / scale
     return losses
 
 

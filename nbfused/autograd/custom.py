@@ -151,8 +151,8 @@ class CallNode(Node):
         """The cotangents as Variables, with zeros for missing ones."""
         some = next(c for c in cotangents if c is not None)
         native = some.data if isinstance(some, Variable) else some
-        full = [zeros(shape, dtype, native, device) if c is None else c
-                for c, (shape, dtype, device) in zip(cotangents, self.gives, strict=True)]
+        full = [zeros(*like[:2], native, like[2]) if c is None else c
+                for c, like in zip(cotangents, self.gives, strict=True)]
         return as_variables(full)
 
     def check_returned(self, returned: Any, mode: Pass,

@@ -157,7 +157,8 @@ def _version(array: Any) -> int | None:
     """The library's version counter of an array; None if it has none."""
     kind = type(array)
     if kind not in _VERSIONS:
-        _VERSIONS[kind] = None if issubclass(kind, Traced) else getattr(library_of(array), "version", None)
+        _VERSIONS[kind] = None if issubclass(kind, Traced) else getattr(
+            library_of(array), "version", None)
     ask = _VERSIONS[kind]
     return None if ask is None else ask(array)
 

@@ -32,7 +32,7 @@ class Traced:
 
     def run(self, spec: Any, inputs: Sequence[Any], out: Sequence[Any] | None,
             options: dict[str, Any]) -> tuple[Any, ...]:
-        """Record a run of `spec` as it is: nothing is differentiated through it here."""
+        """Record a run of `spec`, which no transform differentiates through."""
         raise NotImplementedError
 
     @staticmethod

@@ -121,7 +121,7 @@ class Arguments:
         return any(is_array(x) and library_of(x).name == "torch" for x in self.leaves)
 
     def types(self) -> tuple[Hashable, ...]:
-        """Type, dtype, rank of the arrays, if they are tracked; types of the numbers."""
+        """Type, dtype, rank of arrays, and if they are tracked; types of numbers."""
         return tuple((number_type(x),) if is_number(x) else
                      (type(x), dtype_of(x), len(x.shape), is_tracked(x))
                      for x in self.leaves)
@@ -215,7 +215,7 @@ class Scope:
         """
         kept = self._kept
         if kept is not None and all(
-                [read(*where) is value for read, where, value in kept[0]]):
+                read(*where) is value for read, where, value in kept[0]):
             return kept[1], []
         watched: list[_Watched] = []
         keys, unstable = self._constants(frozenset(), watched)

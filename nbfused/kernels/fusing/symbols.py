@@ -219,6 +219,11 @@ class Symbol(_Unknown, Traced, Variable):
         """A symbol for the array itself, which no transform differentiates by."""
         return self.plain()
 
+    @data.setter
+    def data(self, value: Any) -> None:
+        raise KernelTypeError(f"{self!r}: its array cannot be replaced while nf.fuse "
+                              "traces; write x[...] = value")
+
     device = property(_refuse("device needs the array itself"))
     to_numpy = numpy = _refuse("to_numpy() needs its values")
     backward = _refuse("backward() needs its graph")  # type: ignore[assignment]

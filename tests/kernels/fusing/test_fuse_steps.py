@@ -171,7 +171,8 @@ def test_gradients_do_not_share_memory():
     for _ in range(4):
         a, b = fused(X, Y)
         a += 1
-        assert a.flags.writeable and not np.shares_memory(a, b)
+        assert a.flags.writeable
+        assert not np.shares_memory(a, b)
         np.testing.assert_array_equal(b, np.ones(6))
 
 

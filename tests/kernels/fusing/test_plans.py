@@ -209,7 +209,8 @@ def test_launches_are_traced_as_without_a_plan():
         with nf.trace_launches() as launches:
             fused(x, y, 1.0)
         seen.append(list(launches))
-    assert seen[0] and all(s == seen[0] for s in seen)
+    assert seen[0]
+    assert all(launches == seen[0] for launches in seen)
 
 
 def test_memory_is_used_again():
