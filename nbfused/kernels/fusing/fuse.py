@@ -235,7 +235,10 @@ def fuse(function: Callable[..., Any] | None = None, /, *,
     does with them through operators, NumPy's functions and `nbfused.ops` is written
     down; elementwise steps and reductions are composed, everything else (products,
     normalisations, an `nf.Function`) runs between them.  Results and gradients are
-    those of the function itself, dtypes included.
+    those of the function itself, dtypes included.  Derivatives inside of it, by
+    `value_and_grad`, `grad`, `vjp` or `jvp`, are traced as well, so that forward and
+    reverse are one program.  From the third call with arguments of a layout (shapes,
+    strides, dtypes) on, all is prepared: a call is its launches.
 
     Parameters
     ----------

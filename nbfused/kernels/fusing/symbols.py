@@ -1,19 +1,17 @@
-"""Symbols for arrays and numbers while `fuse` traces a function."""
+"""Symbols for arrays while `fuse` traces a function."""
 
 from __future__ import annotations
 
-import operator
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from math import prod
-from operator import attrgetter
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn
 from weakref import WeakSet
 
 import numpy as np
 
-from ...arrays import dtype_of, is_array
+from ...arrays import dtype_of
 from ...autograd import Variable
 from ...autograd.graph import COPY, Edge
 from ...autograd.numpy_api.methods import ArrayMethods, check_unrecorded
@@ -22,10 +20,6 @@ from ...dispatch.outputs import can_cast
 from ...dispatch.traced import Traced, TracedNumber, extents
 from ...errors import KernelTypeError
 from ...op.base import is_number
-from ...registry.operations import OPS
-from ...scalar.source.resolve import operation
-from ...scalar.typing.python_numbers import plain_number
-from ...scalar.typing.types import Type, Weak
 from ...specs import View
 from ...specs.fusion.graph import Value
 from .functions import GIVE_ARRAYS, traced_function
@@ -35,7 +29,7 @@ from .ufuncs import trace_ufunc
 if TYPE_CHECKING:
     from .trace import Trace
 
-__all__ = ["Number", "Symbol"]
+__all__ = ["Symbol", "Unknown"]
 
 _WAY_OUT = ("which is not known while nf.fuse traces a function; choose between values "
             "with nf.ops.where, or do this outside of the fused function")
@@ -51,7 +45,7 @@ def _refuse(what: str) -> Callable[[Any], NoReturn]:
     return refuse
 
 
-class _Unknown:
+class Unknown:
     """Base of the symbols: what arrays and numbers have in common."""
 
     __slots__ = ()
@@ -146,7 +140,7 @@ def _in_place(name: str, symbol: str) -> Callable[[Symbol, Any], Any]:
     return method
 
 
-class Symbol(_Unknown, Traced, Variable):
+class Symbol(Unknown, Traced, Variable):
     """An array whose shape and dtype are known."""
 
     __slots__ = ("array", "own", "replaced", "scalar", "trace", "value", "whole")
@@ -227,7 +221,7 @@ class Symbol(_Unknown, Traced, Variable):
     device = property(_refuse("device needs the array itself"))
     to_numpy = numpy = _refuse("to_numpy() needs its values")
     backward = _refuse("backward() needs its graph")  # type: ignore[assignment]
-    __array__ = _Unknown.__array__  # type: ignore[assignment]
+    __array__ = Unknown.__array__  # type: ignore[assignment]
 
     def holds(self, dtype: np.dtype, casting: str) -> bool:
         """True if numbers of `dtype` may be stored here."""
@@ -294,130 +288,3 @@ for _name, _method in vars(ArrayMethods).items():
     if isinstance(_method, FunctionType) and _name != "copy" and \
             _name not in vars(Symbol):
         setattr(Symbol, _name, _gives_scalars(_method))
-
-
-class Number(_Unknown, TracedNumber):
-    """A number that is an argument, or computed from such on the host at each call.
-
-    `example` is its value in the call that is traced, which gives its type.
-    """
-
-    __slots__ = ("example", "trace", "value")
-
-    def __init__(self, trace: Trace, value: Value, example: Any) -> None:
-        self.trace, self.value, self.example = trace, value, example
-
-    @property
-    def dtype(self) -> np.dtype:
-        """The dtype of an array of this number."""
-        return np.result_type(self.example)
-
-    @property
-    def python(self) -> type | None:
-        """The number's Python type; None if it has a dtype."""
-        return type(plain_number(self.example)) if isinstance(self.value.type, Weak) \
-            else None
-
-    def computed(self, function: Callable[[Any], Any]) -> Number:
-        """A number that is computed from this one at each call."""
-        return self.trace.host(function, (self,))
-
-    @property
-    def number_type(self) -> Type:
-        """The type that an operation sees."""
-        return self.value.type
-
-    def plain(self) -> Number:
-        """The number itself."""
-        return self
-
-    shape: tuple[int, ...] = ()
-    ndim = 0
-    size = 1
-
-    def __getattr__(self, name: str) -> Any:
-        """An attribute of its type: methods of NumPy's numbers are run at each call."""
-        if name.startswith("__"):  # protocols are asked for by libraries
-            raise AttributeError(name)
-        if callable(getattr(self.example, name)):
-            return lambda *args, **kwargs: self._computed(
-                lambda x, *rest: getattr(x, name)(*rest, **kwargs), name, args)
-        return self._computed(attrgetter(name), name)
-
-    def __getitem__(self, key: Any) -> Any:
-        return self._computed(lambda x: x[key], "x[...]")
-
-    def _computed(self, function: Callable[..., Any], what: str,
-                  args: Sequence[Any] = ()) -> Any:
-        """A number that is computed from this one."""
-        if not any(isinstance(a, Symbol) for a in args):
-            found = function(*(a.example if isinstance(a, Number) else a
-                               for a in (self, *args)))
-            if isinstance(found, (bool, int, float, complex, np.generic)):
-                return self.trace.host(function, (self, *args))
-        raise KernelTypeError(f"{self!r}: {what} of a number is an array here, which "
-                              "nf.fuse does not make of numbers; pass an array without "
-                              "dimensions, as np.asarray(x) is")
-
-    def __nbfused_op__(self, name: str, args: tuple[Any, ...]) -> Any:
-        """A function of the scalar vocabulary."""
-        return Variable.__nbfused_op__(self, name, args)
-
-    def astype(self, dtype: Any) -> Any:
-        """The number converted to a dtype."""
-        return self.trace.host(np.dtype(dtype).type, (self,))
-
-    def __repr__(self) -> str:
-        kind = self.value.type
-        return f"<traced number {self.value.name!r}, {kind}>"
-
-
-def _on_host(function: Callable[..., Any], name: str) -> tuple[Callable[..., Any], ...]:
-    """An operator of `Number`: Python's own, or the op where an array is involved."""
-    def forward(self: Number, *other: Any) -> Any:
-        return _call(self, function, name, (self, *other))
-
-    def reflected(self: Number, other: Any) -> Any:
-        return _call(self, function, name, (other, self))
-
-    return forward, reflected
-
-
-def _call(number: Number, function: Callable[..., Any], name: str,
-          args: tuple[Any, ...]) -> Any:
-    if all(isinstance(a, (bool, int, float, complex, np.generic, Number))
-           for a in args):
-        return number.trace.host(function, args)
-    if not all(isinstance(a, (Traced, Variable, bool, int, float, complex))
-               or is_array(a) for a in args):
-        return NotImplemented
-    if any(isinstance(a, Symbol) and a.decides for a in args):
-        return NotImplemented
-    op = OPS.get(name)
-    if op is not None:
-        return op(*args)
-    found = operation(getattr(np, name))
-    assert found is not None
-    return number.__nbfused_op__(found.op, args)
-
-
-def _define_operators() -> None:
-    binary = {"add": "add", "sub": "subtract", "mul": "multiply",
-              "truediv": "divide", "floordiv": "floor_divide", "mod": "remainder",
-              "pow": "power", "and": "bitwise_and", "or": "bitwise_or",
-              "xor": "bitwise_xor", "lshift": "left_shift", "rshift": "right_shift"}
-    for short, name in binary.items():
-        function = getattr(operator, f"__{short}__")
-        forward, reflected = _on_host(function, name)
-        setattr(Number, f"__{short}__", forward)
-        setattr(Number, f"__r{short}__", reflected)
-    unary = {"neg": "negative", "pos": "positive", "abs": "absolute",
-             "invert": "bitwise_not"}
-    compare = {"lt": "less", "le": "less_equal", "gt": "greater",
-               "ge": "greater_equal", "eq": "equal", "ne": "not_equal"}
-    for short, name in {**unary, **compare}.items():
-        function = getattr(operator, f"__{short}__")
-        setattr(Number, f"__{short}__", _on_host(function, name)[0])
-
-
-_define_operators()

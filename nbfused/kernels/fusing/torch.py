@@ -19,7 +19,8 @@ from ...errors import KernelTypeError
 from ...registry.operations import OPS
 from ...scalar.language.vocabulary import OPS as VOCABULARY
 from ...support.dtypes import BFLOAT16, rank_of
-from .symbols import Number, Symbol
+from .numbers import Number
+from .symbols import Symbol
 
 __all__ = ["converted", "promoted", "tensor_type", "torch_dtype",
            "torch_function", "torch_recording", "torch_records"]

@@ -28,8 +28,9 @@ from ...specs import Map
 from ...specs.base import Shape
 from ...specs.fusion.graph import Node, Value
 from .arguments import is_tracked
+from .numbers import Number
 from .program import HostCall, Opaque, Program, detach, is_view, map_tree, memory_of
-from .symbols import Number, Symbol
+from .symbols import Symbol
 from .tensors import Tensor
 from .torch import torch_recording, torch_records
 
