@@ -84,6 +84,8 @@ def entry(module: Any, line: str) -> tuple[str, list[str]]:
     name = line.partition("(")[0]
     found = attrgetter(name)(module)
     what = kind(found)
+    if isinstance(found, Func):  # given: Sphinx looks for defaults in the function's text
+        line = f"{name}{inspect.signature(found)}"
     row = (f"   * - :py:obj:`{name} <{module.__name__}.{name}>`\n"
            f"     - {first_line(found, module.__name__, name)}")
     lines = [f".. auto{what}:: {module.__name__}::{line}"]

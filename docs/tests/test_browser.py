@@ -26,7 +26,7 @@ CHROMIUM = os.environ.get("CHROMIUM") or next(filter(None, map(
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 SHOWN = {"index": "index.html", "reference": "reference/ops/normalization.html",
          "language": "reference/language.html", "gallery": "gallery/index.html",
-         "picture": "gallery/plot_mandelbrot.html"}
+         "picture": "gallery/plot_mandelbrot.html", "kernels": "kernels.html"}
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -149,13 +149,15 @@ def test_a_copied_example_has_no_prompts(page: Page, site: str) -> None:
     assert "array(" not in copied
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["1280", "390"])
 @pytest.mark.parametrize("name", SHOWN)
-def test_pictures_of_pages(page: Page, site: str, name: str,
-                           size: dict[str, int]) -> None:
+def test_pictures_of_pages(page: Page, site: str, name: str, size: dict[str, int],
+                           scheme: Any) -> None:
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    page.emulate_media(color_scheme=scheme)
     page.set_viewport_size(size)
     page.goto(site + SHOWN[name])
-    picture = SCREENSHOTS / f"{name}-{size['width']}.png"
+    picture = SCREENSHOTS / f"{name}-{size['width']}-{scheme}.png"
     page.screenshot(path=picture)
     assert picture.stat().st_size > 10_000

@@ -105,7 +105,7 @@ class Contraction(Func):
     broadcast to the result, or numbers.
     """
 
-    options = ("out",)
+    options: tuple[str, ...] = ("out",)
 
     def __init__(self, pyfunc: Callable[..., Any], subscripts: str) -> None:
         super().__init__(pyfunc)

@@ -46,8 +46,9 @@ class Elementwise(Func, Ufunc):
     """
 
     renewable = True
-    options = ("out", "dtype", "where", "casting")
-    keywords = MappingProxyType({"where": True, "casting": "same_kind"})
+    options: tuple[str, ...] = ("out", "dtype", "where", "casting")
+    keywords: Mapping[str, Any] = MappingProxyType(
+        {"where": True, "casting": "same_kind"})
 
     def __init__(self, pyfunc: Callable[..., Any], gradcheck: bool = False,
                  nondiff: str | Sequence[str] = (), prefer: str | None = None) -> None:

@@ -35,7 +35,7 @@ __all__ = ["Reduction", "reduction"]
 class Reduction(Func):
     """A reduction over axes, with NumPy's keywords."""
 
-    options = ("axis", "keepdims", "dtype", "out")
+    options: tuple[str, ...] = ("axis", "keepdims", "dtype", "out")
 
     def __init__(self, pyfunc: Callable[..., Any], combine: str | Callable[..., Any],
                  post: Callable[..., Any] | None, identity: float) -> None:

@@ -110,7 +110,7 @@ class RowOp(Func):
     value for each row, ``"column"`` for one value for each column.
     """
 
-    options = ("axis", "out")
+    options: tuple[str, ...] = ("axis", "out")
 
     def __init__(self, pyfunc: Callable[..., Any], kinds: Mapping[str, str]) -> None:
         super().__init__(pyfunc)
