@@ -84,7 +84,7 @@ def entry(module: Any, line: str) -> tuple[str, list[str]]:
     name = line.partition("(")[0]
     found = attrgetter(name)(module)
     what = kind(found)
-    if isinstance(found, Func):  # given: Sphinx looks for defaults in the function's text
+    if isinstance(found, Func):  # Sphinx seeks defaults in the function
         line = f"{name}{inspect.signature(found)}"
     row = (f"   * - :py:obj:`{name} <{module.__name__}.{name}>`\n"
            f"     - {first_line(found, module.__name__, name)}")

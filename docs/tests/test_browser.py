@@ -130,6 +130,26 @@ def test_search_finds_an_operation(page: Page, site: str) -> None:
     assert not watch.wrong
 
 
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["1280", "390"])
+def test_the_picture_of_the_first_page_is_readable(page: Page, site: str,
+                                                   size: dict[str, int]) -> None:
+    """One is shown, and its small text of 13 units is of 10 pixels at least."""
+    page.set_viewport_size(size)
+    page.goto(site)
+    heights = page.evaluate("""[...document.querySelectorAll('svg.nbf-picture')].map(
+        s => 13 * s.getBoundingClientRect().width / s.viewBox.baseVal.width)""")
+    (shown,) = filter(None, heights)
+    assert shown >= 10
+
+
+def test_a_table_without_a_header_shows_none(page: Page, site: str) -> None:
+    page.goto(site)
+    assert page.locator("main table").is_visible()
+    assert page.locator("main thead").is_hidden()
+    page.goto(site + "performance.html")
+    assert page.locator("main thead").first.is_visible()
+
+
 def test_the_dark_mode_is_dark(page: Page, site: str) -> None:
     page.emulate_media(color_scheme="dark")
     page.goto(site)
