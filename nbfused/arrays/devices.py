@@ -4,16 +4,33 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from typing import Protocol, TypeAlias
 
 from ..errors import DeviceError
 
-__all__ = ["canonical_device", "device_kind", "ordinal"]
+__all__ = ["Device", "TorchDevice", "canonical_device", "device_kind", "ordinal"]
+
+
+class TorchDevice(Protocol):
+    """A `torch.device`, for types: nothing here imports PyTorch."""
+
+    @property
+    def type(self) -> str:
+        """``"cpu"``, ``"cuda"``."""
+
+    @property
+    def index(self) -> int | None:
+        """The number of the device, if it is said."""
+
+
+#: What names a device: ``"cpu"``, ``"cuda"``, ``"rocm:1"``.
+Device: TypeAlias = str | TorchDevice
 
 _NUMBER = re.compile("[0-9]{1,9}")
 
 
-def canonical_device(device: str) -> str:
-    """Normalise a device's name: ``"cuda"`` → ``"cuda:0"``.
+def canonical_device(device: Device) -> str:
+    """Normalise a device's name, or a `torch.device`: ``"cuda"`` → ``"cuda:0"``.
 
     The host is one device: ``"cpu"`` and ``"cpu:0"`` are the same, ``"cpu:1"`` is none.
 
@@ -28,6 +45,10 @@ def canonical_device(device: str) -> str:
     >>> canonical_device("cuda"), canonical_device("cpu")
     ('cuda:0', 'cpu')
     """
+    if type(device).__module__ == "torch":
+        from .libraries.torch import device_name  # of a program that has imported it
+
+        device = device_name(device)
     if isinstance(device, str):
         kind, colon, number = device.partition(":")
         if kind.isidentifier() and (_NUMBER.fullmatch(number) or not colon):

@@ -16,7 +16,7 @@ from ..devices import ordinal
 from ..dtypes import SUPPORTED, check_address
 from .numpy import host_view
 
-__all__ = ["TORCH", "TorchLibrary"]
+__all__ = ["TORCH", "TorchLibrary", "device_name"]
 
 
 class TorchLibrary:
@@ -223,12 +223,17 @@ def _refuse_tracing(name: str) -> NoReturn:
         "of it: split the module there, or trace what is around it")
 
 
+def device_name(device: Any) -> str:
+    """The name of a `torch.device`, whose ``cuda`` is AMD's in builds for HIP."""
+    if device.type != "cuda":
+        return str(device.type)
+    kind = "cuda" if _torch().version.hip is None else "rocm"
+    return f"{kind}:{device.index or 0}"
+
+
 def _device(device: Any, name: str) -> str:
-    if device.type == "cpu":
-        return "cpu"
-    if device.type == "cuda":
-        kind = "cuda" if _torch().version.hip is None else "rocm"
-        return f"{kind}:{device.index or 0}"
+    if device.type in ("cpu", "cuda"):
+        return device_name(device)
     way_out = f"{name}.to('cpu')"
     if device.type == "meta":  # it has no elements that could be moved
         way_out = f"torch.empty_like({name}, device='cpu'), and fill it"
