@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+import sys
 from functools import cache
-from typing import Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from ..errors import DeviceError
 
-__all__ = ["Device", "TorchDevice", "canonical_device", "device_kind", "ordinal"]
+__all__ = ["Device", "TorchDevice", "canonical_device", "device_kind", "ordinal",
+           "torch_device"]
 
 
 class TorchDevice(Protocol):
@@ -46,9 +48,7 @@ def canonical_device(device: Device) -> str:
     ('cuda:0', 'cpu')
     """
     if type(device).__module__ == "torch":
-        from .libraries.torch import device_name  # of a program that has imported it
-
-        device = device_name(device)
+        device = torch_device(device)
     if isinstance(device, str):
         kind, colon, number = device.partition(":")
         if kind.isidentifier() and (_NUMBER.fullmatch(number) or not colon):
@@ -59,6 +59,14 @@ def canonical_device(device: Device) -> str:
                 return "cpu"
     raise DeviceError(
         f"device: {device!r} names no device; expected 'cpu', 'cuda' or 'rocm:0'")
+
+
+def torch_device(device: Any) -> str:
+    """The name of a `torch.device`, whose ``cuda`` is AMD's in builds for HIP."""
+    if device.type != "cuda":
+        return str(device.type)
+    kind = "cuda" if sys.modules["torch"].version.hip is None else "rocm"
+    return f"{kind}:{device.index or 0}"
 
 
 def device_kind(device: str) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterable, Sequence
-from difflib import get_close_matches
 from inspect import Parameter
 from typing import Any
 
@@ -41,7 +40,9 @@ class CallSignature:
 
 
 def suggestion(given: Iterable[str], known: Sequence[str]) -> str:
-    """What unknown keywords may have meant: ``"; did you mean 'axis'?"``, or ""."""
+    """Name the keywords that unknown ones may have meant; "" if there are none."""
+    from difflib import get_close_matches  # late: for errors only
+
     given = list(given)
     torch = [f"{_TORCH_NAMES[name]!r} is what PyTorch calls {name!r}" for name in given
              if _TORCH_NAMES.get(name) in known]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from difflib import get_close_matches
 from functools import lru_cache
 from types import BuiltinFunctionType
 from typing import Any, TypeAlias
@@ -78,6 +77,8 @@ def _named(name: str, what: str, takes: int | None) -> Any:
         return found
     if name in VOCABULARY:
         return VOCABULARY[name]
+    from difflib import get_close_matches  # late: for errors only
+
     near = get_close_matches(name, OPS, 1)
     meant = f"; did you mean {near[0]!r}?" if near else ""
     raise KernelTypeError(f"unknown {what} {name!r}{meant}; known: {_known(takes)}; or "

@@ -12,11 +12,11 @@ import numpy as np
 from ...errors import KernelTypeError
 from ...support.loop_nests import dense_strides
 from ..description import Array, Reading
-from ..devices import ordinal
+from ..devices import ordinal, torch_device
 from ..dtypes import SUPPORTED, check_address
 from .numpy import host_view
 
-__all__ = ["TORCH", "TorchLibrary", "device_name"]
+__all__ = ["TORCH", "TorchLibrary"]
 
 
 class TorchLibrary:
@@ -223,17 +223,9 @@ def _refuse_tracing(name: str) -> NoReturn:
         "of it: split the module there, or trace what is around it")
 
 
-def device_name(device: Any) -> str:
-    """The name of a `torch.device`, whose ``cuda`` is AMD's in builds for HIP."""
-    if device.type != "cuda":
-        return str(device.type)
-    kind = "cuda" if _torch().version.hip is None else "rocm"
-    return f"{kind}:{device.index or 0}"
-
-
 def _device(device: Any, name: str) -> str:
     if device.type in ("cpu", "cuda"):
-        return device_name(device)
+        return torch_device(device)
     way_out = f"{name}.to('cpu')"
     if device.type == "meta":  # it has no elements that could be moved
         way_out = f"torch.empty_like({name}, device='cpu'), and fill it"
