@@ -111,8 +111,11 @@ def _later(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
+    """Public names, the scalar language and public modules: not what they import."""
     _import_public()
-    return sorted({*globals(), *_LATER})
+    special = (name for name in globals() if name.startswith("__"))
+    return sorted({*__all__, *import_module(".public", __name__).__all__, *_PARTS,
+                   "arrays", "backend", "errors", *special})
 
 
 _OPS.load = _import_public

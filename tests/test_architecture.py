@@ -62,7 +62,8 @@ def test_the_docstring_of_a_package_is_its_map(package):
 #: What plugins may import, by the names that have been given out.
 PROMISED = {
     "nbfused.backend": "PROTOCOL_VERSION Backend Call Extents Launcher Native "
-                       "NativeBackend NativeKernel NativeModule Signature Start",
+                       "NativeBackend NativeKernel NativeModule Signature Start "
+                       "builder",
     "nbfused.arrays": "NUMPY Array DeviceArray Library byte_range describe dtype_of "
                       "host_view is_array library_of may_overlap to_numpy",
     "nbfused.specs": "COMBINES Combine Contract Map Out Raw Reduce Row Spec Stage "

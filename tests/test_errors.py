@@ -329,7 +329,7 @@ def test_values_out_of_range_on_a_device(device, put):
 
 DEVICES = {
     "name": ("gpu:x", ("device: 'gpu:x' names no device", "'rocm:0'")),
-    "unknown": ("tpu", ("device is on tpu:0", "no backend is known")),
+    "unknown": ("tpu", ("device: no backend has devices called 'tpu'", "'cuda'")),
 }
 
 

@@ -268,6 +268,18 @@ def test_every_name_is_there_whatever_is_used_first(first):
     assert out.split() == ["4.0", "True", "True", "False"]
 
 
+def test_dir_shows_what_is_public():
+    """And no module, function or type that the package imports for itself."""
+    out = set(python("import nbfused as nf; print(*dir(nf))").split())
+    assert {"fuse", "sigmoid", "grid", "ops", "errors", "__version__", "__doc__"} <= out
+    hidden = {"Any", "TYPE_CHECKING", "annotations", "import_module", "public",
+              "kernels", "support", "registry", "version"}
+    assert not hidden & out
+    assert not {n for n in out if n.startswith("_") and not n.startswith("__")}
+    assert not python("import nbfused as nf;"
+                      "print(*(n for n in dir(nf) if not hasattr(nf, n)))").split()
+
+
 @pytest.mark.parametrize("then", ["dir(nf)", "nf.Variable", "from nbfused import *"])
 def test_what_a_program_puts_in_a_names_place_stays(then):
     names = ("vjp", "grad", "fuse", "rawkernel", "exp")

@@ -84,6 +84,8 @@ def entry(module: Any, line: str) -> tuple[str, list[str]]:
     name = line.partition("(")[0]
     found = attrgetter(name)(module)
     what = kind(found)
+    if isinstance(found, Func):  # Sphinx seeks defaults in the function
+        line = f"{name}{inspect.signature(found)}"
     row = (f"   * - :py:obj:`{name} <{module.__name__}.{name}>`\n"
            f"     - {first_line(found, module.__name__, name)}")
     lines = [f".. auto{what}:: {module.__name__}::{line}"]
@@ -143,24 +145,7 @@ def source_read(app: Any, docname: str, source: list[str]) -> None:
         source[0] = text.replace(BUILTINS, builtins()) if BUILTINS in text else text
 
 
-def signature(app: Any, what: str, name: str, found: Any, options: Any, given: str,
-              returned: str) -> tuple[str, str] | None:
-    """The parameters of an op: its function's, and the keywords of calls."""
-    if not isinstance(found, Func):
-        return None
-    call = inspect.signature(type(found).__call__).parameters.values()
-    keywords = [p for p in call if p.kind is p.KEYWORD_ONLY]
-    own = [*found.signature.parameters.values()]
-    leading = [p for p in call if p.kind is p.POSITIONAL_OR_KEYWORD][1:]
-    if leading:  # of a product: the first parameter is the accumulator
-        own = leading + own[1:]
-    whole = [p.replace(annotation=p.empty) for p in own + keywords
-             if p.name not in {k.name for k in keywords} or p in keywords]
-    return str(inspect.Signature(whole)), ""
-
-
 def setup(app: Any) -> dict[str, bool]:
     """Expand pages as they are read."""
     app.connect("source-read", source_read)
-    app.connect("autodoc-process-signature", signature)
     return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -26,7 +26,7 @@ CHROMIUM = os.environ.get("CHROMIUM") or next(filter(None, map(
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 SHOWN = {"index": "index.html", "reference": "reference/ops/normalization.html",
          "language": "reference/language.html", "gallery": "gallery/index.html",
-         "picture": "gallery/plot_mandelbrot.html"}
+         "picture": "gallery/plot_mandelbrot.html", "kernels": "kernels.html"}
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -130,6 +130,26 @@ def test_search_finds_an_operation(page: Page, site: str) -> None:
     assert not watch.wrong
 
 
+@pytest.mark.parametrize("size", [WIDE, NARROW], ids=["1280", "390"])
+def test_the_picture_of_the_first_page_is_readable(page: Page, site: str,
+                                                   size: dict[str, int]) -> None:
+    """One is shown, and its small text of 13 units is of 10 pixels at least."""
+    page.set_viewport_size(size)
+    page.goto(site)
+    heights = page.evaluate("""[...document.querySelectorAll('svg.nbf-picture')].map(
+        s => 13 * s.getBoundingClientRect().width / s.viewBox.baseVal.width)""")
+    (shown,) = filter(None, heights)
+    assert shown >= 10
+
+
+def test_a_table_without_a_header_shows_none(page: Page, site: str) -> None:
+    page.goto(site)
+    assert page.locator("main table").is_visible()
+    assert page.locator("main thead").is_hidden()
+    page.goto(site + "performance.html")
+    assert page.locator("main thead").first.is_visible()
+
+
 def test_the_dark_mode_is_dark(page: Page, site: str) -> None:
     page.emulate_media(color_scheme="dark")
     page.goto(site)
@@ -149,13 +169,15 @@ def test_a_copied_example_has_no_prompts(page: Page, site: str) -> None:
     assert "array(" not in copied
 
 
+@pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", [WIDE, NARROW], ids=["1280", "390"])
 @pytest.mark.parametrize("name", SHOWN)
-def test_pictures_of_pages(page: Page, site: str, name: str,
-                           size: dict[str, int]) -> None:
+def test_pictures_of_pages(page: Page, site: str, name: str, size: dict[str, int],
+                           scheme: Any) -> None:
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    page.emulate_media(color_scheme=scheme)
     page.set_viewport_size(size)
     page.goto(site + SHOWN[name])
-    picture = SCREENSHOTS / f"{name}-{size['width']}.png"
+    picture = SCREENSHOTS / f"{name}-{size['width']}-{scheme}.png"
     page.screenshot(path=picture)
     assert picture.stat().st_size > 10_000

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..registry.backends import backend_for
 from ..registry.operations import OPS
 from ..support.forks import LOCK
-from .devices import canonical_device
+from .devices import Device, canonical_device
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -26,7 +26,7 @@ __all__ = ["array", "empty", "full", "start_backend", "zeros"]
 Shape = int | Sequence[int]
 
 
-def array(x: Any, dtype: DTypeLike | None = None, device: str | None = None) -> Any:
+def array(x: Any, dtype: DTypeLike | None = None, device: Device | None = None) -> Any:
     """Copy `x` into a new array on a device.
 
     Parameters
@@ -36,9 +36,10 @@ def array(x: Any, dtype: DTypeLike | None = None, device: str | None = None) -> 
     dtype
         By default that of `x`, as `numpy.array` decides; ``"bfloat16"`` is understood.
     device
-        ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"rocm"``.  By default where `x` is, and
-        for data of the host the default device of the first enabled backend, which is
-        ``"cpu"`` unless ``NBFUSED_BACKEND`` lists another one first.
+        ``"cpu"``, ``"cuda"``, ``"cuda:1"``, ``"rocm"``, or a `torch.device`.  By
+        default where `x` is, and for data of the host the default device of the first
+        enabled backend, which is ``"cpu"`` unless ``NBFUSED_BACKEND`` lists another one
+        first.
 
     Returns
     -------
@@ -66,7 +67,8 @@ def array(x: Any, dtype: DTypeLike | None = None, device: str | None = None) -> 
     return _creation(device).array(x, dtype, device)
 
 
-def empty(shape: Shape, dtype: DTypeLike = "float64", device: str | None = None) -> Any:
+def empty(shape: Shape, dtype: DTypeLike = "float64",
+          device: Device | None = None) -> Any:
     """Make an array without setting its elements.
 
     Parameters
@@ -98,7 +100,8 @@ def empty(shape: Shape, dtype: DTypeLike = "float64", device: str | None = None)
     return _creation(device).empty(shape, dtype, device)
 
 
-def zeros(shape: Shape, dtype: DTypeLike = "float64", device: str | None = None) -> Any:
+def zeros(shape: Shape, dtype: DTypeLike = "float64",
+          device: Device | None = None) -> Any:
     """Make an array of zeros; parameters and errors as for `empty`.
 
     Examples
@@ -111,7 +114,7 @@ def zeros(shape: Shape, dtype: DTypeLike = "float64", device: str | None = None)
 
 
 def full(shape: Shape, value: Any, dtype: DTypeLike = "float64",
-         device: str | None = None) -> Any:
+         device: Device | None = None) -> Any:
     """Make an array with every element `value`; other parameters as for `empty`.
 
     Raises
@@ -128,7 +131,7 @@ def full(shape: Shape, value: Any, dtype: DTypeLike = "float64",
     return _creation(device).full(shape, value, dtype, device)
 
 
-def _creation(device: str | None) -> Any:
+def _creation(device: Device | None) -> Any:
     """Import the module `creation`, after starting the device if one is named."""
     if device is not None:
         start_backend(canonical_device(device))

@@ -22,7 +22,7 @@ from ..registry.backends import backend_for, default_device
 from .constructors import Shape, start_backend
 from .description import Array, Library
 from .detect import describe, is_array, library_of
-from .devices import canonical_device, device_kind, ordinal
+from .devices import Device, canonical_device, device_kind, ordinal
 from .dtypes import check_dtype
 from .libraries.cupy import CUPY
 from .libraries.interface import as_device_array
@@ -40,7 +40,7 @@ T = TypeVar("T")
 _LARGEST = 2**59 - 1  # times 16 bytes: what an address can hold
 
 
-def array(x: Any, dtype: DTypeLike | None = None, device: str | None = None) -> Any:
+def array(x: Any, dtype: DTypeLike | None = None, device: Device | None = None) -> Any:
     """Copy `x` into a new array."""
     place, backend = _choose_device(device, x)
     # Copied on the host; the copy is what a device array is filled from.
@@ -51,7 +51,8 @@ def array(x: Any, dtype: DTypeLike | None = None, device: str | None = None) -> 
     return _send(host, place, backend)
 
 
-def empty(shape: Shape, dtype: DTypeLike = "float64", device: str | None = None) -> Any:
+def empty(shape: Shape, dtype: DTypeLike = "float64",
+          device: Device | None = None) -> Any:
     """Make an array without setting its elements."""
     place, backend = _choose_device(device)
     extents, kind = _elements(shape, dtype)
@@ -63,7 +64,7 @@ def empty(shape: Shape, dtype: DTypeLike = "float64", device: str | None = None)
 
 
 def full(shape: Shape, value: Any, dtype: DTypeLike = "float64",
-         device: str | None = None) -> Any:
+         device: Device | None = None) -> Any:
     """Make an array with every element `value`."""
     place, backend = _choose_device(device)
     extents, kind = _elements(shape, dtype)
@@ -104,7 +105,8 @@ def to_numpy(x: Any) -> np.ndarray:
     return library.to_host(x)
 
 
-def from_dlpack(x: Any, *, device: str | None = None, copy: bool | None = None) -> Any:
+def from_dlpack(x: Any, *, device: Device | None = None,
+                copy: bool | None = None) -> Any:
     """Import an array from another library through DLPack.
 
     Parameters
@@ -161,7 +163,7 @@ def _wrapped(source: Array) -> Any:
     return cupy().from_dlpack(wrapper) if _uses_cupy(source.device) else wrapper
 
 
-def _choose_device(device: str | None, x: Any = None) -> tuple[str, Backend]:
+def _choose_device(device: Device | None, x: Any = None) -> tuple[str, Backend]:
     """Choose the device: an array stays where it is unless another one is named."""
     if device is not None:  # `constructors` has started it
         place = canonical_device(device)

@@ -22,7 +22,7 @@ def check_dtype(dtype: Any, name: str = "dtype") -> np.dtype:
     Parameters
     ----------
     dtype
-        Anything that `numpy.dtype` takes; ``"bfloat16"`` too.
+        Anything that `numpy.dtype` takes; ``"bfloat16"`` and PyTorch's dtypes too.
     name
         The argument it belongs to, for the message.
 
@@ -34,10 +34,10 @@ def check_dtype(dtype: Any, name: str = "dtype") -> np.dtype:
     try:
         dtype = np.dtype(dtype)
     except (TypeError, ValueError) as error:
-        text = str(dtype).rpartition(".")[2]
-        way_out = f"; write {text!r}" if text in DTYPES else ""
-        raise KernelTypeError(
-            f"{name}: {dtype!r} is no dtype; {_EXPECTED}{way_out}") from error
+        module, _, text = str(dtype).rpartition(".")
+        if module == "torch" and text in DTYPES:  # torch.long is torch.int64
+            return DTYPES[text]
+        raise KernelTypeError(f"{name}: {dtype!r} is no dtype; {_EXPECTED}") from error
     known = SUPPORTED.get(dtype)
     return known if known is not None else refuse_dtype(dtype, name)
 

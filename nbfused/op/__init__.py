@@ -9,6 +9,7 @@ Built-in ops and users' kernels are made by the same ones.
 `derivative`    `derivative` and `tangent` of scalar functions
 `elementwise`   `elementwise`, scalar functions of users on arrays
 `func`          `func`, scalar functions for other scalar functions to call
+`keywords`      signatures with the options of calls, refusals of unknown keywords
 `kernel_counts` warning about one line of a program that makes kernel after kernel
 `numbers`       checks of numeric arguments: Python integers beside arrays, and options
 `reduction`     `reduction`: a map, a combine, and a function of the result

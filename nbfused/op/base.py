@@ -20,6 +20,7 @@ from ..registry.operations import OPS
 from ..scalar.source.resolve import operation
 from ..scalar.typing.python_numbers import plain_number
 from ..support.records import record
+from .keywords import suggestion
 from .numbers import (
     boolean,
     brief,
@@ -208,10 +209,6 @@ def _dotted(target: Any) -> str:
     return name if module in (None, "builtins") else f"{module}.{name}"
 
 
-#: PyTorch's names of options.
-_TORCH_NAMES = {"dim": "axis", "keepdim": "keepdims"}
-
-
 class Parameters:
     """The parameters of an op, bound to arguments without `inspect`.
 
@@ -267,25 +264,27 @@ class Parameters:
         return values
 
     def _refuse(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> NoReturn:
+        unknown = [name for name in kwargs if name not in self.names]
         try:
+            if unknown:
+                raise TypeError(f"got an unexpected keyword argument {unknown[0]!r}")
             self.signature.bind(*args, **kwargs)
         except TypeError as error:
             raise KernelTypeError(
                 f"{self.name}{self.signature}: {error}; it takes "
-                f"{quantity(len(self.names), 'argument')}{self._hint(args, kwargs)}"
+                f"{quantity(len(self.names), 'argument')}{self._hint(args, unknown)}"
             ) from None
         raise ScalarSyntaxError(f"{self.name}{self.signature}: *args and **kwargs are "
                                 "not part of the scalar language; name the parameters")
 
-
-    def _hint(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> str:
-        """The spelling of options that other libraries name otherwise."""
+    def _hint(self, args: Sequence[Any], unknown: Sequence[str]) -> str:
+        """The options, and how those are spelled that were meant."""
         if len(args) > len(self.names) and "axis" in self.options:
             return f", then options by name: axis={brief(args[len(self.names)])}"
-        found = [f"{ours!r} is what PyTorch calls {theirs!r}"
-                 for theirs, ours in _TORCH_NAMES.items()
-                 if theirs in kwargs and ours in self.options]
-        return "; " + ", ".join(found) if found else ""
+        if not unknown:
+            return ""
+        options = f", by name also {', '.join(self.options)}" if self.options else ""
+        return options + suggestion(unknown, (*self.names, *self.options))
 
 
 def quantity(count: int, noun: str) -> str:

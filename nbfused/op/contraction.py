@@ -16,6 +16,7 @@ from .base import check_integers, check_operand, kind_of, output_tuple, unpack_s
 from .cached_call import CachedCall
 from .elementwise import Func
 from .kernel_counts import counting_decorator
+from .numbers import brief
 from .scalar import ScalarFunction, scalar_function
 
 __all__ = ["Contraction", "cached_product", "contract", "contraction"]
@@ -104,8 +105,14 @@ class Contraction(Func):
     broadcast to the result, or numbers.
     """
 
+    options: tuple[str, ...] = ("out",)
+
     def __init__(self, pyfunc: Callable[..., Any], subscripts: str) -> None:
         super().__init__(pyfunc)
+        if not self.signature.parameters:
+            raise KernelTypeError(
+                f"nf.contraction: {self.__name__}() takes nothing; expected a function "
+                "of the product, and of more arrays or numbers, as in lambda acc: acc")
         self.subscripts = subscripts
 
     def made_of(self) -> tuple[Any, ...]:
@@ -145,6 +152,9 @@ def contraction(subscripts: str) -> Callable[[Callable[..., Any]], Contraction]:
 
 def check_subscripts(subscripts: Any, what: str) -> None:
     """Raise `KernelTypeError` unless `subscripts` is text."""
+    if callable(subscripts):
+        raise KernelTypeError(f"{what} takes 'subscripts' before it decorates; got "
+                              f"{brief(subscripts)}; write @{what}('mk,kn->mn')")
     if not isinstance(subscripts, str):
         raise KernelTypeError(f"{what}: 'subscripts' must be text such as "
                               f"'mk,kn->mn', got {type(subscripts).__name__}")

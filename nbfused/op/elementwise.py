@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
+from types import MappingProxyType
 from typing import Any, overload
 
 from ..arrays import check_dtype
@@ -45,6 +46,9 @@ class Elementwise(Func, Ufunc):
     """
 
     renewable = True
+    options: tuple[str, ...] = ("out", "dtype", "where", "casting")
+    keywords: Mapping[str, Any] = MappingProxyType(
+        {"where": True, "casting": "same_kind"})
 
     def __init__(self, pyfunc: Callable[..., Any], gradcheck: bool = False,
                  nondiff: str | Sequence[str] = (), prefer: str | None = None) -> None:
@@ -325,7 +329,7 @@ class _Variant(Elementwise):
         self.literals, self.rules = (), whole.rules
         self.signature = self.signature.replace(parameters=[
             p for n, p in self.signature.parameters.items() if n not in values])
-        self.parameters = Parameters(self.__name__, self.signature)
+        self.parameters = Parameters(self.__name__, self.signature, self.options)
 
     @cached_property
     def function(self) -> Function:

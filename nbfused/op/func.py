@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial, update_wrapper
+from types import MappingProxyType
 from typing import Any, Self, TypeVar, overload
 
 from ..errors import KernelTypeError
@@ -23,6 +24,7 @@ from ..support.forks import cached_property
 from ..support.pickling import PickledByName
 from .base import Parameters, check_pyfunc, unpack_single
 from .kernel_counts import counting_decorator
+from .keywords import CallSignature
 
 __all__ = ["Func", "func"]
 
@@ -40,6 +42,11 @@ class Func(PickledByName):
         What its loops record; "" if nothing was said.
     """
 
+    __signature__: Any = CallSignature()
+    #: Options of a call, for messages.
+    options: tuple[str, ...] = ()
+    #: Those that `__call__` takes without naming them, with their defaults.
+    keywords: Mapping[str, Any] = MappingProxyType({})
     #: Whether a function is all that one is made of.
     renewable = False
     #: What it was computed from, if its function was not parsed.
@@ -60,7 +67,8 @@ class Func(PickledByName):
                                   f"{type(nondiff).__name__}")
         self.nondiff: tuple[str, ...] = (
             (nondiff,) if isinstance(nondiff, str) else tuple(nondiff))
-        self.parameters: Parameters = Parameters(pyfunc.__name__, self.signature)
+        self.parameters: Parameters = Parameters(pyfunc.__name__, self.signature,
+                                                 self.options)
         for name in self.nondiff:
             if name not in self.signature.parameters:
                 raise KernelTypeError(

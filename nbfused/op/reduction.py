@@ -35,10 +35,11 @@ __all__ = ["Reduction", "reduction"]
 class Reduction(Func):
     """A reduction over axes, with NumPy's keywords."""
 
+    options: tuple[str, ...] = ("axis", "keepdims", "dtype", "out")
+
     def __init__(self, pyfunc: Callable[..., Any], combine: str | Callable[..., Any],
                  post: Callable[..., Any] | None, identity: float) -> None:
         super().__init__(pyfunc)
-        self.parameters.options = ("axis", "keepdims", "dtype")
         self._combine, self._post, self._identity = combine, post, identity
         #: Of calls without options, by types.
         self._known: dict[tuple[Any, ...], CachedCall] = {}

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ast
+import inspect
 from collections.abc import Callable, Mapping
-from inspect import Signature
 from typing import Any, NoReturn, overload
 
 from ..autograd import apply
@@ -110,6 +110,8 @@ class RowOp(Func):
     value for each row, ``"column"`` for one value for each column.
     """
 
+    options: tuple[str, ...] = ("axis", "out")
+
     def __init__(self, pyfunc: Callable[..., Any], kinds: Mapping[str, str]) -> None:
         super().__init__(pyfunc)
         unknown = set(kinds) - set(self.signature.parameters)
@@ -117,7 +119,10 @@ class RowOp(Func):
             raise KernelTypeError(
                 f"{self.parameters.name}: kinds {dict(kinds)} must give 'row', "
                 f"'column' or 'element' to parameters of {self.signature}")
-        self.parameters.options = ("axis",)
+        if not self.signature.parameters:
+            raise KernelTypeError(
+                f"nf.row: {self.__name__}() takes nothing; expected a function of an "
+                "array whose rows it works on, and of more")
         self.kinds: dict[str, str] = dict(kinds)
         #: Refuses the first argument, by the op's name and its own.
         self.check: Callable[[Any, str, str], None] | None = None
@@ -251,6 +256,12 @@ def _marked_functions(pyfunc: Callable[..., Any]) -> dict[str, StageMark]:
 
 def _stage(name: str, mark: StageMark, scope: Mapping[str, Any]) -> Stage:
     combine = COMBINES[mark.combine]
+    for param in inspect.signature(mark.pyfunc).parameters:
+        if isinstance(scope.get(param), tuple):
+            raise ScalarSyntaxError(
+                f"stage '{name}' has a parameter '{param}', an earlier stage of "
+                f"{len(scope[param])} values; expected one of one: leave it out of the "
+                f"parameters and write a, b = {param} in the stage")
     map_ = _with_scope(parse(mark.pyfunc, environment=dict(scope)), scope)
     _check_names(name, map_, scope)
     finish = combine.finish
@@ -269,7 +280,7 @@ def _stage(name: str, mark: StageMark, scope: Mapping[str, Any]) -> Stage:
     return Stage(names, map_, combine, post, mark.detach)
 
 
-def _free(scope: Mapping[str, Any], signature: Signature) -> dict[str, Any]:
+def _free(scope: Mapping[str, Any], signature: inspect.Signature) -> dict[str, Any]:
     """The names of the scope, without the parameters of the row itself."""
     return {n: v for n, v in scope.items() if n not in signature.parameters}
 

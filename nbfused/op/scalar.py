@@ -51,38 +51,65 @@ def scalar_function(given: ScalarFunction | Function, what: str = "function",
 
 @lru_cache(maxsize=1024)
 def _found(given: ScalarFunction, what: str, takes: int | None) -> Function:
-    target = _named(given, what) if isinstance(given, str) else given
+    target = _named(given, what, takes) if isinstance(given, str) else given
     target = getattr(target, "scalar", target)
     if isinstance(target, BuiltinFunctionType) and operation(target) is None:
         raise KernelTypeError(
             f"'{what}' is {target!r}, which is not part of the scalar language; use "
             "functions of math, numpy and nbfused, or pass a function of numbers")
     function = parse(target)
-    return function if takes is None else _with_defaults(
-        function, takes, _defaults(target))
+    if takes is None:
+        return function
+    found = _with_defaults(function, takes, _defaults(target))
+    if isinstance(given, str) and len(found.params) != takes:
+        raise KernelTypeError(
+            f"'{what}' is {given!r}, which takes {', '.join(function.params)}; "
+            f"expected a function of {takes} value{'s'[:takes > 1]}; known: "
+            f"{_known(takes)}; or pass a scalar function, such as lambda acc: "
+            f"nf.ops.{given}(acc, ...)")
+    return found
 
 
-def _named(name: str, what: str) -> Any:
+def _named(name: str, what: str, takes: int | None) -> Any:
     """Look up an op or a function of the vocabulary by name."""
     found = OPS.get(name)
     if isinstance(getattr(getattr(found, "scalar", found), "function", None), Function):
         return found
     if name in VOCABULARY:
         return VOCABULARY[name]
-    known = sorted(n for n, o in OPS.items() if hasattr(o, "nin")
-                   or hasattr(o, "scalar"))
-    raise KernelTypeError(f"unknown {what} {name!r}; known: {', '.join(known)}; or "
+    from difflib import get_close_matches  # late: for errors only
+
+    near = get_close_matches(name, OPS, 1)
+    meant = f"; did you mean {near[0]!r}?" if near else ""
+    raise KernelTypeError(f"unknown {what} {name!r}{meant}; known: {_known(takes)}; or "
                           "pass a scalar function")
 
 
+def _known(takes: int | None) -> str:
+    """The names of ops that are scalar functions, of so many values if that is given.
+
+    Further parameters need defaults.
+    """
+    found = []
+    for name, op in OPS.items():
+        target = getattr(op, "scalar", op)
+        if not hasattr(target, "nin"):
+            continue
+        needed = target.nin - len(_defaults(target))
+        if takes is None or needed <= takes <= target.nin:
+            found.append(name)
+    return ", ".join(sorted(found))
+
+
 def _defaults(target: Any) -> dict[str, Any]:
-    """Numeric defaults of the parameters."""
+    """Numeric defaults of the parameters, options of calls apart."""
     try:
         found = inspect.signature(target).parameters
     except (TypeError, ValueError):  # an operation written in C
         return {}
     return {n: p.default for n, p in found.items()
-            if isinstance(p.default, (bool, int, float))}
+            if isinstance(p.default, (bool, int, float))
+            and p.kind is not p.KEYWORD_ONLY}
 
 
 def _with_defaults(function: Function, takes: int,

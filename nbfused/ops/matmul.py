@@ -51,6 +51,11 @@ def _product(what: str, a: AnyArray, b: AnyArray, bias: Operand | None,
             return known((a, b) if bias is None else (a, b, bias), out)
     extras = _sequence(extras, what, "extras", "arrays or numbers")
     function = epilogue_of(epilogue, label, takes=1 + len(extras))
+    if label == "activation" and function is not None and len(function.params) != 1:
+        raise KernelTypeError(
+            f"{what}: 'activation' must be a function of one value, got "
+            f"{function.name}({', '.join(function.params)}); close over the others, or "
+            "call matmul with epilogue= and extras=")
     if bias is not None:
         function, extras = _biased(function), (bias, *extras)
         names = (*names, "bias")

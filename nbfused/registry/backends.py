@@ -27,6 +27,7 @@ from .plugins import (
     origin,
     why_not,
 )
+from .unowned import not_allowed, not_enabled, not_selected
 
 if TYPE_CHECKING:
     from ..backend import Backend
@@ -189,10 +190,8 @@ class Registry:
         for backend in restricted:
             if backend.owns(device):
                 return backend
-        raise DeviceError(
-            f"{name} is on {device}, but nbfused.use_backend allows only "
-            f"{', '.join(b.name for b in restricted)}; move the array with "
-            "nbfused.array(x, device=...) or leave the `with` block")
+        raise DeviceError(not_allowed(device, name, [b.name for b in restricted],
+                                      self._first()))
 
     def _search(self, device: str, name: str) -> Backend:
         causes = []
@@ -224,16 +223,10 @@ class Registry:
         yield from (n for n in self.names() if n not in self._builtin)
 
     def _unowned(self, device: str, name: str, causes: list[str]) -> str:
-        if self._selected is None:
-            cause = "; ".join(causes) or "no backend is known for such a device"
-            return (f"{name} is on {device}, which no enabled backend owns: {cause}. "
-                    "Copy it to the host, or see nbfused.backends()")
-        chosen = ",".join(self._selected)
         kind = device.partition(":")[0]
-        return (f"{name} is on {device}, but only {chosen} is enabled "
-                f"(NBFUSED_BACKEND={chosen}); move it with nbfused.array(x, "
-                f"device={self._first()!r}), or set "
-                f"NBFUSED_BACKEND={chosen},{kind}")
+        if self._selected is None or (kind not in self.names() and not causes):
+            return not_enabled(device, name, causes, self.names())
+        return not_selected(device, name, self._selected, self._first())
 
     def default_device(self) -> str:
         """The device of new arrays when none is named."""

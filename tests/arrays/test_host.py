@@ -13,7 +13,7 @@ from nbfused import ops
 from nbfused.arrays import check_dtype, describe, host_view, is_array, library_of
 from nbfused.arrays.libraries.numpy import aligned_empty
 from nbfused.errors import DeviceError, KernelTypeError
-from nbfused.support.dtypes import BFLOAT16
+from nbfused.support.dtypes import BFLOAT16, DTYPES
 
 LAYOUTS = {
     "C": lambda x: x,
@@ -104,10 +104,18 @@ def test_what_is_no_dtype_is_refused():
         check_dtype("floaty")
 
 
-def test_a_dtype_of_torch_is_refused_with_its_name():
+@pytest.mark.parametrize("name", DTYPES)
+def test_dtypes_of_torch_are_dtypes(name):
     torch = pytest.importorskip("torch")
-    with pytest.raises(KernelTypeError, match=r"float16 is no dtype.*write 'float16'"):
-        check_dtype(torch.float16)
+    if hasattr(torch, name):
+        assert check_dtype(getattr(torch, name)) == DTYPES[name]
+
+
+def test_dtypes_of_torch_without_kernels_are_refused():
+    torch = pytest.importorskip("torch")
+    for dtype in (torch.float8_e4m3fn, torch.complex32, torch.qint8):
+        with pytest.raises(KernelTypeError, match=r"dtype: torch.* is no dtype"):
+            check_dtype(dtype)
 
 
 @pytest.mark.parametrize("value", [[1.0], 3, "text", None, object()])

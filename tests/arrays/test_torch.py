@@ -7,8 +7,15 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.arrays import describe, host_view, is_array, library_of, to_numpy
-from nbfused.errors import KernelTypeError
+from nbfused.arrays import (
+    canonical_device,
+    describe,
+    host_view,
+    is_array,
+    library_of,
+    to_numpy,
+)
+from nbfused.errors import DeviceError, KernelTypeError
 from tests.refusal import refused
 
 torch = pytest.importorskip("torch")
@@ -142,3 +149,29 @@ def test_to_numpy_shares_memory_and_never_drops_a_gradient():
     with pytest.raises(KernelTypeError, match="detach"):
         to_numpy(torch.ones(2, requires_grad=True))
     assert to_numpy(torch.tensor([1 + 2j]).conj()).tolist() == [1 - 2j]
+
+
+def test_devices_and_dtypes_of_tensors_are_taken():
+    """As in PyTorch's own ``torch.zeros(3, dtype=x.dtype, device=x.device)``."""
+    x = torch.ones(3, dtype=torch.bfloat16)
+    for made in (nf.zeros(3, dtype=x.dtype, device=x.device),
+                 nf.full(3, 0.0, x.dtype, device=x.device),
+                 nf.array([0.0] * 3, dtype=x.dtype, device=torch.device("cpu", 0))):
+        assert made.dtype == ml_dtypes.bfloat16
+        assert made.tolist() == [0.0] * 3
+    assert nf.ops.sum(x, dtype=torch.float64).dtype == torch.float64
+    assert nf.Variable(x).astype(torch.int8).dtype == np.int8
+    assert nf.fuse(lambda v: v.sum(dtype=torch.float64))(x).dtype == torch.float64
+
+
+@pytest.mark.parametrize(("hip", "name"), [(None, "cuda:1"), ("6.4", "rocm:1")])
+def test_the_name_of_a_device_of_torch(hip, name, monkeypatch):
+    monkeypatch.setattr(torch.version, "hip", hip)
+    assert canonical_device(torch.device("cuda:1")) == name
+    assert canonical_device(torch.device("cuda")) == name[:-1] + "0"
+
+
+def test_devices_of_torch_that_no_backend_has():
+    for device in ("meta", "mps"):
+        with refused(DeviceError, f"has devices called '{device}'", "'cuda'"):
+            nf.zeros(3, device=torch.device(device))

@@ -62,9 +62,11 @@ def test_the_ways_out_work():
 def test_decorators_that_were_given_no_options():
     with refused(KernelTypeError, "by name", "@nf.reduction(combine='sum')"):
         nf.reduction(product)
-    with refused(KernelTypeError, "'subscripts' must be text", "'mk,kn->mn'",
-                 "function"):
+    with refused(KernelTypeError, "takes 'subscripts' before it decorates", "product",
+                 "@nf.contraction('mk,kn->mn')"):
         nf.contraction(product)
+    with refused(KernelTypeError, "'subscripts' must be text", "'mk,kn->mn'", "int"):
+        nf.contraction(3)
 
 
 @nf.elementwise

@@ -12,7 +12,7 @@ import numpy as np
 from ...errors import KernelTypeError
 from ...support.loop_nests import dense_strides
 from ..description import Array, Reading
-from ..devices import ordinal
+from ..devices import ordinal, torch_device
 from ..dtypes import SUPPORTED, check_address
 from .numpy import host_view
 
@@ -224,11 +224,8 @@ def _refuse_tracing(name: str) -> NoReturn:
 
 
 def _device(device: Any, name: str) -> str:
-    if device.type == "cpu":
-        return "cpu"
-    if device.type == "cuda":
-        kind = "cuda" if _torch().version.hip is None else "rocm"
-        return f"{kind}:{device.index or 0}"
+    if device.type in ("cpu", "cuda"):
+        return torch_device(device)
     way_out = f"{name}.to('cpu')"
     if device.type == "meta":  # it has no elements that could be moved
         way_out = f"torch.empty_like({name}, device='cpu'), and fill it"

@@ -11,6 +11,7 @@ from ...arrays import check_dtype, dtype_of
 from ...errors import DefinitionError, UnsupportedError
 from ...op.base import is_number, unpack_single
 from ...op.kernel_counts import count_kernel
+from ...op.keywords import check_keywords
 from ...scalar.ir.nodes import Function
 from ...scalar.source.definitions import keep_sources
 from ...support.display import SourceText
@@ -176,7 +177,7 @@ class ElementwiseKernel:
             tuple(p.dtype or types[p.ctype] for p in self.params), kind))
 
     def __call__(self, *args: Any, size: int | None = None, block_size: int = 128,
-                 stream: Any = None, out: Any = None) -> Any:
+                 stream: Any = None, out: Any = None, **unknown: Any) -> Any:
         """Run the kernel.
 
         Parameters
@@ -192,6 +193,8 @@ class ElementwiseKernel:
             To launch on; default: the current one of the arrays' library.
         out : array or tuple of array, optional
             The outputs, by keyword.
+        **unknown
+            Refused.
 
         Returns
         -------
@@ -200,11 +203,12 @@ class ElementwiseKernel:
         Raises
         ------
         KernelTypeError
-            A wrong number of arguments, an array of another dtype than declared, two
-            dtypes for one letter, a letter that cannot be inferred.
+            Another keyword, a wrong number of arguments, an array of another dtype
+            than declared, two dtypes for one letter, a letter that cannot be inferred.
         ShapeError
             A size that is undecided or superfluous, shapes that do not fit.
         """
+        check_keywords(self.name, unknown, ("size", "block_size", "stream", "out"))
         check_block_size(block_size, self.name)
         given, outs = split(self.name, self.in_params, self.out_params, args, out)
         with on_stream(stream, self.name):

@@ -23,6 +23,7 @@ from ...errors import (
     KernelTypeError,
     RangeError,
 )
+from ...op.keywords import check_keywords
 from ...registry.backends import default_device, registry
 from ..threads.extents import block_extents, grid_extents
 from .by_value import arrays_of, pack_arguments
@@ -309,7 +310,7 @@ class RawKernel:
     preferred_shared_memory_carveout: Any = _setting("preferred_shared_memory_carveout")
 
     def __call__(self, grid: Any, block: Any, args: Sequence[Any], *,
-                 shared_mem: int = 0, stream: Any = None) -> None:
+                 shared_mem: int = 0, stream: Any = None, **unknown: Any) -> None:
         """Launch.
 
         Parameters
@@ -323,6 +324,8 @@ class RawKernel:
         stream : optional
             A handle, or an object of CuPy, PyTorch or cuda.core.  By default the
             current one of the arrays' library.
+        **unknown
+            Refused.
 
         Raises
         ------
@@ -336,6 +339,7 @@ class RawKernel:
             No device, no compiler, or code that it refuses.
         """
         label = f"kernel {self.name!r}"
+        check_keywords(label, unknown, ("shared_mem", "stream"))
         grid, block = grid_extents(grid, label), block_extents(block, label)
         shared = bytes_of_shared(shared_mem, label)
         backend = self.module.available()

@@ -13,6 +13,7 @@ from ...autograd import apply
 from ...errors import DefinitionError, KernelTypeError, ShapeError
 from ...op.base import is_number, unpack_single
 from ...op.kernel_counts import count_kernel
+from ...op.keywords import check_keywords
 from ...scalar.ir.nodes import drop_params, used_params
 from ...scalar.source.definitions import keep_sources
 from ...specs import Map
@@ -30,6 +31,8 @@ from .parameters import (
 from .slots import Slots, TypedSlots, check_slots, reduce_spec
 
 __all__ = ["ReductionKernel"]
+
+_KEYWORDS = ("axis", "keepdims", "out", "dtype", "stream")
 
 
 class ReductionKernel:
@@ -142,7 +145,8 @@ class ReductionKernel:
         return f"<nbfused ReductionKernel {self.name}({ins}) -> ({outs})>"
 
     def __call__(self, *args: Any, axis: Axes = None, keepdims: bool = False,
-                 out: Any = None, dtype: Any = None, stream: Any = None) -> Any:
+                 out: Any = None, dtype: Any = None, stream: Any = None,
+                 **unknown: Any) -> Any:
         """Reduce arrays.
 
         Parameters
@@ -160,6 +164,8 @@ class ReductionKernel:
             Of the mapped values and the outputs, in place of their own.
         stream : stream, optional
             To launch on; default: the current one of the arrays' library.
+        **unknown
+            Refused.
 
         Raises
         ------
@@ -170,6 +176,7 @@ class ReductionKernel:
         KernelTypeError
             As for `ElementwiseKernel`.
         """
+        check_keywords(self.name, unknown, _KEYWORDS)
         inputs, outs = split(self.name, self.in_params, self.out_params, args, out)
         with on_stream(stream, self.name):
             return unpack_single(self._run(

@@ -214,7 +214,8 @@ class Fused(PickledByName):
         with self._lock:
             programs = list(self._programs.values())
         return SourceText("\n".join(source(launch, kind) for program in programs
-                                    for launch in program.launches))
+                                    for launch in program.launches) or
+                          f"# {self.kernel_name} was not traced yet: call it first\n")
 
     def __repr__(self) -> str:
         return f"<nbfused fuse {self.kernel_name}{self.signature}>"

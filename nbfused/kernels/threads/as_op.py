@@ -12,12 +12,14 @@ import numpy as np
 from ...arrays import Array, check_dtype, describe, dtype_of, is_array
 from ...autograd import Function, Variable
 from ...autograd.nodes import zeros
+from ...autograd.recording import recording
 from ...errors import (
     KernelTypeError,
     NotDifferentiableError,
     ShapeError,
     UnsupportedError,
 )
+from ...op.keywords import suggestion
 from ...support.dtypes import BFLOAT16
 from .leaves import Layout, layout_of
 from .second import Moving, SecondDerivative
@@ -46,7 +48,8 @@ class KernelOp:
                 not set(outputs) <= set(kernel.signature.parameters):
             raise KernelTypeError(
                 f"{kernel.__name__}.as_op: outputs {outputs!r} must name parameters of "
-                f"{kernel.__name__}{kernel.signature}, as in {{'y': 'x'}}")
+                f"{kernel.__name__}({', '.join(kernel.signature.parameters)}), as in "
+                "{'y': 'x'}")
         self.kernel: ThreadKernel = kernel
         self.outputs: dict[str, Any] = dict(outputs)
         self.grid: Any = grid
@@ -81,8 +84,9 @@ class KernelOp:
         empty = [p for p, v in filled.items() if v is self.kernel.signature.empty]
         twice = len(given) < len(args) + len(kwargs)
         if twice or not set(given) <= set(filled) or empty:
+            near = suggestion(set(given) - set(filled), self.names)
             raise KernelTypeError(f"{self.__name__} takes {', '.join(self.names)}; got "
-                                  f"{len(args)} arguments and {sorted(kwargs)}")
+                                  f"{len(args)} arguments and {sorted(kwargs)}{near}")
         layout, leaves = layout_of(filled, self.kernel.annotations)
         for name, value in zip(layout.names, leaves, strict=True):
             if is_array(value):
@@ -284,6 +288,12 @@ class _Pull(Function):
     def backward(cls, ctx: Any, *directions: Any) -> Any:
         """The change of the gradients, and of the results, along `directions`."""
         op, layout, saved = cls.op, ctx.layout, iter(ctx.saved_tensors)
+        if recording():
+            raise NotDifferentiableError(
+                f"{op.__name__}: an operation made by .as_op has two derivatives, and "
+                "a third was asked for (create_graph, or nf.grad three times); make "
+                "operations of kernels for the first derivative and go on from those, "
+                "or write it as @nf.elementwise, which has derivatives of any order")
         given = [next(saved) if x is None else x for x in ctx.numbers]
         _, _, *needs = ctx.needs_input_grad
         plain, cotangents = op.split(layout, given)

@@ -12,6 +12,7 @@ from ...autograd.versions import note_write
 from ...backend import Extents, Launcher
 from ...dispatch.raw import Launchable, check_written, launch, prepare
 from ...errors import KernelTypeError, RangeError
+from ...op.keywords import check_keywords
 from ...scalar.typing.types import Weak
 from ...specs import Raw
 from ...support.records import record
@@ -22,6 +23,8 @@ from .extents import block_extents, grid_extents
 __all__ = ["Bound", "Configured", "LaunchConfig", "Launching", "Options"]
 
 _DEFAULT_SHARED = 48 * 1024
+#: Keywords of a launch besides the kernel's own arguments.
+_OPTIONS = ("shared_mem", "stream", "check")
 
 
 class LaunchConfig:
@@ -147,10 +150,12 @@ class Launching:
         names = self.signature.parameters
         if not kwargs and len(args) == len(names):
             return dict(zip(names, args, strict=True))
+        label = f"{self.__name__}({', '.join(names)})"
+        check_keywords(label, kwargs, (*names, *_OPTIONS))
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
-            raise KernelTypeError(f"{self.__name__}{self.signature}: {error}") from None
+            raise KernelTypeError(f"{label}: {error}") from None
         bound.apply_defaults()
         return dict(bound.arguments)
 
@@ -257,8 +262,10 @@ class Bound:
         self.arguments: dict[str, Any] = arguments
 
     def launch(self, *, grid: Any, block: Any, shared_mem: int = 0, stream: Any = None,
-               check: bool = True) -> None:
+               check: bool = True, **unknown: Any) -> None:
         """Launch `grid` blocks of `block` threads."""
+        check_keywords(f"{self.kernel.__name__}.launch", unknown,
+                       ("grid", "block", *_OPTIONS))
         options = self.kernel._options(grid, block, shared_mem, stream, check)
         self.kernel.start(self.arguments, options)
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...dispatch.raw import Launchable, prepare
+from ...dispatch.texts import COMPILED
 from ...errors import KernelTypeError
 from ...scalar.autodiff.differentiate import checkpoint_bytes
 from ...scalar.autodiff.preferences import PREFERENCES
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["for_arguments", "kernel_source", "recorded_bytes"]
 
 _DERIVATIVES = {"vjp": "bwd", "jvp": "fwd"}
+#: Who compiles a text, if one backend does.
+_OWNERS = {kind: f": nf.array(x, device={backend!r})"
+           for kind, (backend, _) in COMPILED.items()}
 
 
 def kernel_source(kernel: ThreadKernel, kind: str, compiled: Launchable) -> str:
@@ -38,8 +42,12 @@ def kernel_source(kernel: ThreadKernel, kind: str, compiled: Launchable) -> str:
     if kind in texts:
         text: str = texts[kind]()
         return text
-    raise KernelTypeError(f"{kernel.__name__}.source({kind!r}): the backend "
-                          f"{compiled.place.backend.name!r} has no such text")
+    name = compiled.place.backend.name
+    known = ", ".join(map(repr, ("primal", *_DERIVATIVES, *texts)))
+    raise KernelTypeError(
+        f"{kernel.__name__}.source({kind!r}): the arguments are on the backend "
+        f"{name!r}, which has the texts {known}; give arguments of a launch on a "
+        f"device that has it{_OWNERS.get(kind, '')}")
 
 
 def recorded_bytes(kernel: ThreadKernel, compiled: Launchable) -> dict[str, int]:

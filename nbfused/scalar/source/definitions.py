@@ -149,8 +149,9 @@ def _is_new(file: str) -> bool:
 def _meaning(code: CodeType) -> tuple[Any, ...]:
     """A key that two functions share if the same lines were compiled to them.
 
-    Python calls ``module.function`` in another way where the import is compiled with
-    it: files are also compiled in parts, as by doctest.
+    Files are also compiled in parts, as by doctest, and stages of a row are: Python
+    calls ``module.function`` in another way where the import is compiled with it, and
+    reads a name of the function around as a global where that is not.
     """
     steps = tuple((_METHOD.get(step.opname, step.opname),
                    None if step.opcode in _JUMPS else _constant(step.argval))
@@ -158,10 +159,11 @@ def _meaning(code: CodeType) -> tuple[Any, ...]:
     return code.co_firstlineno, steps, code.co_varnames
 
 
-#: Instructions that tell a call of a method from that of an attribute, and jumps, whose
-#: distance depends on them.
-_METHOD = {"LOAD_METHOD": "LOAD_ATTR", "CALL_METHOD": "CALL"}
-_CALLING = {"PUSH_NULL", "PRECALL", "CACHE", "EXTENDED_ARG", "NOP"}
+#: Instructions that tell a call of a method from that of an attribute, a free name from
+#: a global, and jumps, whose distance depends on them.
+_METHOD = {"LOAD_METHOD": "LOAD_ATTR", "CALL_METHOD": "CALL",
+           "LOAD_DEREF": "LOAD_GLOBAL"}
+_CALLING = {"PUSH_NULL", "PRECALL", "CACHE", "EXTENDED_ARG", "NOP", "COPY_FREE_VARS"}
 _JUMPS = {*dis.hasjrel, *dis.hasjabs}
 
 

@@ -329,3 +329,12 @@ def test_a_result_is_apart_from_the_argument_that_it_is_stored_into():
     assert np.shares_memory(transposed, y)
     np.testing.assert_array_equal(y, x)
     np.testing.assert_array_equal(transposed, x.T)
+
+
+def test_the_source_of_what_was_not_called_says_what_to_do():
+    fused = nf.fuse(lambda x: x * 2.0, kernel_name="twice")
+    for kind in ("primal", "vjp"):
+        assert fused.source(kind) == "# twice was not traced yet: call it first\n"
+    fused(np.ones(3))
+    assert "not traced" not in fused.source()
+    assert "* 2.0" in fused.source()

@@ -349,7 +349,7 @@ def test_source(device):
         if kind in own:
             assert mark in kernel.source(kind)
         else:
-            with pytest.raises(KernelTypeError, match=f"'{device}' has no such text"):
+            with pytest.raises(KernelTypeError, match=f"'{device}', which has the t"):
                 kernel.source(kind)
     with pytest.raises(KernelTypeError, match="'kind' must be"):
         kernel.source("fortran")

@@ -119,7 +119,7 @@ def test_third_derivatives_are_refused_not_dropped(device):
 
     x = nf.array(np.ones(3), device=device)
     assert nf.to_numpy(twice(x)).shape == (3,)
-    with refused(NotDifferentiableError, "neighbours.bwd", "second derivative"):
+    with refused(NotDifferentiableError, "neighbours: ", "has two derivatives"):
         nf.grad(lambda x: twice(x).sum())(x)
 
 

@@ -12,6 +12,7 @@ import sys
 import time
 from types import FunctionType
 
+import numpy as np
 import pytest
 
 from nbfused.errors import ScalarSyntaxError
@@ -251,3 +252,27 @@ def test_a_file_that_is_compiled_in_parts(tmp_path):
     os.utime(path, (time.time() + 6,) * 2)
     with pytest.raises(ScalarSyntaxError, match="the text of f has changed since"):
         definition(names["f"])
+
+
+def test_a_stage_that_reads_an_earlier_one_in_a_new_file(tmp_path):
+    """Compiled alone, it has the name as a global, and as a free one in the file."""
+    path = tmp_path / "stages.py"
+    path.write_text('''import nbfused as nf
+
+@nf.row
+def largest(x):
+    @nf.stage("welford")
+    def moments(x):
+        return x
+
+    @nf.stage("max")
+    def distance(x):
+        mean, variance = moments
+        return abs(x - mean)
+
+    return distance
+''')
+    os.utime(path, (time.time() + 5,) * 2)
+    names = {}
+    exec(compile(path.read_text(), path, "exec"), names)
+    assert names["largest"](np.array([[1.0, 2.0, 6.0]])).tolist() == [3.0]
