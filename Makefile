@@ -19,7 +19,7 @@ docs_stamp := $(VENV)/.installed-docs
 browser_stamp := $(VENV)/.installed-docs-browser
 dev_stamp := $(VENV)/.installed-$(subst $(comma),-,$(DEV_EXTRAS))
 
-.PHONY: demo check test lint pytest variants types wheels gpu-test gpu-test-hip rocm-test rocm-build benchmark docs docs-browser clean
+.PHONY: demo check test lint pytest variants types wheels gpu-test gpu-test-hip rocm-test rocm-sample rocm-build benchmark docs docs-browser clean
 
 demo: $(demo_stamp)
 	$(RUN) -m nbfused demo $(DEMO)
@@ -67,13 +67,21 @@ gpu-test-hip:
 EMULATED := NBFUSED_ROCM_EMULATE=1 NBFUSED_TEST_BACKEND=rocm
 RUNNING := map reduce row contract matrix raw atomics arrays launch
 SCHEDULED ?= $(RUNNING:%=tests/rocm/test_%.py) tests/acceptance
+LAST := $(EMULATED) NBFUSED_EMULATION_WAVE=64 NBFUSED_EMULATION_SCHEDULE=last
+FIRST := $(EMULATED) NBFUSED_EMULATION_WAVE=32 NBFUSED_EMULATION_SCHEDULE=first
 
 rocm-test: $(dev_stamp)
 	$(EMULATED) $(RUN) -m nbfused rocm build
-	$(EMULATED) NBFUSED_EMULATION_WAVE=64 NBFUSED_EMULATION_SCHEDULE=last \
-	    $(RUN) -m pytest -n $(JOBS) -m rocm $(PYTEST)
-	$(EMULATED) NBFUSED_EMULATION_WAVE=32 NBFUSED_EMULATION_SCHEDULE=first \
-	    $(RUN) -m pytest -n $(JOBS) -m rocm $(SCHEDULED) $(PYTEST)
+	$(LAST) $(RUN) -m pytest -n $(JOBS) -m rocm $(PYTEST)
+	$(FIRST) $(RUN) -m pytest -n $(JOBS) -m rocm $(SCHEDULED) $(PYTEST)
+
+# A part of it: the backend's own tests, every op, what users write, in waves of 64.
+SAMPLED := tests/rocm tests/test_conformance.py tests/acceptance \
+	tests/kernels/cupy/test_c_semantics.py
+
+rocm-sample: $(dev_stamp)
+	$(EMULATED) $(RUN) -m nbfused rocm build
+	$(LAST) $(RUN) -m pytest -n $(JOBS) -m "rocm and not variants" $(SAMPLED) $(PYTEST)
 
 # For AMD devices by hipcc, which needs none: every kernel of the ops, without spills.
 ARCHS ?= gfx906,gfx908,gfx90a,gfx1030

@@ -69,7 +69,8 @@ FUNCTIONS = {
     "stack": (lambda x, y: ops.stack([x * y, x], axis=1), [normal(3), positive(3)]),
 }
 #: Rows whose second derivatives the other rows' are much like.
-SIMILAR = ("softmax-axis-0", "log_softmax", "rms_norm")
+SIMILAR = ("gelu", "softplus", "mean", "std", "norm", "softmax-axis-0", "log_softmax",
+           "rms_norm", "cross_entropy-smoothed")
 each_function = pytest.mark.parametrize("name", [
     pytest.param(name, marks=pytest.mark.variants) if name in SIMILAR else name
     for name in FUNCTIONS])

@@ -15,3 +15,10 @@ def sampled(values: Iterable[Any], *first: Any) -> list[Any]:
     """
     return [v if v in first else pytest.param(v, marks=pytest.mark.variants)
             for v in values]
+
+
+def sampled_together(values: Iterable[tuple[Any, ...]],
+                     *first: tuple[Any, ...]) -> list[Any]:
+    """As `sampled`, for several parameters that are chosen together."""
+    return [v if v in first else pytest.param(*v, marks=pytest.mark.variants)
+            for v in values]

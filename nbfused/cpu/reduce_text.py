@@ -141,7 +141,7 @@ def _many_runs(p: ReduceText, k: Sequence[str]) -> list[str]:
            f"n = min({inner} - j0, hi - first)", *unravel("q", p.reduced[:-1], r),
            *p.bind_inputs([*k, *r, "j0"]), *p.fold.segment("n", p.names), "first += n"]
     return [p.fold.fill(p.fold.top), "first = lo", "while first < hi:", *indented(run),
-            *p.fold.total()]
+            p.fold.total()]
 
 
 def across(problem: ReduceText) -> list[str]:

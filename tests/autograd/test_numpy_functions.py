@@ -14,6 +14,7 @@ import pytest
 import nbfused as nf
 from nbfused.autograd.numpy_api.functions import FUNCTIONS, NumpyFunction
 from nbfused.errors import NbFusedError
+from tests.variants import sampled
 
 X = np.arange(12.0).reshape(3, 4) / 4 - 1
 MASK = X > 0
@@ -164,9 +165,10 @@ def test_each_parameter_of_each_function(function, run):
 
 
 @pytest.mark.parametrize("run", [on_variable, in_fuse])
-@pytest.mark.parametrize("method", [
-    "sum", "prod", "mean", "max", "min", "all", "any", "argmax", "argmin", "var", "std",
-    "ravel", "squeeze", "take", "clip", "astype", "copy", "reshape"])
+@pytest.mark.parametrize("method", sampled(
+    ["sum", "prod", "mean", "max", "min", "all", "any", "argmax", "argmin", "var",
+     "std", "ravel", "squeeze", "take", "clip", "astype", "copy", "reshape"],
+    "sum", "max", "all", "argmax", "std", "ravel", "take", "clip", "astype", "reshape"))
 @pytest.mark.filterwarnings("ignore")
 def test_each_option_of_methods(method, run):
     """As of the functions; the names are those of NumPy's methods."""

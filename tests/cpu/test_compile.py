@@ -8,14 +8,18 @@ import struct
 import subprocess
 import sys
 import textwrap
+from contextlib import nullcontext
 
+import llvmlite.binding
 import numpy as np
 import pytest
+from numba.core.compiler import Compiler
+from numba.core.registry import cpu_target
 
 from nbfused import cache
 from nbfused.config import config
 from nbfused.cpu.runtime import compile as compiling
-from nbfused.cpu.runtime import objects
+from nbfused.cpu.runtime import numba_pipeline, objects
 from nbfused.errors import CompileError, SettingError
 from tests.refusal import refused
 
@@ -55,6 +59,46 @@ def test_kernels_do_not_share_symbols():
     entries = [compiling.build(TEXT.format(constant=float(k))) for k in range(4)]
     for k, entry in enumerate(entries):
         assert np.array_equal(run(entry, x), x + k)
+
+
+def instructions(packed):
+    code = llvmlite.binding.ObjectFileRef.from_data(objects.unpack(packed).code)
+    return b"".join(s.data() for s in code.sections() if s.is_text())
+
+
+SUMMED = """
+@inlined
+def add(l, total, a, b):
+    total[a + l] = total[a + l] + f32(math.sqrt(b[l]))
+
+def kernel(a, begin, end):
+    x = f32_pointer(a[0])
+    total = f32_local(64)
+    done = 0
+    while done < end:
+        if begin < 5 or end // 3 == 7:
+            parallel_for(add, 0, 64, (total, 0, x,))
+        done += 64
+    f32_pointer(a[1])[0] = total[0]
+"""
+
+
+@pytest.mark.parametrize("text", [TEXT.format(constant=1.5), SUMMED])
+def test_machine_code_is_that_of_all_of_numbas_passes(text, monkeypatch):
+    """Those that are left out change nothing in it, nor does typing each call once."""
+    fewer = instructions(compiling._compile(text))
+    monkeypatch.setattr(numba_pipeline._Compiler, "define_pipelines",
+                        Compiler.define_pipelines)
+    monkeypatch.setattr(numba_pipeline._Library, "whole", True)
+    monkeypatch.setattr(numba_pipeline, "_cached_signatures", nullcontext)
+    assert fewer
+    assert instructions(compiling._compile(text)) == fewer
+
+
+def test_numba_resolves_calls_as_before_after_a_failure():
+    with pytest.raises(CompileError):
+        compiling._compile("def kernel(a, begin, end):\n    return a + 'x'\n")
+    assert "resolve_function_type" not in vars(cpu_target.typing_context)
 
 
 def test_only_the_range_is_written():

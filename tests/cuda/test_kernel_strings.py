@@ -10,6 +10,7 @@ from nbfused.cuda.runtime import compile
 from nbfused.errors import CompileError
 from nbfused.kernels import ElementwiseKernel, ReductionKernel
 from tests.cuda.recorded import assembled, recording
+from tests.variants import sampled
 
 try:
     compile._numba_cuda()
@@ -46,7 +47,8 @@ KERNELS = {
 }
 
 
-@pytest.mark.parametrize("name", KERNELS)
+@pytest.mark.parametrize("name", sampled(
+    KERNELS, "array", "function", "integers", "sum", "no identity"))
 def test_kernel_and_its_derivative(name):
     kernel, *args = KERNELS[name]
     with recording() as found:

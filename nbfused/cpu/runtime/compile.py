@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from functools import cache
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import nbfused.cache as artefacts
 
@@ -26,7 +26,8 @@ _log = logger("compile")
 _LINKED = ("cpu/text/intrinsics.py", "cpu/text/halves.py", "cpu/text/stream_code.py",
            "cpu/mathematics/*.py", "cpu/raw/atomics.py", "cpu/contract/tile*.py",
            "cpu/contract/transpose_code.py", "cpu/runtime/team_code.py",
-           "cpu/runtime/compile.py", "support/llvm_*.py")
+           "cpu/runtime/compile.py", "cpu/runtime/numba_pipeline.py",
+           "support/llvm_*.py")
 
 
 @cache
@@ -48,7 +49,9 @@ def build(text: str) -> objects.Entry:
         key = artefacts.digest("cpu", text, _revision(), *objects.host())
         found = artefacts.get(key, objects.unpack)
         if found is not None and not objects.usable(found):
-            _target()  # it may call what only Numba has, such as complex powers
+            from .numba_pipeline import target
+
+            target()  # it may call what only Numba has, such as complex powers
             found = found if objects.usable(found) else None
         dump_source(f"cpu_{key[:16]}.py", text)
         if found is None:
@@ -108,12 +111,13 @@ def _compile(text: str) -> bytes:
         raise CompileError("NUMBA_DISABLE_JIT=1: Numba compiles nothing, and a kernel "
                            "that is not in the cache needs it; unset it", source=text)
     from ..text.intrinsics import forget_functions
+    from .numba_pipeline import optimized
 
     namespace = dict(_namespace())
     start = time.perf_counter()
     try:
         exec(compile(text, "<nbfused cpu kernel>", "exec"), namespace)
-        compiled = _optimized(namespace["kernel"], (
+        compiled = optimized(namespace["kernel"], (
             types.CPointer(types.int64), types.int64, types.int64))
     except (NumbaError, SyntaxError) as error:
         raise CompileError(f"Numba cannot compile a generated kernel: {error}",
@@ -122,56 +126,6 @@ def _compile(text: str) -> bytes:
         forget_functions()
     _log.info("%s: %.2f s", text.partition("\n")[0], time.perf_counter() - start)
     return _emit(compiled.library.get_llvm_str(), compiled.fndesc.llvm_func_name)
-
-
-@cache
-def _target() -> Any:
-    """Numba's target for this processor, with machine code generation left out."""
-    from numba.core import config
-    from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
-    from numba.core.registry import cpu_target
-
-    class Text(JITCodeLibrary):
-        def _finalize_final_module(self) -> None:
-            self._finalized = True
-
-    class Codegen(JITCPUCodegen):
-        _library_class = Text
-        _builders: ClassVar[dict[tuple[tuple[str, Any], ...], Any]] = {}
-
-        def _pass_builder(self, **options: Any) -> Any:
-            """One shared builder: llvmlite 0.45 leaks 16 kB for each.
-
-            Where Numba times passes, each needs its own.
-            """
-            if config.LLVM_PASS_TIMINGS:
-                return super()._pass_builder(**options)
-            key = tuple(sorted(options.items()))
-            if key not in self._builders:
-                self._builders[key] = super()._pass_builder(**options)
-            return self._builders[key]
-
-    return cpu_target.target_context.subtarget(
-        _internal_codegen=Codegen("nbfused.text"))
-
-
-def _optimized(function: Any, parameters: tuple[Any, ...]) -> Any:
-    """Optimised LLVM text of a function, by Numba's pipeline."""
-    from numba.core.compiler import Flags, compile_extra
-    from numba.core.compiler_lock import global_compiler_lock
-    from numba.core.registry import cpu_target
-
-    typing, target = cpu_target.typing_context, _target()
-    typing.refresh()
-    target.refresh()
-    flags = Flags()
-    flags.error_model = "numpy"
-    flags.no_compile = flags.no_cpython_wrapper = flags.no_cfunc_wrapper = True
-    with global_compiler_lock:
-        compiled = compile_extra(
-            typing, target, function, parameters, None, flags, {})
-        compiled.library.finalize()
-    return compiled
 
 
 #: Numba's functions have two more parameters: where the result goes, and the exception.

@@ -18,7 +18,7 @@ from ...scalar.ir.nodes import Literal
 from ...scalar.printing.numba import cast, decode, encode, literal, statements
 from ...scalar.typing.types import Typed, compute_dtype
 from .function_names import CALLS
-from .lines import inlined, local, loop
+from .lines import inlined, local, loop, packed
 
 __all__ = ["Fold"]
 
@@ -131,12 +131,10 @@ class Fold:
             f"        done += {_LANES}", f"    {self.join()}",
             self.lane(self.top, f"{n} - full", "full", names)]
 
-    def total(self) -> list[str]:
-        """Lines that combine the lanes pairwise into lane 0."""
-        widths = (_LANES >> k for k in range(1, _LANES.bit_length()))
-        return [loop(f"{self.tag}_join", "0", f"{w}",
-                     (*self.top, "0", *self.top, f"{w}"), rolled=True) for w in widths]
+    def total(self) -> str:
+        """A line that combines the lanes pairwise into lane 0."""
+        return f"join_lanes({self.tag}_join, {_LANES}, {packed(self.top)})"
 
     def whole(self, n: str, names: Sequence[str]) -> list[str]:
         """Lines that fold ``n`` elements into lane 0."""
-        return [self.fill(self.top), *self.segment(n, names), *self.total()]
+        return [self.fill(self.top), *self.segment(n, names), self.total()]

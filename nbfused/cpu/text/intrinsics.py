@@ -12,14 +12,17 @@ from typing import Any
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.core.compiler import Flags
 from numba.extending import intrinsic
 
 from ...support.dtypes import TYPES
+from ..runtime.numba_pipeline import compile_function
 
 __all__ = ["INTRINSICS", "forget_functions"]
 
 _I64 = ir.IntType(64)
+
+#: What keeps LLVM from unrolling a loop.
+_ROLLED = ("llvm.loop.unroll.disable",)
 
 #: How elements lie in memory; 16-bit floats are moved as their bits, bools as bytes.
 _STORED = {t.short: getattr(types, t.stored) for t in TYPES.values()}
@@ -64,17 +67,11 @@ def _emit_call(context: Any, builder: Any, body: Any, signature: Any,
     function = body.dispatcher.py_func
     known = _compiled.setdefault(function, {})
     if signature not in known:
-        flags = Flags()
-        flags.forceinline = True
-        flags.error_model = "numpy"
-        known[signature] = context.compile_subroutine(
-            builder, function, signature, flags=flags, caching=False)
-        kept = context.cached_internal_func  # in spite of `caching`, and for ever
-        for key in [key for key in kept if key[0] is function.__code__]:
-            del kept[key]
-    context.active_code_library.add_linking_library(known[signature].library)
-    descriptor = known[signature].fndesc
-    context.call_internal_no_propagate(builder, descriptor, signature, values)
+        known[signature] = compile_function(
+            context, function, signature.args, signature.return_type, inline=True)
+    found = known[signature]
+    context.active_code_library.add_linking_library(found.library)
+    context.call_internal_no_propagate(builder, found.fndesc, signature, values)
 
 
 def _signature(*args: Any) -> Any:
@@ -130,7 +127,7 @@ def _parallel_for(rolled: bool) -> Any:
             _, first, stop, packed = values
             unpacked = cgutils.unpack_tuple(builder, packed)
             inner = _signature(types.int64, *args.types)
-            marks = ["llvm.loop.unroll.disable"] * rolled
+            marks = _ROLLED if rolled else ()
             _emit_loop(builder, first, stop, apart, marks, lambda i: _emit_call(
                 context, builder, signature.args[0], inner, [i, *unpacked]))
             return context.get_dummy_value()
@@ -138,6 +135,30 @@ def _parallel_for(rolled: bool) -> Any:
         return types.void(body, types.int64, types.int64, args), codegen
 
     return parallel_for
+
+
+@intrinsic(prefer_literal=True)
+def join_lanes(typing: Any, join: Any, lanes: Any, states: Any) -> Any:
+    """Combine `lanes` states pairwise into the first of them.
+
+    ``join(l, *states, 0, *states, width)`` combines those at ``l`` and ``width + l``.
+    """
+    apart = not _reserves(join.dispatcher.py_func)
+    inner = _signature(types.int64, *states.types, types.int64, *states.types,
+                       types.int64)
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        top = cgutils.unpack_tuple(builder, values[2])
+        width = lanes.literal_value // 2
+        while width:
+            end = _I64(width)
+            _emit_loop(builder, _I64(0), end, apart, _ROLLED, lambda i, end=end: (
+                _emit_call(context, builder, signature.args[0], inner,
+                           [i, *top, _I64(0), *top, end])))
+            width //= 2
+        return context.get_dummy_value()
+
+    return types.void(join, lanes, states), codegen
 
 
 def _reserves(function: Any) -> bool:
@@ -240,6 +261,7 @@ def select(typing: Any, condition: Any, a: Any, b: Any) -> Any:
 INTRINSICS: dict[str, Any] = {
     "call": call, "select": select, "narrow_vectors": narrow_vectors,
     "parallel_for": _parallel_for(rolled=False),
+    "join_lanes": join_lanes,
     "rolled_parallel_for": _parallel_for(rolled=True),
     "real_bits": _bitcast(types.float64, types.int64, ir.DoubleType()),
     "f32_bits": _bitcast(types.int32, types.float32, ir.IntType(32)),

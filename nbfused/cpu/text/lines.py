@@ -9,7 +9,7 @@ import numpy as np
 from ...support.dtypes import short
 
 __all__ = [
-    "indented", "inlined", "invoke", "local", "loop", "unravel",
+    "indented", "inlined", "invoke", "local", "loop", "packed", "unravel",
 ]
 
 
@@ -18,7 +18,8 @@ def indented(lines: Iterable[str]) -> list[str]:
     return [f"    {line}" for line in lines]
 
 
-def _packed(names: Iterable[str]) -> str:
+def packed(names: Iterable[str]) -> str:
+    """A tuple of names."""
     return f"({' '.join(f'{name},' for name in names)})"
 
 
@@ -29,12 +30,12 @@ def loop(function: str, begin: str, end: str, names: Iterable[str],
     A known small number of calls should be `rolled`: see `intrinsics`.
     """
     return (f"{'rolled_' * rolled}parallel_for({function}, {begin}, {end}, "
-            f"{_packed(names)})")
+            f"{packed(names)})")
 
 
 def invoke(function: str, names: Iterable[str]) -> str:
     """A line that calls one of the kernel's functions."""
-    return f"call({function}, {_packed(names)})"
+    return f"call({function}, {packed(names)})"
 
 
 def unravel(flat: str, extents: Sequence[str], names: Sequence[str]) -> list[str]:

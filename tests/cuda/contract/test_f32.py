@@ -17,6 +17,7 @@ from nbfused.cuda.isa.engines import ENGINES
 from nbfused.cuda.text.source import Source
 from tests.cuda.contract.products import integers, layer, placed
 from tests.cuda.recorded import NoDevice, assembled, needs_compiler, registers
+from tests.variants import sampled_together
 
 EXTENTS = [(256, 128, 64), (260, 264, 72), (4, 8, 4), (77, 1000, 200), (1000, 72, 1032),
            (513, 388, 36), (2052, 1000, 260), (4100, 2052, 12)]
@@ -126,8 +127,9 @@ def test_nan_outside_an_operand_does_no_harm(taken):
 # --- without a device
 
 
-@pytest.mark.parametrize("left", [False, True])
-@pytest.mark.parametrize("right", [False, True])
+@pytest.mark.parametrize(("left", "right"), sampled_together(
+    [(False, False), (True, False), (False, True), (True, True)],
+    (False, False), (True, True)))
 @pytest.mark.parametrize("warps", WARPS)
 def test_it_compiles_without_spills(left, right, warps):
     needs_compiler()

@@ -22,7 +22,7 @@ from nbfused.op import row, stage
 from nbfused.ops.losses import _cross_entropy, _smoothed
 from nbfused.scalar.typing.types import Weak
 from tests.cuda.recorded import assembled, recording, registers
-from tests.variants import sampled
+from tests.variants import sampled, sampled_together
 
 BFLOAT16 = nf.arrays.BFLOAT16
 DTYPES = [np.dtype(np.float32), BFLOAT16]
@@ -125,8 +125,9 @@ def test_sums_over_rows_are_one_kernel_and_one_total():
                                        "layer_norm_vjp_total"]
 
 
-@pytest.mark.parametrize("columns", [32768, 32760])
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("columns", "dtype"), sampled_together(
+    [(c, d) for c in (32768, 32760) for d in DTYPES],
+    (32768, DTYPES[0]), (32760, DTYPES[1])))
 def test_clusters(columns, dtype):
     needs_numba()
     x = np.zeros((4, columns), dtype)
