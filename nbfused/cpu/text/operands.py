@@ -77,8 +77,9 @@ class Operand:
         return lines
 
     def _element(self, j: str) -> str:
-        place = {"1": j, "0": "0"}.get(self.code, f"{j}*{self.strides[self.inner]}")
-        return f"{self.name}[{place}]"
+        if self.code == "s":
+            return f"{self.name}[{j}*{self.strides[self.inner]}]"
+        return f"{self.name}[{'0' if self.code == '0' else j}]"
 
     def load(self, j: str) -> str:
         """Text that loads element `j` of the inner loop in its computing dtype."""
