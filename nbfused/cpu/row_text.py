@@ -20,7 +20,7 @@ from .text.elements import Computed, Elements
 from .text.fold import Fold
 from .text.lines import indented, inlined, loop, unravel
 from .text.operands import INT64, Frame, Operand, Scalar, offset
-from .text.reuse import costly_value, is_cheap, substitute_trees
+from .text.reuse import costly_value, substitute_trees, vectors
 
 __all__ = ["RowText", "sum_text"]
 
@@ -46,7 +46,7 @@ class RowText:
     index: ClassVar[str] = "j"
 
     def __init__(self, typed: TypedRow, signature: Signature,
-                 inner_codes: Sequence[str]) -> None:
+                 inner_codes: Sequence[str] = ()) -> None:
         self.typed = typed
         self.points = points(typed)
         self.kept: dict[str, Hashable] = {}  # where a stage's values are found again
@@ -57,7 +57,7 @@ class RowText:
             {self.index} - {"j"}))
         self.inputs: list[Operand] = []
         scalars: list[Scalar] = []
-        codes = iter(inner_codes)
+        codes = iter(inner_codes or signature.inner)
         for name, kind, dtype in zip(typed.inputs, typed.kinds, signature.inputs,
                                      strict=True):
             if kind == "scalar":
@@ -86,7 +86,7 @@ class RowText:
         """The lines of the kernel."""
         each = [*(s.element for s in self.typed.stages),
                 *(o.function for _, o in self._outs("element", "column", "scalar"))]
-        return self.body(["narrow_vectors()"] * all(map(is_cheap, each)))
+        return self.body([vectors(*each)])
 
     def body(self, narrow: Sequence[str]) -> list[str]:
         """The lines of the kernel, which begins with `narrow`."""

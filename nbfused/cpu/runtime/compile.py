@@ -24,8 +24,8 @@ _log = logger("compile")
 
 #: Files whose functions generated text calls: a change makes old kernels stale.
 _LINKED = ("cpu/text/intrinsics.py", "cpu/text/halves.py", "cpu/text/stream_code.py",
-           "cpu/mathematics/*.py", "cpu/raw/atomics.py", "cpu/contract/tile*.py",
-           "cpu/contract/transpose_code.py", "cpu/runtime/team_code.py",
+           "cpu/mathematics/*.py", "cpu/raw/atomics.py", "cpu/contract/tile.py",
+           "cpu/contract/*_code.py", "cpu/runtime/team_code.py",
            "cpu/runtime/compile.py", "support/llvm_*.py")
 
 
@@ -67,6 +67,7 @@ def _namespace() -> dict[str, Any]:
     from numba import njit
 
     from ...scalar.printing.numba import NAMES
+    from ..contract.direct_code import DIRECT
     from ..contract.tile_code import TILES
     from ..contract.transpose_code import TRANSPOSES
     from ..mathematics.functions import MATH
@@ -77,7 +78,7 @@ def _namespace() -> dict[str, Any]:
     from .team_code import SHARED_WORDS
 
     return {**NAMES, **INTRINSICS, **HALVES, **MATH, **_additions(HALVES), **ATOMICS,
-            **STREAMS, **SHARED_WORDS, **TILES, **TRANSPOSES, "inlined": njit}
+            **STREAMS, **SHARED_WORDS, **TILES, **TRANSPOSES, **DIRECT, "inlined": njit}
 
 
 def _additions(halves: dict[str, Any]) -> dict[str, Any]:
