@@ -144,7 +144,7 @@ class RowAcross(RowText):
             lines += [f"while {along} == 1 and r + {lanes} <= m:", *indented([
                 "q = 0", f"while q < {self.columns}:", f"    {call}",
                 f"    q += {lanes}", f"r += {lanes}"])]
-        outside, inside = ["far", down], ["near", "1"]
+        outside, inside = ["far", o.step], ["near", "1"]
         return [*lines, f"for c in range({self.columns}):", *indented([
             f"far = {kind}_pointer(base + {size}*c*{along})",
             f"near = {kind}_pointer({o.name}_near + {size * LANES}*c)",

@@ -123,6 +123,17 @@ wide_vectors = _preferring(512, """Let the kernel use vectors of 64 bytes, if th
     """)
 
 
+@intrinsic
+def unknown_zero(typing: Any) -> Any:
+    """0, which the compiler cannot know."""
+
+    def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+        same = ir.InlineAsm(ir.FunctionType(_I64, [_I64]), "", "=r,0", False)
+        return builder.call(same, [_I64(0)])
+
+    return types.int64(), codegen
+
+
 def _parallel_for(rolled: bool) -> Any:
     """Call ``body(i, *args)`` for ``begin <= i < end``, in any order.
 
@@ -251,7 +262,7 @@ def select(typing: Any, condition: Any, a: Any, b: Any) -> Any:
 #: Text of a kernel calls these by name.
 INTRINSICS: dict[str, Any] = {
     "call": call, "select": select, "narrow_vectors": narrow_vectors,
-    "wide_vectors": wide_vectors,
+    "wide_vectors": wide_vectors, "unknown_zero": unknown_zero,
     "parallel_for": _parallel_for(rolled=False),
     "rolled_parallel_for": _parallel_for(rolled=True),
     "real_bits": _bitcast(types.float64, types.int64, ir.DoubleType()),
