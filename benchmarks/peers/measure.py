@@ -97,8 +97,8 @@ def measure(works: Sequence[Workload], libraries: Sequence[Library], clock: Cloc
         except NotImplementedError as why:
             _log.warning("%s, %s: %s", work.name, work.dtype, why)
             continue
-        for name, why in found.faults.items():
-            _log.warning("%s %s, %s: %s", name, work.name, work.dtype, why)
+        for name, fault in found.faults.items():
+            _log.warning("%s %s, %s: %s", name, work.name, work.dtype, fault)
         for name, seconds in found.spent.items():
             spent[name] += seconds
         medians = {k: statistics.median(s) for k, s in found.samples.items() if s}

@@ -57,7 +57,8 @@ def points(op, dtype, count=400):
     else:
         ends = {"exp": (low, high), "exp2": (low/math.log(2), high/math.log(2)),
                 "expm1": (-40, high), "sinh": (-high, high), "cosh": (-high, high),
-                **dict.fromkeys(TURNING, (-3e4, 3e4)), "tanh": (-25, 25), "sigmoid": (low, 40), "erf": (-5, 5),
+                **dict.fromkeys(TURNING, (-3e4, 3e4)),
+                "tanh": (-25, 25), "sigmoid": (low, 40), "erf": (-5, 5),
                 "erfc": (-6, LAST_ERFC[dtype])}[op]
         parts = [rng.uniform(*ends, count), rng.uniform(-2, 2, count), tiny]
         if op in TURNING:  # near the zeros, and the numbers that are nearest to any

@@ -75,11 +75,11 @@ _FAMILIES: dict[str, Callable[..., Any]] = {
     "batched_permuted": lambda a, b, bias, scale: jnp.transpose(
         (a @ b + bias)*scale, (1, 0, 2)),
     "adam_step": _adam,
-    "map": lambda x, function: _MAPS.get(function, getattr(jnp, function, None))(x),
+    "map": lambda x, function: (_MAPS.get(function) or getattr(jnp, function))(x),
     "map2": lambda x, y, function: getattr(jnp, function)(x, y),
     "ratio": lambda x, y: x/(1 + y*y),
-    "reduce": lambda x, function, axis: _REDUCTIONS.get(
-        function, getattr(jnp, function, None))(x, axis=axis),
+    "reduce": lambda x, function, axis: (
+        _REDUCTIONS.get(function) or getattr(jnp, function))(x, axis=axis),
     "take": lambda x, rows: x[rows],
 }
 

@@ -137,7 +137,7 @@ FAMILIES: dict[str, Callable[..., Any]] = {
     "batched_permuted": lambda a, b, bias, scale: (
         (torch.matmul(a, b) + bias)*scale).permute(1, 0, 2).contiguous(),
     "adam_step": adam_step,
-    "map": lambda x, function: _MAPS.get(function, getattr(torch, function, None))(x),
+    "map": lambda x, function: (_MAPS.get(function) or getattr(torch, function))(x),
     "map2": lambda x, y, function: getattr(torch, function)(x, y),
     "ratio": lambda x, y: x/(1 + y*y),
     "reduce": lambda x, function, axis: _REDUCTIONS[function](x, axis),

@@ -43,8 +43,9 @@ class _Emitter(TileEmitter):
             module, ir.FunctionType(result, [v.type for v in values]), full)
         return self.builder.call(function, values)
 
-    def emit(self, left: Any, down: Any, along: Any, right: Any, step: Any, sums: Any,
-             stride: Any, count: Any, first: Any, rows_left: Any, columns: Any) -> None:
+    def emit_direct(
+            self, left: Any, down: Any, along: Any, right: Any, step: Any, sums: Any,
+            stride: Any, count: Any, first: Any, rows_left: Any, columns: Any) -> None:
         """Emit the loop that adds `count` products to `sums`, zero if they are `first`.
 
         Where there are fewer rows, the last one takes the places of what is missing.
@@ -115,8 +116,8 @@ def _direct(kind: str) -> Any:
                sums: Any, stride: Any, count: Any, first: Any, left_over: Any,
                columns: Any, rows: Any, vectors: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            _Emitter(builder, kind, rows.literal_value, vectors.literal_value).emit(
-                *values[:-2])
+            _Emitter(builder, kind, rows.literal_value,
+                     vectors.literal_value).emit_direct(*values[:-2])
             return context.get_dummy_value()
 
         return types.void(*[types.int64]*8, types.boolean, *[types.int64]*2, rows,

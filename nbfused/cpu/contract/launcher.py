@@ -1,9 +1,9 @@
 """Launcher of `Contract` on the CPU: chooses the blocked kernel or BLAS.
 
-Most products are `gemm`'s, narrow ones `direct`'s; BLAS makes batches of small ones, and
-those of other dtypes than float32 and float64, in panels of rows.  What neither can read as it
-lies in memory (16-bit floats, other dtypes than the accumulator's, prologues, uneven
-strides) is packed by a Map first; the epilogue is a Map too.
+Most products are `gemm`'s, narrow ones `direct`'s; BLAS makes batches of small ones,
+and those of other dtypes than float32 and float64, in panels of rows.  What none can
+read as it lies in memory (16-bit floats, other dtypes than the accumulator's,
+prologues, uneven strides) is packed by a Map first; the epilogue is a Map too.
 """
 
 from __future__ import annotations

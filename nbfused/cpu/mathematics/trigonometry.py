@@ -34,7 +34,7 @@ _I64 = ir.IntType(64)
 
 @record(frozen=True)
 class _Coefficients:
-    """Polynomials in r**2 for \\|r\\| <= pi/4, highest degree first: Chebyshev fits."""
+    r"""Polynomials in r**2 for \|r\| <= pi/4, highest degree first: Chebyshev fits."""
 
     near: float  # arguments that three parts of pi/2 do for
     parts: tuple[float, float, float]  # pi/2
