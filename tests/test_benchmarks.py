@@ -86,7 +86,7 @@ def test_the_table_of_peers_checks_what_it_times(tmp_path, caplog, monkeypatch):
     monkeypatch.setitem(of_nbfused.FAMILIES, "sum", lambda x: x[0])
     with caplog.at_level(logging.WARNING):
         peers.main([*words, "sum of"])
-    assert "nbfused, sum of 0 M, float32: result 0 is off" in caplog.text
+    assert "nbfused sum of 0 M, float32: result 0 is off" in caplog.text
     assert json.loads(table.read_text())[0]["ratio"] is None
 
 
@@ -132,7 +132,7 @@ def test_a_peer_that_fails_leaves_the_rest_of_the_table(capsys, caplog, monkeypa
     pytest.importorskip("torch")
     with caplog.at_level(logging.WARNING):
         assert peers.main([*WORDS, "l2norm"]) == 0
-    assert "numpy cannot do l2norm, axis 0, float32: a peer's own trouble" \
+    assert "numpy l2norm, axis 0, float32: cannot do it: a peer's own trouble" \
         in caplog.text
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) == 4
@@ -142,7 +142,7 @@ def test_a_peer_that_fails_leaves_the_rest_of_the_table(capsys, caplog, monkeypa
 def test_the_quick_table_has_every_family():
     quick = {w.family for w in workloads("cpu", quick=True)}
     assert {w.family for d in ("cpu", "cuda") for w in workloads(d)} == quick
-    assert quick == set(of_nbfused.FAMILIES)
+    assert quick == set(of_nbfused.FAMILIES) - set(of_nbfused.SAMPLED)
 
 
 ONE_OF_EACH = {w.family + ", both ways"*w.both: w for w in workloads("cpu", quick=True)

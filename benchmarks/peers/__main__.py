@@ -23,7 +23,7 @@ from .measure import Lost, measure
 from .table import Row, text
 from .workloads import workloads
 
-__all__ = ["main"]
+__all__ = ["main", "unusable"]
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -35,11 +35,9 @@ def main(argv: Sequence[str] | None = None) -> int:
     known = sorted(library.name for _, library in LIBRARIES)
     if unknown := set(given.peers).difference(known):
         parser.error(f"--peers {' '.join(unknown)}: expected {', '.join(known)}")
-    if given.device == "cuda":
-        _one_gpu()
-        if (missing := _missing()) is not None:
-            print(missing, file=sys.stderr)
-            return 2
+    if (missing := unusable(given.device)) is not None:
+        print(missing, file=sys.stderr)
+        return 2
     logging.basicConfig(format="%(message)s")
     logging.getLogger("benchmarks").setLevel(logging.INFO)
     rows: list[Row] = []
@@ -57,6 +55,14 @@ def main(argv: Sequence[str] | None = None) -> int:
                      "all are measured")
     print(f"{len(rows)} rows, {sum(r.below for r in rows)} below their bars")
     return 0
+
+
+def unusable(device: str) -> str | None:
+    """The reason why nothing can be timed on a device, or None.  Hides further GPUs."""
+    if device != "cuda":
+        return None
+    _one_gpu()
+    return _missing()
 
 
 def _one_gpu() -> None:
@@ -85,7 +91,7 @@ def _rows(given: argparse.Namespace) -> Iterator[Row]:
     wanted = [h for h in host.measures(given.device) if given.only.search(h.name)]
     yield from host.rows(wanted, [x.name for x in libraries])
     if works:
-        ahead.build(works, libraries, given.device, given.jobs)
+        ahead.build([(work, libraries) for work in works], given.device, given.jobs)
         yield from measure(works, libraries, clock(given.device), given.device)
 
 

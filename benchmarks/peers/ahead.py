@@ -37,23 +37,24 @@ ALONE = {"TORCHINDUCTOR_COMPILE_THREADS": "1"}
 UNTUNED = {"NBFUSED_AUTOTUNE": "readonly"}
 
 
-def build(works: Sequence[Workload], libraries: Sequence[Library], device: str,
+def build(tasks: Sequence[tuple[Workload, Sequence[Library]]], device: str,
           jobs: int | None = None) -> None:
-    """Call every slowly compiling library once on each workload; ignore failures.
+    """Call the slowly compiling libraries of each workload once; ignore failures.
 
     `jobs` processes; as many as there are cores for many workloads on a GPU by default.
     """
     if jobs is None:
-        jobs = 0 if device == "cpu" or len(works) < WORTH else (os.cpu_count() or 2) - 1
-    names = [x.name for x in libraries if x.slow]
-    if not jobs or not names:
+        jobs = 0 if device == "cpu" or len(tasks) < WORTH else (os.cpu_count() or 2) - 1
+    names = [[x.name for x in libraries if x.slow] for _, libraries in tasks]
+    if not jobs or not any(names):
         return
     os.environ.update(ALONE)
     begin = time.perf_counter()
     spent: defaultdict[str, float] = defaultdict(float)
     with (ProcessPoolExecutor(jobs, get_context("spawn"), _start) as pool,
-          progress("compiling", len(works)) as advance):
-        pending = [pool.submit(_compile, work, names, device) for work in works]
+          progress("compiling", len(tasks)) as advance):
+        pending = [pool.submit(_compile, work, slow, device)
+                   for (work, _), slow in zip(tasks, names, strict=True)]
         try:
             for done in as_completed(pending, LONG):
                 for name, seconds in done.result().items():

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import numpy as np
 from ml_dtypes import bfloat16
+from numpy.lib.stride_tricks import as_strided
 
 from .workload import Input, Workload
 
 __all__ = ["copies", "cotangent_of", "inputs_of"]
+
+#: Factor of normal numbers that are stored as integers.
+_WHOLE = 100
 
 
 def inputs_of(work: Workload, device: str) -> list[Any]:
@@ -48,8 +53,34 @@ def _dtype(storage: str) -> Any:
 
 
 def _stored(given: Input) -> tuple[int, ...]:
-    *batch, rows, columns = given.shape if given.transposed else (0, 0)
-    return (*batch, columns, rows) if given.transposed else given.shape
+    """The shape of the memory that an input is a view of."""
+    if given.transposed:
+        *batch, rows, columns = given.shape
+        return (*batch, columns, rows)
+    match given.layout:
+        case "strided":
+            return (*given.shape[:-1], 2*given.shape[-1])
+        case "broadcast":
+            return (1, *given.shape[1:])
+        case "unaligned":
+            return (prod(given.shape) + 1,)
+    return given.shape
+
+
+def _laid_out(stored: Any, given: Input) -> Any:
+    """View memory, of NumPy or PyTorch, in the layout of an input."""
+    if given.transposed:
+        return stored.swapaxes(-1, -2)
+    match given.layout:
+        case "strided":
+            return stored[..., ::2]
+        case "broadcast" if isinstance(stored, np.ndarray):
+            return as_strided(stored, given.shape, (0, *stored.strides[1:]))
+        case "broadcast":
+            return stored.expand(given.shape)
+        case "unaligned":
+            return stored[1:].reshape(given.shape)
+    return stored
 
 
 def _array(given: Input, storage: str, rng: np.random.Generator) -> np.ndarray:
@@ -57,8 +88,8 @@ def _array(given: Input, storage: str, rng: np.random.Generator) -> np.ndarray:
         return rng.integers(0, given.classes, given.shape)
     drawn = rng.standard_normal(_stored(given), dtype=np.float32)
     drawn = np.square(drawn) if given.squared else drawn
-    stored = drawn.astype(_dtype(storage))
-    return np.swapaxes(stored, -1, -2) if given.transposed else stored
+    drawn = drawn*_WHOLE if storage.startswith("int") else drawn
+    return _laid_out(drawn.astype(_dtype(storage)), given)
 
 
 def _tensor(given: Input, storage: str, generator: Any) -> Any:
@@ -70,5 +101,5 @@ def _tensor(given: Input, storage: str, generator: Any) -> Any:
                              device=device)
     drawn = torch.randn(_stored(given), generator=generator, device=device)
     drawn = drawn.square() if given.squared else drawn
-    stored = drawn.to(getattr(torch, storage))
-    return stored.mT if given.transposed else stored
+    drawn = drawn*_WHOLE if storage.startswith("int") else drawn
+    return _laid_out(drawn.to(getattr(torch, storage)), given)

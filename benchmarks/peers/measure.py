@@ -7,6 +7,7 @@ import statistics
 import time
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -19,13 +20,64 @@ from .reference import Reference
 from .table import Row
 from .workload import Workload
 
-__all__ = ["Lost", "ceilings", "measure", "prepared"]
+__all__ = ["Compared", "Lost", "ceilings", "compare", "measure", "prepared"]
 
 _log = logging.getLogger(__name__)
 
 
 class Lost(RuntimeError):
     """The GPU's context was broken by a library: nothing more can be measured."""
+
+
+@dataclass
+class Compared:
+    """What libraries took for one workload.
+
+    Attributes
+    ----------
+    samples
+        Seconds of each library's calls.
+    faults
+        What is wrong with each of the others' results, or why there are none.
+    spent
+        Seconds until each library had been checked, and of the clock.
+    """
+
+    samples: dict[str, list[float]]
+    faults: dict[str, str]
+    spent: dict[str, float]
+
+
+def compare(work: Workload, libraries: Sequence[Library], clock: Clock, device: str,
+            turns: int, share: float = 1.0) -> Compared:
+    """Check the libraries' results on a workload, then time the right ones in turns.
+
+    `share` of the usual number of calls is timed.
+
+    Raises
+    ------
+    NotImplementedError
+        There is nothing to check the results with.
+    Lost
+        The GPU is not usable any more.
+    """
+    arrays = inputs_of(work, device)
+    reference = Reference(work, arrays)
+    found = Compared({}, {}, {})
+    calls: dict[Library, Call] = {}
+    for library in libraries:
+        begin = time.perf_counter()
+        call, fault = _checked(library, work, arrays, reference, device)
+        if fault is not None:
+            found.faults[library.name] = fault
+        elif call is not None:
+            calls[library] = call
+        found.spent[library.name] = time.perf_counter() - begin
+    del reference
+    begin = time.perf_counter()
+    found.samples = _samples(calls, clock, turns, share)
+    found.spent["the clock"] = time.perf_counter() - begin
+    return found
 
 
 def measure(works: Sequence[Workload], libraries: Sequence[Library], clock: Clock,
@@ -40,24 +92,18 @@ def measure(works: Sequence[Workload], libraries: Sequence[Library], clock: Cloc
     rates = ceilings(clock, device, {w.dtype for w in works if w.unit == "FLOP"})
     spent: defaultdict[str, float] = defaultdict(float)
     for work in works:
-        arrays = inputs_of(work, device)
         try:
-            reference = Reference(work, arrays)
+            found = compare(work, libraries, clock, device, clock.turns)
         except NotImplementedError as why:
             _log.warning("%s, %s: %s", work.name, work.dtype, why)
             continue
-        calls = {}
-        for library in libraries:
-            begin = time.perf_counter()
-            call = _checked(library, work, arrays, reference, device)
-            if call is not None:
-                calls[library] = call
-            spent[library.name] += time.perf_counter() - begin
-        del reference
-        begin = time.perf_counter()
-        found = _timed(calls, clock)
-        spent["the clock"] += time.perf_counter() - begin
-        yield Row(work.name, work.dtype, {x.name: found.get(x.name) for x in libraries},
+        for name, fault in found.faults.items():
+            _log.warning("%s %s, %s: %s", name, work.name, work.dtype, fault)
+        for name, seconds in found.spent.items():
+            spent[name] += seconds
+        medians = {k: statistics.median(s) for k, s in found.samples.items() if s}
+        yield Row(work.name, work.dtype,
+                  {x.name: medians.get(x.name) for x in libraries},
                   work.bar, work.work, work.unit,
                   rates["B" if work.unit == "B" else work.dtype], work.against)
     _log.info("seconds: %s", ", ".join(f"{k} {s:.0f}" for k, s in spent.items()))
@@ -71,20 +117,15 @@ def prepared(library: Library, work: Workload, arrays: Sequence[Any], device: st
 
 
 def _checked(library: Library, work: Workload, arrays: Sequence[Any],
-             reference: Reference, device: str) -> Call | None:
-    """The prepared call, or None if its results are wrong."""
+             reference: Reference, device: str) -> tuple[Call | None, str | None]:
+    """The prepared call, if there is one, and what is wrong with it."""
     try:
         call = prepared(library, work, arrays, device)
-        fault = call and reference.fault(call())
+        return call, None if call is None else reference.fault(call())
     except Exception as error:
-        _log.warning("%s cannot do %s, %s: %s", library.name, work.name, work.dtype,
-                     str(error).strip().partition("\n")[0] or type(error).__name__)
         _alive(device, library)
-        return None
-    if fault:
-        _log.warning("%s, %s, %s: %s", library.name, work.name, work.dtype, fault)
-        return None
-    return call
+        said = str(error).strip().partition("\n")[0]
+        return None, f"cannot do it: {said or type(error).__name__}"
 
 
 def _alive(device: str, library: Library) -> None:
@@ -98,14 +139,15 @@ def _alive(device: str, library: Library) -> None:
         raise Lost(f"{library.name} broke the GPU's context: {error}") from error
 
 
-def _timed(calls: dict[Library, Call], clock: Clock) -> dict[str, float]:
-    """Median seconds; libraries take turns, every other time in reverse order."""
+def _samples(calls: dict[Library, Call], clock: Clock, turns: int, share: float,
+             ) -> dict[str, list[float]]:
+    """Seconds; libraries take turns, every other time in reverse order."""
     samples: dict[str, list[float]] = {library.name: [] for library in calls}
-    for turn in range(clock.turns):
+    for turn in range(turns):
         for library in list(calls)[::-1 if turn % 2 else 1]:
-            samples[library.name] += clock.samples(calls[library], 1/clock.turns,
+            samples[library.name] += clock.samples(calls[library], share/turns,
                                                    library.own_streams)
-    return {name: statistics.median(s) for name, s in samples.items() if s}
+    return samples
 
 
 def ceilings(clock: Clock, device: str, dtypes: set[str]) -> dict[str, float]:

@@ -13,7 +13,8 @@ from .workload import Workload
 __all__ = ["TOLERANCE", "Reference"]
 
 #: Relative error, in the 2-norm, that an answer may have.
-TOLERANCE = {"float32": 2e-5, "tfloat32": 2e-3, "float16": 4e-3, "bfloat16": 3e-2}
+TOLERANCE = {"float64": 1e-12, "float32": 2e-5, "tfloat32": 2e-3, "float16": 4e-3,
+             "bfloat16": 3e-2, "int32": 0.0}
 
 
 class Reference:
@@ -54,7 +55,7 @@ def _by_numpy(work: Workload, arrays: Sequence[Any]) -> list[Any]:
 
     if work.both or work.dtype == "bfloat16" or work.family not in families("numpy"):
         raise NotImplementedError("nothing to check it with")
-    doubles = [a.astype(np.float64) for a in arrays]
+    doubles = [a.astype(np.float64) if a.dtype.kind not in "iu" else a for a in arrays]
     found = families("numpy")[work.family](*doubles, **work.options)
     return list(found) if isinstance(found, tuple) else [np.asarray(found)]
 

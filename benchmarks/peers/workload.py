@@ -8,20 +8,24 @@ from typing import Any
 __all__ = ["SIZE", "Input", "Workload", "labels", "normal", "squares"]
 
 #: Bytes of an element; TensorFloat32 is stored as float32.
-SIZE = {"float32": 4, "tfloat32": 4, "bfloat16": 2, "float16": 2}
+SIZE = {"float64": 8, "float32": 4, "tfloat32": 4, "bfloat16": 2, "float16": 2,
+        "int32": 4}
 
 
 @dataclass(frozen=True)
 class Input:
     """A random input array: normal numbers, their squares, or labels.
 
-    A `transposed` one is laid out with its last two axes swapped.
+    A `transposed` one is laid out with its last two axes swapped.  Further layouts are
+    ``"strided"``, every second element along the last axis, ``"broadcast"`` along the
+    first axis, and ``"unaligned"``, one element after where memory begins.
     """
 
     shape: tuple[int, ...]
     squared: bool = False
     classes: int = 0
     transposed: bool = False
+    layout: str = ""
 
 
 def normal(*shapes: tuple[int, ...]) -> tuple[Input, ...]:

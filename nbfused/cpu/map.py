@@ -16,6 +16,7 @@ from .runtime.schedule import bind_parallel, lead_of, run_parallel
 from .text.elements import Elements, elementwise
 from .text.lines import indented, inlined, invoke, loop, unravel
 from .text.operands import Frame, Operand, offset
+from .text.reuse import is_cheap
 from .text.stream import can_stream, streaming_pays, with_streaming
 
 __all__ = ["Kernel", "build_map", "compile_map", "map_launcher"]
@@ -104,6 +105,7 @@ def _text(typed: TypedMap, elements: Elements, outputs: Sequence[Operand], frame
     return [f"# Map {typed.function.function.name}",
             *inlined("point", ["j", *names], body),
             "def kernel(a, begin, end):",
+            *["    wide_vectors()"] * (not is_cheap(typed.function)),
             *indented(_nest(frame, names, serial))]
 
 

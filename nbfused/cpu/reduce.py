@@ -26,6 +26,7 @@ from .runtime.compile import build
 from .runtime.objects import Entry
 from .runtime.schedule import bind_parallel
 from .text.operands import Frame
+from .text.reuse import is_cheap
 
 __all__ = ["build_reduce"]
 
@@ -36,9 +37,10 @@ _CHUNK = 1 << 16
 #: So many results at least for the kernel across them; not measured.
 _WIDE = 16
 
-#: Up to so many reduced elements the loop runs over results, whatever the strides; not
-#: measured.
-_FEW = 16
+#: Up to so many reduced elements the loop runs over results, whatever the strides; and
+#: where states are merged by elementary functions:
+#: benchmarks/notes/cpu.md#rows-across.
+_FEW, _FEW_COSTLY = 48, 512
 
 #: So many pieces of work at least before the reduced elements are left in one chunk;
 #: not measured.
@@ -106,7 +108,8 @@ class _Reduction:
         columns = [(abs(s[at]) > 1, abs(s[-1]) > 1) for s, code
                    in zip(call.strides, codes, strict=False) if code[0] != "r"]
         result, element = (sum(far) for far in zip(*columns, strict=True))
-        return result < element or reduced <= _FEW
+        few = _FEW if is_cheap(self.typed.merge) else _FEW_COSTLY
+        return result < element or reduced <= few
 
     def _along(self, call: Call, reduced: int) -> Start:
         chunks = max(1, -(-reduced // _CHUNK))

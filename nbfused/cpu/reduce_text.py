@@ -12,7 +12,7 @@ from .text.elements import Computed, elementwise
 from .text.fold import Fold
 from .text.lines import indented, inlined, invoke, loop, unravel
 from .text.operands import INT64, Frame, Operand, offset
-from .text.reuse import is_cheap
+from .text.reuse import vectors
 
 __all__ = ["BLOCK", "ReduceText", "across", "along", "finish"]
 
@@ -123,9 +123,9 @@ def along(problem: ReduceText) -> list[str]:
               "if chunks == 1:", *indented(p.bind_outputs(k)),
               f"    {invoke('post', p.post_names('0', state))}", "else:",
               *(indented(p.keep("c*kept + k", state)) or ["    pass"])]
-    narrow = ["narrow_vectors()"] * is_cheap(p.typed.element)
+    width = vectors(p.typed.element)
     return [p.title("along"), *p.functions(), "def kernel(a, begin, end):", *indented([
-        *narrow, *p.start(), *fold.locals(), "for u in range(begin, end):",
+        width, *p.start(), *fold.locals(), "for u in range(begin, end):",
         *indented(inside)])]
 
 

@@ -1,4 +1,9 @@
-"""`Row` on the CPU: rows in turn, each while it is in the cache.
+"""`Row` on the CPU: rows in turn, or many at once, while they are in the cache.
+
+Two kernels do the same along different dimensions.  *Along* a row, one after another,
+as for the last axis of an array in C order.  *Across* rows (`row_across`): a lane is a
+row, as for the first axis, and for rows so short that what each costs by itself is more
+than its elements.  Which one depends on shapes and strides alone.
 
 Rows are shared among the threads.  Sums over rows are made for fixed chunks of rows and
 the chunks added in order, so that the number of threads changes no bit.
@@ -6,16 +11,24 @@ the chunks added in order, so that the number of threads changes no bit.
 
 from __future__ import annotations
 
-from math import prod
+import struct
+from collections.abc import Sequence
+from math import isqrt, prod
+from typing import Any
 
 import numpy as np
 
+from ..arrays.libraries.numpy import NUMPY
 from ..backend import Call, Launcher, Signature, Start
 from ..specs import TypedRow
+from ..support.loop_nests import stride_code
+from .row_across import BLOCK, LANES, NARROW, STAGED, RowAcross
 from .row_text import RowText
 from .runtime.binding import BindingLauncher
 from .runtime.compile import build
-from .runtime.schedule import bind_parallel, run_parallel
+from .runtime.objects import Entry
+from .runtime.schedule import bind_parallel
+from .text.operands import Frame
 
 __all__ = ["build_row"]
 
@@ -26,29 +39,109 @@ _CHUNKS = 32
 #: measured.
 _ROWS = 8
 
+#: So many rows side by side at least for the kernel across them; not measured.
+_WIDE = 16
 
-def build_row(typed: TypedRow, signature: Signature) -> Launcher:
-    """Compile a Row and make its launcher."""
-    text = RowText(typed, signature)
-    frame, sums = text.frame, text.sums
-    entry = build("\n".join(text.lines()))
+#: Columns up to which rows side by side are faster whatever the strides:
+#: benchmarks/notes/cpu.md#rows-across.
+_FEW = 48
 
-    def launch(call: Call) -> None:
+#: Bytes of the rows that are computed together: they stay in the second-level cache.
+#: benchmarks/notes/cpu.md#rows-across.
+_BLOCK_BYTES = 1 << 18
+
+#: Columns that go to the first level of a fold at least; not measured.
+_GROUP = 32
+
+Kernel = tuple[Entry, Frame]
+
+
+class _Rows:
+    """Binds calls of a Row, and compiles each kernel when first needed."""
+
+    def __init__(self, typed: TypedRow, signature: Signature) -> None:
+        self.typed = typed
+        self.signature = signature
+        self.sums = [(o.kind, o.accumulator) for o in typed.outs
+                     if o.kind in ("column", "scalar")]
+        self._kernels: dict[tuple[type[RowText], tuple[str, ...]], Kernel] = {}
+
+    def bind(self, call: Call) -> Start:
+        """Bind a call: see `backend.Launcher`."""
+        return self._across(call) if self._is_across(call) else self._along(call)
+
+    def _is_across(self, call: Call) -> bool:
+        """Whether the inner loops should run over rows."""
+        if call.shape[-2] < _WIDE:
+            return False
+        columns = call.shape[-1]
+        if self.sums and (len(call.shape) > 2 or columns > NARROW):
+            return False
+        far = sum((abs(s[-2]) > 1) - (abs(s[-1]) > 1) for s in call.strides)
+        return columns <= _FEW or far < 0
+
+    def _along(self, call: Call) -> Start:
+        kernel = self._kernel(RowText, self.signature.inner)
         rows, columns = prod(call.shape[:-1]), call.shape[-1]
-        step = max(_ROWS, -(-rows // _CHUNKS))
-        chunks = -(-rows // step)
-        partial = [np.empty(chunks * (columns if kind == "column" else 1), dtype)
-                   for kind, dtype in sums]
-        addresses = [p.ctypes.data for p in partial]
-        block = frame.pack(call, step, chunks, 0, *addresses)
-        run_parallel(entry, block, chunks, max(step * columns, 1))
-        block = frame.pack(call, step, chunks, 1, *addresses)
-        run_parallel(entry, block, max(columns, 1), chunks)
-
-    def bind(call: Call) -> Start:
-        rows, weight = prod(call.shape[:-1]), max(call.shape[-1], 1)
-        pack = frame.packer(call, 1, 1, 0)
-        launch = bind_parallel(entry, rows, weight)
+        if self.sums:
+            step = max(_ROWS, -(-rows // _CHUNKS))
+            return self._summing(kernel, call, step, -(-rows // step))
+        pack = kernel[1].packer(call, 1, 1, 0)
+        launch = bind_parallel(kernel[0], rows, max(columns, 1))
         return lambda pointers, scalars, _: launch(pack(pointers, scalars))
 
-    return launch if sums else BindingLauncher(bind)
+    def _across(self, call: Call) -> Start:
+        inner, columns = call.shape[-2:]
+        codes = tuple(_code(s[-2], s[-1], columns) for s in call.strides)
+        kernel = self._kernel(RowAcross, codes)
+        group = max(_GROUP, isqrt(columns))
+        if self.sums:
+            step = max(LANES, -(-inner // _CHUNKS))
+            return self._summing(kernel, call, step, -(-inner // step), LANES, group)
+        row = max(columns, 1) * max(d.itemsize for d in self.signature.outputs)
+        block = LANES if STAGED in codes else \
+            min(BLOCK, max(LANES, _BLOCK_BYTES // row // LANES * LANES))
+        pack = kernel[1].packer(call, block, 1, 0, block, group)
+        launch = bind_parallel(kernel[0], prod(call.shape[:-2]) * -(-inner // block),
+                               block * max(columns, 1))
+        return lambda pointers, scalars, _: launch(pack(pointers, scalars))
+
+    def _summing(self, kernel: Kernel, call: Call, step: int, chunks: int,
+                 *extras: int) -> Start:
+        """A launch for chunks of rows, then one that adds these up."""
+        entry, frame = kernel
+        columns = call.shape[-1]
+        sizes = [(chunks * (columns if kind == "column" else 1), dtype)
+                 for kind, dtype in self.sums]
+        parts = [(frame.packer_with_extras(call, step, chunks, finish, *extras),
+                  bind_parallel(entry, *work))
+                 for finish, *work in ((0, chunks, max(step * columns, 1)),
+                                       (1, max(columns, 1), chunks))]
+        addresses, address_of = struct.Struct(f"={len(sizes)}q").pack, NUMPY.pointer
+
+        def start(pointers: Sequence[int], scalars: tuple[Any, ...], _: int) -> None:
+            partial = [np.empty(size, dtype) for size, dtype in sizes]
+            places = addresses(*map(address_of, partial))
+            for pack, launch in parts:
+                launch(pack(pointers, scalars, places))
+
+        return start
+
+    def _kernel(self, text: type[RowText], codes: tuple[str, ...]) -> Kernel:
+        kernel = self._kernels.get((text, codes))
+        if kernel is None:
+            problem = text(self.typed, self.signature, codes)
+            kernel = build("\n".join(problem.lines())), problem.frame
+            self._kernels[text, codes] = kernel  # two threads may make it: no harm
+        return kernel
+
+
+def _code(down: int, along: int, columns: int) -> str:
+    """The code of an array in the kernel across rows, by its two strides."""
+    code = stride_code(down)
+    return STAGED if code == "s" and along and columns <= NARROW else code
+
+
+def build_row(typed: TypedRow, signature: Signature) -> Launcher:
+    """Make the launcher of a Row, which compiles its kernels when needed."""
+    return BindingLauncher(_Rows(typed, signature).bind)

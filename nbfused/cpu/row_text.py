@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -19,9 +20,9 @@ from .text.elements import Computed, Elements
 from .text.fold import Fold
 from .text.lines import indented, inlined, loop, unravel
 from .text.operands import INT64, Frame, Operand, Scalar, offset
-from .text.reuse import costly_value, is_cheap, substitute_trees
+from .text.reuse import costly_value, substitute_trees, vectors
 
-__all__ = ["RowText"]
+__all__ = ["RowText", "sum_text"]
 
 
 class RowText:
@@ -34,19 +35,29 @@ class RowText:
         of chunks, whether to finish, and the address of each partial sum.
     sums
         Kind and accumulator of each output that is a sum over rows.
+    rooms, launched, inner, index
+        Codes of outputs that may hold a stage's values; what the launcher adds to the
+        arguments; the inner loop; the text of the column's index.
     """
 
-    def __init__(self, typed: TypedRow, signature: Signature) -> None:
+    rooms: ClassVar[tuple[str, ...]] = ("1",)
+    launched: ClassVar[tuple[str, ...]] = ("step", "chunks", "finish")
+    inner: ClassVar[int] = -1
+    index: ClassVar[str] = "j"
+
+    def __init__(self, typed: TypedRow, signature: Signature,
+                 inner_codes: Sequence[str] = ()) -> None:
         self.typed = typed
         self.points = points(typed)
         self.kept: dict[str, Hashable] = {}  # where a stage's values are found again
         rank = sum(signature.ranks)
         self.rows = [f"n{d}" for d in range(rank - 1)]
         self.columns = f"n{rank - 1}"
-        self.elements = Elements(index="j", given=())
+        self.elements = Elements(index=self.index, given=tuple(
+            {self.index} - {"j"}))
         self.inputs: list[Operand] = []
         scalars: list[Scalar] = []
-        codes = iter(signature.inner)
+        codes = iter(inner_codes or signature.inner)
         for name, kind, dtype in zip(typed.inputs, typed.kinds, signature.inputs,
                                      strict=True):
             if kind == "scalar":
@@ -55,23 +66,30 @@ class RowText:
                 self.elements.table[name] = scalars[-1]
             else:
                 assert isinstance(dtype, np.dtype)
-                operand = Operand(f"x{len(self.inputs)}", dtype, next(codes), rank)
+                operand = Operand(f"x{len(self.inputs)}", dtype, next(codes), rank,
+                                  inner=self.inner)
                 self.inputs.append(operand)
                 self.elements.table[name] = operand
         self.elements.table |= {"index": Computed("index", INT64),
                                 "size": Computed(self.columns, INT64)}
-        self.outputs = [Operand(f"y{k}", dtype, code, rank, True) for k, (dtype, code)
+        self.outputs = [Operand(f"y{k}", dtype, code, rank, True, self.inner)
+                        for k, (dtype, code)
                         in enumerate(zip(signature.outputs, codes, strict=True))]
         self.sums = [(o.kind, o.accumulator) for o in typed.outs
                      if o.kind in ("column", "scalar")]
         self.partial = {k: f"p{k}" for k, o in enumerate(typed.outs)
                         if o.kind in ("column", "scalar")}
-        extras = ["step", "chunks", "finish",
-                  *(f"{p}_at" for p in self.partial.values())]
+        extras = [*self.launched, *(f"{p}_at" for p in self.partial.values())]
         self.frame = Frame([*self.inputs, *self.outputs], rank, scalars, extras)
 
     def lines(self) -> list[str]:
         """The lines of the kernel."""
+        each = [*(s.element for s in self.typed.stages),
+                *(o.function for _, o in self._outs("element", "column", "scalar"))]
+        return self.body([vectors(*each)])
+
+    def body(self, narrow: Sequence[str]) -> list[str]:
+        """The lines of the kernel, which begins with `narrow`."""
         functions: list[str] = []
         row: list[str] = []
         folds: list[Fold] = []
@@ -92,9 +110,6 @@ class RowText:
         finishing, finish = self._finish()
         begin, end = self._chunk_ends()
         reserved = [line for fold in folds for line in fold.locals()]
-        each = [*(s.element for s in self.typed.stages),
-                *(o.function for _, o in self._outs("element", "column", "scalar"))]
-        narrow = ["narrow_vectors()"] * all(map(is_cheap, each))
         return [f"# Row {', '.join(o.function.function.name for o in self.typed.outs)}",
                 *functions, *finishing, *begin, "def kernel(a, begin, end):",
                 *indented([*narrow, *self.frame.unpack(), *self._pointers(), *reserved,
@@ -105,6 +120,10 @@ class RowText:
 
     def _outs(self, *kinds: str) -> list[tuple[int, TypedOut]]:
         return [(k, o) for k, o in enumerate(self.typed.outs) if o.kind in kinds]
+
+    def reusing(self, outs: Iterable[tuple[int, TypedOut]]) -> dict[int, Typed]:
+        """Functions of outputs that read what a stage has kept."""
+        return {k: substitute_trees(o.function, self.kept) for k, o in outs}
 
     def _names(self, *functions: Typed, known: Iterable[str] = ()) -> list[str]:
         return self.elements.names(*functions, known=dict.fromkeys(known))
@@ -126,13 +145,7 @@ class RowText:
     def _stage(self, k: int, stage: TypedStage) -> tuple[Fold, list[str], list[str]]:
         fold = Fold(f"s{k}", stage.state, stage.identity, stage.merge)
         results = [f"e{i}" for i in range(len(stage.state))]
-        typed = substitute_trees(stage.element, self.kept)
-        names = self._names(typed)
-        element = self.elements.evaluate(typed, results)
-        room = self._keep(k, stage)
-        if room is not None:
-            names = list(dict.fromkeys((*names, *room.names)))
-            element = [*element, room.store("j", room.dtype, "e0")]
+        names, element = self._element(k, stage)
         functions = fold.functions(element, results, names, stage.element.results)
         body = self._point(k, fold, names) if k in self.points else \
             fold.whole(self.columns, names)
@@ -147,6 +160,18 @@ class RowText:
             name: Computed(m, compute_dtype(d)) for name, m, d
             in zip(stage.names, made, stage.post.results, strict=True)}
         return fold, functions, body
+
+    def _element(self, k: int, stage: TypedStage) -> tuple[list[str], list[str]]:
+        """Names, and lines that compute a stage's elements ``e0``, … of them."""
+        typed = substitute_trees(stage.element, self.kept)
+        names = self._names(typed)
+        element = self.elements.evaluate(
+            typed, [f"e{i}" for i in range(len(stage.state))])
+        room = self._keep(k, stage)
+        if room is not None:
+            names = list(dict.fromkeys((*names, *room.names)))
+            element = [*element, room.store("j", room.dtype, "e0")]
+        return names, element
 
     def _point(self, k: int, fold: Fold, names: Sequence[str]) -> list[str]:
         """Lines that add one column's element, if there is such a column."""
@@ -165,7 +190,8 @@ class RowText:
         dtype = compute_dtype(stage.element.results[0])
         for i, _ in self._outs("element"):
             room = self.outputs[i]
-            if (room.code, room.dtype) == ("1", dtype) and room.name not in self.kept:
+            if (room.code in self.rooms and room.dtype == dtype
+                    and room.name not in self.kept):
                 self.kept[room.name] = tree
                 self.elements.table[room.name] = room
                 return room
@@ -178,7 +204,7 @@ class RowText:
             return [], []
         lines: list[str] = []
         stores: list[str] = []
-        functions = {k: substitute_trees(o.function, self.kept) for k, o in outs}
+        functions = self.reusing(outs)
         names = self._names(*functions.values())
         for k, o in outs:
             lines += self.elements.evaluate(functions[k], [f"r{k}"], f"v{k}_")
@@ -206,7 +232,7 @@ class RowText:
         element = self.elements.evaluate(out.function, ["e0"])
         functions = fold.functions(element, ["e0"], names, out.function.results)
         p = self.partial[k]
-        total = _sum(dtype, f"{p}[u]", f"{fold.top[0]}[0]")
+        total = sum_text(dtype, f"{p}[u]", f"{fold.top[0]}[0]")
         return fold, functions, [*fold.whole(self.columns, names), f"{p}[u] = {total}"]
 
     # Sums over rows ----------------------------------------------------------------
@@ -233,8 +259,8 @@ class RowText:
         for k, o in self._outs("column", "scalar"):
             p, y, d = self.partial[k], self.outputs[k], o.accumulator
             at, last = ("l", "hi") if o.kind == "column" else ("0", "1")
-            functions += inlined(f"add{k}", ["l", p, "c"],
-                                 [f"{p}[l] = {_sum(d, f'{p}[l]', f'{p}[l + c]')}"])
+            functions += inlined(f"add{k}", ["l", p, "c"], [
+                f"{p}[l] = {sum_text(d, f'{p}[l]', f'{p}[l + c]')}"])
             functions += inlined(f"store{k}", ["l", p, *y.names], [
                 "r0 = " + cast(d, compute_dtype(o.function.results[0]), f"{p}[l]"),
                 y.store(at, o.function.results[0], "r0")])
@@ -245,12 +271,12 @@ class RowText:
         return functions, lines
 
 
-def _sum(dtype: np.dtype, a: str, b: str) -> str:
+def sum_text(dtype: np.dtype, a: str, b: str) -> str:
     """The text of ``a + b`` in `dtype`."""
     return f"{short(dtype)}({a} + {b})"
 
 
 def _add(k: int, out: TypedOut) -> str:
     value = cast(compute_dtype(out.function.results[0]), out.accumulator, f"r{k}")
-    return f"q{k}[j] = {_sum(out.accumulator, f'q{k}[j]', value)}"
+    return f"q{k}[j] = {sum_text(out.accumulator, f'q{k}[j]', value)}"
 

@@ -25,11 +25,13 @@ REFERENCES = {
     "cosh": mpmath.cosh, "tanh": mpmath.tanh, "erf": mpmath.erf,
     "sigmoid": lambda x: 1/(1 + mpmath.exp(-x)),
     "erfc": lambda x: mpmath.erfc(max(min(x, 1e3), -1e3)),  # mpmath fails beyond
+    "sin": mpmath.sin, "cos": mpmath.cos, "tan": mpmath.tan,
 }
 UNARY = [(dtype, op) for dtype, ops in FUNCTIONS.items() for op in ops
          if op not in BINARY]
 
 
+TURNING = ("sin", "cos", "tan")
 LAST_ERFC = {"float32": 10.06, "float64": 26.5}
 
 
@@ -55,10 +57,15 @@ def points(op, dtype, count=400):
     else:
         ends = {"exp": (low, high), "exp2": (low/math.log(2), high/math.log(2)),
                 "expm1": (-40, high), "sinh": (-high, high), "cosh": (-high, high),
+                **dict.fromkeys(TURNING, (-3e4, 3e4)),
                 "tanh": (-25, 25), "sigmoid": (low, 40), "erf": (-5, 5),
                 "erfc": (-6, LAST_ERFC[dtype])}[op]
         parts = [rng.uniform(*ends, count), rng.uniform(-2, 2, count), tiny]
-    x = np.concatenate([*parts, every_exponent(rng, info)]).astype(dtype)
+        if op in TURNING:  # near the zeros, and the numbers that are nearest to any
+            parts += [np.arange(-count, count)*(np.pi/2), [
+                6381956970095103*2.0**797, 16367173*2.0**72, 1e22]]
+    with np.errstate(over="ignore"):
+        x = np.concatenate([*parts, every_exponent(rng, info)]).astype(dtype)
     return x[np.isfinite(x)]
 
 
@@ -90,7 +97,7 @@ def test_two_units_in_the_last_place(dtype, op):
     if op.startswith("log"):  # elsewhere it is NaN, as test_special_values has it
         x = x[x > (-1 if op == "log1p" else 0)]
     got = run_map(operation(op), x)
-    with mpmath.workprec(120):
+    with mpmath.workprec(1300 if op in TURNING else 120):
         assert ulps(got, x, REFERENCES[op]) <= 2.0
 
 

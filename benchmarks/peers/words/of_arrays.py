@@ -38,7 +38,22 @@ def _numpy() -> dict[str, Callable[..., Any]]:
         "matmul": np.matmul,
         "linear": _linear,
         "adam_step": lambda p, g, m, v: unfused.adam_step(p, g, m, v, lr=1e-3, step=10),
+        "map": lambda x, function: _named(function)(x),
+        "map2": lambda x, y, function: _named(function)(x, y),
+        "ratio": lambda x, y: x/(1 + y*y),
+        "reduce": lambda x, function, axis: _reduction(function)(x, axis=axis),
+        "take": lambda x, rows: np.take(x, rows, 0),
     }
+
+
+def _named(function: str) -> Any:
+    if not hasattr(np, function):
+        raise NotImplementedError(f"NumPy has no {function}")
+    return getattr(np, function)
+
+
+def _reduction(function: str) -> Any:
+    return np.linalg.norm if function == "norm" else _named(function)
 
 
 def _layer_norm(x: Any, weight: Any, bias: Any) -> Any:
@@ -47,9 +62,9 @@ def _layer_norm(x: Any, weight: Any, bias: Any) -> Any:
     return centred/np.sqrt(variance + np.float32(1e-5))*weight + bias
 
 
-def _softmax(x: Any) -> Any:
-    e = np.exp(x - x.max(-1, keepdims=True))
-    e /= e.sum(-1, keepdims=True)
+def _softmax(x: Any, axis: int = -1) -> Any:
+    e = np.exp(x - x.max(axis, keepdims=True))
+    e /= e.sum(axis, keepdims=True)
     return e
 
 

@@ -49,6 +49,13 @@ def _adam(p: Any, g: Any, m: Any, v: Any) -> Any:
     return p - scale*m/(jnp.sqrt(v/(1 - 0.999**10)) + 1e-8), m, v
 
 
+_MAPS: dict[str, Callable[[Any], Any]] = {
+    "relu": jax.nn.relu, "gelu": partial(jax.nn.gelu, approximate=False),
+    "swish": jax.nn.silu, "sigmoid": jax.nn.sigmoid, "erf": jax.scipy.special.erf}
+_REDUCTIONS: dict[str, Callable[..., Any]] = {
+    "logsumexp": jax.nn.logsumexp, "norm": lambda x, axis: jnp.sqrt(
+        jnp.square(x).sum(axis))}
+
 _FAMILIES: dict[str, Callable[..., Any]] = {
     "swish": lambda x, into=False: jax.nn.silu(x),
     "swish_sum": lambda x: jax.nn.silu(x).sum(),
@@ -58,8 +65,8 @@ _FAMILIES: dict[str, Callable[..., Any]] = {
     "sum": jnp.sum,
     "layer_norm": _layer_norm,
     "rms_norm": _rms_norm,
-    "softmax": jax.nn.softmax,
-    "log_softmax": jax.nn.log_softmax,
+    "softmax": lambda x, axis=-1: jax.nn.softmax(x, axis),
+    "log_softmax": lambda x, axis=-1: jax.nn.log_softmax(x, axis),
     "add_rms_norm": lambda x, r, w: _rms_norm(x + r, w),
     "swiglu": lambda x, gate: x*jax.nn.silu(gate),
     "cross_entropy": _cross_entropy,
@@ -68,6 +75,12 @@ _FAMILIES: dict[str, Callable[..., Any]] = {
     "batched_permuted": lambda a, b, bias, scale: jnp.transpose(
         (a @ b + bias)*scale, (1, 0, 2)),
     "adam_step": _adam,
+    "map": lambda x, function: (_MAPS.get(function) or getattr(jnp, function))(x),
+    "map2": lambda x, y, function: getattr(jnp, function)(x, y),
+    "ratio": lambda x, y: x/(1 + y*y),
+    "reduce": lambda x, function, axis: (
+        _REDUCTIONS.get(function) or getattr(jnp, function))(x, axis=axis),
+    "take": lambda x, rows: x[rows],
 }
 
 
@@ -76,8 +89,10 @@ def prepare(work: Workload, arrays: Sequence[Any], device: str,
     """Prepare a call that waits for its results.
 
     On a GPU relu stands for all activations of layers: XLA tries kernels of a product
-    for seconds.
+    for seconds.  Nothing with elements or steps that JAX has not: float64, strides.
     """
+    if work.dtype == "float64" or any(x.layout for x in work.inputs):
+        return None
     if device != "cpu" and work.options.get("activation", "relu") != "relu":
         return None
     turned = [given.transposed for given in work.inputs]

@@ -13,7 +13,7 @@ from nbfused.ops import activations
 
 from ..workload import Workload
 
-__all__ = ["FAMILIES", "options"]
+__all__ = ["FAMILIES", "SAMPLED", "options"]
 
 
 def options(work: Workload) -> dict[str, Any]:
@@ -30,6 +30,11 @@ def _squared_diff(x, y):  # type: ignore[no-untyped-def]
 @nf.reduction(combine="sum")
 def _squared_distance(x, y):  # type: ignore[no-untyped-def]
     return (x - y)*(x - y)
+
+
+@nf.elementwise
+def _ratio(x, y):  # type: ignore[no-untyped-def]
+    return x/(1.0 + y*y)
 
 
 _KEPT: dict[tuple[int, ...], np.ndarray] = {}
@@ -78,8 +83,8 @@ FAMILIES: dict[str, Callable[..., Any]] = {
     "sum": ops.sum,
     "layer_norm": ops.layer_norm,
     "rms_norm": ops.rms_norm,
-    "softmax": ops.softmax,
-    "log_softmax": ops.log_softmax,
+    "softmax": lambda x, axis=-1: ops.softmax(x, axis=axis),
+    "log_softmax": lambda x, axis=-1: ops.log_softmax(x, axis=axis),
     "add_rms_norm": lambda x, r, w: ops.add_rms_norm(x, r, w)[0],
     "swiglu": ops.swiglu,
     "cross_entropy": ops.cross_entropy,
@@ -87,4 +92,11 @@ FAMILIES: dict[str, Callable[..., Any]] = {
     "matmul": ops.matmul,
     "batched_permuted": batched_permuted,
     "adam_step": adam_step,
+    "map": lambda x, function: getattr(ops, function)(x),
+    "map2": lambda x, y, function: getattr(ops, function)(x, y),
+    "ratio": _ratio,
+    "reduce": lambda x, function, axis: getattr(ops, function)(x, axis=axis),
+    "take": ops.take,
 }
+#: The families that only `benchmarks.sample` draws.
+SAMPLED = ("map", "map2", "ratio", "reduce", "take")

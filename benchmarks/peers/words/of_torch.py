@@ -24,7 +24,7 @@ def tensors(arrays: Sequence[Any]) -> list[torch.Tensor]:
 def _tensor(a: np.ndarray) -> torch.Tensor:
     if a.dtype.name != "bfloat16":
         return torch.from_numpy(a)
-    return torch.from_numpy(a.astype(np.float32)).bfloat16()
+    return torch.from_numpy(a.view(np.int16)).view(torch.bfloat16)
 
 
 def called(function: Callable[..., Any], work: Workload, given: Sequence[torch.Tensor],
@@ -105,6 +105,19 @@ def _adam_plain(p: Any, g: Any, m: Any, v: Any) -> Any:
     return p, m, v
 
 
+_MAPS: dict[str, Callable[..., Any]] = {"relu": torch.relu, "gelu": F.gelu,
+                                        "swish": F.silu}
+_REDUCTIONS: dict[str, Callable[..., Any]] = {
+    "sum": lambda x, axis: torch.sum(x, axis),
+    "mean": lambda x, axis: torch.mean(x, axis),
+    "max": lambda x, axis: torch.amax(x, () if axis is None else axis),
+    "var": lambda x, axis: torch.var(x, axis, correction=0),
+    "norm": lambda x, axis: torch.linalg.vector_norm(x, dim=axis),
+    "logsumexp": lambda x, axis: torch.logsumexp(
+        x, tuple(range(x.ndim)) if axis is None else axis),
+    "argmax": torch.argmax,
+}
+
 FAMILIES: dict[str, Callable[..., Any]] = {
     "swish": swish,
     "swish_sum": lambda x: F.silu(x).sum(),
@@ -114,8 +127,8 @@ FAMILIES: dict[str, Callable[..., Any]] = {
     "sum": torch.sum,
     "layer_norm": lambda x, w, b: F.layer_norm(x, w.shape, w, b),
     "rms_norm": lambda x, w: F.rms_norm(x, w.shape, w, 1e-6),
-    "softmax": lambda x: F.softmax(x, -1),
-    "log_softmax": lambda x: F.log_softmax(x, -1),
+    "softmax": lambda x, axis=-1: F.softmax(x, axis),
+    "log_softmax": lambda x, axis=-1: F.log_softmax(x, axis),
     "add_rms_norm": add_rms_norm,
     "swiglu": lambda x, gate: x*F.silu(gate),
     "cross_entropy": F.cross_entropy,
@@ -124,6 +137,11 @@ FAMILIES: dict[str, Callable[..., Any]] = {
     "batched_permuted": lambda a, b, bias, scale: (
         (torch.matmul(a, b) + bias)*scale).permute(1, 0, 2).contiguous(),
     "adam_step": adam_step,
+    "map": lambda x, function: (_MAPS.get(function) or getattr(torch, function))(x),
+    "map2": lambda x, y, function: getattr(torch, function)(x, y),
+    "ratio": lambda x, y: x/(1 + y*y),
+    "reduce": lambda x, function, axis: _REDUCTIONS[function](x, axis),
+    "take": lambda x, rows: x[rows],
 }
 #: The families as they are compiled.
 COMPILED = {**FAMILIES, "adam_step": _adam_plain, "linear": _linear_plain}

@@ -1,9 +1,9 @@
 """Launcher of `Contract` on the CPU: chooses the blocked kernel or BLAS.
 
-Most products are `gemm`'s; BLAS makes narrow ones, batches of small ones, and those of
-other dtypes than float32 and float64, in panels of rows.  What neither can read as it
-lies in memory (16-bit floats, other dtypes than the accumulator's, prologues, uneven
-strides) is packed by a Map first; the epilogue is a Map too.
+Most products are `gemm`'s, narrow ones `direct`'s; BLAS makes batches of small ones,
+and those of other dtypes than float32 and float64, in panels of rows.  What none can
+read as it lies in memory (16-bit floats, other dtypes than the accumulator's,
+prologues, uneven strides) is packed by a Map first; the epilogue is a Map too.
 """
 
 from __future__ import annotations
@@ -20,7 +20,9 @@ from ...arrays.libraries.numpy import NUMPY
 from ...backend import Call, Launcher, Signature, Start
 from ...specs import TypedContract, TypedMap
 from ...support.records import record
-from ..map import compile_map, map_launcher
+from ..map import Kernel, compile_map, map_launcher
+from ..runtime.binding import BindingLauncher
+from .direct import bind_direct, is_narrow, orientation
 from .gemm import Epilogue, Factors, Multiply, bind_product, is_suitable
 from .matrices import Factor, Loops, View, dense, matrix, view_of
 
@@ -39,6 +41,10 @@ _LARGE = 1 << 23
 
 #: Multiplications of each product of a batch, fewer of which are left to BLAS.
 _BATCHED = 1 << 20
+
+#: Multiplications of each narrow product of a batch, fewer of which are left to BLAS;
+#: not measured.
+_EACH = 1 << 16
 
 Ranges = tuple[tuple[int, int], ...]
 
@@ -117,12 +123,27 @@ class _Product:
         self.plain = _is_identity(typed) and signature.outputs == (typed.accumulator,)
         first = codes[-len(signature.outputs)]
         self.swapped = first[0] == "1" and first[1] != "1"
-        inner = tuple(c[0] if self.swapped else c[1] for c in codes[2:])
+        self._typed, self._signature = typed, signature
+        self.kernel = self._compiled(self.swapped)
+        self.epilogue = map_launcher(self.kernel)
+        self._other: BindingLauncher | None = None
+
+    def _compiled(self, swapped: bool) -> Kernel:
+        """The epilogue on sums in rows, or in columns where they are `swapped`."""
+        typed, signature = self._typed, self._signature
+        inner = tuple(c[0] if swapped else c[1] for c in signature.inner[2:])
         epilogue = TypedMap(typed.epilogue, ("element", *typed.kinds))
-        self.kernel = compile_map(epilogue, Signature(
+        return compile_map(epilogue, Signature(
             (typed.accumulator, *signature.inputs[2:]), signature.outputs,
             (self.batch + self.m + self.n,), ("1", *inner)))
-        self.epilogue = map_launcher(self.kernel)
+
+    def _finisher(self, swapped: bool) -> BindingLauncher:
+        """The epilogue's launcher, made when first needed for the other order."""
+        if swapped == self.swapped:
+            return self.epilogue
+        if self._other is None:
+            self._other = map_launcher(self._compiled(swapped))
+        return self._other
 
     def __call__(self, call: Call) -> None:
         """Launch; return when the results are there."""
@@ -134,7 +155,40 @@ class _Product:
 
     def bind(self, call: Call) -> Start | None:
         """Bind a call; None where panels, or copies for BLAS, are needed."""
-        return self._by_blocks(call) if self._can_block(call) else self._by_blas(call)
+        if self._can_block(call):
+            return self._by_blocks(call)
+        start = self._directly(call) if self._is_narrow(call) else None
+        return start or self._by_blas(call)
+
+    def _is_narrow(self, call: Call) -> bool:
+        """Whether the product is better multiplied as its factors lie in memory."""
+        if self.m != 1 or self.n != 1 or 0 in call.shape:
+            return False
+        m, n, k = (call.shape[self.batch], call.shape[self.batch + 1],
+                   prod(call.shape[self.batch + 2:]))
+        single = prod(call.shape[:self.batch]) == 1
+        return is_narrow(self.accumulator, m, n, k) and (single or m*n*k >= _EACH)
+
+    def _directly(self, call: Call) -> Start | None:
+        """Bind to the kernel of narrow products; None where BLAS is better."""
+        rows, columns = self.batch, self.batch + 1
+        sides = [self._side(which, call) for which in (0, 1)]
+        (down, along), (b_down, b_along) = (side.steps for side in sides)
+        factors = Factors(self.accumulator, call.shape[rows], call.shape[columns],
+                          prod(call.shape[columns + 1:]), down, along, b_down, b_along)
+        found = orientation(factors)
+        if found is None:
+            return None
+        swapped, copied = found
+        order = [*range(self.batch), *((columns, rows) if swapped else (rows, columns))]
+        extents = (*(1 for _ in range(self.batch)), *call.shape[rows:columns + 1])
+        loop = tuple(extents[d] for d in order)
+        strides = tuple(tuple(s[d] for d in order) for s in call.strides[2:])
+        into = strides[-1][-2] if self.plain and (
+            strides[-1][-1] == 1 or loop[-1] == 1) else None
+        finish = self._finisher(swapped).bind(Call(loop, (), (dense(loop), *strides)))
+        multiply = bind_direct(factors, swapped, copied, into, finish)
+        return self._each(call, sides, multiply, False)
 
     def _can_block(self, call: Call) -> bool:
         """Whether the blocked kernel can run the call, and pays."""
@@ -160,7 +214,7 @@ class _Product:
                     prod(call.shape[columns + 1:]), *left.steps, *right.steps),
             Epilogue(self.kernel, whole, self.itemsizes[2:]))
         return self._by_blas(call) if multiply is None else \
-            self._each(call, sides, multiply)
+            self._each(call, sides, multiply, self.swapped)
 
     def _side(self, which: int, call: Call) -> _Side:
         """Describe a factor as the blocked kernel reads it."""
@@ -183,11 +237,11 @@ class _Product:
                  for strides, size in zip(call.strides, self.itemsizes, strict=True)]
                 for index in product(*(range(n) for n in call.shape[:self.batch]))]
 
-    def _each(self, call: Call, sides: Sequence[_Side], multiply: Multiply) -> Start:
+    def _each(self, call: Call, sides: Sequence[_Side], multiply: Multiply,
+              swapped: bool) -> Start:
         """A launch of the product, or of each product of a batch in turn."""
         moves = [move[2:] for move in self._moves(call)]
         a, b = sides
-        swapped = self.swapped
         if len(moves) == 1 and a.pack is None and b.pack is None:
             def start(pointers: Sequence[int], scalars: tuple[Any, ...], _: int,
                       ) -> None:

@@ -15,18 +15,20 @@ from numba.extending import intrinsic
 from ..mathematics.number import fma_is_fast
 from .tile import VECTORS, tile_of
 
-__all__ = ["TILES"]
+__all__ = ["FLOATS", "TILES", "TileEmitter"]
 
 _I64 = ir.IntType(64)
 _LINE = 64  # bytes of a cache line
-_FLOATS = {"f32": (ir.FloatType(), 4), "f64": (ir.DoubleType(), 8)}
 
-class _Emitter:
+#: Element type and bytes of each kind.
+FLOATS = {"f32": (ir.FloatType(), 4), "f64": (ir.DoubleType(), 8)}
+
+class TileEmitter:
     """Emits the LLVM code of one register tile."""
 
     def __init__(self, builder: Any, kind: str) -> None:
         self.builder = builder
-        self.element, self.itemsize = _FLOATS[kind]
+        self.element, self.itemsize = FLOATS[kind]
         self.tile = tile_of(self.itemsize)
         self.vector = ir.VectorType(self.element, self.tile.lanes)
 
@@ -133,7 +135,7 @@ def _tile(kind: str) -> Any:
     def tile(typing: Any, left: Any, right: Any, sums: Any, count: Any, stride: Any,
              first: Any, ahead: Any) -> Any:
         def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-            _Emitter(builder, kind).emit(*values)
+            TileEmitter(builder, kind).emit(*values)
             return context.get_dummy_value()
 
         return types.void(*[types.int64] * 5, types.boolean, types.int64), codegen
@@ -144,4 +146,4 @@ def _tile(kind: str) -> Any:
 #: ``tile_f32(left, right, sums, count, stride, first, ahead)``: addresses of two panels
 #: and of the sums, which begin at zero if it is the `first` part of them; and of the
 #: right panel to bring nearer meanwhile.
-TILES: dict[str, Any] = {f"tile_{kind}": _tile(kind) for kind in _FLOATS}
+TILES: dict[str, Any] = {f"tile_{kind}": _tile(kind) for kind in FLOATS}

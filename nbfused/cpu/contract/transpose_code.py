@@ -1,4 +1,4 @@
-"""Transposition in registers, as an LLVM intrinsic for packing across rows.
+"""Transposition in registers, as LLVM intrinsics for packing across rows.
 
 Storing a row's numbers one by one, each at its place in a panel, takes longer.
 """
@@ -70,6 +70,74 @@ class _Emitter:
             done += size
 
 
+class _Masked(_Emitter):
+    """Emits code that transposes a square of which not all columns are there."""
+
+    def emit_from(self, source: Any, stride: Any, target: Any, width: Any,
+                  columns: Any) -> None:
+        """Emit the copy of `columns` of each row; further ones are undefined."""
+        mask = self._mask(columns)
+        places = self._places(source, stride)
+        for place, column in zip(self._places(target, width), self._transposed(
+                [self._load(p, mask) for p in places]), strict=True):
+            self.builder.store(column, place, align=self.itemsize)
+
+    def emit_to(self, source: Any, stride: Any, target: Any, width: Any,
+                columns: Any) -> None:
+        """Emit the copy of whole rows to `columns` of each column."""
+        mask = self._mask(columns)
+        rows = [self.builder.load(p, align=self.itemsize)
+                for p in self._places(source, stride)]
+        for place, row in zip(self._places(target, width), self._transposed(rows),
+                              strict=True):
+            self._call("store", ir.VoidType(), row, place, self._align(), mask)
+
+    def _places(self, address: Any, stride: Any) -> list[Any]:
+        """Pointers to the square's rows."""
+        b = self.builder
+        step = b.mul(stride, _I64(self.itemsize))
+        return [self._pointer(address, b.mul(step, _I64(r)), self.lanes)
+                for r in range(self.lanes)]
+
+    def _mask(self, columns: Any) -> Any:
+        """A truth value for each lane: whether there is such a column."""
+        b, lanes = self.builder, ir.VectorType(_I32, self.lanes)
+        count = b.insert_element(ir.Constant(lanes, ir.Undefined),
+                                 b.trunc(columns, _I32), _I32(0))
+        zeros = ir.Constant(lanes, [0] * self.lanes)
+        return b.icmp_signed("<", ir.Constant(lanes, [*range(self.lanes)]),
+                             b.shuffle_vector(count, count, zeros))
+
+    def _align(self) -> Any:
+        return ir.Constant(_I32, self.itemsize)
+
+    def _load(self, place: Any, mask: Any) -> Any:
+        vector = ir.VectorType(self.element, self.lanes)
+        return self._call("load", vector, place, self._align(), mask,
+                          ir.Constant(vector, ir.Undefined))
+
+    def _call(self, name: str, result: Any, *values: Any) -> Any:
+        """Call ``llvm.masked.load`` or ``llvm.masked.store``."""
+        full = f"llvm.masked.{name}.v{self.lanes}f{8 * self.itemsize}.p0"
+        module = self.builder.module
+        function = module.globals.get(full) or ir.Function(
+            module, ir.FunctionType(result, [v.type for v in values]), full)
+        return self.builder.call(function, values)
+
+
+def _square(kind: str, which: str) -> Any:
+    @intrinsic
+    def square(typing: Any, source: Any, stride: Any, target: Any, width: Any,
+               columns: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            getattr(_Masked(builder, kind), which)(*values)
+            return context.get_dummy_value()
+
+        return types.void(*[types.int64] * 5), codegen
+
+    return square
+
+
 def _transpose(kind: str) -> Any:
     @intrinsic(prefer_literal=True)
     def transpose(typing: Any, source: Any, stride: Any, target: Any, width: Any,
@@ -86,4 +154,9 @@ def _transpose(kind: str) -> Any:
 
 #: ``transpose_f32(source, stride, target, width, count)``: addresses of `count` rows
 #: and of their place in a panel of `width`; both are literals.
-TRANSPOSES: dict[str, Any] = {f"transpose_{kind}": _transpose(kind) for kind in _FLOATS}
+#: ``square_from_f32(source, stride, target, width, columns)`` and ``square_to_f32``
+#: transpose a square; the rows that are read or those that are written may be shorter.
+TRANSPOSES: dict[str, Any] = {
+    **{f"transpose_{kind}": _transpose(kind) for kind in _FLOATS},
+    **{f"square_{which}_{kind}": _square(kind, f"emit_{which}")
+       for which in ("from", "to") for kind in _FLOATS}}

@@ -84,7 +84,7 @@ DOUBLE = Format(
 
 def format_of(x: Number) -> Format:
     """The floating format of a number."""
-    return DOUBLE if isinstance(x.type, ir.DoubleType) else SINGLE
+    return DOUBLE if isinstance(x.element, ir.DoubleType) else SINGLE
 
 
 def horner(coefficients: Sequence[float], x: Number) -> Number:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from llvmlite import ir
@@ -20,6 +21,7 @@ from .error_functions import erf, erfc, erfc_of_half
 from .exponentials import cosh, exp, exp2, exp_of_product, expm1, sigmoid, sinh, tanh
 from .logarithms import log, log1p, log2, log10
 from .number import Number, bits, select
+from .trigonometry import call_trigonometric
 
 __all__ = ["MATH"]
 
@@ -60,6 +62,7 @@ _DEFINITIONS: dict[str, Callable[..., Number]] = {
     "exp": exp, "exp2": exp2, "expm1": expm1, "log": log, "log2": log2, "log10": log10,
     "log1p": log1p, "sinh": sinh, "cosh": cosh, "tanh": tanh, "erf": erf, "erfc": erfc,
     "erfc_of_half": erfc_of_half, "exp_of_product": exp_of_product,
+    **{name: partial(call_trigonometric, name) for name in ("sin", "cos", "tan")},
     "sigmoid": sigmoid, "pow": _pow, "hypot": _hypot, "max": _max, "min": _min,
 }
 _TYPES = {"float32": types.float32, "float64": types.float64}

@@ -23,7 +23,7 @@ def fma_is_fast() -> bool:
 
 
 class Number:
-    """An LLVM value: a float, an integer or a truth value."""
+    """An LLVM value: a float, an integer or a truth value, or a vector of them."""
 
     def __init__(self, builder: Any, value: Any) -> None:
         self.builder = builder
@@ -37,11 +37,23 @@ class Number:
     @property
     def floating(self) -> bool:
         """Whether the number is a float."""
-        return isinstance(self.type, (ir.FloatType, ir.DoubleType))
+        return isinstance(self.element, (ir.FloatType, ir.DoubleType))
+
+    @property
+    def element(self) -> Any:
+        """The LLVM type of one lane."""
+        return self.type.element if isinstance(self.type, ir.VectorType) else self.type
+
+    def like(self, element: Any) -> Any:
+        """The type of as many lanes of another type."""
+        return ir.VectorType(element, self.type.count) \
+            if isinstance(self.type, ir.VectorType) else element
 
     def constant(self, number: float) -> Any:
-        """A constant of the same type."""
-        return ir.Constant(self.type, float(number) if self.floating else int(number))
+        """A constant of the same type, in all lanes."""
+        value = float(number) if self.floating else int(number)
+        return ir.Constant(self.type, [value]*self.type.count) \
+            if isinstance(self.type, ir.VectorType) else ir.Constant(self.type, value)
 
     def _operand(self, other: Number | float) -> Any:
         return other.value if isinstance(other, Number) else self.constant(other)
@@ -74,6 +86,10 @@ class Number:
 
     def __or__(self, other: Number | int) -> Number:
         value = self.builder.or_(self.value, self._operand(other))
+        return Number(self.builder, value)
+
+    def __xor__(self, other: Number | int) -> Number:
+        value = self.builder.xor(self.value, self._operand(other))
         return Number(self.builder, value)
 
     def __lshift__(self, places: int) -> Number:
@@ -113,8 +129,11 @@ class Number:
 
     def _intrinsic(self, name: str, *others: Number) -> Number:
         types = [self.type] * (1 + len(others))
-        function = self.builder.module.declare_intrinsic(
-            f"llvm.{name}", [self.type], ir.FunctionType(self.type, types))
+        module, element = self.builder.module, self.element
+        full = f"llvm.{name}.{element.intrinsic_name}" if element is self.type else \
+            f"llvm.{name}.v{self.type.count}{element.intrinsic_name}"
+        function = module.globals.get(full) or ir.Function(
+            module, ir.FunctionType(self.type, types), full)
         values = [self.value, *(o.value for o in others)]
         return Number(self.builder, self.builder.call(function, values))
 
@@ -129,6 +148,10 @@ class Number:
     def floor(self) -> Number:
         """The largest whole number that is not larger."""
         return self._intrinsic("floor")
+
+    def rint(self) -> Number:
+        """The nearest whole number, the even one of two."""
+        return self._intrinsic("rint")
 
     def copysign(self, sign: Number) -> Number:
         """The magnitude with another number's sign."""
@@ -164,11 +187,12 @@ def select(condition: Number, yes: Number | float, no: Number | float) -> Number
 
 def bits(x: Number) -> Number:
     """Reinterpret the bits of a float as an integer."""
-    width = 64 if isinstance(x.type, ir.DoubleType) else 32
-    return Number(x.builder, x.builder.bitcast(x.value, ir.IntType(width)))
+    width = 64 if isinstance(x.element, ir.DoubleType) else 32
+    target = x.like(ir.IntType(width))
+    return Number(x.builder, x.builder.bitcast(x.value, target))
 
 
 def real(x: Number) -> Number:
     """Reinterpret the bits of an integer as a float."""
-    target = ir.DoubleType() if x.type.width == 64 else ir.FloatType()
-    return Number(x.builder, x.builder.bitcast(x.value, target))
+    target = ir.DoubleType() if x.element.width == 64 else ir.FloatType()
+    return Number(x.builder, x.builder.bitcast(x.value, x.like(target)))

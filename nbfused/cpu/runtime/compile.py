@@ -24,8 +24,8 @@ _log = logger("compile")
 
 #: Files whose functions generated text calls: a change makes old kernels stale.
 _LINKED = ("cpu/text/intrinsics.py", "cpu/text/halves.py", "cpu/text/stream_code.py",
-           "cpu/mathematics/*.py", "cpu/raw/atomics.py", "cpu/contract/tile*.py",
-           "cpu/contract/transpose_code.py", "cpu/runtime/team_code.py",
+           "cpu/mathematics/*.py", "cpu/raw/atomics.py", "cpu/contract/tile.py",
+           "cpu/contract/*_code.py", "cpu/runtime/team_code.py",
            "cpu/runtime/compile.py", "cpu/runtime/numba_pipeline.py",
            "support/llvm_*.py")
 
@@ -70,6 +70,7 @@ def _namespace() -> dict[str, Any]:
     from numba import njit
 
     from ...scalar.printing.numba import NAMES
+    from ..contract.direct_code import DIRECT
     from ..contract.tile_code import TILES
     from ..contract.transpose_code import TRANSPOSES
     from ..mathematics.functions import MATH
@@ -80,7 +81,7 @@ def _namespace() -> dict[str, Any]:
     from .team_code import SHARED_WORDS
 
     return {**NAMES, **INTRINSICS, **HALVES, **MATH, **_additions(HALVES), **ATOMICS,
-            **STREAMS, **SHARED_WORDS, **TILES, **TRANSPOSES, "inlined": njit}
+            **STREAMS, **SHARED_WORDS, **TILES, **TRANSPOSES, **DIRECT, "inlined": njit}
 
 
 def _additions(halves: dict[str, Any]) -> dict[str, Any]:

@@ -90,22 +90,45 @@ def call(typing: Any, body: Any, args: Any) -> Any:
     return types.void(body, args), codegen
 
 
-@intrinsic
-def narrow_vectors(typing: Any) -> Any:
-    """Limit the kernel to vectors of 32 bytes.
+def _preferring(width: int, doc: str) -> Any:
+    @intrinsic
+    def prefer(typing: Any) -> Any:
+        def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
+            # llvmlite refuses the names of attributes that it does not know.
+            set.add(builder.function.attributes, f'"prefer-vector-width"="{width}"')
+            return context.get_dummy_value()
+
+        return types.void(), codegen
+
+    prefer.__doc__ = doc
+    return prefer
+
+
+narrow_vectors = _preferring(256, """Limit the kernel to vectors of 32 bytes.
 
     NumPy's large arrays begin 16 bytes after a line.  Every load of 64 bytes is then
     of two lines, and a kernel that waits for memory has fewer of them on their way; one
     that reads and writes rows at such places takes a fifth longer:
     benchmarks/notes/cpu.md#rows-and-reductions-on-the-cpu.
-    """
+    """)
+
+wide_vectors = _preferring(512, """Let the kernel use vectors of 64 bytes, if there are.
+
+    LLVM prefers those of 32 on processors whose clock once was slower with wide ones.
+    A kernel that computes takes up to 1.8 times as long then:
+    benchmarks/notes/cpu.md#maps-on-the-cpu.
+    """)
+
+
+@intrinsic
+def unknown_zero(typing: Any) -> Any:
+    """0, which the compiler cannot know."""
 
     def codegen(context: Any, builder: Any, signature: Any, values: Any) -> Any:
-        # llvmlite refuses the names of attributes that it does not know.
-        set.add(builder.function.attributes, '"prefer-vector-width"="256"')
-        return context.get_dummy_value()
+        same = ir.InlineAsm(ir.FunctionType(_I64, [_I64]), "", "=r,0", False)
+        return builder.call(same, [_I64(0)])
 
-    return types.void(), codegen
+    return types.int64(), codegen
 
 
 def _parallel_for(rolled: bool) -> Any:
@@ -260,6 +283,7 @@ def select(typing: Any, condition: Any, a: Any, b: Any) -> Any:
 #: Text of a kernel calls these by name.
 INTRINSICS: dict[str, Any] = {
     "call": call, "select": select, "narrow_vectors": narrow_vectors,
+    "wide_vectors": wide_vectors, "unknown_zero": unknown_zero,
     "parallel_for": _parallel_for(rolled=False),
     "join_lanes": join_lanes,
     "rolled_parallel_for": _parallel_for(rolled=True),

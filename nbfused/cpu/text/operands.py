@@ -63,8 +63,16 @@ class Operand:
         if self.code == "r":
             return (self.name, *self.strides)
         if self.code == "s":
-            return (self.name, self.strides[self.inner])
+            return (self.name, self.step)
         return (self.name,)
+
+    @property
+    def step(self) -> str:
+        """Name of the inner loop's stride, which the compiler knows nothing of.
+
+        Of a plain argument LLVM assumes that it is 1, and vectorises for that only.
+        """
+        return f"{self.name}_s"
 
     def bind(self, offset: str = "0") -> list[str]:
         """Lines that define `names`, `offset` elements from the array's address."""
@@ -77,8 +85,9 @@ class Operand:
         return lines
 
     def _element(self, j: str) -> str:
-        place = {"1": j, "0": "0"}.get(self.code, f"{j}*{self.strides[self.inner]}")
-        return f"{self.name}[{place}]"
+        if self.code == "s":
+            return f"{self.name}[{j}*{self.step}]"
+        return f"{self.name}[{'0' if self.code == '0' else j}]"
 
     def load(self, j: str) -> str:
         """Text that loads element `j` of the inner loop in its computing dtype."""
@@ -181,7 +190,9 @@ class Frame:
         for scalar in self.scalars:
             lines.append(f"{scalar.name} = {scalar.read(word)}")
             word += len(scalar.format)
-        return lines
+        steps = [o for o in self.operands if o.code in ("s", "t")]
+        lines += ["zero = unknown_zero()"]*bool(steps)
+        return lines + [f"{o.step} = {o.strides[o.inner]} + zero" for o in steps]
 
     def pack(self, call: Call, *extras: int) -> bytes:
         """Pack the arguments of one launch."""

@@ -22,7 +22,7 @@ from ...scalar.ir.nodes import (
 from ...scalar.typing.types import Typed
 from .function_names import FUNCTIONS
 
-__all__ = ["costly_value", "is_cheap", "substitute_trees"]
+__all__ = ["costly_value", "is_cheap", "substitute_trees", "vectors"]
 
 #: Operations that take longer than storing and loading what they give.
 _COSTLY = frozenset(op for ops in FUNCTIONS.values() for op in ops) - {"max", "min"}
@@ -65,6 +65,11 @@ def is_cheap(typed: Typed) -> bool:
     """Whether a function has no elementary function in it."""
     return not any(isinstance(s, Let) and s.op in _COSTLY
                    for s in walk(typed.function.body))
+
+
+def vectors(*functions: Typed) -> str:
+    """A line that says how long the vectors of a kernel of such functions should be."""
+    return "narrow_vectors()" if all(map(is_cheap, functions)) else "wide_vectors()"
 
 
 def costly_value(typed: Typed) -> Hashable | None:

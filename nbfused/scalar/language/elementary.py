@@ -207,13 +207,16 @@ _function("log1p", "``log(1 + a)``, accurate for small `a`.",
           points=(-0.9, *POSITIVE))
 _function("sin", "The sine of radians.",
           "cos(a)", number=math.sin, c=("sin", "__sinf"), long=True,
-          formulas=((("float32",), "sine"),), exact="sin(a)", points=EVERYWHERE)
+          cpu=FLOATS, formulas=((("float32",), "sine"),), exact="sin(a)",
+          points=EVERYWHERE)
 _function("cos", "The cosine of radians.",
           "-sin(a)", number=math.cos, c=("cos", "__cosf"), long=True,
-          formulas=((("float32",), "cosine"),), exact="cos(a)", points=EVERYWHERE)
+          cpu=FLOATS, formulas=((("float32",), "cosine"),), exact="cos(a)",
+          points=EVERYWHERE)
 _function("tan", "The tangent of radians.",
           "1.0 + y*y", c=("tan", "__tanf"), long=True,
-          formulas=((("float32",), "tangent"),), exact="tan(a)", points=EVERYWHERE)
+          cpu=FLOATS, formulas=((("float32",), "tangent"),), exact="tan(a)",
+          points=EVERYWHERE)
 _function("asin", "The inverse sine, `numpy.arcsin`.",
           "1.0/sqrt((1.0 - a)*(1.0 + a))", rule="arcsin", torch=("asin",),
           exact="asin(a)", points=UNIT)
