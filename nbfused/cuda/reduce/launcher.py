@@ -164,7 +164,7 @@ class ReduceLauncher:
         codes = codes if vector else ()
         lanes = 1 if reduced <= 4 else 8 if reduced < 64 else \
             WARP if reduced < LONG*BLOCK else BLOCK
-        return Plan("rows", codes, BLOCK, lanes, ahead=self.text.ahead(codes))
+        return Plan("rows", codes, BLOCK, lanes, ahead=self.text.ahead_in_row(codes))
 
     def _columns_aligned(self, call: Call, codes: tuple[str, ...]) -> bool:
         """Whether whole accesses of neighbouring kept points are possible."""

@@ -14,14 +14,15 @@ import numpy as np
 
 import nbfused as nf
 from nbfused.cuda.map import tile_pairs as map_tile_pairs
+from nbfused.cuda.row.split import choice
 from nbfused.testing.conformance import Check, checks
-from tests.cuda.row import long_rows
+from tests.cuda.row import long_rows, split_rows
 from tests.cuda.simulation import simulated
 
 #: Elements of an operand above which a simulated call takes seconds.
 LARGE = 700
 #: What `Beyond` has.
-PARTS = ("reductions", "maps", "rows", "long", "products")
+PARTS = ("reductions", "maps", "rows", "long", "split", "products")
 
 
 def chosen(ops: tuple[str, ...]) -> list[Check]:
@@ -104,6 +105,23 @@ class Beyond:
     def long(self):
         # Kept, several at once, not aligned.
         long_rows.rows(self.check, (40, 2604, 2001), np.float32)
+
+    def split(self):
+        # Few rows in chunks, rows side by side, both; then a thread for each.
+        def check(name, found, expected, scale):
+            self.check(f"{skeleton}: {name}", found/scale, expected/scale)
+
+        rules = choice.RULES
+        for skeleton, cases in {
+                "split": [((2, 1301), 1), ((67, 40), 0), ((5, 7, 18), 1),
+                          ((1, 133), 1)],
+                "thread": [((7, 70), 0), ((3, 5, 18), 1)]}.items():
+            choice.RULES = (choice.Rule(
+                skeleton, "forced", lambda f, of=skeleton: not (
+                    f.sums and of == "thread")), *rules)
+            for shape, axis in cases:
+                split_rows.rows(check, shape, axis, np.float32)
+        choice.RULES = rules
 
     def products(self):
         check, a, b = self.check, self.floats(65, 40), self.floats(40, 70)
