@@ -47,7 +47,7 @@ class JoinedReduce(TypedReduce):
 
 
 def states_of(typed: TypedReduce, tag: str) -> States:
-    """What writes the states of a Reduce."""
+    """Make the writer of a Reduce's states."""
     if isinstance(typed, JoinedReduce):
         return PartStates(typed, tag)
     return States(typed.merge, typed.identity, typed.state, tag)
@@ -71,7 +71,7 @@ class PartStates(States):
                        for p in typed.parts]
 
     def _of(self, merge: Typed, part: Part, tag: str) -> States:
-        """What merges a part, or one of its two numbers."""
+        """The writer of a part's states, or of one of its two numbers."""
         end = part.begin + 1 if part.scaled else part.end
         return States(merge, self.identity[part.begin:end],
                       self.dtypes[part.begin:end], tag)

@@ -35,7 +35,9 @@ def kernel(text: ReduceText, plan: Plan) -> Kernel:
     {"rows": write_rows, "columns": write_columns}[plan.kind](out)
     words = sum(-(-d.itemsize // 4) for d in out.states.dtypes)
     states = out.width if plan.kind == "columns" else 1
-    most = SMALL_STATE - isinstance(text.typed, JoinedReduce)  # has many inputs
+    most = SMALL_STATE
+    if isinstance(text.typed, JoinedReduce):  # of which the loads take registers too
+        most //= max(1, len(out.inputs))
     large = words*states > most or is_wide(out.states.dtypes)
     blocks = (AT_LEAST_LARGE if large else AT_LEAST)*BLOCK // plan.threads
     return out.kernel(plan.threads, max(1, blocks))

@@ -1,4 +1,4 @@
-"""Which skeleton runs a row: a table of rules, each with its reason."""
+"""The rules that choose the skeleton of a row, each with its reason."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MANY, SHORT = 1 << 17, 128
 
 @record(frozen=True)
 class Facts:
-    """What the rules ask.
+    """The facts that the rules ask for.
 
     Attributes
     ----------

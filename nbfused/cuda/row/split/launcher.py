@@ -8,6 +8,7 @@ from math import prod
 import numpy as np
 
 from ....backend import Call, Launcher, Signature
+from ....gpu.operands import Operand
 from ....specs import TypedMap, TypedReduce
 from ....support.dtypes import storage
 from ....support.loop_nests import (
@@ -32,7 +33,7 @@ _ALIGN = 256
 
 @record(frozen=True)
 class _Array:
-    """Where an array is, and its strides over the rows' loops and the columns'."""
+    """An array's address, and its strides over the rows' loops and the columns'."""
 
     dtype: np.dtype
     address: int
@@ -75,16 +76,16 @@ class SplitRow:
         numbers |= {SIZE: call.shape[-1], AFTER: inside}
         starts, total = _places(values, prod(rows))
         with where.current(), where.workspace(total, call.stream) as base:
-            arrays = self._arrays(call) | {
-                n: _Array(d, base + starts[n], (*dense_strides(rows), 0))
-                for n, d in values.items()}
+            arrays = self._arrays(call)
+            arrays |= {n: _Array(d, base + starts[n], (*dense_strides(rows), 0))
+                       for n, d in values.items()}
             for step in steps:
                 self._launch(step, call, arrays, numbers, outside)
 
     def _arrays(self, call: Call) -> dict[str | int, _Array]:
         """The call's own arrays: inputs by name, outputs by number."""
-        text = self._text
-        named = {**text.inputs, **dict(enumerate(text.outputs))}
+        named: dict[str | int, Operand] = dict(enumerate(self._text.outputs))
+        named.update(self._text.inputs)
         return {n: _Array(o.dtype, call.pointers[o.at], call.strides[o.at])
                 for n, o in named.items()}
 
@@ -140,7 +141,7 @@ def _types(step: Step, operands: Sequence[_Array]) -> tuple[np.dtype, ...]:
 
 
 def _outside(text: RowText, call: Call) -> int:
-    """How many loops over rows belong outside of the one over columns."""
+    """Number of loops over rows that belong outside of the one over columns."""
     elements = [*text.elements, *text.written]
     steps = [sum(abs(call.strides[o.at][k]) for o in elements)
              for k in range(len(call.shape))]
@@ -148,7 +149,7 @@ def _outside(text: RowText, call: Call) -> int:
 
 
 def _places(values: Mapping[str, np.dtype], rows: int) -> tuple[dict[str, int], int]:
-    """Where each value's array begins in a workspace, and the bytes of all."""
+    """The beginning of each value's array in a workspace, and the bytes of all."""
     starts, total = {}, 0
     for name, dtype in values.items():
         starts[name] = total

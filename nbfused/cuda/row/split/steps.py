@@ -13,9 +13,9 @@ import numpy as np
 
 from ....gpu.row_layout import read_names, sum_of
 from ....scalar.ir.nodes import Value
+from ....scalar.parse.functions import parse_definition
 from ....scalar.typing.types import Typed, compute_dtype
 from ....scalar.typing.values import INT64
-from ....scalar.parse.functions import parse_definition
 from ....specs import TypedMap, TypedReduce, TypedRow, TypedStage
 from ....specs.fusion.row_forms import Online, online
 from ....specs.pointwise import pointwise
@@ -82,8 +82,8 @@ def split_steps(row: TypedRow, place: tuple[str, ...] = (),
                 ) -> Steps | None:
     """The launches for a row.
 
-    `place` is one of `PLACES`.  None for a row that cannot be had so: sums over rows that read the column's number,
-    and stages that read no array.
+    `place` is one of `PLACES`.  None for a row that cannot be had so: sums over rows
+    that read the column's number, and stages that read no array.
     """
     sums = [o for o in row.outs if o.kind in ("column", "scalar")]
     if any(COLUMN in read_names(o.function) for o in sums):
@@ -188,7 +188,7 @@ class _Parts:
 
     def _posts(self, joined: Joined, level: Sequence[int],
                states: Mapping[str, str]) -> list[tuple[Value, np.dtype]]:
-        """What stages give a row, from their states; they may be known as others."""
+        """Values of stages from their states, which `states` may give other names."""
         found = []
         for k in level:
             s, pair = self.row.stages[k], self.pairs.get(k)
@@ -198,8 +198,9 @@ class _Parts:
                 joined.values[total], = joined.call(pair.finish, dict(zip(
                     pair.finish.function.params,
                     (states.get(both[0], both[0]), total, SIZE), strict=True)))
-            wired = {p: states.get(f"state{k}_{n}", f"state{k}_{n}") for n, p in enumerate(
-                s.post.function.params[:len(s.state)])}
+            own = [f"state{k}_{n}" for n in range(len(s.state))]
+            wired = {p: states.get(n, n) for p, n in zip(
+                s.post.function.params, own, strict=False)}
             values = joined.call(s.post, wired)
             joined.values |= dict(zip(s.names, values, strict=True))
             found += values
@@ -260,7 +261,7 @@ class _Parts:
                      tuple(arrays), numbers, tuple(outs))]
 
     def _wired(self, level: Sequence[int]) -> list[str]:
-        """What the stages' last functions read besides their states."""
+        """The names that the stages' last functions read besides their states."""
         return [p for k in level for p in (
             *_wired(self.row.stages[k]), *((SIZE,) if k in self.pairs else ()))]
 
@@ -286,7 +287,7 @@ class _Parts:
         return joined.typed("merge", results)
 
     def _merged_apart(self, level: Sequence[int]) -> tuple[Part, ...]:
-        """Where each reduction's state is, and what merges it."""
+        """The place of each reduction's state, and its function to merge two."""
         found: list[Part] = []
         for k in level:
             s, begin = self.row.stages[k], found[-1].end if found else 0
