@@ -159,12 +159,22 @@ class ReduceLauncher:
             codes = codes if vector else ()
             return Plan("columns", codes, BLOCK, ahead=self.text.ahead(codes))
         codes = tuple(o.code for o in self.text.inputs)
-        kept_loops = range(self._kept_loops)
-        vector = self.text.rows_vector and self._aligned(call, kept_loops, codes)
+        vector = self._rows_aligned(call, codes)
         codes = codes if vector else ()
         lanes = 1 if reduced <= 4 else 8 if reduced < 64 else \
             WARP if reduced < LONG*BLOCK else BLOCK
-        return Plan("rows", codes, BLOCK, lanes, ahead=self.text.ahead(codes))
+        return Plan("rows", codes, BLOCK, lanes, ahead=self.text.ahead_in_row(codes))
+
+    def _rows_aligned(self, call: Call, codes: tuple[str, ...]) -> bool:
+        """Whether whole accesses of neighbouring reduced elements are possible.
+
+        Of several reduced loops the last one must be whole accesses.
+        """
+        if "s" in codes or "1" not in codes:
+            return False
+        several = self._reduced_loops > 1
+        return not (several and call.shape[-1] % self.text.width(codes)) and \
+            self._aligned(call, range(len(call.shape) - 1), codes)
 
     def _columns_aligned(self, call: Call, codes: tuple[str, ...]) -> bool:
         """Whether whole accesses of neighbouring kept points are possible."""
