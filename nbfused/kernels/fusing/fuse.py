@@ -94,17 +94,17 @@ class Fused(PickledByName):
         scope, unstable = self._scope.constants()
         constants = (tuple(given.constants), scope)
         layout = read(leaves)
-        try:
-            if layout is not None:
-                made = self._run_plan((layout[0], constants), leaves, layout[1])
-                if made is not None:
-                    return made[0]
-            key = (given.types(), constants)
-            found = self._find(key, given)
-            if found is not None:
+        if layout is not None:
+            made = self._run_plan((layout[0], constants), leaves, layout[1])
+            if made is not None:
+                return made[0]
+        key = (given.types(), constants)
+        found = self._find(key, given)
+        if found is not None:
+            try:
                 return self._run(found, leaves, layout, constants)
-        except TraceInvalid:
-            pass  # what was traced does not hold for these numbers
+            except TraceInvalid:
+                pass  # what was traced does not hold for these numbers
         trace, program = self._trace(given, self._bind(args, kwargs))
         unstable = [*unstable, *given.unstable, *trace.constants.values()]
         if unstable:
@@ -145,7 +145,10 @@ class Fused(PickledByName):
                   ) -> tuple[Any] | None:
         """What the plan for these arguments returns, in a tuple; None without one."""
         plan = self._plans.find(key)
-        made = None if plan is None else plan.run(leaves, pointers)
+        try:
+            made = None if plan is None else plan.run(leaves, pointers)
+        except TraceInvalid:  # as the program will find, too
+            return None
         if made is not None:
             with self._lock:
                 self._hits += 1
