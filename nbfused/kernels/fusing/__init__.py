@@ -4,6 +4,6 @@
 - `trace` records a function on the `symbols` of arrays (`tensors` for PyTorch) and of
   `numbers`; `ufuncs`, `functions` and `torch` are NumPy's and PyTorch's functions on
   them.
-- `program` is what was traced, as launches; `source` shows them.
+- `program` is what was traced, as launches; `source` and `explain` show them.
 - `plan` is a program for arguments of one layout, which `planning` makes.
 """

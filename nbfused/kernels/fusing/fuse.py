@@ -15,6 +15,7 @@ from ...errors import KernelTypeError, NbFusedPerformanceWarning
 from ...support.display import SourceText
 from ...support.pickling import PickledByName
 from .arguments import Arguments, Scope, shape_class
+from .explain import Explanation, explain
 from .planning import Plans, read
 from .program import Program, TraceInvalid
 from .source import source
@@ -119,6 +120,39 @@ class Fused(PickledByName):
                 f"fuse: a function that {self.kernel_name} calls gives results of "
                 "another shape or dtype each time; call it outside of the fused "
                 "function") from None
+
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """Tell what a call with these arguments launches, and what that saves.
+
+        Nothing is launched and nothing is changed, but the function may be traced.
+
+        Returns
+        -------
+        Explanation
+            The launches in their order; shown as a table.
+
+        Raises
+        ------
+        KernelTypeError
+            There is no array among the arguments, or the function cannot be traced.
+
+        Examples
+        --------
+        >>> import numpy as np, nbfused as nf
+        >>> spread = nf.fuse(lambda x: np.sqrt((x - x.mean()) ** 2).sum())
+        >>> found = spread.explain(np.ones(1000))
+        >>> [launch.operations for launch in found]
+        [('sum__mean',), ('subtract', 'raise_to', 'sqrt', 'sum_sum')]
+        >>> found.bytes, found.unfused_bytes
+        (16024, 64024)
+        """
+        given = Arguments(self._named(args, kwargs))
+        if not given.arrays or given.traced:
+            raise KernelTypeError(f"{self.kernel_name}.explain: no argument is an "
+                                  "array; pass what the function is called with")
+        constants = (tuple(given.constants), self._scope.constants()[0])
+        found = self._find((given.types(), constants), given)
+        return explain(found or self._trace(given, self._bind(args, kwargs))[1])
 
     def made_of(self) -> tuple[Any, ...]:
         """The function and the name."""

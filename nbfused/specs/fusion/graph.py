@@ -63,12 +63,19 @@ class Node:
 
 @record(frozen=True)
 class Launch:
-    """One spec to run: the outputs of `nodes` that are read elsewhere."""
+    """One spec to run, and its inputs and outputs.
+
+    Attributes
+    ----------
+    nodes
+        What it computes; those of its outputs that nobody else reads are not stored.
+    """
 
     spec: Any
     inputs: tuple[Any, ...]
     outputs: tuple[Value, ...]
     asked: Any = None
+    nodes: tuple[Node, ...] = ()
 
 
 def live(nodes: Sequence[Node], outputs: Sequence[Value]) -> list[Node]:

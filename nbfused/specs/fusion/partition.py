@@ -10,6 +10,7 @@ itself: nothing is refused.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from graphlib import TopologicalSorter
 from typing import Any
 
@@ -254,9 +255,9 @@ class Partition:
 
     def _launches(self, group: Group, name: str) -> list[Launch]:
         nodes = self.ordered(group.nodes)
-        if group.kind == "row":
-            return fuse_rows(nodes, group.posts, self.stored(group), group.shape, name)
-        return [self._launch(group, nodes, name)]
+        made = [self._launch(group, nodes, name)] if group.kind != "row" else fuse_rows(
+            nodes, group.posts, self.stored(group), group.shape, name)
+        return [replace(launch, nodes=tuple(nodes)) for launch in made]
 
     def _launch(self, group: Group, nodes: list[Node], name: str) -> Launch:
         if group.kind == "alone":

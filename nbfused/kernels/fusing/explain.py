@@ -1,0 +1,123 @@
+"""What a fused function launches, and what that saves."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ...specs.fusion.graph import Launch, Value
+from ...support.display import html_table, text_table
+from ...support.records import record
+from .program import Opaque, Program
+
+__all__ = ["ExplainedLaunch", "Explanation", "explain"]
+
+
+@record(frozen=True)
+class ExplainedLaunch:
+    """One launch of a fused function.
+
+    Attributes
+    ----------
+    kind : str
+        ``"Map"``, ``"Reduce"``, ``"Row"``, ``"Contract"``; ``"call"`` for a function
+        that is called as it is.
+    name : str
+        Of the kernel.
+    shape : tuple of int
+        Of its first result.
+    operations : tuple of str
+        What it computes.
+    bytes : int
+        Of the arrays that it reads and stores, each counted once.
+    """
+
+    kind: str
+    name: str
+    shape: tuple[int, ...]
+    operations: tuple[str, ...]
+    bytes: int
+
+
+class Explanation(Sequence[ExplainedLaunch]):
+    """The launches of a fused function for some arguments; shown as a table.
+
+    Attributes
+    ----------
+    operations : int
+        How many were traced.
+    bytes : int
+        What the launches read and store together.
+    unfused_bytes : int
+        What the operations would, one by one.
+    """
+
+    def __init__(self, launches: Sequence[ExplainedLaunch], operations: int,
+                 unfused_bytes: int) -> None:
+        self._launches = tuple(launches)
+        self.operations = operations
+        self.bytes = sum(one.bytes for one in launches)
+        self.unfused_bytes = unfused_bytes
+
+    def __getitem__(self, index: Any) -> Any:
+        return self._launches[index]
+
+    def __len__(self) -> int:
+        return len(self._launches)
+
+    @property
+    def summary(self) -> str:
+        """One line: how many launches of how many operations, and bytes."""
+        return (f"{len(self)} launches of {self.operations} operations; "
+                f"{self.bytes:,} bytes, one by one {self.unfused_bytes:,}")
+
+    def __repr__(self) -> str:
+        return f"{text_table(_HEAD, self._rows())}\n{self.summary}"
+
+    def _repr_html_(self) -> str:
+        return html_table(_HEAD, self._rows(), self.summary)
+
+    def _rows(self) -> list[tuple[object, ...]]:
+        return [(k, one.kind, one.name, "×".join(map(str, one.shape)) or "1",
+                 " ".join(one.operations), one.bytes) for k, one in enumerate(self)]
+
+
+_HEAD = ("", "kind", "name", "result", "operations", "bytes")
+
+
+def explain(program: Program) -> Explanation:
+    """Explain a program: what it launches, of what was traced."""
+    nodes = {node: None for launch in program.launches for node in launch.nodes
+             if _launches(node.spec)}
+    return Explanation(
+        [_explained(launch) for launch in program.launches if _launches(launch.spec)],
+        len(nodes), sum(_bytes((*node.inputs, *node.outputs)) for node in nodes))
+
+
+def _explained(launch: Launch) -> ExplainedLaunch:
+    own = isinstance(launch.spec, Opaque)
+    return ExplainedLaunch(
+        "call" if own else type(launch.spec).__name__, _name(launch.spec),
+        launch.outputs[0].shape if launch.outputs else (),
+        tuple(_name(node.spec) for node in launch.nodes if _launches(node.spec)),
+        _bytes((*launch.inputs, *launch.outputs)))
+
+
+def _launches(spec: Any) -> bool:
+    return isinstance(spec, Opaque) or spec.launches
+
+
+def _name(spec: Any) -> str:
+    if isinstance(spec, Opaque):
+        return getattr(spec.function, "__name__", type(spec.function).__name__)
+    return str(spec.name)
+
+
+def _bytes(values: Iterable[Any]) -> int:
+    """Bytes of the arrays among values, each counted once."""
+    arrays = [v for v in dict.fromkeys(values) if isinstance(v, Value)]
+    return sum(prod(v.shape) * v.type.itemsize for v in arrays
+               if isinstance(v.type, np.dtype) and not v.by_value)
