@@ -8,6 +8,7 @@ its own derivative, the epilogue of a matrix product and the map of a reduction.
 from __future__ import annotations
 
 import os as _os
+import sys as _sys
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -107,7 +108,8 @@ def _later(name: str) -> Any:
         _import_public()
         if name in globals():
             return globals()[name]
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name,
+                         obj=_sys.modules[__name__])  # Python says what was meant
 
 
 def __dir__() -> list[str]:

@@ -120,6 +120,78 @@ def test_the_names_that_are_listed_are_activations():
         assert len(scalar_function(name, "activation", takes=1).params) == 1
 
 
+class Module:
+    """A callable object, like a module of PyTorch."""
+
+    def __call__(self, *args):
+        return args[0]
+
+
+@pytest.mark.parametrize(("given", "words"), [
+    ("ReLU", ("unknown activation 'ReLU'", "did you mean 'relu'?")),
+    (Module(), ("'activation' is the object", "Module", "the name of one")),
+    (abs, None), (np.tanh, None), (nf.sigmoid, None), (ops.gelu, None)],
+    ids=["case", "object", "abs", "ufunc", "vocabulary", "op"])
+def test_what_is_an_activation_and_what_is_none(given, words):
+    if words is None:
+        assert ops.linear(A, A.T, activation=given).shape == (3, 3)
+        return
+    with refused(KernelTypeError, *words):
+        ops.linear(A, A.T, activation=given)
+
+
+def test_functions_of_pytorch_are_passed_by_name():
+    torch = pytest.importorskip("torch")
+    for function, name in ((torch.relu, "relu"), (torch.nn.functional.gelu, "gelu")):
+        with refused(KernelTypeError, "'activation' is", "not part of the scalar",
+                     f"pass '{name}'"):
+            ops.linear(A, A, activation=function)
+
+
+def row_of(combine, result, post=None):
+    if result == 1:
+        @nf.row
+        def made(x):
+            @nf.stage(combine, post=post)
+            def both(x):
+                return x
+            return x - both
+        return made
+
+    @nf.row
+    def pair(x):
+        @nf.stage(combine, post=post)
+        def both(x):
+            return x, x
+        return x - both
+    return pair
+
+
+def test_stages_and_reductions_of_too_many_values():
+    for make in (lambda: row_of("sum", 2), lambda: nf.reduction(combine="sum")(
+            lambda x: (x, x * x))):
+        with refused(KernelTypeError, "combine 'sum' takes 1 value of an element",
+                     "the map gives 2", "of each"):
+            make()(A)
+
+
+def test_posts_that_take_too_little():
+    post = lambda mean: mean  # noqa: E731
+    for make in (lambda: row_of("welford", 1, post),
+                 lambda: nf.reduction(combine="welford", post=post)(lambda x: x)):
+        with refused(KernelTypeError, "'post' must take the 2 values", "'welford'",
+                     "lambda_(mean)"):
+            make()(A)
+
+
+def test_misspelt_names_of_the_package_tell_python_what_they_are():
+    """From these it prints what was meant."""
+    with pytest.raises(AttributeError, match="'elemntwise'") as caught:
+        nf.elemntwise  # noqa: B018
+    assert caught.value.name == "elemntwise"
+    assert caught.value.obj is nf
+
+
 def test_functions_of_nothing():
     with refused(KernelTypeError, "nf.contraction: <lambda>() takes nothing",
                  "lambda acc: acc"):

@@ -23,7 +23,14 @@ from ..specs.shapes import Axes, normalize_axes
 from ..specs.vjp.functions import compose, identity
 from ..support.display import SourceText
 from ..support.forks import cached_property
-from .base import boolean, kind_of, output_tuple, real_number, unpack_single
+from .base import (
+    boolean,
+    kind_of,
+    output_tuple,
+    quantity,
+    real_number,
+    unpack_single,
+)
 from .cached_call import CachedCall
 from .elementwise import Func
 from .kernel_counts import counting_decorator
@@ -80,6 +87,7 @@ class Reduction(Func):
             return finish
         post = scalar_function(self._post, "post")
         values = len(finish.results)
+        check_post(post, self.combine, self.parameters.name)
         rest = post.params[values:]
 
         def build(b: Builder) -> tuple[Value, ...]:
@@ -94,10 +102,7 @@ class Reduction(Func):
         map_, combine = self.map, self.combine
         if dtype is not None:
             map_, combine = cast_results(map_, dtype), narrow(combine)
-        if self.combine.arity != len(map_.results):
-            raise KernelTypeError(
-                f"{self.__name__}: combine '{self.combine.name}' takes "
-                f"{self.combine.arity} values, the map gives {len(map_.results)}")
+        check_arity(map_, self.combine, self.__name__)
         self._check_post(kinds)
         return Reduce(map_, kinds, combine, self.post, axes, keepdims)
 
@@ -178,6 +183,24 @@ class Reduction(Func):
             raise ShapeError(
                 f"{self.parameters.name}: nothing to reduce along axis {axes} of shape "
                 f"{full}, and no identity; reduce over an axis that has elements")
+
+
+def check_post(post: Function, combine: Combine, what: str) -> None:
+    """Raise `KernelTypeError` unless `post` takes what is combined."""
+    values = len(combine.finish.results)
+    if len(post.params) < values:
+        raise KernelTypeError(
+            f"{what}: 'post' must take the {quantity(values, 'value')} of combine "
+            f"{combine.name!r}, then others, got {post.name}({', '.join(post.params)})")
+
+
+def check_arity(function: Function, combine: Combine, what: str) -> None:
+    """Raise `KernelTypeError` unless a map gives as many values as are combined."""
+    if combine.arity != len(function.results):
+        raise KernelTypeError(
+            f"{what}: combine {combine.name!r} takes "
+            f"{quantity(combine.arity, 'value')} of an element, the map gives "
+            f"{len(function.results)}; make a reduction, or a stage, of each")
 
 
 #: What a function given as `combine` may leave unchanged.

@@ -23,7 +23,7 @@ from .base import check_pyfunc, is_number, output_tuple, unpack_single
 from .cached_call import CachedCall
 from .elementwise import Func
 from .kernel_counts import counting_decorator
-from .reduction import check_combine
+from .reduction import check_arity, check_combine, check_post
 from .scalar import scalar_function
 
 __all__ = ["RowOp", "index", "row", "size", "stage"]
@@ -264,10 +264,12 @@ def _stage(name: str, mark: StageMark, scope: Mapping[str, Any]) -> Stage:
                 f"parameters and write a, b = {param} in the stage")
     map_ = _with_scope(parse(mark.pyfunc, environment=dict(scope)), scope)
     _check_names(name, map_, scope)
+    check_arity(map_, combine, f"stage '{name}'")
     finish = combine.finish
     post = finish
     if mark.post is not None:
         given = scalar_function(mark.post, "post")
+        check_post(given, combine, f"stage '{name}'")
         count = len(finish.results)
         rest = given.params[count:]
 

@@ -15,6 +15,7 @@ from ..scalar.language.vocabulary import OPS as VOCABULARY
 from ..scalar.parse.functions import parse
 from ..scalar.source.resolve import operation
 from ..specs.vjp.functions import compose
+from .numbers import brief
 
 __all__ = ["ScalarFunction", "scalar_function"]
 
@@ -54,9 +55,14 @@ def _found(given: ScalarFunction, what: str, takes: int | None) -> Function:
     target = _named(given, what, takes) if isinstance(given, str) else given
     target = getattr(target, "scalar", target)
     if isinstance(target, BuiltinFunctionType) and operation(target) is None:
-        raise KernelTypeError(
-            f"'{what}' is {target!r}, which is not part of the scalar language; use "
-            "functions of math, numpy and nbfused, or pass a function of numbers")
+        way_out = f"pass {target.__name__!r}" if target.__name__ in OPS else \
+            "use functions of math, numpy and nbfused, or pass a function of numbers"
+        raise KernelTypeError(f"'{what}' is {brief(target)}, which is not part of the "
+                              f"scalar language; {way_out}")
+    if operation(target) is None and not (
+            hasattr(target, "__name__") or hasattr(target, "function")):
+        raise KernelTypeError(f"'{what}' is the object {brief(target)}; expected a "
+                              "function of numbers, or the name of one, such as 'relu'")
     function = parse(target)
     if takes is None:
         return function
@@ -79,7 +85,7 @@ def _named(name: str, what: str, takes: int | None) -> Any:
         return VOCABULARY[name]
     from difflib import get_close_matches  # late: for errors only
 
-    near = get_close_matches(name, OPS, 1)
+    near = get_close_matches(name.lower(), OPS, 1)
     meant = f"; did you mean {near[0]!r}?" if near else ""
     raise KernelTypeError(f"unknown {what} {name!r}{meant}; known: {_known(takes)}; or "
                           "pass a scalar function")

@@ -208,7 +208,8 @@ class ElementwiseKernel:
         ShapeError
             A size that is undecided or superfluous, shapes that do not fit.
         """
-        check_keywords(self.name, unknown, ("size", "block_size", "stream", "out"))
+        if unknown:
+            check_keywords(self.name, unknown, ("size", "block_size", "stream", "out"))
         check_block_size(block_size, self.name)
         given, outs = split(self.name, self.in_params, self.out_params, args, out)
         with on_stream(stream, self.name):

@@ -339,7 +339,8 @@ class RawKernel:
             No device, no compiler, or code that it refuses.
         """
         label = f"kernel {self.name!r}"
-        check_keywords(label, unknown, ("shared_mem", "stream"))
+        if unknown:
+            check_keywords(label, unknown, ("shared_mem", "stream"))
         grid, block = grid_extents(grid, label), block_extents(block, label)
         shared = bytes_of_shared(shared_mem, label)
         backend = self.module.available()

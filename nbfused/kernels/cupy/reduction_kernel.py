@@ -176,7 +176,8 @@ class ReductionKernel:
         KernelTypeError
             As for `ElementwiseKernel`.
         """
-        check_keywords(self.name, unknown, _KEYWORDS)
+        if unknown:
+            check_keywords(self.name, unknown, _KEYWORDS)
         inputs, outs = split(self.name, self.in_params, self.out_params, args, out)
         with on_stream(stream, self.name):
             return unpack_single(self._run(

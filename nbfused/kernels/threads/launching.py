@@ -150,11 +150,11 @@ class Launching:
         names = self.signature.parameters
         if not kwargs and len(args) == len(names):
             return dict(zip(names, args, strict=True))
-        label = f"{self.__name__}({', '.join(names)})"
-        check_keywords(label, kwargs, (*names, *_OPTIONS))
         try:
             bound = self.signature.bind(*args, **kwargs)
         except TypeError as error:
+            label = f"{self.__name__}({', '.join(names)})"
+            check_keywords(label, kwargs, (*names, *_OPTIONS))
             raise KernelTypeError(f"{label}: {error}") from None
         bound.apply_defaults()
         return dict(bound.arguments)
