@@ -34,8 +34,9 @@ lint: $(dev_stamp)
 	$(RUN) -m ruff check .
 	$(RUN) -m mypy
 
+# Each worker begins with files of its own: tests of a file share what they compile.
 pytest: $(dev_stamp)
-	$(RUN) -m pytest -n $(JOBS) -m "not variants" $(PYTEST)
+	$(RUN) -m pytest -n $(JOBS) --dist worksteal -m "not variants" $(PYTEST)
 
 # Every shape of tile, dtype and architecture, and the ops like others: minutes.
 variants: $(dev_stamp)

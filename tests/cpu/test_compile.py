@@ -19,7 +19,7 @@ from numba.core.registry import cpu_target
 from nbfused import cache
 from nbfused.config import config
 from nbfused.cpu.runtime import compile as compiling
-from nbfused.cpu.runtime import numba_pipeline, objects
+from nbfused.cpu.runtime import objects, pipeline
 from nbfused.errors import CompileError, SettingError
 from tests.refusal import refused
 
@@ -87,10 +87,10 @@ def kernel(a, begin, end):
 def test_machine_code_is_that_of_all_of_numbas_passes(text, monkeypatch):
     """Those that are left out change nothing in it, nor does typing each call once."""
     fewer = instructions(compiling._compile(text))
-    monkeypatch.setattr(numba_pipeline._Compiler, "define_pipelines",
+    monkeypatch.setattr(pipeline._Compiler, "define_pipelines",
                         Compiler.define_pipelines)
-    monkeypatch.setattr(numba_pipeline._Library, "whole", True)
-    monkeypatch.setattr(numba_pipeline, "_cached_signatures", nullcontext)
+    monkeypatch.setattr(pipeline._Library, "whole", True)
+    monkeypatch.setattr(pipeline, "_cached_signatures", nullcontext)
     assert fewer
     assert instructions(compiling._compile(text)) == fewer
 

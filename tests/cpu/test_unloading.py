@@ -11,7 +11,7 @@ import pytest
 import nbfused as nf
 from nbfused.config import config
 from nbfused.cpu.runtime import compile as compiling
-from nbfused.cpu.runtime import numba_pipeline, objects
+from nbfused.cpu.runtime import objects, pipeline
 from nbfused.cpu.runtime.pool import Pool
 from nbfused.cpu.text import intrinsics
 from nbfused.dispatch import calls, launch_plans
@@ -67,11 +67,11 @@ def test_code_stays_as_long_as_an_order_to_run_it(engines):
 def test_nothing_of_a_kernels_functions_is_kept_by_numba():
     with config.override(cache_disable=True):
         compiling.build(TEXT.format(constant=0.5))  # the target's own functions
-        known = set(numba_pipeline.target().cached_internal_func)
+        known = set(pipeline.target().cached_internal_func)
         for k in range(3):
             compiling.build(TEXT.format(constant=f"{k}.75"))
     assert intrinsics._compiled == {}
-    assert set(numba_pipeline.target().cached_internal_func) == known
+    assert set(pipeline.target().cached_internal_func) == known
 
 
 def times(constant):

@@ -4,6 +4,7 @@
 `binding`   launchers that bind the layout of a call once, then start it with addresses
 `compile`   compilation of a kernel's text by Numba to machine code, through the cache
 `objects`   object files with machine code: packing, checking, and linking by llvmlite
+`pipeline`  Numba's compiler, with the passes that generated text needs
 `pool`      the thread pool: a calling thread and helpers share the pieces of a launch
 `schedule`  partition of a launch into pieces for the threads of the pool
 `team`      work sharing between threads in machine code, without Python

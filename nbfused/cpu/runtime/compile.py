@@ -26,7 +26,7 @@ _log = logger("compile")
 _LINKED = ("cpu/text/intrinsics.py", "cpu/text/halves.py", "cpu/text/stream_code.py",
            "cpu/mathematics/*.py", "cpu/raw/atomics.py", "cpu/contract/tile.py",
            "cpu/contract/*_code.py", "cpu/runtime/team_code.py",
-           "cpu/runtime/compile.py", "cpu/runtime/numba_pipeline.py",
+           "cpu/runtime/compile.py", "cpu/runtime/pipeline.py",
            "support/llvm_*.py")
 
 
@@ -49,7 +49,7 @@ def build(text: str) -> objects.Entry:
         key = artefacts.digest("cpu", text, _revision(), *objects.host())
         found = artefacts.get(key, objects.unpack)
         if found is not None and not objects.usable(found):
-            from .numba_pipeline import target
+            from .pipeline import target
 
             target()  # it may call what only Numba has, such as complex powers
             found = found if objects.usable(found) else None
@@ -112,7 +112,7 @@ def _compile(text: str) -> bytes:
         raise CompileError("NUMBA_DISABLE_JIT=1: Numba compiles nothing, and a kernel "
                            "that is not in the cache needs it; unset it", source=text)
     from ..text.intrinsics import forget_functions
-    from .numba_pipeline import optimized
+    from .pipeline import optimized
 
     namespace = dict(_namespace())
     start = time.perf_counter()

@@ -15,7 +15,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from ...support.dtypes import TYPES
-from ..runtime.numba_pipeline import compile_function
+from ..runtime.pipeline import compile_function
 
 __all__ = ["INTRINSICS", "forget_functions"]
 
