@@ -15,6 +15,7 @@ import numpy as np
 import nbfused as nf
 from nbfused.cuda.contract import parts as contract_parts
 from nbfused.cuda.map import tile_pairs as map_tile_pairs
+from nbfused.cuda.reduce import folded
 from nbfused.cuda.row.split import choice
 from nbfused.testing.conformance import Check, checks
 from tests.cuda.row import long_rows, split_rows
@@ -58,6 +59,14 @@ class Beyond:
         check("chunks that the last block merges", nf.ops.sum(x.ravel()[:4100]),
               x.ravel()[:4100].sum())
         check("again, in the same memory", nf.ops.max(x[:140].ravel()), x[:140].max())
+        folded.LEAST = 600
+        for rows, columns in ((640, 3), (701, 7), (1000, 15)):
+            narrow = self.floats(rows, columns)
+            check("rows of a few columns", nf.ops.mean(narrow, axis=0), narrow.mean(0))
+            check("their variance", nf.ops.var(narrow, axis=0), narrow.var(0))
+            check("of those that are not aligned", nf.ops.max(narrow[1:], axis=0),
+                  narrow[1:].max(0))
+        check("where the largest is", nf.ops.argmax(narrow, axis=0), narrow.argmax(0))
         cube = self.floats(5, 3, 52)
         check("axes that are not neighbours", nf.ops.sum(cube, axis=(0, 2)),
               cube.sum((0, 2)))

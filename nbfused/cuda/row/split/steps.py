@@ -104,11 +104,11 @@ def _levels(row: TypedRow) -> tuple[list[list[int]], dict[int, Online]]:
     """Stages that do not need one another's values, level by level.
 
     A sum that goes with a maximum, `Online`, comes right after that; the second result
-    has these, by the sum's number.
+    has these, by the sum's number.  Not of float64, whose kernels spilled.
     """
     made: dict[str, int] = {}
     found: list[list[int]] = []
-    pairs = {o.total: o for o in online(row)}
+    pairs = {o.total: o for o in online(row) if row.stages[o.top].state[0].itemsize < 8}
     for k, s in enumerate(row.stages):
         own = max((0, *(made[n] + 1 for n in read_names(s.element) if n in made),
                    *(made[n] for n in read_names(s.post) if n in made)))
