@@ -63,7 +63,8 @@ def is_suitable(dtype: np.dtype, m: int, n: int, k: int) -> bool:
     tile = tile_of(dtype.itemsize)
     tiles = -(-m // tile.rows) * -(-n // tile.columns)
     small = tiles * tile.rows * tile.columns * k <= _SMALL
-    return (small or (min(m, n) >= _LEAST and k >= _DEPTH)) and k * dtype.itemsize <= 1 << 16
+    large = min(m, n) >= _LEAST and k >= _DEPTH
+    return (small or large) and k * dtype.itemsize <= 1 << 16
 
 
 class Factors(NamedTuple):
