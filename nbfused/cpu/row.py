@@ -42,9 +42,10 @@ _ROWS = 8
 #: So many rows side by side at least for the kernel across them; not measured.
 _WIDE = 16
 
-#: Columns up to which rows side by side are faster whatever the strides:
+#: Columns up to which rows side by side are faster whatever the strides, and where 16-bit
+#: numbers, which are transposed one by one, are among them:
 #: benchmarks/notes/cpu.md#rows-across.
-_FEW = 48
+_FEW, _FEW_HALVES = 48, 16
 
 #: Bytes of the rows that are computed together: they stay in the second-level cache.
 #: benchmarks/notes/cpu.md#rows-across.
@@ -78,7 +79,9 @@ class _Rows:
         if self.sums and (len(call.shape) > 2 or columns > NARROW):
             return False
         far = sum((abs(s[-2]) > 1) - (abs(s[-1]) > 1) for s in call.strides)
-        return columns <= _FEW or far < 0
+        outputs = self.signature.outputs
+        few = _FEW if min(d.itemsize for d in outputs) > 2 else _FEW_HALVES
+        return columns <= few or far < 0
 
     def _along(self, call: Call) -> Start:
         kernel = self._kernel(RowText, self.signature.inner)

@@ -24,6 +24,7 @@ FUNCTIONS = {
     "exp": parse(lambda x: nb.exp(x)), "log": parse(lambda x: nb.log(x)),
     "tanh": parse(lambda x: nb.tanh(x)), "erf": parse(lambda x: nb.erf(x)),
     "sigmoid": parse(lambda x: nb.sigmoid(x)),
+    "sin": parse(lambda x: nb.sin(x)),
     "softplus": parse(lambda x: nb.softplus(x)), "gelu": parse(lambda x: nb.erfc(-x)*x),
     "square": parse(lambda x: x*x),
 }
@@ -96,3 +97,14 @@ def test_maxima_stay_in_registers(built):
     _, llvm, _ = built[0]
     assert "llvm.masked.store" not in llvm
     assert "memcheck" not in llvm
+
+
+@pytest.mark.parametrize("name", ["exp", "sin"])
+def test_elements_of_any_stride_are_vectors(name, built):
+    x = np.random.default_rng(0).standard_normal((40, 200)).astype("f4")[:, ::2]
+    got = run_map(Map(FUNCTIONS[name], ("element",)), x)
+    assert np.allclose(got, getattr(np, name)(x), rtol=1e-5, atol=1e-6)
+    (_, llvm, _), = built
+    assert "llvm.masked.gather" in llvm or tile_of(4).lanes < 16
+    # What LLVM assumes of a stride that it can see.
+    assert "ident.check" not in llvm

@@ -43,6 +43,10 @@ _DEPTHS = 256, 64
 #: Products of a sum in a chunk at least, and units that need no chunks; not measured.
 _CHUNK, _UNITS = 512, 16
 
+#: Rows or columns at least of what vectors are loaded of across the longer side:
+#: benchmarks/notes/cpu.md#narrow-products.
+_SHORT = 4
+
 #: As for blocked products: see `gemm`.
 _LIGHT = 16
 
@@ -60,15 +64,15 @@ def orientation(factors: Factors) -> tuple[bool, bool] | None:
     """Whether vectors are of the left factor, and whether that is copied for it.
 
     Of the longer side if its numbers are neighbours, else of the shorter one, which is
-    copied where its are not either.  None where a product with one vector is better
-    left to BLAS, which adds up along the other factor's rows.
+    copied where its are not either.  None where that is so short that vectors would be
+    all but empty: BLAS adds up along the other factor's rows then.
     """
     near = (factors.a_down == 1 or factors.m == 1,
             factors.b_down == 1 or factors.n == 1)
     long = int(factors.m <= factors.n)
     if near[long]:
         return long == 0, False
-    if min(factors.m, factors.n) == 1:
+    if min(factors.m, factors.n) < _SHORT:
         return None
     return long == 1, not near[1 - long]
 

@@ -39,10 +39,10 @@ _BLOCK_BYTES = 1 << 20
 #: Bytes of the right factor that are packed at once; not measured.
 _PACKED_BYTES = 1 << 23
 
-#: Least rows and columns, and least inner extent: below, packing costs more than it
-#: saves, except for products of so few multiplications in whole tiles that a call of
-#: BLAS takes longer: benchmarks/notes/cpu.md#products-on-the-cpu.
-_LEAST, _DEPTH, _SMALL = 48, 8, 1 << 18
+#: Least rows, columns and inner extent: below, packing costs more than it saves, except
+#: for products of so few multiplications in whole tiles that a call of BLAS takes
+#: longer: benchmarks/notes/cpu.md#products-on-the-cpu.
+_LEAST, _SMALL = 48, 1 << 18
 
 #: Multiplications that take as long as one element of other kernels, to decide whether
 #: to wake a thread: from 2²⁰ on.  At 96³ a helper gains 3 µs where it is idle and costs
@@ -63,8 +63,7 @@ def is_suitable(dtype: np.dtype, m: int, n: int, k: int) -> bool:
     tile = tile_of(dtype.itemsize)
     tiles = -(-m // tile.rows) * -(-n // tile.columns)
     small = tiles * tile.rows * tile.columns * k <= _SMALL
-    pays = small or (min(m, n) >= _LEAST and k >= _DEPTH)
-    return pays and k * dtype.itemsize <= 1 << 16
+    return (small or min(m, n, k) >= _LEAST) and k * dtype.itemsize <= 1 << 16
 
 
 class Factors(NamedTuple):

@@ -1,0 +1,113 @@
+"""Products of few rows or columns against NumPy in float64."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import numpy as np
+import pytest
+
+from nbfused import ops
+from nbfused.config import config
+from nbfused.cpu.contract import launcher
+from nbfused.cpu.contract.direct import is_narrow, orientation
+from nbfused.cpu.contract.gemm import Factors
+
+RNG = np.random.default_rng(0)
+EXTENTS = [(2, 300, 70), (300, 2, 70), (5, 400, 3000), (64, 64, 9000), (18, 32, 5000),
+           (33, 7, 100), (31, 1000, 90), (1, 700, 300), (700, 1, 300), (3, 100, 5),
+           (129, 17, 40), (12, 2100, 65)]
+
+
+@pytest.fixture
+def direct(monkeypatch):
+    """Refuse the blocked kernel; count products that are left to BLAS."""
+    left: list[tuple[int, ...]] = []
+    monkeypatch.setattr(launcher._Product, "_can_block", lambda self, call: False)
+    monkeypatch.setattr(launcher, "_multiply", lambda a, b, out, swapped: (
+        left.append(out.shape), np.matmul(a, b, out=out)))
+    return left
+
+
+def factor(rows, columns, dtype, turned):
+    shape = (columns, rows) if turned else (rows, columns)
+    drawn = RNG.standard_normal(shape).astype(dtype)
+    return drawn.T if turned else drawn
+
+
+def off(got, a, b, wanted):
+    """Error in units of eps, relative to the product of magnitudes."""
+    size = np.abs(a).astype("f8") @ np.abs(b).astype("f8") + 1
+    return float((np.abs(got - wanted)/size).max()/np.finfo(got.dtype).eps)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("extents", EXTENTS, ids=str)
+def test_products(extents, dtype, direct):
+    m, n, k = extents
+    bias = RNG.standard_normal(n).astype(dtype)
+    for turned in product((False, True), repeat=2):
+        a, b = factor(m, k, dtype, turned[0]), factor(k, n, dtype, turned[1])
+        wanted = a.astype("f8") @ b.astype("f8")
+        assert off(ops.matmul(a, b), a, b, wanted) <= 8
+        assert off(ops.linear(a, b, bias, activation=ops.relu), a, b,
+                   np.maximum(wanted + bias, 0)) <= 8
+        for out in (np.empty((n, m), dtype).T, np.empty((m, 2*n), dtype)[:, ::2],
+                    np.empty((m, n + 3), dtype)[:, 3:]):
+            ops.matmul(a, b, out=out)
+            assert off(out, a, b, wanted) <= 8
+    assert bool(direct) == (min(m, n) < 4)  # along the other's rows
+
+
+def test_nothing_is_written_beside_the_result(direct):
+    for m, n in ((3, 130), (130, 5), (13, 31)):
+        around = np.full((m + 2, n + 2), 7, "f4")
+        a, b = factor(m, 60, "f4", False), factor(60, n, "f4", False)
+        ops.matmul(a, b, out=around[1:-1, 1:-1])
+        assert (around[[0, -1]] == 7).all()
+        assert (around[:, [0, -1]] == 7).all()
+    assert not direct
+
+
+def test_odd_numbers_stay_in_their_rows_and_columns():
+    a, b = factor(7, 300, "f4", False), factor(300, 200, "f4", False)
+    a[2, 5], b[9, 40] = np.nan, np.inf
+    got = ops.matmul(a, b)
+    assert np.isnan(got[2]).all()
+    assert not np.isfinite(got[:, 40]).any()
+    assert np.isfinite(np.delete(np.delete(got, 2, 0), 40, 1)).all()
+
+
+@pytest.mark.parametrize("extents", [(3, 9000, 500), (9000, 3, 500), (5, 8, 90_000)],
+                         ids=str)
+def test_the_number_of_threads_changes_no_bit(extents):
+    m, n, k = extents
+    a, b = factor(m, k, "f4", False), factor(k, n, "f4", False)
+    found = []
+    for threads in (1, 2, 5):
+        with config.override(num_threads=threads):
+            found.append(ops.matmul(a, b))
+    assert np.array_equal(found[0], found[1])
+    assert np.array_equal(found[0], found[2])
+
+
+def test_batches_of_narrow_products(direct):
+    a, b = RNG.standard_normal((4, 50, 600)), RNG.standard_normal((4, 600, 7))
+    assert np.allclose(ops.matmul(a, b), a @ b, rtol=1e-12, atol=1e-11)
+    assert np.allclose(ops.matmul(a, b[0]), a @ b[0], rtol=1e-12, atol=1e-11)
+    half = ops.matmul(a.astype("f2"), b.astype("f2"))
+    assert np.allclose(half, a.astype("f2").astype("f8") @ b.astype("f2").astype("f8"),
+                       rtol=2e-3, atol=0.1)
+    assert not direct
+
+
+def test_which_side_vectors_are_loaded_of():
+    single = np.dtype("f4")
+    assert orientation(Factors(single, 4, 1000, 50, 50, 1, 1, 1000)) == (False, False)
+    assert orientation(Factors(single, 4, 1000, 50, 1, 4, 50, 1)) == (True, False)
+    assert orientation(Factors(single, 4, 1000, 50, 50, 1, 50, 1)) == (True, True)
+    assert orientation(Factors(single, 1000, 4, 50, 50, 1, 50, 1)) == (False, True)
+    assert orientation(Factors(single, 1, 1000, 50, 50, 1, 50, 1)) is None
+    assert is_narrow(single, 4, 1000, 50)
+    assert not is_narrow(np.dtype("c8"), 4, 1000, 50)
+    assert not is_narrow(single, 1000, 1000, 4)

@@ -1,0 +1,94 @@
+"""Rows that are computed across, many at once, against NumPy in float64."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from nbfused import ops
+from nbfused.config import config
+from nbfused.cpu import row
+from nbfused.cpu.row_across import LANES, NARROW
+from tests.cpu.skeletons import run_row
+from tests.cpu.test_row import FULL, SOFTMAX, full, normal, softmax
+
+TOLERANCE = {"f4": 3e-7, "f8": 1e-15, "f2": 1e-3}
+SHORT = [(16, 1), (40, 3), (300, 7), (65, 16), (129, 17), (700, 31), (64, NARROW),
+         (5, 70, 9), (33, 0)]
+
+
+@pytest.fixture
+def across(monkeypatch):
+    """Refuse the kernel along rows."""
+    monkeypatch.setattr(row._Rows, "_along", None)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "f2"])
+@pytest.mark.parametrize("shape", SHORT, ids=str)
+@pytest.mark.usefixtures("across")
+def test_short_rows(shape, dtype, monkeypatch):
+    monkeypatch.setattr(row, "_FEW_HALVES", row._FEW)
+    x = normal(shape, dtype)
+    got = run_row(SOFTMAX, x)
+    assert got.dtype == x.dtype
+    if got.size:
+        assert np.abs(got - softmax(x)).max() <= TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f2"])
+@pytest.mark.parametrize("shape", [(50, 16), (90, 300), (200, 1100), (3, 60, 70)],
+                         ids=str)
+@pytest.mark.usefixtures("across")
+def test_rows_along_another_axis(shape, dtype):
+    for x in (normal(shape, dtype), normal(shape, dtype)[..., ::-1, :]):
+        wanted = np.swapaxes(softmax(np.swapaxes(x, -1, -2)), -1, -2)
+        assert np.abs(ops.softmax(x, axis=-2) - wanted).max() <= TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("lay", [
+    lambda x: x, lambda x: np.asfortranarray(x), lambda x: x[::-1, ::-1],
+    lambda x: np.repeat(x, 3, 1)[:, ::3], lambda x: np.broadcast_to(x[:, :1], x.shape),
+    lambda x: np.broadcast_to(x[:1], x.shape)],
+    ids=["rows", "columns", "backwards", "strided", "repeated", "one row"])
+@pytest.mark.parametrize("shape", [(17, 5), (200, 20)], ids=str)
+@pytest.mark.usefixtures("across")
+def test_every_kind_of_input_and_output(shape, lay):
+    x, offset = lay(normal(shape)), normal(shape[:-1])
+    w, b = normal(shape[-1]), normal(shape[-1])
+    got = run_row(FULL, x, w, b, offset, 1e-1)
+    expected = full(x, w, b, offset, 1e-1)
+    for g, e in zip(got, expected, strict=True):
+        size = 1 + np.abs(e).max() + x.size**0.5
+        assert np.abs(g - e).max() <= 3e-6*size
+
+
+@pytest.mark.usefixtures("across")
+def test_odd_numbers_stay_in_their_rows():
+    x = np.zeros((100, 20), np.float32)
+    x[3, 4], x[50, 19], x[70] = np.nan, np.inf, -np.inf
+    x[80, :7] = -np.inf
+    got = run_row(SOFTMAX, x)
+    wrong = np.isnan(got).all(1)
+    assert np.flatnonzero(wrong).tolist() == [3, 50, 70]
+    assert not np.isnan(got[~wrong]).any()
+    assert np.allclose(got[80], [0]*7 + [1/13]*13)
+
+
+@pytest.mark.parametrize("shape", [(LANES*40 + 5, 12), (20_000, 6)], ids=str)
+@pytest.mark.usefixtures("across")
+def test_the_number_of_threads_changes_no_bit(shape):
+    x, offset = normal(shape), normal(shape[:-1])
+    w, b = normal(shape[-1]), normal(shape[-1])
+    found = []
+    for threads in (1, 2, 5):
+        with config.override(num_threads=threads):
+            found.append(run_row(FULL, x, w, b, offset, 1e-3))
+    for other in found[1:]:
+        for a, c in zip(found[0], other, strict=True):
+            assert np.array_equal(a, c)
+
+
+def test_few_rows_are_not_computed_across(monkeypatch):
+    monkeypatch.setattr(row._Rows, "_across", None)
+    run_row(SOFTMAX, normal((15, 4)))
+    run_row(SOFTMAX, normal((100, 200)))
