@@ -81,4 +81,4 @@ def _error(got: Any, want: Any) -> float:
 
 
 def _norm(x: Any) -> Any:
-    return x.norm()
+    return x.double().norm()  # also of integers

@@ -2,13 +2,14 @@
 
 ============= ====================================================================
 `backend`     `CpuBackend`: the backend of host arrays
-`contract`    `Contract`: our own blocked kernel, or BLAS
+`contract`    `Contract`: our own blocked and narrow kernels, or BLAS
 `map`         `Map`: one loop nest, vectorised along the last dimension
 `mathematics` elementary functions that vectorise
 `raw`         `Raw`: blocks run by the pool, their threads in loops
 `reduce`      `Reduce`: elements to states, long reductions in chunks, then `post`
 `reduce_text` generated text of the kernels of `Reduce`
-`row`         `Row`: rows in turn, each while it is in the cache
+`row`         `Row`: rows in turn, or many at once, while they are in the cache
+`row_across`  generated text of the kernel of `Row` that runs across rows
 `row_text`    generated text of the kernel of `Row`
 `runtime`     machine code of kernels, and the thread pool
 `text`        generated text, and the LLVM intrinsics that it calls

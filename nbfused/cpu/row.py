@@ -42,8 +42,8 @@ _ROWS = 8
 #: So many rows side by side at least for the kernel across them; not measured.
 _WIDE = 16
 
-#: Columns up to which rows side by side are faster whatever the strides, and where 16-bit
-#: numbers, which are transposed one by one, are among them:
+#: Columns up to which rows side by side are faster whatever the strides, and where
+#: 16-bit numbers, which are transposed one by one, are among them:
 #: benchmarks/notes/cpu.md#rows-across.
 _FEW, _FEW_HALVES = 48, 16
 

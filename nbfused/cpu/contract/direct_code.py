@@ -27,7 +27,7 @@ class _Emitter(TileEmitter):
         self.rows, self.vectors = rows, vectors
 
     def _masks(self, columns: Any) -> list[Any]:
-        """For each vector, which of its lanes are columns."""
+        """Masks of the lanes that are columns, one for each vector."""
         b, lanes = self.builder, self.tile.lanes
         kind = ir.VectorType(_I64, lanes)
         count = b.insert_element(ir.Constant(kind, ir.Undefined), columns, _I32(0))

@@ -7,5 +7,6 @@
 `functions`       Numba intrinsics of the elementary functions
 `logarithms`      logarithms as branch-free LLVM code
 `number`          `Number`: LLVM values with Python operators that emit instructions
+`trigonometry`    sin, cos and tan for arguments of any size, as functions of vectors
 ================= ==================================================================
 """
