@@ -97,9 +97,12 @@ class Reading(NamedTuple):
 class Library(Protocol):
     """One array library: how to read its arrays and how to make new ones.
 
-    It may have a method ``reading() -> Reading`` for arrays of its very type; and two
-    for a library that counts writes: ``wrote(x)``, which is told of each one of ours,
-    and ``version(x)``, the count, None for an array without one.
+    It may have a method ``reading() -> Reading`` for arrays of its very type;
+    ``viewer(native, shape, strides, offset)``, which gives a function that does what
+    `view` does for arrays laid out as `native`; and three for a library that counts
+    writes: ``wrote(x)``, which is told of each one of ours, ``version(x)``, the count,
+    None for an array without one, and ``counted(x)``, the first and the last address
+    between which arrays have the same count.
     """
 
     name: str

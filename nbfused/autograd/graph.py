@@ -12,7 +12,7 @@ import heapq
 import itertools
 import os
 import threading
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,13 +22,14 @@ from ..errors import TapeError
 from ..scalar.ir.nodes import Block, Function, Let, literal
 from ..specs import Map, View
 from ..support.records import record
-from .recording import grad_mode
+from .recording import RECORDING
 
 __all__ = [
     "ADD",
     "COPY",
     "FULL",
     "ONE",
+    "ORDER",
     "ZERO",
     "Edge",
     "GraphArray",
@@ -38,6 +39,7 @@ __all__ = [
     "Pass",
     "Target",
     "between",
+    "collect",
     "reachable",
     "time_stamp",
     "walk_back",
@@ -97,12 +99,13 @@ class GraphArray:
         return dtype_of(self._value)
 
 
-_ORDER = itertools.count()
+#: Numbers of nodes, in the order in which they are made.
+ORDER = itertools.count()
 
 
 def time_stamp() -> int:
     """Take a time stamp: nodes made later have this `order` or a larger one."""
-    return next(_ORDER)
+    return next(ORDER)
 
 
 @record(frozen=True)
@@ -162,20 +165,28 @@ class Node:
         How many outputs there are (saved state included).
     takes_ones
         Whether `pull` takes `Ones` for cotangents.
+    collects
+        Whether a walk without targets ends here.
     """
 
     takes_ones = False
+    collects = False
     __slots__ = ("__weakref__", "edges", "name", "order", "outputs", "released")
 
     def __init__(self, name: str, edges: Iterable[Edge | None], outputs: int) -> None:
         self.name: str = name
         self.edges: tuple[Edge | None, ...] = tuple(edges)
         self.outputs: int = outputs
-        self.order: int = next(_ORDER)
+        self.order: int = next(ORDER)
         self.released: bool = False
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"
+
+    @property
+    def wants(self) -> tuple[bool, ...]:
+        """Mark the inputs whose cotangent goes somewhere."""
+        return tuple([edge is not None for edge in self.edges])
 
     def pull(self, cotangents: Sequence[Any | None], wanted: Sequence[bool],
              mode: Pass) -> Sequence[Any | None]:
@@ -191,23 +202,12 @@ class Node:
 class Leaf(Node):
     """The graph node of a user's Variable, in which gradients are collected."""
 
+    collects = True
     __slots__ = ("grad",)
 
     def __init__(self, grad: Any | None = None) -> None:
         super().__init__("leaf", (), 1)
         self.grad = grad
-
-    def replace(self, old: Any, new: Any) -> bool:
-        """Store a new gradient unless another thread has replaced `old`.
-
-        Threads add to one leaf without a lock while they compute: who comes second
-        adds again.
-        """
-        with _REPLACING:
-            if self.grad is not old:
-                return False
-            self.grad = new
-            return True
 
     def __reduce__(self) -> tuple[Any, ...]:
         return Leaf, (self.grad,)  # a copy is younger: `order` is of this process
@@ -244,6 +244,32 @@ class Target(Leaf):
         self.running: bool = running
 
 
+def collect(gradients: dict[Edge, Any], plain: bool,
+            total: Callable[[Any, Any], Any]) -> None:
+    """Add gradients to those of their leaves.
+
+    Threads add to one leaf without a lock while they compute: who comes second adds
+    again.
+
+    Parameters
+    ----------
+    plain
+        Whether they are arrays, which become a leaf's own.
+    total
+        ``total(old, gradient)``: the sum; of no `old` one an array of its own.
+    """
+    for (leaf, _), gradient in gradients.items():
+        assert isinstance(leaf, Leaf)
+        own = not plain or getattr(gradient, "base", gradient) is None
+        while True:
+            old = leaf.grad
+            new = gradient if own and old is None else total(old, gradient)
+            with _REPLACING:
+                if leaf.grad is old:
+                    leaf.grad = new
+                    break
+
+
 def reachable(seeds: Iterable[Edge], targets: Collection[Edge] = ()) -> list[Node]:
     """All nodes that the seeds depend on, oldest first, up to the targets."""
     found: set[Node] = set()
@@ -265,38 +291,6 @@ def between(seeds: Iterable[Edge], targets: Collection[Edge]) -> set[Node]:
     return leading
 
 
-class _CotangentSums:
-    """Sums of the cotangents of each node that a backward walk has yet to visit.
-
-    A sum is always a new array: what was sent may be held by somebody else.
-    """
-
-    def __init__(self, mode: Pass) -> None:
-        self.mode = mode
-        self.heap: list[tuple[int, Node]] = []
-        self.waiting: dict[Node, list[Any | None]] = {}
-
-    def add(self, edge: Edge, cotangent: Any) -> None:
-        node, index = edge
-        if node not in self.waiting:
-            self.waiting[node] = [None] * node.outputs
-            heapq.heappush(self.heap, (-node.order, node))
-        row = self.waiting[node]
-        old = row[index]
-        row[index] = cotangent if old is None else self.total(old, cotangent)
-
-    def total(self, a: Any, b: Any) -> Any:
-        return self.mode.run(ADD, (self.array(a), self.array(b)))[0]
-
-    def array(self, cotangent: Any) -> Any:
-        return cotangent.array(self.mode) if type(cotangent) is Ones else cotangent
-
-    def __iter__(self) -> Iterator[tuple[Node, list[Any | None]]]:
-        while self.heap:
-            node = heapq.heappop(self.heap)[1]
-            yield node, self.waiting.pop(node)
-
-
 def walk_back(seeds: Sequence[tuple[Edge, Any]], mode: Pass, *,
               targets: Collection[Edge] | None = None,
               keep: bool = False) -> dict[Edge, Any]:
@@ -316,44 +310,61 @@ def walk_back(seeds: Sequence[tuple[Edge, Any]], mode: Pass, *,
     """
     leading = None if targets is None else between([e for e, _ in seeds], targets)
     found: dict[Edge, Any] = {}
-    arrivals = _CotangentSums(mode)
-
-    def leads(edge: Edge | None) -> bool:
-        return edge is not None and (leading is None or edge[0] in leading
-                                     or edge in (targets or ()))
-
-    def send(edge: Edge, cotangent: Any) -> None:
-        if isinstance(edge[0], Leaf) if targets is None else edge in targets:
-            old = found.get(edge)
-            found[edge] = arrivals.array(cotangent) if old is None else \
-                arrivals.total(old, cotangent)
-        else:
-            arrivals.add(edge, cotangent)
-
-    with grad_mode(mode.records):
-        for edge, cotangent in seeds:
-            if leads(edge):
-                send(edge, cotangent)
-        for node, cotangents in arrivals:
+    heap: list[tuple[int, Node]] = []
+    waiting: dict[Node, list[Any | None]] = {}
+    sent: Iterable[tuple[Edge | None, Any]] = seeds
+    before = RECORDING.get()
+    RECORDING.set(mode.records)
+    try:  # one loop, as each call of a function would be one for each node
+        while True:
+            for edge, cotangent in sent:
+                if edge is None or cotangent is None:
+                    continue
+                node, index = edge
+                if targets is None:
+                    ends = node.collects
+                else:
+                    ends = edge in targets
+                    if not ends and leading is not None and node not in leading:
+                        continue
+                if ends:
+                    old = found.get(edge)
+                    found[edge] = cotangent if old is None and \
+                        type(cotangent) is not Ones else _total(old, cotangent, mode)
+                    continue
+                row = waiting.get(node)
+                if row is None:
+                    row = waiting[node] = [None] * node.outputs
+                    heapq.heappush(heap, (-node.order, node))
+                old = row[index]
+                row[index] = cotangent if old is None else _total(old, cotangent, mode)
+            if not heap:
+                return found
+            node = heapq.heappop(heap)[1]
+            cotangents = waiting.pop(node)
+            if node.released:
+                raise TapeError(
+                    f"the graph was freed: {node.name} has been pulled back already; "
+                    "call the first backward with retain_graph=True, or compute the "
+                    "output again")
+            if not node.takes_ones:
+                cotangents = [c.array(mode) if type(c) is Ones else c
+                              for c in cotangents]
             edges = node.edges
-            wanted = tuple([edge is not None for edge in edges] if targets is None else
-                           map(leads, edges))
-            pulled = _pull(node, cotangents, wanted, mode, keep)
-            for to, pulled_back, want in zip(edges, pulled, wanted, strict=True):
-                if want and to is not None and pulled_back is not None:
-                    send(to, pulled_back)
-    return found
+            wanted = node.wants if leading is None else tuple([
+                e is not None and (e[0] in leading or e in (targets or ()))
+                for e in edges])
+            sent = zip(edges, node.pull(cotangents, wanted, mode), strict=True)
+            if not keep:
+                node.release()
+    finally:
+        RECORDING.set(before)
 
 
-def _pull(node: Node, cotangents: list[Any | None], wanted: tuple[bool, ...],
-          mode: Pass, keep: bool) -> Sequence[Any | None]:
-    if node.released:
-        raise TapeError(
-            f"the graph was freed: {node.name} has been pulled back already; call the "
-            f"first backward with retain_graph=True, or compute the output again")
-    if not node.takes_ones:
-        cotangents = [c.array(mode) if type(c) is Ones else c for c in cotangents]
-    pulled = node.pull(cotangents, wanted, mode)
-    if not keep:
-        node.release()
-    return pulled
+def _total(old: Any | None, new: Any, mode: Pass) -> Any:
+    """The sum of two cotangents, a new array: somebody else may hold either."""
+    added = new.array(mode) if type(new) is Ones else new
+    if old is None:
+        return added
+    kept = old.array(mode) if type(old) is Ones else old
+    return mode.run(ADD, (kept, added))[0]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from functools import lru_cache
 from typing import Any
@@ -14,17 +14,17 @@ from ..dispatch import execute
 from ..dispatch.traced import Traced, TracedNumber
 from ..errors import KernelTypeError, NotDifferentiableError
 from ..scalar.typing.types import Type
-from ..specs import Pullback, Ref, Spec, Step
+from ..specs import Pullback, Ref, Spec
 from ..specs.base import KEPT
 from ..support.dtypes import number_kind
 from ..support.records import record
-from .folding import Steps, fold
-from .graph import COPY, ZERO, Edge, GraphArray, Node, Ones, Pass
+from .graph import COPY, ORDER, ZERO, Edge, GraphArray, Node, Ones, Pass
+from .recipes import Recipe, derive
 from .versions import Saved
 
 __all__ = [
-    "Aval", "Identity", "RecordingPlan", "SpecNode", "check_differentiable",
-    "is_floating", "is_number", "plan", "zeros",
+    "NUMBERS", "Aval", "CachedRecording", "Identity", "RecordingPlan", "SpecNode",
+    "check_differentiable", "is_floating", "is_number", "plan", "zeros",
 ]
 
 #: Shape, dtype and device of an array.
@@ -33,9 +33,13 @@ Shapes = tuple[tuple[int, ...], ...]
 Dtypes = tuple[np.dtype | None, ...]
 
 
+#: Types of numbers that are passed by value.
+NUMBERS = (bool, int, float, complex, np.generic, TracedNumber)
+
+
 def is_number(x: Any) -> bool:
     """Whether `x` is a number that is passed by value."""
-    return isinstance(x, (bool, int, float, complex, np.generic, TracedNumber))
+    return isinstance(x, NUMBERS)
 
 
 def is_floating(dtype: np.dtype) -> bool:
@@ -81,8 +85,6 @@ class RecordingPlan:
         Which of them to keep.
     extra
         How many outputs `forward` has besides the user's.
-    recipes
-        What was found out for pullbacks of such nodes.
     """
 
     forward: Spec
@@ -91,31 +93,36 @@ class RecordingPlan:
     types: tuple[Type, ...]
     tracked: tuple[bool, ...]
     wants: tuple[bool, ...]
-    inputs: frozenset[int]
-    outputs: frozenset[int]
+    inputs: tuple[int, ...]
+    outputs: tuple[int, ...]
     extra: int
-    recipes: dict[Any, Recipe | None] = field(default_factory=dict, compare=False)
 
 
-@record(frozen=True)
-class Recipe:
-    """The steps of a pullback that compute the wanted cotangents.
+@record
+class CachedRecording:
+    """The common part of recorded calls of a spec with equal types, shapes, dtypes.
 
     Attributes
     ----------
-    steps
-        Number of the step in the pullback, its spec, inputs, and dtypes of its outputs.
+    plan
+        None if there is nothing to differentiate.
+    name, tracked
+        The forward spec's name, the plan's `tracked`.
+    direct
+        `dispatch.direct_call`, once there has been a call.
     results
-        For each input, its cotangent and the dtype that it should have.  In place of
-        one that is 1 everywhere its shape.
-    complete
-        Whether each tracked result has to have a cotangent, zeros if need be: without
-        one of them the steps would read what was not saved, be it for its extents.
+        Dtypes.
+    recipes
+        How to pull back, by the types of the cotangents and by those that are wanted;
+        None where cotangents of ones must be stored.
     """
 
-    steps: Steps
-    results: tuple[tuple[Ref | tuple[int, ...], Type] | None, ...]
-    complete: bool = False
+    plan: RecordingPlan | None
+    name: str = ""
+    tracked: tuple[bool, ...] = ()
+    direct: Callable[..., Any] | None = None
+    results: tuple[np.dtype, ...] = ()
+    recipes: dict[Any, Recipe | None] = field(default_factory=dict)
 
 
 @lru_cache(maxsize=KEPT)
@@ -146,7 +153,8 @@ def plan(spec: Spec, needs: tuple[bool, ...], shapes: Shapes, types: tuple[Type,
         return None
     extra = len(pullback.forward.result_types(types)) - len(found)
     return RecordingPlan(pullback.forward, needs, shapes, types, tracked, wants,
-                         pullback.keeps("input"), pullback.keeps("output"), extra)
+                         tuple(sorted(pullback.keeps("input"))),
+                         tuple(sorted(pullback.keeps("output"))), extra)
 
 
 class Identity(Node):
@@ -171,26 +179,42 @@ class SpecNode(Node):
     """
 
     takes_ones = True
-    __slots__ = ("plan", "results", "saved_inputs", "saved_outputs")
+    __slots__ = ("recording", "saved_inputs", "saved_outputs", "wants")
 
-    def __init__(self, plan: RecordingPlan, edges: Sequence[Edge | None],
+    def __init__(self, recording: CachedRecording, edges: Sequence[Edge | None],
                  inputs: Sequence[Any], outputs: Sequence[Any],
-                 results: tuple[np.dtype, ...],
                  names: Sequence[str]) -> None:
-        """`results` are the dtypes of the outputs, `names` those of the inputs."""
-        name = plan.forward.name
-        super().__init__(name, edges, len(outputs))
-        self.plan: RecordingPlan = plan
-        self.results: tuple[np.dtype, ...] = results
+        """`names` are those of the inputs, for messages."""
+        plan = recording.plan
+        assert plan is not None
+        # Not by `Node.__init__`, which is one call more.
+        self.name = name = recording.name
+        wants = plan.wants
+        if False in wants:
+            edges = list(edges)
+            for k, want in enumerate(wants):
+                if not want:
+                    edges[k] = None
+        self.edges, self.outputs = tuple(edges), len(outputs)
+        self.order, self.released = next(ORDER), False
+        self.recording: CachedRecording = recording
+        self.wants: tuple[bool, ...] = wants
         saved: dict[int, Any] = {}
         for k in plan.inputs:
             x = inputs[k]
-            constant = self.edges[k] is None and is_number(x)
+            constant = edges[k] is None and isinstance(x, NUMBERS)
             saved[k] = x if constant else Saved(x, (k, names, name))
         self.saved_inputs: dict[int, Any] = saved
-        self.saved_outputs: dict[int, Saved] = {
-            k: Saved(outputs[k], f"the result of {name}")
-            for k in plan.outputs} if plan.outputs else {}
+        kept: dict[int, Saved] = {}
+        for k in plan.outputs:
+            kept[k] = Saved(outputs[k], (-1, (), name))
+        self.saved_outputs: dict[int, Saved] = kept
+
+    @property
+    def plan(self) -> RecordingPlan:
+        """The plan by which the call was recorded."""
+        assert self.recording.plan is not None
+        return self.recording.plan
 
     @property
     def spec(self) -> Spec:
@@ -207,12 +231,18 @@ class SpecNode(Node):
         """Dtypes of the inputs."""
         return self.plan.types
 
+    @property
+    def results(self) -> tuple[np.dtype, ...]:
+        """Dtypes of the outputs."""
+        return self.recording.results
+
     def pull(self, cotangents: Sequence[Any | None], wanted: Sequence[bool],
              mode: Pass) -> Sequence[Any | None]:
         """Run the steps of the spec's pullback that the wanted cotangents need."""
-        recipes = self.plan.recipes
-        key = (tuple([c is not None and (type(c) is not Ones or (c.shape, c.dtype))
-                      for c in cotangents]), tuple(wanted), self.results)
+        asked: list[Any] = [tuple(wanted)]
+        for c in cotangents:
+            asked.append((c.shape, c.dtype) if type(c) is Ones else type(c))
+        recipes, key = self.recording.recipes, tuple(asked)
         if key in recipes:
             recipe = recipes[key]
         else:
@@ -222,53 +252,50 @@ class SpecNode(Node):
                               for c in cotangents], wanted, mode)
         if recipe.complete:
             return self.pull(self._with_zeros(cotangents, mode), wanted, mode)
-        made: dict[int, Sequence[Any]] = {}
-
-        def fetch(ref: Any) -> Any:
-            if type(ref) is not Ref:
-                return ref  # a number
-            if ref.source == "cotangent":
-                return cotangents[ref.index]
-            if ref.source == "step":
-                return made[ref.index][ref.output]
-            return self._saved(ref, mode)
-
-        for index, spec, inputs, dtypes in recipe.steps:
-            made[index] = mode.run(spec, tuple([fetch(x) for x in inputs]),
-                                   dtypes=dtypes)
+        records = mode.records
+        values: list[Any] = []
+        for k in recipe.inputs:
+            kept = self.saved_inputs[k]
+            if type(kept) is not Saved:
+                values.append(kept)
+            elif records:
+                values.append(mode.lift(kept.load(), self.edges[k]))
+            else:
+                values.append(kept.load() if kept.guarded else kept.data)
+        for k in recipe.outputs:
+            kept = self.saved_outputs[k]
+            values.append(mode.lift(kept.load(), (self, k)) if records else
+                          kept.load() if kept.guarded else kept.data)
+        values += cotangents
+        values += recipe.constants
+        for step in recipe.steps:
+            given = step.pick(values)
+            made = None if step.direct is None or records else step.direct(*given)
+            values += step.run(given, mode) if made is None else made
         pulled: list[Any | None] = []
         for result in recipe.results:
             if result is None:
                 pulled.append(None)
-            elif isinstance(result[0], Ref):
-                pulled.append(_cast(fetch(result[0]), result[1], mode))
-            else:
+                continue
+            place, dtype, shape = result
+            if shape is not None:
                 like = next(c.like for c in cotangents if type(c) is Ones)
-                pulled.append(Ones(result[0], result[1], like))
+                pulled.append(Ones(shape, dtype, like))
+            else:
+                pulled.append(values[place] if dtype is None else
+                              _cast(values[place], dtype, mode))
         return pulled
 
     def _recipe(self, cotangents: Sequence[Any | None], wanted: Sequence[bool],
                 ) -> Recipe | None:
-        """Derive the pullback steps; None if cotangents of ones must be stored."""
+        """Derive the recipe; None if cotangents of ones must be stored."""
         pullback = self.spec.vjp(self.plan.needs, self.shapes,
                                  tuple([c is not None for c in cotangents]))
         if not self._has_saved(pullback) and any(t and c is None for t, c in zip(
                 self.plan.tracked, cotangents, strict=False)):
-            return Recipe((), (), complete=True)
-        results = [ref if want else None
-                   for ref, want in zip(pullback.results, wanted, strict=True)]
-        live = _live_steps(pullback, results)
-        steps = tuple([(k, step.spec, step.inputs, self._dtypes(pullback, step))
-                       for k, step in enumerate(pullback.steps) if k in live])
-        ones = {Ref("cotangent", k): (c.shape, c.dtype)
-                for k, c in enumerate(cotangents) if type(c) is Ones}
-        folded = fold(steps, ones, self._shape) if ones else (steps, ones)
-        if folded is None:
-            return None
-        steps, ones = folded
-        return Recipe(steps, tuple([
-            None if ref is None else (ones[ref][0] if ref in ones else ref, dtype)
-            for ref, dtype in zip(results, self.dtypes, strict=True)]))
+            return Recipe(complete=True)
+        return derive(pullback, wanted, cotangents, self.dtypes, self.results,
+                      self._shape)
 
     def _has_saved(self, pullback: Pullback) -> bool:
         """Whether everything that the pullback reads was saved."""
@@ -294,28 +321,6 @@ class SpecNode(Node):
             return tuple(self.saved_outputs[ref.index].data.shape)
         return None
 
-    def _saved(self, ref: Ref, mode: Pass) -> Any:
-        if ref.source == "output":
-            return mode.lift(self.saved_outputs[ref.index].load(), (self, ref.index))
-        kept = self.saved_inputs[ref.index]
-        return mode.lift(kept.load(), self.edges[ref.index]) \
-            if isinstance(kept, Saved) else kept
-
-    def _dtypes(self, pullback: Pullback, step: Step) -> Dtypes | None:
-        found = tuple(self._dtype(pullback, ref) for ref in step.like)
-        return found if any(d is not None for d in found) else None
-
-    def _dtype(self, pullback: Pullback, ref: Ref | None) -> np.dtype | None:
-        if ref is None:
-            return None
-        match ref.source:
-            case "input":
-                dtype = self.dtypes[ref.index]
-                return dtype if isinstance(dtype, np.dtype) else None
-            case "step":
-                return self._dtype(pullback, pullback.steps[ref.index].like[ref.output])
-        return self.results[ref.index]
-
     def arrays(self) -> list[Saved]:
         """All saved arrays, in a fixed order."""
         kept = (*self.saved_inputs.values(), *self.saved_outputs.values())
@@ -323,22 +328,9 @@ class SpecNode(Node):
 
     def release(self) -> None:
         """Drop the saved arrays."""
-        super().release()
+        self.edges, self.released = (), True
         self.saved_inputs = {}
         self.saved_outputs = {}
-
-
-def _live_steps(pullback: Pullback, results: Sequence[Ref | None]) -> set[int]:
-    """Numbers of the steps that `results` depend on."""
-    stack = [ref.index for ref in results if ref is not None and ref.source == "step"]
-    live: set[int] = set()
-    while stack:
-        index = stack.pop()
-        if index not in live:
-            live.add(index)
-            stack.extend(ref.index for ref in pullback.steps[index].inputs
-                         if isinstance(ref, Ref) and ref.source == "step")
-    return live
 
 
 def zeros(shape: tuple[int, ...], dtype: Any, like: Any,

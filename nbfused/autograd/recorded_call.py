@@ -13,8 +13,9 @@ from ..errors import KernelTypeError, ShapeError
 from .custom import as_outputs, check_callable, is_tracked
 from .graph import FULL, Edge, Leaf, Pass, Target, reachable, walk_back
 from .nodes import Identity, check_differentiable, is_floating, zeros
+from .ownership import separate_gradients, without_repeats
 from .recording import grad_mode, recording
-from .tape import PLAIN, separate_gradients, without_repeats
+from .tape import PLAIN
 from .variable import RECORDING, Variable
 
 __all__ = ["RecordedCall", "as_variable", "copy_shared"]

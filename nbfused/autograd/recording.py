@@ -12,27 +12,28 @@ from typing import Any, TypeVar
 
 from ..errors import KernelTypeError
 
-__all__ = ["grad_mode", "no_grad", "recording"]
+__all__ = ["RECORDING", "grad_mode", "no_grad", "recording"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_RECORDING: ContextVar[bool] = ContextVar("nbfused_recording", default=True)
+#: Whether operations on tracked Variables are recorded, in this context.
+RECORDING: ContextVar[bool] = ContextVar("nbfused_recording", default=True)
 
 
 def recording() -> bool:
     """Whether operations on tracked Variables are recorded."""
-    return _RECORDING.get()
+    return RECORDING.get()
 
 
 @contextmanager
 def grad_mode(record: bool) -> Iterator[None]:
     """Switch recording on or off inside a ``with`` block."""
-    before = _RECORDING.get()
-    _RECORDING.set(record)
+    before = RECORDING.get()
+    RECORDING.set(record)
     try:
         yield
     finally:
-        _RECORDING.set(before)
+        RECORDING.set(before)
 
 
 class no_grad:
@@ -67,15 +68,15 @@ class no_grad:
         self._before: list[bool] = []
 
     def __enter__(self) -> no_grad:
-        self._before.append(_RECORDING.get())
-        _RECORDING.set(False)
+        self._before.append(RECORDING.get())
+        RECORDING.set(False)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
                  trace: TracebackType | None) -> None:
         # No token: one is of use in its own context only, and a generator's last step
         # may be taken in another.
-        _RECORDING.set(self._before.pop())
+        RECORDING.set(self._before.pop())
 
     def __call__(self, function: F) -> F:
         """Decorate `function` so that nothing in it is recorded."""

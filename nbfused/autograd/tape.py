@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache, partial
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from ..arrays import (
-    Array,
-    byte_range,
     check_dtype,
     describe,
     dtype_of,
@@ -18,26 +17,32 @@ from ..arrays import (
     library_of,
 )
 from ..dispatch import direct_call, execute  # not `from .. import`: see `forks`
-from ..dispatch.traced import Traced, TracedNumber, find_traced
+from ..dispatch.traced import Traced, TracedNumber
 from ..errors import DeviceError, KernelTypeError, ShapeError, TapeError
 from ..scalar.typing.python_numbers import number_type
 from ..scalar.typing.types import Type, Weak
 from ..specs import Spec
-from ..support.records import record
 from .graph import (
     ADD,
-    COPY,
     FULL,
     ONE,
     Edge,
     GraphArray,
-    Leaf,
     Ones,
     Pass,
+    collect,
     walk_back,
 )
-from .nodes import RecordingPlan, SpecNode, is_number, plan
-from .recording import recording
+from .nodes import (
+    NUMBERS,
+    CachedRecording,
+    RecordingPlan,
+    SpecNode,
+    is_number,
+    plan,
+)
+from .ownership import separate_gradients, without_repeats
+from .recording import RECORDING
 from .versions import note_write
 
 __all__ = [
@@ -48,13 +53,14 @@ __all__ = [
     "cotangent",
     "ones_like",
     "record_traced",
-    "separate_gradients",
+    "run_recorded",
     "tracked_by_library",
-    "without_repeats",
 ]
 
-#: Types of inputs that nobody differentiates; those of more libraries are found out.
-_PLAIN: set[type] = {np.ndarray, bool, int, float, complex}
+#: By type of input, who says whether it is more than data; None where nobody has to be
+#: asked.  Those of more libraries are found out.
+_TRACKS: dict[type, Callable[[Any], bool] | None] = dict.fromkeys(
+    (np.ndarray, bool, int, float, complex))
 #: Types of inputs that are arrays of the graph and not traced, as they are found out.
 _IN_GRAPH: set[type[GraphArray]] = set()
 
@@ -94,50 +100,84 @@ def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None
         options["names"] = names
     if like is not None:
         options["like"] = like
-    data, needs = [], []
+    data: list[Any] = []
+    edges: list[Edge | None] = []
     wrap: _Wrap | None = None
+    tracked = False
     for x in inputs:
         kind = type(x)
         if kind in _IN_GRAPH:
             wrap = kind.at
             data.append(x._value)
-            needs.append(x._edge is not None)
-        elif kind in _PLAIN or not (
-                isinstance(x, (GraphArray, Traced)) or tracked_by_library(x)):
-            data.append(x)
-            needs.append(False)
-        else:
+            edges.append(edge := x._edge)
+            tracked |= edge is not None
+            continue
+        tracks = _TRACKS.get(kind, _tracks_first)
+        if tracks is not None and tracks(x):
             return _on_others(spec, inputs, out, options)
-    if wrap is not None:
-        return _on_data(spec, inputs, tuple(data), tuple(needs), out, options, wrap)
-    if out is None:
-        return execute(spec, inputs, **options)
-    return _store(spec, inputs, out, options)
+        data.append(x)
+        edges.append(None)
+    if wrap is not None and tracked and RECORDING.get():
+        recorded = run_recorded(spec, data, edges, out, options)
+        if recorded is not None:
+            node, results = recorded
+            if len(node.recording.tracked) == 1:  # not by a call: most have one
+                return (wrap(results[0], (node, 0)),)
+            return _wrapped(node, results, wrap)
+    if out is not None:
+        return _store(spec, data, out, options, wrap)
+    made = execute(spec, data, **options)
+    return made if wrap is None else tuple([wrap(a, None) for a in made])
+
+
+def _wrapped(node: SpecNode, results: Sequence[Any], wrap: _Wrap) -> tuple[Any, ...]:
+    """The results of a recorded call, as what the inputs are."""
+    made = []
+    for k, tracked in enumerate(node.recording.tracked):
+        made.append(wrap(results[k], (node, k) if tracked else None))
+    return tuple(made)
 
 
 def tracked_by_library(x: Any) -> bool:
     """Whether another library's own autograd tracks `x`."""
-    if type(x) in _PLAIN or not is_array(x):
+    if not is_array(x):
         return False
     library = library_of(x)
-    if library.differentiates:
-        return library.tracks(x)
-    _PLAIN.add(type(x))
+    return library.differentiates and library.tracks(x)
+
+
+def _tracks_first(x: Any) -> bool:
+    """`apply` for inputs of a new type: whether they need more than their data."""
+    kind = type(x)
+    if isinstance(x, (GraphArray, Traced)):
+        return True
+    if is_array(x):
+        library = library_of(x)
+        _TRACKS[kind] = library.tracks if library.differentiates else None
+        return library.differentiates and library.tracks(x)
     return False
 
 
 def _on_others(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
                options: dict[str, Any]) -> tuple[Any, ...]:
     """`apply` for inputs traced, tracked by another library, or of a new type."""
-    unknown = find_traced(inputs)
-    if unknown is not None:
-        return unknown.record(spec, inputs, out, options)
-    if any(map(tracked_by_library, inputs)):
-        from .torch_bridge import apply_torch  # the only library with a tape
+    new = False
+    for x in inputs:
+        if isinstance(x, Traced):
+            return x.record(spec, inputs, out, options)
+        if isinstance(x, GraphArray) and type(x) not in _IN_GRAPH:
+            _IN_GRAPH.add(type(x))
+            new = True
+    if new:
+        return apply(spec, inputs, out=out, **options)
+    return _apply_torch()(spec, inputs, out, options)  # the only library with a tape
 
-        return apply_torch(spec, inputs, out, options)
-    _IN_GRAPH.update(type(x) for x in inputs if isinstance(x, GraphArray))
-    return apply(spec, inputs, out=out, **options)
+
+@cache
+def _apply_torch() -> Callable[..., tuple[Any, ...]]:
+    from .torch_bridge import apply_torch
+
+    return apply_torch
 
 
 def record_traced(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
@@ -147,31 +187,24 @@ def record_traced(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
     None if none of them is one, or there is no gradient.  Arrays and Variables that are
     no placeholders are constants to the transform.
     """
-    needs = tuple([isinstance(x, Traced) and isinstance(x, GraphArray)
-                   and x.requires_grad for x in inputs])
-    if True not in needs or not recording():
+    edges = [x._edge if isinstance(x, Traced) and isinstance(x, GraphArray) else None
+             for x in inputs]
+    first = next((x for x, edge in zip(inputs, edges, strict=True)
+                  if edge is not None), None)
+    if first is None or not RECORDING.get():
         return None
-    data = tuple([x.plain() if isinstance(x, Traced) else x for x in inputs])
-    wrap = type(inputs[needs.index(True)]).at
-    return _record(spec, inputs, data, needs, out, options, wrap)
-
-
-def _on_data(spec: Spec, inputs: Sequence[Any], data: tuple[Any, ...],
-             needs: tuple[bool, ...], out: Sequence[Any] | None,
-             options: dict[str, Any], wrap: _Wrap) -> tuple[Any, ...]:
-    if True in needs and recording():
-        made = _record(spec, inputs, data, needs, out, options, wrap)
-        if made is not None:
-            return made
-    if out is not None:
-        return _store(spec, data, out, options, wrap)
-    return tuple(wrap(a, None) for a in execute(spec, data, **options))
+    data = [x.plain() if isinstance(x, Traced) else x for x in inputs]
+    recorded = run_recorded(spec, data, edges, out, options)
+    if recorded is None:
+        return None
+    return _wrapped(*recorded, type(first).at)
 
 
 def _store(spec: Spec, inputs: Sequence[Any], out: Sequence[Any],
            options: dict[str, Any], wrap: _Wrap | None = None) -> tuple[Any, ...]:
     """Run with the outputs that the caller gave, and return those."""
-    if any(isinstance(o, GraphArray) and o.requires_grad for o in out) and recording():
+    if any(isinstance(o, GraphArray) and o.requires_grad for o in out) \
+            and RECORDING.get():
         raise TapeError(f"out: {spec.name} cannot store into a Variable that requires "
                         "grad; use no_grad() around the update")
     if any(o is not None and not isinstance(o, GraphArray) and tracked_by_library(o)
@@ -187,26 +220,35 @@ def _store(spec: Spec, inputs: Sequence[Any], out: Sequence[Any],
         for given, made in zip(out, results, strict=True))
 
 
-def _record(spec: Spec, inputs: Sequence[Any], data: tuple[Any, ...],
-            needs: tuple[bool, ...], out: Sequence[Any] | None,
-            options: dict[str, Any], wrap: _Wrap) -> tuple[Any, ...] | None:
-    """Run a spec and record a node; None if it has no gradient."""
-    dtypes = options.get("dtypes")
+def run_recorded(spec: Spec, data: Sequence[Any], edges: Sequence[Edge | None],
+                 out: Sequence[Any] | None, options: dict[str, Any],
+                 ) -> tuple[SpecNode, Sequence[Any]] | None:
+    """Run a spec on `data`, of which some have `edges` in the graph, and record a node.
+
+    Returns
+    -------
+    SpecNode, sequence
+        The node, and the results: those of the spec, then what else was saved.
+    None
+        Nothing was run, as it has no gradient.
+    """
+    dtypes = options["dtypes"]
     if dtypes is not None:
-        dtypes = tuple(None if d is None else check_dtype(d) for d in dtypes)
-    # The dtype of another library stands for ours.
-    key = (needs, dtypes, *[type(x) if type(x) in _WEAK else
-                            _type(x) if is_number(x) else
-                            (type(x), x.shape, x.dtype) for x in data])
-    known: dict[Any, _CachedRecording] = spec.__dict__.setdefault("_recorded", {})
-    entry = known.get(key)
-    if entry is None:
-        shapes = tuple(() if is_number(x) else tuple(x.shape) for x in data)
-        if len(known) >= _LIMIT:
-            known.clear()
-        entry = known[key] = _CachedRecording(
-            plan(spec, needs, shapes, tuple(map(_type, data)), dtypes))
-    found = entry.plan
+        dtypes = tuple([None if d is None else check_dtype(d) for d in dtypes])
+    key: list[Any] = [dtypes]
+    for x, edge in zip(data, edges, strict=True):
+        kind = type(x)
+        if kind in _WEAK:
+            key.append(kind)
+        elif isinstance(x, NUMBERS):
+            key += (edge is not None, _type(x))
+        else:  # the dtype of another library stands for ours
+            key += (edge is not None, kind, x.shape, x.dtype)
+    known = spec.__dict__.get("_recorded")
+    cached: CachedRecording | None = known and known.get(tuple(key))
+    if cached is None:
+        cached = _plan(spec, tuple(key), data, edges, dtypes)
+    found = cached.plan
     if found is None:
         return None
     if out is not None and any(o is not None for o in out):
@@ -214,43 +256,40 @@ def _record(spec: Spec, inputs: Sequence[Any], data: tuple[Any, ...],
             f"out: {spec.name} is recorded, because an input requires grad, and cannot "
             "store into a given array; leave out=None and change nothing in place, "
             "or use no_grad()")
-    results = None if entry.direct is None else entry.direct(*data)
+    results = None if cached.direct is None else cached.direct(*data)
     if results is None:
-        if dtypes is not None:  # no wishes for what only the tape reads
-            options = {**options, "dtypes": (*dtypes, *(None,) * found.extra)}
-        results = execute(found.forward, data, **options)
-        entry.results = tuple(map(dtype_of, results))
-        if dtypes is None:
-            entry.direct = direct_call(found.forward, data, None)
-    edges = [x._edge if want else None
-             for x, want in zip(inputs, found.wants, strict=True)]
-    node = SpecNode(found, edges, data, results, entry.results,
-                    options.get("names") or ())
-    return tuple([wrap(a, (node, k) if tracked else None)
-                  for k, (a, tracked) in enumerate(zip(results, found.tracked,
-                                                       strict=False))])
+        results = _run_first(cached, found, data, dtypes, options)
+    return SpecNode(cached, edges, data, results, options.get("names") or ()), results
 
 
-@record
-class _CachedRecording:
-    """The cached recording of calls of a spec that agree in types, shapes, dtypes.
-
-    Attributes
-    ----------
-    plan
-        None if there is nothing to differentiate.
-    direct
-        `dispatch.direct_call`, once there has been one.
-    results
-        Dtypes.
-    """
-
-    plan: RecordingPlan | None
-    direct: Callable[..., Any] | None = None
-    results: tuple[np.dtype, ...] = ()
+def _plan(spec: Spec, key: tuple[Any, ...], data: Sequence[Any],
+          edges: Sequence[Edge | None], dtypes: Any) -> CachedRecording:
+    """Plan how to record calls of `spec` that have this key."""
+    known: dict[Any, CachedRecording] = spec.__dict__.setdefault("_recorded", {})
+    shapes = tuple(() if is_number(x) else tuple(x.shape) for x in data)
+    if len(known) >= _LIMIT:
+        known.clear()
+    needs = tuple([edge is not None for edge in edges])
+    found = plan(spec, needs, shapes, tuple(map(_type, data)), dtypes)
+    made = known[key] = CachedRecording(None) if found is None else CachedRecording(
+        found, found.forward.name, found.tracked)
+    return made
 
 
-_LIMIT = 1024  # ways to record one spec
+def _run_first(cached: CachedRecording, found: RecordingPlan, data: Sequence[Any],
+               dtypes: Any, options: dict[str, Any]) -> tuple[Any, ...]:
+    """Run a recorded spec with all checks, so that later calls are direct."""
+    if dtypes is not None:  # no wishes for what only the tape reads
+        dtypes = (*dtypes, *(None,) * found.extra)
+        options = {**options, "dtypes": dtypes}
+    results = execute(found.forward, data, **options)
+    cached.results = tuple(map(dtype_of, results))
+    cached.direct = direct_call(found.forward, data, None, dtypes=dtypes)
+    return results
+
+
+#: Most ways to record one spec.
+_LIMIT = 1024
 
 #: The weak type of a Python number.
 _WEAK = {kind: Weak(kind.__name__) for kind in (bool, int, float, complex)}
@@ -325,7 +364,8 @@ def cotangent(like: GraphArray, given: Any, mode: Pass, name: str = "grad") -> A
 
 def backward(output: GraphArray, grad: Any, mode: Pass, retain_graph: bool) -> None:
     """The implementation of `Variable.backward`."""
-    if output.edge is None:
+    edge = output._edge
+    if edge is None:
         raise TapeError(
             "backward(): nothing was recorded for this Variable: no input had "
             "requires_grad=True, it was computed inside no_grad(), or it is detached")
@@ -334,61 +374,23 @@ def backward(output: GraphArray, grad: Any, mode: Pass, retain_graph: bool) -> N
             f"backward(): the output has shape {output.shape}; pass grad=, an array of "
             "that shape, or reduce it to one element, with sum() for example")
     if grad is not None:
-        seed = cotangent(output, grad, mode)
+        like = output._value  # NumPy's arrays are all of one library and in one place
+        seed = grad if type(grad) is np.ndarray is type(like) and \
+            grad.shape == like.shape and grad.dtype == like.dtype and \
+            grad.flags.aligned and not mode.records else cotangent(output, grad, mode)
     elif mode.records:
         seed = ones_like(mode.lift(output.data, None), mode)
     else:
         seed = Ones(output.shape, output.dtype, output.data)
-    found = walk_back([(output.edge, seed)], mode, keep=retain_graph or mode.records)
+    found = walk_back([(edge, seed)], mode, keep=retain_graph or mode.records)
     if not mode.records:
         found = separate_gradients(found, () if grad is None else (seed,))
-    for (leaf, _), gradient in found.items():
-        assert isinstance(leaf, Leaf)
-        while not leaf.replace(old := leaf.grad, _accumulated(old, gradient, mode)):
-            pass  # another thread was faster
+    collect(found, not mode.records, partial(_accumulated, mode))
 
 
-def _accumulated(old: Any, gradient: Any, mode: Pass) -> Any:
+def _accumulated(mode: Pass, old: Any, gradient: Any) -> Any:
     if old is None:
-        return gradient if mode.records else without_repeats(gradient)
+        return without_repeats(gradient)
     if not mode.records and isinstance(old, GraphArray):
         old = old.data
     return mode.run(ADD, (old, gradient))[0]
-
-
-def without_repeats(x: Any) -> Any:
-    """Copy `x` if some of its elements share memory, as in a broadcast view.
-
-    The gradient of a sum is: who writes to it in place would change all of them.
-    """
-    strides = getattr(x, "strides", None)
-    if strides is None and hasattr(x, "stride"):  # PyTorch's; JAX has none at all
-        strides = x.stride()
-    if not strides or 0 not in strides or not any(
-            n > 1 and not s for n, s in zip(x.shape, strides, strict=True)):
-        return x
-    return PLAIN.run(COPY, (x,), dtypes=(dtype_of(x),))[0]
-
-
-def separate_gradients(gradients: dict[Edge, Any],
-                       seeds: Sequence[Any]) -> dict[Edge, Any]:
-    """Copy gradients that share memory with one another or with `seeds`.
-
-    Their receivers may change them in place.  Views that repeat elements are left to
-    `without_repeats`.
-    """
-    if not seeds and len(gradients) < 2:
-        return gradients
-    arrays: list[tuple[Edge | None, Array]] = [(None, describe(s)) for s in seeds]
-    arrays += [(edge, describe(g)) for edge, g in gradients.items()]
-    places = [(byte_range(a), edge) for edge, a in arrays
-              if all(n < 2 or s for n, s in zip(a.shape, a.strides, strict=True))]
-    places.sort(key=lambda place: (place[0].device, place[0].low))
-    apart, last = dict(gradients), None
-    for place, edge in places:
-        if last is None or not place.overlaps(last):
-            last = place
-        elif edge is not None:
-            dtype = dtype_of(gradients[edge])
-            (apart[edge],) = PLAIN.run(COPY, (gradients[edge],), dtypes=(dtype,))
-    return apart

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from types import SimpleNamespace
 from typing import Any
 
-from ..arrays import describe, dtype_of, is_array
+from ..arrays import ByteRange, describe, dtype_of, is_array
+from ..dispatch import execute
 from ..errors import KernelTypeError, TapeError
 from ..specs import Spec
-from .graph import GraphArray, Leaf, Pass
-from .nodes import SpecNode, check_differentiable, is_floating, is_number
-from .recording import grad_mode
-from .tape import PLAIN, apply
+from .graph import Edge, GraphArray, Leaf, Pass
+from .nodes import SpecNode, check_differentiable, is_floating
+from .tape import PLAIN, apply, run_recorded
+from .versions import Saved
 
 __all__ = ["apply_torch"]
 
@@ -35,14 +37,36 @@ def apply_torch(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
     TapeError
         `out` was given.
     """
-    if any(isinstance(x, GraphArray) for x in inputs):
-        raise KernelTypeError(
-            f"{spec.name}: a tensor that requires grad in PyTorch and a Variable in "
-            "one call belong to two tapes; use one of them, or x.detach()")
+    # How many results the user asked for is found out on the way.
+    call = SimpleNamespace(spec=spec, options=options, count=0)
+    tracked = False
+    for x in inputs:
+        tracked |= getattr(x, "requires_grad", False)
+        if type(x) not in _ORDINARY:
+            _check_inputs(spec, inputs, options)
+            break
     if out is not None and any(o is not None for o in out):
         raise TapeError(f"out: {spec.name} is recorded by PyTorch, because an input "
                         "requires grad; leave out=None and change nothing in "
                         "place, or use torch.no_grad()")
+    if not tracked and not any(getattr(x, "requires_grad", False) for x in inputs):
+        raise KernelTypeError(
+            f"{spec.name}: a tensor has a tangent of torch.autograd.forward_ad, which "
+            "operations of nbfused do not hand on; use nbfused.jvp on plain tensors")
+    results = _function().apply(call, *inputs)
+    return results if len(results) == call.count else results[:call.count]
+
+
+#: Types of inputs that need no closer look; tensors are among them once there are any.
+_ORDINARY: set[type] = {bool, int, float, complex}
+
+
+def _check_inputs(spec: Spec, inputs: Sequence[Any], options: dict[str, Any]) -> None:
+    """Refuse what PyTorch's tape does not see beside a tensor that requires grad."""
+    if any(isinstance(x, GraphArray) for x in inputs):
+        raise KernelTypeError(
+            f"{spec.name}: a tensor that requires grad in PyTorch and a Variable in "
+            "one call belong to two tapes; use one of them, or x.detach()")
     names = options.get("names") or range(len(inputs))
     for x, name in zip(inputs, names, strict=False):
         # Also raises for JAX tracers, which are tracked, too.
@@ -50,13 +74,6 @@ def apply_torch(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
             raise KernelTypeError(
                 f"{name} is a {type(x).__name__} beside a tensor that requires grad; "
                 "expected tensors only: use torch.asarray")
-    if not any(getattr(x, "requires_grad", False) for x in inputs):
-        raise KernelTypeError(
-            f"{spec.name}: a tensor has a tangent of torch.autograd.forward_ad, which "
-            "operations of nbfused do not hand on; use nbfused.jvp on plain tensors")
-    results = _function().apply(spec, options, *inputs)
-    return results[:len(spec.out_shapes(tuple(
-        () if is_number(x) else tuple(x.shape) for x in inputs)))]
 
 
 #: On tensors: where PyTorch's backward is itself differentiated, operations find that
@@ -64,70 +81,116 @@ def apply_torch(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
 TENSORS = Pass(apply, lambda data, edge: data, True)
 
 
+#: The edge of what wants a gradient: PyTorch knows where it goes.
+_WANTED: Edge = (Leaf(), 0)
+
+
 @cache
 def _function() -> Any:
     """The `torch.autograd.Function`, defined once PyTorch is imported."""
     import torch
 
+    _ORDINARY.update((torch.Tensor, torch.nn.Parameter))
+
     class Operation(torch.autograd.Function):
         """A spec as an autograd function; saved state is among its results."""
 
         @staticmethod
-        def forward(ctx: Any, spec: Spec, options: dict[str, Any], *inputs: Any) -> Any:
+        def forward(ctx: Any, call: Any, *inputs: Any) -> Any:
             ctx.set_materialize_grads(False)
-            with grad_mode(True):
-                made = apply(spec, [_as_leaf(x) for x in inputs], **options)
-            node = next((v.edge[0] for v in made if v.edge is not None), None)
-            results = {k: v.data for k, v in enumerate(made)}
-            tracked = [v.requires_grad for v in made]
-            if isinstance(node, SpecNode):
-                state = {k: saved.data for k, saved in node.saved_outputs.items()
-                         if k >= len(made)}
-                results |= state
-                tracked += [is_floating(node.results[k]) for k in state]
-                ctx.save_for_backward(*_arrays_to_save(node, inputs))
-            ctx.node, ctx.places = node, tuple(results)
-            ctx.mark_non_differentiable(*(r for r, t in zip(
-                results.values(), tracked, strict=True) if not t))
-            return tuple(results.values())
+            data: list[Any] = []
+            edges: list[Edge | None] = []
+            for x in inputs:
+                wanted = None
+                if isinstance(x, torch.Tensor):
+                    if x.requires_grad:
+                        wanted = _WANTED
+                        if x.is_complex():
+                            check_differentiable(dtype_of(x))
+                    data.append(x.detach())
+                else:
+                    data.append(x)
+                edges.append(wanted)
+            recorded = run_recorded(call.spec, data, edges, None, call.options)
+            if recorded is None:
+                made = execute(call.spec, data, **call.options)
+                call.count = len(made)
+                ctx.mark_non_differentiable(*made)
+                return made
+            node, results = recorded
+            call.count = len(node.recording.tracked)
+            ctx.node = node
+            ctx.slots = _save(ctx, node, inputs)
+            return _given_out(ctx, node, results, call.count)
 
         @staticmethod
         def backward(ctx: Any, *cotangents: Any) -> Any:
             node = ctx.node
-            present = [None] * node.outputs
+            present, some = [None] * node.outputs, False
             for place, cotangent in zip(ctx.places, cotangents, strict=True):
                 present[place] = cotangent
-            if all(c is None for c in present):
-                return (None, None, *(None for _ in node.edges))
+                some |= cotangent is not None
+            if not some:
+                return (None, *(None for _ in node.edges))
             again = torch.is_grad_enabled()
-            slots = node.arrays()
-            for saved in slots:
-                saved.check()  # it can name what PyTorch refuses below
-            for saved, tensor in zip(slots, ctx.saved_tensors, strict=True):
+            for saved in ctx.slots:
+                if saved.guarded:
+                    saved.check()  # it can name what PyTorch refuses below
+            for saved, tensor in zip(ctx.slots, ctx.saved_tensors, strict=True):
                 saved.data = tensor if again else tensor.detach()
             try:
-                needs = [edge is not None for edge in node.edges]
                 mode = TENSORS if again else PLAIN
-                return (None, None, *node.pull(present, needs, mode))
+                return (None, *node.pull(present, node.wants, mode))
             finally:
-                for saved in slots:
+                for saved in ctx.slots:
                     saved.data = None
 
     return Operation
 
 
-def _as_leaf(x: Any) -> Any:
-    """A tensor that wants a gradient as a leaf of the graph; detach anything else."""
-    if not hasattr(x, "detach"):
-        return x
-    if not x.requires_grad:
-        return x.detach()
-    check_differentiable(dtype_of(x))
-    return GraphArray.at(x.detach(), (Leaf(), 0))
+def _save(ctx: Any, node: SpecNode, inputs: Sequence[Any]) -> list[Saved]:
+    """Hand the arrays that a node saves to PyTorch; returns their places in it."""
+    slots, tensors = [], []
+    for k, saved in node.saved_inputs.items():
+        if type(saved) is Saved:
+            saved.hand_over(_bytes_of(saved.data))
+            slots.append(saved)
+            tensors.append(inputs[k])
+    for saved in node.saved_outputs.values():
+        slots.append(saved)
+        tensors.append(saved.hand_over(_bytes_of(saved.data)))
+    if tensors:
+        ctx.save_for_backward(*tensors)
+    return slots
 
 
-def _arrays_to_save(node: SpecNode, inputs: Sequence[Any]) -> list[Any]:
-    """The arrays that a node saves, for PyTorch's `save_for_backward`."""
-    own = {id(saved): inputs[k] for k, saved in node.saved_inputs.items()}
-    given = [(saved, saved.hand_over()) for saved in node.arrays()]
-    return [own.get(id(saved), data) for saved, data in given]
+def _given_out(ctx: Any, node: SpecNode, results: Sequence[Any], count: int,
+               ) -> tuple[Any, ...]:
+    """The results that PyTorch has to know: the user's, and the state that is saved."""
+    tracked = node.recording.tracked
+    if len(results) == count and False not in tracked:
+        ctx.places = range(count)
+        return tuple(results)
+    state = [k for k in node.saved_outputs if k >= count]
+    ctx.places = (*range(count), *state)
+    ctx.mark_non_differentiable(*(
+        results[k] for k in ctx.places
+        if not (tracked[k] if k < count else is_floating(node.results[k]))))
+    return tuple([results[k] for k in ctx.places])
+
+
+#: Our names of PyTorch's devices.
+_DEVICES: dict[Any, str] = {}
+
+
+def _bytes_of(x: Any) -> ByteRange | None:
+    """The bytes of a contiguous tensor; None of others."""
+    device = _DEVICES.get(getattr(x, "device", None))
+    if device is None:
+        if is_array(x):
+            _DEVICES[x.device] = describe(x).device
+        return None
+    if not x.is_contiguous():
+        return None
+    low = x.data_ptr()
+    return ByteRange(device, low, low + x.nbytes)

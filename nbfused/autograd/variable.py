@@ -145,7 +145,7 @@ class Variable(ArrayMethods, NumpyProtocols, GraphArray):
     @property
     def ndim(self) -> int:
         """Number of dimensions."""
-        return len(self.shape)
+        return len(self._value.shape)
 
     @property
     def size(self) -> int:
@@ -211,7 +211,7 @@ class Variable(ArrayMethods, NumpyProtocols, GraphArray):
         Gradients accumulate: a second call adds to `grad` of each leaf; see
         `zero_grad`.
         """
-        if (gradcheck or config.check_grads) and self.edge is not None:
+        if (gradcheck or config.check_grads) and self._edge is not None:
             for check in RULE_CHECKS:
                 check(self)
         backward(self, grad, RECORDING if create_graph else PLAIN, retain_graph)

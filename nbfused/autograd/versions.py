@@ -1,32 +1,55 @@
 """Detection of in-place writes to saved arrays, by version counters.
 
-Every array that a live node keeps is watched: the bytes between its first and last
-element are in a registry that forgets them together with the node.  A write through
-nbfused marks the watches that it overlaps.  A library with counters of its own
-(PyTorch) is told of each write, and its counter says what it has written itself.
+Every array that a live node keeps is watched: a write through nbfused looks up, in an
+index of addresses that forgets them together with the node, whose bytes between the
+first and the last element it overlaps, and marks them.  A library with counters of its
+own (PyTorch) is told of each write, and its counter says what it has written itself.
 Writes by other means, NumPy's among them, are seen under ``NBFUSED_DEBUG=1`` only, by a
 checksum.
 """
 
 from __future__ import annotations
 
+import os
+import threading
 import weakref
 import zlib
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ..arrays import ByteRange, byte_range, describe, library_of, to_numpy
+from ..arrays.watched import RangeIndex
 from ..config import config
 from ..dispatch.traced import Traced
 from ..errors import InplaceModificationError, KernelTypeError
 
-__all__ = ["Saved", "note_write"]
+__all__ = ["Saved", "note_write", "watched"]
 
-#: Weak references, which leave by themselves.  What is done to the set is done in one
-#: step, so that it needs no lock, and takes a third of what a `weakref.WeakSet` does.
-_WATCHED: set[weakref.ref[Saved]] = set()
+#: Arrays saved since the last write, which leave by themselves.  What is done to the
+#: set is done in one step, so that saving takes no lock, nor an address: most graphs
+#: are gone before anything is written.
+_NEW: set[weakref.ref[Saved]] = set()
+#: Arrays that were there at a write, by their addresses.
+_INDEX: RangeIndex[Saved] = RangeIndex()
+#: Written arrays that are yet to be looked up; more than one only where a collector of
+#: garbage writes in the midst of it.
+_WRITTEN: deque[Any] = deque()
+#: Held while writes are looked up.
+_LOCK = threading.RLock()
+_looking_up = False
+
+
+def _unlock() -> None:
+    """Make a new lock in a forked child: its holder may not exist there."""
+    global _LOCK, _looking_up
+    _LOCK, _looking_up = threading.RLock(), False
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_unlock)
 
 #: How to tell the library of arrays of a type of a write, and how to ask it for the
 #: count; None where it counts none.
@@ -47,18 +70,30 @@ class Saved:
     """
 
     __slots__ = ("__weakref__", "_changed", "_checksum", "_range", "_version", "_what",
-                 "data")
+                 "data", "guarded")
 
     def __init__(self, data: Any, what: str | tuple[int, Sequence[str], str]) -> None:
-        """Save an array; `what` describes it in messages."""
+        """Save an array.
+
+        `what` describes it in messages: a text, or the number of an argument, negative
+        for a result, the names of all, and the operation.
+        """
         self.data: Any = data
         self._what = what
         self._range: ByteRange | None = None  # found out at the first write
         self._changed = False
-        self._version = None if type(data) is np.ndarray else _version(data)
-        self._checksum = _checksum(data) if config.debug and not isinstance(
-            data, Traced) else None
-        _WATCHED.add(weakref.ref(self, _WATCHED.discard))
+        self._version: int | None = None
+        self._checksum: int | None = None
+        #: Whether `load` has anything to check.
+        self.guarded: bool = False
+        if type(data) is not np.ndarray:
+            ask = _VERSIONS.get(type(data), _version)
+            if ask is not None:
+                self._version = ask(data)
+                self.guarded = self._version is not None
+        if config.debug and not isinstance(data, Traced):
+            self._checksum, self.guarded = _checksum(data), True
+        _NEW.add(weakref.ref(self, _NEW.discard))
 
     @property
     def label(self) -> str:
@@ -66,6 +101,8 @@ class Saved:
         if isinstance(self._what, str):
             return self._what
         number, names, op = self._what
+        if number < 0:
+            return f"the result of {op}"
         return f"argument {names[number]!r} of {op}" if number < len(names) else \
             f"input {number} of {op}"
 
@@ -76,20 +113,17 @@ class Saved:
             self._range = byte_range(describe(self.data, self.label))
         return self._range
 
-    def hand_over(self) -> Any:
-        """Release the array to another owner, and keep watching it."""
-        self._range = self.place
-        data, self.data = self.data, None
-        return data
+    def hand_over(self, place: ByteRange | None = None) -> Any:
+        """Release the array to another owner, who counts its versions.
 
-    def note(self, written: ByteRange) -> None:
-        """Mark the array as changed if `written` overlaps it."""
-        try:
-            place = self.place
-        except KernelTypeError:  # it has no memory any more: JAX's were deleted
-            return
-        if place.overlaps(written):
-            self._changed = True
+        It is still watched for writes of ours; `place` is where it lies, if known.
+        """
+        data = self.data
+        if self._range is None:
+            self._range = place or self.place
+        self.data = self._version = None
+        self.guarded = self._changed or self._checksum is not None
+        return data
 
     def is_current(self) -> bool:
         """Whether its library's version counter is unchanged."""
@@ -108,8 +142,9 @@ class Saved:
         InplaceModificationError
             If it was changed in place.
         """
-        self.check(self._checksum is not None and
-                   self._checksum != _checksum(self.data))
+        if self._changed or self._checksum is not None or self._version is not None:
+            self.check(self._checksum is not None and
+                       self._checksum != _checksum(self.data))
         return self.data
 
     def check(self, changed: bool = False) -> None:
@@ -123,30 +158,65 @@ class Saved:
                 "write to a copy, or change it after backward()")
 
 
+def watched() -> int:
+    """Count the saved arrays; one in two buckets of the index counts twice."""
+    with _LOCK:
+        return len(_NEW) + len(_INDEX)
+
+
 def note_write(arrays: Sequence[Any]) -> None:
     """Mark saved arrays that overlap `arrays` as written to (None is skipped)."""
-    counted = [(count, a) for a in arrays
-               if (count := _COUNTERS.get(type(a), _note_first)) is not None]
-    if not _WATCHED:
-        for count, a in counted:
-            count(a)
+    global _looking_up
+    if not _NEW and not _INDEX:
+        for a in arrays:
+            tell = _COUNTERS.get(type(a), _tell_first)
+            if tell is not None:
+                tell(a)
         return
-    # In one step; `tuple` may collect garbage midway.
-    watched = [saved for reference in _WATCHED.copy()
-               if (saved := reference()) is not None]
-    if counted:  # all views of a tensor have one counter; bytes tell them apart
-        current = [saved for saved in watched if saved.is_current()]
-        for count, a in counted:
-            count(a)
+    with _LOCK:
+        _WRITTEN.extend(a for a in arrays if a is not None)
+        if _looking_up:
+            return
+        _looking_up = True
+        try:
+            while _WRITTEN:
+                _mark(_WRITTEN.popleft())
+        finally:
+            _looking_up = False
+
+
+def _mark(written: Any) -> None:
+    """Tell the library of a write, and mark the saved arrays that it overlaps."""
+    _index_new()
+    place = byte_range(describe(written, "out"))
+    tell = _COUNTERS.get(type(written), _tell_first)
+    if tell is not None:  # all views of a tensor have one counter: bytes tell which
+        low, high = library_of(written).counted(written)  # type: ignore[attr-defined]
+        current = [saved for saved in _INDEX.overlapping(
+            ByteRange(place.device, low, high)) if saved.is_current()]
+        tell(written)
         for saved in current:
             saved.renew()
-    written = [byte_range(describe(a, "out")) for a in arrays if a is not None]
-    for saved in watched:
-        for place in written:
-            saved.note(place)
+    if place.low < place.high:
+        for saved in _INDEX.take(place):
+            saved._changed = saved.guarded = True
 
 
-def _note_first(array: Any) -> None:
+def _index_new() -> None:
+    """Give the arrays that were saved since the last write their place in the index."""
+    new = _NEW.copy()  # in one step; `tuple` may collect garbage midway
+    for reference in new:
+        saved = reference()
+        if saved is None:
+            continue
+        try:
+            _INDEX.add(saved.place, saved)
+        except KernelTypeError:  # it has no memory any more: JAX's were deleted
+            continue
+    _NEW.difference_update(new)
+
+
+def _tell_first(array: Any) -> None:
     """Choose how writes to arrays of this type are reported, and report one."""
     count = _COUNTERS[type(array)] = getattr(library_of(array), "wrote", None)
     if count is not None:

@@ -9,6 +9,7 @@ launcher.  What repeats is planned once.
 `bounds`        bounds checks in kernels, under ``NBFUSED_DEBUG=1``
 `callers`       generated functions for arguments of given types
 `calls`         one call: describe, plan, check, allocate, launch
+`direct`        direct calls: functions that repeat a call for arguments of given types
 `execute`       `execute`: run a spec on arrays, and return arrays
 `launch_plans`  launch plans: everything a launch needs except addresses and numbers
 `launches`      recording of kernel launches
@@ -21,7 +22,7 @@ launcher.  What repeats is planned once.
 =============== ========================================================================
 """
 
-from .calls import direct_call
+from .direct import direct_call
 from .execute import execute
 from .launches import trace_launches
 

@@ -15,9 +15,11 @@ from ..arrays import Reading, reading_of
 from ..config import config
 from ..registry.backends import registry
 from ..support.records import record
+from .allocation import OUT_OF_MEMORY
+from .launches import LAUNCHES
 from .prepared_call import PreparedCall
 
-__all__ = ["Caller", "key_of", "make_caller"]
+__all__ = ["USUAL", "Caller", "key_of", "make_caller"]
 
 Types = tuple[type, ...]
 
@@ -34,7 +36,8 @@ class Caller:
         arguments, the addresses of the arrays, the numbers.  None where nothing is
         prepared, outputs may overlap inputs, or only `describe` can tell.
     direct
-        ``direct(*outs, *inputs)``: what `call` gives for the usual options.
+        ``direct(*outs, *inputs, asked, last)``: what `call` gives for the options
+        `asked`; `last` is a list of the key and the call that came last.
     prepared
         Earlier calls, by what decides how they run.
     """
@@ -63,21 +66,27 @@ def make_caller(kinds: tuple[str, ...], types: Types, outs: Types | None,
     text, names = found
     prepared: dict[tuple[Any, ...], PreparedCall] = {}
     space = {**names, "config": config, "registry": registry, "prepared": prepared,
-             "restricted": registry.restricted.get}
+             "restricted": registry.restricted.get, "traced": LAUNCHES.get,
+             "OUT_OF_MEMORY": OUT_OF_MEMORY}
     exec(compile(text, "<nbfused call>", "exec"), space)
     return Caller(space["call"], space["direct"], prepared)
 
 
 @cache
 def key_of(kind: type) -> Callable[[Any], Any] | None:
-    """A function that reads the cache key of an array; None if its type has none."""
+    """A function that reads the key of an array of a type; None if it has none.
+
+    The key says what else decides about a view: the type, and the backends.
+    """
     reading = reading_of(kind, False)
     if reading is None:
         return None
+    parts = [part.format(x="x") for part in reading.key]
     lines = ["def key(x):", *(f"    {line}" for line in (
         *_conditions([reading]), *_read("x", reading))),
-             f"    return ({_listed([part.format(x='x') for part in reading.key])})"]
-    space = dict(reading.names)
+             f"    return ({_listed([_COMMON[0], 'kind', *parts])})"]
+    space = {**dict(reading.names), "registry": registry, "kind": kind,
+             "restricted": registry.restricted.get}
     exec(compile("\n".join(lines), "<nbfused key>", "exec"), space)
     made: Callable[[Any], Any] = space["key"]
     return made
@@ -88,18 +97,16 @@ def key_of(kind: type) -> Callable[[Any], Any] | None:
 _COMMON = ("restricted() or registry.epoch", "config.debug", "config.deterministic",
            "config.autotune")
 
-#: How a call is asked for, and how most are.
-_ASKED = "(dtypes, casting, checked, like)"
-_USUAL = "(None, 'same_kind', False, None)"
+#: How most calls are asked for: dtypes, casting, checked, like.
+USUAL = (None, "same_kind", False, None)
 
 #: Most calls are like the last one: comparing keys takes half as long as a look-up.
+#: Each copy of `direct` has a `last` of its own, by `direct_call`.
 _TEXT = """\
-last = None, None
-
 def call(inputs, outs, dtypes, casting, checked, like, run):
     try:
 {read}
-        key = ({key} {asked})
+        key = ({key} (dtypes, casting, checked, like))
         found = prepared.get(key)
     except Exception:  # of many kinds, from many libraries: a closer look will tell
         return None
@@ -115,16 +122,15 @@ def call(inputs, outs, dtypes, casting, checked, like, run):
     return found.start(pointers, ({scalars}))
 
 def direct({names}):
-    global last
     try:
 {straight}
-        key = ({key} {usual})
-        known, found = last
+        key = ({key} asked)
+        known, found = last[0]
         if key != known:
             found = prepared.get(key)
             if found is None:
                 return None
-            last = key, found
+            last[0] = key, found
     except Exception:
         return None
     pointers = ({pointers})
@@ -132,7 +138,19 @@ def direct({names}):
         distance = pointers[other] - pointers[out]
         if low < distance < high and not (exact and distance == 0):
             return None
-    return found.start(pointers, ({scalars}))
+    new = found.new
+    if new is None or traced() is not None:
+        return found.start(pointers, ({scalars}))
+    try:
+        native = new()
+    except OUT_OF_MEMORY:
+        return found.start(pointers, ({scalars}))
+{address}
+    if address & 15:
+        return found.start(pointers, ({scalars}))
+    # Faster than unpacking: benchmarks/notes/host.md#what-a-launch-costs.
+    found.bound(pointers + (address,), ({scalars}), found.stream())
+    return (native,)
 """
 
 #: An output that was not given.
@@ -163,12 +181,22 @@ def _text(kinds: tuple[str, ...], types: Types, outs: Types | None,
     values = [f"p_{x}" for x in (*given, *places)]
     names = dict(pair for reading in readings if reading for pair in reading.names)
     unpacked = _unpacked(given, "inputs") + _unpacked(places, "outs")
+    own = next((r for r, n in zip(readings, numbers, strict=True)
+                if r and r is not _ABSENT and not n), None)
     return _TEXT.format(
         read=_indented([*unpacked, *lines]), straight=_indented(lines),
-        names=", ".join((*places, *given)), asked=_ASKED, usual=_USUAL,
-        key=_listed((*_COMMON, *parts)),
+        names=", ".join((*places, *given, "*", "asked", "last")),
+        key=_listed((*_COMMON, *parts)), address=_address(own),
         pointers=_listed([v for v, n in zip(values, numbers, strict=True) if not n]),
         scalars=_listed([v for v, n in zip(values, numbers, strict=True) if n])), names
+
+
+def _address(reading: Reading | None) -> str:
+    """Lines that read the address of a new result, which is as the arguments are."""
+    if reading is None:
+        return "    address = found.address_of(native)"
+    lines = [reading.first, f"address = {reading.value}"]
+    return "\n".join("    " + line.format(x="native") for line in lines if line)
 
 
 def _unpacked(names: Sequence[str], whole: str) -> list[str]:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Sequence
-from types import FunctionType
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -29,7 +28,6 @@ __all__ = [
     "WEAK",
     "Place",
     "describe_outputs",
-    "direct_call",
     "find_prepared",
     "place_of",
     "run",
@@ -84,22 +82,6 @@ def run_cached(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
     made: Sequence[Any] | None = caller.call(inputs, outs, dtypes, casting, checked,
                                              None, True)
     return made
-
-
-def direct_call(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
-                defaults: tuple[Any, ...] = ()) -> Callable[..., Any] | None:
-    """The cached direct caller of `spec` for arguments of these types, or None.
-
-    `defaults` are what it takes for the last inputs where they are left out.
-    """
-    callers = spec.__dict__.get("_callers", {})
-    caller: Caller | None = callers.get((*map(type, inputs), None,
-                                         *map(type, outs or ())))
-    if caller is None:
-        return None
-    known = caller.direct
-    assert isinstance(known, FunctionType)
-    return FunctionType(known.__code__, known.__globals__, known.__name__, defaults)
 
 
 def find_prepared(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,

@@ -100,8 +100,9 @@ class PreparedCall:
         Layout of the outputs.
     makers
         For each output that was not given, what allocates it.
-    stream
-        Asks for the stream to launch on.
+    new, bound, stream
+        Where a call only makes one result and launches: how to allocate it, how to
+        launch, and who knows on which stream; `new` is None of others.
     """
 
     def __init__(self, spec: Spec, plan: LaunchPlan, place: Place,
@@ -113,7 +114,7 @@ class PreparedCall:
         self.place, self.streams, self._clear = place, streams, clear
         self._moves = plan.moves
         self.stream: Callable[[], int] = place.library.streams(place.device)
-        self._pointer = place.library.pointer
+        self.address_of: Callable[[Any], int] = place.library.pointer
         given = outs or (None,) * len(plan.results)
         self._outs: list[None] = [None] * len(plan.results)
         self._first = len(arrays)
@@ -131,6 +132,8 @@ class PreparedCall:
         self._launch = Launch(type(spec).__name__, spec.name, plan.shape,
                               place.backend.name, bytes_of([*arrays, *self.outputs]))
         self._launcher = plan.launcher
+        self.new: Callable[[], Any] | None = None
+        self.bound: Start | None = None
         self._call = Call(plan.shape, self._moved((*pointers, *self._holes)),
                           plan.strides, scalars, plan.ordinal, 0, plan.extents)
         self._start: Start | None = plan.launcher and self._start_unbound
@@ -141,16 +144,17 @@ class PreparedCall:
         """Run the first call, in which a launcher may measure, then bind it."""
         made = self.start(pointers, scalars)
         if self._launcher is not None:
-            start = self._start = bind(self._launcher, self._call)
-            if self._plain:
-                self.start = self._fast_start(start)  # type: ignore[method-assign]
+            start = self._start = self.bound = bind(self._launcher, self._call)
+            if self._plain and self._news:
+                self.new = self._news[0][1]
+            elif self._plain:
+                self.start = self._bound_start(start)  # type: ignore[method-assign]
         return made
 
-    def _fast_start(self, start: Start) -> Callable[..., Sequence[Any]]:
-        """A faster `start` for calls that only make one result and launch."""
+    def _bound_start(self, start: Start) -> Callable[..., Sequence[Any]]:
+        """A faster `start` for calls that only launch."""
         traced, launch, stream = LAUNCHES.get, self._launch, self.stream
         nothing = (None,) * len(self._outs)
-        usual, address_of = self.start, self._pointer
 
         def launched(pointers: Sequence[int], scalars: tuple[Any, ...],
                      ) -> Sequence[Any]:
@@ -160,23 +164,7 @@ class PreparedCall:
             start(pointers, scalars, stream())
             return nothing
 
-        if not self._news:
-            return launched
-        new = self._news[0][1]
-
-        def made(pointers: tuple[int, ...], scalars: tuple[Any, ...]) -> Sequence[Any]:
-            try:
-                native = new()
-            except OUT_OF_MEMORY:
-                return usual(pointers, scalars)
-            address = address_of(native)
-            if address & 15 or traced() is not None:
-                return usual(pointers, scalars)
-            # Faster than unpacking: benchmarks/notes/host.md#what-a-launch-costs.
-            start(pointers + (address,), scalars, stream())  # noqa: RUF005
-            return (native,)
-
-        return made
+        return launched
 
     def start(self, pointers: Sequence[int], scalars: tuple[Any, ...]) -> Sequence[Any]:
         """Launch; return the new results, None for those that were given."""
@@ -190,7 +178,7 @@ class PreparedCall:
                 except OUT_OF_MEMORY:
                     native = _allocate_again(self.place, self._results[k])
                 natives[k] = native
-                address = pointers[self._first + k] = self._pointer(native)
+                address = pointers[self._first + k] = self.address_of(native)
                 if address & 15 and start:  # no library's own allocator gives such
                     start = self._start_unbound
         stream = self.stream()
@@ -243,8 +231,20 @@ def _maker(place: Place, result: Result) -> Callable[[], Any]:
     make = place.library.maker(result.shape, result.dtype, place.device)
     if result.strides is None:
         return make
-    strides = result.strides
-    return lambda: place.library.view(make(), result.shape, strides, 0)
+    shape, strides, own = result.shape, result.strides, getattr(
+        place.library, "viewer", None)
+    if own is None:
+        return lambda: place.library.view(make(), shape, strides, 0)
+    view: Callable[[Any], Any] | None = None
+
+    def strided() -> Any:
+        nonlocal view
+        native = make()
+        if view is None:
+            view = own(native, shape, strides, 0)
+        return view(native)
+
+    return strided
 
 
 def _allocate_again(place: Place, result: Result) -> Any:

@@ -8,7 +8,7 @@ another dtype is asked for.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -17,7 +17,6 @@ import numpy as np
 from ..arrays import Array, Library, describe, host_view
 from ..arrays.libraries.interface import FOREIGN, as_device_array
 from ..errors import KernelTypeError
-from ..registry.backends import registry
 from ..specs import View
 from ..support.loop_nests import (
     Strides,
@@ -30,7 +29,7 @@ from .callers import key_of
 from .calls import COPY, place_of, run, zero
 from .outputs import check_casting, check_output, check_overlap, check_shape
 
-__all__ = ["run_view"]
+__all__ = ["direct_view", "run_view"]
 
 Shape = tuple[int, ...]
 Slices = Sequence[tuple[int, int, int]]
@@ -80,8 +79,8 @@ def run_view(spec: View, inputs: Sequence[Any], outs: Sequence[Array | None] | N
     return [native], place.library
 
 
-#: Where views lie in their arrays, by what decides it.
-_Known = dict[Any, tuple[Library, Shape, Strides, int]]
+#: How to take views of arrays, by what decides where they lie.
+_Known = dict[Any, tuple[Library, Callable[[Any], Any]]]
 _LIMIT = 1024  # views by one spec
 
 
@@ -91,29 +90,54 @@ def _cached_view(spec: View, x: Any) -> tuple[list[Any], Library] | None:
     found = known.get(_key(x))
     if found is None:
         return None
-    library, shape, strides, offset = found
-    return [library.view(x, shape, strides, offset)], library
+    library, take = found
+    return [take(x)], library
+
+
+def direct_view(spec: View, kind: type) -> Callable[[Any], Any] | None:
+    """A function that takes the view of an array of this type, or gives None.
+
+    It gives a list of one view, of arrays that are laid out as one that `run_view` has
+    seen.
+    """
+    known: _Known = spec.__dict__.setdefault("_known", {})
+    key = key_of(kind)
+    if key is None:
+        return None
+
+    def direct(x: Any) -> list[Any] | None:
+        try:
+            take = known[key(x)][1]
+        except Exception:  # as in `_key`, or none that is known
+            return None
+        return [take(x)]
+
+    return direct
 
 
 def _key(x: Any) -> Any:
     """The cache key of an array; None if its type has none."""
     key = key_of(x.__class__)
     try:
-        found = None if key is None else key(x)
+        return None if key is None else key(x)
     except Exception:  # of many kinds, from many libraries: a closer look will tell
         return None
-    return None if found is None else (registry.state(), type(x), found)
 
 
 def _store_layout(spec: View, x: Any, array: Array, shape: Shape) -> None:
-    """Cache the layout of a view."""
+    """Cache how to take a view."""
     layout, key = _layout(spec, array, shape), _key(x)
     if type(x) is Array or key is None or layout is None:
         return
     known: _Known = spec.__dict__.setdefault("_known", {})
     if len(known) >= _LIMIT:
         known.clear()
-    known[key] = (array.library, shape, *layout)
+    own = getattr(array.library, "viewer", None)
+    if own is not None:
+        known[key] = array.library, own(x, shape, *layout)
+        return
+    view = array.library.view
+    known[key] = array.library, lambda x: view(x, shape, *layout)
 
 
 def _check(out: Array, shape: Shape, dtype: np.dtype, casting: str,

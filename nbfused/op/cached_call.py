@@ -9,7 +9,7 @@ from ..autograd import apply
 from ..autograd.versions import note_write
 from ..dispatch import direct_call
 from ..specs import Spec
-from .base import output_tuple, unpack_single
+from .base import output_tuple
 
 __all__ = ["CachedCall"]
 
@@ -43,9 +43,10 @@ class CachedCall:
         made = None if direct is None or type(out) is tuple else \
             direct(*args) if out is None else direct(out, *args)
         if made is None:  # it is differentiated, or a closer look is needed
-            outs = output_tuple(out, self._outputs, self._name)
-            return unpack_single(apply(self._spec, args + self._defaults, out=outs,
-                                       names=self._names))
+            outs = None if out is None else output_tuple(
+                out, self._outputs, self._name)
+            made = apply(self._spec, args + self._defaults, out=outs, names=self._names)
+            return made[0] if len(made) == 1 else made
         if out is not None:
             note_write((out,))
             return out

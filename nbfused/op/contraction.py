@@ -93,8 +93,10 @@ def cached_product(what: str, a: Any, b: Any, bias: Any, epilogue: Any, out: Any
         callable(epilogue) and type(epilogue).__hash__ is not None)
     if not known:
         return None, None
-    key = (what, type(a), getattr(a, "ndim", 0), type(b), getattr(b, "ndim", 0),
-           type(bias), epilogue, type(out))
+    # The arrays of Variables, whose own `ndim` is one call more.
+    ndims = (getattr(getattr(a, "_value", a), "ndim", 0),
+             getattr(getattr(b, "_value", b), "ndim", 0))
+    key = (what, type(a), type(b), ndims, type(bias), epilogue, type(out))
     return key, _cached.get(key)
 
 

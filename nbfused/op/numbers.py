@@ -137,6 +137,8 @@ def non_negative(value: Any, op_name: str, name: str) -> float:
 def fraction(value: Any, op_name: str, name: str, what: str, *,
              closed: bool = False) -> float:
     """Check that a number is in ``[0, 1)``, or ``[0, 1]`` if `closed`."""
+    if type(value) is float and 0.0 <= value < 1.0:
+        return value
     if isinstance(value, TracedNumber):
         return value.computed(partial(fraction, op_name=op_name, name=name, what=what,
                                       closed=closed))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -141,13 +141,13 @@ def cross_entropy(logits: AnyArray, labels: AnyArray, *,
     check_range(labels, 0, classes, "cross_entropy: 'labels' out of range",
                 "to leave rows out, give them one label and name it in ignore_index",
                 name="labels", ignored=ignore_index)
-    loss = _smoothed(logits, labels, smoothing, ignored) if smoothing else \
-        _cross_entropy(logits, labels, ignored)  # -inf times 0 would be NaN
+    label = np.int64(ignored)  # a Python integer would be checked at each call
+    loss = _smoothed(logits, labels, smoothing, label) if smoothing else \
+        _cross_entropy(logits, labels, label)  # -inf times 0 would be NaN
     if reduction == "none":
         return loss
-    held = np.iinfo(dtype_of(labels))
-    none = ignore_index is None or not held.min <= ignored <= held.max
-    if reduction == "sum" or none:
+    if reduction == "sum" or ignore_index is None or not _holds(
+            dtype_of(labels), ignored):
         return (total_of if reduction == "sum" else average)(loss)
     dtype = dtype_of(loss)
     wide = np.float32 if dtype.itemsize == 2 else dtype  # many rows are no float16
@@ -155,7 +155,23 @@ def cross_entropy(logits: AnyArray, labels: AnyArray, *,
     return divide(total_of(loss, dtype=wide), kept, dtype=dtype)
 
 
+def _holds(dtype: np.dtype, number: int) -> bool:
+    """Whether integers of a dtype can be `number`."""
+    held = np.iinfo(dtype)
+    return bool(held.min <= number <= held.max)
+
+
+#: Types, shapes and dtypes that `_check` has let pass.
+_PASSED: set[tuple[Any, ...]] = set()
+_LIMIT = 1024
+
+
 def _check(logits: AnyArray, labels: AnyArray) -> None:
+    """Check types, shapes and dtypes."""
+    key = tuple([(type(x), getattr(x, "shape", None), getattr(x, "dtype", None))
+                 for x in (logits, labels)])
+    if key in _PASSED:
+        return
     for x, name in ((logits, "logits"), (labels, "labels")):
         check_array(x, "cross_entropy", name)
     if not len(logits.shape):
@@ -169,3 +185,6 @@ def _check(logits: AnyArray, labels: AnyArray) -> None:
         raise ShapeError(f"cross_entropy: 'labels' must have shape "
                          f"{tuple(logits.shape[:-1])} for 'logits' of shape "
                          f"{tuple(logits.shape)}, got {tuple(labels.shape)}")
+    if len(_PASSED) >= _LIMIT:
+        _PASSED.clear()
+    _PASSED.add(key)

@@ -42,8 +42,12 @@ def _product(what: str, a: AnyArray, b: AnyArray, bias: Operand | None,
              epilogue: ScalarFunction | Function | None, extras: Sequence[Operand],
              out: AnyArray | None = None, permute: Sequence[int] | None = None,
              precision: str | None = None,
-             names: tuple[str, ...] = ("a", "b"), label: str = "epilogue") -> AnyArray:
-    """``epilogue(a @ b + bias, *extras)`` permuted, for operands of any rank."""
+             names: tuple[str, ...] = ("a", "b"), label: str = "epilogue",
+             numbers: bool = True) -> AnyArray:
+    """``epilogue(a @ b + bias, *extras)`` permuted, for operands of any rank.
+
+    `numbers` says whether the bias may be one.
+    """
     key = None
     if type(extras) is tuple and not extras and permute is None and precision is None:
         key, known = cached_product(what, a, b, bias, epilogue, out)
@@ -57,6 +61,8 @@ def _product(what: str, a: AnyArray, b: AnyArray, bias: Operand | None,
             f"{function.name}({', '.join(function.params)}); close over the others, or "
             "call matmul with epilogue= and extras=")
     if bias is not None:
+        if not numbers:
+            check_array(bias, what, "bias")
         function, extras = _biased(function), (bias, *extras)
         names = (*names, "bias")
     for x, name in zip((a, b), names, strict=False):
@@ -220,10 +226,9 @@ def linear(x: AnyArray, weight: AnyArray, bias: AnyArray | None = None,
     >>> linear(np.ones((1, 2)), np.eye(2), np.array([1.0, -3.0]), activation="relu")
     array([[2., 0.]])
     """
-    if bias is not None:
-        check_array(bias, "linear", "bias")
     return _product("linear", x, weight, bias, activation, (), out,
-                    precision=precision, names=("x", "weight"), label="activation")
+                    precision=precision, names=("x", "weight"), label="activation",
+                    numbers=False)
 
 
 def _batched(a, b, bias=None, epilogue=None, extras=(), permute=None):

@@ -7,6 +7,7 @@ nothing.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
@@ -34,7 +35,11 @@ __all__ = [
 
 def apply_view(x: AnyArray, kind: str, params: tuple[Any, ...]) -> AnyArray:
     """The view of an array that a `View` spec describes."""
-    return apply(View(kind, params), [x], names=("x",))[0]
+    return apply(_view(kind, params), (x,), names=("x",))[0]
+
+
+#: Specs of views; each keeps what it has found out about arrays.
+_view = lru_cache(maxsize=1024)(View)
 
 
 def _shape(shape: int | Iterable[int], name: str) -> Shape:

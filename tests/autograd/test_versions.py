@@ -94,13 +94,13 @@ def test_other_changes_are_seen_in_debug_mode():
 
 def test_nothing_is_watched_when_the_graph_is_gone():
     gc.collect()
-    before = len(versions._WATCHED)
+    before = versions.watched()
     _, y = squared()
-    assert len(versions._WATCHED) > before
+    assert versions.watched() > before
     y.sum().backward()
     del y
     gc.collect()
-    assert len(versions._WATCHED) == before
+    assert versions.watched() == before
 
 
 def test_neighbours_in_memory_are_told_apart():

@@ -134,6 +134,12 @@ class TorchLibrary:
             return None
         return found
 
+    def counted(self, x: Any) -> tuple[int, int]:
+        """The addresses of the tensors that have one counter with `x`."""
+        storage = x.untyped_storage()
+        low = int(storage.data_ptr())
+        return low, low + int(storage.nbytes())
+
     def finish(self, native: Any) -> Any:
         """Return the tensor unchanged."""
         return native

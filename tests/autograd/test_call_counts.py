@@ -1,0 +1,116 @@
+"""How many Python functions one recorded operation calls, both ways.
+
+A small program's time is that of its calls, and their number is the same in each run.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import nbfused as nf
+from nbfused import ops
+
+RNG = np.random.default_rng(3)
+
+#: An operation of each family, shapes of its arguments, most calls by Variables and by
+#: PyTorch's tape, 26 of which and one for each argument are PyTorch's own.  A product
+#: with bias launches four kernels, of five or six calls each, the others two or three.
+FAMILIES: dict[str, tuple[Callable[..., Any], Any, int, int]] = {
+    "map": (ops.swish, ((16, 32),), 40, 60),
+    "map with a number": (lambda x: ops.multiply(x, 2.0), ((16, 32),), 40, 60),
+    "map of two": (ops.multiply, ((16, 32), (16, 32)), 40, 70),
+    "reduction": (lambda x: ops.sum(x, axis=1), ((16, 32),), 40, 60),
+    "reduction to one": (ops.sum, ((16, 32),), 40, 60),
+    "row": (ops.softmax, ((16, 32),), 40, 85),
+    "product": (ops.matmul, ((16, 32), (32, 8)), 40, 80),
+    "product with bias": (ops.linear, ((16, 32), (32, 8), (8,)), 40, 80),
+}
+
+
+def count(call: Callable[[], Any]) -> int:
+    """The number of Python functions that a call calls."""
+    found, before = 0, sys.getprofile()
+
+    def hook(frame: Any, event: str, _: Any) -> None:
+        nonlocal found
+        found += event == "call" and frame.f_code.co_filename != __file__
+
+    sys.setprofile(hook)
+    try:
+        call()
+    finally:
+        sys.setprofile(before)
+    return found
+
+
+def both_ways(function: Callable[..., Any], leaves: list[Any], ones: Any) -> int:
+    def step() -> None:
+        function(*leaves).backward(ones)
+
+    for _ in range(4):  # plans, kernels and direct calls are made
+        step()
+        for leaf in leaves:
+            leaf.grad = None
+    return count(step)
+
+
+def arrays(shapes):
+    return [RNG.uniform(-1, 1, shape).astype(np.float32) for shape in shapes]
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_calls_by_variables(family):
+    function, shapes, most, _ = FAMILIES[family]
+    leaves = [nf.Variable(a, requires_grad=True) for a in arrays(shapes)]
+    assert both_ways(function, leaves, np.ones_like(function(*leaves).data)) <= most
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_calls_through_the_tape_of_pytorch(family):
+    torch = pytest.importorskip("torch")
+    function, shapes, _, most = FAMILIES[family]
+    leaves = [torch.tensor(a, requires_grad=True) for a in arrays(shapes)]
+    assert both_ways(function, leaves, torch.ones_like(function(*leaves))) <= most
+
+
+@pytest.mark.parametrize("view", ["reshape", "transpose", "expand_dims"])
+def test_a_view_between_two_maps(view):
+    views = {"reshape": lambda x: ops.reshape(x, (32, 16)), "transpose": ops.transpose,
+             "expand_dims": lambda x: ops.expand_dims(x, 1)}
+    (x,) = [nf.Variable(a, requires_grad=True) for a in arrays([(16, 32)])]
+
+    def bare(x: Any) -> Any:
+        return ops.swish(ops.exp(x))
+
+    def viewed(x: Any) -> Any:
+        return ops.swish(views[view](ops.exp(x)))
+
+    without = both_ways(bare, [x], np.ones_like(bare(x).data))
+    with_view = both_ways(viewed, [x], np.ones_like(viewed(x).data))
+    assert with_view - without <= 40
+
+
+def test_calls_are_as_many_at_each_step():
+    x = nf.Variable(arrays([(16, 32)])[0], requires_grad=True)
+
+    def chain(length: int) -> int:
+        def step() -> None:
+            y = x
+            for _ in range(length):
+                y = ops.swish(y)
+            y.backward(ones)
+
+        for _ in range(4):
+            x.grad = None
+            step()
+        x.grad = None
+        return count(step)
+
+    ones = np.ones_like(x.data)
+    one, two, four = chain(1), chain(2), chain(4)
+    assert four - two == 2 * (two - one)
