@@ -19,6 +19,7 @@ imported when it is first used: a device starts before that (`constructors`).
 `memory`       NumPy arrays over an address, made without reading the memory
 `overlap`      tests for shared memory between arrays
 `reading`      generated source text that reads an argument's address and cache key
+`traced`       placeholders of arrays while a function is traced
 `watched`      an index of watched objects by ranges of addresses
 ============== =========================================================================
 """

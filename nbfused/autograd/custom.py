@@ -20,7 +20,7 @@ from ..arrays import (
     dtype_of,
     is_array,
 )
-from ..dispatch.traced import find_traced
+from ..arrays.traced import find_traced
 from ..errors import KernelTypeError, NotDifferentiableError, ShapeError, TapeError
 from .graph import COPY, Edge, Node, Pass
 from .nodes import Aval, is_floating, zeros

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from ..arrays import describe, dtype_of, library_of
+from ..arrays.traced import Traced, TracedNumber
 from ..dispatch import execute
-from ..dispatch.traced import Traced, TracedNumber
 from ..errors import KernelTypeError, NotDifferentiableError
 from ..scalar.typing.types import Type
 from ..specs import Pullback, Ref, Spec

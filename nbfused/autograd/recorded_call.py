@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import array, dtype_of, is_array
-from ..dispatch.traced import Traced, find_traced
+from ..arrays.traced import Traced, find_traced
 from ..errors import KernelTypeError, ShapeError
 from .custom import as_outputs, check_callable, is_tracked
 from .graph import FULL, Edge, Leaf, Pass, Target, reachable, walk_back

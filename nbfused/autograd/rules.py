@@ -7,7 +7,7 @@ from functools import partial, update_wrapper
 from typing import Any
 
 from ..arrays import is_array
-from ..dispatch.traced import find_traced
+from ..arrays.traced import find_traced
 from ..errors import KernelTypeError, NotDifferentiableError, ShapeError
 from ..support.pickling import PickledByName
 from .custom import (

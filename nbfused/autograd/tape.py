@@ -16,8 +16,8 @@ from ..arrays import (
     is_array,
     library_of,
 )
+from ..arrays.traced import Traced, TracedNumber
 from ..dispatch import direct_call, execute  # not `from .. import`: see `forks`
-from ..dispatch.traced import Traced, TracedNumber
 from ..errors import DeviceError, KernelTypeError, ShapeError, TapeError
 from ..scalar.typing.python_numbers import number_type
 from ..scalar.typing.types import Type, Weak

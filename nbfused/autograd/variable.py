@@ -9,8 +9,8 @@ from typing import Any, SupportsIndex
 import numpy as np
 
 from ..arrays import describe, dtype_of, is_array, to_numpy
+from ..arrays.traced import Traced
 from ..config import config
-from ..dispatch.traced import Traced
 from ..errors import KernelTypeError, ShapeError, TapeError
 from ..support.display import html_table, html_text
 from .graph import Edge, GraphArray, Leaf, Node, Pass

@@ -21,9 +21,9 @@ from typing import Any
 import numpy as np
 
 from ..arrays import ByteRange, byte_range, describe, library_of, to_numpy
+from ..arrays.traced import Traced
 from ..arrays.watched import RangeIndex
 from ..config import config
-from ..dispatch.traced import Traced
 from ..errors import InplaceModificationError, KernelTypeError
 
 __all__ = ["Saved", "note_write", "watched"]

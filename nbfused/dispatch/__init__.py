@@ -17,7 +17,6 @@ launcher.  What repeats is planned once.
 `prepared_call` prepared calls: decided except for addresses, numbers and the stream
 `raw`           launches of `Raw` kernels: checks of the caller's grid, block and arrays
 `texts`         access to the text that backends compile
-`traced`        the placeholders of arrays while a function is traced
 `views`         views of arrays
 =============== ========================================================================
 """

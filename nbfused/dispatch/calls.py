@@ -86,7 +86,7 @@ def run_cached(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
 
 def find_prepared(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
                   dtypes: Dtypes | None, like: Any = None) -> PreparedCall | None:
-    """What was prepared when `spec` was run on such arrays; None if nothing was.
+    """Find the call that was prepared when `spec` was run on such arrays, or None.
 
     Parameters are those of `execute`.
     """

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 from ..arrays import check_dtype, describe
+from ..arrays.traced import find_traced
 from ..errors import KernelTypeError
 from ..specs import Spec, View
 from .calls import describe_outputs, run_cached, validate_and_run
-from .traced import find_traced
 from .views import run_view
 
 if TYPE_CHECKING:

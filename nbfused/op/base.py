@@ -12,9 +12,9 @@ from typing import Any, NoReturn, TypeAlias, TypeVar
 import numpy as np
 
 from ..arrays import check_dtype, dtype_of, is_array
+from ..arrays.traced import Traced, TracedNumber, find_traced
 from ..autograd import Variable
 from ..autograd.nodes import is_floating
-from ..dispatch.traced import Traced, TracedNumber, find_traced
 from ..errors import KernelTypeError, ScalarSyntaxError
 from ..registry.operations import OPS
 from ..scalar.source.resolve import operation

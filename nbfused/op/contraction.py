@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
+from ..arrays.traced import find_traced
 from ..autograd import apply
-from ..dispatch.traced import find_traced
 from ..errors import KernelTypeError
 from ..scalar.ir.nodes import Function
 from ..specs import Contract

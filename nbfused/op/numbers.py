@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import dtype_of
-from ..dispatch.traced import TracedNumber
+from ..arrays.traced import TracedNumber
 from ..errors import KernelTypeError, RangeError
 
 __all__ = [

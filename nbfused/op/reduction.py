@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..arrays import check_dtype
+from ..arrays.traced import extents
 from ..autograd import apply
-from ..dispatch.traced import extents
 from ..errors import KernelTypeError, RangeError, ShapeError
 from ..scalar.ir.build import Builder
 from ..scalar.ir.nodes import Function, Value

@@ -7,8 +7,8 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, overload
 
+from ..arrays.traced import extents
 from ..autograd import apply
-from ..dispatch.traced import extents
 from ..errors import KernelTypeError, ScalarSyntaxError
 from ..scalar.ir.build import Builder
 from ..scalar.ir.nodes import Function, Value, read

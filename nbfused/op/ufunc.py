@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ..arrays import dtype_of
+from ..arrays.traced import TracedNumber
 from ..autograd import apply
-from ..dispatch.traced import TracedNumber
 from ..errors import KernelTypeError
 from ..registry.operations import OPS
 from ..scalar.ir.build import Builder

@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from ..arrays import describe, to_numpy
+from ..arrays.traced import Traced
 from ..autograd import Variable
 from ..config import config
-from ..dispatch.traced import Traced
 from ..errors import RangeError
 
 __all__ = ["check_range"]

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ..arrays import check_dtype, describe, dtype_of
+from ..arrays.traced import Traced
 from ..autograd import Variable, apply
 from ..autograd.graph import FULL
-from ..dispatch.traced import Traced
 from ..errors import KernelTypeError, RangeError
 from ..op import AnyArray, Case, op
 from ..op.base import check_operand, is_number

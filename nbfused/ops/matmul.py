@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from ..arrays.traced import extents
 from ..autograd import Variable
-from ..dispatch.traced import extents
 from ..errors import KernelTypeError
 from ..op import AnyArray, Case, Operand, ScalarFunction, op
 from ..op.base import check_array, check_operand, is_number

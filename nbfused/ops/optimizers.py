@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from ..arrays import dtype_of, is_array
+from ..arrays.traced import Traced, TracedNumber
 from ..autograd import Variable, apply, no_grad
-from ..dispatch.traced import Traced, TracedNumber
 from ..errors import KernelTypeError, RangeError, ShapeError
 from ..op import AnyArray
 from ..op.base import fraction, non_negative, real_number, whole_number

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import dtype_of
-from ..dispatch.traced import Traced
+from ..arrays.traced import Traced
 from ..errors import RangeError
 from ..op import AnyArray, Case, elementwise, op
 from ..op.base import Operand, check_operand, is_number

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from ..arrays.traced import TracedNumber
 from ..autograd import apply
-from ..dispatch.traced import TracedNumber
 from ..errors import KernelTypeError, RangeError
 from ..op import AnyArray
 from ..op.base import check_operand, fraction, whole_number

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 
 from ..arrays import check_dtype, dtype_of
+from ..arrays.traced import extents
 from ..autograd import apply
-from ..dispatch.traced import extents
 from ..errors import KernelTypeError, ShapeError
 from ..op import AnyArray, Case, Operand, op
 from ..op.base import check_array, check_operand, is_number, whole_number

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...arrays import check_dtype, describe, dtype_of, is_array
+from ...arrays.traced import Traced
 from ...dispatch.outputs import can_cast
-from ...dispatch.traced import Traced
 from ...errors import KernelTypeError, TapeError
 from ...registry.operations import OPS
 from ..graph import COPY

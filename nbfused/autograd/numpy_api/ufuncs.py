@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...arrays import check_dtype, dtype_of
-from ...dispatch.traced import TracedNumber
+from ...arrays.traced import TracedNumber
 from ...errors import KernelTypeError
 from ...registry.operations import OPS
 from ...scalar.language.vocabulary import OPS as VOCABULARY

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from ...arrays import check_dtype, describe, is_array, library_of, zeros
+from ...arrays.traced import TracedNumber
 from ...autograd import Variable
-from ...dispatch.traced import TracedNumber
 from ...errors import (
     DefinitionError,
     KernelTypeError,

@@ -20,9 +20,9 @@ import numpy as np
 
 from ...arrays import dtype_of, is_array, library_of
 from ...arrays.detect import exact_library
+from ...arrays.traced import Traced
 from ...autograd import Variable
 from ...autograd.rules import checkpoint, custom_vjp
-from ...dispatch.traced import Traced
 from ...op import Func
 from ...scalar.printing.identifiers import identifier
 from ...scalar.typing.python_numbers import number_type
@@ -270,7 +270,7 @@ def _itself(x: Any) -> Any:
 
 
 def _content(cell: Any) -> Any:
-    """What a closure's cell holds; `_UNBOUND` if nothing yet."""
+    """Read a closure's cell; `_UNBOUND` if it holds nothing yet."""
     try:
         return cell.cell_contents
     except ValueError:
@@ -283,7 +283,7 @@ def _can_change(x: Any) -> bool:
 
 
 def _member(path: tuple[str, ...], x: Any) -> Any:
-    """What a path of names leads to from the module or class `x`."""
+    """Follow a path of names from the module or class `x`."""
     for name in path[1:]:
         if not isinstance(x, (ModuleType, type)):
             break

@@ -1,4 +1,4 @@
-"""What a fused function launches, and what that saves."""
+"""Explanations of fused functions: their launches, and the bytes these save."""
 
 from __future__ import annotations
 

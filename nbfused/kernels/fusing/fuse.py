@@ -177,7 +177,7 @@ class Fused(PickledByName):
 
     def _run_plan(self, key: Any, leaves: list[Any], pointers: tuple[int, ...],
                   ) -> tuple[Any] | None:
-        """What the plan for these arguments returns, in a tuple; None without one."""
+        """Run the plan for these arguments: its result in a tuple; None without one."""
         plan = self._plans.find(key)
         try:
             made = None if plan is None else plan.run(leaves, pointers)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...arrays import is_array
+from ...arrays.traced import Traced, TracedNumber
 from ...autograd import Variable
-from ...dispatch.traced import Traced, TracedNumber
 from ...errors import KernelTypeError
 from ...registry.operations import OPS
 from ...scalar.source.resolve import operation

@@ -147,7 +147,7 @@ class _Memory:
 
 
 class _Layout:
-    """Where the arrays of a program lie, worked out launch by launch.
+    """The places of a program's arrays, worked out launch by launch.
 
     Attributes
     ----------
@@ -193,7 +193,7 @@ class _Layout:
         self._at = -1
 
     def _owner(self, value: Value) -> Value:
-        """What was computed into the memory of `value`."""
+        """The value that was computed into the memory of `value`."""
         return self._base.get(value, value)
 
     def step(self, one: Logged) -> Step:
@@ -227,7 +227,7 @@ class _Layout:
         return Step(call, (*read, *written), tuple(numbers), tuple(values))
 
     def _place(self, x: Any, array: Array) -> Place:
-        """Where an array that is read lies; it may be a view of another."""
+        """The place of an array that is read; it may be a view of another."""
         memory = self._memory.get(self._owner(x)) if isinstance(x, Value) else None
         if memory is None:
             raise _NoPlanError
@@ -239,7 +239,7 @@ class _Layout:
         return number, offset + array.pointer - memory.array.pointer
 
     def _output(self, k: int, one: Logged, call: PreparedCall) -> Place:
-        """Where an output is stored: in an argument, in a result, or in the arena."""
+        """The place of an output: in an argument, in a result, or in the arena."""
         value = one.launch.outputs[k]
         if one.out is not None and one.out[k] is not None:
             array = describe(data_of(one.out[k]))

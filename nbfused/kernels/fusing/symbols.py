@@ -12,12 +12,12 @@ from weakref import WeakSet
 import numpy as np
 
 from ...arrays import dtype_of
+from ...arrays.traced import Traced, TracedNumber, extents
 from ...autograd import Variable
 from ...autograd.graph import COPY, Edge
 from ...autograd.numpy_api.methods import ArrayMethods, check_unrecorded
 from ...dispatch.calls import ZERO
 from ...dispatch.outputs import can_cast
-from ...dispatch.traced import Traced, TracedNumber, extents
 from ...errors import KernelTypeError
 from ...op.base import is_number
 from ...specs import View

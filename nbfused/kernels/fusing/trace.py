@@ -11,13 +11,13 @@ from weakref import WeakSet
 import numpy as np
 
 from ...arrays import check_dtype, dtype_of, is_array
+from ...arrays.traced import Traced
 from ...autograd import Variable, no_grad
 from ...autograd.graph import COPY
 from ...autograd.nodes import is_floating
 from ...autograd.recording import grad_mode, recording
 from ...autograd.tape import record_traced
 from ...dispatch.outputs import check_shape
-from ...dispatch.traced import Traced
 from ...errors import KernelTypeError, ShapeError
 from ...op.base import check_integers, unpack_single
 from ...registry.operations import OPS
@@ -351,7 +351,7 @@ def _check_array(x: Any) -> None:
 
 
 def _key(function: Callable[..., Any], values: Sequence[Any]) -> Hashable:
-    """What equal calls of functions of numbers have in common."""
+    """The key that equal calls of functions of numbers have in common."""
     same: Any = function
     if isinstance(function, partial):
         same = function.func, repr(function.args), repr(function.keywords)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...arrays import dtype_of, is_array
+from ...arrays.traced import Traced, TracedNumber
 from ...autograd import Variable
 from ...autograd.numpy_api.ufuncs import (
     given_options,
@@ -16,7 +17,6 @@ from ...autograd.numpy_api.ufuncs import (
     method_name,
     ufunc_operation,
 )
-from ...dispatch.traced import Traced, TracedNumber
 from ...errors import KernelTypeError
 from ...op.base import check_operand
 from ...registry.operations import OPS

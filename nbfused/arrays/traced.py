@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..arrays import describe
-from ..scalar.typing.types import Type
+from .detect import describe
 
 __all__ = ["Traced", "TracedNumber", "extents", "find_traced"]
 
@@ -76,7 +75,7 @@ class TracedNumber(Traced):
         raise NotImplementedError
 
     @property
-    def number_type(self) -> Type:
+    def number_type(self) -> Any:
         """The type that an operation sees: weak for a Python number."""
         raise NotImplementedError
 
