@@ -6,12 +6,15 @@ by ``cp.async`` (sm_80): tensor cores or multiply-adds (`mma`); and tiles
 through registers that are right at every dtype, shape and stride (`general`).
 Each has a text, under its name, and a launcher, which says what calls it takes.  Where
 only the layout of a large factor stands in the way, or its prologue, it is packed first
-(`pack`).  Sums are kept in float32 for 16-bit floats and float32.
+(`pack`).  Long sums of few products are `split`.  Sums are kept in float32 for 16-bit
+floats and float32.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from ...backend import Call, Launcher, Signature
 from ...specs import Contract, TypedContract
@@ -20,9 +23,13 @@ from .f32.launch import F32Launcher
 from .general_launch import GeneralLauncher
 from .mma_launch import MmaLauncher
 from .pack import PackLauncher
+from .parts import parts_of
 from .text import ContractText
 from .tf32_launch import Tf32Launcher
 from .wgmma.launch import WgmmaLauncher
+
+if TYPE_CHECKING:
+    from .split import SplitLauncher
 
 __all__ = ["ContractLauncher", "build_contract"]
 
@@ -73,10 +80,19 @@ class ContractLauncher:
         self._name, self._rungs, self._pack = name, _Rungs(text), PackLauncher(text)
         self._packed: dict[Signature, _Rungs] = {}
         self._general = GeneralLauncher(ContractText(name, typed, signature))
+        self._text = text
+        self._could_split = (
+            text.ranks[1:] == (1, 1, 1) and typed.accumulator.kind == "f"
+            and set(typed.kinds) <= {"element", "scalar"})
 
     def __call__(self, call: Call) -> None:
         """Launch on the call's stream."""
         where = device(call.device)
+        if self._could_split:
+            item = self._text.factors[0].dtype.itemsize
+            parts = parts_of(call.shape, item, where.processors)
+            if parts is not None:
+                return self._split(call, where, parts)
         rung = self._rungs.tma(call, where)
         if rung is None and self._pack.worthwhile(call):
             multiply = self._after_packing(call, where)
@@ -84,6 +100,12 @@ class ContractLauncher:
                 return self._pack(call, where, multiply)
         rung = rung or self._rungs.mma(call, where) or self._general
         return rung(call, where)
+
+    @cached_property
+    def _split(self) -> SplitLauncher:
+        from .split import SplitLauncher  # with Reduce and Map, which takes time
+
+        return SplitLauncher(self._text, ContractLauncher)
 
     def _after_packing(self, call: Call, where: Device) -> Rung | None:
         """The launcher that would take the packed call."""

@@ -1,5 +1,6 @@
 """`Reduce` on CUDA: by rows of lanes, or by columns.
 
 `launcher` cuts the work up and launches, `text` has the plans, `skeleton` the kernels
-and `slots` what fills them.
+and `slots` what fills them.  `parts` merges the states of several reductions in one,
+`folded` reads narrow rows as wide ones.
 """

@@ -27,6 +27,7 @@ from ..runtime.scratch import TICKETS, scratch_of
 from ..text.hints import bytes_read, reduce_hint
 from ..text.states import WARP
 from ..tuning.tuner import Tuner, kernel_text
+from .folded import Folded, folded
 from .skeleton import kernel
 from .text import BLOCK, COLUMN_LANES, Plan, ReduceText
 
@@ -111,6 +112,10 @@ class ReduceLauncher:
     def __call__(self, call: Call) -> None:
         """Launch on the call's stream."""
         where = device(call.device)
+        found = folded(self.text, call)
+        if found is not None:
+            self._fold(found, call, where)
+            return
         ends = tuple([p & 15 for p in call.pointers[:self._inputs]])
         work = self._tuner((call.shape, call.strides, ends), call, where,
                            len(self.signature.outputs))
@@ -159,12 +164,22 @@ class ReduceLauncher:
             codes = codes if vector else ()
             return Plan("columns", codes, BLOCK, ahead=self.text.ahead(codes))
         codes = tuple(o.code for o in self.text.inputs)
-        kept_loops = range(self._kept_loops)
-        vector = self.text.rows_vector and self._aligned(call, kept_loops, codes)
+        vector = self._rows_aligned(call, codes)
         codes = codes if vector else ()
         lanes = 1 if reduced <= 4 else 8 if reduced < 64 else \
             WARP if reduced < LONG*BLOCK else BLOCK
-        return Plan("rows", codes, BLOCK, lanes, ahead=self.text.ahead(codes))
+        return Plan("rows", codes, BLOCK, lanes, ahead=self.text.ahead_in_row(codes))
+
+    def _rows_aligned(self, call: Call, codes: tuple[str, ...]) -> bool:
+        """Whether whole accesses of neighbouring reduced elements are possible.
+
+        Of several reduced loops the last one must be whole accesses.
+        """
+        if "s" in codes or "1" not in codes:
+            return False
+        several = self._reduced_loops > 1
+        return not (several and call.shape[-1] % self.text.width(codes)) and \
+            self._aligned(call, range(len(call.shape) - 1), codes)
 
     def _columns_aligned(self, call: Call, codes: tuple[str, ...]) -> bool:
         """Whether whole accesses of neighbouring kept points are possible."""
@@ -215,6 +230,37 @@ class ReduceLauncher:
             states = tuple([base + s for s in work.starts])
             self._step(work, "partial", call).launch(call, where, states)
             self._step(work, "finish", call).launch(call, where, states)
+
+    def _fold(self, found: Folded, call: Call, where: Device) -> None:
+        """States of wide rows and of those that are left, merged as chunks."""
+        kept, reduced = found.wide.shape
+        hint = reduce_hint(bytes_read(call, self.text.inputs), where)
+        plan = replace(self.plan(found.wide, kept, reduced), hint=hint)
+        work = self._work(plan, self.cut(plan, kept, reduced, where), kept)
+        parts, points = work.cut.count*found.rows, found.points
+        sizes = [-(-(parts + 1)*points*d.itemsize // 256)*256 for d in self.typed.state]
+        with where.current(), where.workspace(sum(sizes), call.stream) as base:
+            states = [base + s for s in accumulate(sizes[:-1], initial=0)]
+            self._step(work, "partial", found.wide).launch(
+                found.wide, where, tuple(states))
+            if found.rest is not None:
+                rest = Plan("rows", (), BLOCK, WARP, ahead=1)
+                after = [s + parts*points*d.itemsize
+                         for s, d in zip(states, self.typed.state, strict=True)]
+                left = self._work(rest, Cut(1, found.rest.shape[1]), points)
+                self._step(left, "partial", found.rest).launch(
+                    found.rest, where, tuple(after))
+                parts += 1
+            self._merged(call, points, parts).launch(call, where, tuple(states))
+
+    def _merged(self, call: Call, points: int, parts: int) -> Step:
+        """The launch that merges the states of a few points, a block for each."""
+        ahead = max(1, self.text.finish_ahead // 2)  # with all, Welford's spill
+        plan = Plan("rows", (), BLOCK, BLOCK, "finish", ahead)
+        arrays = tuple([o.at for o in self.text.outputs])
+        strides = [s for at in arrays for s in call.strides[at]]
+        return Step(self._programs[plan], points, arrays,
+                    (*call.shape, 1, parts, 1, points, *strides))
 
     def _across(self, plan: Plan, kept: int) -> int:
         """Blocks of *columns* side by side."""

@@ -15,6 +15,7 @@ from ..runtime.compile import Kernel
 from ..text.skeletons import Code, skeleton
 from ..text.source import is_wide
 from ..text.states import WARP, storage_name
+from .parts import JoinedReduce
 from .slots import ReduceSource, State
 from .text import BLOCK, COLUMN_LANES, Plan, ReduceText, counts
 
@@ -34,7 +35,10 @@ def kernel(text: ReduceText, plan: Plan) -> Kernel:
     {"rows": write_rows, "columns": write_columns}[plan.kind](out)
     words = sum(-(-d.itemsize // 4) for d in out.states.dtypes)
     states = out.width if plan.kind == "columns" else 1
-    large = words*states > SMALL_STATE or is_wide(out.states.dtypes)
+    most = SMALL_STATE
+    if isinstance(text.typed, JoinedReduce):  # of which the loads take registers too
+        most //= max(1, len(out.inputs))
+    large = words*states > most or is_wide(out.states.dtypes)
     blocks = (AT_LEAST_LARGE if large else AT_LEAST)*BLOCK // plan.threads
     return out.kernel(plan.threads, max(1, blocks))
 

@@ -12,7 +12,7 @@ from ...support.dtypes import storage
 from ..text.hints import loaded_text
 from ..text.skeletons import as_operand
 from ..text.source import Source, decoded, encoded, evaluate, offsets
-from ..text.states import States
+from .parts import states_of
 from .text import Plan, ReduceText
 
 __all__ = ["ReduceSource", "State"]
@@ -41,8 +41,7 @@ class ReduceSource(Source):
         loops = text.kept_loops + text.reduced_loops
         self.kept = [f"n{k}" for k in range(text.kept_loops)]
         self.reduced = [f"n{k}" for k in range(text.kept_loops, loops)]
-        self.states = States(self.typed.merge, self.typed.identity, self.typed.state,
-                             "z")
+        self.states = states_of(self.typed, "z")
         self.stored = [f"w{k}" for k in range(len(self.typed.state))]
         self.inputs = text.inputs_of(plan)
         self._declare()

@@ -7,8 +7,10 @@ from dataclasses import field, replace
 
 from ...gpu.operands import Operand
 from ...gpu.reduce_layout import ReduceLayout
+from ...scalar.typing.promotion import compute_dtype
 from ...support.records import record
 from ..text.source import LONGEST, statements_of
+from .parts import JoinedReduce
 
 __all__ = ["BLOCK", "COLUMN_LANES", "Plan", "ReduceText", "counts"]
 
@@ -19,6 +21,9 @@ AHEAD = 8
 #: Bytes that a lane has under way: with fewer the memory idles
 #: (benchmarks/notes/memory.md#reductions).
 IN_FLIGHT = 128
+#: Words that the elements of a lane's accesses take in a `JoinedReduce`, besides those
+#: for loads: with more, a maximum with its sum spilled 156 bytes of 64 registers.
+TOGETHER = 48
 
 
 @record(frozen=True)
@@ -88,6 +93,19 @@ class ReduceText(ReduceLayout):
         length = statements_of(self.typed.element) + statements_of(self.typed.merge)
         most = min(AHEAD, IN_FLIGHT // max(moved, 1), LONGEST // (width*length))
         return 1 << max(0, most.bit_length() - 1)
+
+    def ahead_in_row(self, codes: Sequence[str]) -> int:
+        """`ahead` for *rows*, where a lane has all elements of its accesses at once."""
+        most = self.ahead(codes)
+        if isinstance(self.typed, JoinedReduce):
+            words = sum(-(-compute_dtype(o.dtype).itemsize // 4) for o, c in zip(
+                self.inputs, codes or "s"*len(self.inputs), strict=True) if c != "0")
+            words += sum(-(-d.itemsize // 4) for p in self.typed.parts if p.scaled
+                         for d in self.typed.state[p.begin:p.end])
+            width = self.width(codes) if codes else 1
+            while most > 1 and most*width*words > TOGETHER:
+                most //= 2
+        return most
 
     @property
     def finish_ahead(self) -> int:

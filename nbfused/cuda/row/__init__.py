@@ -4,5 +4,6 @@
 kernel; in it `scope` names values and places, `elements` (with `bulk` and `streamed`)
 brings a row's elements, `stages` reduces them (`reductions` by lane, `cluster` across
 blocks), `sums` adds over rows and `results` stores.  `total` is the kernel that adds
-the blocks' sums, `index` compares column numbers.
+the blocks' sums, `index` compares column numbers.  Few long rows, and rows that lie
+across, are `split` into reductions and a map.
 """

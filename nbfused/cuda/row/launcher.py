@@ -9,8 +9,9 @@ the next one on its way; in clusters a row is finished while the next one's sums
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from math import prod
+from typing import TYPE_CHECKING
 
 from ...backend import Call, Launcher, Signature
 from ...gpu.operands import all_arguments
@@ -22,9 +23,13 @@ from ..runtime.launch import Program
 from ..text.states import WARP
 from .plan import RowPlan
 from .skeleton import kernel
+from .split.choice import Rule, facts_of, skeleton_for
 from .streamed import AHEAD, LONG, lanes_once
 from .text import RowText
 from .total import RowTotal
+
+if TYPE_CHECKING:
+    from .split.launcher import SplitRow
 
 __all__ = ["RowLauncher", "build_row"]
 
@@ -66,6 +71,12 @@ class RowLauncher:
         """Launch on the call's stream."""
         where = device(call.device)
         plan = self.plan(call, where)
+        chosen = self.rule(call, plan, where).skeleton
+        if chosen == "split" and self._split.possible:
+            self._split(call, where)
+            return
+        if chosen == "thread":
+            plan = RowPlan(1, block=BLOCK)
         shared = self.text.shared_bytes(call.shape[-1], plan)
         blocks = -(-prod(call.shape[:-1]) // plan.groups)*plan.cluster
         if plan.resident:
@@ -74,6 +85,16 @@ class RowLauncher:
             self._launch(plan, call, where, blocks, shared, ())
         else:
             self._with_sums(plan, call, where, blocks, shared)
+
+    def rule(self, call: Call, plan: RowPlan, where: Device) -> Rule:
+        """The skeleton for a call, where `plan` is for a group of lanes a row."""
+        return skeleton_for(facts_of(self.text, call, plan, where.processors))
+
+    @cached_property
+    def _split(self) -> SplitRow:
+        from .split.launcher import SplitRow  # with Reduce and Map, which takes time
+
+        return SplitRow(self.text)
 
     def plan(self, call: Call, where: Device) -> RowPlan:
         """The kernel for a call, and its number of lanes to a row."""

@@ -26,6 +26,8 @@ from tests.variants import sampled, sampled_together
 
 BFLOAT16 = nf.arrays.BFLOAT16
 DTYPES = [np.dtype(np.float32), BFLOAT16]
+#: A block for each of so many keeps the device busy; fewer are split if they are long.
+ROWS = 128
 
 
 def plan(accesses, registers=4, clusters=True, sums="", alone=False, summed=None):
@@ -156,8 +158,8 @@ def test_a_row_is_finished_while_the_next_one_is_summed(dtype):
 
 
 def long_row(dtype, columns, call):
-    """The PTX of a row's forward kernel, which must not spill."""
-    x = np.zeros((4, columns), dtype)
+    """The PTX of a row's forward kernel, which must not spill, for many rows."""
+    x = np.zeros((ROWS, columns), dtype)
     kernel = kernels(lambda: call(x))[-1]
     assert kernel.cluster == 1
     code, said = assembled(kernel)
@@ -171,7 +173,7 @@ def long_row(dtype, columns, call):
 def test_a_long_row_of_which_only_sums_are_wanted_is_read_once(
         dtype, columns):
     needs_numba()
-    labels = np.zeros(4, np.int64)
+    labels = np.zeros(ROWS, np.int64)
     code = long_row(dtype, columns,
                     lambda x: _cross_entropy(x, labels, -1))
     assert code.count("ld.global.v4") == AHEAD

@@ -58,6 +58,7 @@ def gathered(x, labels):
 #: What is captured, and its arrays; those of integers stay.
 PROGRAMS = {
     "map": (ops.swish, (X,)),
+    "few long rows": (ops.softmax, (LONG.reshape(2, -1),)),
     "in place": (lambda x: ops.swish(x * 2.0, out=ops.empty_like(x)), (X,)),
     "sum in two steps": (ops.sum, (LONG,)),
     "columns": (lambda x: ops.sum(x, axis=0), (X,)),

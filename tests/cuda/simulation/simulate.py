@@ -13,15 +13,18 @@ import warnings
 import numpy as np
 
 import nbfused as nf
+from nbfused.cuda.contract import parts as contract_parts
 from nbfused.cuda.map import tile_pairs as map_tile_pairs
+from nbfused.cuda.reduce import folded
+from nbfused.cuda.row.split import choice
 from nbfused.testing.conformance import Check, checks
-from tests.cuda.row import long_rows
+from tests.cuda.row import long_rows, split_rows
 from tests.cuda.simulation import simulated
 
 #: Elements of an operand above which a simulated call takes seconds.
 LARGE = 700
 #: What `Beyond` has.
-PARTS = ("reductions", "maps", "rows", "long", "products")
+PARTS = ("reductions", "maps", "rows", "long", "split", "products")
 
 
 def chosen(ops: tuple[str, ...]) -> list[Check]:
@@ -56,6 +59,19 @@ class Beyond:
         check("chunks that the last block merges", nf.ops.sum(x.ravel()[:4100]),
               x.ravel()[:4100].sum())
         check("again, in the same memory", nf.ops.max(x[:140].ravel()), x[:140].max())
+        folded.LEAST = 600
+        for rows, columns in ((640, 3), (701, 7), (1000, 15)):
+            narrow = self.floats(rows, columns)
+            check("rows of a few columns", nf.ops.mean(narrow, axis=0), narrow.mean(0))
+            check("their variance", nf.ops.var(narrow, axis=0), narrow.var(0))
+            check("of those that are not aligned", nf.ops.max(narrow[1:], axis=0),
+                  narrow[1:].max(0))
+        check("where the largest is", nf.ops.argmax(narrow, axis=0), narrow.argmax(0))
+        cube = self.floats(5, 3, 52)
+        check("axes that are not neighbours", nf.ops.sum(cube, axis=(0, 2)),
+              cube.sum((0, 2)))
+        check("the same, of rows that are not whole accesses",
+              nf.ops.max(cube[..., :50], axis=(0, 2)), cube[..., :50].max((0, 2)))
         wide = self.floats(150, 40)
         check("chunks of ragged columns", nf.ops.var(wide, axis=0), wide.var(0))
         check("columns that are not aligned", nf.ops.max(x[:, 1:], axis=0),
@@ -105,6 +121,23 @@ class Beyond:
         # Kept, several at once, not aligned.
         long_rows.rows(self.check, (40, 2604, 2001), np.float32)
 
+    def split(self):
+        # Few rows in chunks, rows side by side, both; then a thread for each.
+        def check(name, found, expected, scale):
+            self.check(f"{skeleton}: {name}", found/scale, expected/scale)
+
+        rules = choice.RULES
+        for skeleton, cases in {
+                "split": [((2, 1301), 1), ((67, 40), 0), ((5, 7, 18), 1),
+                          ((1, 133), 1)],
+                "thread": [((7, 70), 0), ((3, 5, 18), 1)]}.items():
+            choice.RULES = (choice.Rule(
+                skeleton, "forced", lambda f, of=skeleton: not (
+                    f.sums and of == "thread")), *rules)
+            for shape, axis in cases:
+                split_rows.rows(check, shape, axis, np.float32)
+        choice.RULES = rules
+
     def products(self):
         check, a, b = self.check, self.floats(65, 40), self.floats(40, 70)
         check("several tiles", nf.ops.matmul(a, b), a @ b)
@@ -114,6 +147,20 @@ class Beyond:
         check("packed factors", nf.ops.contract("mk,kn->mn", a, b, prologue_a="relu",
                                                 prologue_b="swish"),
               np.maximum(a, 0) @ (b/(1 + np.exp(-b))))
+        contract_parts.LONG, contract_parts.FEW, contract_parts.MANY = 1, 1.0, 2
+        contract_parts.LEAST, contract_parts.UNIT = 32, 4
+        contract_parts.parts_of.cache_clear()
+        wide, tall, bias = self.floats(5, 333), self.floats(333, 7), self.floats(7)
+        check("sums in parts", nf.ops.linear(wide, tall, bias, activation="relu"),
+              np.maximum(wide @ tall + bias, 0))
+        check("sums in parts, transposed", nf.ops.matmul(tall.T, wide.T),
+              tall.T @ wide.T)
+        check("sums in parts of a batch with prologues", nf.ops.contract(
+            "bmk,bkn->bnm", *(np.stack([x, -x]) for x in (wide, tall)),
+            prologue_a="relu"), np.stack([np.maximum(x, 0) @ y for x, y in (
+                (wide, tall), (-wide, -tall))]).swapaxes(1, 2))
+        contract_parts.LONG = 1 << 62
+        contract_parts.parts_of.cache_clear()
         p, q = a[:60].reshape(3, 20, 40), b[:36, :40].reshape(3, 12, 40)
         check("packed columns", nf.ops.contract(
             "gmk,gnk->gmn", p.T.swapaxes(0, 2)[:, ::-1], q, prologue_a="relu"),

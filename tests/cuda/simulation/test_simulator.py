@@ -28,10 +28,10 @@ def simulate(*arguments, program="simulate"):
 
 OPS = "softmax", "where", "swish", "argmax", "var", "linear", "take"
 PARTS = [("maps", "reductions", "products"), ("rows",), ("long",),
-         ("layer_norm", "sum"), OPS]
+         ("split",), ("layer_norm", "sum"), OPS]
 
 
-@pytest.mark.parametrize("given", sampled(PARTS, *PARTS[:4]), ids="+".join)
+@pytest.mark.parametrize("given", sampled(PARTS, *PARTS[:5]), ids="+".join)
 def test_every_skeleton(given):
     said = simulate(*given)
     assert re.search(r"^\d+ kernels, \d{2,} launches, 0 failures$", said,

@@ -1,0 +1,129 @@
+"""Products with k in `parts`, whose sums are added; then the epilogue.
+
+The parts are a loop over a batch more of the same product; their sums are kept as they
+are, and added in a fixed order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from math import prod
+
+import numpy as np
+
+from ...backend import Call, Launcher, Signature
+from ...gpu.row_layout import sum_of
+from ...scalar.ir.nodes import Block, Function
+from ...scalar.typing.types import Typed
+from ...specs import TypedContract, TypedMap
+from ...support.loop_nests import Group, canonical, dense_strides, flatten, stride_code
+from ..map.launcher import MapLauncher
+from ..reduce.launcher import ReduceLauncher
+from ..runtime.driver import Device
+from .parts import Parts
+from .text import ContractText
+
+__all__ = ["SplitLauncher"]
+
+
+class SplitLauncher:
+    """Products of few tiles with long sums of floats, one m, n and k loop each.
+
+    Parameters
+    ----------
+    text
+        Operands, loops and functions.
+    build
+        Makes the launcher of a product: name, functions, signature.
+    """
+
+    def __init__(self, text: ContractText,
+                 build: Callable[[str, TypedContract, Signature], Launcher]) -> None:
+        self._text, self._build = text, build
+        self._launchers: dict[Signature, Launcher] = {}
+
+    def __call__(self, call: Call, where: Device, parts: Parts) -> None:
+        """Launch the products, the sum and the epilogue on the call's stream."""
+        result = call.shape[:-1]
+        size = -(-prod(result)*self._text.kept.itemsize // 256)*256
+        with where.current(), where.workspace(
+                size*(parts.slots + 1), call.stream) as base:
+            sums = base + size*parts.slots
+            step = size//self._text.kept.itemsize
+            self._multiply(call, parts, base, step)
+            self._add(call, parts.slots, base, step, sums)
+            self._finish(call, sums)
+
+    def _multiply(self, call: Call, parts: Parts, base: int, step: int) -> None:
+        """Each part's sums, to places of its own."""
+        result = call.shape[:-1]
+        dense = dense_strides(result)
+        own = [s[:-1] for s in call.strides[:2]]
+        along = [s[-1] for s in call.strides[:2]]
+        pieces = [(0, parts.count, parts.size)]
+        if parts.left:
+            pieces.append((parts.count, 1, parts.left))
+        for begin, count, size in pieces:
+            pointers = [p + begin*parts.size*s*o.dtype.itemsize for p, s, o in zip(
+                call.pointers, along, self._text.factors, strict=False)]
+            strides = [(parts.size*s, *o, s) for s, o in zip(along, own, strict=True)]
+            self._product(result)(replace(
+                call, shape=(count, *result, size), scalars=(),
+                pointers=(*pointers, base + begin*step*self._text.kept.itemsize),
+                strides=(*strides, (step, *dense, 0))))
+
+    def _product(self, result: tuple[int, ...]) -> Launcher:
+        """The launcher of the parts' products, which have no epilogue."""
+        text, kept = self._text, self._text.kept
+        ends = "".join(map(stride_code, dense_strides(result)[-2:]))
+        signature = Signature(
+            tuple(o.dtype for o in text.factors), (kept,),
+            (text.ranks[0] + 1, 1, 1, 1), (*text.signature.inner[:2], ends))
+        if signature not in self._launchers:
+            typed = replace(text.typed, epilogue=_identity(kept), kinds=())
+            self._launchers[signature] = self._build(
+                f"{text.name}_part", typed, signature)
+        return self._launchers[signature]
+
+    def _add(self, call: Call, count: int, base: int, step: int, sums: int) -> None:
+        """The parts' sums, added in order."""
+        kept, points = self._text.kept, prod(call.shape[:-1])
+        signature = Signature((kept,), (kept,), (1, 1), ("s", "0"))
+        if signature not in self._launchers:
+            self._launchers[signature] = ReduceLauncher(
+                f"{self._text.name}_parts", sum_of(kept), signature)
+        self._launchers[signature](replace(
+            call, shape=(points, count), pointers=(base, sums),
+            strides=((1, step), (1, 0)), scalars=()))
+
+    def _finish(self, call: Call, sums: int) -> None:
+        """The epilogue, a map."""
+        text = self._text
+        operands = [(text.kept, sums, dense_strides(call.shape[:-1])), *(
+            (o.dtype, call.pointers[o.at], call.strides[o.at][:-1])
+            for o in text.others)]
+        group, moved = canonical(Group(
+            call.shape[:-1], tuple(s for _, _, s in operands), (1,)*len(operands)))
+        nest = flatten([group], [moved])
+        function, kinds = text.typed.epilogue, ("element", *text.typed.kinds)
+        extras = iter(text.extras)
+        types = tuple(next(extras).dtype if k == "element" else function.dtypes[p]
+                      for p, k in zip(function.function.params[1:], kinds[1:],
+                                      strict=True))
+        signature = Signature((text.kept, *types),
+                              tuple(np.dtype(o.dtype) for o in text.outputs),
+                              nest.ranks, tuple(stride_code(s[-1])
+                                                for s in nest.strides))
+        if signature not in self._launchers:
+            self._launchers[signature] = MapLauncher(
+                f"{text.name}_epilogue", TypedMap(function, kinds), signature)
+        self._launchers[signature](replace(
+            call, shape=nest.shape, strides=nest.strides, pointers=tuple(
+                p + at*d.itemsize for (d, p, _), at in zip(
+                    operands, nest.offsets, strict=True))))
+
+
+def _identity(dtype: np.dtype) -> Typed:
+    return Typed(Function("identity", ("total",), Block((), ("total",))),
+                 {"total": dtype}, (dtype,))

@@ -1,0 +1,112 @@
+"""The rules that choose the skeleton of a row, each with its reason."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from math import prod
+
+from ....backend import Call
+from ....support.records import record
+from ..plan import RowPlan
+from ..text import RowText
+
+__all__ = ["RULES", "Facts", "Rule", "facts_of", "skeleton_for"]
+
+#: Rows for each multiprocessor below which most of them idle where a row has a block.
+#: A block of 512 threads reads some 40 GB/s (softmax of one row of 16 M took a hundred
+#: times as long as PyTorch's), so that one for each multiprocessor suffices.
+FEW = 0.4
+#: Accesses of a lane from which a row is worth several launches of about 3 us: it
+#: takes 4 accesses at a time, which is about 1 us.
+LONG = 64
+#: Neighbouring rows from which threads side by side read whole lines.
+ACROSS = 16
+#: Elements from which rows across are worth several launches; no record.
+LARGE = 1 << 20
+#: Rows from which a thread each keeps the memory busy, and bytes of them that the
+#: first cache holds for the next stage; no record.
+MANY, SHORT = 1 << 17, 128
+
+
+@record(frozen=True)
+class Facts:
+    """The facts that the rules ask for.
+
+    Attributes
+    ----------
+    rows, columns
+        Their numbers.
+    accesses
+        Of a lane, along a row.
+    kept
+        Whether the row's elements are read once, into registers.
+    neighbours
+        Rows whose elements are neighbours in memory, where those of a row are not; 0
+        where those of a row are nearer.
+    width
+        Bytes that a column of a row takes in all inputs.
+    blocks
+        That run with one row each, and multiprocessors of the device.
+    processors
+        Multiprocessors of the device.
+    sums
+        Whether there are sums over rows.
+    """
+
+    rows: int
+    columns: int
+    accesses: int
+    kept: bool
+    neighbours: int
+    width: int
+    blocks: int
+    processors: int
+    sums: bool
+
+
+@record(frozen=True)
+class Rule:
+    """A skeleton for rows of which a condition holds.
+
+    `skeleton` is ``"group"`` (a group of lanes for each row), ``"thread"`` (a thread
+    for each row) or ``"split"`` (see `row.split`; a group if that is not possible).
+    """
+
+    skeleton: str
+    reason: str
+    holds: Callable[[Facts], bool]
+
+
+#: The first that holds is taken.
+RULES = (
+    Rule("group", "nothing to share", lambda f: f.rows*f.columns == 0),
+    Rule("thread", "many short rows side by side: threads read neighbours, and a row "
+         "stays in the first cache from stage to stage",
+         lambda f: f.neighbours >= ACROSS and f.rows >= MANY and not f.sums
+         and f.columns*f.width <= SHORT),
+    Rule("split", "rows side by side: lanes of a group would each read another line",
+         lambda f: f.neighbours >= ACROSS and f.rows*f.columns >= LARGE),
+    Rule("split", "few long rows: with a block each, most multiprocessors would idle",
+         lambda f: not f.kept and f.accesses >= LONG
+         and f.blocks < FEW*f.processors),
+    Rule("group", "enough rows, or rows that are read once", lambda f: True),
+)
+
+
+def facts_of(text: RowText, call: Call, plan: RowPlan, processors: int) -> Facts:
+    """The facts of a call that would otherwise run by `plan`."""
+    rows, columns = prod(call.shape[:-1]), call.shape[-1]
+    width = text.width if plan.vector else 1
+    elements = [*text.elements, *text.written]
+    aside, along = (sum(abs(call.strides[o.at][loop]) for o in elements)
+                    for loop in (-2, -1))
+    return Facts(
+        rows, columns, columns // (width*plan.lanes*plan.cluster), plan.kept > 0,
+        call.shape[-2] if aside < along else 0,
+        sum(o.dtype.itemsize for o in text.elements),
+        -(-rows // plan.groups)*plan.cluster, processors, bool(text.sums))
+
+
+def skeleton_for(facts: Facts) -> Rule:
+    """The rule that applies."""
+    return next(rule for rule in RULES if rule.holds(facts))

@@ -1,0 +1,106 @@
+"""Long sums of few products: into which parts, and exact on integers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from ml_dtypes import bfloat16
+
+import nbfused as nf
+from nbfused import ops
+from nbfused.cuda.contract.parts import EACH, LEAST, UNIT, parts_of
+from tests.cuda.contract.products import integers, placed
+from tests.cuda.recorded import assembled, needs_compiler, recording, registers
+
+PROCESSORS = 132
+
+
+@pytest.mark.parametrize(("shape", "item"), [
+    ((4096, 4096, 4096), 4), ((64, 64, 64), 4), ((512, 512, 512), 4),
+    ((4096, 64, 65536), 4), ((64, 64, 4096), 2), ((0, 64, 65536), 4),
+    ((64, 0, 65536), 4), ((64, 64, 0), 4), ((100, 64, 64, 65536), 4)])
+def test_other_products_are_not_split(shape, item):
+    assert parts_of(shape if len(shape) > 3 else (1, *shape), item, PROCESSORS) is None
+
+
+@pytest.mark.parametrize("shape", [
+    (1, 64, 64, 65536), (1, 64, 64, 65537), (1, 33, 77, 99_991), (1, 256, 256, 8192),
+    (3, 64, 64, 1 << 20), (1, 128, 128, 4099),
+    (1, 1, 1, 1_000_003)])
+@pytest.mark.parametrize("item", [4, 8])
+def test_the_parts_are_all_of_k_and_fill_the_device(shape, item):
+    parts = parts_of(shape, item, PROCESSORS)
+    assert parts.count*parts.size + parts.left == shape[-1]
+    assert parts.size >= LEAST
+    assert parts.size % UNIT == 0
+    assert 0 <= parts.left < parts.size
+    assert parts.slots == parts.count + (parts.left > 0)
+    tiles = shape[0]*-(-shape[1]//128)*-(-shape[2]//128)
+    assert parts.count*tiles > min(PROCESSORS, shape[-1]//(2*LEAST))/2
+    assert parts.count*tiles <= EACH*PROCESSORS
+
+
+def test_two_blocks_of_each_multiprocessor_multiply():
+    needs_compiler()
+    x = np.zeros((64, 65536), np.float32)
+    with recording() as kernels:
+        ops.matmul(x, x.T)
+    names = [k.name for k in kernels.values()]
+    assert names == ["contract_identity_part_fma64x64",
+                     "contract_identity_parts_reduce_columns_whole",
+                     "contract_identity_epilogue_map_vector"]
+    for kernel in kernels.values():
+        _, said = assembled(kernel)
+        assert said is None or registers(said)[1] == 0
+
+
+SHAPES = [(64, 64, 65536), (33, 77, 99_991), (64, 65, 40_001), (1, 1, 1_000_003),
+          (256, 256, 8192), (7, 200, 65_540)]
+
+
+@pytest.mark.cuda
+@pytest.mark.parametrize("dtype", ["float16", bfloat16, "float32", "float64"])
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("left", [False, True])
+def test_exact_on_integers(shape, dtype, left):
+    """Of -1, 0 and 1: every sum here is exact in float32."""
+    m, n, k = shape
+    a, b, c = (np.sign(integers(seed, *extents)) for seed, extents in enumerate(
+        ((m, k), (k, n), (n,))))
+    x = ops.transpose(placed(a.T, dtype)) if left else placed(a, dtype)
+    got = nf.to_numpy(ops.linear(x, placed(b, dtype), placed(c, dtype),
+                                 activation="relu"))
+    want = np.maximum(a @ b + c, 0).astype(dtype)
+    np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.cuda
+def test_a_batch_with_a_prologue_both_ways():
+    x, w = (np.sign(integers(k, *s)) for k, s in enumerate(
+        ((2, 40, 50_021), (2, 50_021, 24))))
+    v = [nf.Variable(placed(a, "f4"), requires_grad=True) for a in (x, w)]
+    y = nf.ops.contract("bmk,bkn->bnm", *v, prologue_a="relu")
+    g = np.sign(integers(2, 2, 24, 40))
+    y.backward(placed(g, "f4"))
+    z = np.maximum(x, 0)
+    np.testing.assert_array_equal(nf.to_numpy(y.data), (z @ w).swapaxes(1, 2))
+    dz = g.swapaxes(1, 2) @ w.swapaxes(1, 2)
+    np.testing.assert_array_equal(nf.to_numpy(v[0].grad), dz*(x > 0))
+    np.testing.assert_array_equal(nf.to_numpy(v[1].grad),
+                                  z.swapaxes(1, 2) @ g.swapaxes(1, 2))
+
+
+@pytest.mark.cuda
+def test_special_values_and_the_same_bits():
+    x = np.random.default_rng(0).standard_normal((5, 65_536)).astype(np.float32)
+    y = x.T.copy()
+    found = {nf.to_numpy(ops.matmul(placed(x, "f4"), placed(y, "f4"))).tobytes()
+             for _ in range(5)}
+    assert len(found) == 1
+    np.testing.assert_allclose(np.frombuffer(found.pop(), np.float32).reshape(5, 5),
+                               x.astype("f8") @ y.astype("f8"), rtol=1e-5, atol=1e-3)
+    x[2, -1], x[3, 7] = np.nan, np.inf
+    got = nf.to_numpy(ops.matmul(placed(x, "f4"), placed(np.abs(y), "f4")))
+    assert np.isnan(got[2]).all()
+    assert np.isinf(got[3]).all()
+    assert np.isfinite(got[[0, 1, 4]]).all()
