@@ -212,7 +212,7 @@ def test_combines_are_named_in_the_message():
         nf.reduction(combine=lambda a, b: a + b, identity="a")
     with pytest.raises(KernelTypeError, match="two values and return one"):
         nf.reduction(combine=lambda a, b, c: a + b + c)(lambda x: x)(A)
-    with pytest.raises(KernelTypeError, match="takes 1 values, the map gives 2"):
+    with pytest.raises(KernelTypeError, match="1 value of an element, the map gives 2"):
         nf.reduction(combine="sum")(lambda x: (x, x))(A)
 
 

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from tests.refusal import refused
 from tests.variants import sampled_together
 
 
@@ -239,10 +238,8 @@ def test_a_number_is_a_cotangent(argument):
 
 
 @pytest.mark.parametrize("argument", ARGUMENTS)
-def test_what_is_fused_holds_no_derivatives(argument):
+def test_what_is_fused_may_hold_derivatives(argument):
     x = ARGUMENTS[argument]()
-    if isinstance(x, (float, np.generic)):  # of numbers alone nothing is traced
-        np.testing.assert_allclose(float(derived(x)), EXPECTED[1](x), rtol=1e-6)
-    else:
-        with refused(nf.errors.KernelTypeError, "function", "nf.grad(nf.fuse(f))"):
-            derived(x)
+    for _ in range(3):
+        found = derived(x)
+        np.testing.assert_allclose(nf.to_numpy(found), EXPECTED[1](x), rtol=1e-6)

@@ -169,7 +169,7 @@ def note_write(arrays: Sequence[Any]) -> None:
     global _looking_up
     if not _NEW and not _INDEX:
         for a in arrays:
-            tell = _COUNTERS.get(type(a), _tell_first)
+            tell = _COUNTERS[type(a)] if type(a) in _COUNTERS else _counter(a)
             if tell is not None:
                 tell(a)
         return
@@ -189,7 +189,7 @@ def _mark(written: Any) -> None:
     """Tell the library of a write, and mark the saved arrays that it overlaps."""
     _index_new()
     place = byte_range(describe(written, "out"))
-    tell = _COUNTERS.get(type(written), _tell_first)
+    tell = _COUNTERS[type(written)] if type(written) in _COUNTERS else _counter(written)
     if tell is not None:  # all views of a tensor have one counter: bytes tell which
         low, high = library_of(written).counted(written)  # type: ignore[attr-defined]
         current = [saved for saved in _INDEX.overlapping(
@@ -216,11 +216,10 @@ def _index_new() -> None:
     _NEW.difference_update(new)
 
 
-def _tell_first(array: Any) -> None:
-    """Choose how writes to arrays of this type are reported, and report one."""
-    count = _COUNTERS[type(array)] = getattr(library_of(array), "wrote", None)
-    if count is not None:
-        count(array)
+def _counter(array: Any) -> Callable[[Any], None] | None:
+    """Find how writes to arrays of this type are reported; None: not at all."""
+    found = _COUNTERS[type(array)] = getattr(library_of(array), "wrote", None)
+    return found
 
 
 def _version(array: Any) -> int | None:

@@ -8,7 +8,8 @@ import pytest
 import nbfused as nf
 from nbfused import testing
 from nbfused.arrays import DeviceArray
-from nbfused.errors import DeviceError, KernelTypeError
+from nbfused.autograd import versions
+from nbfused.errors import DeviceError, InplaceModificationError, KernelTypeError
 from tests.plugin.nbfused_hosted import HostedBackend
 from tests.refusal import refused
 
@@ -75,3 +76,13 @@ def test_losses_do_not_wait_to_look_at_labels(hosted):
     labels = nf.array(np.array([0, 9]), device=hosted)
     loss = nf.to_numpy(nf.ops.cross_entropy(logits, labels, reduction="none"))
     assert np.isnan(loss).tolist() == [False, True]
+
+
+def test_the_first_write_to_a_type_of_array_finds_what_was_saved(hosted, monkeypatch):
+    """Its library counts no writes, and nobody has asked it yet."""
+    monkeypatch.delitem(versions._COUNTERS, DeviceArray, raising=False)
+    x = nf.Variable(nf.array(np.ones(3), device=hosted), requires_grad=True)
+    loss = (x * x).sum()
+    nf.ops.add(x.data, x.data, out=x.data)
+    with pytest.raises(InplaceModificationError):
+        loss.backward()

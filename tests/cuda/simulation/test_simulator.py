@@ -34,7 +34,7 @@ PARTS = [("maps", "reductions", "products"), ("rows",), ("long",),
 @pytest.mark.parametrize("given", sampled(PARTS, *PARTS[:5]), ids="+".join)
 def test_every_skeleton(given):
     said = simulate(*given)
-    assert re.search(r"^\d+ kernels, \d{2,} launches, 0 failures$", said,
+    assert re.search(r"^\d+ kernels, [1-9]\d* launches, 0 failures$", said,
                      re.MULTILINE), said
 
 

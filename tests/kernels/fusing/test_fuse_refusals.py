@@ -125,7 +125,6 @@ def test_in_place_on_variables():
     (lambda x, n: np.add(x, n, where=x > 0), "numpy.add: .*where"),
     (lambda x, n: np.asarray(x), "NumPy array"),
     (lambda x, n: x.to_numpy(), "to_numpy"),
-    (lambda x, n: x.data, "data"),
     (lambda x, n: x.item(), "item"),
 ])
 def test_what_cannot_be_traced_is_named(function, message):
