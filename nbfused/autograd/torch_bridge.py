@@ -53,8 +53,20 @@ def apply_torch(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
         raise KernelTypeError(
             f"{spec.name}: a tensor has a tangent of torch.autograd.forward_ad, which "
             "operations of nbfused do not hand on; use nbfused.jvp on plain tensors")
-    results = _function().apply(call, *inputs)
+    try:
+        results = _function().apply(call, *inputs)
+    except RuntimeError:
+        _describe_all(inputs, options)  # says so where torch.func or vmap is at work
+        raise
     return results if len(results) == call.count else results[:call.count]
+
+
+def _describe_all(inputs: Sequence[Any], options: dict[str, Any]) -> None:
+    """Raise `KernelTypeError` for a tensor without storage of its own."""
+    names = options.get("names") or range(len(inputs))
+    for x, name in zip(inputs, names, strict=False):
+        if is_array(x):
+            describe(x, str(name))
 
 
 #: Types of inputs that need no closer look; tensors are among them once there are any.
