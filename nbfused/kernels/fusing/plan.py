@@ -16,7 +16,6 @@ from ...autograd.versions import note_write
 from ...dispatch.allocation import OUT_OF_MEMORY
 from ...dispatch.launches import LAUNCHES
 from ...dispatch.prepared_call import OverlapTest, PreparedCall
-from ...scalar.typing.python_numbers import plain_number
 from ...specs.fusion.graph import Launch, Value
 from ...support.records import record
 from .program import HostCall, data_of, evaluate, map_tree
@@ -37,15 +36,15 @@ class Step:
     Attributes
     ----------
     numbers
-        Those of the launch; None for what `values` computes.
+        Those of the launch; where `values` says so, of the call that was planned.
     values
-        The values of numbers that are arguments, by position.
+        Which of them are numbers of the call: position, value, and how it is passed.
     """
 
     call: PreparedCall
     places: tuple[Place, ...]
     numbers: tuple[Any, ...]
-    values: tuple[tuple[int, Value], ...]
+    values: tuple[tuple[int, Value, Callable[[Any], Any]], ...]
 
 
 @record(frozen=True)
@@ -67,9 +66,9 @@ class Plan:
         As of the `Program`.
     stored
         The arguments that are changed.
-    arrays
-        Positions of the arguments that are arrays; their addresses come first, then
-        those of the results, then the arena's.
+    steps
+        In order.  Their places count the addresses of the arguments that are arrays,
+        then those of the results, then the arena's.
     new_arena
         Allocates the arena; None if there is none.
     overlaps
@@ -85,7 +84,6 @@ class Plan:
     checks: tuple[tuple[Callable[[Any], None], Value], ...]
     stored: tuple[Value, ...]
     outputs: Any
-    arrays: tuple[int, ...]
     steps: tuple[Step, ...]
     results: tuple[Result, ...]
     new_arena: Callable[[], Any] | None
@@ -148,8 +146,8 @@ class Plan:
             numbers = step.numbers
             if step.values:
                 given = list(numbers)
-                for k, value in step.values:
-                    given[k] = plain_number(env[value])
+                for k, value, passed in step.values:
+                    given[k] = passed(env[value])
                 numbers = tuple(given)
             step.call.launch(tuple([addresses[k] + more for k, more in step.places]),
                              numbers, stream, traced)

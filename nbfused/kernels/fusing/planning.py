@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from math import prod
 from typing import Any
@@ -13,8 +13,9 @@ from ...arrays import Array, byte_range, describe
 from ...autograd import Variable
 from ...autograd.recording import recording
 from ...dispatch.callers import Caller, make_caller
-from ...dispatch.calls import find_prepared
+from ...dispatch.calls import find_prepared, scalar_type
 from ...dispatch.prepared_call import OverlapTest, PreparedCall, overlap_test
+from ...scalar.typing.python_numbers import plain_number
 from ...specs.fusion.graph import Launch, Value
 from ...support.records import record
 from .arguments import is_number
@@ -112,9 +113,9 @@ def make_plan(program: Program, arguments: Sequence[Any],
     log
         What it launched, with the arrays, all of which are still there.
     """
-    given = {v for v in program.arguments if not v.by_value}
-    specs = [one.launch.spec for one in log]
-    if program.constants or not all(v in given for _, v in program.checks) or not all(
+    given, specs = {*program.arguments}, [one.launch.spec for one in log]
+    looked_at = {v for _, v in program.checks if not v.by_value}
+    if program.constants or not looked_at <= given or not all(
             not isinstance(s, Opaque) and (s.launches or s.rearranges) for s in specs):
         return None
     layout = _Layout(program, arguments, log)
@@ -128,9 +129,9 @@ def make_plan(program: Program, arguments: Sequence[Any],
     place, size = steps[0].call.place, layout.size
     return Plan(
         tuple(program.arguments), tuple(program.numbers), tuple(program.checks),
-        tuple(program.stores), program.outputs, tuple(layout.positions), steps,
-        tuple(layout.made), place.library.maker(
-            (size + ALIGN,), np.dtype(np.uint8), place.device) if size else None,
+        tuple(program.stores), program.outputs, steps, tuple(layout.made),
+        place.library.maker((size + ALIGN,), np.dtype(np.uint8), place.device)
+        if size else None,
         tuple(layout.overlaps()), layout.views, [None])
 
 
@@ -151,8 +152,6 @@ class _Layout:
 
     Attributes
     ----------
-    positions
-        Of the arguments that are arrays.
     results
         The values that lie in memory of their own, which is returned.
     made
@@ -168,7 +167,6 @@ class _Layout:
         self._stores = program.stores
         self._given = {v: describe(data_of(x)) for v, x in zip(
             program.arguments, arguments, strict=True) if not v.by_value}
-        self.positions = [k for k, v in enumerate(program.arguments) if not v.by_value]
         wanted = [v for v in tree_values(program.outputs) if v not in self._given]
         #: What each value that rearranges another one is a view of.
         self._base: dict[Value, Value] = {}
@@ -180,7 +178,7 @@ class _Layout:
         self.results = [v for launch in kernels for v in launch.outputs if v in owners]
         self.views = _leading_to(wanted, [one.launch for one in log
                                           if not one.launch.spec.launches])
-        count = len(self.positions)
+        count = len(self._given)
         self._memory = {v: _Memory((k, 0), array)
                         for k, (v, array) in enumerate(self._given.items())}
         self._numbers = {v: count + k for k, v in enumerate(self.results)}
@@ -213,15 +211,16 @@ class _Layout:
             raise _NoPlanError
         read: list[Place] = []
         numbers: list[Any] = []
-        values: list[tuple[int, Value]] = []
+        values: list[tuple[int, Value, Callable[[Any], Any]]] = []
         for x, native, (kind, _) in zip(launch.inputs, data, spec.parameters,
                                         strict=True):
             if kind != "scalar":
                 read.append(self._place(x, describe(native)))
                 continue
+            passed = _passed(native)
             if isinstance(x, Value):
-                values.append((len(numbers), x))
-            numbers.append(native)
+                values.append((len(numbers), x, passed))
+            numbers.append(passed(native))
         written = [self._output(k, one, call) for k in range(len(launch.outputs))]
         self._release(launch)
         return Step(call, (*read, *written), tuple(numbers), tuple(values))
@@ -283,6 +282,19 @@ class _Layout:
                  for k, (v, array) in numbered if v in self._stores
                  for j, (w, other) in numbered if w is not v]
         return [test for test in found if test is not None]
+
+
+def _passed(number: Any) -> Callable[[Any], Any]:
+    """How numbers of this type are handed to a launch."""
+    if isinstance(number, np.bool_):
+        return bool  # packing asks for an integer
+    return _word if type(number) is int else plain_number
+
+
+def _word(number: int) -> int:
+    """Check that an integer fits 64 bits, as each call does."""
+    scalar_type("a number of nf.fuse", number)
+    return number
 
 
 def _bytes(array: Array) -> int:

@@ -102,6 +102,37 @@ def test_changes_in_place_and_numbers_of_the_call():
     assert update.cache_info().misses == 1
 
 
+NUMBERS = {
+    "bool": (True, False), "np.bool_": (np.bool_(True), np.bool_(False)),
+    "int": (3, -4), "large int": (2**40, -2**62), "float": (0.5, -2.25),
+    "complex": (1j, 2 - 1j), "np.float32": (np.float32(0.1), np.float32(3)),
+    "np.int8": (np.int8(3), np.int8(-100)), "np.uint64": (np.uint64(3), np.uint64(5)),
+}
+
+
+@pytest.mark.parametrize("kind", NUMBERS)
+def test_numbers_of_every_type_are_those_of_the_call(kind):
+    def function(x, n):
+        return np.where(n == 3, x, x * n), x + n
+
+    fused, x = nf.fuse(function), np.arange(6.0)
+    for n in NUMBERS[kind] * 3:
+        for found, expected in zip(fused(x, n), function(x, n), strict=True):
+            assert found.dtype == expected.dtype
+            np.testing.assert_array_equal(found, expected)
+    assert _planned(fused)
+
+
+@pytest.mark.parametrize("dtype", ["i8", "i1"])
+def test_integers_that_do_not_fit_are_refused(dtype):
+    fused, x = nf.fuse(lambda x, n: x * n), np.arange(6, dtype=dtype)
+    for n in (1, 2, 3):
+        np.testing.assert_array_equal(fused(x, n), x * n)
+    assert _planned(fused)
+    with pytest.raises(RangeError, match="out of range"):
+        fused(x, 2**70)
+
+
 def test_arguments_that_share_memory_are_refused():
     @nf.fuse
     def shift(x, y):
