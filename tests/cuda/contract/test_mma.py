@@ -23,7 +23,7 @@ from nbfused.cuda.contract.tf32_launch import Tf32Launcher
 from nbfused.cuda.contract.wgmma.launch import WgmmaLauncher
 from nbfused.cuda.isa.engines import ENGINES
 from nbfused.errors import KernelTypeError
-from tests.cuda.contract.products import integers, layer, placed
+from tests.cuda.contract.products import integers, layer, placed, whole_sums
 from tests.cuda.recorded import (
     NoDevice,
     assembled,
@@ -54,6 +54,7 @@ def taken(monkeypatch):
     monkeypatch.setattr(MmaLauncher, "_plan", MmaLauncher._choose)  # nothing is kept
     for other in (WgmmaLauncher, F32Launcher):
         monkeypatch.setattr(other, "takes", lambda self, *call: False)
+    whole_sums(monkeypatch)
     return plans
 
 

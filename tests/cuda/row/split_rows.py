@@ -31,7 +31,11 @@ def log_softmax(x, g, axis):
 
 
 def layer_norm(x, g, w, axis):
-    """The result, and gradients of x and weight."""
+    """The result, gradients of x and weight, and the scale of the rounding of each.
+
+    Of numbers that hardly differ the mean takes most; what is left is as wrong as they
+    are, and is divided by their deviation.
+    """
     n = x.shape[axis]
     wide = w.reshape([n if k == axis % x.ndim else 1 for k in range(x.ndim)])
     others = tuple(k for k in range(x.ndim) if k != axis % x.ndim)
@@ -39,7 +43,9 @@ def layer_norm(x, g, w, axis):
     h = (x - x.mean(axis, keepdims=True))*r
     s = g*wide
     dx = r*(s - s.mean(axis, keepdims=True) - h*(s*h).mean(axis, keepdims=True))
-    return h*wide, dx, (g*h).sum(others)
+    large, steep = (np.abs(a).max(axis, keepdims=True) for a in (x*r, s*r))
+    scales = large*np.abs(wide), steep*(1 + large), np.abs(g).sum()/n
+    return (h*wide, dx, (g*h).sum(others)), scales
 
 
 def cross_entropy(x, labels, axis):
@@ -77,9 +83,8 @@ def rows(check, shape, axis, dtype, put=lambda x: x):
         for what, a, b in zip(("", " derivative"), found, op(X, G, axis), strict=True):
             check(f"{name}{what} {where}", a, b, np.abs(b).max())
     found = pulled(lambda *v: _layer_norm(*v, 0.0, 1e-5, axis=axis), [x, w], g, put)
-    want = layer_norm(X, G, W, axis)
-    for what, a, b in zip(("", " dx", " dw"), found, want, strict=True):
-        scale = np.abs(G).sum()/shape[axis] if what == " dw" else np.abs(b).max()
+    for what, a, b, scale in zip(("", " dx", " dw"), found,
+                                 *layer_norm(X, G, W, axis), strict=True):
         check(f"layer_norm{what} {where}", a, b, scale)
     labels = rng.integers(0, shape[axis], np.delete(shape, axis)).astype(np.int32)
     v = nf.Variable(put(x), requires_grad=True)
