@@ -324,31 +324,30 @@ def _check(spec: Spec, kinds: Sequence[str], arrays: Sequence[Array],
            outs: Sequence[Array | None], place: Place, names: Sequence[str]) -> None:
     """Check outputs that the caller gave, before anything is written."""
     late = _written_last(spec, len(outs))
+    local = _read_in_place(spec, kinds)
     given = [(output_name(i, len(outs)), out, i in late)
              for i, out in enumerate(outs) if out is not None]
     for name, out, _ in given:
         check_output(name, out, place.library, place.device)
-    labels = [(name, _read_locally(spec, kind))
-              for kind, name in zip(kinds, names, strict=True) if kind != "scalar"]
-    check_overlap(given, [(name, array, exact) for (name, exact), array
-                          in zip(labels, arrays, strict=True)])
+    labels = [name for kind, name in zip(kinds, names, strict=True) if kind != "scalar"]
+    check_overlap(given, list(zip(labels, arrays, local, strict=True)))
 
 
 def _written_last(spec: Spec, count: int) -> range:
     """Numbers of the outputs that are written after all inputs at the same index."""
-    return range(count - len(spec.scatter_shapes) if spec.pointwise else 0)
+    return range(count - len(spec.scatter_shapes))
 
 
-def _read_locally(spec: Spec, kind: str) -> bool:
-    """Whether an input is read only at the index that is written."""
-    return spec.pointwise and kind == "element"
+def _read_in_place(spec: Spec, kinds: Sequence[str]) -> list[bool]:
+    """For each array, whether it may be one that a result is stored in."""
+    return [spec.reads_in_place(k) for k, kind in enumerate(kinds) if kind != "scalar"]
 
 
 def _pairs(spec: Spec, kinds: Sequence[str], arrays: Sequence[Array],
            outs: Sequence[Array | None]) -> list[OverlapTest]:
     """Pairs of an output and an array that it must not overlap."""
     late, first = _written_last(spec, len(outs)), len(arrays)
-    local = [_read_locally(spec, kind) for kind in kinds if kind != "scalar"]
+    local = _read_in_place(spec, kinds)
     found = []
     for k, out in enumerate(outs):
         if out is None:

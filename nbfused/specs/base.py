@@ -115,8 +115,8 @@ class Spec(Hashed):
     launches
         Whether it runs as a kernel.
     pointwise
-        Whether each point reads inputs of kind ``"element"`` where it stores its
-        results, before it does: such an input may be the array that they are stored in.
+        Whether each point of the results depends on the inputs of kind ``"element"`` at
+        that point only.
     """
 
     launches: ClassVar[bool] = True
@@ -158,6 +158,13 @@ class Spec(Hashed):
     def rearranges(self) -> bool:
         """Whether the result is but elements of the first input, at other places."""
         return False
+
+    def reads_in_place(self, position: int) -> bool:
+        """Whether this input may be the array that a result is stored in.
+
+        It is read nowhere but at the point that is stored, and before that.
+        """
+        return self.pointwise and self.parameters[position][0] == "element"
 
     @property
     def fixes_extents(self) -> bool:

@@ -88,6 +88,11 @@ class Contract(Spec):
         """The epilogue."""
         return (self.epilogue,)
 
+    def reads_in_place(self, position: int) -> bool:
+        """True of the epilogue's arrays, where the result is stored as subscripted."""
+        return position >= 2 and self.kinds[position - 2] == "element" and (
+            self.out_axes is None or self.out_axes == tuple(range(len(self.out_axes))))
+
     def out_shapes(self, shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
         """The permuted shape of the product, for each output."""
         extras = [s for s, k in zip(shapes[2:], self.kinds, strict=True)

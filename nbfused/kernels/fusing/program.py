@@ -128,8 +128,10 @@ class Program:
             own = tuple(target.get(v) for v in launch.outputs)
             read = {v for v in launch.inputs if isinstance(v, Value)}
             viewed |= _bases(read)
-            fits = any(own) and launch.spec.pointwise and \
-                (later | viewed).isdisjoint(own)
+            fits = any(own) and (later | viewed).isdisjoint(own) and \
+                launch.spec.launches and all(
+                    x is None or x not in own or launch.spec.reads_in_place(k)
+                    for k, x in enumerate(launch.inputs) if isinstance(x, Value))
             self.direct.append(own if fits else None)
             self.last.append(tuple((read | set(launch.outputs)) - later - kept))
             later |= read

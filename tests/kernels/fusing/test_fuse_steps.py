@@ -101,6 +101,14 @@ def test_fewer_launches_than_eager(device):
     assert counts[1] < counts[0]
 
 
+def test_a_product_stores_into_the_weight_that_it_updates(device):
+    fused, weights = nf.fuse(_descend), _parameters(device)
+    for _ in range(3):
+        with nf.trace_launches() as launches:
+            fused(*weights, *_batch(device, 16), 0.1)
+        assert "copy" not in [launch.name for launch in launches]
+
+
 def _energy(x, y):
     return (np.sin(x) * y).sum() + (x * x * y[0]).mean()
 
