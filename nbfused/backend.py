@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from .specs import Spec
 
 __all__ = ["PROTOCOL_VERSION", "Backend", "Call", "Extents", "Launcher", "Native",
-           "NativeBackend", "NativeKernel", "NativeModule", "Signature", "Start",
-           "builder"]
+           "NativeBackend", "NativeKernel", "NativeModule", "NumberOf", "SequenceStart",
+           "SequencedCall", "Signature", "Start", "builder"]
 
 #: Of a grid or a block: x, y, z.
 Extents = tuple[int, int, int]
@@ -101,6 +101,45 @@ Launcher = Callable[[Call], None]
 Start = Callable[[Sequence[int], tuple[Any, ...], int], None]
 
 
+@record(frozen=True)
+class NumberOf:
+    """Stands for a number that a later call gives, by its position there."""
+
+    position: int
+
+
+@record(frozen=True)
+class SequencedCall:
+    """A call in a sequence, whose addresses and numbers come with each run.
+
+    Attributes
+    ----------
+    launcher, call
+        What starts it, and an example.
+    places
+        For each of the call's pointers: which address of the run, and bytes from it.
+    numbers
+        The call's numbers; `NumberOf` in place of one of the run.
+    spans
+        The memory behind each pointer: which address of the run, and the first byte
+        and the one after the last, counted from there.
+    outputs
+        How many of the pointers, the last ones, are written to.
+    """
+
+    launcher: Launcher
+    call: Call
+    places: tuple[tuple[int, int], ...]
+    numbers: tuple[Any, ...]
+    spans: tuple[tuple[int, int, int], ...]
+    outputs: int
+
+
+#: Starts a sequence: ``run(addresses, numbers, stream)``; False if it has started
+#: nothing, so that its calls have to be started one by one.
+SequenceStart = Callable[[Sequence[int], Sequence[Any], int], bool]
+
+
 class Backend(Protocol):
     """The interface of a device family, which owns arrays and runs specs.
 
@@ -108,6 +147,8 @@ class Backend(Protocol):
     which the first is its default; without it that is ``"cpu"`` if it owns it, else
     ``"name:0"``, and `nbfused.backends` lists no other.  ``start(device, meanwhile)``
     starts a device at its first array, while `meanwhile` imports what a kernel needs.
+    ``sequence(calls)`` is a `SequenceStart` for calls (`SequencedCall`) that are always
+    started in this order, or None.
     """
 
     name: str

@@ -13,7 +13,7 @@ from operator import add
 from typing import Any
 
 from ..arrays import Array, Library, byte_range, same_memory
-from ..backend import Backend, Call, Launcher, Start
+from ..backend import Backend, Call, Launcher, SequencedCall, Start
 from ..specs import Spec
 from ..support.loop_nests import dense_strides
 from ..support.records import record
@@ -202,6 +202,24 @@ class PreparedCall:
             if trace is not None:
                 trace.append(self._launch)
             start(self._moved(pointers), scalars, stream)
+
+    @property
+    def launched(self) -> Launch | None:
+        """What a recording of launches says of it; None if it launches nothing."""
+        return None if self._launcher is None else self._launch
+
+    def sequenced(self, places: Sequence[tuple[int, int]], numbers: tuple[Any, ...],
+                  spans: tuple[tuple[int, int, int], ...]) -> SequencedCall | None:
+        """It as a part of a sequence; None if it is more than its launch.
+
+        Parameters are as of `SequencedCall`.
+        """
+        if self._cleared or self._launcher is None:
+            return None
+        moves = self._moves or (0,) * len(places)
+        return SequencedCall(self._launcher, self._call, tuple(
+            [(k, more + move) for (k, more), move in zip(places, moves, strict=True)]),
+            numbers, spans, len(self.outputs))
 
     def _moved(self, pointers: Sequence[int]) -> tuple[int, ...]:
         return tuple(pointers if self._moves is None else

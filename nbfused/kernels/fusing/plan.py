@@ -8,11 +8,12 @@ numbers and the launches.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from ...autograd import Variable, apply
 from ...autograd.versions import note_write
+from ...backend import NumberOf, SequenceStart
 from ...dispatch.allocation import OUT_OF_MEMORY
 from ...dispatch.launches import LAUNCHES
 from ...dispatch.prepared_call import OverlapTest, PreparedCall
@@ -36,15 +37,12 @@ class Step:
     Attributes
     ----------
     numbers
-        Those of the launch; where `values` says so, of the call that was planned.
-    values
-        Which of them are numbers of the call: position, value, and how it is passed.
+        Those of the launch; `NumberOf` in place of one of the plan's `passed`.
     """
 
     call: PreparedCall
     places: tuple[Place, ...]
     numbers: tuple[Any, ...]
-    values: tuple[tuple[int, Value, Callable[[Any], Any]], ...]
 
 
 @record(frozen=True)
@@ -69,6 +67,10 @@ class Plan:
     steps
         In order.  Their places count the addresses of the arguments that are arrays,
         then those of the results, then the arena's.
+    passed
+        The numbers that launches are given, and in which form.
+    sequence
+        Starts all steps at once; None if the backend cannot.
     new_arena
         Allocates the arena; None if there is none.
     overlaps
@@ -85,6 +87,8 @@ class Plan:
     stored: tuple[Value, ...]
     outputs: Any
     steps: tuple[Step, ...]
+    passed: tuple[tuple[Value, Callable[[Any], Any]], ...]
+    sequence: SequenceStart | None
     results: tuple[Result, ...]
     new_arena: Callable[[], Any] | None
     overlaps: tuple[OverlapTest, ...]
@@ -112,7 +116,8 @@ class Plan:
             env[number.value] = evaluate(number, env)
         for check, value in self.checks:
             check(env[value])
-        self._launch((*pointers, *addresses), env)
+        self._launch((*pointers, *addresses),
+                     [form(env[value]) for value, form in self.passed])
         del arena
         if self.stored:
             note_write([data_of(env[own]) for own in self.stored])
@@ -139,15 +144,18 @@ class Plan:
             addresses.append(-(-pointer(arena) // ALIGN) * ALIGN)
         return None if any(a & 15 for a in addresses) else (addresses, natives, arena)
 
-    def _launch(self, addresses: Sequence[int], env: Mapping[Value, Any]) -> None:
+    def _launch(self, addresses: Sequence[int], numbers: Sequence[Any]) -> None:
         stream = self.steps[0].call.stream()
         traced = LAUNCHES.get()
+        if self.sequence is not None and self.sequence(addresses, numbers, stream):
+            if traced is not None:
+                traced += [step.call.launched for step in self.steps
+                           if step.call.launched]
+            return
         for step in self.steps:
-            numbers = step.numbers
-            if step.values:
-                given = list(numbers)
-                for k, value, passed in step.values:
-                    given[k] = passed(env[value])
-                numbers = tuple(given)
+            own = step.numbers
+            if numbers and own:
+                own = tuple([numbers[n.position] if type(n) is NumberOf else n
+                             for n in own])
             step.call.launch(tuple([addresses[k] + more for k, more in step.places]),
-                             numbers, stream, traced)
+                             own, stream, traced)

@@ -12,9 +12,11 @@ import numpy as np
 from ...arrays import Array, byte_range, describe
 from ...autograd import Variable
 from ...autograd.recording import recording
+from ...backend import NumberOf, SequencedCall, SequenceStart
 from ...dispatch.callers import Caller, make_caller
 from ...dispatch.calls import find_prepared, scalar_type
 from ...dispatch.prepared_call import OverlapTest, PreparedCall, overlap_test
+from ...dispatch.prepared_call import Place as CallPlace
 from ...scalar.typing.python_numbers import plain_number
 from ...specs.fusion.graph import Launch, Value
 from ...support.records import record
@@ -129,10 +131,18 @@ def make_plan(program: Program, arguments: Sequence[Any],
     place, size = steps[0].call.place, layout.size
     return Plan(
         tuple(program.arguments), tuple(program.numbers), tuple(program.checks),
-        tuple(program.stores), program.outputs, steps, tuple(layout.made),
+        tuple(program.stores), program.outputs, steps, tuple(layout.passed),
+        _sequence(place, layout.calls), tuple(layout.made),
         place.library.maker((size + ALIGN,), np.dtype(np.uint8), place.device)
         if size else None,
         tuple(layout.overlaps()), layout.views, [None])
+
+
+def _sequence(place: CallPlace, calls: Sequence[SequencedCall] | None,
+              ) -> SequenceStart | None:
+    """What starts all calls at once, if the backend has such a thing."""
+    make = getattr(place.backend, "sequence", None)
+    return make(calls) if make and calls else None
 
 
 class _NoPlanError(Exception):
@@ -158,6 +168,11 @@ class _Layout:
         How these are allocated, in their order.
     views
         The launches that rearrange what is returned.
+    passed
+        The numbers of the call that launches are given and in which form, and the
+        position of each.
+    calls
+        All launches; None if one is more than a launch.
     size
         Bytes of the arena.
     """
@@ -184,6 +199,8 @@ class _Layout:
         self._numbers = {v: count + k for k, v in enumerate(self.results)}
         self._arena = count + len(self.results)
         self.made: list[Result] = []
+        self.passed: dict[tuple[Value, Callable[[Any], Any]], int] = {}
+        self.calls: list[SequencedCall] | None = []
         self.size = 0
         self._used: dict[int, int] = {}
         self._last = {self._owner(v): k for k, launch in enumerate(kernels)
@@ -211,19 +228,38 @@ class _Layout:
             raise _NoPlanError
         read: list[Place] = []
         numbers: list[Any] = []
-        values: list[tuple[int, Value, Callable[[Any], Any]]] = []
         for x, native, (kind, _) in zip(launch.inputs, data, spec.parameters,
                                         strict=True):
             if kind != "scalar":
                 read.append(self._place(x, describe(native)))
                 continue
-            passed = _passed(native)
+            form = _passed(native)
             if isinstance(x, Value):
-                values.append((len(numbers), x, passed))
-            numbers.append(passed(native))
+                at = self.passed.setdefault((x, form), len(self.passed))
+                numbers.append(NumberOf(at))
+            else:
+                numbers.append(form(native))
         written = [self._output(k, one, call) for k in range(len(launch.outputs))]
         self._release(launch)
-        return Step(call, (*read, *written), tuple(numbers), tuple(values))
+        places = (*read, *written)
+        self._sequenced(call, places, tuple(numbers), (
+            *(describe(x) for x, (kind, _) in zip(data, spec.parameters, strict=True)
+              if kind != "scalar"), *call.outputs))
+        return Step(call, places, tuple(numbers))
+
+    def _sequenced(self, call: PreparedCall, places: tuple[Place, ...],
+                   numbers: tuple[Any, ...], arrays: Sequence[Array]) -> None:
+        """Note the launch for the sequence, with the memory behind its addresses."""
+        if call.launched is None or self.calls is None:
+            return
+        inside = [byte_range(array) for array in arrays]
+        one = call.sequenced(places, numbers, tuple(
+            [(k, more + part.low - array.pointer, more + part.high - array.pointer)
+             for (k, more), part, array in zip(places, inside, arrays, strict=True)]))
+        if one is None:
+            self.calls = None
+        else:
+            self.calls.append(one)
 
     def _place(self, x: Any, array: Array) -> Place:
         """The place of an array that is read; it may be a view of another."""
