@@ -35,7 +35,7 @@ def check_range(indices: Any, low: int, high: int, message: str, way_out: str, *
     if not prod(data.shape) or not (plain or describe(data, name).device == "cpu"
                                     or config.debug):
         return
-    host = to_numpy(data)
+    host = data if plain else to_numpy(data)
     if low <= np.minimum.reduce(host, axis=None) and \
             np.maximum.reduce(host, axis=None) < high:
         return
