@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from ...backend import Call, Launcher, Signature
 from ...specs import Contract, TypedContract
 from ..runtime.driver import Device, device
+from .calls import engine_of
 from .f32.launch import F32Launcher
 from .general_launch import GeneralLauncher
 from .mma_launch import MmaLauncher
@@ -88,18 +89,24 @@ class ContractLauncher:
     def __call__(self, call: Call) -> None:
         """Launch on the call's stream."""
         where = device(call.device)
+        rung = self._rungs.tma(call, where)
         if self._could_split:
-            item = self._text.factors[0].dtype.itemsize
-            parts = parts_of(call.shape, item, where.processors)
+            parts = parts_of(call.shape, self._engine(rung, call, where),
+                             where.processors)
             if parts is not None:
                 return self._split(call, where, parts)
-        rung = self._rungs.tma(call, where)
         if rung is None and self._pack.worthwhile(call):
             multiply = self._after_packing(call, where)
             if multiply is not None:
                 return self._pack(call, where, multiply)
         rung = rung or self._rungs.mma(call, where) or self._general
         return rung(call, where)
+
+    def _engine(self, rung: Rung | None, call: Call, where: Device) -> str:
+        """What would multiply a call that is not packed."""
+        engine = engine_of(self._text)
+        fast = rung is not None or self._rungs.mma(call, where) is not None
+        return engine.name if engine is not None and fast else "general"
 
     @cached_property
     def _split(self) -> SplitLauncher:
