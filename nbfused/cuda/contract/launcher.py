@@ -36,6 +36,9 @@ __all__ = ["ContractLauncher", "build_contract"]
 
 Rung = Callable[[Call, Device], None]
 
+#: What multiplies packed factors, by their bytes.
+_PACKED = {2: "f16", 4: "fma", 8: "f64"}
+
 
 class _Rungs:
     """The launchers that take some calls, the fastest first.
@@ -103,10 +106,13 @@ class ContractLauncher:
         return rung(call, where)
 
     def _engine(self, rung: Rung | None, call: Call, where: Device) -> str:
-        """What would multiply a call that is not packed."""
+        """What would multiply a call that is not split."""
         engine = engine_of(self._text)
-        fast = rung is not None or self._rungs.mma(call, where) is not None
-        return engine.name if engine is not None and fast else "general"
+        if engine and (rung or self._rungs.mma(call, where)):
+            return engine.name
+        item = self._text.factors[0].dtype.itemsize
+        return _PACKED.get(item, "general") if self._pack.worthwhile(call) else \
+            "general"
 
     @cached_property
     def _split(self) -> SplitLauncher:

@@ -17,8 +17,8 @@ PROCESSORS = 132
 
 @pytest.mark.parametrize(("shape", "engine"), [
     ((4096, 4096, 4096), "fma"), ((64, 64, 64), "general"), ((512, 512, 512), "fma"),
-    ((4096, 64, 65536), "fma"), ((64, 64, 4096), "bf16"), ((0, 64, 65536), "fma"),
-    ((64, 0, 65536), "fma"), ((64, 64, 0), "fma"), ((100, 64, 64, 65536), "fma")])
+    ((4096, 64, 65536), "fma"), ((64, 64, 2048), "bf16"), ((512, 512, 8192), "f16"),
+    ((0, 64, 65536), "fma"), ((64, 0, 65536), "fma"), ((64, 64, 0), "fma"), ((100, 64, 64, 65536), "fma")])
 def test_other_products_are_not_split(shape, engine):
     assert parts_of(shape if len(shape) > 3 else (1, *shape), engine,
                     PROCESSORS) is None
@@ -42,9 +42,9 @@ def test_the_parts_are_all_of_k_and_fill_the_device(shape, engine):
 
 
 def test_16_bit_factors_that_no_copy_brings_are_split_sooner():
-    shape = (1, 4, 65, 23_363)
+    shape = (1, 4, 65, 2500)
     assert parts_of(shape, "f16", PROCESSORS) is None
-    assert parts_of(shape, "general", PROCESSORS).count > 80
+    assert parts_of(shape, "general", PROCESSORS).count == 9
 
 
 def test_two_blocks_of_each_multiprocessor_multiply():
