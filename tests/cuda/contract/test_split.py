@@ -18,7 +18,8 @@ PROCESSORS = 132
 @pytest.mark.parametrize(("shape", "engine"), [
     ((4096, 4096, 4096), "fma"), ((64, 64, 64), "general"), ((512, 512, 512), "fma"),
     ((4096, 64, 65536), "fma"), ((64, 64, 2048), "bf16"), ((512, 512, 8192), "f16"),
-    ((0, 64, 65536), "fma"), ((64, 0, 65536), "fma"), ((64, 64, 0), "fma"), ((100, 64, 64, 65536), "fma")])
+    ((0, 64, 65536), "fma"), ((64, 0, 65536), "fma"), ((64, 64, 0), "fma"),
+    ((100, 64, 64, 65536), "fma")])
 def test_other_products_are_not_split(shape, engine):
     assert parts_of(shape if len(shape) > 3 else (1, *shape), engine,
                     PROCESSORS) is None
