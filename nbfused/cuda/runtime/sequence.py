@@ -23,8 +23,9 @@ from .scratch import HEAD
 
 __all__ = ["GraphSequence"]
 
-#: Calls from which one launch of a graph takes less than their launches; no record.
-LEAST = 3
+#: Calls from which one launch of a graph takes less than their launches:
+#: benchmarks/notes/host.md#plans-of-fused-functions.
+LEAST = 2
 #: Bytes of workspaces, which a graph keeps: more belong to kernels that take so long
 #: that how they are started makes no difference.
 _MOST_BYTES = 64 << 20
