@@ -37,10 +37,12 @@ def test_language_model_knows_more_than_single_letters(run):
     hidden = hidden - hidden.mean(axis=1, keepdims=True)
     hidden = hidden / np.sqrt((hidden**2).mean(axis=1, keepdims=True) + 1e-5)
     scores = (hidden * gain + shift) @ w2 + b2
-    np.testing.assert_allclose(found.logits(contexts, found.weights), scores, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(found.logits(contexts, found.weights), scores,
+                               rtol=1e-4, atol=1e-4)
     chances = special.log_softmax(scores, axis=1) / np.log(2)
     bits = -chances[np.arange(len(following)), following].mean()
-    assert found.bits(contexts, following, found.weights) == pytest.approx(bits, rel=1e-5)
+    assert found.bits(contexts, following, found.weights) == pytest.approx(
+        bits, rel=1e-5)
     counts = np.bincount(following, minlength=27) / len(following)
     assert bits < -(counts[counts > 0] * np.log2(counts[counts > 0])).sum() - 0.2
     assert re.fullmatch("([a-z]{0,14} ){9}", " ".join([*found.write(9), ""]))
