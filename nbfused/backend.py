@@ -148,7 +148,10 @@ class Backend(Protocol):
     ``"name:0"``, and `nbfused.backends` lists no other.  ``start(device, meanwhile)``
     starts a device at its first array, while `meanwhile` imports what a kernel needs.
     ``sequence(calls)`` is a `SequenceStart` for calls (`SequencedCall`) that are always
-    started in this order, or None.
+    started in this order, or None.  ``headers(kind, ranks)`` is a function that reads
+    as many arrays of a library's type `kind` at once, faster than `arrays.Reading`: it
+    gives their layouts, as an object that is equal for equal ones, and their addresses,
+    or None; the ranks are those of most calls.
     """
 
     name: str

@@ -15,7 +15,7 @@ import threading
 import weakref
 import zlib
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -26,7 +26,7 @@ from ..arrays.watched import RangeIndex
 from ..config import config
 from ..errors import InplaceModificationError, KernelTypeError
 
-__all__ = ["Saved", "note_write", "watched"]
+__all__ = ["Saved", "must_note", "note_write", "watched"]
 
 #: Arrays saved since the last write, which leave by themselves.  What is done to the
 #: set is done in one step, so that saving takes no lock, nor an address: most graphs
@@ -162,6 +162,12 @@ def watched() -> int:
     """Count the saved arrays; one in two buckets of the index counts twice."""
     with _LOCK:
         return len(_NEW) + len(_INDEX)
+
+
+def must_note(kinds: Iterable[type]) -> bool:
+    """Whether `note_write` would do anything now for arrays of these types."""
+    return bool(_NEW or _INDEX) or not all(
+        kind in _COUNTERS and _COUNTERS[kind] is None for kind in kinds)
 
 
 def note_write(arrays: Sequence[Any]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from importlib.util import find_spec
+from typing import Any
 
 import numpy as np
 
@@ -60,6 +62,14 @@ class CpuBackend:
 
     def synchronize(self) -> None:
         """Do nothing: launches return when they are done."""
+
+    def headers(self, kind: type, ranks: Sequence[int]) -> Any:
+        """Read arrays of NumPy by machine code: see `Backend`."""
+        if kind is not np.ndarray:
+            return None
+        from .runtime.headers import header_reader
+
+        return header_reader(ranks)
 
     def build(self, spec: Spec, signature: Signature) -> Launcher:
         """Compile `spec` for `signature`, or load it from the cache.

@@ -19,7 +19,8 @@ from .allocation import OUT_OF_MEMORY
 from .launches import LAUNCHES
 from .prepared_call import PreparedCall
 
-__all__ = ["USUAL", "Caller", "key_of", "make_caller"]
+__all__ = ["USUAL", "Caller", "Headers", "LayoutReader", "elements_caller", "key_of",
+           "layout_reader", "make_caller"]
 
 Types = tuple[type, ...]
 
@@ -90,6 +91,64 @@ def key_of(kind: type) -> Callable[[Any], Any] | None:
     exec(compile("\n".join(lines), "<nbfused key>", "exec"), space)
     made: Callable[[Any], Any] = space["key"]
     return made
+
+
+#: ``headers(kind, ranks)`` of a backend: see `backend.Backend`.
+Headers = Callable[[type, Sequence[int]], Any]
+
+#: ``read(arrays)``: the key of their layouts, and their addresses.
+LayoutReader = Callable[[tuple[Any, ...]], tuple[Any, tuple[int, ...]] | None]
+
+
+def layout_reader(types: Types, ranks: Sequence[int],
+                  headers: Headers | None,
+                  ) -> LayoutReader | None:
+    """Generate a function that reads arrays of these types; None if there is none.
+
+    It gives None where only `describe` can tell.
+
+    Parameters
+    ----------
+    ranks
+        Numbers of dimensions of the arrays, of most calls.
+    headers
+        See `backend.Backend`.
+    """
+    caller = elements_caller(types)
+    if caller is None:
+        return None
+    call, found = caller.call, None
+    if headers is not None and len(set(types)) == 1:
+        found = headers(types[0], ranks)
+    if found is None:
+        return lambda arrays: _first_two(
+            call(arrays, None, None, "same_kind", False, None, False))
+    native, settings = found, _settings()
+
+    def read(arrays: tuple[Any, ...]) -> tuple[Any, tuple[int, ...]] | None:
+        layouts = native(arrays)
+        return layouts and ((*settings(), layouts[0]), layouts[1])
+
+    return read
+
+
+def _first_two(found: tuple[Any, ...] | None) -> tuple[Any, tuple[int, ...]] | None:
+    return found and found[:2]
+
+
+@lru_cache(maxsize=256)
+def elements_caller(types: Types) -> Caller | None:
+    """The caller for arrays of these types and nothing else, whatever the spec."""
+    return make_caller(("element",) * len(types), types, None)
+
+
+@cache
+def _settings() -> Callable[[], tuple[Any, ...]]:
+    """A function that gives what keys have besides the arguments."""
+    space = {"config": config, "registry": registry,
+             "restricted": registry.restricted.get}
+    exec(f"def settings(): return {_listed(_COMMON)}", space)
+    return space["settings"]  # type: ignore[return-value]
 
 
 #: What the key has besides the arguments; settings that a launcher chooses by are bound

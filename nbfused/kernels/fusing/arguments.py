@@ -30,7 +30,8 @@ from ...specs.base import Shape
 from ..cupy.elementwise_kernel import ElementwiseKernel
 from ..cupy.reduction_kernel import ReductionKernel
 
-__all__ = ["Arguments", "Scope", "is_number", "is_tracked", "shape_class"]
+__all__ = ["Arguments", "Scope", "can_change", "constant_key", "holds_array", "is_leaf",
+           "is_number", "is_tracked", "shape_class"]
 
 #: Constants that their text tells apart, and those that are told apart by identity.
 _PLAIN = (str, bytes, bool, int, float, complex, np.generic, type(None), EllipsisType,
@@ -57,6 +58,11 @@ def is_tracked(x: Any) -> bool:
     return bool(getattr(x, "requires_grad", False))
 
 
+def is_leaf(x: Any) -> bool:
+    """True if an argument is an array or a number."""
+    return type(x) in _LEAVES or _is_array(x) or is_number(x)
+
+
 def _is_array(x: Any) -> bool:
     return isinstance(x, Variable) or (is_array(x) and not isinstance(x, np.generic))
 
@@ -68,8 +74,9 @@ def _items(x: Any) -> Iterator[tuple[Any, Any]]:
         yield from enumerate(x)
 
 
-def _holds_array(x: Any) -> bool:
-    return any(_is_array(v) or _holds_array(v) for _, v in _items(x))
+def holds_array(x: Any) -> bool:
+    """True if it is a container with an array in it."""
+    return any(_is_array(v) or holds_array(v) for _, v in _items(x))
 
 
 class Arguments:
@@ -105,13 +112,13 @@ class Arguments:
             if exact_library(type(x)) is not None:
                 _LEAVES.add(type(x))
             self.leaves.append(x)
-        elif _holds_array(x):
+        elif holds_array(x):
             self.constants.append((type(x), tuple(map(repr, x)) if isinstance(x, dict)
                                    else len(x)))
             for _, item in _items(x):
                 self._visit(name, item)
         else:
-            self.constants.append(_constant(name, x))
+            self.constants.append(constant_key(name, x))
             if self.constants[-1] is None:
                 self.unstable.append(name)
 
@@ -134,9 +141,9 @@ class Arguments:
         """The arguments with ``leaf(x, name)`` for each array and number."""
 
         def visit(name: str, x: Any) -> Any:
-            if _is_array(x) or is_number(x):
+            if is_leaf(x):
                 return leaf(x, name)
-            if not _holds_array(x):
+            if not holds_array(x):
                 return x
             items = {k: visit(identifier(f"{name}_{k}"), v) for k, v in _items(x)}
             if isinstance(x, dict):
@@ -154,14 +161,14 @@ def shape_class(shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
                  for shape in shapes)
 
 
-def _constant(name: str, x: Any) -> Hashable:
+def constant_key(name: str, x: Any) -> Hashable:
     """The key of a constant; None for one that may change unseen."""
     if isinstance(x, _PLAIN):
         return name, type(x), repr(x)
     if isinstance(x, _FIXED) or _is_cached(x):
         return name, x
     if isinstance(x, (tuple, list)):
-        inner = tuple(_constant("", v) for v in x)
+        inner = tuple(constant_key("", v) for v in x)
         return None if None in inner else (name, type(x), inner)
     return None
 
@@ -219,7 +226,7 @@ class Scope:
             return kept[1], []
         watched: list[_Watched] = []
         keys, unstable = self._constants(frozenset(), watched)
-        fixed = not unstable and not any(_can_change(value) for *_, value in watched)
+        fixed = not unstable and not any(can_change(value) for *_, value in watched)
         self._kept = (tuple(watched), keys) if fixed else None
         return keys, unstable
 
@@ -232,7 +239,7 @@ class Scope:
             for path in self.paths.get(name, ()):
                 watched.append((_member, (path, x), _member(path, x)))
                 keys.append(_plain_member(path, x))
-            keys.append(_constant(name, x))
+            keys.append(constant_key(name, x))
             if keys[-1] is None:
                 unstable.append(name)
             f = x.__wrapped__ if _is_cached(x) else x
@@ -277,9 +284,10 @@ def _content(cell: Any) -> Any:
         return _UNBOUND
 
 
-def _can_change(x: Any) -> bool:
+def can_change(x: Any) -> bool:
     """True if a value that has a key may have another one and be the same object."""
-    return isinstance(x, list) or (isinstance(x, tuple) and any(map(_can_change, x)))
+    return isinstance(x, (list, np.void)) or (
+        isinstance(x, tuple) and any(map(can_change, x)))
 
 
 def _member(path: tuple[str, ...], x: Any) -> Any:
@@ -294,7 +302,7 @@ def _member(path: tuple[str, ...], x: Any) -> Any:
 def _plain_member(path: tuple[str, ...], x: Any) -> Hashable:
     """The key of a plain value in the module or class `x`; None for anything else."""
     x = _member(path, x)
-    return _constant(".".join(path), x) if isinstance(x, (*_PLAIN, tuple)) else None
+    return constant_key(".".join(path), x) if isinstance(x, (*_PLAIN, tuple)) else None
 
 
 def _paths(code: CodeType, free: tuple[str, ...]) -> Iterator[tuple[str, ...]]:

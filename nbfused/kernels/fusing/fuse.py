@@ -16,14 +16,19 @@ from ...support.display import SourceText
 from ...support.pickling import PickledByName
 from .arguments import Arguments, Scope, shape_class
 from .explain import Explanation, explain
+from .plan import Plan
 from .planning import Plans, read
 from .program import Program, TraceInvalid
+from .readers import Reader, make_reader
 from .source import source
 from .trace import Trace
 
 __all__ = ["CacheInfo", "Fused", "fuse"]
 
 _LIMIT = 256  # programs of one function
+#: Structures of arguments that are read by generated functions; to generate one takes
+#: as long as hundreds of calls, which does not pay where each call has another.
+_READERS = 8
 #: How often the code of each function was decorated.
 _DECORATED: WeakKeyDictionary[CodeType, int] = WeakKeyDictionary()
 
@@ -63,6 +68,7 @@ class Fused(PickledByName):
             inspect.Parameter.POSITIONAL_OR_KEYWORD} else None
         self._programs: dict[Any, Program] = {}
         self._plans = Plans()
+        self._readers: list[Reader] = []
         self._exact: set[Any] = set()  # keys whose programs are for one shape
         self._lock = threading.Lock()
         self._hits = self._misses = 0
@@ -88,6 +94,12 @@ class Fused(PickledByName):
         OverlapError
             An argument that it changes in place shares memory with another.
         """
+        reader, read_now = self._read(args, kwargs)
+        if reader is not None and read_now is not None:
+            plan = reader.find(read_now[1], self._scope)
+            made = plan and self._run_plan(plan, read_now[0], read_now[2])
+            if made:
+                return made[0]
         given = Arguments(self._named(args, kwargs))
         if not given.arrays or given.traced:
             return self.function(*args, **kwargs)
@@ -96,8 +108,10 @@ class Fused(PickledByName):
         constants = (tuple(given.constants), scope)
         layout = read(leaves)
         if layout is not None:
-            made = self._run_plan((layout[0], constants), leaves, layout[1])
-            if made is not None:
+            plan = self._plans.find((layout[0], constants))
+            made = plan and self._run_plan(plan, leaves, layout[1])
+            if plan is not None and made:
+                self._remember(reader, read_now, plan, args, kwargs, scope)
                 return made[0]
         key = (given.types(), constants)
         found = self._find(key, given)
@@ -175,12 +189,31 @@ class Fused(PickledByName):
             return dict(zip(self._names, args, strict=True))
         return dict(self._bind(args, kwargs).arguments)
 
-    def _run_plan(self, key: Any, leaves: list[Any], pointers: tuple[int, ...],
+    def _read(self, args: tuple[Any, ...], kwargs: dict[str, Any],
+              ) -> tuple[Reader | None, Any]:
+        """The reader that knows such arguments, and what it read of these."""
+        for reader in self._readers:
+            found = reader.read(args, kwargs)
+            if found is not None:
+                return reader, found
+        return None, None
+
+    def _remember(self, reader: Reader | None, read_now: Any, plan: Plan,
+                  args: tuple[Any, ...], kwargs: dict[str, Any], scope: Any) -> None:
+        """Let later calls like this one find its plan at once."""
+        if reader is None and len(self._readers) < _READERS:
+            reader = make_reader(self.signature, args, kwargs, plan.headers)
+            read_now = reader and reader.read(args, kwargs)
+            if reader is not None:
+                self._readers.append(reader)
+        if reader is not None and read_now is not None:
+            reader.keep(read_now[1], scope, plan)
+
+    def _run_plan(self, plan: Plan, leaves: list[Any], pointers: tuple[int, ...],
                   ) -> tuple[Any] | None:
-        """Run the plan for these arguments: its result in a tuple; None without one."""
-        plan = self._plans.find(key)
+        """Run a plan: its result in a tuple; None if it is not for these arguments."""
         try:
-            made = None if plan is None else plan.run(leaves, pointers)
+            made = plan.run(leaves, pointers)
         except TraceInvalid:  # as the program will find, too
             return None
         if made is not None:
@@ -244,6 +277,7 @@ class Fused(PickledByName):
             self._programs.clear()
             self._exact.clear()
             self._plans.clear()
+            self._readers = []
             self._hits = self._misses = 0
 
     def source(self, kind: str = "primal") -> str:

@@ -9,22 +9,20 @@ numbers and the launches.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 from typing import Any
 
-from ...autograd import Variable, apply
-from ...autograd.versions import note_write
+from ...arrays import Library
 from ...backend import NumberOf, SequenceStart
-from ...dispatch.allocation import OUT_OF_MEMORY
+from ...dispatch.callers import Headers
 from ...dispatch.launches import LAUNCHES
 from ...dispatch.prepared_call import OverlapTest, PreparedCall
 from ...specs.fusion.graph import Launch, Value
 from ...support.records import record
-from .program import HostCall, data_of, evaluate, map_tree
+from .plan_text import ALIGN, Run, compile_run
+from .program import HostCall
 
 __all__ = ["ALIGN", "Place", "Plan", "Result", "Step"]
-
-#: Bytes by which arrays in the arena are aligned: as GPU libraries' allocators do.
-ALIGN = 256
 
 #: Where an array begins: the number of an address of the call, and bytes from there.
 Place = tuple[int, int]
@@ -62,8 +60,10 @@ class Plan:
     ----------
     arguments, numbers, checks, outputs
         As of the `Program`.
-    stored
-        The arguments that are changed.
+    variables
+        The arguments that are Variables.
+    stored, stored_types
+        The arguments that are changed, and the types of their arrays.
     steps
         In order.  Their places count the addresses of the arguments that are arrays,
         then those of the results, then the arena's.
@@ -84,7 +84,9 @@ class Plan:
     arguments: tuple[Value, ...]
     numbers: tuple[HostCall, ...]
     checks: tuple[tuple[Callable[[Any], None], Value], ...]
+    variables: frozenset[Value]
     stored: tuple[Value, ...]
+    stored_types: frozenset[type]
     outputs: Any
     steps: tuple[Step, ...]
     passed: tuple[tuple[Value, Callable[[Any], Any]], ...]
@@ -95,56 +97,23 @@ class Plan:
     views: tuple[Launch, ...]
     apart: list[tuple[int, ...] | None]
 
-    def run(self, arguments: Sequence[Any], pointers: tuple[int, ...],
-            ) -> tuple[Any] | None:
-        """Run the launches: what the program returns, in a tuple.
+    @cached_property
+    def run(self) -> Run:
+        """The function that runs the plan."""
+        return compile_run(self)
 
-        None if the program itself has to run: arguments overlap, or memory is short.
-        """
-        if pointers != self.apart[0]:  # most calls are like the last one
-            for out, other, low, high, _ in self.overlaps:
-                if low < pointers[other] - pointers[out] < high:
-                    return None
-            self.apart[0] = pointers
-        made = self._allocate()
-        if made is None:
-            return None
-        addresses, natives, arena = made
-        library = self.steps[0].call.place.library
-        env: dict[Value, Any] = dict(zip(self.arguments, arguments, strict=True))
-        for number in self.numbers:
-            env[number.value] = evaluate(number, env)
-        for check, value in self.checks:
-            check(env[value])
-        self._launch((*pointers, *addresses),
-                     [form(env[value]) for value, form in self.passed])
-        del arena
-        if self.stored:
-            note_write([data_of(env[own]) for own in self.stored])
-        for result, native in zip(self.results, natives, strict=True):
-            array = library.finish(native)
-            env[result.value] = Variable.at(array, None) if result.wrapped else array
-        for view in self.views:
-            inputs = [env[x] for x in view.inputs]
-            env.update(zip(view.outputs, apply(view.spec, inputs, dtypes=view.asked),
-                           strict=True))
-        return (map_tree(self.outputs,
-                         lambda x: env[x] if isinstance(x, Value) else x),)
+    @property
+    def library(self) -> Library:
+        """The library of the arrays."""
+        return self.steps[0].call.place.library
 
-    def _allocate(self) -> tuple[list[int], list[Any], Any] | None:
-        """Addresses of the results and the arena, the results, and the arena."""
-        pointer = self.steps[0].call.place.library.pointer
-        try:
-            natives = [result.make() for result in self.results]
-            arena = None if self.new_arena is None else self.new_arena()
-        except OUT_OF_MEMORY:
-            return None
-        addresses = [pointer(native) for native in natives]
-        if arena is not None:
-            addresses.append(-(-pointer(arena) // ALIGN) * ALIGN)
-        return None if any(a & 15 for a in addresses) else (addresses, natives, arena)
+    @property
+    def headers(self) -> Headers | None:
+        """What reads many arrays at once, if the backend has such a thing."""
+        return getattr(self.steps[0].call.place.backend, "headers", None)
 
-    def _launch(self, addresses: Sequence[int], numbers: Sequence[Any]) -> None:
+    def launch(self, addresses: Sequence[int], numbers: Sequence[Any]) -> None:
+        """Start all launches."""
         stream = self.steps[0].call.stream()
         traced = LAUNCHES.get()
         if self.sequence is not None and self.sequence(addresses, numbers, stream):

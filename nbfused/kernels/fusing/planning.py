@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import lru_cache
 from math import prod
 from typing import Any
 
@@ -13,7 +12,7 @@ from ...arrays import Array, byte_range, describe
 from ...autograd import Variable
 from ...autograd.recording import recording
 from ...backend import NumberOf, SequencedCall, SequenceStart
-from ...dispatch.callers import Caller, make_caller
+from ...dispatch.callers import elements_caller
 from ...dispatch.calls import find_prepared, scalar_type
 from ...dispatch.prepared_call import OverlapTest, PreparedCall, overlap_test
 from ...dispatch.prepared_call import Place as CallPlace
@@ -80,28 +79,19 @@ def read(arguments: Sequence[Any]) -> tuple[Any, tuple[int, ...]] | None:
     None where a tape records, or only `describe` can tell.
     """
     arrays: list[Any] = []
-    numbers: list[type] = []
     for x in arguments:
         if isinstance(x, Variable):
             if x._edge is not None and recording():
                 return None
             arrays.append(x._value)
-        elif is_number(x):
-            numbers.append(type(x))
-        else:
+        elif not is_number(x):
             arrays.append(x)
     types = tuple(map(type, arrays))
-    caller = _caller(types)
+    caller = elements_caller(types)
     found = caller and caller.call(arrays, None, None, "same_kind", False, None, False)
     if not found:
         return None
-    wrapped = tuple([type(x) is Variable for x in arguments])
-    return (types, wrapped, tuple(numbers), found[0]), found[1]
-
-
-@lru_cache(maxsize=256)
-def _caller(types: tuple[type, ...]) -> Caller | None:
-    return make_caller(("element",) * len(types), types, None)
+    return (tuple(map(type, arguments)), types, found[0]), found[1]
 
 
 def make_plan(program: Program, arguments: Sequence[Any],
@@ -132,9 +122,13 @@ def make_plan(program: Program, arguments: Sequence[Any],
     if len(places) != 1 or len(layout.made) != len(layout.results):
         return None
     place, size = steps[0].call.place, layout.size
+    passed = dict(zip(program.arguments, arguments, strict=True))
     return Plan(
         tuple(program.arguments), tuple(program.numbers), tuple(program.checks),
-        tuple(program.stores), program.outputs, steps, tuple(layout.passed),
+        frozenset(v for v, x in passed.items() if isinstance(x, Variable)),
+        tuple(program.stores),
+        frozenset(type(data_of(passed[v])) for v in program.stores),
+        program.outputs, steps, tuple(layout.passed),
         _sequence(place, layout.calls), tuple(layout.made),
         place.library.maker((size + ALIGN,), np.dtype(np.uint8), place.device)
         if size else None,

@@ -258,3 +258,10 @@ def test_memory_is_used_again():
     (plan,) = _planned(chain)
     assert plan.new_arena is not None
     assert plan.new_arena().nbytes <= 3 * x.nbytes
+
+
+def test_a_number_and_an_array_that_change_places():
+    fused, x = nf.fuse(lambda x, y, z: x * 2 + y * 3 + z * 5), np.arange(6.0)
+    for _ in range(3):
+        for y, z in ((x + 1, 2), (2, x + 1)):
+            np.testing.assert_array_equal(fused(x, y, z), x * 2 + y * 3 + z * 5)
