@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from ctypes import CDLL
 from functools import lru_cache
 from glob import glob
@@ -14,7 +14,14 @@ from ..errors import BackendNotAvailableError
 from ..gpu.backend import GpuBackend
 
 if TYPE_CHECKING:
-    from ..backend import Launcher, Native, NativeModule, Signature
+    from ..backend import (
+        Launcher,
+        Native,
+        NativeModule,
+        SequencedCall,
+        SequenceStart,
+        Signature,
+    )
     from ..gpu.backend import DeviceModule
     from ..specs import Map, Spec
 
@@ -70,6 +77,12 @@ class CudaBackend(GpuBackend):
         from ..backend import builder
 
         return builder(_BUILDERS, spec, __package__)(spec, signature)
+
+    def sequence(self, calls: Sequence[SequencedCall]) -> SequenceStart | None:
+        """A graph of calls on one device, if there are enough of them."""
+        from .runtime.sequence import LEAST, GraphSequence
+
+        return GraphSequence(calls) if len(calls) >= LEAST else None
 
     def ptx(self, spec: Map, signature: Signature) -> str:
         """The PTX that runs on the device at hand or, without one, on sm_80."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from typing import TypeVar
 
 from ..errors import AllocationError, DeviceError, NbFusedError
@@ -91,9 +91,12 @@ class GpuDevice:
         """Free and total bytes."""
         raise NotImplementedError
 
-    @contextmanager
-    def workspace(self, size: int, stream: int) -> Iterator[int]:
+    def workspace(self, size: int, stream: int) -> AbstractContextManager[int]:
         """Memory for the kernels launched on `stream` within the ``with`` block."""
+        return self._lent(size, stream)
+
+    @contextmanager
+    def _lent(self, size: int, stream: int) -> Iterator[int]:
         address = self.allocate(size, stream)
         try:
             yield address

@@ -7,6 +7,8 @@ import re
 import numpy as np
 import pytest
 
+import nbfused as nf
+
 
 def test_digits_are_read(run):
     pytest.importorskip("sklearn")
@@ -25,19 +27,22 @@ def test_digits_are_read(run):
 
 def test_language_model_knows_more_than_single_letters(run):
     special = pytest.importorskip("scipy.special")
-    found = run("language_model", steps=150, width=64)
+    found = run("language_model", steps=150, eager=20, width=64)
+    np.testing.assert_allclose(found.losses[:20], found.eager_losses, rtol=1e-4)
     table, w1, b1, gain, shift, w2, b2 = (
-        weight.to_numpy().astype(np.float64) for weight in found.weights)
+        nf.to_numpy(weight).astype(np.float64) for weight in found.weights)
     contexts, following = found.unseen
     hidden = table[contexts].reshape(len(contexts), -1) @ w1 + b1
     hidden = hidden * special.ndtr(hidden)
     hidden = hidden - hidden.mean(axis=1, keepdims=True)
     hidden = hidden / np.sqrt((hidden**2).mean(axis=1, keepdims=True) + 1e-5)
     scores = (hidden * gain + shift) @ w2 + b2
-    np.testing.assert_allclose(found.logits(contexts), scores, rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(found.logits(contexts, found.weights), scores,
+                               rtol=1e-4, atol=1e-4)
     chances = special.log_softmax(scores, axis=1) / np.log(2)
     bits = -chances[np.arange(len(following)), following].mean()
-    assert found.bits(contexts, following) == pytest.approx(bits, rel=1e-5)
+    assert found.bits(contexts, following, found.weights) == pytest.approx(
+        bits, rel=1e-5)
     counts = np.bincount(following, minlength=27) / len(following)
     assert bits < -(counts[counts > 0] * np.log2(counts[counts > 0])).sum() - 0.2
     assert re.fullmatch("([a-z]{0,14} ){9}", " ".join([*found.write(9), ""]))

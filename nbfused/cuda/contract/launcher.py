@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 from ...backend import Call, Launcher, Signature
 from ...specs import Contract, TypedContract
 from ..runtime.driver import Device, device
+from .calls import engine_of
 from .f32.launch import F32Launcher
 from .general_launch import GeneralLauncher
 from .mma_launch import MmaLauncher
@@ -34,6 +35,9 @@ if TYPE_CHECKING:
 __all__ = ["ContractLauncher", "build_contract"]
 
 Rung = Callable[[Call, Device], None]
+
+#: What multiplies packed factors, by their bytes.
+_PACKED = {2: "f16", 4: "fma", 8: "f64"}
 
 
 class _Rungs:
@@ -88,18 +92,27 @@ class ContractLauncher:
     def __call__(self, call: Call) -> None:
         """Launch on the call's stream."""
         where = device(call.device)
+        rung = self._rungs.tma(call, where)
         if self._could_split:
-            item = self._text.factors[0].dtype.itemsize
-            parts = parts_of(call.shape, item, where.processors)
+            parts = parts_of(call.shape, self._engine(rung, call, where),
+                             where.processors)
             if parts is not None:
                 return self._split(call, where, parts)
-        rung = self._rungs.tma(call, where)
         if rung is None and self._pack.worthwhile(call):
             multiply = self._after_packing(call, where)
             if multiply is not None:
                 return self._pack(call, where, multiply)
         rung = rung or self._rungs.mma(call, where) or self._general
         return rung(call, where)
+
+    def _engine(self, rung: Rung | None, call: Call, where: Device) -> str:
+        """What would multiply a call that is not split."""
+        engine = engine_of(self._text)
+        if engine and (rung or self._rungs.mma(call, where)):
+            return engine.name
+        item = self._text.factors[0].dtype.itemsize
+        return _PACKED.get(item, "general") if self._pack.worthwhile(call) else \
+            "general"
 
     @cached_property
     def _split(self) -> SplitLauncher:

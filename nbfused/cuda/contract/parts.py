@@ -11,15 +11,38 @@ from math import prod
 
 from ...support.records import record
 
-__all__ = ["Parts", "parts_of"]
+__all__ = ["ENGINES", "Engine", "Parts", "parts_of"]
 
-#: Sides of a tile, of the smallest one too, and tiles for each multiprocessor up to
-#: which most of the device would idle; of more, `f32` shares each among 16 blocks.
-TILE, SMALL, FEW = 128, 64, 1/8
-#: Cycles of a tile from which two launches more are worth it, about 20 us; no record.
-LONG = 40_000
-#: Multiply-adds of a multiprocessor in a cycle, by the factors' bytes.
-RATES = {2: 4096, 4: 128, 8: 64}
+#: Side of a tile at most.
+TILE = 128
+#: Cycles of a tile from which two launches more are worth it, about 7 us.
+LONG = 12_000
+
+
+@record(frozen=True)
+class Engine:
+    """How a tile is multiplied, as measured: benchmarks/notes/products.md#parts-of-k.
+
+    Attributes
+    ----------
+    rate
+        Multiply-adds of a multiprocessor in a cycle.
+    side
+        Of a tile at least: smaller ones take as long.
+    few
+        Tiles for each multiprocessor up to which most of the device would idle.
+    """
+
+    rate: int
+    side: int
+    few: float
+
+
+_TENSOR = Engine(4096, 128, 1/16)
+#: `general` multiplies what no copy past the registers brings.
+ENGINES = {"f16": _TENSOR, "bf16": _TENSOR, "tf32": Engine(2048, 128, 1/16),
+           "fma": Engine(128, 64, 1/8), "f64": Engine(64, 64, 1/8),
+           "general": Engine(16, 64, 1/8)}
 #: Parts for each multiprocessor; elements of each along k at least, and a number that
 #: they are a multiple of, so that all parts begin at whole accesses.
 EACH, LEAST, UNIT = 2, 256, 32
@@ -42,23 +65,24 @@ class Parts:
 
 
 @lru_cache(maxsize=4096)
-def parts_of(shape: tuple[int, ...], item: int, processors: int) -> Parts | None:
+def parts_of(shape: tuple[int, ...], engine: str, processors: int) -> Parts | None:
     """The parts for loops over a batch, m, n and k; None: the product is not split.
 
     Parameters
     ----------
     shape
         Extents of the loops.
-    item
-        Bytes of an element of the factors.
+    engine
+        The name of what multiplies, a key of `ENGINES`.
     processors
         Multiprocessors of the device.
     """
     *batch, m, n, k = shape
     tiles = prod(batch)*-(-m // TILE)*-(-n // TILE)
-    rows, columns = (max(SMALL, min(extent, TILE)) for extent in (m, n))
-    cycles = rows*columns*k // RATES.get(item, RATES[8])
-    if not 0 < tiles <= FEW*processors or cycles < LONG or k < MANY*LEAST:
+    how = ENGINES[engine]
+    rows, columns = (max(how.side, min(extent, TILE)) for extent in (m, n))
+    cycles = rows*columns*k // how.rate
+    if not 0 < tiles <= how.few*processors or cycles < LONG or k < MANY*LEAST:
         return None
     size = max(LEAST, -(-k*tiles // (EACH*processors)))
     size = -(-size // UNIT)*UNIT

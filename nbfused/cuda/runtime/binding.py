@@ -11,10 +11,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from ...backend import Call, Launcher, Start
+from ...backend import Call, Launcher, NumberOf, Start
 from ..tuning.tuner import measuring
 from .driver import device
-from .launch import NOTES, Launched, Number
+from .notes import Launched, noted
 
 __all__ = ["Bindable"]
 
@@ -50,16 +50,13 @@ class Bindable:
             return None
         pointers = tuple(map(_Address, call.pointers))
         stream: Any = _STREAM
-        numbers: tuple[Any, ...] = tuple(map(Number, range(len(call.scalars))))
-        notes: list[Launched] = []
-        token = NOTES.set(notes)
+        numbers: tuple[Any, ...] = tuple(map(NumberOf, range(len(call.scalars))))
         try:
-            self._launcher(replace(call, pointers=pointers, scalars=numbers,
-                                   stream=stream))
+            with noted() as notes:
+                self._launcher(replace(call, pointers=pointers, scalars=numbers,
+                                       stream=stream))
         except TypeError:  # it computes with numbers, or asks for memory
             return None
-        finally:
-            NOTES.reset(token)
         if len(notes) != 1 or not _plain(notes[0], pointers):
             return None
         return notes[0].program.bind(device(call.device), notes[0])
@@ -70,4 +67,4 @@ def _plain(launched: Launched, pointers: tuple[_Address, ...]) -> bool:
     first, rest = launched.values[:len(pointers)], launched.values[len(pointers):]
     return (launched.pointers == len(pointers) == len(first)
             and all(a is b for a, b in zip(first, pointers, strict=True))
-            and all(isinstance(v, (int, Number)) for v in rest))
+            and all(isinstance(v, (int, NumberOf)) for v in rest))

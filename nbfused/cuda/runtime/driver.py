@@ -17,6 +17,7 @@ from typing import Any
 from ...errors import BackendNotAvailableError
 from ...gpu.devices import ApiError, Devices, GpuDevice
 from ...support.records import record
+from .notes import NOTES
 
 __all__ = ["Device", "DriverError", "Entries", "check", "cu", "device",
            "device_count", "driver_version", "entries", "loading", "used_devices"]
@@ -183,7 +184,7 @@ class Device(GpuDevice):
         self.name, self.cuda = _name(driver, handle), driver_version()
         self.context = check(driver.cuDevicePrimaryCtxRetain(handle))
         self.address = int(self.context)
-        self._dropped: deque[int] = deque()
+        self._dropped: deque[tuple[int, bool]] = deque()
         attribute = driver.CUdevice_attribute
 
         def value(name: str) -> int:
@@ -240,19 +241,29 @@ class Device(GpuDevice):
             answer = driver.cuMemFreeAsync(address, stream)
         check(answer)
 
-    def drop(self, address: int) -> None:
+    def workspace(self, size: int, stream: int) -> AbstractContextManager[int]:
+        """Memory for the kernels launched on `stream` within the ``with`` block."""
+        notes = NOTES.get()
+        if notes is None or notes.memory is None:
+            return super().workspace(size, stream)
+        return nullcontext(notes.memory.workspace(size))
+
+    def drop(self, address: int, busy: bool = False) -> None:
         """Free memory of the default stream with the next call that asks for some.
 
         Not at once: somebody may capture a graph just then, which that would spoil.
+        `busy` memory may be in use on other streams until the device is idle.
         """
-        self._dropped.append(address)
+        self._dropped.append((address, busy))
 
     def _reclaim(self) -> None:
         while self._dropped:
             try:
-                address = self._dropped.pop()
+                address, busy = self._dropped.pop()
             except IndexError:  # another thread was sooner
                 return
+            if busy:
+                check(cu().cuCtxSynchronize())
             self.free(address)
 
     def trim(self) -> None:

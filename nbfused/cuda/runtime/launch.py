@@ -12,18 +12,17 @@ import ctypes
 import struct
 import threading
 from collections.abc import Callable, Sequence
-from contextvars import ContextVar
 from typing import Any
 
-from ...backend import Extents, Start
+from ...backend import Extents, NumberOf, Start
 from ...gpu.arguments import ArgumentBuffer
-from ...support.records import record
 from .attributes import attributes
 from .compile import DESCRIPTOR, Kernel, loaded
 from .driver import Device, check, cu, entries, loading
 from .fast_launch import fast_start
+from .notes import NOTES, Launched
 
-__all__ = ["NOTES", "Launched", "Number", "Program"]
+__all__ = ["Parameters", "Program"]
 
 _DEFAULT_SHARED = 48 * 1024  # more shared memory than this must be asked for
 
@@ -36,41 +35,12 @@ _STREAM = 4  # which 8-byte word of it
 _OTHER_CONTEXT = (201, 400)
 
 
-@record(frozen=True)
-class Number:
-    """Stands for a number of the call where a launch is noted."""
-
-    position: int
+#: Parameters that are assigned to as they are.
+_CTYPES: dict[str, Any] = {
+    "float32": ctypes.c_float, "float64": ctypes.c_double, "*": ctypes.c_uint64}
 
 
-@record(frozen=True)
-class Launched:
-    """A launch that was noted and not made.
-
-    Attributes
-    ----------
-    values
-        One for each parameter; `Number` for what the call will say.
-    """
-
-    program: Program
-    grid: Extents
-    block: Extents
-    values: tuple[Any, ...]
-    shared: int
-
-    @property
-    def pointers(self) -> int:
-        """Number of the values that are pointers."""
-        return sum(p.startswith("*") for p in self.program.kernel.parameters)
-
-
-#: Where launches are noted, instead of being made, in this context.
-NOTES: ContextVar[list[Launched] | None] = ContextVar("nbfused_cuda_notes",
-                                                      default=None)
-
-
-class _Memory:
+class Parameters:
     """The configuration and the parameters of one launch at a time.
 
     Attributes
@@ -98,7 +68,7 @@ class _Memory:
         """An array, and the index in it, to which a number of the call is assigned."""
         # A seventh of what `pack` takes: benchmarks/notes/host.md#what-a-launch-costs.
         kind, part = self.words.parameters[parameter], self.words.part(parameter, 1)
-        number = {"float32": ctypes.c_float, "float64": ctypes.c_double}.get(kind)
+        number = _CTYPES.get(kind[0] if kind[0] == "*" else kind)
         if number is None:
             return _Packed(part), 0
         return (number * 1).from_buffer(self.words.buffer, part.offset), 0
@@ -131,7 +101,7 @@ class Program:
 
     def __init__(self, kernel: Kernel) -> None:
         self.kernel = kernel
-        self._memory = _Memory(kernel)
+        self._memory = Parameters(kernel)
         self._functions: dict[int, Any] = {}
         self._allowed: dict[int, int] = {}
         self._clusters: dict[tuple[int, int], int] = {}
@@ -186,12 +156,12 @@ class Program:
             function = ctypes.c_void_p(self.function(device, launched.shared))
 
         def prepare() -> tuple[Any, ...]:
-            memory = _Memory(self.kernel)
-            memory.words.pack([0 if isinstance(v, Number) else v
+            memory = Parameters(self.kernel)
+            memory.words.pack([0 if isinstance(v, NumberOf) else v
                                for v in launched.values])
             memory.configure(launched.grid, launched.block, launched.shared, 0)
-            numbers = [(*memory.slot(at), v.position)
-                       for at, v in enumerate(launched.values) if isinstance(v, Number)]
+            numbers = [(*memory.slot(at), v.position) for at, v in enumerate(
+                launched.values) if isinstance(v, NumberOf)]
             return (memory.pointers, numbers, memory.configuration, *memory.arguments)
 
         start = _starter(device, function, prepare, launched.pointers)
@@ -260,7 +230,7 @@ def _faster(start: Start, function: ctypes.c_void_p, memory: tuple[Any, ...],
     address = entries().address
     kinds = launched.program.kernel.parameters
     numbers = [(kinds[at] == "float64", at, v.position)
-               for at, v in enumerate(launched.values) if isinstance(v, Number)]
+               for at, v in enumerate(launched.values) if isinstance(v, NumberOf)]
     plain = address and words is not None and len(words) == len(kinds) and \
         DESCRIPTOR not in kinds
     if not plain or not {kinds[at] for _, at, _ in numbers} <= {"float32", "float64"}:

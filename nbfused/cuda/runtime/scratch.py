@@ -11,12 +11,13 @@ from operator import index
 
 from ...support.records import record
 from .driver import Device, DriverError, check, cu
+from .notes import NOTES
 
-__all__ = ["TICKETS", "Scratch", "scratch_of"]
+__all__ = ["HEAD", "TICKETS", "Scratch", "scratch_of"]
 
 #: Counters at the beginning, 32 bits each: 0 between launches.
 TICKETS = 4096
-_HEAD = 4*TICKETS
+HEAD = 4*TICKETS  # bytes of them
 #: More memory than this is not kept for later.
 _MOST_BYTES = 4 << 20
 #: Streams are not known to be gone: no more of them get memory of their own.
@@ -53,6 +54,9 @@ class Scratch:
         """
         if size > _MOST_BYTES:
             return None
+        notes = NOTES.get()
+        if notes is not None and notes.memory is not None:
+            return notes.memory.counters(size)
         key = -1 if stream in _DEFAULT else self._identity(index(stream))
         if key is None:
             return None
@@ -61,7 +65,7 @@ class Scratch:
             if block is None and len(self._blocks) >= _MOST_STREAMS:
                 return None
             block = self._blocks[key] = self._grown(block, size, stream)
-        return block.address, block.address + _HEAD
+        return block.address, block.address + HEAD
 
     def _identity(self, stream: int) -> int | None:
         """A number that no other stream ever has; None while `stream` is captured."""
@@ -81,8 +85,8 @@ class Scratch:
         with self._device.current():
             if old is not None:
                 self._device.free(old.address, stream)
-            address = self._device.allocate(_HEAD + size, stream)
-            check(cu().cuMemsetD8Async(address, 0, _HEAD, stream))
+            address = self._device.allocate(HEAD + size, stream)
+            check(cu().cuMemsetD8Async(address, 0, HEAD, stream))
         return _Block(address, size)
 
 

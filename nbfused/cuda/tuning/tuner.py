@@ -25,6 +25,7 @@ from ...backend import Call, Signature
 from ...config import config, logger
 from ...errors import NbFusedError
 from ..runtime.driver import Device
+from ..runtime.notes import NOTES
 from . import choices
 from .bounded_cache import BoundedCache
 from .timer import is_capturing, timing
@@ -205,7 +206,7 @@ def _measurable(call: Call, device: Device, outputs: int) -> bool:
     """Whether launching a call again gives the same, and may be done now."""
     inputs = len(call.pointers) - outputs
     return set(call.pointers[:inputs]).isdisjoint(call.pointers[inputs:]) \
-        and not is_capturing(device, call.stream)
+        and NOTES.get() is None and not is_capturing(device, call.stream)
 
 
 def _worked(error: BaseException | None, kernel: str, plan: object) -> bool:

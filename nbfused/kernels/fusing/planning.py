@@ -26,6 +26,9 @@ from .program import Logged, Opaque, Program, data_of, tree_values
 __all__ = ["Plans", "read"]
 
 _LIMIT = 256  # plans of one function
+#: Bytes of an arena up to which no array takes another one's place in it: they stay in
+#: the caches anyway.
+ROOMY = 1 << 20
 
 
 class Plans:
@@ -196,6 +199,9 @@ class _Layout:
         self.passed: dict[tuple[Value, Callable[[Any], Any]], int] = {}
         self.calls: list[SequencedCall] | None = []
         self.size = 0
+        #: Launches that share no memory may run side by side.
+        self._roomy = sum(_bytes(describe(data_of(r))) for one in log if one.out is None
+                          and one.launch.spec.launches for r in one.results) <= ROOMY
         self._used: dict[int, int] = {}
         self._last = {self._owner(v): k for k, launch in enumerate(kernels)
                       for v in launch.inputs if isinstance(v, Value)}
@@ -298,6 +304,8 @@ class _Layout:
 
     def _release(self, launch: Launch) -> None:
         """Let later arrays use the memory that nobody reads any more."""
+        if self._roomy:
+            return
         for value in {self._owner(v) for v in (*launch.inputs, *launch.outputs)
                       if isinstance(v, Value)}:
             memory = self._memory.get(value)

@@ -227,6 +227,7 @@ def packed(monkeypatch):
 
     monkeypatch.setattr(PackLauncher, "__call__", noted)
     monkeypatch.setattr(contract_pack, "LEAST", 1)
+    whole_sums(monkeypatch)
     return found
 
 

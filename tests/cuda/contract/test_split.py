@@ -15,21 +15,23 @@ from tests.cuda.recorded import assembled, needs_compiler, recording, registers
 PROCESSORS = 132
 
 
-@pytest.mark.parametrize(("shape", "item"), [
-    ((4096, 4096, 4096), 4), ((64, 64, 64), 4), ((512, 512, 512), 4),
-    ((4096, 64, 65536), 4), ((64, 64, 4096), 2), ((0, 64, 65536), 4),
-    ((64, 0, 65536), 4), ((64, 64, 0), 4), ((100, 64, 64, 65536), 4)])
-def test_other_products_are_not_split(shape, item):
-    assert parts_of(shape if len(shape) > 3 else (1, *shape), item, PROCESSORS) is None
+@pytest.mark.parametrize(("shape", "engine"), [
+    ((4096, 4096, 4096), "fma"), ((64, 64, 64), "general"), ((512, 512, 512), "fma"),
+    ((4096, 64, 65536), "fma"), ((64, 64, 2048), "bf16"), ((512, 512, 8192), "f16"),
+    ((0, 64, 65536), "fma"), ((64, 0, 65536), "fma"), ((64, 64, 0), "fma"),
+    ((100, 64, 64, 65536), "fma")])
+def test_other_products_are_not_split(shape, engine):
+    assert parts_of(shape if len(shape) > 3 else (1, *shape), engine,
+                    PROCESSORS) is None
 
 
 @pytest.mark.parametrize("shape", [
     (1, 64, 64, 65536), (1, 64, 64, 65537), (1, 33, 77, 99_991), (1, 256, 256, 8192),
     (3, 64, 64, 1 << 20), (1, 128, 128, 4099),
     (1, 1, 1, 1_000_003)])
-@pytest.mark.parametrize("item", [4, 8])
-def test_the_parts_are_all_of_k_and_fill_the_device(shape, item):
-    parts = parts_of(shape, item, PROCESSORS)
+@pytest.mark.parametrize("engine", ["fma", "f64", "general"])
+def test_the_parts_are_all_of_k_and_fill_the_device(shape, engine):
+    parts = parts_of(shape, engine, PROCESSORS)
     assert parts.count*parts.size + parts.left == shape[-1]
     assert parts.size >= LEAST
     assert parts.size % UNIT == 0
@@ -38,6 +40,12 @@ def test_the_parts_are_all_of_k_and_fill_the_device(shape, item):
     tiles = shape[0]*-(-shape[1]//128)*-(-shape[2]//128)
     assert parts.count*tiles > min(PROCESSORS, shape[-1]//(2*LEAST))/2
     assert parts.count*tiles <= EACH*PROCESSORS
+
+
+def test_16_bit_factors_that_no_copy_brings_are_split_sooner():
+    shape = (1, 4, 65, 2500)
+    assert parts_of(shape, "f16", PROCESSORS) is None
+    assert parts_of(shape, "general", PROCESSORS).count == 9
 
 
 def test_two_blocks_of_each_multiprocessor_multiply():

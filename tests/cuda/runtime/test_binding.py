@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 
 from nbfused import ops
-from nbfused.backend import Call
+from nbfused.backend import Call, NumberOf
 from nbfused.cuda.runtime import binding as bound
-from nbfused.cuda.runtime import launch, scratch
+from nbfused.cuda.runtime import scratch
 from nbfused.cuda.runtime.binding import Bindable
 from nbfused.cuda.runtime.compile import Kernel
-from nbfused.cuda.runtime.launch import NOTES, Launched, Number, Program
+from nbfused.cuda.runtime.launch import Program
+from nbfused.cuda.runtime.notes import NOTES, Launched
 from tests.cuda.recorded import recording
 
 
@@ -42,7 +43,7 @@ def test_a_launch_with_the_calls_own_pointers_is_kept(kept):
 
     assert Bindable(decide).bind(CALL) == "start"
     assert kept == [Launched(kernel, (7, 1, 1), (128, 1, 1),
-                             (16, 32, 10, Number(0), Number(1)), 64)]
+                             (16, 32, 10, NumberOf(0), NumberOf(1)), 64)]
     assert NOTES.get() is None
 
 
@@ -92,7 +93,7 @@ def test_a_plain_call_goes_to_the_launcher():
     calls = []
     Bindable(calls.append)(CALL)
     assert calls == [CALL]
-    assert launch.NOTES.get() is None
+    assert NOTES.get() is None
 
 
 def test_a_reduction_in_chunks_is_bound_without_memory(monkeypatch):

@@ -14,10 +14,12 @@ from types import SimpleNamespace
 import pytest
 
 from nbfused.arrays import allocation
+from nbfused.backend import NumberOf
 from nbfused.cuda.runtime import compile, driver, launch
 from nbfused.cuda.runtime.compile import Kernel
 from nbfused.cuda.runtime.driver import Device, DriverError
-from nbfused.cuda.runtime.launch import Launched, Number, Program
+from nbfused.cuda.runtime.launch import Program
+from nbfused.cuda.runtime.notes import Launched
 from nbfused.errors import AllocationError, DeviceError, KernelTypeError
 from nbfused.gpu.devices import Devices
 
@@ -190,7 +192,7 @@ def test_a_bound_launch_keeps_what_is_not_open(fake, device):
     fake.stack = [77]
     bound = bind(device, program(fake, "*float32", "*float32", "int64", "float32",
                                  "uint8", "float64"),
-                 7, (0, 0, 1000, Number(0), Number(1), Number(0)))
+                 7, (0, 0, 1000, NumberOf(0), NumberOf(1), NumberOf(0)))
     bound((16, 32), (2.5, True), 5)
     assert fake.raw == struct.pack("<QQqf4xB7xd", 16, 32, 1000, 2.5, 1, 2.5)
     bound((48, 64), (1e300, 7), 0)
@@ -218,7 +220,7 @@ def test_bound_launches_of_several_threads_do_not_mix(fake, device):
         return 0
 
     fake.launch = slow
-    bound = bind(device, program(fake, "*float32", "int64"), 1, (0, Number(0)))
+    bound = bind(device, program(fake, "*float32", "int64"), 1, (0, NumberOf(0)))
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda k: bound((k,), (k,), k), range(64)))
     assert all(before == after for before, after in seen)
@@ -228,7 +230,7 @@ def test_bound_launches_of_several_threads_do_not_mix(fake, device):
 
 def test_a_refused_launch_is_an_error(fake, device):
     fake.stack, fake.refusal = [77], 9
-    bound = bind(device, program(fake, "int64"), 1, (Number(0),))
+    bound = bind(device, program(fake, "int64"), 1, (NumberOf(0),))
     for call in (lambda: bound((), (1,), 0),
                  lambda: program(fake, "int64").launch(device, 0, 1, (1,))):
         with pytest.raises(DriverError, match="CUDA_ERROR_9"):

@@ -147,7 +147,9 @@ class Beyond:
         check("packed factors", nf.ops.contract("mk,kn->mn", a, b, prologue_a="relu",
                                                 prologue_b="swish"),
               np.maximum(a, 0) @ (b/(1 + np.exp(-b))))
-        contract_parts.LONG, contract_parts.FEW, contract_parts.MANY = 1, 1.0, 2
+        contract_parts.LONG, contract_parts.MANY = 1, 2
+        contract_parts.ENGINES = {name: contract_parts.Engine(e.rate, e.side, 1.0)
+                                  for name, e in contract_parts.ENGINES.items()}
         contract_parts.LEAST, contract_parts.UNIT = 32, 4
         contract_parts.parts_of.cache_clear()
         wide, tall, bias = self.floats(5, 333), self.floats(333, 7), self.floats(7)
