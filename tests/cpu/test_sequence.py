@@ -26,6 +26,19 @@ def _narrow(x, y, n):
     return x @ y, np.tanh(x @ y * n), x[0] * n, y[0] - n
 
 
+def _of_columns(x, y, n):
+    return x.T @ y, np.tanh(x.T @ y * n), x[0] * n, y[0] - n
+
+
+def _of_copies(x, y, n):
+    return x @ y.T, np.tanh(x @ y.T * n), y.sum(0) * n, y.sum(1) - n
+
+
+def _into_columns(x, y, n):
+    x[...] = y[:, 3:12] @ y[2:11] * n
+    return y.sum(0), y.max(1)
+
+
 def _turned(x, y, n):
     return (y.T @ x.T).T + n, nf.ops.linear(x, y, y[0], activation="gelu")
 
@@ -60,6 +73,10 @@ CASES = {
     "small product": (_product, (2, 3), (3, 1), 0.5),
     "narrow product": (_narrow, (1000, 40), (40, 8), 0.5),
     "wide product": (_narrow, (8, 40), (40, 1000), 0.5),
+    "narrow product of columns": (_of_columns, (40, 1000), (40, 8), 0.5),
+    "wide product of columns": (_of_columns, (40, 8), (40, 1000), 0.5),
+    "narrow product of copies": (_of_copies, (1000, 40), (8, 40), 0.5),
+    "product into columns": (_into_columns, (20, 20), (20, 20), 0.5),
     "long sums": (_narrow, (8, 3000), (3000, 8), 0.5),
     "turned product": (_turned, (9, 20), (20, 30), 2.5),
     "rows": (_rows, (40, 12), (3, 3), 0.25),
@@ -106,13 +123,13 @@ def test_the_same_bits_as_one_by_one(case, dtype, monkeypatch):
     monkeypatch.setattr(sequences, "_python_run", lambda *one: started.append(one)
                         or python_run(*one))
     args = [(_x(*first) * 9).astype(dtype), (_x(*second) * 9).astype(dtype), number]
-    if function is _in_place:
-        args = [args[0][:, ::2].copy(), args[1], number]
+    if function is _into_columns:
+        args[0] = np.asfortranarray(args[0])
     plan = _planned(function, *args)
     assert plan.sequence is not None
     assert len(started) < len(plan.steps) - 1
     _same_bits(plan, args)
-    args = [args[0][::-1].copy(), args[1] * 2, type(number)(number * 2)]
+    args = [args[0] * 3, args[1] * 2, type(number)(number * 2)]
     _same_bits(plan, args)
 
 
