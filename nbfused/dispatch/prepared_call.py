@@ -205,12 +205,12 @@ class PreparedCall:
 
     @property
     def launched(self) -> Launch | None:
-        """What a recording of launches says of it; None if it launches nothing."""
+        """The entry in recordings of launches; None if it launches nothing."""
         return None if self._launcher is None else self._launch
 
     def sequenced(self, places: Sequence[tuple[int, int]], numbers: tuple[Any, ...],
                   spans: tuple[tuple[int, int, int], ...]) -> SequencedCall | None:
-        """It as a part of a sequence; None if it is more than its launch.
+        """Describe it as a part of a sequence; None if it is more than its launch.
 
         Parameters are as of `SequencedCall`.
         """

@@ -24,7 +24,7 @@ class _Check(partial[None]):
     """A check of an array to come."""
 
     def applies(self, x: Any) -> bool:
-        """Whether it looks at arrays of the device of `x` now."""
+        """True if arrays like `x` are looked at, with the settings of now."""
         return _is_checked(x.data if isinstance(x, Variable) else x, "x")
 
 

@@ -108,7 +108,7 @@ def with_native(start: S, parts: Sequence[Part] | None, room: int = 0,
 
 
 def native_of(start: Callable[..., Any] | None) -> Native | None:
-    """What a start does natively; None if only it can do it."""
+    """The native description of a start; None if it has none."""
     return getattr(start, "native", None)
 
 

@@ -10,6 +10,7 @@
 `lines`          building blocks of generated text: functions, loops, local arrays
 `operands`       arrays, numbers, and the layout of a kernel's arguments
 `reuse`          costly values that a later stage of a row needs again
+`starts`         starts of kernels by their frames
 `stream`         streaming stores: results written to memory past the caches
 `stream_code`    streaming stores as LLVM intrinsics for generated text
 ================ =====================================================================

@@ -5,5 +5,6 @@
   `numbers`; `ufuncs`, `functions` and `torch` are NumPy's and PyTorch's functions on
   them.
 - `program` is what was traced, as launches; `source` and `explain` show them.
-- `plan` is a program for arguments of one layout, which `planning` makes.
+- `plans` are programs for arguments of one layout; `readers` find the plan of arguments
+  that are like earlier ones.
 """

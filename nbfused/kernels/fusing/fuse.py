@@ -16,8 +16,8 @@ from ...support.display import SourceText
 from ...support.pickling import PickledByName
 from .arguments import Arguments, Scope, shape_class
 from .explain import Explanation, explain
-from .plan import Plan
-from .planning import Plans, read
+from .plans.plan import Plan
+from .plans.planning import Plans, read
 from .program import Program, TraceInvalid
 from .readers import Reader, make_reader
 from .source import source

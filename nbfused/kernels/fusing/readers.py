@@ -25,7 +25,7 @@ from .arguments import (
     is_leaf,
     is_number,
 )
-from .plan import Plan
+from .plans.plan import Plan
 
 __all__ = ["Reader", "make_reader"]
 
@@ -52,7 +52,7 @@ _LIMIT = 256  # layouts of one structure
 
 
 class Reader:
-    """What reads arguments of one structure, and the plans for their layouts."""
+    """A generated function for one structure of arguments, with plans by layout."""
 
     def __init__(self, read: Read) -> None:
         self.read = read

@@ -8,20 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import Array, byte_range, describe
-from ...autograd import Variable
-from ...autograd.recording import recording
-from ...backend import NumberOf, SequencedCall, SequenceStart
-from ...dispatch.callers import read_layouts
-from ...dispatch.calls import find_prepared, scalar_type
-from ...dispatch.prepared_call import OverlapTest, PreparedCall, overlap_test
-from ...dispatch.prepared_call import Place as CallPlace
-from ...scalar.typing.python_numbers import plain_number
-from ...specs.fusion.graph import Launch, Value
-from ...support.records import record
-from .arguments import is_number
+from ....arrays import Array, byte_range, describe
+from ....autograd import Variable
+from ....autograd.recording import recording
+from ....backend import NumberOf, SequencedCall, SequenceStart
+from ....dispatch.callers import read_layouts
+from ....dispatch.calls import find_prepared, scalar_type
+from ....dispatch.prepared_call import OverlapTest, PreparedCall, overlap_test
+from ....dispatch.prepared_call import Place as CallPlace
+from ....scalar.typing.python_numbers import plain_number
+from ....specs.fusion.graph import Launch, Value
+from ....support.records import record
+from ..arguments import is_number
+from ..program import Logged, Opaque, Program, data_of, tree_values
 from .plan import ALIGN, Place, Plan, Result, Step
-from .program import Logged, Opaque, Program, data_of, tree_values
 
 __all__ = ["Plans", "read"]
 
@@ -139,7 +139,7 @@ def make_plan(program: Program, arguments: Sequence[Any],
 
 def _sequence(place: CallPlace, calls: Sequence[SequencedCall] | None,
               ) -> SequenceStart | None:
-    """What starts all calls at once, if the backend has such a thing."""
+    """Make the start of all calls at once; None if the backend has none."""
     make = getattr(place.backend, "sequence", None)
     return make(calls) if make and calls else None
 
@@ -331,7 +331,7 @@ def _applies(check: Callable[[Any], None], x: Any) -> bool:
 
 
 def _passed(number: Any) -> Callable[[Any], Any]:
-    """How numbers of this type are handed to a launch."""
+    """Find the form in which numbers of this type are handed to a launch."""
     if isinstance(number, np.bool_):
         return bool  # packing asks for an integer
     return _word if type(number) is int else plain_number

@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...autograd import Variable, apply
-from ...autograd.versions import must_note, note_write
-from ...dispatch.allocation import OUT_OF_MEMORY
-from ...scalar.typing.promotion import Weak
-from ...scalar.typing.python_numbers import number_type, plain_number
-from ...specs.fusion.graph import Value
-from .program import TraceInvalid
+from ....autograd import Variable, apply
+from ....autograd.versions import must_note, note_write
+from ....dispatch.allocation import OUT_OF_MEMORY
+from ....scalar.typing.promotion import Weak
+from ....scalar.typing.python_numbers import number_type, plain_number
+from ....specs.fusion.graph import Value
+from ..program import TraceInvalid
 
 if TYPE_CHECKING:
     from .plan import Plan

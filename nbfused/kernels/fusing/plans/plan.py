@@ -12,15 +12,15 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any
 
-from ...arrays import Library
-from ...backend import NumberOf, SequenceStart
-from ...dispatch.callers import Headers
-from ...dispatch.launches import LAUNCHES
-from ...dispatch.prepared_call import OverlapTest, PreparedCall
-from ...specs.fusion.graph import Launch, Value
-from ...support.records import record
+from ....arrays import Library
+from ....backend import NumberOf, SequenceStart
+from ....dispatch.callers import Headers
+from ....dispatch.launches import LAUNCHES
+from ....dispatch.prepared_call import OverlapTest, PreparedCall
+from ....specs.fusion.graph import Launch, Value
+from ....support.records import record
+from ..program import HostCall
 from .plan_text import ALIGN, Run, compile_run
-from .program import HostCall
 
 __all__ = ["ALIGN", "Place", "Plan", "Result", "Step"]
 
@@ -109,7 +109,7 @@ class Plan:
 
     @property
     def headers(self) -> Headers | None:
-        """What reads many arrays at once, if the backend has such a thing."""
+        """The backend's reader of many arrays at once; None if it has none."""
         return getattr(self.steps[0].call.place.backend, "headers", None)
 
     def launch(self, addresses: Sequence[int], numbers: Sequence[Any]) -> None:

@@ -1,0 +1,6 @@
+"""Plans: programs for arguments of one layout, decided but for addresses and numbers.
+
+- `planning` makes a plan when a program runs the second time for a layout.
+- `plan` is what it has decided: launches, places of arrays, numbers.
+- `plan_text` generates the function that runs it.
+"""
