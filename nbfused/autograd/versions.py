@@ -51,9 +51,9 @@ def _unlock() -> None:
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_unlock)
 
-#: How to tell the library of arrays of a type of a write, and how to ask it for the
+#: How to tell the library of arrays of a type of writes, and how to ask it for the
 #: count; None where it counts none.
-_COUNTERS: dict[type, Callable[[Any], None] | None] = {
+_COUNTERS: dict[type, Callable[[Sequence[Any]], None] | None] = {
     np.ndarray: None, type(None): None}
 _VERSIONS: dict[type, Callable[[Any], int | None] | None] = {np.ndarray: None}
 
@@ -174,10 +174,12 @@ def note_write(arrays: Sequence[Any]) -> None:
     """Mark saved arrays that overlap `arrays` as written to (None is skipped)."""
     global _looking_up
     if not _NEW and not _INDEX:
-        for a in arrays:
-            tell = _COUNTERS[type(a)] if type(a) in _COUNTERS else _counter(a)
+        kinds = {*map(type, arrays)} if len(arrays) > 1 else map(type, arrays)
+        for kind in kinds:
+            tell = _COUNTERS[kind] if kind in _COUNTERS else _counter(
+                next(a for a in arrays if type(a) is kind))
             if tell is not None:
-                tell(a)
+                tell([a for a in arrays if type(a) is kind])
         return
     with _LOCK:
         _WRITTEN.extend(a for a in arrays if a is not None)
@@ -200,7 +202,7 @@ def _mark(written: Any) -> None:
         low, high = library_of(written).counted(written)  # type: ignore[attr-defined]
         current = [saved for saved in _INDEX.overlapping(
             ByteRange(place.device, low, high)) if saved.is_current()]
-        tell(written)
+        tell((written,))
         for saved in current:
             saved.renew()
     if place.low < place.high:
@@ -222,7 +224,7 @@ def _index_new() -> None:
     _NEW.difference_update(new)
 
 
-def _counter(array: Any) -> Callable[[Any], None] | None:
+def _counter(array: Any) -> Callable[[Sequence[Any]], None] | None:
     """Find how writes to arrays of this type are reported; None: not at all."""
     found = _COUNTERS[type(array)] = getattr(library_of(array), "wrote", None)
     return found

@@ -8,7 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from ..backend import PROTOCOL_VERSION, Launcher, Signature, builder
+from ..backend import (
+    PROTOCOL_VERSION,
+    Launcher,
+    SequencedCall,
+    SequenceStart,
+    Signature,
+    builder,
+)
 from ..specs import Spec
 from ..support.forks import LOCK
 
@@ -62,6 +69,12 @@ class CpuBackend:
 
     def synchronize(self) -> None:
         """Do nothing: launches return when they are done."""
+
+    def sequence(self, calls: Sequence[SequencedCall]) -> SequenceStart | None:
+        """Start calls one after another by machine code: see `Backend`."""
+        from .runtime.sequence import sequence
+
+        return sequence(calls)
 
     def headers(self, kind: type, ranks: Sequence[int]) -> Any:
         """Read arrays of NumPy by machine code: see `Backend`."""

@@ -11,6 +11,7 @@ from ..scalar.ir.nodes import EFFECTS, Let, walk
 from ..specs import TypedMap
 from .runtime.binding import BindingLauncher
 from .runtime.compile import build
+from .runtime.native import Part, one_part, with_native
 from .runtime.objects import Entry
 from .runtime.schedule import bind_parallel, lead_of, run_parallel
 from .text.elements import Elements, elementwise
@@ -89,7 +90,10 @@ def map_launcher(kernel: Kernel) -> BindingLauncher:
             else:
                 launch(block)
 
-        return start
+        arguments = frame.arguments(call)
+        alone = one_part(entry, arguments, size) if not serial else \
+            arguments and (Part(entry, arguments, size),)
+        return with_native(start, alone)
 
     return BindingLauncher(bind)
 

@@ -9,14 +9,11 @@ give the same bits.
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from math import isqrt, prod
-from typing import Any
 
 import numpy as np
 
-from ..arrays.libraries.numpy import NUMPY
 from ..backend import Call, Launcher, Signature, Start
 from ..specs import TypedReduce
 from ..support.records import record
@@ -24,9 +21,9 @@ from .reduce_text import BLOCK, ReduceText, across, along, finish
 from .runtime.binding import BindingLauncher
 from .runtime.compile import build
 from .runtime.objects import Entry
-from .runtime.schedule import bind_parallel
 from .text.operands import Frame
 from .text.reuse import is_cheap
+from .text.starts import start_in_steps, start_of
 
 __all__ = ["build_reduce"]
 
@@ -135,28 +132,17 @@ class _Reduction:
         if cut.chunks > 1:
             return self._in_chunks(kernel, call, cut)
         nowhere = (0 for _ in self.typed.state)
-        pack = kernel.frame.packer(call, 1, cut.chunk, cut.group, *nowhere)
-        launch = bind_parallel(kernel.entry, cut.units, cut.weight)
-        return lambda pointers, scalars, _: launch(pack(pointers, scalars))
+        extras = (1, cut.chunk, cut.group, *nowhere)
+        return start_of(kernel.entry, kernel.frame, call, extras, cut.units, cut.weight)
 
     def _in_chunks(self, kernel: _Kernel, call: Call, cut: _Partition) -> Start:
         """A launch whose chunks keep their states in temporary memory."""
         last = self._kernel(finish, self.signature.inner)
         sizes = [(cut.chunks * cut.kept, _stored(d)) for d in self.typed.state]
         extras = (cut.chunks, cut.chunk, cut.group)
-        parts = [(part.frame.packer_with_extras(call, *extras),
-                  bind_parallel(part.entry, *work))
-                 for part, *work in ((kernel, cut.units, cut.weight),
-                                     (last, cut.kept, cut.chunks))]
-        addresses, address_of = struct.Struct(f"={len(sizes)}q").pack, NUMPY.pointer
-
-        def start(pointers: Sequence[int], scalars: tuple[Any, ...], _: int) -> None:
-            partial = [np.empty(size, dtype) for size, dtype in sizes]
-            places = addresses(*map(address_of, partial))
-            for pack, launch in parts:
-                launch(pack(pointers, scalars, places))
-
-        return start
+        return start_in_steps(call, sizes, (
+            (kernel.entry, kernel.frame, extras, cut.units, cut.weight),
+            (last.entry, last.frame, extras, cut.kept, cut.chunks)))
 
     def _kernel(self, write: Writer, codes: tuple[str, ...]) -> _Kernel:
         kernel = self._kernels.get((write, codes))

@@ -11,14 +11,8 @@ the chunks added in order, so that the number of threads changes no bit.
 
 from __future__ import annotations
 
-import struct
-from collections.abc import Sequence
 from math import isqrt, prod
-from typing import Any
 
-import numpy as np
-
-from ..arrays.libraries.numpy import NUMPY
 from ..backend import Call, Launcher, Signature, Start
 from ..specs import TypedRow
 from ..support.loop_nests import stride_code
@@ -27,8 +21,8 @@ from .row_text import RowText
 from .runtime.binding import BindingLauncher
 from .runtime.compile import build
 from .runtime.objects import Entry
-from .runtime.schedule import bind_parallel
 from .text.operands import Frame
+from .text.starts import start_in_steps, start_of
 
 __all__ = ["build_row"]
 
@@ -89,9 +83,7 @@ class _Rows:
         if self.sums:
             step = max(_ROWS, -(-rows // _CHUNKS))
             return self._summing(kernel, call, step, -(-rows // step))
-        pack = kernel[1].packer(call, 1, 1, 0)
-        launch = bind_parallel(kernel[0], rows, max(columns, 1))
-        return lambda pointers, scalars, _: launch(pack(pointers, scalars))
+        return start_of(*kernel, call, (1, 1, 0), rows, max(columns, 1))
 
     def _across(self, call: Call) -> Start:
         inner, columns = call.shape[-2:]
@@ -104,31 +96,19 @@ class _Rows:
         row = max(columns, 1) * max(d.itemsize for d in self.signature.outputs)
         block = LANES if STAGED in codes else \
             min(BLOCK, max(LANES, _BLOCK_BYTES // row // LANES * LANES))
-        pack = kernel[1].packer(call, block, 1, 0, block, group)
-        launch = bind_parallel(kernel[0], prod(call.shape[:-2]) * -(-inner // block),
-                               block * max(columns, 1))
-        return lambda pointers, scalars, _: launch(pack(pointers, scalars))
+        return start_of(*kernel, call, (block, 1, 0, block, group),
+                        prod(call.shape[:-2]) * -(-inner // block),
+                        block * max(columns, 1))
 
     def _summing(self, kernel: Kernel, call: Call, step: int, chunks: int,
                  *extras: int) -> Start:
         """A launch for chunks of rows, then one that adds these up."""
-        entry, frame = kernel
         columns = call.shape[-1]
         sizes = [(chunks * (columns if kind == "column" else 1), dtype)
                  for kind, dtype in self.sums]
-        parts = [(frame.packer_with_extras(call, step, chunks, finish, *extras),
-                  bind_parallel(entry, *work))
-                 for finish, *work in ((0, chunks, max(step * columns, 1)),
-                                       (1, max(columns, 1), chunks))]
-        addresses, address_of = struct.Struct(f"={len(sizes)}q").pack, NUMPY.pointer
-
-        def start(pointers: Sequence[int], scalars: tuple[Any, ...], _: int) -> None:
-            partial = [np.empty(size, dtype) for size, dtype in sizes]
-            places = addresses(*map(address_of, partial))
-            for pack, launch in parts:
-                launch(pack(pointers, scalars, places))
-
-        return start
+        return start_in_steps(call, sizes, [
+            (*kernel, (step, chunks, 0, *extras), chunks, max(step * columns, 1)),
+            (*kernel, (step, chunks, 1, *extras), max(columns, 1), chunks)])
 
     def _kernel(self, text: type[RowText], codes: tuple[str, ...]) -> Kernel:
         kernel = self._kernels.get((text, codes))

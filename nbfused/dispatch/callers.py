@@ -19,8 +19,8 @@ from .allocation import OUT_OF_MEMORY
 from .launches import LAUNCHES
 from .prepared_call import PreparedCall
 
-__all__ = ["USUAL", "Caller", "Headers", "LayoutReader", "elements_caller", "key_of",
-           "layout_reader", "make_caller"]
+__all__ = ["USUAL", "Caller", "Headers", "LayoutReader", "key_of", "layout_reader",
+           "make_caller", "read_layouts"]
 
 Types = tuple[type, ...]
 
@@ -97,13 +97,12 @@ def key_of(kind: type) -> Callable[[Any], Any] | None:
 Headers = Callable[[type, Sequence[int]], Any]
 
 #: ``read(arrays)``: the key of their layouts, and their addresses.
-LayoutReader = Callable[[tuple[Any, ...]], tuple[Any, tuple[int, ...]] | None]
+LayoutReader = Callable[[Sequence[Any]], tuple[Any, tuple[int, ...]] | None]
 
 
 def layout_reader(types: Types, ranks: Sequence[int],
-                  headers: Headers | None,
-                  ) -> LayoutReader | None:
-    """Generate a function that reads arrays of these types; None if there is none.
+                  headers: Headers | None) -> LayoutReader | None:
+    """A function that reads arrays of these types; None if there is none.
 
     It gives None where only `describe` can tell.
 
@@ -114,32 +113,51 @@ def layout_reader(types: Types, ranks: Sequence[int],
     headers
         See `backend.Backend`.
     """
-    caller = elements_caller(types)
-    if caller is None:
-        return None
-    call, found = caller.call, None
-    if headers is not None and len(set(types)) == 1:
-        found = headers(types[0], ranks)
-    if found is None:
-        return lambda arrays: _first_two(
-            call(arrays, None, None, "same_kind", False, None, False))
-    native, settings = found, _settings()
+    native = headers(types[0], ranks) if headers and len(set(types)) == 1 else None
+    if native is None:
+        return read_layouts(types)
+    settings = _settings()
 
-    def read(arrays: tuple[Any, ...]) -> tuple[Any, tuple[int, ...]] | None:
+    def read(arrays: Sequence[Any]) -> tuple[Any, tuple[int, ...]] | None:
         layouts = native(arrays)
         return layouts and ((*settings(), layouts[0]), layouts[1])
 
     return read
 
 
-def _first_two(found: tuple[Any, ...] | None) -> tuple[Any, tuple[int, ...]] | None:
-    return found and found[:2]
+_LAYOUTS = """\
+def layouts(arrays):
+    try:
+{read}
+        return ({key}), ({pointers})
+    except Exception:  # of many kinds, from many libraries: a closer look will tell
+        return None
+"""
 
 
 @lru_cache(maxsize=256)
-def elements_caller(types: Types) -> Caller | None:
-    """The caller for arrays of these types and nothing else, whatever the spec."""
-    return make_caller(("element",) * len(types), types, None)
+def read_layouts(types: Types) -> LayoutReader | None:
+    """Generate a function that reads arrays of these types by their libraries' texts.
+
+    None if there is none for one of them.
+    """
+    readings = [reading_of(kind, False) for kind in types]
+    given = [f"x{k}" for k in range(len(types))]
+    lines = [*_unpacked(given, "arrays"), *_conditions(readings)]
+    parts = list(_COMMON)
+    for x, reading in zip(given, readings, strict=True):
+        if reading is None:
+            return None
+        lines += _read(x, reading)
+        parts += [*(part.format(x=x) for part in reading.key), f"p_{x} & 15"]
+    space: dict[str, Any] = {"config": config, "registry": registry,
+                             "restricted": registry.restricted.get}
+    space |= dict(pair for reading in readings if reading for pair in reading.names)
+    text = _LAYOUTS.format(read=_indented(lines), key=_listed(parts),
+                           pointers=_listed([f"p_{x}" for x in given]))
+    exec(compile(text, "<nbfused layouts>", "exec"), space)
+    made: LayoutReader = space["layouts"]
+    return made
 
 
 @cache

@@ -20,6 +20,18 @@ from ..errors import RangeError
 __all__ = ["check_range"]
 
 
+class _Check(partial[None]):
+    """A check of an array to come."""
+
+    def applies(self, x: Any) -> bool:
+        """Whether it looks at arrays of the device of `x` now."""
+        return _is_checked(x.data if isinstance(x, Variable) else x, "x")
+
+
+def _is_checked(data: Any, name: str) -> bool:
+    return describe(data, name).device == "cpu" or config.debug
+
+
 def check_range(indices: Any, low: int, high: int, message: str, way_out: str, *,
                 name: str, ignored: int | None = None) -> None:
     """Raise `RangeError` for a value outside ``[low, high)``, except `ignored`.
@@ -27,15 +39,14 @@ def check_range(indices: Any, low: int, high: int, message: str, way_out: str, *
     `name` is what messages call the array.
     """
     if isinstance(indices, Traced):
-        indices.record_check(partial(check_range, low=low, high=high, message=message,
-                                     way_out=way_out, name=name, ignored=ignored))
+        indices.record_check(_Check(check_range, low=low, high=high, message=message,
+                                    way_out=way_out, name=name, ignored=ignored))
         return
     data = indices.data if isinstance(indices, Variable) else indices
     plain = type(data) is np.ndarray and data.flags.aligned and data.dtype.isnative
-    if not prod(data.shape) or not (plain or describe(data, name).device == "cpu"
-                                    or config.debug):
+    if not prod(data.shape) or not (plain or _is_checked(data, name)):
         return
-    host = to_numpy(data)
+    host = data if plain else to_numpy(data)
     if low <= np.minimum.reduce(host, axis=None) and \
             np.maximum.reduce(host, axis=None) < high:
         return

@@ -115,15 +115,18 @@ _OPS: Refusals = {**_ALWAYS, **_for("out", (NbFusedError, ""))}
 
 
 def _planned(program: Program) -> Callable[..., Any]:
-    """The third call of the fused program, which runs by its plan if it has one."""
+    """The fifth call of the fused program: as a known one, by its plan if it has one.
+
+    A plan is made in the second call, and in the third its arguments become known.
+    """
     fused = nf.fuse(program.function())
 
-    def third(*args: Any) -> Any:
-        for _ in range(2):
+    def fifth(*args: Any) -> Any:
+        for _ in range(4):
             fused(*copy.deepcopy(args))
         return fused(*args)
 
-    return third
+    return fifth
 
 
 WAYS: dict[str, Way] = {

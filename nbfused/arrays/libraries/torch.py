@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache, partial
 from typing import Any, NoReturn
 
@@ -122,9 +122,15 @@ class TorchLibrary:
         return _forward_mode(torch) and \
             torch.autograd.forward_ad.unpack_dual(x).tangent is not None
 
-    def wrote(self, x: Any) -> None:
-        """Tell PyTorch's autograd that `x` was written to in place."""
-        _torch().autograd.graph.increment_version(x)
+    def wrote(self, arrays: Sequence[Any]) -> None:
+        """Tell PyTorch's autograd that these were written to in place."""
+        increment = _torch().autograd.graph.increment_version
+        # Many at once take a quarter of the time: 1.1 µs for 18, 0.26 for one.
+        if len(arrays) > 1 and _takes_many():
+            increment(arrays)
+            return
+        for x in arrays:
+            increment(x)
 
     def version(self, x: Any) -> int | None:
         """PyTorch's count of the writes to `x` or to its base."""
@@ -157,6 +163,16 @@ TORCH = TorchLibrary()
 
 def _torch() -> Any:
     return sys.modules["torch"]  # there is a tensor, so somebody imported it
+
+
+@cache
+def _takes_many() -> bool:
+    """Whether PyTorch increments the versions of many tensors at once."""
+    try:
+        _torch().autograd.graph.increment_version([_torch().empty(0)])
+    except (TypeError, RuntimeError):  # of older ones
+        return False
+    return True
 
 
 @cache

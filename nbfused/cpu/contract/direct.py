@@ -20,8 +20,9 @@ from ...arrays.memory import array_over
 from ...backend import Start
 from ...support.dtypes import short
 from ..runtime.compile import build
+from ..runtime.native import Arguments, Fill, Part, moved, native_of, with_native
 from ..runtime.objects import Entry
-from ..runtime.schedule import bind_parallel
+from ..runtime.schedule import bind_parallel, runs_alone
 from ..text.lines import indented
 from .gemm import Factors, Multiply
 from .tile import VECTORS, tile_of
@@ -140,7 +141,8 @@ def bind_direct(f: Factors, swapped: bool, copied: bool, into: int | None,
     entry, units = _kernel(f.dtype, columns <= tile.lanes), over*across*chunks
     words = struct.pack("=7q", stride, rows, columns, f.k, chunk, over, across)
     pack, packed_step = struct.Struct("=6q").pack, columns if copied else step
-    launch = bind_parallel(entry, units, max(1, f.m*f.n*f.k//(_LIGHT*units)))
+    weight = max(1, f.m*f.n*f.k//(_LIGHT*units))
+    launch = bind_parallel(entry, units, weight)
     shape = (chunks, rows, columns) if chunks > 1 else (rows, columns)
 
     def multiply(a_at: int, b_at: int, pointers: Sequence[int],
@@ -159,7 +161,23 @@ def bind_direct(f: Factors, swapped: bool, copied: bool, into: int | None,
         assert finish is not None
         finish((NUMPY.pointer(sums), *pointers), scalars, 0)
 
-    return multiply
+    if copied or chunks > 1 or not runs_alone(units, weight):
+        return multiply
+    arguments = Arguments(pack(0, down, along, 0, step, 0) + words, (
+        Fill(0, "pointer", int(swapped)), Fill(3, "pointer", int(not swapped)),
+        Fill(5, "pointer", -1) if direct else Fill(5, "room")))
+    own = Part(entry, arguments, units)
+    if direct:
+        return with_native(multiply, [own])
+    after = native_of(finish)
+    return multiply if after is None else with_native(
+        multiply, [own, *moved(after, _of_sums)], f.m*f.n*f.dtype.itemsize)
+
+
+def _of_sums(fill: Fill) -> Fill:
+    """A pointer of the epilogue: the sums, in temporary memory, or another array."""
+    return fill._replace(which=fill.which + 1) if fill.which else Fill(
+        fill.word, "room")
 
 
 def _copier(dtype: np.dtype, k: int, columns: int, step: int, down: int,

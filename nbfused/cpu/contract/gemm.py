@@ -12,9 +12,7 @@ NumPy's three calls: benchmarks/notes/cpu.md#products-on-the-cpu.
 
 from __future__ import annotations
 
-import ctypes
 import struct
-import threading
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, NamedTuple
@@ -24,9 +22,11 @@ import numpy as np
 from ...backend import Call
 from ..map import Kernel
 from ..runtime.compile import build
+from ..runtime.native import Arguments, Fill, Part, joined, native_of, with_native
 from ..runtime.objects import Entry, address_of
 from ..runtime.pool import POOL
-from ..runtime.schedule import LINE, bind_parallel
+from ..runtime.schedule import LINE, bind_parallel, runs_alone
+from ..runtime.workspace import WORKSPACE
 from .gemm_text import STATIC, WORDS, blocks_text, multiply_text, pack_text
 from .tile import tile_of
 
@@ -103,29 +103,9 @@ class Epilogue(NamedTuple):
 
 
 #: ``multiply(a_at, b_at, pointers, scalars)``: the addresses of the factors, and of the
-#: epilogue's arrays without the sums.
+#: epilogue's arrays without the sums.  It may say what it does natively: see `native`;
+#: its pointers are the factors' and then these.
 Multiply = Callable[[int, int, Sequence[int], tuple[Any, ...]], None]
-
-
-class _Workspace(threading.local):
-    """Memory for packed factors, kept by each thread."""
-
-    def __init__(self) -> None:
-        self.room, self.at, self.size = b"", 0, 0
-        self.control = (ctypes.c_int64 * LINE)()
-
-    def take(self, size: int, slots: int) -> tuple[int, int, int]:
-        """Addresses of `size` bytes and of the control words, and their count."""
-        if size > self.size:
-            room: Any = (ctypes.c_uint8 * (size + LINE))()
-            self.room, self.size = room, size
-            self.at = -(-ctypes.addressof(room) // LINE) * LINE
-        if (slots + 1) * (LINE // 8) > len(self.control):
-            self.control = (ctypes.c_int64 * ((slots + 1) * (LINE // 8)))()
-        return self.at, ctypes.addressof(self.control), self.control[0]
-
-
-_workspace = _Workspace()
 
 
 class _Gemm:
@@ -168,7 +148,7 @@ def bind_product(factors: Factors, epilogue: Epilogue) -> Multiply | None:
         for part in parts:
             part(a_at, b_at, pointers, scalars)
 
-    return multiply
+    return with_native(multiply, *joined(map(native_of, parts)))
 
 
 def _part(factors: Factors, epilogue: Epilogue, first: int, n: int) -> Multiply:
@@ -182,7 +162,8 @@ def _part(factors: Factors, epilogue: Epilogue, first: int, n: int) -> Multiply:
     right = _whole_lines(stride * factors.k * itemsize)
     left = _whole_lines(rows * factors.k * itemsize)
     slot = left + _whole_lines(rows * stride * itemsize)
-    steps, pack, moves = _epilogue_steps(epilogue, stride, first, n)
+    steps, whole, moves = _epilogue_steps(epilogue, stride, first, n)
+    pack = epilogue.kernel.frame.packer(whole)
     static = {
         "packs": packs, "share": _SHARE, "n": n, "k": factors.k, "m": factors.m,
         "b_down": factors.b_down, "b_along": factors.b_along, "panels": panels,
@@ -200,12 +181,12 @@ def _part(factors: Factors, epilogue: Epilogue, first: int, n: int) -> Multiply:
     changing = struct.Struct("=6q").pack
     units, begin = packs + blocks, factors.b_down * first * itemsize
     size = right + threads * slot
-    launch = bind_parallel(gemm.blocks, units,
-                           factors.m * n * factors.k // (_LIGHT * units), 1)
+    weight = factors.m * n * factors.k // (_LIGHT * units)
+    launch = bind_parallel(gemm.blocks, units, weight, 1)
 
     def multiply(a_at: int, b_at: int, pointers: Sequence[int],
                  scalars: tuple[Any, ...]) -> None:
-        room, control, before = _workspace.take(size, threads)
+        room, control, before = WORKSPACE.take(size, threads)
         if moves is not None:
             pointers = [p + move for p, move in zip(pointers, moves, strict=True)]
         launch(changing(a_at, b_at + begin, room, room + right, control, before)
@@ -213,7 +194,22 @@ def _part(factors: Factors, epilogue: Epilogue, first: int, n: int) -> Multiply:
 
     # What it calls by its address stays as long as it does.
     multiply.epilogue = epilogue.kernel.entry  # type: ignore[attr-defined]
-    return multiply
+    arguments = epilogue.kernel.frame.arguments(whole)
+    if arguments is None or not runs_alone(units, weight):
+        return multiply
+    fills = [Fill(0, "pointer", 0), Fill(1, "pointer", 1, begin), Fill(2, "room"),
+             Fill(3, "room", add=right), Fill(4, "control"), Fill(5, "count")]
+    head = 6 + len(STATIC) + len(steps)
+    for fill in arguments.fills:
+        word = head + fill.word
+        if fill.kind != "pointer":
+            fills.append(fill._replace(word=word))
+        elif fill.which:  # the first one are the sums, whose place the kernel knows
+            more = moves[fill.which - 1] if moves else 0
+            fills.append(fill._replace(word=word, which=fill.which + 1, add=more))
+    return with_native(multiply, [Part(
+        gemm.blocks, Arguments(bytes(48) + words + arguments.words, tuple(fills)),
+        units, packs, multiply)], size, threads)
 
 
 def _blocks(panels: int, size: int, threads: int) -> int:
@@ -228,8 +224,8 @@ def _whole_lines(size: int) -> int:
 
 
 def _epilogue_steps(epilogue: Epilogue, stride: int, first: int, n: int,
-                    ) -> tuple[list[int], Callable[..., bytes], list[int] | None]:
-    """The epilogue's row strides, argument packer and offsets of column `first`."""
+                    ) -> tuple[list[int], Call, list[int] | None]:
+    """The epilogue's row strides, its call and offsets of column `first`."""
     call = epilogue.call
     outer = (0,) * (len(call.shape) - 2)
     steps = [0, *(s[-2] * size for s, size in
@@ -238,4 +234,4 @@ def _epilogue_steps(epilogue: Epilogue, stride: int, first: int, n: int,
              zip(call.strides, epilogue.itemsizes, strict=True)]
     whole = Call((*(1 for _ in outer), call.shape[-2], n), (),
                  ((*outer, stride, 1), *call.strides))
-    return steps, epilogue.kernel.frame.packer(whole), moves if first else None
+    return steps, whole, moves if first else None

@@ -22,6 +22,7 @@ from ...specs import TypedContract, TypedMap
 from ...support.records import record
 from ..map import Kernel, compile_map, map_launcher
 from ..runtime.binding import BindingLauncher
+from ..runtime.native import Fill, moved, native_of, with_native
 from .direct import bind_direct, is_narrow, orientation
 from .gemm import Epilogue, Factors, Multiply, bind_product, is_suitable
 from .matrices import Factor, Loops, View, dense, matrix, view_of
@@ -250,7 +251,10 @@ class _Product:
                     a_at, b_at = b_at, a_at
                 multiply(a_at, b_at, pointers[2:], scalars)
 
-            return start
+            native = native_of(multiply)
+            return start if native is None else with_native(
+                start, moved(native, _swap) if swapped else native.parts, native.room,
+                native.slots)
 
         def start_each(pointers: Sequence[int], scalars: tuple[Any, ...], _: int,
                        ) -> None:
@@ -370,6 +374,11 @@ def _multiply(a: np.ndarray, b: np.ndarray, out: np.ndarray, swapped: bool) -> N
     if swapped:
         a, b, out = b.swapaxes(-1, -2), a.swapaxes(-1, -2), out.swapaxes(-1, -2)
     np.matmul(a, b, out=out)
+
+
+def _swap(fill: Fill) -> Fill:
+    """A pointer of a product whose factors are swapped: these are the first two."""
+    return fill._replace(which=(1, 0)[fill.which]) if 0 <= fill.which < 2 else fill
 
 
 def _is_identity(typed: TypedContract) -> bool:

@@ -9,7 +9,8 @@ from .objects import Entry
 from .pool import POOL, Pool
 from .team import Order
 
-__all__ = ["LINE", "SERIAL", "Launch", "bind_parallel", "lead_of", "run_parallel"]
+__all__ = ["LINE", "SERIAL", "Launch", "bind_parallel", "lead_of", "run_parallel",
+           "runs_alone"]
 
 #: A launch of fewer elements than this is not worth waking a thread for.  The bound
 #: itself was not measured; a helper that sleeps begins 70 to 130 µs after the call:
@@ -33,6 +34,11 @@ def lead_of(address: int, itemsize: int) -> int:
     return -address % LINE // itemsize
 
 
+def runs_alone(units: int, weight: int = 1) -> bool:
+    """Whether one thread runs a launch of so many units of so many elements."""
+    return units * weight < SERIAL or units < 2
+
+
 def run_parallel(entry: Entry, block: bytes, units: int, weight: int = 1,
                  lead: int = 0, pool: Pool = POOL) -> None:
     """Run `entry` on the units ``0 … units - 1``, in parallel if it pays.
@@ -51,7 +57,7 @@ def run_parallel(entry: Entry, block: bytes, units: int, weight: int = 1,
     pool
         Whose threads.
     """
-    if units * weight < SERIAL or units < 2:
+    if runs_alone(units, weight):
         entry(block, 0, units)
         return
     if lead:
@@ -81,7 +87,7 @@ def bind_parallel(entry: Entry, units: int, weight: int = 1, step: int = 0) -> L
 
     In pieces of `step` units, where that is said, which are then taken in order.
     """
-    if units * weight < SERIAL or units < 2:
+    if runs_alone(units, weight):
         def alone(block: bytes, lead: int = 0) -> None:
             entry(block, 0, units)
 

@@ -14,6 +14,7 @@ from ...scalar.printing.numba import cast, decode, stored
 from ...scalar.typing.types import compute_dtype
 from ...support.dtypes import short
 from ...support.records import record
+from ..runtime.native import Arguments, Fill
 
 __all__ = ["INT64", "Frame", "Operand", "Scalar", "offset"]
 
@@ -222,6 +223,26 @@ class Frame:
             return b"".join((pointers_of(*pointers), words, last, numbers_of(*numbers)))
 
         return pack
+
+    def arguments(self, call: Call, *extras: int,
+                  rooms: Sequence[int] = ()) -> Arguments | None:
+        """The arguments of calls like `call`, to be filled; None of complex numbers.
+
+        The last extras are addresses, `rooms` bytes from the temporary memory.
+        """
+        if self._complex:
+            return None
+        known = (*chain.from_iterable(call.strides), *call.shape, *extras)
+        words = struct.pack(f"={len(known)}q", *known)
+        count = len(self.operands)
+        at = count + len(known) + len(rooms)
+        fills = [Fill(k, "pointer", k) for k in range(count)]
+        fills += [Fill(count + len(known) + k, "room", add=offset)
+                  for k, offset in enumerate(rooms)]
+        fills += [Fill(at + k, "number", k, code=scalar.format)
+                  for k, scalar in enumerate(self.scalars)]
+        return Arguments(bytes(8*count) + words + bytes(8*(len(rooms) + len(
+            self.scalars))), tuple(fills))
 
     def _parts(self, scalars: tuple[Any, ...]) -> Iterable[Any]:
         """Numbers, complex ones split into real and imaginary part."""

@@ -12,7 +12,7 @@ from ...arrays import Array, byte_range, describe
 from ...autograd import Variable
 from ...autograd.recording import recording
 from ...backend import NumberOf, SequencedCall, SequenceStart
-from ...dispatch.callers import elements_caller
+from ...dispatch.callers import read_layouts
 from ...dispatch.calls import find_prepared, scalar_type
 from ...dispatch.prepared_call import OverlapTest, PreparedCall, overlap_test
 from ...dispatch.prepared_call import Place as CallPlace
@@ -87,8 +87,8 @@ def read(arguments: Sequence[Any]) -> tuple[Any, tuple[int, ...]] | None:
         elif not is_number(x):
             arrays.append(x)
     types = tuple(map(type, arrays))
-    caller = elements_caller(types)
-    found = caller and caller.call(arrays, None, None, "same_kind", False, None, False)
+    layouts = read_layouts(types)
+    found = layouts and layouts(arrays)
     if not found:
         return None
     return (tuple(map(type, arguments)), types, found[0]), found[1]
@@ -124,7 +124,9 @@ def make_plan(program: Program, arguments: Sequence[Any],
     place, size = steps[0].call.place, layout.size
     passed = dict(zip(program.arguments, arguments, strict=True))
     return Plan(
-        tuple(program.arguments), tuple(program.numbers), tuple(program.checks),
+        tuple(program.arguments), tuple(program.numbers),
+        tuple([(check, v) for check, v in program.checks
+               if v.by_value or _applies(check, passed[v])]),
         frozenset(v for v, x in passed.items() if isinstance(x, Variable)),
         tuple(program.stores),
         frozenset(type(data_of(passed[v])) for v in program.stores),
@@ -320,6 +322,12 @@ class _Layout:
                  for k, (v, array) in numbered if v in self._stores
                  for j, (w, other) in numbered if w is not v]
         return [test for test in found if test is not None]
+
+
+def _applies(check: Callable[[Any], None], x: Any) -> bool:
+    """Whether a check looks at arrays like `x`, with the settings of now."""
+    own: Callable[[Any], bool] | None = getattr(check, "applies", None)
+    return own is None or own(x)
 
 
 def _passed(number: Any) -> Callable[[Any], Any]:

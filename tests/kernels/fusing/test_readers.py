@@ -270,12 +270,12 @@ def test_constants_and_globals_that_change():
 
 
 def test_lists_of_constants_may_change():
-    fused = nf.fuse(lambda x, shape: x.reshape(shape))
+    fused = nf.fuse(lambda x, shape: (x * 2).reshape(shape).sum(0) + 1)
     shape = [2, 2]
     for _ in range(4):
-        assert fused(_x(4), shape).shape == (2, 2)
+        assert fused(_x(4), shape).shape == (2,)
     shape[:] = 4, 1
-    assert fused(_x(4), shape).shape == (4, 1)
+    assert fused(_x(4), shape).shape == (1,)
 
 
 def test_arguments_by_name_in_any_order():
@@ -296,17 +296,18 @@ def test_arguments_that_come_to_overlap_or_to_be_read_only():
     def shift(x, y):
         x += y
 
-    fused = _known(nf.fuse(shift), _x(8), _x(8))
     memory = _x(12)
+    fused = _known(nf.fuse(shift), _x(12)[:8], _x(12)[4:])
     before = memory.copy()
+    assert _is_known(fused, memory[:8], memory[4:])
     with pytest.raises(OverlapError):
         fused(memory[:8], memory[4:])
-    fixed = _x(8)
+    fixed = _x(12)[:8]
     fixed.flags.writeable = False
     with pytest.raises(ReadOnlyError):
-        fused(fixed, _x(8))
+        fused(fixed, _x(12)[4:])
     np.testing.assert_array_equal(memory, before)
-    np.testing.assert_array_equal(fixed, _x(8))
+    np.testing.assert_array_equal(fixed, _x(12)[:8])
 
 
 def test_labels_are_checked_at_each_call():
