@@ -152,7 +152,7 @@ def host(x):
 #: Whose third derivatives stand for those of the other arguments.
 THIRD = ("float", "float32 vector")
 #: Whose second derivatives others stand for: `element` is a float64, too.
-AS_OTHERS = ("float64", "sum", "vector")
+AS_OTHERS = ("float64", "float32", "sum", "vector")
 POINTS = [(argument, order) for argument in ARGUMENTS for order in (1, 2, 3)]
 
 

@@ -15,6 +15,7 @@ from nbfused.scalar.parse.functions import parse
 from nbfused.specs import COMBINES, Combine, Reduce
 from nbfused.specs.vjp.functions import identity
 from tests.cpu.skeletons import run_reduce
+from tests.variants import sampled
 
 RNG = np.random.default_rng(0)
 BF16 = np.dtype(ml_dtypes.bfloat16)
@@ -68,8 +69,9 @@ def test_sums_over_axes(shape, axes, layout):
     check_sum(x, axes)
 
 
-@pytest.mark.parametrize(
-    "dtype", ["f2", "f8", "i1", "u1", "i4", "u8", "?", "c8", "c16"])
+@pytest.mark.parametrize("dtype", sampled(
+    ["f2", "f8", "i1", "u1", "i4", "u8", "?", "c8", "c16"],
+    "f2", "f8", "i1", "u8", "?", "c8"))
 def test_accumulators(dtype):
     for shape, axes in (((70_001,), (0,)), ((40, 300), (0,)), ((40, 300), (1,))):
         x = (normal(shape)*5).astype(dtype)
@@ -110,7 +112,9 @@ def test_errors_are_like_those_of_pairwise_summation():
     assert np.all(abs(got - across.sum(0, dtype=np.float64)) <= 4e-7*got)
 
 
-@pytest.mark.parametrize("name", ["max", "min", "prod", "any", "all", "logsumexp"])
+@pytest.mark.parametrize("name", sampled(
+    ["max", "min", "prod", "any", "all", "logsumexp"],
+    "max", "prod", "all", "logsumexp"))
 @pytest.mark.parametrize(("shape", "axes"), [
     ((1,), (0,)), ((1000,), (0,)), ((200_000,), (0,)), ((9, 100), (1,)),
     ((100, 90), (0,))], ids=str)

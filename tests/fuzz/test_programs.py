@@ -25,7 +25,7 @@ from tests.variants import sampled
 COUNT, EVERY = 100, 10
 
 
-@pytest.mark.parametrize("seed", sampled(range(COUNT), *range(COUNT // 2)))
+@pytest.mark.parametrize("seed", sampled(range(COUNT), *range(COUNT // 3)))
 def test_a_program_is_what_numpy_makes_of_it(seed):
     interpreted = nf.use_backend(InterpreterBackend())
     with interpreted if seed % EVERY else contextlib.nullcontext():
@@ -50,10 +50,10 @@ def test_rounding_is_told_from_faults():
             assert run(program).error is None
 
 
-def faults(count=60):
-    """What is found in interpreted programs."""
+def is_found(fault, count=60):
+    """Whether a report on one of the interpreted programs names the fault."""
     with nf.use_backend(InterpreterBackend()):
-        return [report(seed, shrink=None)[1] for seed in range(count)]
+        return any(fault in report(seed, shrink=None)[1] for seed in range(count))
 
 
 def forget_derivatives():
@@ -70,7 +70,7 @@ def test_a_wrong_derivative_is_noticed(monkeypatch):
         monkeypatch.setitem(OPS, name, replace(OPS[name], partials=("1.01*y",)))
     forget_derivatives()
     try:
-        assert any("by differences" in text for text in faults())
+        assert is_found("by differences")
     finally:
         forget_derivatives()
 
@@ -80,7 +80,7 @@ def test_a_lost_store_is_noticed(monkeypatch):
     from_trace = FusedProgram.from_trace.__func__
     monkeypatch.setattr(FusedProgram, "from_trace", classmethod(
         lambda cls, trace, outputs, stores: from_trace(cls, trace, outputs, {})))
-    assert any("fused: value: argument" in text for text in faults())
+    assert is_found("fused: value: argument")
 
 
 def test_a_number_kept_from_the_first_call_is_noticed(monkeypatch):
@@ -92,7 +92,7 @@ def test_a_number_kept_from_the_first_call_is_noticed(monkeypatch):
         return x if isinstance(made, Number) else made
 
     monkeypatch.setattr(Trace, "argument", constant)
-    assert any("other numbers" in text for text in faults(20))
+    assert is_found("other numbers", 20)
 
 
 def test_a_value_of_too_few_digits_is_noticed(monkeypatch):
@@ -101,4 +101,4 @@ def test_a_value_of_too_few_digits_is_noticed(monkeypatch):
     monkeypatch.setattr(Trace, "_output", lambda self, x, arrays: output(
         self, x.astype("float32").astype(x.dtype) if getattr(x, "dtype", None) == "f8"
         and hasattr(x, "own") and x.own is None else x, arrays))
-    assert any("fused: value: result" in text for text in faults())
+    assert is_found("fused: value: result")

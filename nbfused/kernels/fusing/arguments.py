@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import dis
 from collections.abc import Callable, Hashable, Iterator
 from enum import Enum
-from functools import lru_cache, partial
 from types import (
     BuiltinFunctionType,
-    CodeType,
     EllipsisType,
     FunctionType,
-    MethodType,
     ModuleType,
 )
 from typing import Any
@@ -30,16 +26,25 @@ from ...specs.base import Shape
 from ..cupy.elementwise_kernel import ElementwiseKernel
 from ..cupy.reduction_kernel import ReductionKernel
 
-__all__ = ["Arguments", "Scope", "can_change", "constant_key", "holds_array", "is_leaf",
-           "is_number", "is_tracked", "shape_class"]
+__all__ = [
+    "PLAIN",
+    "Arguments",
+    "can_change",
+    "constant_key",
+    "holds_array",
+    "is_array_argument",
+    "is_cached",
+    "is_leaf",
+    "is_number",
+    "is_tracked",
+    "shape_class",
+]
 
 #: Constants that their text tells apart, and those that are told apart by identity.
-_PLAIN = (str, bytes, bool, int, float, complex, np.generic, type(None), EllipsisType,
+PLAIN = (str, bytes, bool, int, float, complex, np.generic, type(None), EllipsisType,
           slice, np.dtype)
 _FIXED = (type, FunctionType, BuiltinFunctionType, np.ufunc, ModuleType, Enum, Func,
           ElementwiseKernel, ReductionKernel, checkpoint, custom_vjp)
-#: Packages whose constants are.
-_KNOWN = frozenset({"jax", "math", "nbfused", "numpy", "torch"})
 #: Types whose every instance is an array or a number.
 _LEAVES: set[type] = {Variable, bool, int, float, complex}
 _NUMBERS = frozenset({bool, int, float, complex})
@@ -60,10 +65,11 @@ def is_tracked(x: Any) -> bool:
 
 def is_leaf(x: Any) -> bool:
     """True if an argument is an array or a number."""
-    return type(x) in _LEAVES or _is_array(x) or is_number(x)
+    return type(x) in _LEAVES or is_array_argument(x) or is_number(x)
 
 
-def _is_array(x: Any) -> bool:
+def is_array_argument(x: Any) -> bool:
+    """True if an argument is an array or a Variable."""
     return isinstance(x, Variable) or (is_array(x) and not isinstance(x, np.generic))
 
 
@@ -76,7 +82,7 @@ def _items(x: Any) -> Iterator[tuple[Any, Any]]:
 
 def holds_array(x: Any) -> bool:
     """True if it is a container with an array in it."""
-    return any(_is_array(v) or holds_array(v) for _, v in _items(x))
+    return any(is_array_argument(v) or holds_array(v) for _, v in _items(x))
 
 
 class Arguments:
@@ -107,7 +113,7 @@ class Arguments:
     def _visit(self, name: str, x: Any) -> None:
         if type(x) in _LEAVES:
             self.leaves.append(x)
-        elif _is_array(x) or is_number(x):
+        elif is_array_argument(x) or is_number(x):
             self.traced |= isinstance(x, Traced)
             if exact_library(type(x)) is not None:
                 _LEAVES.add(type(x))
@@ -163,9 +169,9 @@ def shape_class(shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:
 
 def constant_key(name: str, x: Any) -> Hashable:
     """The key of a constant; None for one that may change unseen."""
-    if isinstance(x, _PLAIN):
+    if isinstance(x, PLAIN):
         return name, type(x), repr(x)
-    if isinstance(x, _FIXED) or _is_cached(x):
+    if isinstance(x, _FIXED) or is_cached(x):
         return name, x
     if isinstance(x, (tuple, list)):
         inner = tuple(constant_key("", v) for v in x)
@@ -173,153 +179,13 @@ def constant_key(name: str, x: Any) -> Hashable:
     return None
 
 
-def _is_cached(x: Any) -> bool:
+def is_cached(x: Any) -> bool:
     """True if it wraps a function, as `fuse` and `functools.lru_cache` do."""
     return not isinstance(x, ModuleType) and hasattr(x, "cache_info") and isinstance(
         getattr(x, "__wrapped__", None), FunctionType)
-
-
-#: A value: how to read it again, from where, and what it is.
-_Watched = tuple[Callable[..., Any], Any, Any]
-_UNBOUND = object()
-
-
-class Scope:
-    """The values outside that a function reads: globals, closure, bound object."""
-
-    def __init__(self, function: Any) -> None:
-        bound: list[tuple[str, Any]] = []
-        while isinstance(function, partial):
-            bound += [("args", function.args), *function.keywords.items()]
-            function = function.func
-        if not isinstance(function, (FunctionType, MethodType)) and callable(function):
-            call = type(function).__call__
-            if isinstance(call, FunctionType):
-                bound.append((type(function).__name__, function))
-                function = call
-        if isinstance(function, MethodType):
-            bound.append(("self", function.__self__))
-        code = getattr(function, "__code__", None)
-        free = () if code is None else code.co_freevars
-        self.bound: tuple[tuple[str, Any], ...] = tuple(bound)
-        self.globals: Any | dict[Any, Any] = getattr(function, "__globals__", {})
-        paths = () if code is None else tuple(dict.fromkeys(_paths(code, free)))
-        self.names: tuple[str, ...] = tuple(dict.fromkeys(path[0] for path in paths
-                                         if path[0] not in free))
-        self.paths: dict[str, list[tuple[str, ...]]] = {}
-        for path in paths:
-            if len(path) > 1 and not _is_known(self.globals.get(path[0])):
-                self.paths.setdefault(path[0], []).append(path)
-        self._kept: tuple[tuple[_Watched, ...], tuple[Hashable, ...]] | None = None
-        self.cells = dict(zip(free, getattr(function, "__closure__", None) or (),
-                              strict=True))
-
-    def constants(self) -> tuple[tuple[Hashable, ...], list[str]]:
-        """The key of the values now, and the names of those that may change unseen.
-
-        Functions of the same module are looked into, too.  Where all values are the
-        same objects as in the last call, and none can change, so is the key.
-        """
-        kept = self._kept
-        if kept is not None and all(
-                read(*where) is value for read, where, value in kept[0]):
-            return kept[1], []
-        watched: list[_Watched] = []
-        keys, unstable = self._constants(frozenset(), watched)
-        fixed = not unstable and not any(can_change(value) for *_, value in watched)
-        self._kept = (tuple(watched), keys) if fixed else None
-        return keys, unstable
-
-    def _constants(self, seen: frozenset[Any], watched: list[_Watched],
-                   ) -> tuple[tuple[Hashable, ...], list[str]]:
-        keys: list[Hashable] = []
-        unstable: list[str] = []
-        for name, x, read, where in self._bindings():
-            watched.append((read, where, x))
-            for path in self.paths.get(name, ()):
-                watched.append((_member, (path, x), _member(path, x)))
-                keys.append(_plain_member(path, x))
-            keys.append(constant_key(name, x))
-            if keys[-1] is None:
-                unstable.append(name)
-            f = x.__wrapped__ if _is_cached(x) else x
-            local = isinstance(f, FunctionType) and f.__globals__ is self.globals
-            if local and f not in seen:
-                inner, more = _scope(f)._constants(seen | {f}, watched)
-                keys.append(inner)
-                unstable += more
-        return tuple(keys), unstable
-
-    def _bindings(self) -> Iterator[tuple[str, Any, Callable[..., Any], Any]]:
-        """Name and value of each binding, and how to read it again."""
-        for name, x in self.bound:
-            yield name, x, _itself, (x,)
-        for name in self.names:
-            if name in self.globals:
-                yield name, self.globals[name], self.globals.get, (name,)
-        for name, cell in self.cells.items():
-            x = _content(cell)
-            if x is not _UNBOUND:
-                yield name, x, _content, (cell,)
-
-
-@lru_cache(maxsize=256)
-def _scope(function: Any) -> Scope:
-    return Scope(function)
-
-
-def _is_known(x: Any) -> bool:
-    return isinstance(x, ModuleType) and x.__name__.partition(".")[0] in _KNOWN
-
-
-def _itself(x: Any) -> Any:
-    return x
-
-
-def _content(cell: Any) -> Any:
-    """Read a closure's cell; `_UNBOUND` if it holds nothing yet."""
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return _UNBOUND
 
 
 def can_change(x: Any) -> bool:
     """True if a value that has a key may have another one and be the same object."""
     return isinstance(x, (list, np.void)) or (
         isinstance(x, tuple) and any(map(can_change, x)))
-
-
-def _member(path: tuple[str, ...], x: Any) -> Any:
-    """Follow a path of names from the module or class `x`."""
-    for name in path[1:]:
-        if not isinstance(x, (ModuleType, type)):
-            break
-        x = getattr(x, name, None)
-    return x
-
-
-def _plain_member(path: tuple[str, ...], x: Any) -> Hashable:
-    """The key of a plain value in the module or class `x`; None for anything else."""
-    x = _member(path, x)
-    return constant_key(".".join(path), x) if isinstance(x, (*_PLAIN, tuple)) else None
-
-
-def _paths(code: CodeType, free: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """The globals and `free` variables that a function reads, with attributes of them.
-
-    Also those that the functions inside it read.
-    """
-    path: tuple[str, ...] = ()
-    for step in dis.get_instructions(code):
-        if path and step.opname in ("LOAD_ATTR", "LOAD_METHOD"):
-            path += (step.argval,)
-            continue
-        if path:
-            yield path
-        outside = step.opname in ("LOAD_GLOBAL", "LOAD_NAME") or (
-            step.opname == "LOAD_DEREF" and step.argval in free)
-        path = (step.argval,) if outside else ()
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _paths(constant, free)

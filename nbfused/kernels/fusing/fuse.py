@@ -11,15 +11,16 @@ from types import CodeType, MethodType
 from typing import Any, NamedTuple, overload
 from weakref import WeakKeyDictionary
 
-from ...errors import KernelTypeError, NbFusedPerformanceWarning
+from ...errors import KernelTypeError, NbFusedError, NbFusedPerformanceWarning
 from ...support.display import SourceText
 from ...support.pickling import PickledByName
-from .arguments import Arguments, Scope, shape_class
+from .arguments import Arguments, shape_class
 from .explain import Explanation, explain
 from .plans.plan import Plan
 from .plans.planning import Plans, read
 from .program import Program, TraceInvalid
 from .readers import Reader, make_reader
+from .scope import Outside, Scope
 from .source import source
 from .trace import Trace
 
@@ -94,24 +95,24 @@ class Fused(PickledByName):
         OverlapError
             An argument that it changes in place shares memory with another.
         """
-        reader, read_now = self._read(args, kwargs)
+        outside = self._scope.look()
+        reader, read_now = self._read(args, kwargs, outside)
         if reader is not None and read_now is not None:
-            plan = reader.find(read_now[1], self._scope)
+            plan = reader.find(read_now[1], outside.keys)
             made = plan and self._run_plan(plan, read_now[0], read_now[2])
             if made:
                 return made[0]
-        given = Arguments(self._named(args, kwargs))
+        given = Arguments(self._named(args, kwargs) | outside.arrays)
         if not given.arrays or given.traced:
             return self.function(*args, **kwargs)
         leaves = given.leaves
-        scope, unstable = self._scope.constants()
-        constants = (tuple(given.constants), scope)
+        constants = (tuple(given.constants), outside.keys)
         layout = read(leaves)
         if layout is not None:
             plan = self._plans.find((layout[0], constants))
             made = plan and self._run_plan(plan, leaves, layout[1])
             if plan is not None and made:
-                self._remember(reader, read_now, plan, args, kwargs, scope)
+                self._remember(reader, read_now, plan, args, kwargs, outside)
                 return made[0]
         key = (given.types(), constants)
         found = self._find(key, given)
@@ -120,8 +121,14 @@ class Fused(PickledByName):
                 return self._run(found, leaves, layout, constants)
             except TraceInvalid:
                 pass  # what was traced does not hold for these numbers
-        trace, program = self._trace(given, self._bind(args, kwargs))
-        unstable = [*unstable, *given.unstable, *trace.constants.values()]
+        try:
+            trace, program = self._trace(given, self._bind(args, kwargs), outside)
+        except NbFusedError:
+            if not outside.arrays:
+                raise
+            self._scope.stop_hiding()  # its arrays are not used like arguments
+            return self(*args, **kwargs)
+        unstable = [*outside.unstable, *given.unstable, *trace.constants.values()]
         if unstable:
             self._warn([x if isinstance(x, str) else f"an array of shape {x.shape}"
                         for x in unstable])
@@ -160,13 +167,15 @@ class Fused(PickledByName):
         >>> found.bytes, found.unfused_bytes
         (16024, 64024)
         """
-        given = Arguments(self._named(args, kwargs))
+        outside = self._scope.look()
+        given = Arguments(self._named(args, kwargs) | outside.arrays)
         if not given.arrays or given.traced:
             raise KernelTypeError(f"{self.kernel_name}.explain: no argument is an "
                                   "array; pass what the function is called with")
-        constants = (tuple(given.constants), self._scope.constants()[0])
-        found = self._find((given.types(), constants), given)
-        return explain(found or self._trace(given, self._bind(args, kwargs))[1])
+        found = self._find((given.types(), (tuple(given.constants), outside.keys)),
+                           given)
+        return explain(found or self._trace(given, self._bind(args, kwargs),
+                                            outside)[1])
 
     def made_of(self) -> tuple[Any, ...]:
         """The function and the name."""
@@ -190,24 +199,26 @@ class Fused(PickledByName):
         return dict(self._bind(args, kwargs).arguments)
 
     def _read(self, args: tuple[Any, ...], kwargs: dict[str, Any],
-              ) -> tuple[Reader | None, Any]:
+              outside: Outside) -> tuple[Reader | None, Any]:
         """The reader that knows such arguments, and what it read of these."""
         for reader in self._readers:
-            found = reader.read(args, kwargs)
+            found = reader.read(args, kwargs, outside.arrays)
             if found is not None:
                 return reader, found
         return None, None
 
     def _remember(self, reader: Reader | None, read_now: Any, plan: Plan,
-                  args: tuple[Any, ...], kwargs: dict[str, Any], scope: Any) -> None:
+                  args: tuple[Any, ...], kwargs: dict[str, Any],
+                  outside: Outside) -> None:
         """Let later calls like this one find its plan at once."""
         if reader is None and len(self._readers) < _READERS:
-            reader = make_reader(self.signature, args, kwargs, plan.headers)
-            read_now = reader and reader.read(args, kwargs)
+            reader = make_reader(self.signature, args, kwargs, outside.arrays,
+                                 plan.headers)
+            read_now = reader and reader.read(args, kwargs, outside.arrays)
             if reader is not None:
                 self._readers.append(reader)
         if reader is not None and read_now is not None:
-            reader.keep(read_now[1], scope, plan)
+            reader.keep(read_now[1], outside.keys, plan)
 
     def _run_plan(self, plan: Plan, leaves: list[Any], pointers: tuple[int, ...],
                   ) -> tuple[Any] | None:
@@ -245,13 +256,16 @@ class Fused(PickledByName):
                 del self._programs[next(iter(self._programs))]
             self._programs[key, shapes if exact else shape_class(shapes)] = program
 
-    def _trace(self, given: Arguments,
-               bound: inspect.BoundArguments) -> tuple[Trace, Program]:
+    def _trace(self, given: Arguments, bound: inspect.BoundArguments,
+               outside: Outside) -> tuple[Trace, Program]:
         """Run the function on symbols that record its operations."""
         trace = Trace(self.kernel_name, tensors=given.tensors)
-        bound.arguments.update(given.map_leaves(trace.argument))
+        symbols = given.map_leaves(trace.argument)
+        hidden = {name: symbols.pop(name) for name in outside.arrays}
+        bound.arguments.update(symbols)
+        function = self._scope.copy(hidden) if hidden else self.function
         with trace.recording():
-            return trace, trace.program(self.function(*bound.args, **bound.kwargs))
+            return trace, trace.program(function(*bound.args, **bound.kwargs))
 
     def _warn(self, unstable: list[str]) -> None:
         if not self._warned:
@@ -337,7 +351,11 @@ def fuse(function: Callable[..., Any] | None = None, /, *,
 
     Notes
     -----
-    Numbers that the function closes over, members of classes and modules too, are
+    Arrays that the function reads from globals, closures and defaults, in containers
+    too, are looked up at each call and passed like arguments; so are those of functions
+    of its module that it calls.  Where they are used for what an argument cannot be
+    (``float(w)``), or belong to an object (``self.w``), each call is traced, with a
+    warning.  Numbers that it closes over, members of classes and modules too, are
     constants of the kernel; a new value traces anew.  What it computes from nothing
     that is traced, a random number or the time, is constant, too.  Reading ``x.shape``
     ties what was traced to that shape.

@@ -18,7 +18,6 @@ from ...autograd import Variable
 from ...autograd.recording import recording
 from ...dispatch.callers import Headers, layout_reader
 from .arguments import (
-    Scope,
     can_change,
     constant_key,
     holds_array,
@@ -29,16 +28,16 @@ from .plans.plan import Plan
 
 __all__ = ["Reader", "make_reader"]
 
-#: ``read(args, kwargs)``: arrays and numbers in order, the key of the arrays' layouts,
-#: and their addresses; None for other arguments than those that it was made for.
-Read = Callable[[tuple[Any, ...], dict[str, Any]],
+#: ``read(args, kwargs, hidden)``: arrays and numbers in order, the key of the arrays'
+#: layouts, and their addresses; None for other arguments than it was made for.
+Read = Callable[[tuple[Any, ...], dict[str, Any], Mapping[str, Any]],
                 tuple[list[Any], Any, tuple[int, ...]] | None]
 
 _NAMED = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD,
           inspect.Parameter.KEYWORD_ONLY)
 
 _TEXT = """\
-def read(args, kwargs):
+def read(args, kwargs, hidden):
     try:
 {checks}
         layout = layout_of(({arrays}))
@@ -61,13 +60,13 @@ class Reader:
         #: The layout that came last, which most calls have, too; and its plan.
         self._last: tuple[Any, tuple[Any, Plan] | None] = None, None
 
-    def find(self, layout: Any, scope: Scope) -> Plan | None:
-        """The plan for a layout and the values outside as they are now."""
+    def find(self, layout: Any, scope: Any) -> Plan | None:
+        """The plan for a layout and the key of the values outside."""
         known, found = self._last
         if layout != known:
             found = self._plans.get(layout)
             self._last = layout, found
-        return found[1] if found and found[0] == scope.constants()[0] else None
+        return found[1] if found and found[0] == scope else None
 
     def keep(self, layout: Any, scope: Any, plan: Plan) -> None:
         """Keep the plan for a layout and the key of the values outside."""
@@ -82,11 +81,14 @@ class _NoReaderError(Exception):
 
 
 def make_reader(signature: inspect.Signature, args: tuple[Any, ...],
-                kwargs: Mapping[str, Any], headers: Headers | None) -> Reader | None:
+                kwargs: Mapping[str, Any], hidden: Mapping[str, Any],
+                headers: Headers | None) -> Reader | None:
     """Generate the reader of arguments like these; None if there is none.
 
     Parameters
     ----------
+    hidden
+        Arrays and containers that the function reads from outside.
     headers
         Finds how to read all arrays at once, if the backend knows a way.
     """
@@ -95,6 +97,7 @@ def make_reader(signature: inspect.Signature, args: tuple[Any, ...],
     text = _Text()
     try:
         text.arguments(signature, args, kwargs)
+        text.hidden(hidden)
     except _NoReaderError:
         return None
     layout_of = layout_reader(tuple(map(type, text.examples)), [
@@ -146,6 +149,14 @@ class _Text:
                 self._visit(x, kwargs[name])
             elif name in given:
                 self._visit(*given[name])
+
+    def hidden(self, arrays: Mapping[str, Any]) -> None:
+        """Read the arrays from outside, which come after the arguments."""
+        self._unless(f"len(hidden) != {len(arrays)}")
+        for name, x in arrays.items():
+            (at,) = self._new(1)
+            self.lines.append(f"{at} = hidden[{name!r}]")
+            self._visit(at, x)
 
     def _visit(self, at: str, x: Any) -> None:
         if is_leaf(x):

@@ -24,7 +24,7 @@ from tests.cuda.simulation import simulated
 #: Elements of an operand above which a simulated call takes seconds.
 LARGE = 700
 #: What `Beyond` has.
-PARTS = ("reductions", "maps", "rows", "long", "split", "products")
+PARTS = ("reductions", "maps", "rows", "long", "split", "split_more", "products")
 
 
 def chosen(ops: tuple[str, ...]) -> list[Check]:
@@ -60,7 +60,7 @@ class Beyond:
               x.ravel()[:4100].sum())
         check("again, in the same memory", nf.ops.max(x[:140].ravel()), x[:140].max())
         folded.LEAST = 600
-        for rows, columns in ((640, 3), (701, 7), (1000, 15)):
+        for rows, columns in ((640, 3), (701, 7), (340, 15)):
             narrow = self.floats(rows, columns)
             check("rows of a few columns", nf.ops.mean(narrow, axis=0), narrow.mean(0))
             check("their variance", nf.ops.var(narrow, axis=0), narrow.var(0))
@@ -122,15 +122,21 @@ class Beyond:
         long_rows.rows(self.check, (40, 2604, 2001), np.float32)
 
     def split(self):
-        # Few rows in chunks, rows side by side, both; then a thread for each.
+        """Few rows in chunks, rows side by side; then a thread for each."""
+        self._split({"split": [((2, 1301), 1), ((67, 40), 0)],
+                     "thread": [((3, 5, 18), 1)]})
+
+    def split_more(self):
+        """Both at once, one row; more threads of which each has a row."""
+        self._split({"split": [((5, 7, 18), 1), ((1, 133), 1)],
+                     "thread": [((7, 70), 0)]})
+
+    def _split(self, chosen):
         def check(name, found, expected, scale):
             self.check(f"{skeleton}: {name}", found/scale, expected/scale)
 
         rules = choice.RULES
-        for skeleton, cases in {
-                "split": [((2, 1301), 1), ((67, 40), 0), ((5, 7, 18), 1),
-                          ((1, 133), 1)],
-                "thread": [((7, 70), 0), ((3, 5, 18), 1)]}.items():
+        for skeleton, cases in chosen.items():
             choice.RULES = (choice.Rule(
                 skeleton, "forced", lambda f, of=skeleton: not (
                     f.sums and of == "thread")), *rules)

@@ -28,7 +28,7 @@ def simulate(*arguments, program="simulate"):
 
 OPS = "softmax", "where", "swish", "argmax", "var", "linear", "take"
 PARTS = [("maps", "reductions", "products"), ("rows",), ("long",),
-         ("split",), ("layer_norm", "sum"), OPS]
+         ("split",), ("layer_norm", "sum"), ("split_more",), OPS]
 
 
 @pytest.mark.parametrize("given", sampled(PARTS, *PARTS[:5]), ids="+".join)

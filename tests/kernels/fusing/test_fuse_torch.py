@@ -11,6 +11,7 @@ import pytest
 import nbfused as nf
 from nbfused.errors import KernelTypeError, NbFusedError
 from nbfused.kernels.fusing.torch import tensor_type
+from tests.variants import sampled
 
 torch = pytest.importorskip("torch")
 
@@ -82,7 +83,8 @@ def test_functions_of_two(function, a, b):
     lambda x: (torch.sin(x), torch.exp(x), torch.sqrt(x), torch.sigmoid(x), -x),
     lambda x: (torch.abs(x), x.cos(), x.abs(), x.exp(), x.log1p()),
     lambda x: (x.square(), x.sum(), x.prod(), x.max(), x.logsumexp(0))])
-@pytest.mark.parametrize("dtype", ["int32", "uint8", "float16", "float32"])
+@pytest.mark.parametrize("dtype", sampled(
+    ["int32", "uint8", "float16", "float32"], "int32", "float16"))
 def test_functions_of_one(function, dtype):
     x = torch.tensor([[1, 2, 3], [4, 5, 6]]).to(getattr(torch, dtype))
     for found, expected in zip(fused(function)(x), function(x), strict=True):
@@ -140,17 +142,24 @@ def test_functions_that_change_their_tensor(function):
 
 
 def test_what_cannot_be_changed_in_place():
-    x, outside = torch.arange(3.0), torch.arange(3.0)
+    x = torch.arange(3.0)
     for function, words in (
             (lambda x: x.view(-1).add_(1), "has, a view"),
             (lambda x: x.detach().add_(1), "has, a view"),
             (lambda x: x.int().add_(1.5), "cannot hold float32"),
-            (lambda x: x.mul_(torch.ones(2, 3)), "cannot hold an array of shape"),
-            (lambda x: outside.add_(x), "torch.add_: .* no argument")):
+            (lambda x: x.mul_(torch.ones(2, 3)), "cannot hold an array of shape")):
         with pytest.raises(NbFusedError, match=words):
             nf.fuse(function)(x)
     close(x, torch.arange(3.0))
-    close(outside, torch.arange(3.0))
+
+
+def test_a_tensor_outside_is_changed_in_place():
+    x, outside = torch.arange(3.0), torch.ones(3)
+    fused = nf.fuse(lambda x: outside.add_(x) * 2)
+    for k in range(1, 6):
+        close(fused(x), (1 + k*x) * 2)
+        close(outside, 1 + k*x)
+    assert fused.cache_info().misses == 1
 
 
 @pytest.mark.parametrize("function", [

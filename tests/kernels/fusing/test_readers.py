@@ -33,8 +33,9 @@ def _known(fused, *args, **kwargs):
 
 
 def _is_known(fused, *args, **kwargs):
-    reader, found = fused._read(args, kwargs)
-    return reader is not None and reader.find(found[1], fused._scope) is not None
+    outside = fused._scope.look()
+    reader, found = fused._read(args, kwargs, outside)
+    return reader is not None and reader.find(found[1], outside.keys) is not None
 
 
 def _same(fused, *args, **kwargs):

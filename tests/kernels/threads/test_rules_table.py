@@ -11,7 +11,7 @@ import pytest
 import nbfused as nf
 from nbfused.errors import KernelTypeError, NotDifferentiableError
 from tests.refusal import refused
-from tests.variants import sampled
+from tests.variants import sampled_together
 
 X, Y = np.array([0.5, 2.0, -1.5]), np.array([3.0, -1.0, 0.5])
 OLD, NEW = 2.0, 3.0
@@ -108,13 +108,13 @@ def check_first(place, c, device):
 
 
 @pytest.mark.filterwarnings("ignore:fuse:UserWarning")
-@pytest.mark.parametrize("specialised", [False, True])
-@pytest.mark.parametrize("way", sampled(
-    [*((nf.func, place) for place in PLACES), (nf.elementwise, call)],
-    (nf.func, fused), (nf.elementwise, call)))
+@pytest.mark.parametrize(("decorate", "place", "specialised"), sampled_together(
+    [(*way, specialised) for way in (
+        *((nf.func, place) for place in PLACES), (nf.elementwise, call))
+     for specialised in (False, True)],
+    (nf.func, fused, True), (nf.elementwise, call, False)))
 @pytest.mark.parametrize("rules", RULES)
-def test_reverse_forward_and_second_order(rules, way, specialised, device):
-    decorate, place = way
+def test_reverse_forward_and_second_order(rules, decorate, place, specialised, device):
     f, c = function(rules, decorate, OLD), OLD
     if specialised:
         f, c = nf.specialize(f, C=NEW), NEW
