@@ -339,7 +339,7 @@ def _written_last(spec: Spec, count: int) -> range:
 
 
 def _read_in_place(spec: Spec, kinds: Sequence[str]) -> list[bool]:
-    """For each array, whether it may be one that a result is stored in."""
+    """Tell for each array whether a result may be stored in it."""
     return [spec.reads_in_place(k) for k, kind in enumerate(kinds) if kind != "scalar"]
 
 

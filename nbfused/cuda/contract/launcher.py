@@ -106,7 +106,7 @@ class ContractLauncher:
         return rung(call, where)
 
     def _engine(self, rung: Rung | None, call: Call, where: Device) -> str:
-        """What would multiply a call that is not split."""
+        """Name what would multiply a call that is not split."""
         engine = engine_of(self._text)
         if engine and (rung or self._rungs.mma(call, where)):
             return engine.name

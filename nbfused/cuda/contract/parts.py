@@ -21,7 +21,7 @@ LONG = 12_000
 
 @record(frozen=True)
 class Engine:
-    """How a tile is multiplied, as measured: benchmarks/notes/products.md#parts-of-k.
+    """Rate of multiplying tiles, measured: benchmarks/notes/products.md#parts-of-k.
 
     Attributes
     ----------

@@ -1,6 +1,7 @@
 """`nf.fuse`: functions of arrays, traced once and run in few launches.
 
-- `fuse` is the decorator; `arguments` gives the key of a call.
+- `fuse` is the decorator; `arguments` gives the key of a call, `scope` that of
+  what the function reads outside.
 - `trace` records a function on the `symbols` of arrays (`tensors` for PyTorch) and of
   `numbers`; `ufuncs`, `functions` and `torch` are NumPy's and PyTorch's functions on
   them.

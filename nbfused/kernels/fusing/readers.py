@@ -72,8 +72,8 @@ class Reader:
         """Keep the plan for a layout and the key of the values outside."""
         if len(self._plans) >= _LIMIT:
             self._plans.clear()
-        self._plans[layout] = scope, plan
-        self._last = layout, self._plans[layout]
+        found = self._plans[layout] = scope, plan
+        self._last = layout, found
 
 
 class _NoReaderError(Exception):

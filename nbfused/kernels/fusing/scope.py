@@ -1,4 +1,4 @@
-"""What a fused function reads from outside: constants, and arrays as hidden arguments.
+"""Values that a fused function reads from outside: constants, and hidden arrays.
 
 Constants are part of a program's key.  Arrays in globals, closures and defaults, also
 in containers, are looked up at each call and passed like arguments; to trace it, the
@@ -56,7 +56,7 @@ class Outside(NamedTuple):
 
 
 class _Kept(NamedTuple):
-    """What was found last, and what it depends on."""
+    """The values that were found last, and what they depend on."""
 
     watched: tuple[_Watched, ...]
     keys: tuple[Hashable, ...]
@@ -220,7 +220,7 @@ class _Hidden:
         self._own: set[FunctionType] = set()  # functions that read arrays themselves
 
     def places(self) -> list[tuple[str, _Place]]:
-        """Where each array is read."""
+        """List where each array is read."""
         return list(self._places.items())
 
     def collect(self, function: FunctionType) -> None:
