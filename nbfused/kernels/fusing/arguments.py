@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from enum import Enum
 from types import (
     BuiltinFunctionType,
@@ -47,6 +47,7 @@ _FIXED = (type, FunctionType, BuiltinFunctionType, np.ufunc, ModuleType, Enum, F
           ElementwiseKernel, ReductionKernel, checkpoint, custom_vjp)
 #: Types whose every instance is an array or a number.
 _LEAVES: set[type] = {Variable, bool, int, float, complex}
+_LEAF = object()
 _NUMBERS = frozenset({bool, int, float, complex})
 
 
@@ -88,41 +89,51 @@ def holds_array(x: Any) -> bool:
 class Arguments:
     """Arguments by name; those in containers that hold arrays are found in there.
 
+    Parameters
+    ----------
+    named
+        What the function is called with.
+    hidden
+        What it reads from outside; numbers in there are constants.
+
     Attributes
     ----------
     leaves
         Arrays and numbers, in their order.
     constants
-        The key of what else there is: containers, and values that are constant.
+        The key of what else there is, in the same order: containers, values that are
+        constant, and the places of leaves.
     unstable
         Names of those that may change unseen.
     traced
         Whether another function is being traced, which calls this one.
     """
 
-    def __init__(self, named: dict[str, Any]) -> None:
-        self.named = named
+    def __init__(self, named: dict[str, Any], hidden: Mapping[str, Any]) -> None:
+        self.named, self.hidden = named, hidden
         self.leaves: list[Any] = []
         self.constants: list[Hashable] = [tuple(named)]
         self.unstable: list[str] = []
         self.traced = False
         for name, x in named.items():
             self._visit(name, x)
+        self.constants.append(tuple(hidden))
+        for name, x in hidden.items():
+            self._visit(name, x, hidden=True)
         self.arrays: bool = not all(map(is_number, self.leaves))
 
-    def _visit(self, name: str, x: Any) -> None:
-        if type(x) in _LEAVES:
-            self.leaves.append(x)
-        elif is_array_argument(x) or is_number(x):
+    def _visit(self, name: str, x: Any, hidden: bool = False) -> None:
+        if is_leaf(x) and not (hidden and is_number(x)):
             self.traced |= isinstance(x, Traced)
             if exact_library(type(x)) is not None:
                 _LEAVES.add(type(x))
             self.leaves.append(x)
+            self.constants.append(_LEAF)
         elif holds_array(x):
             self.constants.append((type(x), tuple(map(repr, x)) if isinstance(x, dict)
                                    else len(x)))
             for _, item in _items(x):
-                self._visit(name, item)
+                self._visit(name, item, hidden)
         else:
             self.constants.append(constant_key(name, x))
             if self.constants[-1] is None:
@@ -144,20 +155,22 @@ class Arguments:
         return tuple(tuple(x.shape) for x in self.leaves if not is_number(x))
 
     def map_leaves(self, leaf: Callable[[Any, str], Any]) -> dict[str, Any]:
-        """The arguments with ``leaf(x, name)`` for each array and number."""
+        """The arguments and what is hidden, with ``leaf(x, name)`` for each leaf."""
 
-        def visit(name: str, x: Any) -> Any:
-            if is_leaf(x):
+        def visit(name: str, x: Any, hidden: bool) -> Any:
+            if is_leaf(x) and not (hidden and is_number(x)):
                 return leaf(x, name)
             if not holds_array(x):
                 return x
-            items = {k: visit(identifier(f"{name}_{k}"), v) for k, v in _items(x)}
+            items = {k: visit(identifier(f"{name}_{k}"), v, hidden)
+                     for k, v in _items(x)}
             if isinstance(x, dict):
                 return items
             made = list(items.values())
             return type(x)(*made) if hasattr(x, "_fields") else type(x)(made)
 
-        return {name: visit(name, x) for name, x in self.named.items()}
+        return {name: visit(name, x, given is self.hidden)
+                for given in (self.named, self.hidden) for name, x in given.items()}
 
 
 def shape_class(shapes: tuple[Shape, ...]) -> tuple[Shape, ...]:

@@ -11,7 +11,7 @@ from types import CodeType, MethodType
 from typing import Any, NamedTuple, overload
 from weakref import WeakKeyDictionary
 
-from ...errors import KernelTypeError, NbFusedError, NbFusedPerformanceWarning
+from ...errors import KernelTypeError, NbFusedPerformanceWarning
 from ...support.display import SourceText
 from ...support.pickling import PickledByName
 from .arguments import Arguments, shape_class
@@ -102,7 +102,7 @@ class Fused(PickledByName):
             made = plan and self._run_plan(plan, read_now[0], read_now[2])
             if made:
                 return made[0]
-        given = Arguments(self._named(args, kwargs) | outside.arrays)
+        given = Arguments(self._named(args, kwargs), outside.arrays)
         if not given.arrays or given.traced:
             return self.function(*args, **kwargs)
         leaves = given.leaves
@@ -123,7 +123,7 @@ class Fused(PickledByName):
                 pass  # what was traced does not hold for these numbers
         try:
             trace, program = self._trace(given, self._bind(args, kwargs), outside)
-        except NbFusedError:
+        except Exception:
             if not outside.arrays:
                 raise
             self._scope.stop_hiding()  # its arrays are not used like arguments
@@ -168,7 +168,7 @@ class Fused(PickledByName):
         (16024, 64024)
         """
         outside = self._scope.look()
-        given = Arguments(self._named(args, kwargs) | outside.arrays)
+        given = Arguments(self._named(args, kwargs), outside.arrays)
         if not given.arrays or given.traced:
             raise KernelTypeError(f"{self.kernel_name}.explain: no argument is an "
                                   "array; pass what the function is called with")

@@ -156,13 +156,13 @@ class _Text:
         for name, x in arrays.items():
             (at,) = self._new(1)
             self.lines.append(f"{at} = hidden[{name!r}]")
-            self._visit(at, x)
+            self._visit(at, x, hidden=True)
 
-    def _visit(self, at: str, x: Any) -> None:
-        if is_leaf(x):
+    def _visit(self, at: str, x: Any, hidden: bool = False) -> None:
+        if is_leaf(x) and not (hidden and is_number(x)):
             self._leaf(at, x)
         elif holds_array(x):
-            self._container(at, x)
+            self._container(at, x, hidden)
         else:
             self._constant(at, x)
 
@@ -182,7 +182,7 @@ class _Text:
         self.arrays.append(at)
         self.examples.append(x)
 
-    def _container(self, at: str, x: Any) -> None:
+    def _container(self, at: str, x: Any, hidden: bool) -> None:
         if not (type(x) in (list, tuple, dict)
                 or (isinstance(x, tuple) and type(x).__iter__ is tuple.__iter__)):
             raise _NoReaderError  # it says itself what it holds
@@ -197,7 +197,7 @@ class _Text:
         self.lines.append(f"{_listed(inside)} = {at}" + ".values()" * isinstance(
             x, dict))
         for name, item in zip(inside, items, strict=True):
-            self._visit(name, item)
+            self._visit(name, item, hidden)
 
     def _constant(self, at: str, x: Any) -> None:
         if constant_key("", x) is None or can_change(x):

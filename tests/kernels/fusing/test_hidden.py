@@ -88,7 +88,7 @@ def test_arrays_that_change_trace_nothing(function, monkeypatch):
         PAIR["w"] += 1
         if k % 2:
             monkeypatch.setitem(globals(), "W", W - 1)
-            PAIR["w"], PAIR["b"][1] = PAIR["w"] * 2, 3.0 + k
+            PAIR["w"], PAIR["b"][0] = PAIR["w"] * 2, np.full(3, float(k))
     assert fused.cache_info().misses == 1
 
 
@@ -232,3 +232,26 @@ def test_variables_outside_are_recorded():
     for k in range(1, 4):
         fused(X).backward()
         np.testing.assert_allclose(w.grad, k * np.tile(X.sum(0)[:, None], (1, 3)))
+
+
+def test_numbers_in_containers_outside_are_constants(monkeypatch):
+    settings = {"w": W.copy(), "layers": 2, "name": "relu"}
+
+    def layers(x):
+        for _ in range(settings["layers"]):
+            x = getattr(nf.ops, settings["name"])(x @ settings["w"]) @ settings["w"].T
+        return x
+
+    fused = nf.fuse(layers)
+    _same(fused, X, times=4)
+    settings["layers"] = 3
+    _same(fused, X, times=4)
+    settings["name"] = "tanh"
+    _same(fused, X, times=4)
+    assert fused.cache_info().misses == 3
+
+
+def test_the_order_of_what_a_container_holds_is_part_of_the_key():
+    fused = nf.fuse(lambda pair: pair[0] * 2 if pair[1] is None else pair[1] * 3)
+    for pair in ([X, None], [None, X], [X, None], [None, X]) * 3:
+        _same(fused, pair)
