@@ -160,6 +160,39 @@ def test_index_and_size():
         assert np.array_equal(rest, x.size - np.arange(x.size).reshape(shape))
 
 
+@pytest.mark.parametrize("divisor", [1, 3, 6, 7, 12, 30, 60, 61, 10**6, 0, -1, -7])
+@pytest.mark.parametrize("shape", [(60,), (10, 6), (5, 2, 6), (2, 30), (60, 1)],
+                         ids=str)
+def test_the_index_divided_by_a_number(shape, divisor):
+    """Whether or not a row of the loop stays within one multiple of it."""
+    def parts(x, index, d):
+        return x*0 + index // d, index % d, d // 7
+
+    x = values((*shape[:-1], 2*shape[-1]), np.dtype("f8"))[..., ::2]  # rows stay rows
+    found = run_map(Map(parse(parts), ("element", "index", "scalar")), x, divisor)
+    index = np.arange(60).reshape(shape)
+    with np.errstate(divide="ignore"):
+        expected = index // np.int64(divisor), index % np.int64(divisor)
+    for f, e in zip(found, expected, strict=False):
+        np.testing.assert_array_equal(f, e)
+
+
+def test_the_index_divided_in_the_middle_of_rows():
+    """Threads begin and end where they will; several numbers at once."""
+    def parts(x, index, d, e):
+        return x*0 + index // d, index % e, index % d
+
+    x = values((7, 2*30_011), np.dtype("f4"))[:, ::2]
+    index = np.arange(x.size).reshape(x.shape)
+    spec = Map(parse(parts), ("element", "index", "scalar", "scalar"))
+    for threads, (d, e) in itertools.product((1, 2, 3), (
+            (30_011, 30_011), (7*30_011, 30_011), (60_022, 1 << 40), (30_010, 4))):
+        with config.override(num_threads=threads):
+            found = run_map(spec, x, d, e)
+        for f, expected in zip(found, (index // d, index % e, index % d), strict=True):
+            np.testing.assert_array_equal(f, expected.astype(f.dtype))
+
+
 def test_raw_input_with_strides():
     def gather(i, table):
         return load(table, i, i + 1)*2
