@@ -17,7 +17,7 @@ from .runtime.objects import Entry
 from .runtime.schedule import bind_parallel, lead_of, run_parallel
 from .text.divisions import divide_once
 from .text.elements import Elements, elementwise
-from .text.lines import indented, inlined, invoke, loop, unravel
+from .text.lines import advance, indented, inlined, invoke, loop, unravel
 from .text.operands import Frame, Operand, offset
 from .text.reuse import is_cheap
 from .text.stream import can_stream, streaming_pays, with_streaming
@@ -145,10 +145,12 @@ def _nest(frame: Frame, run: Sequence[str]) -> list[str]:
         bound = [line for o in moving for line in o.bind()]
         return [*lines, *bound, "first = 0", "j0 = begin", "j1 = end", *run]
     outer = [f"k{d}" for d in range(frame.rank - 1)]
-    inside = [f"row = done // {extents[-1]}", f"first = row * {extents[-1]}",
-              "j0 = done - first", f"j1 = min({extents[-1]}, end - first)",
-              *unravel("row", extents, outer)]
+    inside = ["j0 = done - first", f"j1 = min({extents[-1]}, end - first)"]
     for o in moving:
         inside += o.bind(offset(o, outer))
-    inside += [*run, "done = first + j1"]
-    return [*lines, "done = begin", "while done < end:", *indented(inside)]
+    inside += [*run, f"first += {extents[-1]}", "done = first",
+               *advance(extents[:-1], outer)]
+    return [*lines, "if begin < end:", *indented([
+        f"row = begin // {extents[-1]}", f"first = row * {extents[-1]}",
+        *unravel("row", extents[:-1], outer), "done = begin",
+        "while done < end:", *indented(inside)])]
