@@ -163,8 +163,9 @@ def test_index_and_size():
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize(("shape", "other"), [
-    ((40_001, 3), (1, 3)), ((40_001, 2), (40_001, 1)), ((173, 1, 401, 2), (1, 1, 401, 1)),
-    ((31, 7, 61, 9), (31, 1, 61, 1)), ((2, 3, 5, 7, 11, 40), (3, 1, 7, 1, 40))], ids=str)
+    ((40_001, 3), (1, 3)), ((40_001, 2), (40_001, 1)),
+    ((173, 1, 401, 2), (1, 1, 401, 1)), ((31, 7, 61, 9), (31, 1, 61, 1)),
+    ((2, 3, 5, 7, 11, 40), (3, 1, 7, 1, 40))], ids=str)
 def test_rows_follow_one_another(shape, other, threads):
     """Of any rank, from any point on: the loops over rows count, they do not divide."""
     x = RNG.integers(-9, 9, (*shape[:-1], 2*shape[-1])).astype("f8")[..., ::-2]
