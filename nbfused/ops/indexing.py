@@ -47,7 +47,7 @@ def gather_elements(table, i, index, rows, block):
 
 @lru_cache(maxsize=2)
 def _gather(whole_rows: bool) -> Map:
-    """Of rows, or of elements: by numbers that the loop divides by once for a row."""
+    """Make the spec that reads rows, or single elements of them."""
     function, numbers = (gather, 3) if whole_rows else (gather_elements, 2)
     return Map(parse(function), ("raw", "element", "index", *["scalar"] * numbers))
 
