@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from math import prod
 from typing import Any, NamedTuple
 
 from ..backend import Call, Launcher, Signature, Start
 from ..scalar.ir.nodes import EFFECTS, Let, walk
+from ..scalar.typing.types import Typed
 from ..specs import TypedMap
 from .runtime.binding import BindingLauncher
 from .runtime.compile import build
 from .runtime.native import Part, one_part, with_native
 from .runtime.objects import Entry
 from .runtime.schedule import bind_parallel, lead_of, run_parallel
+from .text.divisions import divide_once
 from .text.elements import Elements, elementwise
-from .text.lines import indented, inlined, invoke, loop, unravel
+from .text.lines import advance, indented, inlined, invoke, loop, unravel
 from .text.operands import Frame, Operand, offset
 from .text.reuse import is_cheap
 from .text.stream import can_stream, streaming_pays, with_streaming
@@ -100,26 +103,45 @@ def map_launcher(kernel: Kernel) -> BindingLauncher:
 
 def _text(typed: TypedMap, elements: Elements, outputs: Sequence[Operand], frame: Frame,
           serial: bool) -> list[str]:
-    results = [f"r{k}" for k in range(len(typed.function.results))]
-    body = elements.evaluate(typed.function, results)
-    body += [out.store("j", dtype, r) for out, dtype, r in
-             zip(outputs, typed.function.results, results, strict=False)]
-    names = list(dict.fromkeys((*elements.names(typed.function),
-                                *(n for out in outputs for n in out.names))))
-    return [f"# Map {typed.function.function.name}",
-            *inlined("point", ["j", *names], body),
+    function, table = typed.function, elements.table
+    points, names = _point("point", function, elements, outputs)
+    run = _run("point", names, serial)
+    divided = divide_once(function, table)
+    if divided is not None:
+        inside = replace(elements, table={**table, **divided.table})
+        more, used = _point("point_between", divided.typed, inside, outputs)
+        points += more
+        run = [*divided.lines(), "if j1 <= room:",
+               *indented(_run("point_between", used, serial)), "else:", *indented(run)]
+    return [f"# Map {function.function.name}", *points,
             "def kernel(a, begin, end):",
-            *["    wide_vectors()"] * (not is_cheap(typed.function)),
-            *indented(_nest(frame, names, serial))]
+            *["    wide_vectors()"] * (not is_cheap(function)),
+            *indented(_nest(frame, run))]
 
 
-def _nest(frame: Frame, names: Sequence[str], serial: bool) -> list[str]:
+def _point(name: str, function: Typed, elements: Elements, outputs: Sequence[Operand],
+           ) -> tuple[list[str], list[str]]:
+    """Lines of the function of a point, and the names that it takes besides ``j``."""
+    results = [f"r{k}" for k in range(len(function.results))]
+    body = elements.evaluate(function, results)
+    body += [out.store("j", dtype, r) for out, dtype, r in
+             zip(outputs, function.results, results, strict=False)]
+    names = list(dict.fromkeys((*elements.names(function),
+                                *(n for out in outputs for n in out.names))))
+    return inlined(name, ["j", *names], body), names
+
+
+def _run(point: str, names: Sequence[str], serial: bool) -> list[str]:
+    """Lines of the inner loop, over ``j0`` … ``j1 - 1``."""
+    if serial:
+        return ["for j in range(j0, j1):", *indented([invoke(point, ["j", *names])])]
+    return [loop(point, "j0", "j1", names)]
+
+
+def _nest(frame: Frame, run: Sequence[str]) -> list[str]:
     """Lines of the loop nest over the points begin … end - 1."""
     extents = [f"n{d}" for d in range(frame.rank)]
     lines = [*frame.unpack(), f"size = {' * '.join(extents)}"]
-    run = [loop("point", "j0", "j1", names)]
-    if serial:
-        run = ["for j in range(j0, j1):", *indented([invoke("point", ["j", *names])])]
     fixed = [o for o in frame.operands if o.code == "r"]
     moving = [o for o in frame.operands if o.code != "r"]
     lines += [line for o in fixed for line in o.bind()]
@@ -127,10 +149,12 @@ def _nest(frame: Frame, names: Sequence[str], serial: bool) -> list[str]:
         bound = [line for o in moving for line in o.bind()]
         return [*lines, *bound, "first = 0", "j0 = begin", "j1 = end", *run]
     outer = [f"k{d}" for d in range(frame.rank - 1)]
-    inside = [f"row = done // {extents[-1]}", f"first = row * {extents[-1]}",
-              "j0 = done - first", f"j1 = min({extents[-1]}, end - first)",
-              *unravel("row", extents, outer)]
+    inside = ["j0 = done - first", f"j1 = min({extents[-1]}, end - first)"]
     for o in moving:
         inside += o.bind(offset(o, outer))
-    inside += [*run, "done = first + j1"]
-    return [*lines, "done = begin", "while done < end:", *indented(inside)]
+    inside += [*run, f"first += {extents[-1]}", "done = first",
+               *advance(extents[:-1], outer)]
+    return [*lines, "if begin < end:", *indented([
+        f"row = begin // {extents[-1]}", f"first = row * {extents[-1]}",
+        *unravel("row", extents[:-1], outer), "done = begin",
+        "while done < end:", *indented(inside)])]

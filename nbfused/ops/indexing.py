@@ -29,16 +29,27 @@ __all__ = ["embedding", "getitem", "take"]
 Window = tuple[int, int, int]
 
 
-def gather(table, i, index, after, rows, columns):
-    """Read row `i` for the point `index` of a result (before, columns, after)."""
+def held(i, rows):
+    """The row that index `i` means, or the nearest one."""
     i = np.int64(i)  # a narrow index would wrap beside the number of rows
-    row = min(max(i + rows if i < 0 else i, 0), rows - 1)
-    return load(table, index // (columns * after), row, index % after)
+    return min(max(i + rows if i < 0 else i, 0), rows - 1)
 
 
-@lru_cache(maxsize=1)
-def _gather() -> Map:
-    return Map(parse(gather), ("raw", "element", "index", "scalar", "scalar", "scalar"))
+def gather(table, i, index, after, rows, block):
+    """Read row `i` for the point `index` of a result in blocks of rows of `after`."""
+    return load(table, index // block, held(i, rows), index % after)
+
+
+def gather_elements(table, i, index, rows, block):
+    """Read element `i` of a row for the point `index` of a result (before, block)."""
+    return load(table, index // block, held(i, rows))
+
+
+@lru_cache(maxsize=2)
+def _gather(whole_rows: bool) -> Map:
+    """Make the spec that reads rows, or single elements of them."""
+    function, numbers = (gather, 3) if whole_rows else (gather_elements, 2)
+    return Map(parse(function), ("raw", "element", "index", *["scalar"] * numbers))
 
 
 @op(lambda x, indices, axis: np.take(x, indices, axis),
@@ -95,11 +106,13 @@ def take(x: AnyArray, indices: AnyArray, axis: int = 0, *,
     check_range(indices, -rows, rows, f"take: 'indices' out of range for axis {axis} "
                 f"of extent {rows}", "hold them inside with clip", name="indices")
     before, after = prod(shape[:axis]), prod(shape[axis + 1:])
-    count = prod(indices.shape)
-    wide = broadcast_to(reshape(indices, (1, count, 1)), (before, count, after))
-    table = reshape(x, (before, rows, after))
-    flat = apply(_gather(), [table, wide, after, rows, count],
-                 names=("x", "indices", "after", "rows", "columns"))[0]
+    count, many = prod(indices.shape), after != 1
+    inner = (after,) * many
+    wide = broadcast_to(reshape(indices, (1, count, *(1,) * many)),
+                        (before, count, *inner))
+    table = reshape(x, (before, rows, *inner))
+    flat = apply(_gather(many), [table, wide, *inner, rows, count * after],
+                 names=("x", "indices", *("after",) * many, "rows", "block"))[0]
     found = reshape(flat, (*shape[:axis], *indices.shape, *shape[axis + 1:]))
     return found if out is None else cast(dtype_of(found).name)(found, out=out)
 

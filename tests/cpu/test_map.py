@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import nbfused as nf
 from nbfused.config import config
 from nbfused.cpu.runtime import compile as compiling
 from nbfused.scalar.language.names import atomic_add, exp, load
@@ -158,6 +159,60 @@ def test_index_and_size():
         index, rest = run_map(spec, x)
         assert np.array_equal(index, np.arange(x.size).reshape(shape))
         assert np.array_equal(rest, x.size - np.arange(x.size).reshape(shape))
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3])
+@pytest.mark.parametrize(("shape", "other"), [
+    ((40_001, 3), (1, 3)), ((40_001, 2), (40_001, 1)),
+    ((173, 1, 401, 2), (1, 1, 401, 1)), ((31, 7, 61, 9), (31, 1, 61, 1)),
+    ((2, 3, 5, 7, 11, 40), (3, 1, 7, 1, 40))], ids=str)
+def test_rows_follow_one_another(shape, other, threads):
+    """Of any rank, from any point on: the loops over rows count, they do not divide."""
+    x = RNG.integers(-9, 9, (*shape[:-1], 2*shape[-1])).astype("f8")[..., ::-2]
+    y = np.broadcast_to(RNG.integers(-9, 9, other).astype("f8"), shape)
+    with config.override(num_threads=threads):
+        assert np.array_equal(run_map(FUSED, x, y), x*y + x)
+
+
+@pytest.mark.parametrize("shape", [(4, 3), (3, 2, 2)], ids=str)
+def test_derivatives_of_short_rows(shape):
+    """By two orders; the oracle is differences."""
+    x, y = (RNG.uniform(0.5, 1.5, s) for s in (shape, shape[-1:]))
+    nf.testing.gradcheck(lambda x, y: nf.ops.exp(x * y) / y, [x, y], order=2,
+                         tolerance=2e-6)
+
+
+@pytest.mark.parametrize("divisor", [1, 3, 6, 7, 12, 30, 60, 61, 10**6, 0, -1, -7])
+@pytest.mark.parametrize("shape", [(60,), (10, 6), (5, 2, 6), (2, 30), (60, 1)],
+                         ids=str)
+def test_the_index_divided_by_a_number(shape, divisor):
+    """Whether or not a row of the loop stays within one multiple of it."""
+    def parts(x, index, d):
+        return x*0 + index // d, index % d, d // 7
+
+    x = values((*shape[:-1], 2*shape[-1]), np.dtype("f8"))[..., ::2]  # rows stay rows
+    found = run_map(Map(parse(parts), ("element", "index", "scalar")), x, divisor)
+    index = np.arange(60).reshape(shape)
+    with np.errstate(divide="ignore"):
+        expected = index // np.int64(divisor), index % np.int64(divisor)
+    for f, e in zip(found, expected, strict=False):
+        np.testing.assert_array_equal(f, e)
+
+
+def test_the_index_divided_in_the_middle_of_rows():
+    """Threads begin and end where they will; several numbers at once."""
+    def parts(x, index, d, e):
+        return x*0 + index // d, index % e, index % d
+
+    x = values((7, 2*30_011), np.dtype("f4"))[:, ::2]
+    index = np.arange(x.size).reshape(x.shape)
+    spec = Map(parse(parts), ("element", "index", "scalar", "scalar"))
+    for threads, (d, e) in itertools.product((1, 2, 3), (
+            (30_011, 30_011), (7*30_011, 30_011), (60_022, 1 << 40), (30_010, 4))):
+        with config.override(num_threads=threads):
+            found = run_map(spec, x, d, e)
+        for f, expected in zip(found, (index // d, index % e, index % d), strict=True):
+            np.testing.assert_array_equal(f, expected.astype(f.dtype))
 
 
 def test_raw_input_with_strides():

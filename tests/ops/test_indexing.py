@@ -19,6 +19,44 @@ def test_repeated_rows_add_up_in_float32(dtype, device):
     np.testing.assert_array_equal(grad, expected)
 
 
+SHAPES = [((6, 5), 0), ((6, 5), 1), ((3, 6, 5), 1), ((3, 6, 5), -1), ((2, 6, 3, 5), 1),
+          ((6,), 0), ((6, 1), 0), ((1, 6, 1), 1), ((3, 6, 1), 1), ((1, 6, 4), 1),
+          ((6, 100), 0), ((2, 6, 70), 1)]
+
+
+@pytest.mark.parametrize(("shape", "axis"), SHAPES, ids=str)
+@pytest.mark.parametrize("chosen", [[2, -1, 0, 2, -5, 4], [[1], [-2]], [3], []],
+                         ids=str)
+def test_slices_are_numpys(shape, axis, chosen, device):
+    x = np.random.default_rng(0).normal(size=shape).astype(np.float32)
+    indices = np.array(chosen, np.int64).reshape(np.shape(chosen))
+    for table in (x, np.asfortranarray(x), x[::-1]):
+        found = nf.ops.take(nf.array(table, device=device),
+                            nf.array(indices, device=device), axis)
+        np.testing.assert_array_equal(nf.to_numpy(found), np.take(table, indices, axis))
+
+
+@pytest.mark.parametrize("shape", [(0, 6, 5), (3, 6, 0), (0, 6)])
+def test_axes_without_elements(shape, device):
+    x = np.ones(shape, np.float32)
+    v = nf.Variable(nf.array(x, device=device), requires_grad=True)
+    found = nf.ops.take(v, nf.array(np.array([1, -1]), device=device), 1)
+    expected = np.take(x, [1, -1], 1)
+    assert found.shape == expected.shape
+    found.backward(nf.array(expected, device=device))
+    assert v.grad.shape == shape
+
+
+@pytest.mark.parametrize(("shape", "axis"), SHAPES, ids=str)
+def test_derivatives_by_two_orders(shape, axis, device):
+    """Of repeated and negative indices; the oracle is differences."""
+    indices = nf.array(np.array([2, -1, 2, 0]), device=device)
+    x = np.random.default_rng(1).uniform(0.5, 1.5, size=shape)[..., :5]
+    axis = axis if x.shape[axis] >= 3 else 0
+    nf.testing.gradcheck(lambda x: nf.ops.take(x * x, indices, axis), [x], order=2,
+                         place=lambda a: nf.array(a, device=device), tolerance=2e-6)
+
+
 def test_an_index_out_of_range_is_named():
     with pytest.raises(IndexError, match=r"axis 0 of extent 3.*got 3"):
         nf.ops.take(np.zeros((3, 2)), np.array([0, 3]))

@@ -1,6 +1,7 @@
 """Generated text of CPU kernels, and the LLVM intrinsics that it calls.
 
 ================ =====================================================================
+`divisions`      divisions of a point's index by a number, once for a row
 `elements`       lines that load parameters and compute results
 `fold`           folds of many elements into one state, in a fixed order
 `function_names` names by which text calls operations of the scalar language

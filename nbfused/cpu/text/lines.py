@@ -9,7 +9,7 @@ import numpy as np
 from ...support.dtypes import short
 
 __all__ = [
-    "indented", "inlined", "invoke", "local", "loop", "packed", "unravel",
+    "advance", "indented", "inlined", "invoke", "local", "loop", "packed", "unravel",
 ]
 
 
@@ -47,6 +47,18 @@ def unravel(flat: str, extents: Sequence[str], names: Sequence[str]) -> list[str
         lines.append(f"{names[d]} = {rest} % {extents[d]}")
         lines.append(f"{names[0]} = {rest} // {extents[d]}")
         rest = names[0]
+    return lines
+
+
+def advance(extents: Sequence[str], names: Sequence[str]) -> list[str]:
+    """Lines that move one index for each extent to the next point, in C order.
+
+    A division for each row would take as long as a row of ten numbers.
+    """
+    lines = [f"{names[0]} += 1"]
+    for name, extent in zip(names[1:], extents[1:], strict=True):
+        lines = [f"{name} += 1", f"if {name} == {extent}:",
+                 *indented([f"{name} = 0", *lines])]
     return lines
 
 
