@@ -82,8 +82,9 @@ def logits(contexts, weights):
     return nf.to_numpy(model(nf.array(contexts, device=DEVICE), weights))
 
 
-def bits(contexts, following, weights):
-    """The mean number of bits for a letter."""
+def bits(pairs, weights):
+    """The mean number of bits for a letter, of contexts and what follows."""
+    contexts, following = pairs
     scores = logits(contexts, weights).astype(np.float64)
     scores -= np.log(np.exp(scores).sum(axis=1, keepdims=True))
     return -scores[np.arange(len(following)), following].mean() / math.log(2)
@@ -128,7 +129,7 @@ def train(step, count, seed=1):
         losses.append(float(nf.to_numpy(value)) / math.log(2))
         times.append(time.perf_counter() - began)
         if k % 20 == 0:
-            tests.append((k, bits(*unseen, weights)))
+            tests.append((k, bits(unseen, weights)))
     return weights, losses, tests, np.median(times)
 
 

@@ -41,7 +41,7 @@ def test_language_model_knows_more_than_single_letters(run):
                                rtol=1e-4, atol=1e-4)
     chances = special.log_softmax(scores, axis=1) / np.log(2)
     bits = -chances[np.arange(len(following)), following].mean()
-    assert found.bits(contexts, following, found.weights) == pytest.approx(
+    assert found.bits(found.unseen, found.weights) == pytest.approx(
         bits, rel=1e-5)
     counts = np.bincount(following, minlength=27) / len(following)
     assert bits < -(counts[counts > 0] * np.log2(counts[counts > 0])).sum() - 0.2
