@@ -260,7 +260,7 @@ def collect(gradients: dict[Edge, Any], plain: bool,
     """
     for (leaf, _), gradient in gradients.items():
         assert isinstance(leaf, Leaf)
-        own = not plain or getattr(gradient, "base", gradient) is None
+        own = not plain or (type(gradient) is np.ndarray and gradient.base is None)
         while True:
             old = leaf.grad
             new = gradient if own and old is None else total(old, gradient)

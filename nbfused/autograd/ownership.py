@@ -47,6 +47,17 @@ def _repeats(x: Any) -> bool:
     return False
 
 
+def _owner(x: Any) -> int | None:
+    """A number for the memory that an array of NumPy or CuPy lies in; None: unknown."""
+    if type(x) is np.ndarray:
+        base = x if x.base is None else x.base
+        whole = base is x or (type(base) is np.ndarray and base.base is None)
+        return id(base) if whole else None
+    # CuPy's views by strides have no base.
+    memory = getattr(getattr(x, "data", None), "mem", None)
+    return None if memory is None else id(memory)
+
+
 def separate_gradients(gradients: dict[Edge, Any],
                        seeds: Sequence[Any]) -> dict[Edge, Any]:
     """Copy gradients that share memory with one another or with `seeds`.
@@ -58,12 +69,8 @@ def separate_gradients(gradients: dict[Edge, Any],
         return gradients
     owners: set[int] = set()
     for x in (*seeds, *gradients.values()):
-        # Memory of NumPy's and CuPy's arrays is their own, or their base's.
-        base = getattr(x, "base", False)
-        if base is not None and (type(base) is not np.ndarray or base.base is not None):
-            break
-        owner = id(x if base is None else base)
-        if owner in owners and not _repeats(x):
+        owner = _owner(x)
+        if owner is None or (owner in owners and not _repeats(x)):
             break
         owners.add(owner)
     else:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
 import nbfused as nf
+from nbfused.autograd.graph import Leaf, collect
+from nbfused.autograd.ownership import _owner
 
 
 def leaf(x):
@@ -77,3 +81,41 @@ def test_gradients_by_transforms_share_no_memory(transform):
         g *= 2.0
     for g in found:
         np.testing.assert_array_equal(g.ravel(), [2.0, 4.0, 6.0])
+
+
+class FakeCupy:
+    """As CuPy's arrays are: a view by strides has no base, but its memory's object."""
+
+    def __init__(self, array, memory):
+        self.data, self.base = SimpleNamespace(mem=memory), None
+        self.shape, self.strides = array.shape, array.strides
+
+
+def test_views_of_cupy_are_not_taken_for_owners():
+    row, repeated = np.ones(3), np.broadcast_to(np.ones(1), (4, 3))
+    leaf, memory = Leaf(None), object()
+    stored = []
+    collect({(leaf, 0): FakeCupy(repeated, memory)}, True,
+            lambda old, new: stored.append((old, new)) or "copy")
+    assert leaf.grad == "copy"
+    assert [old for old, _ in stored] == [None]
+    assert _owner(FakeCupy(row, memory)) == _owner(FakeCupy(row[::-1], memory))
+    assert _owner(FakeCupy(row, object())) != _owner(FakeCupy(row, memory))
+    assert _owner(row) == _owner(row[1:]) != _owner(row.copy())
+    assert _owner(np.frombuffer(b"12345678")) is None
+    assert _owner(object()) is None
+
+
+@pytest.mark.cuda
+def test_gradients_of_cupy_s_arrays_have_memory_of_their_own():
+    cupy = pytest.importorskip("cupy")
+    x, y = (nf.Variable(cupy.ones((50, 60)), requires_grad=True) for _ in range(2))
+    x.sum().backward()
+    assert x.grad.strides == (480, 8)
+    x.grad[0, 0] = 7
+    assert float(x.grad.sum()) == 3006
+    x.grad = None
+    seed = cupy.ones((50, 60))
+    (x + y).backward(seed)
+    x.grad += 1
+    assert float(y.grad.sum()) == float(seed.sum()) == 3000
