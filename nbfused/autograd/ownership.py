@@ -69,7 +69,10 @@ def separate_gradients(gradients: dict[Edge, Any],
         return gradients
     owners: set[int] = set()
     for x in (*seeds, *gradients.values()):
-        owner = _owner(x)
+        if type(x) is np.ndarray and x.base is None:  # most are, without a call
+            owner: int | None = id(x)
+        else:
+            owner = _owner(x)
         if owner is None or (owner in owners and not _repeats(x)):
             break
         owners.add(owner)
