@@ -8,7 +8,7 @@ import warnings
 from collections.abc import Callable
 from functools import update_wrapper
 from types import CodeType, MethodType
-from typing import Any, NamedTuple, overload
+from typing import Any, NamedTuple, TypeVar, overload
 from weakref import WeakKeyDictionary
 
 from ...errors import KernelTypeError, NbFusedPerformanceWarning
@@ -25,6 +25,8 @@ from .source import source
 from .trace import Trace
 
 __all__ = ["CacheInfo", "Fused", "fuse"]
+
+T = TypeVar("T")
 
 _LIMIT = 256  # programs of one function
 #: Structures of arguments that are read by generated functions; to generate one takes
@@ -126,8 +128,7 @@ class Fused(PickledByName):
         except Exception:
             if not outside.arrays:
                 raise
-            self._scope.stop_hiding()  # its arrays are not used like arguments
-            return self(*args, **kwargs)
+            return self._without_hidden(lambda: self(*args, **kwargs))
         unstable = [*outside.unstable, *given.unstable, *trace.constants.values()]
         if unstable:
             self._warn([x if isinstance(x, str) else f"an array of shape {x.shape}"
@@ -174,8 +175,13 @@ class Fused(PickledByName):
                                   "array; pass what the function is called with")
         found = self._find((given.types(), (tuple(given.constants), outside.keys)),
                            given)
-        return explain(found or self._trace(given, self._bind(args, kwargs),
-                                            outside)[1])
+        try:
+            return explain(found or self._trace(given, self._bind(args, kwargs),
+                                                outside)[1])
+        except Exception:
+            if not outside.arrays:
+                raise
+            return self._without_hidden(lambda: self.explain(*args, **kwargs))
 
     def made_of(self) -> tuple[Any, ...]:
         """The function and the name."""
@@ -246,6 +252,18 @@ class Fused(PickledByName):
             self._hits += found is not None
             self._misses += found is None
         return found
+
+    def _without_hidden(self, call: Callable[[], T]) -> T:
+        """Call again where arrays outside are not used as arguments can be.
+
+        They are no hidden arguments from then on, unless that fails as well.
+        """
+        self._scope.stop_hiding()
+        try:
+            return call()
+        except BaseException:
+            self._scope.hides = True
+            raise
 
     def _keep(self, program: Program, key: Any, given: Arguments, exact: bool) -> None:
         shapes = given.shapes()

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.errors import NbFusedPerformanceWarning, OverlapError
+from nbfused.errors import NbFusedPerformanceWarning, OverlapError, ShapeError
 
 X = np.random.default_rng(0).normal(size=(6, 4))
 W = np.random.default_rng(1).normal(size=(4, 3))
@@ -255,3 +255,21 @@ def test_the_order_of_what_a_container_holds_is_part_of_the_key():
     fused = nf.fuse(lambda pair: pair[0] * 2 if pair[1] is None else pair[1] * 3)
     for pair in ([X, None], [None, X], [X, None], [None, X]) * 3:
         _same(fused, pair)
+
+
+def test_an_error_of_the_caller_leaves_them_hidden():
+    fused = nf.fuse(product)
+    with pytest.raises(ShapeError):
+        fused(np.ones((2, 5)))
+    _same(fused, X)
+    traced = fused.cache_info().misses
+    for _ in range(3):
+        W[...] += 1
+        _same(fused, X)
+    assert fused.cache_info().misses == traced
+    assert len(fused.explain(X)) == 1
+
+
+def test_explain_of_what_is_traced_at_each_call():
+    fused = nf.fuse(lambda x: x * float(W.max()))
+    assert len(fused.explain(X)) == 1
