@@ -37,6 +37,7 @@ __all__ = [
     "is_leaf",
     "is_number",
     "is_tracked",
+    "items_of",
     "shape_class",
 ]
 
@@ -74,7 +75,8 @@ def is_array_argument(x: Any) -> bool:
     return isinstance(x, Variable) or (is_array(x) and not isinstance(x, np.generic))
 
 
-def _items(x: Any) -> Iterator[tuple[Any, Any]]:
+def items_of(x: Any) -> Iterator[tuple[Any, Any]]:
+    """Keys and items of a container; nothing of anything else."""
     if isinstance(x, dict):
         yield from x.items()
     elif isinstance(x, (tuple, list)):
@@ -83,7 +85,7 @@ def _items(x: Any) -> Iterator[tuple[Any, Any]]:
 
 def holds_array(x: Any) -> bool:
     """True if it is a container with an array in it."""
-    return any(is_array_argument(v) or holds_array(v) for _, v in _items(x))
+    return any(is_array_argument(v) or holds_array(v) for _, v in items_of(x))
 
 
 class Arguments:
@@ -132,7 +134,7 @@ class Arguments:
         elif holds_array(x):
             self.constants.append((type(x), tuple(map(repr, x)) if isinstance(x, dict)
                                    else len(x)))
-            for _, item in _items(x):
+            for _, item in items_of(x):
                 self._visit(name, item, hidden)
         else:
             self.constants.append(constant_key(name, x))
@@ -163,7 +165,7 @@ class Arguments:
             if not holds_array(x):
                 return x
             items = {k: visit(identifier(f"{name}_{k}"), v, hidden)
-                     for k, v in _items(x)}
+                     for k, v in items_of(x)}
             if isinstance(x, dict):
                 return items
             made = list(items.values())

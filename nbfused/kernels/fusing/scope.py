@@ -13,6 +13,10 @@ from functools import lru_cache, partial
 from types import CellType, CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
+from ...arrays import dtype_of
+from ...arrays.detect import exact_library
+from ...arrays.dtypes import SUPPORTED
+from ...autograd import Variable
 from ...scalar.printing.identifiers import identifier
 from .arguments import (
     PLAIN,
@@ -21,7 +25,9 @@ from .arguments import (
     holds_array,
     is_array_argument,
     is_cached,
+    items_of,
 )
+from .symbols import Symbol
 
 __all__ = ["Outside", "Scope"]
 
@@ -230,12 +236,12 @@ class _Hidden:
             return
         inner = self.functions[function] = []
         for name, x, read, where, key in scope.bindings():
-            if is_array_argument(x) or holds_array(x):
+            if _can_hide(x):
                 self._add(function, key, name, (read, where))
             else:
                 self._collect_from(x, scope, inner)
         for k, x in enumerate(function.__defaults__ or ()):
-            if is_array_argument(x) or holds_array(x):
+            if _can_hide(x):
                 self._add(function, (id(function), k), "default", (
                     _default, (function, k)))
 
@@ -273,6 +279,7 @@ class _Hidden:
         copied, cells = dict(outside), dict[int, CellType]()
         made = {f: self._copied(f, values, copied if f.__globals__ is outside
                                 else f.__globals__, cells) for f in needed}
+        copied.setdefault("isinstance", _isinstance)
         for name, x in outside.items():
             if isinstance(x, FunctionType) and x in made:
                 copied[name] = made[x]
@@ -309,6 +316,15 @@ def scope_of(function: Any) -> Scope:
     return Scope(function)
 
 
+def _can_hide(x: Any) -> bool:
+    """Whether a value is an array that kernels take, or holds such and no other."""
+    if is_array_argument(x):
+        data = x.data if isinstance(x, Variable) else x
+        return exact_library(type(data)) is not None and dtype_of(x) in SUPPORTED
+    return holds_array(x) and all(
+        _can_hide(v) for _, v in items_of(x) if is_array_argument(v) or holds_array(v))
+
+
 def _rebinds(code: CodeType, free: tuple[str, ...]) -> bool:
     """Whether code binds names outside of the function, as ``global`` lets it."""
     return any(step.opname in _STORES and (
@@ -324,6 +340,12 @@ def _is_known(x: Any) -> bool:
 
 def _itself(x: Any) -> Any:
     return x
+
+
+def _isinstance(x: Any, kinds: Any) -> bool:
+    """``isinstance``, which takes a traced argument for what was passed."""
+    given = x.trace.given.get(x.own) if isinstance(x, Symbol) and x.own else None
+    return isinstance(x if given is None else given, kinds)
 
 
 def _default(function: FunctionType, k: int) -> Any:

@@ -57,6 +57,10 @@ class Unknown:
     __index__ = _refuse("an axis, an index, a shape or range() needs its value")
     __array__ = _refuse("a NumPy array needs its values")
     item = _refuse("item() needs its value")
+    __str__ = _refuse("print(), str() and a text with it need its value")
+
+    def __format__(self, spec: str) -> str:
+        return str(self)  # which is refused
 
     trace: Trace
     value: Value

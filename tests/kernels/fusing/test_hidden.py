@@ -9,7 +9,12 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.errors import NbFusedPerformanceWarning, OverlapError, ShapeError
+from nbfused.errors import (
+    KernelTypeError,
+    NbFusedPerformanceWarning,
+    OverlapError,
+    ShapeError,
+)
 
 X = np.random.default_rng(0).normal(size=(6, 4))
 W = np.random.default_rng(1).normal(size=(4, 3))
@@ -273,3 +278,28 @@ def test_an_error_of_the_caller_leaves_them_hidden():
 def test_explain_of_what_is_traced_at_each_call():
     fused = nf.fuse(lambda x: x * float(W.max()))
     assert len(fused.explain(X)) == 1
+
+
+@pytest.mark.parametrize("other", [
+    np.array([object(), None]), np.array(["a", "b"]), np.zeros(2, "M8[s]")], ids=str)
+def test_arrays_that_no_kernel_takes_are_themselves(other, monkeypatch):
+    monkeypatch.setitem(globals(), "OTHER", other)
+    fused = nf.fuse(lambda x: x * (2 if OTHER[1] is None else len(OTHER) + 1))  # noqa: F821
+    with pytest.warns(NbFusedPerformanceWarning, match="OTHER"):
+        fused(X)
+    _same(fused, X, times=4)
+    unread = nf.fuse(lambda x, other: x * 2)
+    _same(unread, X, other, times=4)
+
+
+def test_types_and_texts_of_arrays_outside():
+    fused = nf.fuse(lambda x: x * (2 if isinstance(W, np.ndarray) else 3) @ W)
+    _same(fused, X, times=4)
+    assert fused.cache_info().misses == 1
+    fused = nf.fuse(lambda x: x * len(f"{W[0, 0]:.3f}"))
+    with pytest.warns(NbFusedPerformanceWarning, match="traced at each call"):
+        fused(X)
+    _same(fused, X, times=4)
+    for text in (str, "{}".format, print):
+        with pytest.raises(KernelTypeError, match=r"print\(\), str\(\)"):
+            nf.fuse(lambda x, text=text: x * len(text(x) or ""))(X)

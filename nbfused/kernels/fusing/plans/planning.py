@@ -16,6 +16,7 @@ from ....dispatch.callers import read_layouts
 from ....dispatch.calls import find_prepared, scalar_type
 from ....dispatch.prepared_call import OverlapTest, PreparedCall, overlap_test
 from ....dispatch.prepared_call import Place as CallPlace
+from ....errors import KernelTypeError
 from ....scalar.typing.python_numbers import plain_number
 from ....specs.fusion.graph import Launch, Value
 from ....support.records import record
@@ -113,10 +114,10 @@ def make_plan(program: Program, arguments: Sequence[Any],
     if program.constants or not looked_at <= given or not all(
             not isinstance(s, Opaque) and (s.launches or s.rearranges) for s in specs):
         return None
-    layout = _Layout(program, arguments, log)
     try:
+        layout = _Layout(program, arguments, log)
         steps = tuple([layout.step(one) for one in log if one.launch.spec.launches])
-    except _NoPlanError:
+    except (_NoPlanError, KernelTypeError):  # an argument that no kernel reads
         return None
     places = {(id(s.call.place.library), s.call.place.device) for s in steps}
     if len(places) != 1 or len(layout.made) != len(layout.results):
