@@ -17,6 +17,7 @@ import numpy as np
 from numba import cuda
 from scipy import special
 
+from nbfused.backend import NumberOf
 from nbfused.cuda import CudaBackend
 from nbfused.cuda.contract import (
     general_launch as contract_general_launch,
@@ -34,6 +35,7 @@ from nbfused.cuda.row import launcher as row
 from nbfused.cuda.row import plan as row_plan
 from nbfused.cuda.row import total as row_total
 from nbfused.cuda.runtime import driver, launch, scratch
+from nbfused.cuda.runtime.notes import NOTES, Launched
 from nbfused.scalar.ir.interpret import _to_odd
 from nbfused.scalar.printing.numba import NAMES
 from tests.cuda.simulation import simulated_mma, turns
@@ -273,9 +275,9 @@ LAUNCHED: list[str] = []
 def _launch(self, device, stream, blocks, values, shared=0, block=None):
     grid = (blocks, 1, 1) if isinstance(blocks, int) else blocks
     threads = block or (self.kernel.threads, 1, 1)
-    notes = launch.NOTES.get()
+    notes = NOTES.get()
     if notes is not None:
-        notes.append(launch.Launched(self, grid, threads, tuple(values), shared))
+        notes.append(Launched(self, grid, threads, tuple(values), shared))
         return
     _run(self.kernel, grid, threads, values, shared)
 
@@ -297,7 +299,7 @@ def _run(kernel, grid, block, values, shared):
 
 def _bind(self, device, launched):
     def start(addresses, scalars, stream):
-        values = [scalars[v.position] if isinstance(v, launch.Number) else v
+        values = [scalars[v.position] if isinstance(v, NumberOf) else v
                   for v in launched.values[launched.pointers:]]
         _run(self.kernel, launched.grid, launched.block, (*addresses, *values),
              launched.shared)
@@ -320,6 +322,9 @@ class SimulatedBackend(CudaBackend):
     """Takes NumPy arrays for device arrays."""
 
     name = "simulated"
+
+    def sequence(self, calls):
+        return None  # no graphs
 
     def available(self):
         return None
