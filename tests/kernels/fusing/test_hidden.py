@@ -281,7 +281,8 @@ def test_explain_of_what_is_traced_at_each_call():
 
 
 @pytest.mark.parametrize("other", [
-    np.array([object(), None]), np.array(["a", "b"]), np.zeros(2, "M8[s]")], ids=str)
+    np.array([object(), None]), np.array(["a", "b"]), np.zeros(2, "M8[s]")],
+    ids=["objects", "texts", "dates"])
 def test_arrays_that_no_kernel_takes_are_themselves(other, monkeypatch):
     monkeypatch.setitem(globals(), "OTHER", other)
     fused = nf.fuse(lambda x: x * (2 if OTHER[1] is None else len(OTHER) + 1))  # noqa: F821
