@@ -120,7 +120,7 @@ class LaunchPlan:
         The device's.
     launcher
         None if there is nothing to compute.
-    extents
+    extents, boxes
         As in `Call`.
     """
 
@@ -132,6 +132,7 @@ class LaunchPlan:
     ordinal: int
     launcher: Launcher | None
     extents: tuple[Shape, ...]
+    boxes: tuple[tuple[tuple[int, int], ...], ...] = ()
 
 
 def make_plan(request: Request) -> LaunchPlan:
@@ -175,7 +176,7 @@ def make_plan(request: Request) -> LaunchPlan:
     zeros = _zeros(request, frame, len(results))
     return LaunchPlan(results, zeros, loops.shape, merged,
                       in_bytes if any(in_bytes) else None, ordinal(request.device),
-                      launcher, extents)
+                      launcher, extents, loops.boxes)
 
 
 def _frame(request: Request, raw: tuple[bool, ...], names: tuple[str, ...]) -> Frame:
