@@ -60,11 +60,9 @@ class Windows:
 
     @staticmethod
     def of(places: Sequence[Place], boxes: Sequence[Box], extent: Shape) -> Windows:
-        """Windows with these boxes, each of which some place names."""
-        used = sorted({p.box for p in places})
-        number = {old: new for new, old in enumerate(used)}
-        kept = tuple(boxes[k] for k in used)
-        return Windows(tuple(Place(number[p.box], p.origin) for p in places),
+        """Windows in those of the boxes that some place names, each once."""
+        kept = tuple(dict.fromkeys(boxes[p.box] for p in places))
+        return Windows(tuple(Place(kept.index(boxes[p.box]), p.origin) for p in places),
                        tuple(_is_inner(box, extent) for box in kept), kept, extent)
 
     @property
