@@ -23,12 +23,17 @@ from ..shapes import normalize_axes
 from .algebra import fuse_contract, fuse_maps, fuse_reduces, widens
 from .graph import Launch, Node, Value, live, operands
 from .row_algebra import fuse_rows, row_kind
+from .slices import lower_slices
+from .window_algebra import Demand, fuse_windows, has_windows
 
 __all__ = ["partition"]
 
 #: Arrays and numbers that a launch reads, and values that it stores: a GPU takes 4 KiB
 #: of pointers, extents and strides.
 _READS, _STORES = 32, 16
+#: The same where parts of arrays are read through windows, several of one array; and
+#: the statements of such a launch, as what is read through several is computed twice.
+_WINDOWS, _STATEMENTS = 64, 1500
 #: The most columns of a row; a block of a GPU works on each.
 _COLUMNS = 1 << 15
 
@@ -118,6 +123,21 @@ class Partition:
         apart = a not in self.successors(b) and b not in self.successors(a)
         return apart and self.may_merge(a, b)
 
+    def _windows_fit(self, a: Group, b: Group) -> bool:
+        """Whether the launch of both is short enough, if there are windows in it."""
+        nodes = self.ordered([*a.nodes, *b.nodes])
+        if b.kind != "map" or a.kind != "map" or not has_windows(nodes):
+            return not has_windows(a.nodes) or a is b
+        if any(not {"index", "size", "raw"}.isdisjoint(n.spec.kinds) for n in nodes):
+            return False
+        inside = set(nodes)
+        outputs = [v for n in nodes for v in n.outputs if v in self.results or any(
+            r not in inside for r in self.readers[n] if v in r.inputs)]
+        if any(v.shape != b.shape for v in outputs):
+            return False
+        demand = Demand(nodes, outputs, b.shape)
+        return len(demand.parameters) <= _WINDOWS and demand.weight <= _STATEMENTS
+
     def merge(self, a: Group, b: Group) -> None:
         """Move the nodes of `a` into `b`."""
         b.reads = self._reads(a, b)
@@ -187,7 +207,8 @@ class Partition:
             single = len(readers) == 1 and not self.results.intersection(node.outputs)
             target = next(iter(readers)) if single else None
             if target is None or not self._takes(target, node) or len(
-                    self._reads(self.group[node], target)) > _READS:
+                    self._reads(self.group[node], target)) > _READS or \
+                    not self._windows_fit(self.group[node], target):
                 target = self._beside(node, [*readers, *placed])
             if target is not None:
                 self.merge(self.group[node], target)
@@ -198,12 +219,13 @@ class Partition:
         group = self.group[node]
         return next((o for o in others if o is not group and o.kind == "map"
                      and o.shape == group.shape and self._takes(o, node)
-                     and self.may_merge(group, o)), None)
+                     and self.may_merge(group, o) and self._windows_fit(group, o)), None)
 
     def _takes(self, group: Group, node: Node) -> bool:
         """Whether the nodes of `group` can read `node` inside one function."""
-        if group.kind == "alone" or (_indexes(node) and (
-                group.kind != "map" or group.shape != node.outputs[0].shape)):
+        if group.kind == "alone" or (_indexes(node) and (group.kind != "map" or (
+                node.spec.windows is None
+                and group.shape != node.outputs[0].shape))):
             return False
         members = set(group.nodes)
         for reader in self.readers[node]:
@@ -213,9 +235,11 @@ class Partition:
                 return False
             given = [kind for x, kind in operands(reader)
                      if isinstance(x, Value) and x.node is node]
-            if set(given) != {"element"} or len(given) < sum(
+            if not set(given) <= {"element", "window"} or len(given) < sum(
                     s is node for s in reader.sources):
                 return False  # it is indexed, or multiplied
+            if not _windows_take(reader, node):
+                return False
         return True
 
     def join_rows(self) -> None:
@@ -263,6 +287,8 @@ class Partition:
         if group.kind == "alone":
             (node,) = nodes
             return Launch(node.spec, node.inputs, node.outputs, node.asked)
+        if group.kind == "map" and has_windows(nodes):
+            return fuse_windows(nodes, self.stored(group), group.shape, name)
         if group.kind == "map":
             return fuse_maps(nodes, self.stored(group), name)
         if group.kind == "contract":
@@ -289,7 +315,29 @@ def _fits_rows(group: Group, extent: Shape) -> bool:
 
 def _indexes(node: Node) -> bool:
     """Whether a Map depends on more than the elements at its point."""
-    return not {"index", "size", "raw"}.isdisjoint(node.spec.kinds)
+    return node.spec.windows is not None or not {"index", "size", "raw"}.isdisjoint(
+        node.spec.kinds)
+
+
+def _windows_take(reader: Node, node: Node) -> bool:
+    """Whether a Map's own formula can stand for it where `reader` reads it."""
+    own = node.outputs[0].shape
+    if node.spec.windows is not None and isinstance(reader.spec, Map) and \
+            reader.spec.windows is None:
+        return own == reader.outputs[0].shape
+    if not isinstance(reader.spec, Map) or reader.spec.windows is None:
+        return True
+    places = reader.spec.places
+    for x, (kind, name) in zip(reader.inputs, reader.spec.parameters, strict=True):
+        if kind == "window" and isinstance(x, Value) and x.node is node:
+            box = reader.spec.windows.boxes[places[name].box]
+            origin = places[name].origin
+            if _indexes(node) and node.spec.windows is None:
+                return False
+            if own != tuple(hi - lo for lo, hi in box) or origin != tuple(
+                    lo for lo, _ in box):
+                return node.spec.windows is None and bool(own) is False
+    return True
 
 
 def partition(nodes: Sequence[Node], outputs: Sequence[Value],
@@ -310,7 +358,8 @@ def partition(nodes: Sequence[Node], outputs: Sequence[Value],
     list of Launch
         In an order in which they can run.
     """
-    parts = Partition(live(nodes, outputs), outputs)
+    lowered = lower_slices(live(nodes, outputs), outputs)
+    parts = Partition(live(lowered, outputs), outputs)
     parts.join_reductions()
     parts.join_posts()
     parts.join_maps()
