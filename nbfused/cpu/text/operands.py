@@ -66,7 +66,7 @@ class Operand:
         """Names that the body of an inner loop reads."""
         if self.box is not None:
             own = replace(self, box=None).names
-            return own if self.code == "0" else (*own, *stretch(self.box))
+            return (*own, *stretch(self.box))
         if self.code == "0" and not self.output:
             return (f"{self.name}_v",)
         if self.code == "r":
@@ -108,9 +108,8 @@ class Operand:
 
     def load(self, j: str) -> str:
         """Text that loads element `j` of the inner loop in its computing dtype."""
-        if self.code == "0":
-            return f"{self.name}_v"
-        value = decode(self.dtype, self._element(j))
+        value = f"{self.name}_v" if self.code == "0" else decode(
+            self.dtype, self._element(j))
         return value if self.box is None else f"{value} if {inside(self.box, j)} else " \
             f"{self.zero}"
 

@@ -136,7 +136,8 @@ class Partition:
         if any(v.shape != b.shape for v in outputs):
             return False
         demand = Demand(nodes, outputs, b.shape)
-        return len(demand.parameters) <= _WINDOWS and demand.weight <= _STATEMENTS
+        return demand.possible and len(demand.parameters) <= _WINDOWS and \
+            demand.weight <= _STATEMENTS
 
     def merge(self, a: Group, b: Group) -> None:
         """Move the nodes of `a` into `b`."""
@@ -238,8 +239,6 @@ class Partition:
             if not set(given) <= {"element", "window"} or len(given) < sum(
                     s is node for s in reader.sources):
                 return False  # it is indexed, or multiplied
-            if not _windows_take(reader, node):
-                return False
         return True
 
     def join_rows(self) -> None:
@@ -317,27 +316,6 @@ def _indexes(node: Node) -> bool:
     """Whether a Map depends on more than the elements at its point."""
     return node.spec.windows is not None or not {"index", "size", "raw"}.isdisjoint(
         node.spec.kinds)
-
-
-def _windows_take(reader: Node, node: Node) -> bool:
-    """Whether a Map's own formula can stand for it where `reader` reads it."""
-    own = node.outputs[0].shape
-    if node.spec.windows is not None and isinstance(reader.spec, Map) and \
-            reader.spec.windows is None:
-        return own == reader.outputs[0].shape
-    if not isinstance(reader.spec, Map) or reader.spec.windows is None:
-        return True
-    places = reader.spec.places
-    for x, (kind, name) in zip(reader.inputs, reader.spec.parameters, strict=True):
-        if kind == "window" and isinstance(x, Value) and x.node is node:
-            box = reader.spec.windows.boxes[places[name].box]
-            origin = places[name].origin
-            if _indexes(node) and node.spec.windows is None:
-                return False
-            if own != tuple(hi - lo for lo, hi in box) or origin != tuple(
-                    lo for lo, _ in box):
-                return node.spec.windows is None and bool(own) is False
-    return True
 
 
 def partition(nodes: Sequence[Node], outputs: Sequence[Value],

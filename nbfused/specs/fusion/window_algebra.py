@@ -28,16 +28,27 @@ __all__ = ["Context", "Demand", "fuse_windows", "has_windows"]
 
 
 class Context(NamedTuple):
-    """Where a Map is evaluated, in coordinates of the fused function."""
+    """Where a Map is evaluated, in coordinates of the fused function.
+
+    Attributes
+    ----------
+    box
+        The points that matter.
+    origin
+        The point that is the Map's own first one.
+    shape
+        Of the Maps that run over the same points; others are broadcast to them.
+    """
 
     box: Box
     origin: Shape
+    shape: Shape
 
-    def within(self, box: Box, origin: Shape) -> Context | None:
+    def within(self, box: Box, origin: Shape, shape: Shape) -> Context | None:
         """The context of what is read through a window; None where there is nothing."""
         found = self.inside(box)
         return found and Context(found, tuple(
-            a + b for a, b in zip(self.origin, origin, strict=True)))
+            a + b for a, b in zip(self.origin, origin, strict=True)), shape)
 
     def inside(self, box: Box) -> Box | None:
         """The part of a Map's own box that is in this one."""
@@ -76,7 +87,7 @@ def reads(node: Node, context: Context) -> Iterator[Read]:
             yield Read(kind, None, context)
         elif kind == "inside":
             found = context.inside(spec.windows.boxes[places[param].box])
-            yield Read(kind, None, found and Context(found, ()))
+            yield Read(kind, None, found and Context(found, (), ()))
         else:
             x = next(given)
             number = not isinstance(x, Value) or x.by_value
@@ -84,8 +95,16 @@ def reads(node: Node, context: Context) -> Iterator[Read]:
                 yield Read("scalar" if number else kind, x, context)
             else:
                 place = places[param]
-                yield Read(kind, x, context.within(spec.windows.boxes[place.box],
-                                                   place.origin))
+                box = spec.windows.boxes[place.box]
+                yield Read(kind, x, context.within(box, place.origin, _spread(x.shape,
+                                                                              box)))
+
+
+def _spread(shape: Shape, box: Box) -> Shape:
+    """The shape of an array that a window reads, or that it is broadcast to there."""
+    lead = len(box) - len(shape)
+    return tuple(hi - lo for lo, hi in box[:lead]) + tuple(
+        hi - lo if n == 1 else n for n, (lo, hi) in zip(shape, box[lead:], strict=True))
 
 
 class Demand:
@@ -99,21 +118,25 @@ class Demand:
         The arrays that are read from outside, by context.
     weight
         Statements of all that is written.
+    possible
+        Whether nothing with windows is broadcast.
     """
 
     def __init__(self, nodes: Sequence[Node], outputs: Iterable[Value],
                  extent: Shape) -> None:
-        self.root = Context(whole(extent), (0,)*len(extent))
+        self.root = Context(whole(extent), (0,)*len(extent), extent)
         self.contexts: dict[Node, dict[Context, None]] = {n: {} for n in nodes}
         for v in outputs:
             assert v.node is not None
             self.contexts[v.node][self.root] = None
         self.parameters: set[tuple[Value, Context]] = set()
-        self.weight = 0
+        self.weight, self.possible = 0, True
         for node in reversed(nodes):
             own = sum(1 for _ in walk(node.spec.function.body))
             self.weight += own*len(self.contexts[node])
             for context in self.contexts[node]:
+                self.possible &= node.spec.windows is None or \
+                    node.outputs[0].shape == context.shape
                 self._read(node, context)
 
     def _read(self, node: Node, context: Context) -> None:
@@ -209,7 +232,7 @@ class _Writer(Builder):
         places: list[Place] = []
         for key, kind, _ in kept:
             if kind in ("inside", "window"):
-                box, origin = (key[1], ()) if kind == "inside" else key[1]
+                box, origin = (key[1], ()) if kind == "inside" else key[1][:2]
                 places.append(Place(len(boxes), origin))
                 boxes.append(box)
         shapes = [x.shape for _, kind, x in kept if kind == "element"]
