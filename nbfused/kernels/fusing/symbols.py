@@ -131,7 +131,8 @@ def _gives_scalars(method: Callable[..., Any]) -> Callable[..., Any]:
 def _in_place(name: str, symbol: str) -> Callable[[Symbol, Any], Any]:
     """``x op= y``: what ``x op y`` is, stored into `x`."""
     def method(self: Symbol, other: Any) -> Any:
-        check_unrecorded(self, other, symbol)
+        if self.own is not None or self.root is None:
+            check_unrecorded(self, other, symbol)
         made = getattr(self, name)(other)
         if made is NotImplemented:
             return made
@@ -144,15 +145,21 @@ def _in_place(name: str, symbol: str) -> Callable[[Symbol, Any], Any]:
     return method
 
 
+def _is_basic(key: Any) -> bool:
+    """Whether an index takes a view: an integer, a slice, ``...`` or None."""
+    return key is None or key is Ellipsis or isinstance(key, (int, slice, np.integer))
+
+
 class Symbol(Unknown, Traced, Variable):
     """An array whose shape and dtype are known."""
 
-    __slots__ = ("array", "own", "replaced", "scalar", "trace", "value", "whole")
+    __slots__ = ("array", "own", "parts", "replaced", "root", "scalar", "trace",
+                 "value", "whole")
     #: Whether its own operators decide what a number beside it gives.
     decides = False
 
     def __init__(self, trace: Trace, value: Value, own: Value | None = None,
-                 base: Symbol | None = None) -> None:
+                 base: Symbol | None = None, part: View | None = None) -> None:
         self._value, self._edge = None, None
         self.trace, self.value = trace, value
         self.own: Value | None = own  # the argument that this is
@@ -161,14 +168,24 @@ class Symbol(Unknown, Traced, Variable):
         self.scalar: bool = False  # to NumPy, if it has no dimensions
         #: Stands for the memory that it is in.
         self.array: object = base.array if base is not None else own or object()
+        #: What it is a view of, and by which views; None where that is not known.
+        self.root: Symbol | None = self
+        self.parts: tuple[View, ...] = ()
         if base is not None:
-            trace.views.setdefault(self.array, WeakSet()).add(self)
+            self.follow(base, part)
+
+    def follow(self, base: Symbol, part: View | None) -> None:
+        """Be a view of another symbol, by `part` if that is known."""
+        self.whole, self.array = False, base.array
+        self.root = None if part is None else base.root
+        self.parts = base.parts if part is None else (*base.parts, part)
+        self.trace.views.setdefault(self.array, WeakSet()).add(self)
 
     @staticmethod
     def at(data: Any, edge: Edge | None) -> Symbol:
         """The symbol for the same value with an edge of the graph."""
         made = type(data)(data.trace, data.trace.operand(data))
-        made._edge, made.whole = edge, False
+        made._edge, made.whole, made.root = edge, False, None
         return made
 
     def plain(self) -> Symbol:
@@ -259,11 +276,17 @@ class Symbol(Unknown, Traced, Variable):
             self._assign_where(key, new)
         elif key is Ellipsis or (isinstance(key, slice) and key == slice(None)):
             self.trace.assign(self, new)
-        else:
+        elif not all(map(_is_basic, key if isinstance(key, tuple) else (key,))):
             raise KernelTypeError(
-                f"{self!r}: a part of an array cannot be assigned to inside nf.fuse, "
-                "only all of it or, by x[mask] = number, where a condition holds; "
-                "compute the whole with nf.ops.where, or assign outside")
+                f"{self!r}: nf.fuse assigns to all of an array, to a part by integers "
+                "and slices or, by x[mask] = number, where a condition holds; compute "
+                "the whole with nf.ops.where, or assign outside")
+        else:
+            part = super().__getitem__(key)
+            there = isinstance(new, Symbol) and new.root is not None and (
+                new.root is part.root and new.parts == part.parts)
+            if not there:  # as it is after x[key] += y
+                self.trace.assign(part, new)
 
     def _assign_where(self, mask: Variable, new: Any) -> None:
         """One number wherever a condition holds."""
