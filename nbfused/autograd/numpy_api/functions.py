@@ -18,6 +18,7 @@ from ...arrays import check_dtype, dtype_of
 from ...dispatch.outputs import can_cast
 from ...errors import KernelTypeError
 from ...registry.operations import OPS
+from .joining import JOINING
 from .methods import check_layout, refuse_options
 
 __all__ = ["FUNCTIONS", "NumpyFunction", "filling_functions", "numpy_function"]
@@ -244,4 +245,5 @@ FUNCTIONS: dict[Callable[..., Any], Callable[..., Any]] = {
     np.astype: lambda x, dtype, copy=True: x.astype(dtype, copy=copy),
     np.shape: lambda a: a.shape, np.ndim: lambda a: a.ndim,
     np.size: lambda a, axis=None: a.size if axis is None else a.shape[axis],
+    **JOINING,
 }
