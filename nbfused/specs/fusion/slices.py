@@ -65,6 +65,7 @@ class _Lowering:
     def __init__(self, nodes: Sequence[Node], results: set[Value]) -> None:
         self.nodes, self.results = nodes, results
         self.made: list[Node] = []
+        self._views: dict[tuple[View, Value], Value] = {}
         self.readers: dict[Value, list[Node]] = {}
         for node in nodes:
             for x in node.inputs:
@@ -77,10 +78,17 @@ class _Lowering:
             if isinstance(node.spec, View):
                 self._lower(node)
             self.made.append(node)
+            if isinstance(node.spec, View) and len(node.inputs) == 1:
+                self._views.setdefault((node.spec, node.inputs[0]), node.outputs[0])
         return self.made
 
     def view(self, spec: View, x: Value) -> Value:
-        """A new rearrangement of an array."""
+        """A rearrangement of an array: a new one, unless there is one already."""
+        if (spec, x) not in self._views:
+            self._views[spec, x] = self._new_view(spec, x)
+        return self._views[spec, x]
+
+    def _new_view(self, spec: View, x: Value) -> Value:
         (shape,) = spec.out_shapes((x.shape,))
         node = Node(spec, (x,), [(shape, x.type)], None)
         self.readers.setdefault(x, []).append(node)
@@ -113,7 +121,7 @@ class _Lowering:
         box = tuple((start, start + n) if step > 0 else (start - n + 1, start + 1)
                     for n, (start, _, step) in zip(x.shape, slices, strict=True))
         windows = Windows.of([Place(0, tuple(lo for lo, _ in box))], [box], extent)
-        self._become(node, Map(_COPY, ("window",), (), windows), (x,))
+        self._become(node, Map(_COPY, ("window",), (), windows), (_repeated(x),))
 
     def _concatenate(self, node: Node) -> None:
         (axis,), extent = node.spec.params, node.outputs[0].shape
@@ -129,7 +137,7 @@ class _Lowering:
             start += x.shape[axis]
         kinds = ("inside", "window")*(len(pieces) - 1) + ("window",)
         self._become(node, Map(_chosen(len(pieces)), kinds, (), Windows.of(
-            places, boxes, extent)), tuple(pieces))
+            places, boxes, extent)), tuple(map(_repeated, pieces)))
 
     def _become(self, node: Node, spec: Map, inputs: tuple[Any, ...]) -> None:
         node.spec, node.inputs, node.asked = spec, inputs, None
@@ -263,6 +271,14 @@ class _Pushed:
                 if k == "element" and isinstance(x, Value)]) != self.extent:
             windows = Windows.of(self.places, self.boxes, self.extent)
         return Map(made, tuple(self.kinds), (), windows)
+
+
+def _repeated(x: Value) -> Value:
+    """What is repeated in an array, which a window repeats itself."""
+    while x.node is not None and isinstance(x.node.spec, View) and \
+            x.node.spec.kind == "broadcast":
+        (x,) = x.node.inputs
+    return x
 
 
 def _chosen(count: int) -> Function:
