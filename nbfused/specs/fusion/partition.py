@@ -9,7 +9,7 @@ itself: nothing is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from graphlib import TopologicalSorter
 from typing import Any
@@ -77,10 +77,14 @@ def _extent(node: Node) -> Shape:
 
 
 class Partition:
-    """Nodes in groups whose graph has no cycle."""
+    """Nodes in groups whose graph has no cycle.
 
-    def __init__(self, nodes: Sequence[Node], outputs: Iterable[Value]) -> None:
-        self.nodes = nodes
+    What the nodes `apart` read is stored.
+    """
+
+    def __init__(self, nodes: Sequence[Node], outputs: Iterable[Value],
+                 apart: Collection[Node] = ()) -> None:
+        self.nodes, self.apart = nodes, apart
         self.results: set[Value] = set(outputs)
         self.group: dict[Node, Group] = {node: Group(node) for node in nodes}
         self.readers: dict[Node, list[Node]] = {node: [] for node in nodes}
@@ -232,6 +236,8 @@ class Partition:
         for reader in self.readers[node]:
             if reader not in members:
                 continue
+            if reader in self.apart:
+                return False
             if group.kind == "reduce" and reader in group.posts:
                 return False
             given = [kind for x, kind in operands(reader)
@@ -336,8 +342,8 @@ def partition(nodes: Sequence[Node], outputs: Sequence[Value],
     list of Launch
         In an order in which they can run.
     """
-    lowered = lower_slices(live(nodes, outputs), outputs)
-    parts = Partition(live(lowered, outputs), outputs)
+    lowered, apart = lower_slices(live(nodes, outputs), outputs)
+    parts = Partition(live(lowered, outputs), outputs, apart)
     parts.join_reductions()
     parts.join_posts()
     parts.join_maps()

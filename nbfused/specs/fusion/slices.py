@@ -48,7 +48,8 @@ def is_pure_map(node: Node | None) -> bool:
         and not node.spec.scatter_shapes and not has_effects(node.spec.function.body)
 
 
-def lower_slices(nodes: Sequence[Node], outputs: Iterable[Value]) -> list[Node]:
+def lower_slices(nodes: Sequence[Node], outputs: Iterable[Value],
+                 ) -> tuple[list[Node], set[Node]]:
     """Change nodes in place, and add those that they read.
 
     Parameters
@@ -57,14 +58,23 @@ def lower_slices(nodes: Sequence[Node], outputs: Iterable[Value]) -> list[Node]:
         Each after what it reads.
     outputs
         The values that are wanted.
+
+    Returns
+    -------
+    list of Node
+        All nodes in order.
+    set of Node
+        Concatenations of what takes too long to be computed at all their points.
     """
-    return _Lowering(nodes, set(outputs)).run()
+    lowering = _Lowering(nodes, set(outputs))
+    return lowering.run(), lowering.apart
 
 
 class _Lowering:
     def __init__(self, nodes: Sequence[Node], results: set[Value]) -> None:
         self.nodes, self.results = nodes, results
         self.made: list[Node] = []
+        self.apart: set[Node] = set()
         self._views: dict[tuple[View, Value], Value] = {}
         self.readers: dict[Value, list[Node]] = {}
         for node in nodes:
@@ -135,6 +145,11 @@ class _Lowering:
             origin = tuple(lo for lo, _ in boxes[-1])
             places += [Place(k, origin)]*(2 if k < len(pieces) - 1 else 1)
             start += x.shape[axis]
+        seen: dict[Node, None] = {}
+        statements = sum(self._size(x.node, seen)[0] for x in pieces
+                         if is_pure_map(x.node) and x.node is not None)
+        if statements*(len(pieces) - 1) > _STATEMENTS*len(pieces):
+            self.apart.add(node)
         kinds = ("inside", "window")*(len(pieces) - 1) + ("window",)
         self._become(node, Map(_chosen(len(pieces)), kinds, (), Windows.of(
             places, boxes, extent)), tuple(map(_repeated, pieces)))
@@ -158,7 +173,8 @@ class _Lowering:
             plain or self.results.intersection(source.outputs))
         apart = not plain and not self.results.intersection(source.outputs) and sum(
             prod(r.outputs[0].shape) for r in views) <= prod(source.outputs[0].shape)
-        return apart or (count*statements <= _STATEMENTS and count*arrays <= _ARRAYS)
+        count = 1 if apart else count
+        return count*statements <= _STATEMENTS and count*arrays <= _ARRAYS
 
     def _leads_to_maps(self, node: Node) -> bool:
         """Whether all that read a view run at points, or nobody does."""
