@@ -146,15 +146,17 @@ class Map(Spec):
     def _windowed(self, operands: Sequence[Layout], names: Sequence[str]) -> Frame:
         """The loops where inputs are windows: of this extent, whatever the target."""
         windows, places = self.windows, self.places
-        assert windows is not None and windows.extent is not None
+        assert windows is not None
+        assert windows.extent is not None
         kinds = [(k, n) for k, n in self.parameters if k in ("element", "window")]
         extent = broadcast_shapes(
             [windows.extent, *(shape for (shape, _), (k, _) in zip(
                 operands, kinds, strict=True) if k == "element")],
             ["the windows", *names] if names else ())
         if extent != windows.extent:
-            raise ShapeError(f"{self.name}: inputs of shape {extent} do not broadcast to "
-                             f"the extent of the windows, {windows.extent}")
+            raise ShapeError(f"{self.name}: inputs of shape {extent} do not broadcast "
+                             f"to the extent of the windows, {windows.extent}; "
+                             "expected extents that are equal, or 1")
         check_count(extent, self.name)
         laid = [windows.layout(operand, places[n]) if k == "window" else
                 (broadcast_strides(*operand, extent), 0)

@@ -7,8 +7,7 @@ and a parameter of the kind ``"inside"`` says where that is.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from math import prod
+from collections.abc import Sequence
 
 from ..errors import ShapeError
 from ..support.loop_nests import Layout, Strides, broadcast_strides
@@ -79,8 +78,9 @@ class Windows:
             for n, (lo, hi), at in zip(shape, box[lead:], place.origin[lead:],
                                        strict=True))
         if not ok:
-            raise ShapeError(f"{name} of shape {shape} does not fill its window {box} "
-                             f"from {place.origin}; expected elements at all its points")
+            raise ShapeError(f"{name} of shape {shape} does not fill its window "
+                             f"{box} from {place.origin}; expected elements at all its "
+                             "points: slice the array to the box")
 
     def layout(self, operand: Layout, place: Place) -> tuple[Strides, int]:
         """Strides over the extent, and by how many elements the address moves."""

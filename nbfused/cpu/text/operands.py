@@ -110,8 +110,9 @@ class Operand:
         """Text that loads element `j` of the inner loop in its computing dtype."""
         value = f"{self.name}_v" if self.code == "0" else decode(
             self.dtype, self._element(j))
-        return value if self.box is None else f"{value} if {inside(self.box, j)} else " \
-            f"{self.zero}"
+        if self.box is None:
+            return value
+        return f"{value} if {inside(self.box, j)} else {self.zero}"
 
     def store(self, j: str, dtype: np.dtype, value: str) -> str:
         """A line that stores `value`, which has the computing dtype of `dtype`."""
@@ -121,7 +122,7 @@ class Operand:
 
 @record(frozen=True)
 class Window:
-    """What a window's parameter is where it is known whether it is there.
+    """The number that a window's parameter is where that is known before.
 
     Attributes
     ----------
@@ -144,7 +145,7 @@ class Window:
 
 @record(frozen=True)
 class Inside:
-    """Whether an element is in a box."""
+    """The truth of an element's being in a box."""
 
     box: int
     dtype: np.dtype = _BOOL

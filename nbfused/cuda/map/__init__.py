@@ -5,5 +5,6 @@
 `text`        the kernels: vectorised, or general
 `tile`        the kernel for inputs that lie across the output, through shared memory
 `tile_pairs`  the same for 16-bit elements, two at once
+`windows`     the kernel of a Map with windows: columns, and rows above one another
 ============= ==========================================================================
 """

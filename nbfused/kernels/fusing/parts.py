@@ -71,10 +71,9 @@ def _stored(whole: Symbol, slices: tuple[tuple[int, int, int], ...],
     if any(step < 0 for _, _, step in slices):
         new = OPS["getitem"](new, tuple(
             slice(None, None, -1 if step < 0 else 1) for _, _, step in slices))
-        slices = tuple((start + step*(n - 1), start + 1, -step) if step < 0 else one
-                       for n, one in zip(counts, slices, strict=True)
-                       for start, _, step in [one])
-    if any(step != 1 and n > 1 for n, (_, _, step) in zip(counts, slices, strict=True)):
+        slices = tuple(_forwards(*one) for one in slices)
+    steps = [step for n, (_, _, step) in zip(counts, slices, strict=True) if n > 1]
+    if any(step != 1 for step in steps):
         return _interleaved(whole, slices, new)
     box = tuple((start, start + n) for n, (start, _, _) in zip(counts, slices,
                                                               strict=True))
@@ -84,11 +83,19 @@ def _stored(whole: Symbol, slices: tuple[tuple[int, int, int], ...],
     return whole.record(spec, (new, whole), None, {"dtypes": (whole.dtype,)})[0]
 
 
+def _forwards(start: int, stop: int, step: int) -> tuple[int, int, int]:
+    """The same elements of a slice, from the first to the last."""
+    count = len(range(start, stop, step))
+    return (start, stop, step) if step > 0 else (
+        start + step*(count - 1), start + 1, -step)
+
+
 def _interleaved(whole: Symbol, slices: tuple[tuple[int, int, int], ...],
                  new: Any) -> Symbol:
     """The array with other numbers at every so many elements."""
     shape = whole.extents
-    (spread,) = whole.record(View("unslice", (shape, slices)), (new,), None, {"dtypes": None})
+    (spread,) = whole.record(View("unslice", (shape, slices)), (new,), None,
+                             {"dtypes": None})
     spec = Map(_on_lattice(shape, slices), ("index", "element", "element"))
     return whole.record(spec, (spread, whole), None, {"dtypes": (whole.dtype,)})[0]
 

@@ -282,7 +282,7 @@ class Symbol(Unknown, Traced, Variable):
                 "and slices or, by x[mask] = number, where a condition holds; compute "
                 "the whole with nf.ops.where, or assign outside")
         else:
-            part = super().__getitem__(key)
+            part: Symbol | Any = super().__getitem__(key)
             there = isinstance(new, Symbol) and new.root is not None and (
                 new.root is part.root and new.parts == part.parts)
             if not there:  # as it is after x[key] += y

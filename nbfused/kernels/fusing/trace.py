@@ -143,8 +143,7 @@ class Trace:
 
     @staticmethod
     def _owned(made: Symbol, spec: Any, inputs: Sequence[Any]) -> None:
-        """Let a recorded result be what one that is not recorded is: whole, or a view.
-        """
+        """Let a recorded result be whole, or a view, like one that is not recorded."""
         base = inputs[0] if is_view(spec) else None
         if isinstance(base, Symbol):
             made.follow(base, spec if base.root is not None else None)

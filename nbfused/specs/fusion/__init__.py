@@ -2,5 +2,6 @@
 
 `algebra` joins two specs, `row_algebra` several into a Row, whose stages `row_forms`
 and `factors` simplify; `epilogues` joins a product and what follows it; `graph` is a
-whole program, `partition` divides it into launches.
+whole program, `partition` divides it into launches.  `slices` gives slices and joins
+a form in which Maps merge with them (`rearranged`), `window_algebra` merges those.
 """

@@ -224,7 +224,8 @@ class Partition:
         group = self.group[node]
         return next((o for o in others if o is not group and o.kind == "map"
                      and o.shape == group.shape and self._takes(o, node)
-                     and self.may_merge(group, o) and self._windows_fit(group, o)), None)
+                     and self.may_merge(group, o)
+                     and self._windows_fit(group, o)), None)
 
     def _takes(self, group: Group, node: Node) -> bool:
         """Whether the nodes of `group` can read `node` inside one function."""

@@ -1,4 +1,4 @@
-"""What a rearrangement of a Map's result makes of the arrays that the Map reads."""
+"""Rearrangements of a Map's result, moved to the arrays that the Map reads."""
 
 from __future__ import annotations
 
@@ -128,8 +128,7 @@ class Rearranged:
 
 
 def _parts(spec: View, shape: Shape) -> tuple[View, ...] | None:
-    """The same as slices, transpositions, expansions and squeezes; None if it is none.
-    """
+    """Divide a view into slices, transpositions, expansions, squeezes; or None."""
     if spec.kind in ("slice", "transpose", "expand", "squeeze"):
         return (spec,)
     if spec.kind != "reshape" or not is_alignment(shape, spec.params):
@@ -155,8 +154,7 @@ def _moved(spec: View, box: Box) -> Box | None:
 
 
 def _steps(one: tuple[int, int, int], sides: tuple[int, int]) -> tuple[int, int]:
-    """The first step of a slice that is in a side of a box, and the one after the last.
-    """
+    """The steps of a slice that are in a side of a box: first, and after the last."""
     (start, _, step), (low, high), count = one, sides, len(range(*one))
     if step < 0:
         start, step, (low, high) = -start, -step, (1 - high, 1 - low)

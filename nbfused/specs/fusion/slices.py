@@ -36,8 +36,8 @@ _PIECES = 16
 #: take less than the array's way to memory and back.
 _STATEMENTS, _ARRAYS = 96, 24
 #: Operations that count as many.
-_COSTLY = {op: 8 for op in ("exp", "log", "sin", "cos", "tan", "tanh", "pow", "erf",
-                            "sigmoid", "sqrt", "div", "cbrt", "lgamma", "atan2")}
+_COSTLY = dict.fromkeys(("exp", "log", "sin", "cos", "tan", "tanh", "pow", "erf",
+                         "sigmoid", "sqrt", "div", "cbrt", "lgamma", "atan2"), 8)
 
 _COPY = Function("slice", ("x",), Block((), ("x",)))
 
@@ -290,7 +290,7 @@ class _Pushed:
 
 
 def _repeated(x: Value) -> Value:
-    """What is repeated in an array, which a window repeats itself."""
+    """The array that is repeated in another; a window repeats it itself."""
     while x.node is not None and isinstance(x.node.spec, View) and \
             x.node.spec.kind == "broadcast":
         (x,) = x.node.inputs
@@ -298,7 +298,7 @@ def _repeated(x: Value) -> Value:
 
 
 def _chosen(count: int) -> Function:
-    """The function of ``inside, piece`` pairs, and of a last piece, that chooses one."""
+    """The function of ``inside, piece`` pairs and a last piece that chooses one."""
     params = [p for k in range(count - 1) for p in (f"inside{k}", f"piece{k}")]
     params.append(f"piece{count - 1}")
 

@@ -28,7 +28,7 @@ __all__ = ["Context", "Demand", "fuse_windows", "has_windows"]
 
 
 class Context(NamedTuple):
-    """Where a Map is evaluated, in coordinates of the fused function.
+    """A place at which a Map is evaluated, in coordinates of the fused function.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Context(NamedTuple):
     def within(self, box: Box, origin: Shape, shape: Shape) -> Context | None:
         """The context of what is read through a window; None where there is nothing."""
         found = self.inside(box)
-        return found and Context(found, tuple(
+        return None if found is None else Context(found, tuple(
             a + b for a, b in zip(self.origin, origin, strict=True)), shape)
 
     def inside(self, box: Box) -> Box | None:
@@ -79,7 +79,7 @@ def has_windows(nodes: Iterable[Node]) -> bool:
 
 
 def reads(node: Node, context: Context) -> Iterator[Read]:
-    """What a Map reads in a context, parameter by parameter."""
+    """List what a Map reads in a context, parameter by parameter."""
     given, spec = iter(node.inputs), node.spec
     places = spec.places
     for param, kind in zip(spec.function.params, spec.kinds, strict=True):
@@ -87,7 +87,8 @@ def reads(node: Node, context: Context) -> Iterator[Read]:
             yield Read(kind, None, context)
         elif kind == "inside":
             found = context.inside(spec.windows.boxes[places[param].box])
-            yield Read(kind, None, found and Context(found, (), ()))
+            yield Read(kind, None, None if found is None else Context(
+                found, (), ()))
         else:
             x = next(given)
             number = not isinstance(x, Value) or x.by_value
@@ -235,7 +236,8 @@ class _Writer(Builder):
                 box, origin = (key[1], ()) if kind == "inside" else key[1][:2]
                 places.append(Place(len(boxes), origin))
                 boxes.append(box)
-        shapes = [x.shape for _, kind, x in kept if kind == "element"]
+        shapes = [x.shape for _, kind, x in kept if x is not None
+                  and kind == "element"]
         windows = None if not places and broadcast_shapes(shapes) == self.extent else \
             Windows.of(places, boxes, self.extent)
         return Launch(Map(function, kinds, (), windows), inputs, tuple(outputs))
@@ -244,7 +246,8 @@ class _Writer(Builder):
 def _decided(s: Any) -> Any:
     """A choice by what is known as the one or the other."""
     if isinstance(s, Let) and s.op == "select" and isinstance(s.args[0], Literal):
-        return Let(s.results, "id", (s.args[1 if s.args[0].value else 2],), None, s.line)
+        chosen = s.args[1] if s.args[0].value else s.args[2]
+        return Let(s.results, "id", (chosen,), None, s.line)
     return s
 
 

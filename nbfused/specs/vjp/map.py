@@ -38,8 +38,9 @@ def map_vjp(spec: Map, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
         refs = pull(program, function, arguments, list(flat.values()), full)
     found = dict(zip((*flat, *raws), refs, strict=True))
     for k in flat:
-        if arguments[k].kind == "window" and found[k] is not None:
-            found[k] = _unwindowed(program, found[k], arguments[k])
+        g = found[k]
+        if arguments[k].kind == "window" and g is not None:
+            found[k] = _unwindowed(program, g, arguments[k])
     return Pullback(spec, tuple(program.steps), tuple(
         found.get(k) for k, kind in enumerate(spec.kinds) if kind not in IMPLICIT))
 
@@ -115,13 +116,15 @@ def _targets(spec: Map, arguments: list[Argument], slots: list[tuple[bool, Shape
     A window's is computed at all points.
     """
     primal = enumerate(zip(spec.kinds, arguments, slots, strict=False))
-    return {k: (a.ref, full if own == "window" else shape) for k, (own, a, (need, shape)) in primal
+    return {k: (a.ref, full if own == "window" else shape)
+            for k, (own, a, (need, shape)) in primal
             if need and own in kinds and isinstance(a.ref, Ref)}
 
 
 def _unwindowed(program: Program, g: Ref, argument: Argument) -> Ref:
     """The cotangent of a window's array from one for all points: that at its box."""
-    assert argument.window is not None and isinstance(argument.ref, Ref)
+    assert argument.window is not None
+    assert isinstance(argument.ref, Ref)
     box, origin = argument.window
     (g,) = program.run(View("slice", tuple((lo, hi, 1) for lo, hi in box)), g)
     full = tuple(hi - lo for lo, hi in box)
@@ -129,8 +132,9 @@ def _unwindowed(program: Program, g: Ref, argument: Argument) -> Ref:
     read = tuple(1 if n == 1 else m for n, m in zip(shape, full[lead:], strict=True))
     g = unbroadcast(program, g, full, read, argument.ref)
     if read != shape:  # it has elements that are not read
-        inside = tuple((0, 1, 1) if n == 1 else (lo - at, hi - at, 1) for n, (lo, hi), at
-                       in zip(shape, box[lead:], origin[lead:], strict=True))
+        places = zip(shape, box[lead:], origin[lead:], strict=True)
+        inside = tuple((0, 1, 1) if n == 1 else (lo - at, hi - at, 1)
+                       for n, (lo, hi), at in places)
         (g,) = program.run(View("unslice", (shape, inside)), g)
     return g
 

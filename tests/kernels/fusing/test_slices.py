@@ -1,4 +1,4 @@
-"""Slices read and written inside `nf.fuse`: NumPy's results, few launches, gradients."""
+"""Slices read and written in `nf.fuse`: NumPy's results, few launches, gradients."""
 
 from __future__ import annotations
 
@@ -56,13 +56,16 @@ PROGRAMS = {
     "columns": (columns, None, None), "steps": (other_steps, None, None),
     "two stencils": (lambda x: stencil(np.sin(stencil(x))), 2, None),
     "upwind": (upwind, 1, 3),
-    "rolls": (lambda x: np.roll(x, (1, -2), (0, 1)) + np.roll(x, [2, 1], 0) * x, 1, None),
+    "rolls": (lambda x: np.roll(x, (1, -2), (0, 1)) + np.roll(x, [2, 1], 0) * x,
+              1, None),
     "roll of all": (lambda x: np.roll(x, 3) + x, 2, None),
     "flips": (lambda x: np.flip(np.exp(x)) + np.fliplr(x) * np.flip(x, (0,)), 1, 3),
     "differences": (lambda x: np.diff(x, 2, 0)[:, :-1] * np.diff(x)[:-2], 1, 3),
-    "windows": (lambda x: sum(x[:, k:k + 5] * x[:, 4 - k:9 - k] for k in range(5)), 1, 3),
+    "windows": (lambda x: sum(x[:, k:k + 5] * x[:, 4 - k:9 - k] for k in range(5)),
+                1, 3),
     "stack": (lambda x: np.stack([np.sin(x[0]), x[1] * x[2], x[3]], 1) * 2, 1, 3),
-    "join": (lambda x: np.exp(np.concatenate([x, x[::-1] * 2, x[:1]]))[3:12:2], 1, 3),
+    "join": (lambda x: np.exp(np.concatenate([x, x[::-1] * 2, x[:1]]))[3:12:2],
+             1, 3),
     "stacks": (lambda x: np.column_stack([np.vstack([x[:, 0], x[:, 1]])[0],
                                           np.hstack([x, x[:, :2]])]), 1, 3),
     "integers": (lambda x: np.sin(x)[2] * x[:, None, 3], 1, None),
@@ -110,7 +113,7 @@ def test_second_derivatives(name):
     function, weights = loss(PROGRAMS[name][0]), RNG.normal(size=X.shape)
     first = nf.fuse(nf.grad(function))
     expected = differences(lambda x: (first(x) * weights).sum(), X)
-    second = nf.fuse(lambda x: nf.grad(lambda x: (nf.grad(function)(x) * weights).sum())(x))
+    second = nf.fuse(nf.grad(lambda x: (nf.grad(function)(x) * weights).sum()))
     np.testing.assert_allclose(second(X), expected, atol=1e-6)
     eager = nf.grad(lambda x: (nf.grad(nf.fuse(function))(x) * weights).sum())
     np.testing.assert_allclose(eager(X), expected, atol=1e-6)
@@ -161,7 +164,8 @@ def test_layouts_and_extents_with_one_kernel_each():
     fused = nf.fuse(stencil)
     for shape in ((3, 3), (2, 5), (1, 4), (40, 3), (3, 100), (64, 65)):
         x = RNG.normal(size=shape)
-        for given in (x, np.asfortranarray(x), x[:, ::-1], np.broadcast_to(x[:1], shape)):
+        repeated = np.broadcast_to(x[:1], shape)
+        for given in (x, np.asfortranarray(x), x[:, ::-1], repeated):
             np.testing.assert_allclose(fused(given), stencil(given.copy()), rtol=1e-13)
 
 
@@ -171,9 +175,10 @@ def test_what_is_no_part_is_refused_with_the_way_out():
 
     with pytest.raises(KernelTypeError, match=r"integers and slices.*nf\.ops\.where"):
         nf.fuse(by_numbers)(X.copy())
-    with pytest.raises(KernelTypeError, match="share memory; change a copy"):
-        def repeated(x):
-            y = np.broadcast_to(x[:1] * 2, (3, 9))
-            y[1] = 0
 
+    def repeated(x):
+        y = np.broadcast_to(x[:1] * 2, (3, 9))
+        y[1] = 0
+
+    with pytest.raises(KernelTypeError, match="share memory; change a copy"):
         nf.fuse(repeated)(X.copy())
