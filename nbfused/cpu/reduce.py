@@ -17,7 +17,10 @@ import numpy as np
 from ..backend import Call, Launcher, Signature, Start
 from ..specs import TypedReduce
 from ..support.records import record
+from .reduce_as_row import as_row
 from .reduce_text import BLOCK, ReduceText, across, along, finish
+from .row import RowLauncher, lanes_last
+from .row_across import NARROW
 from .runtime.binding import BindingLauncher
 from .runtime.compile import build
 from .runtime.objects import Entry
@@ -38,6 +41,9 @@ _WIDE = 16
 #: where states are merged by elementary functions:
 #: benchmarks/notes/cpu.md#rows-across.
 _FEW, _FEW_COSTLY = 48, 512
+
+#: Results at least of short rows for the kernel across rows; not measured.
+_MANY = 64
 
 #: So many pieces of work at least before the reduced elements are left in one chunk;
 #: not measured.
@@ -88,13 +94,33 @@ class _Reduction:
         self.signature = signature
         self.kept, self.reduced = signature.ranks
         self.inputs = len(signature.inner) - len(signature.outputs)
+        self._rows: tuple[RowLauncher | None] | None = None
         self._kernels: dict[tuple[Writer, tuple[str, ...]], _Kernel] = {}
 
     def bind(self, call: Call) -> Start:
         """Bind a call: see `backend.Launcher`."""
         reduced = prod(call.shape[self.kept:])
+        if self._is_short_row(call):
+            rows = self._as_rows()
+            if rows is not None:
+                return rows.bind(call)
+        if "raw" not in self.typed.kinds:  # those have strides of their own
+            call = lanes_last(call, self.kept)
         return self._across(call, reduced) if self._is_across(call, reduced) else \
             self._along(call, reduced)
+
+    def _is_short_row(self, call: Call) -> bool:
+        """Whether there are many results of few elements each, along one loop."""
+        return (self.reduced == 1 and call.shape[-1] <= NARROW
+                and max(call.shape[:-1]) >= _MANY)
+
+    def _as_rows(self) -> RowLauncher | None:
+        """The launcher of the same reduction as a Row."""
+        if self._rows is None:
+            typed = as_row(self.typed)
+            self._rows = (None if typed is None else
+                          RowLauncher(typed, self.signature),)
+        return self._rows[0]
 
     def _is_across(self, call: Call, reduced: int) -> bool:
         """Whether the inner loop should run over results."""

@@ -18,7 +18,7 @@ from ..scalar.typing.types import compute_dtype
 from ..specs import TypedRow
 from ..specs.row import TypedOut, TypedStage
 from ..support.dtypes import short
-from .contract.tile import tile_of
+from .contract.tile import SQUARED, square_lanes
 from .row_text import RowText, sum_text
 from .text.elements import Computed
 from .text.fold import Fold
@@ -135,8 +135,8 @@ class RowAcross(RowText):
         at = f"{o.name}_at + {size}*({offset(o, [*self._outer, 'j0'])})"
         down, along = o.strides[-2:]
         lines = [f"base = {at}", "r = 0"]
-        if o.dtype.name in ("float32", "float64"):
-            lanes = tile_of(size).lanes
+        if o.dtype.name in SQUARED:
+            lanes = square_lanes(size)
             far = f"base + {size}*(r*{down} + q), {down}"
             near = f"{o.name}_near + {size}*({LANES}*q + r), {LANES}"
             call = f"square_to_{kind}({near}, {far}, {self.columns} - q)" if o.output \
