@@ -10,6 +10,7 @@ give the same bits.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import isqrt, prod
 
 import numpy as np
@@ -18,7 +19,8 @@ from ..backend import Call, Launcher, Signature, Start
 from ..specs import TypedReduce
 from ..support.records import record
 from .reduce_as_row import as_row
-from .reduce_text import BLOCK, ReduceText, across, along, finish
+from .reduce_spans import Span, find_span
+from .reduce_text import BLOCK, ReduceText, across, along, finish, gather, spans
 from .row import RowLauncher, lanes_last
 from .row_across import NARROW
 from .runtime.binding import BindingLauncher
@@ -95,7 +97,8 @@ class _Reduction:
         self.kept, self.reduced = signature.ranks
         self.inputs = len(signature.inner) - len(signature.outputs)
         self._rows: tuple[RowLauncher | None] | None = None
-        self._kernels: dict[tuple[Writer, tuple[str, ...]], _Kernel] = {}
+        self._kernels: dict[tuple[Writer, tuple[str, ...], tuple[int, int] | None],
+                            _Kernel] = {}
 
     def bind(self, call: Call) -> Start:
         """Bind a call: see `backend.Launcher`."""
@@ -104,6 +107,10 @@ class _Reduction:
             rows = self._as_rows()
             if rows is not None:
                 return rows.bind(call)
+        span = None if {"raw", "index"} & set(self.typed.kinds) else \
+            find_span(call, self.kept, self.inputs)
+        if span is not None:
+            return self._by_spans(call, span)
         if "raw" not in self.typed.kinds:  # those have strides of their own
             call = lanes_last(call, self.kept)
         return self._across(call, reduced) if self._is_across(call, reduced) else \
@@ -145,13 +152,7 @@ class _Reduction:
         codes = tuple(code if code[0] == "r" else "1" if s[at] == 1 else
                       "0" if s[at] == 0 else "s" for code, s
                       in zip(self.signature.inner, call.strides, strict=True))
-        kept = prod(call.shape[:self.kept])
-        blocks = prod(call.shape[:at]) * -(-call.shape[at] // BLOCK)
-        chunk = max(_ROWS, min(reduced, -(-reduced * blocks // _PIECES)))
-        chunks = max(1, -(-reduced // chunk))
-        weight = max(1, kept * reduced // (blocks * chunks))
-        cut = _Partition(blocks * chunks, weight, chunks, chunk, kept,
-                         max(_GROUP, isqrt(chunk)))
+        cut = _cut(call.shape, self.kept, reduced)
         return self._start(self._kernel(across, codes), call, cut)
 
     def _start(self, kernel: _Kernel, call: Call, cut: _Partition) -> Start:
@@ -166,18 +167,54 @@ class _Reduction:
         last = self._kernel(finish, self.signature.inner)
         sizes = [(cut.chunks * cut.kept, _stored(d)) for d in self.typed.state]
         extras = (cut.chunks, cut.chunk, cut.group)
-        return start_in_steps(call, sizes, (
-            (kernel.entry, kernel.frame, extras, cut.units, cut.weight),
-            (last.entry, last.frame, extras, cut.kept, cut.chunks)))
+        return start_in_steps(sizes, (
+            (kernel.entry, kernel.frame, call, extras, cut.units, cut.weight),
+            (last.entry, last.frame, call, extras, cut.kept, cut.chunks)))
 
-    def _kernel(self, write: Writer, codes: tuple[str, ...]) -> _Kernel:
-        kernel = self._kernels.get((write, codes))
+    def _by_spans(self, call: Call, span: Span) -> Start:
+        """A launch whose lanes are neighbours in memory, reduced or not."""
+        first, kept = span.first, span.kept
+        cut = _cut(first.shape, kept, prod(first.shape[kept:]))
+        codes = tuple("1" if k < self.inputs else "0" for k in range(len(call.strides)))
+        kernel = self._kernel(spans, codes, (kept, len(first.shape) - kept))
+        shape = list(span.last.shape)
+        shape[self.kept] = cut.chunks
+        last = replace(span.last, shape=tuple(shape))
+        finish = self._kernel(gather, codes, (self.kept, len(shape) - self.kept))
+        sizes = [(cut.chunks * cut.kept, _stored(d)) for d in self.typed.state]
+        return start_in_steps(sizes, (
+            (kernel.entry, kernel.frame, first,
+             (cut.chunks, cut.chunk, cut.group, span.limit), cut.units, cut.weight),
+            (finish.entry, finish.frame, last,
+             (cut.chunks, prod(call.shape[self.kept:]), _GROUP, *span.steps),
+             prod(call.shape[:self.kept]), prod(shape[self.kept:]))))
+
+    def _kernel(self, write: Writer, codes: tuple[str, ...],
+                ranks: tuple[int, int] | None = None) -> _Kernel:
+        key = write, codes, ranks
+        kernel = self._kernels.get(key)
         if kernel is None:
-            inner = self.kept - 1 if write is across else -1
-            problem = ReduceText(self.typed, self.signature, codes, inner)
+            signature = self.signature if ranks is None else self.signature._replace(
+                ranks=ranks)
+            kept, reduced = signature.ranks
+            inner = kept - 1 if write in (across, spans) else -1
+            extras = {spans: ["limit"], gather: [
+                f"step{d}" for d in range(kept + reduced)]}.get(write, [])
+            problem = ReduceText(self.typed, signature, codes, inner, extras)
             kernel = _Kernel(build("\n".join(write(problem))), problem.frame)
-            self._kernels[write, codes] = kernel  # two threads may make it: no harm
+            self._kernels[key] = kernel  # two threads may make it: no harm
         return kernel
+
+
+def _cut(shape: tuple[int, ...], kept: int, reduced: int) -> _Partition:
+    """The partition of a reduction whose inner loop runs over results."""
+    results = prod(shape[:kept])
+    blocks = prod(shape[:kept - 1]) * -(-shape[kept - 1] // BLOCK)
+    chunk = max(_ROWS, min(reduced, -(-reduced * blocks // _PIECES)))
+    chunks = max(1, -(-reduced // chunk))
+    weight = max(1, results * reduced // (blocks * chunks))
+    return _Partition(blocks * chunks, weight, chunks, chunk, results,
+                      max(_GROUP, isqrt(chunk)))
 
 
 def _stored(dtype: np.dtype) -> np.dtype:

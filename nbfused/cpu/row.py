@@ -120,9 +120,9 @@ class RowLauncher:
         columns = call.shape[-1]
         sizes = [(chunks * (columns if kind == "column" else 1), dtype)
                  for kind, dtype in self.sums]
-        return start_in_steps(call, sizes, [
-            (*kernel, (step, chunks, 0, *extras), chunks, max(step * columns, 1)),
-            (*kernel, (step, chunks, 1, *extras), max(columns, 1), chunks)])
+        return start_in_steps(sizes, [
+            (*kernel, call, (step, chunks, 0, *extras), chunks, max(step * columns, 1)),
+            (*kernel, call, (step, chunks, 1, *extras), max(columns, 1), chunks)])
 
     def _kernel(self, text: type[RowText], codes: tuple[str, ...]) -> Kernel:
         kernel = self._kernels.get((text, codes))

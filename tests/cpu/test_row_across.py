@@ -21,7 +21,7 @@ SHORT = [(16, 1), (40, 3), (300, 7), (65, 16), (129, 17), (700, 31), (64, NARROW
 @pytest.fixture
 def across(monkeypatch):
     """Refuse the kernel along rows."""
-    monkeypatch.setattr(row._Rows, "_along", None)
+    monkeypatch.setattr(row.RowLauncher, "_along", None)
 
 
 @pytest.mark.parametrize("dtype", sampled(["f4", "f8", "f2"], "f4", "f2"))
@@ -90,6 +90,6 @@ def test_the_number_of_threads_changes_no_bit(shape):
 
 
 def test_few_rows_are_not_computed_across(monkeypatch):
-    monkeypatch.setattr(row._Rows, "_across", None)
+    monkeypatch.setattr(row.RowLauncher, "_across", None)
     run_row(SOFTMAX, normal((15, 4)))
     run_row(SOFTMAX, normal((100, 200)))
