@@ -112,8 +112,9 @@ def _text(typed: TypedMap, elements: Elements, outputs: Sequence[Operand], frame
         inside = replace(elements, table={**table, **divided.table})
         more, used = _point("point_between", divided.typed, inside, outputs)
         points += more
-        run = [*divided.lines(), "if j1 <= room:",
-               *indented(_run("point_between", used, serial, costly)), "else:", *indented(run)]
+        between = _run("point_between", used, serial, costly)
+        run = [*divided.lines(), "if j1 <= room:", *indented(between), "else:",
+               *indented(run)]
     return [f"# Map {function.function.name}", *points,
             "def kernel(a, begin, end):",
             *["    wide_vectors()"] * costly,

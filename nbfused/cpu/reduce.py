@@ -36,8 +36,9 @@ __all__ = ["build_reduce"]
 #: benchmarks/notes/cpu.md#dead-ends-of-the-cpu.
 _CHUNK = 1 << 16
 
-#: So many results at least for the kernel across them; not measured.
-_WIDE = 16
+#: So many results at least for the kernel across them, and where they are neighbours
+#: and reduced elements are not; not measured.
+_WIDE, _SOME = 16, 4
 
 #: Up to so many reduced elements the loop runs over results, whatever the strides; and
 #: where states are merged by elementary functions:
@@ -111,7 +112,7 @@ class _Reduction:
             find_span(call, self.kept, self.inputs)
         if span is not None:
             return self._by_spans(call, span)
-        if "raw" not in self.typed.kinds:  # those have strides of their own
+        if reduced <= _FEW and "raw" not in self.typed.kinds:
             call = lanes_last(call, self.kept)
         return self._across(call, reduced) if self._is_across(call, reduced) else \
             self._along(call, reduced)
@@ -132,14 +133,16 @@ class _Reduction:
     def _is_across(self, call: Call, reduced: int) -> bool:
         """Whether the inner loop should run over results."""
         at = self.kept - 1
-        if call.shape[at] < _WIDE:
+        if call.shape[at] < _SOME:
             return False
         codes = self.signature.inner[:self.inputs]
         columns = [(abs(s[at]) > 1, abs(s[-1]) > 1) for s, code
                    in zip(call.strides, codes, strict=False) if code[0] != "r"]
         result, element = (sum(far) for far in zip(*columns, strict=True))
         few = _FEW if is_cheap(self.typed.merge) else _FEW_COSTLY
-        return result < element or reduced <= few
+        wide = call.shape[at] >= _WIDE
+        return (result < element and (wide or result == 0)) or (
+            wide and reduced <= few)
 
     def _along(self, call: Call, reduced: int) -> Start:
         chunks = max(1, -(-reduced // _CHUNK))
@@ -198,9 +201,9 @@ class _Reduction:
                 ranks=ranks)
             kept, reduced = signature.ranks
             inner = kept - 1 if write in (across, spans) else -1
-            extras = {spans: ["limit"], gather: [
-                f"step{d}" for d in range(kept + reduced)]}.get(write, [])
-            problem = ReduceText(self.typed, signature, codes, inner, extras)
+            more = ["limit"] if write is spans else [
+                f"step{d}" for d in range(kept + reduced)] if write is gather else []
+            problem = ReduceText(self.typed, signature, codes, inner, more)
             kernel = _Kernel(build("\n".join(write(problem))), problem.frame)
             self._kernels[key] = kernel  # two threads may make it: no harm
         return kernel

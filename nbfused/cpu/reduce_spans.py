@@ -20,7 +20,7 @@ __all__ = ["Span", "find_span"]
 _LONG = 64
 
 #: Lanes at least, and enough of them; not measured.
-_LEAST, _ENOUGH = 32, 256
+_LEAST, _ENOUGH = 16, 256
 
 #: Elements of each lane at least: states are so much fewer, and cost a division each.
 _OUTER = 16
@@ -83,7 +83,7 @@ def _span(call: Call, kept: int, inputs: int, near: dict[int, int], lanes: int,
     outside = [d for d in range(len(shape)) if d not in near and d != split]
     outer = [d for d in outside if d < kept]
     far = [d for d in outside if d >= kept]
-    steps_of = {d: 1 for d in far}
+    steps_of = dict.fromkeys(far, 1)
     if split >= 0:
         far.append(split)
         steps_of[split] = max(part, 1)

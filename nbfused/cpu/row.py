@@ -106,11 +106,13 @@ class RowLauncher:
         group = max(_GROUP, isqrt(columns))
         if self.sums:
             step = max(LANES, -(-inner // _CHUNKS))
-            return self._summing(kernel, call, step, -(-inner // step), LANES, group)
+            return self._summing(kernel, call, step, -(-inner // step), LANES, group,
+                                 0)
         row = max(columns, 1) * max(d.itemsize for d in self.signature.outputs)
         block = LANES if STAGED in codes else \
             min(BLOCK, max(LANES, _BLOCK_BYTES // row // LANES * LANES))
-        return start_of(*kernel, call, (block, 1, 0, block, group),
+        turned = int(1 not in {abs(s[-2]) for s in call.strides})
+        return start_of(*kernel, call, (block, 1, 0, block, group, turned),
                         prod(call.shape[:-2]) * -(-inner // block),
                         block * max(columns, 1))
 

@@ -11,7 +11,7 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .tile import square_lanes, tile_of
+from .tile import square_lanes
 
 __all__ = ["TRANSPOSES"]
 

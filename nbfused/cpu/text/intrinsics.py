@@ -21,11 +21,15 @@ __all__ = ["INTRINSICS", "forget_functions"]
 
 _I64 = ir.IntType(64)
 
+#: Names of marks of a loop, each with its values.
+Marks = Sequence[tuple[Any, ...]]
+
 #: What keeps LLVM from unrolling a loop.
-_ROLLED = (("llvm.loop.unroll.disable",),)
+_ROLLED: Marks = (("llvm.loop.unroll.disable",),)
 
 #: What makes LLVM mask the last vector of a loop instead of adding a scalar loop.
-_MASKED = (("llvm.loop.vectorize.predicate.enable", ir.Constant(ir.IntType(1), 1)),)
+_MASKED: Marks = (("llvm.loop.vectorize.predicate.enable",
+                   ir.Constant(ir.IntType(1), 1)),)
 
 #: Iterations of which the first of two loops makes a multiple: what LLVM unrolls at
 #: most, sixteen lanes four times.
@@ -211,7 +215,7 @@ def _reserves(function: Any) -> bool:
 
 
 def _emit_loop(builder: Any, first: Any, stop: Any, apart: bool,
-               marks: Sequence[str], body: Any) -> None:
+               marks: Marks, body: Any) -> None:
     function = builder.function
     entry, head = builder.block, builder.append_basic_block("parallel")
     leave = builder.append_basic_block("parallel.end")
@@ -231,7 +235,7 @@ def _emit_loop(builder: Any, first: Any, stop: Any, apart: bool,
     builder.position_at_end(leave)
 
 
-def _mark(module: Any, calls: Sequence[Any], back: Any, marks: Sequence[str]) -> None:
+def _mark(module: Any, calls: Sequence[Any], back: Any, marks: Marks) -> None:
     """Attach metadata to calls, which inlining copies to loads and stores."""
     group = _distinct(module)
     for x in calls:

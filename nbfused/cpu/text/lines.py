@@ -30,8 +30,8 @@ def loop(function: str, begin: str, end: str, names: Iterable[str],
     A known small number of calls should be `rolled`, functions that compute `masked`:
     see `intrinsics`.
     """
-    return (f"{'rolled_' * rolled}{'masked_' * masked}parallel_for({function}, {begin}, {end}, "
-            f"{packed(names)})")
+    kind = "rolled_" * rolled + "masked_" * masked
+    return f"{kind}parallel_for({function}, {begin}, {end}, {packed(names)})"
 
 
 def invoke(function: str, names: Iterable[str]) -> str:

@@ -17,8 +17,8 @@ from .operands import Frame
 
 __all__ = ["Step", "start_in_steps", "start_of"]
 
-#: A kernel, its frame, a call as it sees it, integers that the launcher adds, units, and
-#: elements in each.
+#: A kernel, its frame, a call as it sees it, integers that the launcher adds, units,
+#: and elements in each.
 Step = tuple[Entry, Frame, Call, tuple[int, ...], int, int]
 
 
