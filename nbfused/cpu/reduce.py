@@ -2,9 +2,10 @@
 
 Two kernels do the same along different dimensions.  *Along*: the inner loop runs over
 reduced elements, as for the last axis of an array in C order.  *Across*: it runs over
-results, as for the first axis.  Which one, and how the reduced elements are cut into
-chunks, depends on shapes and strides alone, so that every run and any number of threads
-give the same bits.
+results, as for the first axis.  Where neither loop is long, lanes are *spans* of memory
+(`reduce_spans`), and few elements along one loop a short row (`row`).  Which one, and
+how the reduced elements are cut into chunks, depends on shapes and strides alone, so
+that every run and any number of threads give the same bits.
 """
 
 from __future__ import annotations
