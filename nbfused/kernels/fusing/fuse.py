@@ -11,11 +11,12 @@ from types import CodeType, MethodType
 from typing import Any, NamedTuple, TypeVar, overload
 from weakref import WeakKeyDictionary
 
-from ...errors import KernelTypeError, NbFusedPerformanceWarning
+from ...errors import KernelTypeError, NbFusedError, NbFusedPerformanceWarning
 from ...support.display import SourceText
 from ...support.pickling import PickledByName
 from .arguments import Arguments, shape_class
 from .explain import Explanation, explain
+from .lines import add_line
 from .plans.plan import Plan
 from .plans.planning import Plans, read
 from .program import Program, TraceInvalid
@@ -129,7 +130,8 @@ class Fused(PickledByName):
             if not outside.arrays:
                 raise
             return self._without_hidden(lambda: self(*args, **kwargs))
-        unstable = [*outside.unstable, *given.unstable, *trace.constants.values()]
+        unstable = [*outside.unstable, *given.unstable, *trace.constants.values(),
+                    *trace.watch.found]
         if unstable:
             self._warn([x if isinstance(x, str) else f"an array of shape {x.shape}"
                         for x in unstable])
@@ -282,8 +284,14 @@ class Fused(PickledByName):
         hidden = {name: symbols.pop(name) for name in outside.arrays}
         bound.arguments.update(symbols)
         function = self._scope.copy(hidden) if hidden else self.function
-        with trace.recording():
-            return trace, trace.program(function(*bound.args, **bound.kwargs))
+        try:
+            with trace.recording(), trace.watch:
+                result = function(*bound.args, **bound.kwargs)
+        except NbFusedError as error:
+            add_line(error)
+            trace.watch.rewind()  # it may be called again
+            raise
+        return trace, trace.program(result)
 
     def _warn(self, unstable: list[str]) -> None:
         if not self._warned:

@@ -30,6 +30,7 @@ __all__ = [
     "is_view",
     "map_tree",
     "memory_of",
+    "tree_leaves",
     "tree_values",
 ]
 
@@ -49,11 +50,18 @@ class HostCall:
 
 @record(frozen=True, eq=False)
 class Opaque:
-    """A function that is called as it is, on arrays."""
+    """A function that is called as it is, on arrays.
+
+    Attributes
+    ----------
+    views
+        For each result the position of the argument whose memory it is in, or None.
+    """
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
     single: bool
+    views: tuple[int | None, ...] = (None,)
 
 
 @record
@@ -260,10 +268,20 @@ def _bases(found: Iterable[Value]) -> set[Value]:
 
 def memory_of(value: Value) -> Value:
     """The value that was computed into the memory of `value`."""
-    while value.node is not None and (is_view(value.node.spec) or getattr(
-            value.node.spec, "function", None) is detach):
-        value = value.node.inputs[0]
+    while (base := _viewed(value)) is not None:
+        value = base
     return value
+
+
+def _viewed(value: Value) -> Value | None:
+    """The value that this one is a view of."""
+    node = value.node
+    if node is None or not (isinstance(node.spec, Opaque) or is_view(node.spec)):
+        return None
+    position = node.spec.views[node.outputs.index(value)] if isinstance(
+        node.spec, Opaque) else 0
+    found: Value | None = None if position is None else node.inputs[position]
+    return found
 
 
 def detach(x: Any) -> Any:
@@ -281,10 +299,15 @@ def map_tree(tree: Any, leaf: Callable[[Any], Any]) -> Any:
     return leaf(tree)
 
 
+def tree_leaves(tree: Any) -> Iterator[Any]:
+    """What is in nested tuples, lists and dictionaries."""
+    if isinstance(tree, (dict, tuple, list)):
+        for item in tree.values() if isinstance(tree, dict) else tree:
+            yield from tree_leaves(item)
+    else:
+        yield tree
+
+
 def tree_values(tree: Any) -> Iterator[Value]:
     """The values in a tree."""
-    if isinstance(tree, Value):
-        yield tree
-    elif isinstance(tree, (dict, tuple, list)):
-        for item in tree.values() if isinstance(tree, dict) else tree:
-            yield from tree_values(item)
+    return (x for x in tree_leaves(tree) if isinstance(x, Value))

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from functools import partial, wraps
 from math import prod
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -16,13 +17,15 @@ from ...arrays.traced import Traced, TracedNumber, extents
 from ...autograd import Variable
 from ...autograd.graph import COPY, Edge
 from ...autograd.numpy_api.methods import ArrayMethods, check_unrecorded
+from ...autograd.numpy_api.ufuncs import method_name
 from ...dispatch.calls import ZERO
 from ...dispatch.outputs import can_cast
 from ...errors import KernelTypeError
 from ...op.base import is_number
 from ...specs import View
 from ...specs.fusion.graph import Value
-from .functions import GIVE_ARRAYS, traced_function
+from .functions import ATTRIBUTES, GIVE_ARRAYS, METHODS, traced_function
+from .lines import user_frame
 from .program import memory_of
 from .ufuncs import trace_ufunc
 
@@ -40,7 +43,7 @@ _CONSTANT = ("; a number that is to be constant is one of the enclosing scope, a
 def _refuse(what: str) -> Callable[[Any], NoReturn]:
     def refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
         hint = _CONSTANT if isinstance(self, TracedNumber) else ""
-        raise KernelTypeError(f"{self!r}: {what}, {_WAY_OUT}{hint}")
+        self.trace.refuse(f"{self.name}: {what}, {_WAY_OUT}{hint}")
 
     return refuse
 
@@ -58,12 +61,24 @@ class Unknown:
     __array__ = _refuse("a NumPy array needs its values")
     item = _refuse("item() needs its value")
     __str__ = _refuse("print(), str() and a text with it need its value")
+    __reduce_ex__ = _refuse("pickle needs its value")
+
+    def __repr__(self) -> str:
+        """A text for messages; `repr`, or the print of a list, is refused."""
+        if user_frame(sys._getframe(1), behind_ours=False) is not None:
+            self.__str__()
+        return self.name
 
     def __format__(self, spec: str) -> str:
         return str(self)  # which is refused
 
     trace: Trace
     value: Value
+
+    @property
+    def name(self) -> str:
+        """What messages call it."""
+        raise NotImplementedError
 
     @property
     def extents(self) -> tuple[int, ...]:
@@ -90,19 +105,18 @@ class Unknown:
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any,
                         **kwargs: Any) -> Any:
-        return _scalar(trace_ufunc(self.trace, ufunc, method, inputs, kwargs),
-                       inputs, kwargs)
+        known = partial(trace_ufunc, self.trace, ufunc, method, inputs, kwargs)
+        called = ufunc if method == "__call__" else getattr(ufunc, method)
+        return _scalar(self.trace.known_or_called(
+            known, method_name(ufunc, method), called, inputs, kwargs), inputs, kwargs)
 
     def __array_function__(self, function: Callable[..., Any], types: Any,
                            args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """The functions of NumPy that there are operations for."""
+        """NumPy's functions: those that there are operations for, or calls."""
         call = traced_function(function)
-        if call is None:
-            raise KernelTypeError(
-                f"{function.__module__}.{function.__name__} has no kernel, so that "
-                "nf.fuse cannot trace it; use functions of nf.ops, wrap it in an "
-                "nf.Function, or call it outside of the fused function")
-        made = call(args, kwargs)
+        known = None if call is None else partial(call, args, kwargs)
+        made = self.trace.known_or_called(
+            known, f"{function.__module__}.{function.__name__}", function, args, kwargs)
         if function not in GIVE_ARRAYS:
             return _scalar(made, args, kwargs)
         if isinstance(made, Symbol):
@@ -213,16 +227,41 @@ class Symbol(Unknown, Traced, Variable):
         return prod(self.shape)
 
     @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return dtype_of(self).itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return prod(self.shape) * self.itemsize
+
+    @property
+    def __class__(self) -> Any:
+        """What ``isinstance`` takes it for, as the arrays of the call are.
+
+        A scalar of NumPy's is none of its arrays: `hidden` has an ``isinstance`` that
+        knows.
+        """
+        kind = self.trace.kind
+        return type(self) if self.scalar and not self.extents else kind or type(self)
+
+    @__class__.setter
+    def __class__(self, kind: Any) -> None:
+        raise TypeError(f"{self.name} keeps its class")
+
+    @property
     def data(self) -> Any:
         """A symbol for the array itself, which no transform differentiates by."""
         return self.plain()
 
     @data.setter
     def data(self, value: Any) -> None:
-        raise KernelTypeError(f"{self!r}: its array cannot be replaced while nf.fuse "
+        raise KernelTypeError(f"{self.name}: its array cannot be replaced while nf.fuse "
                               "traces; write x[...] = value")
 
     device = property(_refuse("device needs the array itself"))
+    tolist = tobytes = tofile = dump = dumps = _refuse("this needs its values")
     to_numpy = numpy = _refuse("to_numpy() needs its values")
     backward = _refuse("backward() needs its graph")  # type: ignore[assignment]
     __array__ = Unknown.__array__  # type: ignore[assignment]
@@ -240,6 +279,17 @@ class Symbol(Unknown, Traced, Variable):
         made = super().astype(*args, **kwargs)
         made.scalar = self.scalar
         return made
+
+    def __getattr__(self, name: str) -> Any:
+        """A method of NumPy's arrays that is one of its functions."""
+        function = METHODS.get(name)
+        if function is None and name in ATTRIBUTES:
+            self.trace.refuse(f"{self.name}: .{name} is of an array, {_WAY_OUT}")
+        if function is None:
+            raise AttributeError(f"{self.name} has no attribute {name!r} that nf.fuse "
+                                 "traces; use functions of numpy or of nf.ops",
+                                 name=name, obj=self)
+        return partial(function, self)
 
     def __copy__(self) -> Any:
         return self.copy()
@@ -261,7 +311,7 @@ class Symbol(Unknown, Traced, Variable):
             self.trace.assign(self, new)
         else:
             raise KernelTypeError(
-                f"{self!r}: a part of an array cannot be assigned to inside nf.fuse, "
+                f"{self.name}: a part of an array cannot be assigned to inside nf.fuse, "
                 "only all of it or, by x[mask] = number, where a condition holds; "
                 "compute the whole with nf.ops.where, or assign outside")
 
@@ -269,7 +319,7 @@ class Symbol(Unknown, Traced, Variable):
         """One number wherever a condition holds."""
         if extents(mask) != self.extents or (not is_number(new) and extents(new)):
             raise KernelTypeError(
-                f"{self!r}: x[mask] = y takes a mask of the shape of x and one number "
+                f"{self.name}: x[mask] = y takes a mask of the shape of x and one number "
                 f"inside nf.fuse, got shapes {extents(mask)} and {extents(new)}; "
                 "write x[...] = nf.ops.where(mask, y, x)")
         self.trace.assign(self, new, where=mask)
@@ -283,7 +333,9 @@ class Symbol(Unknown, Traced, Variable):
     __ilshift__ = _in_place("__lshift__", "<<")
     __irshift__ = _in_place("__rshift__", ">>")
 
-    def __repr__(self) -> str:
+    @property
+    def name(self) -> str:
+        """What messages call it."""
         value = self.value
         return f"<traced array {value.name!r}, {value.type} {value.shape}>"
 

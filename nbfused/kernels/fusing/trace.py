@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 from weakref import WeakSet
 
 import numpy as np
@@ -28,11 +29,14 @@ from ...specs import Map
 from ...specs.base import Shape
 from ...specs.fusion.graph import Node, Value
 from .arguments import is_tracked
+from .calls import call_library, is_differentiated, viewed_operands
+from .lines import user_frame, with_line
 from .numbers import Number
 from .program import HostCall, Opaque, Program, detach, is_view, map_tree, memory_of
 from .symbols import Symbol
 from .tensors import Tensor
 from .torch import torch_recording, torch_records
+from .watching import Watch, unwatched
 
 __all__ = ["Trace"]
 
@@ -77,6 +81,11 @@ class Trace:
         self.scalars = False
         #: Whether an array that it reads requires grad, on any tape.
         self.tracked = False
+        #: The type of the first array that is given.
+        self.kind: type | None = None
+        self.watch = Watch()
+        #: What was refused; some of it may have been caught.
+        self.refused: list[KernelTypeError] = []
         self._seen: dict[Any, Node] = {}
         self._computed: dict[Any, Value] = {}
         self._constant: dict[Value, Value] = {}
@@ -96,13 +105,14 @@ class Trace:
         self.tracked |= is_tracked(x)
         self.given[value] = x
         self.scalars |= isinstance(x, np.ndarray)
+        self.kind = self.kind or type(x)
         return self.symbol(self, value, own=value)
 
     def operand(self, x: Any) -> Any:
         """The value of an input; a number that is constant stays itself."""
         if isinstance(x, (Symbol, Number)):
             if x.trace is not self:
-                raise KernelTypeError(f"{x!r} belongs to another call of a fused "
+                raise KernelTypeError(f"{x.name} belongs to another call of a fused "
                                       "function; return it from there")
             return self._current_value(x)
         if not isinstance(x, Variable) and not _is_plain(x):
@@ -116,7 +126,7 @@ class Trace:
         """The value; `KernelTypeError` if it is not known whether it has changed."""
         if isinstance(x, Symbol) and x.replaced:
             raise KernelTypeError(
-                f"{x!r} is used after += or the like on another name of it, which "
+                f"{x.name} is used after += or the like on another name of it, which "
                 "changes an array, but makes another of what NumPy gives as a scalar; "
                 "write x = x + y")
         return x.value
@@ -201,7 +211,7 @@ class Trace:
         value = x.value
         if self.tracked and is_floating(dtype_of(x)) and value not in self._constant:
             self.exact = True
-            node = Node(Opaque(detach, (value,), True), (value,),
+            node = Node(Opaque(detach, (value,), True, (0,)), (value,),
                         [(value.shape, value.type)])
             self.nodes.append(node)
             (made,) = node.outputs
@@ -209,33 +219,113 @@ class Trace:
         return self.symbol(self, self._constant.get(value, value), base=x)
 
     def call(self, function: Callable[..., Any], args: Sequence[Any]) -> Any:
+        """A call of an `nf.Function`, or of a function with a rule."""
+        name = getattr(function, "__qualname__", type(function).__name__)
+        single: list[bool] = []
+
+        def flat(*values: Any) -> tuple[Any, ...]:
+            result = function(*values)
+            single.append(not isinstance(result, (tuple, list)))
+            return (result,) if single[-1] else tuple(result)
+
+        flat.__name__ = name
+        made = self.step(flat, args, name)
+        return unpack_single(made) if single[-1] else made
+
+    def step(self, function: Callable[..., Any], args: Sequence[Any],
+             name: str) -> tuple[Any, ...]:
         """A call that no spec describes: it is run now, for the shapes of its results.
 
         In the program it is a step of its own.
+
+        Parameters
+        ----------
+        function
+            Returns a tuple of arrays.
         """
-        if recording() and any(isinstance(a, Symbol) and a.requires_grad for a in args):
-            name = getattr(function, "__qualname__", type(function).__name__)
-            raise KernelTypeError(
-                f"nf.fuse does not see into {name}, and cannot differentiate it inside "
-                "of a fused function; fuse what is differentiated, as in "
-                "nf.grad(nf.fuse(f))")
         self.exact = True
         if not self.records():
             function = no_grad()(function)
         values = tuple(map(self.operand, args))
         wanted = [v for v in values if isinstance(v, Value)]
-        with no_grad():
+        with no_grad(), unwatched():
             known = iter(Program.from_trace(self, wanted, {}).run(
                 list(self.given.values())))
-            result = function(*(next(known) if isinstance(v, Value) else v
-                                for v in values))
-        single = not isinstance(result, (tuple, list))
-        results = (result,) if single else tuple(result)
-        node = Node(Opaque(function, values, single), values,
-                    [(tuple(r.shape), dtype_of(r)) for r in results])
+            given = [next(known) if isinstance(v, Value) else v for v in values]
+            results = function(*given)
+        if is_differentiated(args) and any(is_floating(dtype_of(r)) for r in results):
+            self.refuse(
+                f"{name} is differentiated inside of a fused function, which nf.fuse "
+                "does not see into; give it a derivative with nf.custom_vjp or "
+                "nf.callback(..., vjp=...), or fuse what is differentiated, as in "
+                "nf.grad(nf.fuse(f))")
+        return self.opaque(function, args, values, [
+            (tuple(r.shape), dtype_of(r)) for r in results],
+            viewed_operands(given, results))
+
+    def opaque(self, function: Callable[..., Any], args: Sequence[Any],
+               values: tuple[Any, ...], results: Sequence[tuple[Shape, Type]],
+               views: tuple[int | None, ...]) -> tuple[Any, ...]:
+        """Record a step with results of these shapes and dtypes."""
+        node = Node(Opaque(function, values, False, views), values, results)
         self.nodes.append(node)
-        made = tuple(self.symbol(self, v) for v in node.outputs)
-        return unpack_single(made) if single else made
+        bases = [None if k is None else args[k] for k in views]
+        made = []
+        for value, base in zip(node.outputs, bases, strict=True):
+            symbol = self.symbol(self, value, base=base if isinstance(
+                base, Symbol) else None)
+            symbol.scalar = base is None
+            made.append(symbol)
+        return tuple(made)
+
+    def known_or_called(self, known: Callable[[], Any] | None, name: str,
+                        function: Callable[..., Any], args: Sequence[Any],
+                        kwargs: Mapping[str, Any]) -> Any:
+        """A function of NumPy by the operation that it is, or as it is.
+
+        Parameters
+        ----------
+        known
+            Records the operation; None if there is none.
+        """
+        if known is not None:
+            before = self._state()
+            try:
+                return known()
+            except KernelTypeError as error:
+                if not hasattr(error, "no_operation") or self.symbol is Tensor:
+                    raise
+                self._restore(before)
+        if self.symbol is Tensor:
+            self.refuse(f"{name} makes NumPy's arrays of tensors, which nf.fuse does "
+                        "not trace; use functions of torch or nf.ops, or call it "
+                        "outside of the fused function")
+        return call_library(self, name, function, args, kwargs)
+
+    def _state(self) -> Any:
+        """What is there now, to go back to."""
+        return ([len(x) for x in (self.nodes, self.numbers, self.checks)],
+                [dict(x) for x in (self.constants, self.stores, self._seen,
+                                   self._computed, self._constant)], self.exact)
+
+    def _restore(self, before: Any) -> None:
+        """Forget what was recorded since `_state`."""
+        counts, held, self.exact = before
+        for have, count in zip((self.nodes, self.numbers, self.checks), counts,
+                               strict=True):
+            del have[count:]
+        self.constants, self.stores, self._seen, self._computed, self._constant = held
+
+    def refuse(self, message: str) -> NoReturn:
+        """Raise `KernelTypeError` with the line, now and when the trace ends.
+
+        The function may catch it, and what it then does is not what a call does.
+        """
+        error = KernelTypeError(with_line(message, user_frame(
+            sys._getframe(1), behind_ours=True)))
+        error.has_line = True  # type: ignore[attr-defined]
+        self.refused.append(error)
+        raise error
 
     def store(self, target: Any, new: Symbol, casting: str = "same_kind") -> None:
         """`assign` of a result to an `out` of the same shape, as ops ask for."""
@@ -261,7 +351,7 @@ class Trace:
             # stores at its end.
             new = self._cast_like(new, target)
         if new.extents != target.extents:
-            raise ShapeError(f"{target!r} cannot hold an array of shape {new.extents}; "
+            raise ShapeError(f"{target.name} cannot hold an array of shape {new.extents}; "
                              "make a new array")
         if target.own is not None:
             self.stores[target.own] = new.value
@@ -280,11 +370,13 @@ class Trace:
                 f"{type(target).__name__} that is none; pass it as an argument")
         if not target.whole or self.views.get(target.array):
             raise KernelTypeError(
-                f"{target!r} is changed in place and is, or has, a view: nf.fuse does "
+                f"{target.name} is changed in place and is, or has, a view: nf.fuse does "
                 "not follow both; make a new array, as in x = x + y")
 
     def program(self, result: Any) -> Program:
         """The program that computes the result of the function from its arguments."""
+        if self.refused:  # and caught
+            raise self.refused[0]
         arrays: dict[Value, object] = {memory_of(new): own
                                        for own, new in self.stores.items()}
         return Program.from_trace(
@@ -325,7 +417,7 @@ def _check_cast(target: Symbol, new: Any, casting: str) -> None:
         source = np.result_type(dtype_of(target), getattr(new, "example", new))
     if not target.holds(source, casting):
         raise KernelTypeError(
-            f"{target!r} cannot hold {source}, which does not cast to it under "
+            f"{target.name} cannot hold {source}, which does not cast to it under "
             f"'{casting}'; use astype, or make a new array")
 
 
@@ -346,7 +438,7 @@ def _is_plain(x: Any) -> bool:
 
 def _check_array(x: Any) -> None:
     if isinstance(x, Number) and x.python is not None:
-        raise KernelTypeError(f"{x!r} has no axes, which nf.fuse could change; make an "
+        raise KernelTypeError(f"{x.name} has no axes, which nf.fuse could change; make an "
                               "array with nf.full outside of the fused function")
 
 
