@@ -15,6 +15,7 @@ from ...errors import KernelTypeError, NbFusedError, NbFusedPerformanceWarning
 from ...support.display import SourceText
 from ...support.pickling import PickledByName
 from .arguments import Arguments, shape_class
+from .containers import Change, Copies
 from .explain import Explanation, explain
 from .lines import add_line
 from .plans.plan import Plan
@@ -44,6 +45,21 @@ class CacheInfo(NamedTuple):
     misses: int
     maxsize: int
     currsize: int
+
+
+class _Places:
+    """The places of changes; no container, so that it is handed through."""
+
+    def __init__(self, changes: list[Change]) -> None:
+        self.changes = changes
+
+
+class Changed(NamedTuple):
+    """The result of a function, and the new items of containers outside."""
+
+    result: Any
+    values: list[Any]
+    places: _Places
 
 
 class Fused(PickledByName):
@@ -104,8 +120,8 @@ class Fused(PickledByName):
             plan = reader.find(read_now[1], outside.keys)
             made = plan and self._run_plan(plan, read_now[0], read_now[2])
             if made:
-                return made[0]
-        given = Arguments(self._named(args, kwargs), outside.arrays)
+                return self._finish(made[0], args, kwargs, outside)
+        given, outside = self._given(args, kwargs, outside)
         if not given.arrays or given.traced:
             return self.function(*args, **kwargs)
         leaves = given.leaves
@@ -116,12 +132,13 @@ class Fused(PickledByName):
             made = plan and self._run_plan(plan, leaves, layout[1])
             if plan is not None and made:
                 self._remember(reader, read_now, plan, args, kwargs, outside)
-                return made[0]
+                return self._finish(made[0], args, kwargs, outside)
         key = (given.types(), constants)
         found = self._find(key, given)
         if found is not None:
             try:
-                return self._run(found, leaves, layout, constants)
+                return self._finish(self._run(found, leaves, layout, constants),
+                                    args, kwargs, outside)
             except TraceInvalid:
                 pass  # what was traced does not hold for these numbers
         try:
@@ -138,7 +155,8 @@ class Fused(PickledByName):
         else:
             self._keep(program, key, given, trace.exact)
         try:
-            return self._run(program, leaves, None if unstable else layout, constants)
+            made = self._run(program, leaves, None if unstable else layout, constants)
+            return self._finish(made, args, kwargs, outside)
         except TraceInvalid:
             raise KernelTypeError(
                 f"fuse: a function that {self.kernel_name} calls gives results of "
@@ -171,7 +189,7 @@ class Fused(PickledByName):
         (16024, 64024)
         """
         outside = self._scope.look()
-        given = Arguments(self._named(args, kwargs), outside.arrays)
+        given, outside = self._given(args, kwargs, outside)
         if not given.arrays or given.traced:
             raise KernelTypeError(f"{self.kernel_name}.explain: no argument is an "
                                   "array; pass what the function is called with")
@@ -205,6 +223,15 @@ class Fused(PickledByName):
         if self._names is not None and not kwargs and len(args) == len(self._names):
             return dict(zip(self._names, args, strict=True))
         return dict(self._bind(args, kwargs).arguments)
+
+    def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any],
+               outside: Outside) -> tuple[Arguments, Outside]:
+        """The arguments; and the values outside, which methods of theirs read, too."""
+        given = Arguments(self._named(args, kwargs), outside.arrays)
+        if self._scope.add_classes(given.classes):
+            outside = self._scope.look()
+            given = Arguments(given.named, outside.arrays)
+        return given, outside
 
     def _read(self, args: tuple[Any, ...], kwargs: dict[str, Any],
               outside: Outside) -> tuple[Reader | None, Any]:
@@ -279,11 +306,11 @@ class Fused(PickledByName):
     def _trace(self, given: Arguments, bound: inspect.BoundArguments,
                outside: Outside) -> tuple[Trace, Program]:
         """Run the function on symbols that record its operations."""
-        trace = Trace(self.kernel_name, tensors=given.tensors)
-        symbols = given.map_leaves(trace.argument)
+        trace, copies = Trace(self.kernel_name, tensors=given.tensors), Copies()
+        symbols = given.map_leaves(trace.argument, copies)
         hidden = {name: symbols.pop(name) for name in outside.arrays}
         bound.arguments.update(symbols)
-        function = self._scope.copy(hidden) if hidden else self.function
+        function = self._scope.copy(hidden)
         try:
             with trace.recording(), trace.watch:
                 result = function(*bound.args, **bound.kwargs)
@@ -291,7 +318,32 @@ class Fused(PickledByName):
             add_line(error)
             trace.watch.rewind()  # it may be called again
             raise
-        return trace, trace.program(result)
+        self._scope.check_rebound()
+        changes = self._changes(copies)
+        return trace, trace.program(Changed(
+            result, [change.value for change in changes], _Places(changes))
+            if changes else result)
+
+    def _changes(self, copies: Copies) -> list[Change]:
+        """What the function assigns to containers and attributes."""
+        try:
+            return copies.changes()
+        except ValueError as error:
+            raise KernelTypeError(
+                f"{self.kernel_name} changes {error}: nf.fuse assigns arrays and "
+                "numbers at each call, and does nothing else to a container or an "
+                "object; return what is new, or change it outside of the fused function"
+                ) from None
+
+    def _finish(self, made: Any, args: tuple[Any, ...], kwargs: dict[str, Any],
+                outside: Outside) -> Any:
+        """Assign what the function assigns, and give its result."""
+        if type(made) is not Changed:
+            return made
+        named = {**self._named(args, kwargs), **outside.arrays}
+        for change, value in zip(made.places.changes, made.values, strict=True):
+            change.make(named, value)
+        return made.result
 
     def _warn(self, unstable: list[str]) -> None:
         if not self._warned:

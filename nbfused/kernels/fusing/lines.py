@@ -23,7 +23,7 @@ def is_library(file: str) -> bool:
 
 def _is_ours(frame: FrameType) -> bool:
     name = str(frame.f_globals.get("__name__", ""))
-    return name.startswith("nbfused.") and not name.startswith(_PROGRAMS)
+    return name.partition(".")[0] == "nbfused" and not name.startswith(_PROGRAMS)
 
 
 def user_frame(frame: FrameType | None, *, behind_ours: bool) -> FrameType | None:

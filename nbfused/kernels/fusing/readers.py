@@ -20,10 +20,10 @@ from ...dispatch.callers import Headers, layout_reader
 from .arguments import (
     can_change,
     constant_key,
-    holds_array,
     is_leaf,
     is_number,
 )
+from .containers import holds_array, is_container, is_object
 from .plans.plan import Plan
 
 __all__ = ["Reader", "make_reader"]
@@ -131,6 +131,7 @@ class _Text:
         self.arrays: list[str] = []
         self.examples: list[Any] = []
         self._count = 0
+        self._containers: dict[int, str] = {}
 
     def arguments(self, signature: inspect.Signature, args: tuple[Any, ...],
                   kwargs: Mapping[str, Any]) -> None:
@@ -146,9 +147,12 @@ class _Text:
             if name in kwargs:
                 (x,) = self._new(1)
                 self.lines.append(f"{x} = kwargs[{name!r}]")
-                self._visit(x, kwargs[name])
+                self._argument(x, kwargs[name])
             elif name in given:
-                self._visit(*given[name])
+                self._argument(*given[name])
+
+    def _argument(self, at: str, x: Any) -> None:
+        self._visit(at, x, not (is_leaf(x) or holds_array(x)))
 
     def hidden(self, arrays: Mapping[str, Any]) -> None:
         """Read the arrays from outside, which come after the arguments."""
@@ -161,8 +165,8 @@ class _Text:
     def _visit(self, at: str, x: Any, hidden: bool = False) -> None:
         if is_leaf(x) and not (hidden and is_number(x)):
             self._leaf(at, x)
-        elif holds_array(x):
-            self._container(at, x, hidden)
+        elif is_container(x):
+            self._container(at, x, hidden or is_object(x))
         else:
             self._constant(at, x)
 
@@ -182,22 +186,35 @@ class _Text:
         self.arrays.append(at)
         self.examples.append(x)
 
-    def _container(self, at: str, x: Any, hidden: bool) -> None:
-        if not (type(x) in (list, tuple, dict)
-                or (isinstance(x, tuple) and type(x).__iter__ is tuple.__iter__)):
-            raise _NoReaderError  # it says itself what it holds
+    def _container(self, at: str, x: Any, fixed: bool) -> None:
+        first = self._containers.setdefault(id(x), at)
+        if first != at and not isinstance(x, tuple):
+            self._unless(f"{at} is not {first}")
+            return
         self._type(at, x)
+        if is_object(x):
+            (held,) = self._new(1)
+            self.lines.append(f"{held} = {at}.__dict__")
+            at, x = held, vars(x)
+        elif not (type(x) in (list, tuple, dict)
+                  or (isinstance(x, tuple) and type(x).__iter__ is tuple.__iter__)):
+            raise _NoReaderError  # it says itself what it holds
         items: Sequence[Any] = tuple(x.values()) if isinstance(x, dict) else x
         if isinstance(x, dict):
             keys = self._new(len(x))
-            self.lines.append(f"{_listed(keys)} = {at}")
+            self._unless(f"len({at}) != {len(x)}")
+            if keys:
+                self.lines.append(f"{_listed(keys)} = {at}")
             for key, value in zip(keys, x, strict=True):
                 self._same(key, value)
+        else:
+            self._unless(f"len({at}) != {len(x)}")
         inside = self._new(len(items))
-        self.lines.append(f"{_listed(inside)} = {at}" + ".values()" * isinstance(
-            x, dict))
+        if inside:
+            self.lines.append(f"{_listed(inside)} = {at}" + ".values()" * isinstance(
+                x, dict))
         for name, item in zip(inside, items, strict=True):
-            self._visit(name, item, hidden)
+            self._visit(name, item, fixed)
 
     def _constant(self, at: str, x: Any) -> None:
         if constant_key("", x) is None or can_change(x):

@@ -9,38 +9,31 @@ from __future__ import annotations
 
 import dis
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
-from functools import lru_cache, partial
-from types import CellType, CodeType, FunctionType, MethodType, ModuleType
+from functools import cached_property, lru_cache, partial
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
-from ...arrays import dtype_of
-from ...arrays.detect import exact_library
-from ...arrays.dtypes import SUPPORTED
-from ...autograd import Variable
-from ...scalar.printing.identifiers import identifier
-from .arguments import (
-    PLAIN,
-    can_change,
-    constant_key,
-    holds_array,
-    is_array_argument,
-    is_cached,
-    items_of,
-)
-from .symbols import Symbol
+from ...arrays.traced import Traced
+from ...autograd import Function
+from ...autograd.rules import checkpoint, custom_vjp
+from ...errors import KernelTypeError
+from .arguments import PLAIN, can_change, constant_key, is_cached
+from .containers import is_user_class
+from .hidden import UNBOUND, Hidden, Place, asks_types, content
+from .lines import is_library
 
 __all__ = ["Outside", "Scope"]
 
 #: Packages whose constants are known.
 _KNOWN = frozenset({"jax", "math", "nbfused", "numpy", "torch"})
-#: How to read a value, and from where.
-_Place = tuple[Callable[..., Any], Any]
 #: A value: how to read it again, from where, and what it is.
 _Watched = tuple[Callable[..., Any], Any, Any]
-_UNBOUND = object()
 #: Wrappers around one another, at most.
 _DEPTH = 8
 _STORES = ("STORE_GLOBAL", "DELETE_GLOBAL", "STORE_DEREF", "DELETE_DEREF")
+#: Methods that no operator calls.
+_UNCALLED = frozenset({"__init__", "__new__", "__repr__", "__str__", "__reduce__",
+                       "__setstate__", "__getstate__", "__del__", "__init_subclass__"})
 
 
 class Outside(NamedTuple):
@@ -66,7 +59,7 @@ class _Kept(NamedTuple):
 
     watched: tuple[_Watched, ...]
     keys: tuple[Hashable, ...]
-    arrays: tuple[tuple[str, _Place, type], ...]
+    arrays: tuple[tuple[str, Place, type], ...]
 
 
 class Scope:
@@ -77,11 +70,13 @@ class Scope:
     hides
         Whether arrays are hidden arguments; they are not if the function rebinds what
         is outside, or cannot be copied.
+    asks_types
+        Whether it asks for the type of a value.
     """
 
     def __init__(self, function: Any) -> None:
-        self.hides: bool = isinstance(function, FunctionType) and not _rebinds(
-            function.__code__, function.__code__.co_freevars)
+        self.hides: bool = isinstance(function, FunctionType) and not any(
+            _rebound(function.__code__, function.__code__.co_freevars))
         self._function = function
         bound: list[tuple[str, Any]] = []
         while isinstance(function, partial):
@@ -106,6 +101,10 @@ class Scope:
             if len(path) > 1 and not _is_known(self.globals.get(path[0])):
                 self.paths.setdefault(path[0], []).append(path)
         self._kept: _Kept | None = None
+        #: Classes of objects among the arguments, whose methods are looked into.
+        self._classes: dict[type, None] = {}
+        self.code: CodeType | None = code
+        self.asks_types: bool = code is not None and asks_types(code)
         self.cells = dict(zip(free, getattr(function, "__closure__", None) or (),
                               strict=True))
 
@@ -138,18 +137,19 @@ class Scope:
         """The function with `values` in the place of the arrays of `look`."""
         return self._hidden().copy(self._function, values)
 
-    def _hidden(self) -> _Hidden:
+    def _hidden(self) -> Hidden:
         """The arrays that are hidden arguments, by other names than arguments have."""
         if not self.hides:
-            return _Hidden()
-        hidden = _Hidden(self._function.__code__.co_varnames)
+            return Hidden(scope_of)
+        hidden = Hidden(scope_of, self._function.__code__.co_varnames)
         hidden.collect(self._function)
         return hidden
 
     def _constants(self, seen: frozenset[Any], watched: list[_Watched],
-                   hidden: _Hidden) -> tuple[tuple[Hashable, ...], list[str]]:
-        keys: list[Hashable] = []
+                   hidden: Hidden) -> tuple[tuple[Hashable, ...], list[str]]:
+        keys: list[Hashable] = list(self._classes)
         unstable: list[str] = []
+        functions = self._methods() if self._classes else []
         for name, x, read, where, key in self.bindings():
             if key in hidden.names:
                 keys.append((name, "array"))
@@ -161,33 +161,86 @@ class Scope:
             keys.append(constant_key(name, x))
             if keys[-1] is None:
                 unstable.append(name)
-            f = self._unwrapped(x)
-            if f is not None and f not in seen:
+            functions += _functions_of(x)
+        for f in functions:
+            if f not in seen:
                 inner, more = scope_of(f)._constants(
-                    seen | {f}, watched, hidden if f in hidden.functions else _Hidden())
+                    seen | {f}, watched,
+                    hidden if f in hidden.functions else Hidden(scope_of))
                 keys.append(inner)
                 unstable += more
+        if self.rebound:
+            unstable += [f"{name}, which it assigns" for name in self.rebound]
         return tuple(keys), unstable
 
-    def is_local(self, x: Any) -> bool:
-        """Whether a value is a function of the same module."""
-        return isinstance(x, FunctionType) and x.__globals__ is self.globals
+    @staticmethod
+    def is_users(x: Any) -> bool:
+        """Whether a value is a function that a user has written."""
+        return isinstance(x, FunctionType) and _is_users(x)
 
-    def wraps_local(self, x: Any) -> bool:
-        """Whether a function of another module wraps one of this, as `nf.grad` does."""
-        return isinstance(x, FunctionType) and not self.is_local(x) and \
-            self._unwrapped(x) is not None
+    @classmethod
+    def wraps_users(cls, x: Any) -> bool:
+        """Whether a function of another module wraps such a one, as `nf.grad` does."""
+        return isinstance(x, FunctionType) and not _is_users(x) and bool(
+            _functions_of(x))
 
-    def _unwrapped(self, x: Any) -> FunctionType | None:
-        """The function of the same module that a value is or wraps."""
-        for _ in range(_DEPTH):
-            if self.is_local(x):
-                found: FunctionType = x
-                return found
-            if not (isinstance(x, FunctionType) or is_cached(x)):
-                return None
-            x = getattr(x, "__wrapped__", None)
-        return None
+    @cached_property
+    def rebound(self) -> tuple[str, ...]:
+        """The names outside that the function assigns to."""
+        return () if self.code is None else tuple(dict.fromkeys(
+            _rebound(self.code, self.code.co_freevars)))
+
+    def check_rebound(self) -> None:
+        """Refuse a traced array that was assigned to a name outside.
+
+        Raises
+        ------
+        KernelTypeError
+            One was.
+        """
+        for f in [self, *map(scope_of, self._reached())]:
+            for name in f.rebound:
+                x = content(f.cells[name]) if name in f.cells else f.globals.get(name)
+                if isinstance(x, Traced):
+                    raise KernelTypeError(
+                        f"nf.fuse: the function assigns a traced array to {name}, a "
+                        "name outside; return it, and assign it there")
+
+    def add_classes(self, classes: Collection[type]) -> bool:
+        """Look into the methods of classes from now on; whether one is new."""
+        if self._classes.keys() >= set(classes):
+            return False
+        self._classes |= dict.fromkeys(sorted(classes, key=lambda c: c.__qualname__))
+        self._kept = None
+        return True
+
+    def _reached(self) -> list[FunctionType]:
+        """The functions of users that it reads, and those that they read."""
+        found: dict[FunctionType, None] = {}
+        stack: list[Scope] = [self]
+        while stack:
+            for _, x, *_ in stack.pop().bindings():
+                for f in _functions_of(x):
+                    if f not in found:
+                        found[f] = None
+                        stack.append(scope_of(f))
+        return list(found)
+
+    def _methods(self) -> list[FunctionType]:
+        """The methods of the classes whose names are used, and operators."""
+        found: dict[FunctionType, None] = {}
+        names: set[str] = set()
+        stack = [c for f in (self, *map(scope_of, self._reached()))
+                 if (c := f.code) is not None]
+        while stack:
+            while stack:
+                names |= _names(stack.pop())
+            for kind in self._classes:
+                for f in _methods_of(kind, names):
+                    if f not in found:
+                        found[f] = None
+                        stack.append(f.__code__)
+        return list(found)
 
     def bindings(self) -> Iterator[tuple[str, Any, Callable[..., Any], Any, Hashable]]:
         """Name and value of each binding, how to read it again, and a key for it."""
@@ -195,119 +248,12 @@ class Scope:
             yield name, x, _itself, (x,), None
         for name in self.names:
             if name in self.globals:
-                yield name, self.globals[name], self.globals.get, (name,), name
+                yield (name, self.globals[name], self.globals.get, (name,),
+                       (id(self.globals), name))
         for name, cell in self.cells.items():
-            x = _content(cell)
-            if x is not _UNBOUND:
-                yield name, x, _content, (cell,), id(cell)
-
-
-class _Hidden:
-    """The arrays that a function reads from outside, and functions that it calls.
-
-    Parameters
-    ----------
-    taken
-        Names that mean something else.
-
-    Attributes
-    ----------
-    functions
-        Those that can be copied; for each the functions that it reads.
-    names
-        For the key of each binding of an array the name that it is passed by.
-    """
-
-    def __init__(self, taken: Collection[str] = ()) -> None:
-        self._taken = taken
-        self.functions: dict[FunctionType, list[FunctionType]] = {}
-        self.names: dict[Hashable, str] = {}
-        self._places: dict[str, _Place] = {}
-        self._own: set[FunctionType] = set()  # functions that read arrays themselves
-
-    def places(self) -> list[tuple[str, _Place]]:
-        """List where each array is read."""
-        return list(self._places.items())
-
-    def collect(self, function: FunctionType) -> None:
-        """Add what a function reads, and the functions of its module that it reads."""
-        scope = scope_of(function)
-        if function in self.functions or not scope.hides:
-            return
-        inner = self.functions[function] = []
-        for name, x, read, where, key in scope.bindings():
-            if _can_hide(x):
-                self._add(function, key, name, (read, where))
-            else:
-                self._collect_from(x, scope, inner)
-        for k, x in enumerate(function.__defaults__ or ()):
-            if _can_hide(x):
-                self._add(function, (id(function), k), "default", (
-                    _default, (function, k)))
-
-    def _collect_from(self, x: Any, scope: Scope, inner: list[FunctionType]) -> None:
-        """Add a function of the module, or one of another module that wraps it."""
-        if scope.is_local(x):
-            self.collect(x)
-            inner.append(x)
-        elif scope.wraps_local(x):
-            inner.append(x)
-            if x not in self.functions:
-                held = self.functions[x] = []
-                for cell in x.__closure__ or ():
-                    self._collect_from(_content(cell), scope, held)
-
-    def _add(self, function: FunctionType, key: Hashable, name: str,
-             place: _Place) -> None:
-        self._own.add(function)
-        if key not in self.names:
-            unique = identifier(name)
-            while unique in self._places or unique in self._taken:
-                unique += "_"
-            self.names[key] = unique
-            self._places[unique] = place
-
-    def copy(self, function: FunctionType, values: Mapping[str, Any]) -> FunctionType:
-        """The function, and those it calls that read arrays, with other values."""
-        needed = set(self._own)
-        while more := {f for f, inner in self.functions.items()
-                       if f not in needed and needed.intersection(inner)}:
-            needed |= more
-        if function not in needed:
-            return function
-        outside = function.__globals__
-        copied, cells = dict(outside), dict[int, CellType]()
-        made = {f: self._copied(f, values, copied if f.__globals__ is outside
-                                else f.__globals__, cells) for f in needed}
-        copied.setdefault("isinstance", _isinstance)
-        for name, x in outside.items():
-            if isinstance(x, FunctionType) and x in made:
-                copied[name] = made[x]
-            elif name in self.names:
-                copied[name] = values[self.names[name]]
-        for cell in cells.values():
-            x = _content(cell)
-            if isinstance(x, FunctionType) and x in made:
-                cell.cell_contents = made[x]
-        return made[function]
-
-    def _copied(self, f: FunctionType, values: Mapping[str, Any],
-                outside: dict[str, Any], cells: dict[int, CellType]) -> FunctionType:
-        own = []
-        for cell in f.__closure__ or ():
-            if id(cell) not in cells:
-                x = _content(cell)
-                name = self.names.get(id(cell))
-                cells[id(cell)] = CellType(values[name]) if name else (
-                    cell if x is _UNBOUND else CellType(x))
-            own.append(cells[id(cell)])
-        made = FunctionType(f.__code__, outside, f.__name__, tuple(
-            values[self.names[id(f), k]] if (id(f), k) in self.names else x
-            for k, x in enumerate(f.__defaults__ or ())), tuple(own))
-        made.__kwdefaults__ = f.__kwdefaults__
-        made.__qualname__, made.__module__ = f.__qualname__, f.__module__
-        made.__dict__.update(f.__dict__)
-        return made
+            x = content(cell)
+            if x is not UNBOUND:
+                yield name, x, content, (cell,), id(cell)
 
 
 @lru_cache(maxsize=256)
@@ -316,22 +262,59 @@ def scope_of(function: Any) -> Scope:
     return Scope(function)
 
 
-def _can_hide(x: Any) -> bool:
-    """Whether a value is an array that kernels take, or holds such and no other."""
-    if is_array_argument(x):
-        data = x.data if isinstance(x, Variable) else x
-        return exact_library(type(data)) is not None and dtype_of(x) in SUPPORTED
-    return holds_array(x) and all(
-        _can_hide(v) for _, v in items_of(x) if is_array_argument(v) or holds_array(v))
+def _rebound(code: CodeType, free: tuple[str, ...]) -> Iterator[str]:
+    """Names outside of the function that code binds, as ``global`` lets it."""
+    for step in dis.get_instructions(code):
+        if step.opname in _STORES and (step.opname.endswith("GLOBAL")
+                                       or step.argval in free):
+            yield step.argval
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _rebound(inner, free)
 
 
-def _rebinds(code: CodeType, free: tuple[str, ...]) -> bool:
-    """Whether code binds names outside of the function, as ``global`` lets it."""
-    return any(step.opname in _STORES and (
-        step.opname.endswith("GLOBAL") or step.argval in free)
-        for step in dis.get_instructions(code)) or any(
-            isinstance(inner, CodeType) and _rebinds(inner, free)
-            for inner in code.co_consts)
+@lru_cache(maxsize=1024)
+def _names(code: CodeType) -> frozenset[str]:
+    """The names that code mentions."""
+    return frozenset(code.co_names).union(*(
+        _names(c) for c in code.co_consts if isinstance(c, CodeType)))
+
+
+def _is_users(f: FunctionType) -> bool:
+    module = str(f.__globals__.get("__name__", ""))
+    return not is_library(f.__code__.co_filename) and (
+        module.partition(".")[0] not in _KNOWN
+        or module.startswith(("nbfused.examples", "nbfused.demo")))
+
+
+def _functions_of(x: Any, depth: int = _DEPTH) -> list[FunctionType]:
+    """The functions of users that a value is, wraps or is made of."""
+    if isinstance(x, FunctionType) and _is_users(x):
+        return [x]
+    inner: tuple[Any, ...] = ()
+    if isinstance(x, FunctionType) or is_cached(x):
+        inner = (getattr(x, "__wrapped__", None),)
+    elif isinstance(x, custom_vjp):
+        inner = x.function, x.fwd, x.bwd
+    elif isinstance(x, checkpoint):
+        inner = (x.function,)
+    elif isinstance(x, type) and issubclass(x, Function) and x is not Function:
+        inner = x.forward, x.backward
+    return [f for one in inner if depth and one is not None
+            for f in _functions_of(one, depth - 1)]
+
+
+def _methods_of(kind: type, names: Collection[str]) -> Iterator[FunctionType]:
+    """The methods, properties among them, that are named or are operators."""
+    for base in kind.__mro__:
+        if base is object or not is_user_class(base):
+            continue
+        for name, x in vars(base).items():
+            if name in names or (name.startswith("__") and name not in _UNCALLED):
+                found = (x.fget, x.fset) if isinstance(x, property) else (
+                    getattr(x, "__func__", getattr(x, "func", x)),)
+                for f in found:
+                    yield from _functions_of(f)
 
 
 def _is_known(x: Any) -> bool:
@@ -340,24 +323,6 @@ def _is_known(x: Any) -> bool:
 
 def _itself(x: Any) -> Any:
     return x
-
-
-def _isinstance(x: Any, kinds: Any) -> bool:
-    """``isinstance``, which takes a traced argument for what was passed."""
-    given = x.trace.given.get(x.own) if isinstance(x, Symbol) and x.own else None
-    return isinstance(x if given is None else given, kinds)
-
-
-def _default(function: FunctionType, k: int) -> Any:
-    return (function.__defaults__ or ())[k]
-
-
-def _content(cell: CellType) -> Any:
-    """Read a closure's cell; `_UNBOUND` if it holds nothing yet."""
-    try:
-        return cell.cell_contents
-    except ValueError:
-        return _UNBOUND
 
 
 def _member(path: tuple[str, ...], x: Any) -> Any:

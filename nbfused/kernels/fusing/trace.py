@@ -83,6 +83,7 @@ class Trace:
         self.tracked = False
         #: The type of the first array that is given.
         self.kind: type | None = None
+        self.sample: Any = None
         self.watch = Watch()
         #: What was refused; some of it may have been caught.
         self.refused: list[KernelTypeError] = []
@@ -105,7 +106,8 @@ class Trace:
         self.tracked |= is_tracked(x)
         self.given[value] = x
         self.scalars |= isinstance(x, np.ndarray)
-        self.kind = self.kind or type(x)
+        if self.kind is None:
+            self.kind, self.sample = type(x), x
         return self.symbol(self, value, own=value)
 
     def operand(self, x: Any) -> Any:

@@ -33,7 +33,7 @@ _NAMES = {"urandom": "random numbers", "getrandom": "random numbers",
 _RANDOM = frozenset({"random", "getrandbits"})
 _ENVIRONMENT = {os._Environ.__getitem__.__code__, os.getenv.__code__}
 #: Functions in Python, by the beginning of their module's name.
-_GENERATORS = ("cupy.random",)
+_GENERATORS = ("cupy.random", "random", "secrets", "uuid")
 #: Functions of `time` that only take time.
 _HARMLESS = frozenset({"sleep"})
 
