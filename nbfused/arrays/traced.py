@@ -51,8 +51,13 @@ class Traced:
         """A placeholder for zeros in the library and on the device of this one."""
         raise NotImplementedError
 
-    def record_call(self, function: Callable[..., Any], args: Sequence[Any]) -> Any:
-        """Record a call of a Python function; return its placeholders."""
+    def record_call(self, function: Callable[..., Any], args: Sequence[Any],
+                    inline: Callable[[], Any]) -> Any:
+        """Record a call of a function with a derivative of its own.
+
+        By ``inline()``, which runs it and its rules on placeholders; where that is not
+        possible as a call.
+        """
         raise NotImplementedError
 
     def record_check(self, check: Callable[[Any], Any]) -> None:

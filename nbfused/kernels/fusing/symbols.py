@@ -27,6 +27,7 @@ from ...specs.fusion.graph import Value
 from .functions import ATTRIBUTES, GIVE_ARRAYS, METHODS, traced_function
 from .lines import user_frame
 from .program import memory_of
+from .rules import record_rule
 from .ufuncs import trace_ufunc
 
 if TYPE_CHECKING:
@@ -95,9 +96,10 @@ class Unknown:
         """Record that `spec` is run, and nothing of what a transform needs."""
         return self.trace.run(spec, inputs, out, options)
 
-    def record_call(self, function: Callable[..., Any], args: Sequence[Any]) -> Any:
-        """Record a call that no spec describes."""
-        return self.trace.call(function, args)
+    def record_call(self, function: Callable[..., Any], args: Sequence[Any],
+                    inline: Callable[[], Any]) -> Any:
+        """Record a call of a function with a derivative of its own."""
+        return record_rule(self.trace, function, args, inline)
 
     def record_check(self, check: Callable[[Any], Any]) -> None:
         """Record that `check` is to see the value."""

@@ -20,7 +20,7 @@ from ...autograd.recording import grad_mode, recording
 from ...autograd.tape import record_traced
 from ...dispatch.outputs import check_shape
 from ...errors import KernelTypeError, ShapeError
-from ...op.base import check_integers, unpack_single
+from ...op.base import check_integers
 from ...registry.operations import OPS
 from ...scalar.ir.nodes import Block, Function
 from ...scalar.typing.python_numbers import number_type, plain_number
@@ -220,22 +220,8 @@ class Trace:
             self._constant |= {value: made, made: made}
         return self.symbol(self, self._constant.get(value, value), base=x)
 
-    def call(self, function: Callable[..., Any], args: Sequence[Any]) -> Any:
-        """A call of an `nf.Function`, or of a function with a rule."""
-        name = getattr(function, "__qualname__", type(function).__name__)
-        single: list[bool] = []
-
-        def flat(*values: Any) -> tuple[Any, ...]:
-            result = function(*values)
-            single.append(not isinstance(result, (tuple, list)))
-            return (result,) if single[-1] else tuple(result)
-
-        flat.__name__ = name
-        made = self.step(flat, args, name)
-        return unpack_single(made) if single[-1] else made
-
     def step(self, function: Callable[..., Any], args: Sequence[Any],
-             name: str) -> tuple[Any, ...]:
+             name: str, has_rule: bool = False) -> tuple[Any, ...]:
         """A call that no spec describes: it is run now, for the shapes of its results.
 
         In the program it is a step of its own.
@@ -244,6 +230,8 @@ class Trace:
         ----------
         function
             Returns a tuple of arrays.
+        has_rule
+            Whether the caller sees to its derivative.
         """
         self.exact = True
         if not self.records():
@@ -255,7 +243,7 @@ class Trace:
                 list(self.given.values())))
             given = [next(known) if isinstance(v, Value) else v for v in values]
             results = function(*given)
-        if is_differentiated(args) and any(is_floating(dtype_of(r)) for r in results):
+        if not has_rule and is_differentiated(args) and any(is_floating(dtype_of(r)) for r in results):
             self.refuse(
                 f"{name} is differentiated inside of a fused function, which nf.fuse "
                 "does not see into; give it a derivative with nf.custom_vjp or "
@@ -291,30 +279,30 @@ class Trace:
             Records the operation; None if there is none.
         """
         if known is not None:
-            before = self._state()
+            before = self.state()
             try:
                 return known()
             except KernelTypeError as error:
                 if not hasattr(error, "no_operation") or self.symbol is Tensor:
                     raise
-                self._restore(before)
+                self.restore(before)
         if self.symbol is Tensor:
             self.refuse(f"{name} makes NumPy's arrays of tensors, which nf.fuse does "
                         "not trace; use functions of torch or nf.ops, or call it "
                         "outside of the fused function")
         return call_library(self, name, function, args, kwargs)
 
-    def _state(self) -> Any:
+    def state(self) -> Any:
         """What is there now, to go back to."""
-        return ([len(x) for x in (self.nodes, self.numbers, self.checks)],
+        return ([len(x) for x in (self.nodes, self.numbers, self.checks, self.refused)],
                 [dict(x) for x in (self.constants, self.stores, self._seen,
                                    self._computed, self._constant)], self.exact)
 
-    def _restore(self, before: Any) -> None:
-        """Forget what was recorded since `_state`."""
+    def restore(self, before: Any) -> None:
+        """Forget what was recorded since `state`."""
         counts, held, self.exact = before
-        for have, count in zip((self.nodes, self.numbers, self.checks), counts,
-                               strict=True):
+        for have, count in zip((self.nodes, self.numbers, self.checks, self.refused),
+                               counts, strict=True):
             del have[count:]
         self.constants, self.stores, self._seen, self._computed, self._constant = held
 
