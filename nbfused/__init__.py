@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .kernels.cupy.elementwise_kernel import ElementwiseKernel
     from .kernels.cupy.rawmodule import RawKernel, RawModule
     from .kernels.cupy.reduction_kernel import ReductionKernel
+    from .kernels.fusing.callback import callback
     from .kernels.fusing.fuse import fuse
     from .kernels.threads.rawkernel import rawkernel
     from .kernels.threads.views import DiffView, Dual, View
@@ -70,7 +71,7 @@ if TYPE_CHECKING:
 _LATER = {
     "DeviceArray": "arrays", "from_dlpack": "arrays", "to_numpy": "arrays",
     "DiffView": "kernels.threads.views", "Dual": "kernels.threads.views",
-    "View": "kernels.threads.views", "fuse": "kernels.fusing.fuse",
+    "View": "kernels.threads.views", "callback": "kernels.fusing.callback", "fuse": "kernels.fusing.fuse",
     "ElementwiseKernel": "kernels.cupy.elementwise_kernel",
     "RawKernel": "kernels.cupy.rawmodule", "RawModule": "kernels.cupy.rawmodule",
     "ReductionKernel": "kernels.cupy.reduction_kernel", "derivative": "op.derivative",
@@ -129,7 +130,7 @@ if _unknown := _config.unknown(_os.environ):
 __all__ = [
     "DeviceArray", "DiffView", "Dual", "ElementwiseKernel", "Function", "RawKernel",
     "RawModule", "ReductionKernel", "Variable", "View", "__version__", "array",
-    "backends", "cache", "checkpoint", "config", "contraction", "custom_vjp",
+    "backends", "cache", "callback", "checkpoint", "config", "contraction", "custom_vjp",
     "derivative", "elementwise", "empty", "empty_like", "fill", "from_dlpack",
     "full", "full_like", "func", "fuse", "grad", "index", "jvp", "literal", "local",
     "max_iters", "no_grad", "ones_like", "ops", "rawkernel", "reduction", "register",

@@ -25,6 +25,7 @@ from ...scalar.typing.python_numbers import number_type
 from ...specs.base import Shape
 from ..cupy.elementwise_kernel import ElementwiseKernel
 from ..cupy.reduction_kernel import ReductionKernel
+from .callback import Callback
 from .containers import (
     Copies,
     Place,
@@ -51,7 +52,7 @@ __all__ = [
 PLAIN = (str, bytes, bool, int, float, complex, np.generic, type(None), EllipsisType,
           slice, np.dtype)
 _FIXED = (type, FunctionType, BuiltinFunctionType, np.ufunc, ModuleType, Enum, Func,
-          ElementwiseKernel, ReductionKernel, checkpoint, custom_vjp)
+          ElementwiseKernel, ReductionKernel, checkpoint, custom_vjp, Callback)
 #: Types whose every instance is an array or a number.
 _LEAVES: set[type] = {Variable, bool, int, float, complex}
 _LEAF = object()

@@ -115,10 +115,11 @@ class Program:
 
     @classmethod
     def from_trace(cls, trace: Trace, outputs: Any,
-                   stores: Mapping[Value, Value]) -> Program:
+                   stores: Mapping[Value, Value],
+                   effects: Sequence[Value] = ()) -> Program:
         """The program of what has been traced so far."""
         wanted = [*tree_values(outputs), *stores.values(),
-                  *(v for _, v in trace.checks)]
+                  *(v for _, v in trace.checks), *effects]
         launches = partition(trace.nodes, wanted, trace.name)
         made = cls(tuple(trace.given), trace.constants, tuple(trace.numbers),
                    tuple(trace.checks), launches, stores, outputs)

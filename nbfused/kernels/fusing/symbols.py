@@ -41,6 +41,12 @@ _CONSTANT = ("; a number that is to be constant is one of the enclosing scope, a
              "default, or in a tuple")
 
 
+_OUTER_GRAPH = (
+    "{name}: backward() reaches no Variable that the function has made, and nf.fuse "
+    "does not see the graph outside; pass arrays, make nf.Variable(x, "
+    "requires_grad=True) of them inside, or use nf.value_and_grad")
+
+
 def _refuse(what: str) -> Callable[[Any], NoReturn]:
     def refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
         hint = _CONSTANT if isinstance(self, TracedNumber) else ""
@@ -100,6 +106,10 @@ class Unknown:
                     inline: Callable[[], Any]) -> Any:
         """Record a call of a function with a derivative of its own."""
         return record_rule(self.trace, function, args, inline)
+
+    def record_callback(self, callback: Any, args: Sequence[Any]) -> tuple[Any, ...]:
+        """Record a call of a callback."""
+        return self.trace.callback(callback, args)
 
     def record_check(self, check: Callable[[Any], Any]) -> None:
         """Record that `check` is to see the value."""
@@ -163,22 +173,50 @@ def _in_place(name: str, symbol: str) -> Callable[[Symbol, Any], Any]:
 class Symbol(Unknown, Traced, Variable):
     """An array whose shape and dtype are known."""
 
-    __slots__ = ("array", "own", "replaced", "scalar", "trace", "value", "whole")
+    __slots__ = ("array", "own", "replaced", "scalar", "shared", "trace", "whole")
     #: Whether its own operators decide what a number beside it gives.
     decides = False
+    trace: Trace
+    own: Value | None  # the argument that this is
+    whole: bool  # and no view of another
+    replaced: bool  # by what an operator in place made of it
+    scalar: bool  # to NumPy, if it has no dimensions
+    array: object  # stands for the memory that it is in
+    shared: list[Value]  # the value, which other names of the array see, too
 
-    def __init__(self, trace: Trace, value: Value, own: Value | None = None,
-                 base: Symbol | None = None) -> None:
-        self._value, self._edge = None, None
-        self.trace, self.value = trace, value
-        self.own: Value | None = own  # the argument that this is
-        self.whole: bool = base is None  # and no view of another
-        self.replaced: bool = False  # by what an operator in place made of it
-        self.scalar: bool = False  # to NumPy, if it has no dimensions
-        #: Stands for the memory that it is in.
-        self.array: object = base.array if base is not None else own or object()
+    def __new__(cls, trace: Trace, value: Value, own: Value | None = None,
+                base: Symbol | None = None) -> Any:
+        """Make it: `Variable` of a symbol is one that is there already."""
+        made = object.__new__(cls)
+        made._value, made._edge = None, None
+        made.trace, made.shared, made.own = trace, [value], own
+        made.whole, made.replaced, made.scalar = base is None, False, False
+        made.array = base.array if base is not None else own or object()
         if base is not None:
-            trace.views.setdefault(self.array, WeakSet()).add(self)
+            trace.views.setdefault(made.array, WeakSet()).add(made)
+        return made
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """See `__new__`."""
+
+    @property
+    def value(self) -> Value:
+        """What it is now."""
+        return self.shared[0]
+
+    @value.setter
+    def value(self, value: Value) -> None:
+        self.shared[0] = value
+
+    def variable(self, requires_grad: bool) -> Symbol:
+        """Another name of the array, with a place of its own in the graph."""
+        made = type(self)(self.trace, self.value, self.own)
+        made.shared, made.array, made.whole = self.shared, self.array, self.whole
+        if not self.whole:
+            self.trace.views.setdefault(self.array, WeakSet()).add(made)
+        if requires_grad is not False:
+            made.requires_grad = requires_grad
+        return made
 
     @staticmethod
     def at(data: Any, edge: Edge | None) -> Symbol:
@@ -255,7 +293,7 @@ class Symbol(Unknown, Traced, Variable):
     @property
     def data(self) -> Any:
         """A symbol for the array itself, which no transform differentiates by."""
-        return self.plain()
+        return self.variable(False)
 
     @data.setter
     def data(self, value: Any) -> None:
@@ -265,8 +303,27 @@ class Symbol(Unknown, Traced, Variable):
     device = property(_refuse("device needs the array itself"))
     tolist = tobytes = tofile = dump = dumps = _refuse("this needs its values")
     to_numpy = numpy = _refuse("to_numpy() needs its values")
-    backward = _refuse("backward() needs its graph")  # type: ignore[assignment]
+
+    def backward(self, grad: Any = None, retain_graph: bool = False,
+                 create_graph: bool = False, gradcheck: bool = False) -> None:
+        """Add gradients to the Variables that the function has made."""
+        if self._edge is None or self.trace.tracked:
+            self.trace.refuse(_OUTER_GRAPH.format(name=self.name))
+        super().backward(grad, retain_graph, create_graph)
+
     __array__ = Unknown.__array__  # type: ignore[assignment]
+
+    @property
+    def grad(self) -> Any:
+        """The gradient that `backward` has collected inside of the function."""
+        if self._edge is None and hasattr(self.trace.given.get(self.own), "grad"):
+            self.trace.refuse(f"{self.name}: .grad of an argument belongs to a graph "
+                              "outside; pass it as an argument, too")
+        return Variable.grad.fget(self)  # type: ignore[attr-defined]
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        Variable.grad.fset(self, value)  # type: ignore[attr-defined]
 
     def holds(self, dtype: np.dtype, casting: str) -> bool:
         """True if numbers of `dtype` may be stored here."""

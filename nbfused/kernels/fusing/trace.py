@@ -75,6 +75,8 @@ class Trace:
         self.numbers: list[HostCall] = []
         self.checks: list[tuple[Callable[[Any], None], Value]] = []
         self.stores: dict[Value, Value] = {}
+        #: Results of what is called for its effect.
+        self.effects: list[Value] = []
         #: Symbols that are views, by what they are views of.
         self.views: dict[object, WeakSet[Symbol]] = {}
         #: Whether an array without dimensions may be a NumPy scalar to the function.
@@ -253,6 +255,31 @@ class Trace:
             (tuple(r.shape), dtype_of(r)) for r in results],
             viewed_operands(given, results))
 
+    def callback(self, callback: Any, args: Sequence[Any]) -> tuple[Any, ...]:
+        """Record a call of a `Callback`, which is not run now."""
+        self.exact = True
+        shapes = callback.shapes(args)
+
+        def run(*values: Any) -> tuple[Any, ...]:
+            made = callback(*values[:len(args)])
+            if not shapes:
+                return (np.zeros(()),)  # something to wait for
+            return (made,) if callback.single else made
+
+        run.__name__ = callback.__name__
+        effects = () if shapes else tuple(self.effects[-1:])  # in their order
+        values = (*map(self.operand, args), *effects)
+        made = self.opaque(
+            run if self.records() else no_grad()(run), args, values,
+            [*zip(shapes, callback.dtypes, strict=True)] or [((), np.dtype("f8"))],
+            (None,) * max(1, len(shapes)))
+        if shapes:
+            for symbol in made:
+                symbol.scalar = False
+            return made
+        self.effects.append(made[0].value)
+        return ()
+
     def opaque(self, function: Callable[..., Any], args: Sequence[Any],
                values: tuple[Any, ...], results: Sequence[tuple[Shape, Type]],
                views: tuple[int | None, ...]) -> tuple[Any, ...]:
@@ -294,14 +321,17 @@ class Trace:
 
     def state(self) -> Any:
         """What is there now, to go back to."""
-        return ([len(x) for x in (self.nodes, self.numbers, self.checks, self.refused)],
+        return ([len(x) for x in self._lists()],
                 [dict(x) for x in (self.constants, self.stores, self._seen,
                                    self._computed, self._constant)], self.exact)
+
+    def _lists(self) -> tuple[list[Any], ...]:
+        return self.nodes, self.numbers, self.checks, self.refused, self.effects
 
     def restore(self, before: Any) -> None:
         """Forget what was recorded since `state`."""
         counts, held, self.exact = before
-        for have, count in zip((self.nodes, self.numbers, self.checks, self.refused),
+        for have, count in zip(self._lists(),
                                counts, strict=True):
             del have[count:]
         self.constants, self.stores, self._seen, self._computed, self._constant = held
@@ -370,7 +400,8 @@ class Trace:
         arrays: dict[Value, object] = {memory_of(new): own
                                        for own, new in self.stores.items()}
         return Program.from_trace(
-            self, map_tree(result, lambda x: self._output(x, arrays)), self.stores)
+            self, map_tree(result, lambda x: self._output(x, arrays)), self.stores,
+            self.effects)
 
     def _output(self, x: Any, arrays: dict[Value, object]) -> Any:
         """An argument itself, changed or not; or the value of what was computed.
