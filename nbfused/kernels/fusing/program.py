@@ -24,12 +24,14 @@ __all__ = [
     "Opaque",
     "Program",
     "TraceInvalid",
+    "check_apart",
     "data_of",
     "detach",
     "evaluate",
     "is_view",
     "map_tree",
     "memory_of",
+    "run_opaque",
     "tree_leaves",
     "tree_values",
 ]
@@ -164,7 +166,7 @@ class Program:
             env[number.value] = evaluate(number, env)
         waiting = [c for c in self.checks if not _check(c, env)]
         if self.stores:
-            _check_apart(self.stores, given)
+            check_apart(self.stores, given)
         like = next((x for v, x in given.items() if not v.by_value), None)
         like = data_of(like)
         for launch, direct, last in zip(self.launches, self.direct, self.last,
@@ -213,7 +215,7 @@ def _check(check: tuple[Callable[[Any], None], Any], env: Mapping[Value, Any]) -
     return True
 
 
-def _check_apart(stores: Mapping[Value, Any], given: Mapping[Value, Any]) -> None:
+def check_apart(stores: Mapping[Value, Any], given: Mapping[Value, Any]) -> None:
     """Refuse an argument that is changed in place and shares memory with another."""
     places = {v: byte_range(describe(data_of(x)))
               for v, x in given.items() if not v.by_value}
@@ -231,12 +233,7 @@ def _launch(launch: Launch, direct: tuple[Value | None, ...] | None,
     spec = launch.spec
     inputs = [env[x] if isinstance(x, Value) else x for x in launch.inputs]
     if isinstance(spec, Opaque):
-        found = spec.function(*(env[x] if isinstance(x, Value) else x
-                                for x in spec.args))
-        results = (found,) if spec.single else tuple(found)
-        if [(tuple(r.shape), dtype_of(r)) for r in results] != [
-                (v.shape, v.type) for v in launch.outputs]:
-            raise TraceInvalid
+        results = run_opaque(launch, env)
         if log is not None:
             log.append(Logged(launch, inputs, None, results))
         return results
@@ -254,6 +251,23 @@ def _launch(launch: Launch, direct: tuple[Value | None, ...] | None,
                            for x in launch.inputs])
     if log is not None:
         log.append(Logged(launch, inputs, out, results, like))
+    return results
+
+
+def run_opaque(launch: Launch, env: Mapping[Value, Any]) -> tuple[Any, ...]:
+    """Call the function of an `Opaque` step.
+
+    Raises
+    ------
+    TraceInvalid
+        Its results are of other shapes or dtypes than when it was traced.
+    """
+    spec = launch.spec
+    found = spec.function(*(env[x] if isinstance(x, Value) else x for x in spec.args))
+    results = (found,) if spec.single else tuple(found)
+    if [(tuple(r.shape), dtype_of(r)) for r in results] != [
+            (v.shape, v.type) for v in launch.outputs]:
+        raise TraceInvalid
     return results
 
 
