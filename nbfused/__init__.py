@@ -71,7 +71,8 @@ if TYPE_CHECKING:
 _LATER = {
     "DeviceArray": "arrays", "from_dlpack": "arrays", "to_numpy": "arrays",
     "DiffView": "kernels.threads.views", "Dual": "kernels.threads.views",
-    "View": "kernels.threads.views", "callback": "kernels.fusing.callback", "fuse": "kernels.fusing.fuse",
+    "View": "kernels.threads.views", "fuse": "kernels.fusing.fuse",
+    "callback": "kernels.fusing.callback",
     "ElementwiseKernel": "kernels.cupy.elementwise_kernel",
     "RawKernel": "kernels.cupy.rawmodule", "RawModule": "kernels.cupy.rawmodule",
     "ReductionKernel": "kernels.cupy.reduction_kernel", "derivative": "op.derivative",
@@ -130,9 +131,9 @@ if _unknown := _config.unknown(_os.environ):
 __all__ = [
     "DeviceArray", "DiffView", "Dual", "ElementwiseKernel", "Function", "RawKernel",
     "RawModule", "ReductionKernel", "Variable", "View", "__version__", "array",
-    "backends", "cache", "callback", "checkpoint", "config", "contraction", "custom_vjp",
-    "derivative", "elementwise", "empty", "empty_like", "fill", "from_dlpack",
-    "full", "full_like", "func", "fuse", "grad", "index", "jvp", "literal", "local",
+    "backends", "cache", "callback", "checkpoint", "config", "contraction",
+    "custom_vjp", "derivative", "elementwise", "empty", "empty_like", "fill",
+    "from_dlpack", "full", "full_like", "func", "fuse", "grad", "index", "jvp", "literal", "local",
     "max_iters", "no_grad", "ones_like", "ops", "rawkernel", "reduction", "register",
     "row", "show_config", "size", "specialize", "stage", "synchronize", "tangent",
     "testing", "to_numpy", "trace_launches", "unroll", "use_backend",

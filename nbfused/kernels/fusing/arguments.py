@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from enum import Enum
 from types import (
     BuiltinFunctionType,
@@ -39,6 +39,7 @@ from .containers import (
 __all__ = [
     "PLAIN",
     "Arguments",
+    "Attribute",
     "can_change",
     "constant_key",
     "is_cached",
@@ -46,6 +47,7 @@ __all__ = [
     "is_number",
     "is_tracked",
     "shape_class",
+    "varies",
 ]
 
 #: Constants that their text tells apart, and those that are told apart by identity.
@@ -77,6 +79,15 @@ def is_leaf(x: Any) -> bool:
     return type(x) in _LEAVES or is_array_argument(x) or is_number(x)
 
 
+#: A class and the name of an attribute of its objects.
+Attribute = tuple[type, str]
+
+
+def varies(x: Any, name: str, varying: Collection[Attribute]) -> bool:
+    """True if a number that is an attribute of `x` is passed by value."""
+    return (type(x), name) in varying and type(vars(x)[name]) in (int, float)
+
+
 class Arguments:
     """Arguments by name; those in containers that hold arrays are found in there.
 
@@ -86,6 +97,9 @@ class Arguments:
         What the function is called with.
     hidden
         What it reads from outside; numbers in there are constants.
+    varying
+        Class and name of numbers that are attributes and passed by value: those that
+        have changed.
 
     Attributes
     ----------
@@ -98,12 +112,16 @@ class Arguments:
         Names of those that may change unseen.
     classes
         Of the objects among them.
+    numbers
+        Numbers that are attributes and constants, each with its class and name.
     traced
         Whether another function is being traced, which calls this one.
     """
 
-    def __init__(self, named: dict[str, Any], hidden: Mapping[str, Any]) -> None:
-        self.named, self.hidden = named, hidden
+    def __init__(self, named: dict[str, Any], hidden: Mapping[str, Any],
+                 varying: Collection[Attribute] = ()) -> None:
+        self.named, self.hidden, self._varying = named, hidden, varying
+        self.numbers: list[tuple[Attribute, Any]] = []
         self.leaves: list[Any] = []
         self.constants: list[Hashable] = [tuple(named)]
         self.unstable: list[str] = []
@@ -141,11 +159,15 @@ class Arguments:
                 return
             self._seen[id(x)] = len(self._seen)
         self.constants.append((type(x), held))
-        if is_object(x):
-            self.classes.add(type(x))
-            fixed = True
+        if not is_object(x):
+            for _, item in items_of(x):
+                self._visit(name, item, fixed)
+            return
+        self.classes.add(type(x))
         for k, item in items_of(x):
-            self._visit(name if not is_object(x) else f"{name}.{k}", item, fixed)
+            if type(item) in (int, float) and (type(x), k) not in self._varying:
+                self.numbers.append(((type(x), k), item))
+            self._visit(f"{name}.{k}", item, not varies(x, k, self._varying))
 
     @property
     def tensors(self) -> bool:
@@ -174,9 +196,10 @@ class Arguments:
                 return leaf(x, name)
             if not is_container(x):
                 return x
-            fixed |= is_object(x)
+            own = is_object(x)
             return copies.copy(x, place, lambda k, v, inner: visit(
-                identifier(f"{name}_{k}"), v, fixed, inner))
+                identifier(f"{name}_{k}"), v,
+                not varies(x, k, self._varying) if own else fixed, inner))
 
         return {name: visit(name, x, given is self.hidden or not (
                     is_leaf(x) or holds_array(x)), Place(name, ()))

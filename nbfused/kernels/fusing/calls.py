@@ -12,19 +12,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...arrays import byte_range, describe, dtype_of, is_array
+from ...arrays import dtype_of, is_array
 from ...arrays.dtypes import SUPPORTED
 from ...arrays.traced import Traced
 from ...autograd import Variable
-from ...autograd.nodes import is_floating
-from ...autograd.recording import recording
 from ...errors import KernelTypeError
-from .program import data_of, map_tree
+from .program import map_tree
+from .steps import record_step
 
 if TYPE_CHECKING:
     from .trace import Trace
 
-__all__ = ["call_library", "is_differentiated", "viewed_operands"]
+__all__ = ["call_library", "known_or_called"]
 
 #: Functions whose answer follows from dtypes and ranks, which a program is for anyway.
 _OF_TYPES = frozenset({np.result_type, np.iscomplexobj, np.isrealobj, np.can_cast,
@@ -125,16 +124,33 @@ def call_library(trace: Trace, name: str, function: Callable[..., Any],
         return _changed(trace, name, function, args, kwargs)
     kwargs = dict(kwargs)
     args, out = _without_out(function, args, kwargs)
+    if out is not None:
+        targets = out if isinstance(out, tuple) else (out,)
+        if any(t is None for t in targets):
+            trace.refuse(f"{name}: 'out' has None among its arrays; give all of them, "
+                         "or none")
+        function, kwargs["out"] = _into_copies(function), targets
     call = LibraryCall(name, function, args, kwargs)
-    made = trace.step(call, call.operands, name)
-    result = map_tree(call.structure, lambda k: made[k])
+    made = record_step(trace, call, call.operands, name)
     if out is None:
-        return result
-    targets = out if isinstance(out, tuple) else (out,)
+        return map_tree(call.structure, lambda k: made[k])
     for target, new in zip(targets, made, strict=True):
-        if target is not None:
-            trace.assign(target, new, kwargs.get("casting", "same_kind"))
-    return out if not isinstance(out, tuple) or len(out) > 1 else out[0]
+        trace.assign(target, new)
+    return out[0] if isinstance(out, tuple) and len(out) == 1 else out
+
+
+def _into_copies(function: Callable[..., Any]) -> Callable[..., Any]:
+    """The function, which stores into copies of what it is to store into."""
+    def call(*args: Any, out: tuple[Any, ...], **kwargs: Any) -> list[Any]:
+        copies = tuple(map(_copied, out))
+        function(*args, out=copies if len(copies) > 1 else copies[0], **kwargs)
+        return [*copies]
+
+    return call
+
+
+def _copied(x: Any) -> Any:
+    return x.clone() if hasattr(x, "clone") else x.copy()
 
 
 def _example(x: Any) -> Any:
@@ -152,7 +168,7 @@ def _without_out(function: Callable[..., Any], args: Sequence[Any],
     if out is None and len(args) > 1:
         try:
             names = [p.name for p in inspect.signature(function).parameters.values()
-                     if p.kind is p.POSITIONAL_OR_KEYWORD]
+                     if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
         except (TypeError, ValueError):  # written in C: by keyword
             return args, None
         if "out" in names[:len(args)]:
@@ -168,28 +184,35 @@ def _changed(trace: Trace, name: str, function: Callable[..., Any], args: Sequen
     target, *others = args or (kwargs.get("dst"),)
 
     def on_copy(x: Any, *rest: Any, **options: Any) -> Any:
-        made = x.copy()
+        made = _copied(x)
         function(made, *rest, **options)
         return made
 
     options = {k: v for k, v in kwargs.items() if k != "dst"}
     call = LibraryCall(name, on_copy, (target, *others), options)
-    trace.assign(target, trace.step(call, call.operands, name)[0])
+    trace.assign(target, record_step(trace, call, call.operands, name)[0])
 
 
-def is_differentiated(args: Sequence[Any]) -> bool:
-    """Whether a transform inside of the function differentiates by an argument."""
-    return recording() and any(
-        isinstance(a, Variable) and a.requires_grad and is_floating(dtype_of(a))
-        for a in args)
+def known_or_called(trace: Trace, known: Callable[[], Any] | None, name: str,
+                    function: Callable[..., Any], args: Sequence[Any],
+                    kwargs: Mapping[str, Any]) -> Any:
+    """A function of NumPy by the operation that it is, or as it is.
 
-
-def viewed_operands(values: Sequence[Any],
-                    results: Sequence[Any]) -> tuple[int | None, ...]:
-    """For each result the position of an operand that it shares memory with."""
-    places = [(k, byte_range(describe(data_of(x)))) for k, x in enumerate(values)
-              if isinstance(x, Variable) or (is_array(x)
-                                             and not isinstance(x, np.generic))]
-    found = [byte_range(describe(data_of(r))) for r in results]
-    return tuple(next((k for k, place in places if place.overlaps(own)), None)
-                 for own in found)
+    Parameters
+    ----------
+    known
+        Records the operation; None if there is none.
+    """
+    if known is not None:
+        before = trace.state()
+        try:
+            return known()
+        except KernelTypeError as error:
+            if not hasattr(error, "no_operation") or trace.tensors:
+                raise
+            trace.restore(before)
+    if trace.tensors:
+        trace.refuse(f"{name} makes NumPy's arrays of tensors, which nf.fuse does "
+                    "not trace; use functions of torch or nf.ops, or call it "
+                    "outside of the fused function")
+    return call_library(trace, name, function, args, kwargs)

@@ -42,7 +42,7 @@ def _is_users(module: str) -> bool:
     if module.startswith("nbfused.") and not module.startswith("nbfused.examples"):
         return False
     file = getattr(sys.modules.get(module), "__file__", None)
-    return file is not None and not is_library(file) or module == "__main__"
+    return (file is not None and not is_library(file)) or module == "__main__"
 
 
 def is_object(x: Any) -> bool:
@@ -68,7 +68,8 @@ def holds_array(x: Any, inside: tuple[int, ...] = ()) -> bool:
                for _, v in items_of(x))
 
 
-_NOTHING = frozenset({int, float, bool, str, type(None), FunctionType, type, np.ndarray})
+_NOTHING = frozenset({int, float, bool, str, type(None), FunctionType, type,
+                      np.ndarray})
 
 
 def is_container(x: Any) -> bool:

@@ -23,7 +23,6 @@ from .containers import (
     holds_array,
     is_array_argument,
     is_container,
-
     items_of,
 )
 from .numbers import Number
@@ -169,7 +168,7 @@ def _can_hide(x: Any) -> bool:
     if is_array_argument(x):
         data = x.data if isinstance(x, Variable) else x
         return exact_library(type(data)) is not None and dtype_of(x) in SUPPORTED
-    return (is_container(x) and not isinstance(x, tuple) or holds_array(x)) and all(
+    return ((is_container(x) and not isinstance(x, tuple)) or holds_array(x)) and all(
         _can_hide(v) for _, v in items_of(x) if is_array_argument(v) or holds_array(v))
 
 

@@ -32,11 +32,12 @@ def user_frame(frame: FrameType | None, *, behind_ours: bool) -> FrameType | Non
     Parameters
     ----------
     behind_ours
-        Whether to look for it behind frames of nbfused.
+        Whether to look for it behind frames of nbfused, and of imports.
     """
     while frame is not None:
         ours = _is_ours(frame)
-        if ours and not behind_ours:
+        if not behind_ours and (ours or frame.f_code.co_filename.startswith(
+                "<frozen importlib")):
             return None
         if not ours and not is_library(frame.f_code.co_filename):
             return frame

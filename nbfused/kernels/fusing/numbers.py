@@ -28,6 +28,7 @@ __all__ = ["Number"]
 
 
 def _refuse_hash(self: Number) -> int:
+    self.trace.asked_numbers.add(self.value.name)
     self.trace.refuse(f"{self.name}: a dictionary, a set or a cache needs its value, "
                       "which is not known while nf.fuse traces a function; look it up "
                       "outside, or make it constant: in a tuple, or as a default")
@@ -92,9 +93,9 @@ class Number(Unknown, TracedNumber):
                                for a in (self, *args)))
             if isinstance(found, (bool, int, float, complex, np.generic)):
                 return self.trace.host(function, (self, *args))
-        raise KernelTypeError(f"{self.name}: {what} of a number is an array here, which "
-                              "nf.fuse does not make of numbers; pass an array without "
-                              "dimensions, as np.asarray(x) is")
+        raise KernelTypeError(f"{self.name}: {what} of a number is an array here, "
+                              "which nf.fuse does not make of numbers; pass an array "
+                              "without dimensions, as np.asarray(x) is")
 
     def __nbfused_op__(self, name: str, args: tuple[Any, ...]) -> Any:
         """A function of the scalar vocabulary."""

@@ -10,7 +10,7 @@ gives None for any other arguments, which are then looked at closely.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from ...arrays.traced import Traced
@@ -18,12 +18,14 @@ from ...autograd import Variable
 from ...autograd.recording import recording
 from ...dispatch.callers import Headers, layout_reader
 from .arguments import (
+    Attribute,
     can_change,
     constant_key,
     is_leaf,
     is_number,
+    varies,
 )
-from .containers import holds_array, is_container, is_object
+from .containers import holds_array, is_container, is_object, items_of
 from .plans.plan import Plan
 
 __all__ = ["Reader", "make_reader"]
@@ -82,7 +84,8 @@ class _NoReaderError(Exception):
 
 def make_reader(signature: inspect.Signature, args: tuple[Any, ...],
                 kwargs: Mapping[str, Any], hidden: Mapping[str, Any],
-                headers: Headers | None) -> Reader | None:
+                headers: Headers | None,
+                varying: Collection[Attribute] = ()) -> Reader | None:
     """Generate the reader of arguments like these; None if there is none.
 
     Parameters
@@ -91,10 +94,12 @@ def make_reader(signature: inspect.Signature, args: tuple[Any, ...],
         Arrays and containers that the function reads from outside.
     headers
         Finds how to read all arrays at once, if the backend knows a way.
+    varying
+        As for `Arguments`.
     """
     if not all(p.kind in _NAMED for p in signature.parameters.values()):
         return None
-    text = _Text()
+    text = _Text(varying)
     try:
         text.arguments(signature, args, kwargs)
         text.hidden(hidden)
@@ -124,7 +129,8 @@ class _Text:
         The arrays that it is made for.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, varying: Collection[Attribute]) -> None:
+        self._varying = varying
         self.lines: list[str] = []
         self.names: dict[str, Any] = {}
         self.leaves: list[str] = []
@@ -166,7 +172,7 @@ class _Text:
         if is_leaf(x) and not (hidden and is_number(x)):
             self._leaf(at, x)
         elif is_container(x):
-            self._container(at, x, hidden or is_object(x))
+            self._container(at, x, hidden)
         else:
             self._constant(at, x)
 
@@ -192,7 +198,8 @@ class _Text:
             self._unless(f"{at} is not {first}")
             return
         self._type(at, x)
-        if is_object(x):
+        owner = x if is_object(x) else None
+        if owner is not None:
             (held,) = self._new(1)
             self.lines.append(f"{held} = {at}.__dict__")
             at, x = held, vars(x)
@@ -213,8 +220,9 @@ class _Text:
         if inside:
             self.lines.append(f"{_listed(inside)} = {at}" + ".values()" * isinstance(
                 x, dict))
-        for name, item in zip(inside, items, strict=True):
-            self._visit(name, item, fixed)
+        for name, (key, item) in zip(inside, items_of(x), strict=True):
+            self._visit(name, item, fixed if owner is None else not varies(
+                owner, key, self._varying))
 
     def _constant(self, at: str, x: Any) -> None:
         if constant_key("", x) is None or can_change(x):

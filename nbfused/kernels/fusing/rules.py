@@ -15,10 +15,11 @@ from ...autograd import Variable
 from ...autograd.custom import is_tracked
 from ...autograd.graph import Node, Pass
 from ...autograd.nodes import is_floating
+from ...autograd.recording import grad_mode
 from ...autograd.transforms import vjp
 from ...errors import NbFusedError
-from .calls import is_differentiated
 from .program import tree_leaves
+from .steps import is_differentiated, record_step
 
 if TYPE_CHECKING:
     from .trace import Trace
@@ -29,6 +30,12 @@ __all__ = ["record_rule"]
 def record_rule(trace: Trace, function: Callable[..., Any], args: Sequence[Any],
                 inline: Callable[[], Any]) -> Any:
     """Record a call of a function with a rule, on symbols if that is possible."""
+    if trace.tracked and is_differentiated(args):
+        trace.refuse(f"{_name(function)} is differentiated inside of a fused function "
+                     "whose arguments require grad, too; fuse what is differentiated, "
+                     "as in nf.grad(nf.fuse(f))")
+    if trace.tracked:  # the tape outside is to see the rule
+        return _called(trace, function, args)
     before = trace.state()
     watched, constants = dict(trace.watch.found), len(trace.constants)
     try:
@@ -45,21 +52,30 @@ def record_rule(trace: Trace, function: Callable[..., Any], args: Sequence[Any],
 
 def _called(trace: Trace, function: Callable[..., Any], args: Sequence[Any]) -> Any:
     """Record it as a call, with the call of its derivative in the graph."""
-    name = getattr(function, "__qualname__", type(function).__name__)
+    name = _name(function)
     single: list[bool] = []
 
+    wanted = [is_tracked(x) for x in args]
+    run = _by_rule(function, wanted) if is_differentiated(args) else function
+
     def flat(*values: Any) -> tuple[Any, ...]:
-        result = function(*values)
+        result = run(*values)
         single.append(not isinstance(result, (tuple, list)))
         return (result,) if single[-1] else tuple(result)
 
     flat.__name__ = name
-    made = trace.step(flat, args, name, has_rule=True)
+    made = record_step(trace, flat, args, name, has_rule=True)
     if is_differentiated(args):
         node = _CallNode(trace, function, name, args, made)
         made = tuple([x.at(x, (node, k)) if is_floating(dtype_of(x)) else x
                       for k, x in enumerate(made)])
     return made[0] if single[-1] else made
+
+
+def _name(function: Callable[..., Any]) -> str:
+    name = str(getattr(function, "__qualname__", type(function).__name__))
+    return name.replace("Function.apply", getattr(getattr(
+        function, "__self__", None), "__name__", "Function.apply"))
 
 
 class _CallNode(Node):
@@ -88,8 +104,28 @@ class _CallNode(Node):
                  for k, x in enumerate(self.results) if k in floating]
         gradient = _Gradient(self.function, len(self.args), wanted, floating)
         gradient.__name__ = f"{self.name}'s derivative"
-        found = iter(self.trace.step(gradient, [*self.args, *given], self.name, True))
+        found = iter(record_step(
+            self.trace, gradient, [*self.args, *given], self.name, True))
         return [next(found) if want else None for want in wanted]
+
+
+def _by_rule(function: Callable[..., Any],
+             wanted: Sequence[bool]) -> Callable[..., Any]:
+    """The function by its forward rule, as where a gradient is wanted."""
+    at = [k for k, want in enumerate(wanted) if want]
+
+    def run(*values: Any) -> Any:
+        args = [*values]
+
+        def moving(*some: Any) -> Any:
+            for k, x in zip(at, some, strict=True):
+                args[k] = x
+            return function(*args)
+
+        with grad_mode(True):
+            return vjp(moving, *[values[k] for k in at])[0]
+
+    return run
 
 
 class _Gradient:
@@ -114,5 +150,7 @@ class _Gradient:
             listed = result if isinstance(result, (tuple, list)) else (result,)
             return tuple(listed[k] for k in self.floating)
 
-        pullback = vjp(moving, *[args[k] for k in self.wanted])[1]
-        return tuple(pullback(*cotangents))
+        with grad_mode(True):
+            pullback = vjp(moving, *[args[k] for k in self.wanted])[1]
+        with grad_mode(False):
+            return tuple(pullback(*cotangents))

@@ -24,10 +24,12 @@ from ...errors import KernelTypeError
 from ...op.base import is_number
 from ...specs import View
 from ...specs.fusion.graph import Value
+from .calls import known_or_called
 from .functions import ATTRIBUTES, GIVE_ARRAYS, METHODS, traced_function
 from .lines import user_frame
 from .program import memory_of
 from .rules import record_rule
+from .steps import record_callback
 from .ufuncs import trace_ufunc
 
 if TYPE_CHECKING:
@@ -49,7 +51,10 @@ _OUTER_GRAPH = (
 
 def _refuse(what: str) -> Callable[[Any], NoReturn]:
     def refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
-        hint = _CONSTANT if isinstance(self, TracedNumber) else ""
+        hint = ""
+        if isinstance(self, TracedNumber):
+            hint = _CONSTANT
+            self.trace.asked_numbers.add(self.value.name)
         self.trace.refuse(f"{self.name}: {what}, {_WAY_OUT}{hint}")
 
     return refuse
@@ -109,7 +114,7 @@ class Unknown:
 
     def record_callback(self, callback: Any, args: Sequence[Any]) -> tuple[Any, ...]:
         """Record a call of a callback."""
-        return self.trace.callback(callback, args)
+        return record_callback(self.trace, callback, args)
 
     def record_check(self, check: Callable[[Any], Any]) -> None:
         """Record that `check` is to see the value."""
@@ -119,16 +124,18 @@ class Unknown:
                         **kwargs: Any) -> Any:
         known = partial(trace_ufunc, self.trace, ufunc, method, inputs, kwargs)
         called = ufunc if method == "__call__" else getattr(ufunc, method)
-        return _scalar(self.trace.known_or_called(
-            known, method_name(ufunc, method), called, inputs, kwargs), inputs, kwargs)
+        return _scalar(known_or_called(
+            self.trace, known, method_name(ufunc, method), called, inputs, kwargs),
+            inputs, kwargs)
 
     def __array_function__(self, function: Callable[..., Any], types: Any,
                            args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
         """NumPy's functions: those that there are operations for, or calls."""
         call = traced_function(function)
         known = None if call is None else partial(call, args, kwargs)
-        made = self.trace.known_or_called(
-            known, f"{function.__module__}.{function.__name__}", function, args, kwargs)
+        made = known_or_called(
+            self.trace, known, f"{function.__module__}.{function.__name__}", function,
+            args, kwargs)
         if function not in GIVE_ARRAYS:
             return _scalar(made, args, kwargs)
         if isinstance(made, Symbol):
@@ -297,8 +304,8 @@ class Symbol(Unknown, Traced, Variable):
 
     @data.setter
     def data(self, value: Any) -> None:
-        raise KernelTypeError(f"{self.name}: its array cannot be replaced while nf.fuse "
-                              "traces; write x[...] = value")
+        raise KernelTypeError(f"{self.name}: its array cannot be replaced while "
+                              "nf.fuse traces; write x[...] = value")
 
     device = property(_refuse("device needs the array itself"))
     tolist = tobytes = tofile = dump = dumps = _refuse("this needs its values")
@@ -370,17 +377,17 @@ class Symbol(Unknown, Traced, Variable):
             self.trace.assign(self, new)
         else:
             raise KernelTypeError(
-                f"{self.name}: a part of an array cannot be assigned to inside nf.fuse, "
-                "only all of it or, by x[mask] = number, where a condition holds; "
-                "compute the whole with nf.ops.where, or assign outside")
+                f"{self.name}: a part of an array cannot be assigned to inside "
+                "nf.fuse, only all of it or, by x[mask] = number, where a condition "
+                "holds; compute the whole with nf.ops.where, or assign outside")
 
     def _assign_where(self, mask: Variable, new: Any) -> None:
         """One number wherever a condition holds."""
         if extents(mask) != self.extents or (not is_number(new) and extents(new)):
             raise KernelTypeError(
-                f"{self.name}: x[mask] = y takes a mask of the shape of x and one number "
-                f"inside nf.fuse, got shapes {extents(mask)} and {extents(new)}; "
-                "write x[...] = nf.ops.where(mask, y, x)")
+                f"{self.name}: x[mask] = y takes a mask of the shape of x and one "
+                f"number inside nf.fuse, got shapes {extents(mask)} and "
+                f"{extents(new)}; write x[...] = nf.ops.where(mask, y, x)")
         self.trace.assign(self, new, where=mask)
 
     __iadd__, __isub__ = _in_place("__add__", "+"), _in_place("__sub__", "-")

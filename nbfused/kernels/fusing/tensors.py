@@ -52,7 +52,7 @@ class Tensor(Symbol):
     @classmethod
     def __torch_function__(cls, function: Callable[..., Any], types: Any,
                            args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
-        return torch_function(function.__name__, args, kwargs or {})
+        return torch_function(function.__name__, args, kwargs or {}, function)
 
     @property
     def size(self) -> Any:

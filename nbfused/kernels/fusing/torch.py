@@ -134,8 +134,9 @@ def torch_dtype(given: Any) -> np.dtype:
     return check_dtype(text.removeprefix("torch."), "dtype")
 
 
-def torch_function(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """``torch.name(*args, **kwargs)`` as an op.
+def torch_function(name: str, args: Sequence[Any], kwargs: Mapping[str, Any],
+                   function: Callable[..., Any] | None = None) -> Any:
+    """``torch.name(*args, **kwargs)`` as an op, or as a call of `function`.
 
     Raises
     ------
@@ -158,21 +159,19 @@ def torch_function(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) ->
         return OPS[name](args[0])
     if op is None or not (hasattr(op, "nin") or name in ("matmul", "power", "gelu")) \
             or kwargs:
-        return _called(given, args, kwargs)
+        return _called(given, args, kwargs, function)
     return promoted(op, args[::-1] if given == "rsub" else args)
 
 
-def _called(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
+def _called(name: str, args: Sequence[Any], kwargs: Mapping[str, Any],
+            function: Callable[..., Any] | None) -> Any:
     """PyTorch's own function, as a call between the launches."""
-    torch = sys.modules["torch"]
-    function = next((found for place in (torch, torch.nn.functional, torch.linalg,
-                                         torch.fft, torch.special, torch.Tensor)
-                     if callable(found := getattr(place, name, None))), None)
+    function = function or getattr(sys.modules["torch"].Tensor, name, None)
     symbol = next((x for x in tree_leaves((args, kwargs)) if isinstance(x, Symbol)),
                   None)
     if function is None or symbol is None or name in _REFUSED:
         refuse = KernelTypeError if symbol is None else symbol.trace.refuse
-        raise refuse(  # type: ignore[misc]
+        raise refuse(
             f"torch.{name}: nf.fuse does not trace it; use functions of nf.ops, or "
             "call it outside of the fused function")
     return call_library(symbol.trace, f"torch.{name}", function, args, kwargs)

@@ -13,7 +13,7 @@ import numpy as np
 
 from ...arrays import check_dtype, dtype_of, is_array
 from ...arrays.traced import Traced
-from ...autograd import Variable, no_grad
+from ...autograd import Variable
 from ...autograd.graph import COPY
 from ...autograd.nodes import is_floating
 from ...autograd.recording import grad_mode, recording
@@ -29,14 +29,13 @@ from ...specs import Map
 from ...specs.base import Shape
 from ...specs.fusion.graph import Node, Value
 from .arguments import is_tracked
-from .calls import call_library, is_differentiated, viewed_operands
 from .lines import user_frame, with_line
 from .numbers import Number
 from .program import HostCall, Opaque, Program, detach, is_view, map_tree, memory_of
 from .symbols import Symbol
 from .tensors import Tensor
 from .torch import torch_recording, torch_records
-from .watching import Watch, unwatched
+from .watching import Watch
 
 __all__ = ["Trace"]
 
@@ -66,7 +65,7 @@ class Trace:
     """
 
     def __init__(self, name: str, tensors: bool = False) -> None:
-        self.name = name
+        self.name, self.tensors = name, tensors
         self.symbol: type[Tensor] | type[Symbol] = Tensor if tensors else Symbol
         self.exact = False
         self.given: dict[Value, Any] = {}
@@ -86,6 +85,8 @@ class Trace:
         #: The type of the first array that is given.
         self.kind: type | None = None
         self.sample: Any = None
+        #: Names of numbers passed by value that the function has asked for.
+        self.asked_numbers: set[str] = set()
         self.watch = Watch()
         #: What was refused; some of it may have been caught.
         self.refused: list[KernelTypeError] = []
@@ -222,103 +223,6 @@ class Trace:
             self._constant |= {value: made, made: made}
         return self.symbol(self, self._constant.get(value, value), base=x)
 
-    def step(self, function: Callable[..., Any], args: Sequence[Any],
-             name: str, has_rule: bool = False) -> tuple[Any, ...]:
-        """A call that no spec describes: it is run now, for the shapes of its results.
-
-        In the program it is a step of its own.
-
-        Parameters
-        ----------
-        function
-            Returns a tuple of arrays.
-        has_rule
-            Whether the caller sees to its derivative.
-        """
-        self.exact = True
-        if not self.records():
-            function = no_grad()(function)
-        values = tuple(map(self.operand, args))
-        wanted = [v for v in values if isinstance(v, Value)]
-        with no_grad(), unwatched():
-            known = iter(Program.from_trace(self, wanted, {}).run(
-                list(self.given.values())))
-            given = [next(known) if isinstance(v, Value) else v for v in values]
-            results = function(*given)
-        if not has_rule and is_differentiated(args) and any(is_floating(dtype_of(r)) for r in results):
-            self.refuse(
-                f"{name} is differentiated inside of a fused function, which nf.fuse "
-                "does not see into; give it a derivative with nf.custom_vjp or "
-                "nf.callback(..., vjp=...), or fuse what is differentiated, as in "
-                "nf.grad(nf.fuse(f))")
-        return self.opaque(function, args, values, [
-            (tuple(r.shape), dtype_of(r)) for r in results],
-            viewed_operands(given, results))
-
-    def callback(self, callback: Any, args: Sequence[Any]) -> tuple[Any, ...]:
-        """Record a call of a `Callback`, which is not run now."""
-        self.exact = True
-        shapes = callback.shapes(args)
-
-        def run(*values: Any) -> tuple[Any, ...]:
-            made = callback(*values[:len(args)])
-            if not shapes:
-                return (np.zeros(()),)  # something to wait for
-            return (made,) if callback.single else made
-
-        run.__name__ = callback.__name__
-        effects = () if shapes else tuple(self.effects[-1:])  # in their order
-        values = (*map(self.operand, args), *effects)
-        made = self.opaque(
-            run if self.records() else no_grad()(run), args, values,
-            [*zip(shapes, callback.dtypes, strict=True)] or [((), np.dtype("f8"))],
-            (None,) * max(1, len(shapes)))
-        if shapes:
-            for symbol in made:
-                symbol.scalar = False
-            return made
-        self.effects.append(made[0].value)
-        return ()
-
-    def opaque(self, function: Callable[..., Any], args: Sequence[Any],
-               values: tuple[Any, ...], results: Sequence[tuple[Shape, Type]],
-               views: tuple[int | None, ...]) -> tuple[Any, ...]:
-        """Record a step with results of these shapes and dtypes."""
-        node = Node(Opaque(function, values, False, views), values, results)
-        self.nodes.append(node)
-        bases = [None if k is None else args[k] for k in views]
-        made = []
-        for value, base in zip(node.outputs, bases, strict=True):
-            symbol = self.symbol(self, value, base=base if isinstance(
-                base, Symbol) else None)
-            symbol.scalar = base is None
-            made.append(symbol)
-        return tuple(made)
-
-    def known_or_called(self, known: Callable[[], Any] | None, name: str,
-                        function: Callable[..., Any], args: Sequence[Any],
-                        kwargs: Mapping[str, Any]) -> Any:
-        """A function of NumPy by the operation that it is, or as it is.
-
-        Parameters
-        ----------
-        known
-            Records the operation; None if there is none.
-        """
-        if known is not None:
-            before = self.state()
-            try:
-                return known()
-            except KernelTypeError as error:
-                if not hasattr(error, "no_operation") or self.symbol is Tensor:
-                    raise
-                self.restore(before)
-        if self.symbol is Tensor:
-            self.refuse(f"{name} makes NumPy's arrays of tensors, which nf.fuse does "
-                        "not trace; use functions of torch or nf.ops, or call it "
-                        "outside of the fused function")
-        return call_library(self, name, function, args, kwargs)
-
     def state(self) -> Any:
         """What is there now, to go back to."""
         return ([len(x) for x in self._lists()],
@@ -371,8 +275,8 @@ class Trace:
             # stores at its end.
             new = self._cast_like(new, target)
         if new.extents != target.extents:
-            raise ShapeError(f"{target.name} cannot hold an array of shape {new.extents}; "
-                             "make a new array")
+            raise ShapeError(f"{target.name} cannot hold an array of shape "
+                             f"{new.extents}; make a new array")
         if target.own is not None:
             self.stores[target.own] = new.value
         target.value = new.value
@@ -390,8 +294,8 @@ class Trace:
                 f"{type(target).__name__} that is none; pass it as an argument")
         if not target.whole or self.views.get(target.array):
             raise KernelTypeError(
-                f"{target.name} is changed in place and is, or has, a view: nf.fuse does "
-                "not follow both; make a new array, as in x = x + y")
+                f"{target.name} is changed in place and is, or has, a view: nf.fuse "
+                "does not follow both; make a new array, as in x = x + y")
 
     def program(self, result: Any) -> Program:
         """The program that computes the result of the function from its arguments."""
@@ -451,16 +355,14 @@ def _mask(where: Any) -> Any:
 
 
 
-
-
 def _is_plain(x: Any) -> bool:
     return is_array(x) and not isinstance(x, np.generic)
 
 
 def _check_array(x: Any) -> None:
     if isinstance(x, Number) and x.python is not None:
-        raise KernelTypeError(f"{x.name} has no axes, which nf.fuse could change; make an "
-                              "array with nf.full outside of the fused function")
+        raise KernelTypeError(f"{x.name} has no axes, which nf.fuse could change; make "
+                              "an array with nf.full outside of the fused function")
 
 
 def _key(function: Callable[..., Any], values: Sequence[Any]) -> Hashable:

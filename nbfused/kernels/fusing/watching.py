@@ -119,7 +119,8 @@ def unwatched() -> Iterator[None]:
 def _states() -> list[tuple[str, Any, Callable[[Any], None]]]:
     """The global generators, and how to set them back."""
     found: list[tuple[str, Any, Callable[[Any], None]]] = [
-        ("numpy.random", np.random.get_state(), np.random.set_state)]
+        ("numpy.random", np.random.get_state(),  # noqa: NPY002
+         np.random.set_state)]
     torch = sys.modules.get("torch")
     if torch is not None and hasattr(torch, "get_rng_state"):
         found.append(("torch", torch.get_rng_state(), torch.set_rng_state))

@@ -26,7 +26,7 @@ from .plan import Plan
 
 __all__ = ["SegmentedPlan", "make_segments"]
 
-#: ``read(arguments)``: the layout of arguments and the addresses of the arrays, or None.
+#: ``read(arguments)``: the layout of arguments and the addresses of arrays, or None.
 Read = Callable[[Sequence[Any]], tuple[Any, tuple[int, ...]] | None]
 
 
