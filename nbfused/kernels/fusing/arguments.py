@@ -25,8 +25,8 @@ from ...scalar.typing.python_numbers import number_type
 from ...specs.base import Shape
 from ..cupy.elementwise_kernel import ElementwiseKernel
 from ..cupy.reduction_kernel import ReductionKernel
-from .callback import Callback
-from .containers import (
+from .calling.callback import Callback
+from .outside.containers import (
     Copies,
     Place,
     holds_array,

@@ -14,17 +14,18 @@ from ...errors import KernelTypeError, NbFusedError, NbFusedPerformanceWarning
 from ...support.display import SourceText
 from ...support.pickling import PickledByName
 from .arguments import Arguments, shape_class
-from .attributes import AttributeNumbers
-from .changes import Changed, with_changes
-from .containers import Copies
-from .explain import Explanation, explain
-from .lines import add_line
+from .explaining.explain import Explanation, explain
+from .explaining.source import source
+from .outside.attributes import AttributeNumbers
+from .outside.changes import Changed, with_changes
+from .outside.containers import Copies
+from .outside.lines import add_line
+from .outside.scope import Outside, Scope
 from .plans.plan import Plan
 from .plans.planning import Plans, read
+from .plans.segments import SegmentedPlan
 from .program import Program, TraceInvalid
 from .readers import Reader, make_reader
-from .scope import Outside, Scope
-from .source import source
 from .trace import Trace
 
 __all__ = ["CacheInfo", "Fused"]
@@ -117,10 +118,10 @@ class Fused(PickledByName):
         constants = (tuple(given.constants), outside.keys)
         layout = read(leaves)
         if layout is not None:
-            plan = self._plans.find((layout[0], constants))
-            made = plan and self._run_plan(plan, leaves, layout[1])
-            if plan is not None and made:
-                self._remember(reader, read_now, plan, args, kwargs, outside)
+            planned = self._plans.find((layout[0], constants))
+            made = planned and self._run_plan(planned, leaves, layout[1])
+            if planned is not None and made:
+                self._remember(reader, read_now, planned, args, kwargs, outside)
                 return self._finish(made[0], args, kwargs, outside)
         key = (given.types(), constants)
         found = self._find(key, given)
@@ -239,9 +240,9 @@ class Fused(PickledByName):
                 return reader, found
         return None, None
 
-    def _remember(self, reader: Reader | None, read_now: Any, plan: Plan,
-                  args: tuple[Any, ...], kwargs: dict[str, Any],
-                  outside: Outside) -> None:
+    def _remember(self, reader: Reader | None, read_now: Any,
+                  plan: Plan | SegmentedPlan, args: tuple[Any, ...],
+                  kwargs: dict[str, Any], outside: Outside) -> None:
         """Let later calls like this one find its plan at once."""
         if reader is None and len(self._readers) < _READERS:
             reader = make_reader(self.signature, args, kwargs, outside.arrays,
@@ -252,8 +253,8 @@ class Fused(PickledByName):
         if reader is not None and read_now is not None:
             reader.keep(read_now[1], outside.keys, plan)
 
-    def _run_plan(self, plan: Plan, leaves: list[Any], pointers: tuple[int, ...],
-                  ) -> tuple[Any] | None:
+    def _run_plan(self, plan: Plan | SegmentedPlan, leaves: list[Any],
+                  pointers: tuple[int, ...]) -> tuple[Any] | None:
         """Run a plan: its result in a tuple; None if it is not for these arguments."""
         try:
             made = plan.run(leaves, pointers)

@@ -25,11 +25,13 @@ from .arguments import (
     is_number,
     varies,
 )
-from .containers import holds_array, is_container, is_object, items_of
+from .outside.containers import holds_array, is_container, is_object, items_of
 from .plans.plan import Plan
+from .plans.segments import SegmentedPlan
 
 __all__ = ["Reader", "make_reader"]
 
+AnyPlan = Plan | SegmentedPlan
 #: ``read(args, kwargs, hidden)``: arrays and numbers in order, the key of the arrays'
 #: layouts, and their addresses; None for other arguments than it was made for.
 Read = Callable[[tuple[Any, ...], dict[str, Any], Mapping[str, Any]],
@@ -58,11 +60,11 @@ class Reader:
     def __init__(self, read: Read) -> None:
         self.read = read
         #: By layout; with the values outside that the function read.
-        self._plans: dict[Any, tuple[Any, Plan]] = {}
+        self._plans: dict[Any, tuple[Any, AnyPlan]] = {}
         #: The layout that came last, which most calls have, too; and its plan.
-        self._last: tuple[Any, tuple[Any, Plan] | None] = None, None
+        self._last: tuple[Any, tuple[Any, AnyPlan] | None] = None, None
 
-    def find(self, layout: Any, scope: Any) -> Plan | None:
+    def find(self, layout: Any, scope: Any) -> AnyPlan | None:
         """The plan for a layout and the key of the values outside."""
         known, found = self._last
         if layout != known:
@@ -70,7 +72,7 @@ class Reader:
             self._last = layout, found
         return found[1] if found and found[0] == scope else None
 
-    def keep(self, layout: Any, scope: Any, plan: Plan) -> None:
+    def keep(self, layout: Any, scope: Any, plan: AnyPlan) -> None:
         """Keep the plan for a layout and the key of the values outside."""
         if len(self._plans) >= _LIMIT:
             self._plans.clear()

@@ -24,12 +24,12 @@ from ...errors import KernelTypeError
 from ...op.base import is_number
 from ...specs import View
 from ...specs.fusion.graph import Value
-from .calls import known_or_called
+from .calling.calls import known_or_called
+from .calling.rules import record_rule
+from .calling.steps import record_callback
 from .functions import ATTRIBUTES, GIVE_ARRAYS, METHODS, traced_function
-from .lines import user_frame
+from .outside.lines import user_frame
 from .program import memory_of
-from .rules import record_rule
-from .steps import record_callback
 from .ufuncs import trace_ufunc
 
 if TYPE_CHECKING:
@@ -51,11 +51,11 @@ _OUTER_GRAPH = (
 
 def _refuse(what: str) -> Callable[[Any], NoReturn]:
     def refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
-        hint = ""
+        hint, trace, name = "", self.trace, self.value.name
         if isinstance(self, TracedNumber):
             hint = _CONSTANT
-            self.trace.asked_numbers.add(self.value.name)
-        self.trace.refuse(f"{self.name}: {what}, {_WAY_OUT}{hint}")
+            trace.asked_numbers.add(name)
+        raise trace.refuse(f"{self.name}: {what}, {_WAY_OUT}{hint}")
 
     return refuse
 
@@ -73,7 +73,7 @@ class Unknown:
     __array__ = _refuse("a NumPy array needs its values")
     item = _refuse("item() needs its value")
     __str__ = _refuse("print(), str() and a text with it need its value")
-    __reduce_ex__ = _refuse("pickle needs its value")
+    __reduce_ex__: Any = _refuse("pickle needs its value")
 
     def __repr__(self) -> str:
         """A text for messages; `repr`, or the print of a list, is refused."""
@@ -179,6 +179,8 @@ def _in_place(name: str, symbol: str) -> Callable[[Symbol, Any], Any]:
 
 class Symbol(Unknown, Traced, Variable):
     """An array whose shape and dtype are known."""
+
+    __reduce_ex__: Any = Unknown.__reduce_ex__
 
     __slots__ = ("array", "own", "replaced", "scalar", "shared", "trace", "whole")
     #: Whether its own operators decide what a number beside it gives.
@@ -323,7 +325,8 @@ class Symbol(Unknown, Traced, Variable):
     @property
     def grad(self) -> Any:
         """The gradient that `backward` has collected inside of the function."""
-        if self._edge is None and hasattr(self.trace.given.get(self.own), "grad"):
+        given = None if self.own is None else self.trace.given.get(self.own)
+        if self._edge is None and hasattr(given, "grad"):
             self.trace.refuse(f"{self.name}: .grad of an argument belongs to a graph "
                               "outside; pass it as an argument, too")
         return Variable.grad.fget(self)  # type: ignore[attr-defined]

@@ -19,7 +19,7 @@ from ...errors import KernelTypeError
 from ...registry.operations import OPS
 from ...scalar.language.vocabulary import OPS as VOCABULARY
 from ...support.dtypes import BFLOAT16, rank_of
-from .calls import call_library
+from .calling.calls import call_library
 from .numbers import Number
 from .program import tree_leaves
 from .symbols import Symbol

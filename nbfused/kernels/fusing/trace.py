@@ -29,13 +29,13 @@ from ...specs import Map
 from ...specs.base import Shape
 from ...specs.fusion.graph import Node, Value
 from .arguments import is_tracked
-from .lines import user_frame, with_line
 from .numbers import Number
+from .outside.lines import user_frame, with_line
+from .outside.watching import Watch
 from .program import HostCall, Opaque, Program, detach, is_view, map_tree, memory_of
 from .symbols import Symbol
 from .tensors import Tensor
 from .torch import torch_recording, torch_records
-from .watching import Watch
 
 __all__ = ["Trace"]
 

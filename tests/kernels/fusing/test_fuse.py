@@ -272,10 +272,12 @@ def test_source_and_repr():
     assert repr(fused) == "<nbfused fuse dot(x, y)>"
 
 
-def test_the_example_runs():
-    module = importlib.import_module("nbfused.kernels.fusing.fuse")
+@pytest.mark.parametrize(("name", "count"), [
+    ("fuse", 3), ("fused", 5), ("calling.callback", 3)])
+def test_the_examples_run(name, count):
+    module = importlib.import_module(f"nbfused.kernels.fusing.{name}")
     report = doctest.testmod(module)
-    assert (report.failed, report.attempted) == (0, 8)
+    assert (report.failed, report.attempted) == (0, count)
 
 
 def test_a_second_process_compiles_nothing(tmp_path):

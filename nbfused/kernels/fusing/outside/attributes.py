@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Any
 
-from .arguments import Arguments, Attribute
+from ..arguments import Arguments, Attribute
 
 __all__ = ["AttributeNumbers"]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...specs import Contract, Map, Reduce
-from ...specs.fusion.graph import Launch, Value
-from ...support.records import record
-from .program import Opaque, memory_of
+from ....specs import Contract, Map, Reduce
+from ....specs.fusion.graph import Launch, Value
+from ....support.records import record
+from ..program import Opaque, memory_of
 
 __all__ = ["Boundary", "boundaries"]
 
@@ -53,8 +53,8 @@ def boundaries(launches: Sequence[Launch], size: Any) -> list[Boundary]:
             readers.setdefault(v, []).append(k)
     found: dict[tuple[int, int], Boundary] = {}
     for v, after in readers.items():
-        before = maker.get(v)
-        for k in after if before is not None else ():
+        before = maker.get(v, -1)
+        for k in after if before >= 0 else ():
             if (before, k) not in found:
                 found[before, k] = Boundary(before, k, v.shape, size(v), _reason(
                     launches[before], launches[k], v, len(after)))

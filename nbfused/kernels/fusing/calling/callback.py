@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import byte_range, check_dtype, describe, dtype_of, is_array, library_of
-from ...arrays.traced import extents, find_traced
-from ...autograd import Variable, custom_vjp
-from ...autograd.graph import COPY, FULL, ZERO
-from ...autograd.recording import recording
-from ...dispatch import execute
-from ...errors import KernelTypeError, NotDifferentiableError, ShapeError
-from ...scalar.typing.python_numbers import plain_number
-from ...specs.base import Shape
+from ....arrays import byte_range, check_dtype, describe, dtype_of, is_array, library_of
+from ....arrays.traced import extents, find_traced
+from ....autograd import Variable, custom_vjp
+from ....autograd.graph import COPY, FULL, ZERO
+from ....autograd.recording import recording
+from ....dispatch import execute
+from ....errors import KernelTypeError, NotDifferentiableError, ShapeError
+from ....scalar.typing.python_numbers import plain_number
+from ....specs.base import Shape
 
 __all__ = ["Callback", "callback"]
 
@@ -67,7 +67,8 @@ class Callback:
         return made, (args, made)
 
     def _backward(self, residuals: Any, cotangents: Any) -> tuple[Any, ...]:
-        assert self.vjp is not None
+        vjp = self.vjp
+        assert vjp is not None
         args, made = residuals
         results = (made,) if self.single else made
         given = cotangents if isinstance(cotangents, tuple) else (cotangents,)
@@ -76,7 +77,7 @@ class Callback:
 
         def gradients(*values: Any) -> Any:
             first, second = len(args), len(args) + len(results)
-            found = self.vjp(values[:first], values[first:second], values[second:])
+            found = vjp(values[:first], values[first:second], values[second:])
             if not isinstance(found, (tuple, list)) or len(found) != len(args):
                 raise ShapeError(
                     f"callback: vjp of {self.__name__} returned "

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from ...errors import KernelTypeError
+from ....errors import KernelTypeError
 from .containers import Change, Copies
 
 __all__ = ["Changed", "with_changes"]

@@ -10,19 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ...arrays import dtype_of
-from ...autograd import Variable
-from ...autograd.custom import is_tracked
-from ...autograd.graph import Node, Pass
-from ...autograd.nodes import is_floating
-from ...autograd.recording import grad_mode
-from ...autograd.transforms import vjp
-from ...errors import NbFusedError
-from .program import tree_leaves
+from ....arrays import dtype_of
+from ....arrays.traced import Traced
+from ....autograd.custom import is_tracked
+from ....autograd.graph import Node, Pass
+from ....autograd.nodes import is_floating
+from ....autograd.recording import grad_mode
+from ....autograd.transforms import vjp
+from ....errors import NbFusedError
+from ..program import tree_leaves
 from .steps import is_differentiated, record_step
 
 if TYPE_CHECKING:
-    from .trace import Trace
+    from ..trace import Trace
 
 __all__ = ["record_rule"]
 
@@ -88,7 +88,7 @@ class _CallNode(Node):
         super().__init__(name, (x.edge if is_tracked(x) else None for x in args),
                          len(results))
         self.trace, self.function = trace, function
-        self.args = [x.plain() if isinstance(x, Variable) else x for x in args]
+        self.args = [x.plain() if isinstance(x, Traced) else x for x in args]
         self.results = [x.plain() for x in results]
 
     def pull(self, cotangents: Sequence[Any | None], wanted: Sequence[bool],
@@ -136,6 +136,7 @@ class _Gradient:
 
     def __init__(self, function: Callable[..., Any], count: int,
                  wanted: Sequence[bool], floating: Sequence[int]) -> None:
+        self.__name__ = "derivative"
         self.function, self.count = function, count
         self.wanted = [k for k, want in enumerate(wanted) if want]
         self.floating = floating

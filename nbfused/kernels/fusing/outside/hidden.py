@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...arrays import dtype_of
-from ...arrays.detect import exact_library
-from ...arrays.dtypes import SUPPORTED
-from ...autograd import Variable
-from ...scalar.printing.identifiers import identifier
+from ....arrays import dtype_of
+from ....arrays.detect import exact_library
+from ....arrays.dtypes import SUPPORTED
+from ....autograd import Variable
+from ....scalar.printing.identifiers import identifier
+from ..numbers import Number
+from ..symbols import Symbol
 from .containers import (
     holds_array,
     is_array_argument,
     is_container,
     items_of,
 )
-from .numbers import Number
-from .symbols import Symbol
 
 if TYPE_CHECKING:
     from .scope import Scope

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ...specs.fusion.graph import Launch, Value
-from ...support.display import html_table, text_table
-from ...support.records import record
+from ....specs.fusion.graph import Launch, Value
+from ....support.display import html_table, text_table
+from ....support.records import record
+from ..program import Opaque, Program, memory_of, tree_values
 from .boundaries import Boundary, boundaries
 from .drawing import drawing
-from .program import Opaque, Program, memory_of, tree_values
 
 __all__ = ["ExplainedLaunch", "Explanation", "explain"]
 

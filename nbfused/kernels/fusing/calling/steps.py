@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...arrays import byte_range, describe, dtype_of, is_array
-from ...autograd import Variable, no_grad
-from ...autograd.nodes import is_floating
-from ...autograd.recording import recording
-from ...scalar.typing.types import Type
-from ...specs.base import Shape
-from ...specs.fusion.graph import Node, Value
-from .program import Opaque, Program, data_of
-from .watching import unwatched
+from ....arrays import byte_range, describe, dtype_of, is_array
+from ....autograd import Variable, no_grad
+from ....autograd.nodes import is_floating
+from ....autograd.recording import recording
+from ....scalar.typing.types import Type
+from ....specs.base import Shape
+from ....specs.fusion.graph import Node, Value
+from ..outside.watching import unwatched
+from ..program import Opaque, Program, data_of
 
 if TYPE_CHECKING:
-    from .trace import Trace
+    from ..trace import Trace
 
 __all__ = ["is_differentiated", "record_callback", "record_step"]
 
@@ -63,10 +63,10 @@ def record_callback(trace: Trace, callback: Any,
                     args: Sequence[Any]) -> tuple[Any, ...]:
     """Record a call of a `Callback`, which is not run now."""
     trace.exact = True
-    shapes = callback.shapes(args)
+    shapes, count = callback.shapes(args), len(args)
 
     def run(*values: Any) -> tuple[Any, ...]:
-        made = callback(*values[:len(args)])
+        made = callback(*values[:count])
         if not shapes:
             return (np.zeros(()),)  # something to wait for
         return (made,) if callback.single else made

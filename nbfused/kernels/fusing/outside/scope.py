@@ -13,11 +13,11 @@ from functools import cached_property, lru_cache, partial
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, NamedTuple
 
-from ...arrays.traced import Traced
-from ...autograd import Function
-from ...autograd.rules import checkpoint, custom_vjp
-from ...errors import KernelTypeError
-from .arguments import PLAIN, can_change, constant_key, is_cached
+from ....arrays.traced import Traced
+from ....autograd import Function
+from ....autograd.rules import checkpoint, custom_vjp
+from ....errors import KernelTypeError
+from ..arguments import PLAIN, can_change, constant_key, is_cached
 from .containers import is_user_class
 from .hidden import UNBOUND, Hidden, Place, asks_types, content
 from .lines import is_library

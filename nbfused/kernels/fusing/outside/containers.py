@@ -9,8 +9,8 @@ from typing import Any, Generic, NamedTuple, Protocol
 
 import numpy as np
 
-from ...arrays import is_array
-from ...autograd import Variable
+from ....arrays import is_array
+from ....autograd import Variable
 from .lines import is_library
 
 __all__ = ["Change", "Copies", "Place", "holds_array", "is_array_argument",

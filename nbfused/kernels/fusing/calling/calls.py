@@ -12,16 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...arrays import dtype_of, is_array
-from ...arrays.dtypes import SUPPORTED
-from ...arrays.traced import Traced
-from ...autograd import Variable
-from ...errors import KernelTypeError
-from .program import map_tree
+from ....arrays import dtype_of, is_array
+from ....arrays.dtypes import SUPPORTED
+from ....arrays.traced import Traced
+from ....autograd import Variable
+from ....errors import KernelTypeError
+from ..program import map_tree
 from .steps import record_step
 
 if TYPE_CHECKING:
-    from .trace import Trace
+    from ..trace import Trace
 
 __all__ = ["call_library", "known_or_called"]
 
@@ -59,7 +59,7 @@ class LibraryCall:
                  kwargs: Mapping[str, Any]) -> None:
         self.__name__ = self.name = name
         self._function = function
-        self.operands: list[Any] = []
+        self._operands: list[Any] = []
         self._args, self._kwargs = map_tree((tuple(args), dict(kwargs)), self._taken)
         self.structure: Any = None
         self._numpy = not name.startswith("torch.")
@@ -72,8 +72,13 @@ class LibraryCall:
         if not isinstance(x, (Traced, Variable)) and (
                 not is_array(x) or isinstance(x, np.generic)):
             return x
-        self.operands.append(x)
-        return _Operand(len(self.operands) - 1)
+        self._operands.append(x)
+        return _Operand(len(self._operands) - 1)
+
+    def taken(self) -> list[Any]:
+        """The operands, which are not kept: a symbol leads to the arrays of its call."""
+        found, self._operands = self._operands, []
+        return found
 
     def __call__(self, *values: Any) -> tuple[Any, ...]:
         """Call the function; all arrays of its result, in their order."""
@@ -131,7 +136,7 @@ def call_library(trace: Trace, name: str, function: Callable[..., Any],
                          "or none")
         function, kwargs["out"] = _into_copies(function), targets
     call = LibraryCall(name, function, args, kwargs)
-    made = record_step(trace, call, call.operands, name)
+    made = record_step(trace, call, call.taken(), name)
     if out is None:
         return map_tree(call.structure, lambda k: made[k])
     for target, new in zip(targets, made, strict=True):
@@ -190,7 +195,7 @@ def _changed(trace: Trace, name: str, function: Callable[..., Any], args: Sequen
 
     options = {k: v for k, v in kwargs.items() if k != "dst"}
     call = LibraryCall(name, on_copy, (target, *others), options)
-    trace.assign(target, record_step(trace, call, call.operands, name)[0])
+    trace.assign(target, record_step(trace, call, call.taken(), name)[0])
 
 
 def known_or_called(trace: Trace, known: Callable[[], Any] | None, name: str,
