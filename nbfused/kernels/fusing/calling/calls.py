@@ -76,7 +76,7 @@ class LibraryCall:
         return _Operand(len(self._operands) - 1)
 
     def taken(self) -> list[Any]:
-        """The operands, which are not kept: a symbol leads to the arrays of its call."""
+        """The operands; not kept, as a symbol leads to the arrays of its call."""
         found, self._operands = self._operands, []
         return found
 
