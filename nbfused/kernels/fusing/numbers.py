@@ -109,7 +109,7 @@ class Number(Unknown, TracedNumber):
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """A text for messages."""
         kind = self.value.type
         return f"<traced number {self.value.name!r}, {kind}>"
 

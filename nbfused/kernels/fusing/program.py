@@ -315,7 +315,7 @@ def map_tree(tree: Any, leaf: Callable[[Any], Any]) -> Any:
 
 
 def tree_leaves(tree: Any) -> Iterator[Any]:
-    """What is in nested tuples, lists and dictionaries."""
+    """Iterate over nested tuples, lists and dictionaries."""
     if isinstance(tree, (dict, tuple, list)):
         for item in tree.values() if isinstance(tree, dict) else tree:
             yield from tree_leaves(item)

@@ -89,7 +89,7 @@ class Unknown:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """A text for messages."""
         raise NotImplementedError
 
     @property
@@ -206,11 +206,11 @@ class Symbol(Unknown, Traced, Variable):
         return made
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """See `__new__`."""
+        """Do nothing: `__new__` has set everything."""
 
     @property
     def value(self) -> Value:
-        """What it is now."""
+        """The value that it has at present."""
         return self.shared[0]
 
     @value.setter
@@ -287,7 +287,7 @@ class Symbol(Unknown, Traced, Variable):
 
     @property
     def __class__(self) -> Any:
-        """What ``isinstance`` takes it for, as the arrays of the call are.
+        """The class that ``isinstance`` sees, that of the arrays of the call.
 
         A scalar of NumPy's is none of its arrays: `hidden` has an ``isinstance`` that
         knows.
@@ -404,7 +404,7 @@ class Symbol(Unknown, Traced, Variable):
 
     @property
     def name(self) -> str:
-        """What messages call it."""
+        """A text for messages."""
         value = self.value
         return f"<traced array {value.name!r}, {value.type} {value.shape}>"
 

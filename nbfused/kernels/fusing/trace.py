@@ -224,7 +224,7 @@ class Trace:
         return self.symbol(self, self._constant.get(value, value), base=x)
 
     def state(self) -> Any:
-        """What is there now, to go back to."""
+        """Note what is there now, to go back to."""
         return ([len(x) for x in self._lists()],
                 [dict(x) for x in (self.constants, self.stores, self._seen,
                                    self._computed, self._constant)], self.exact)

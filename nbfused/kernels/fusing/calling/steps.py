@@ -112,7 +112,7 @@ def is_differentiated(args: Sequence[Any]) -> bool:
 
 def _viewed_operands(values: Sequence[Any],
                     results: Sequence[Any]) -> tuple[int | None, ...]:
-    """For each result the position of an operand that it shares memory with."""
+    """Find the operand that each result shares memory with, by position."""
     places = [(k, byte_range(describe(data_of(x)))) for k, x in enumerate(values)
               if isinstance(x, Variable) or (is_array(x)
                                              and not isinstance(x, np.generic))]

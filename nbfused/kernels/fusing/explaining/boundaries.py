@@ -1,4 +1,4 @@
-"""Why two launches of a fused function are not one."""
+"""Reasons why two launches of a fused function are not one."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def drawing(found: Explanation) -> str:
 
 
 def _places(found: Explanation) -> list[tuple[int, int]]:
-    """Where each launch stands: below all that it reads."""
+    """Place each launch below all that it reads."""
     depths = [0] * len(found)
     for k in range(len(found)):
         depths[k] = max((depths[one.before] + 1 for one in found.boundaries

@@ -1,4 +1,4 @@
-"""What a fused function depends on and changes besides the arrays it is given.
+"""Values that a fused function reads and changes besides its arguments.
 
 - `scope` is the key of what it reads from outside; `hidden` passes the arrays of that.
 - `containers` looks into lists, dictionaries and objects; `attributes` has the numbers

@@ -1,4 +1,4 @@
-"""What a fused function assigns to containers and attributes, made at each call."""
+"""Assignments to containers and attributes, made at each call."""
 
 from __future__ import annotations
 

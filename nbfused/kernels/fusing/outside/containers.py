@@ -140,7 +140,7 @@ class Copies:
         return made
 
     def changes(self) -> list[Change]:
-        """What was assigned since.
+        """List what was assigned since.
 
         Raises
         ------

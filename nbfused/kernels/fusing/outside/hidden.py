@@ -191,7 +191,7 @@ def asks_types(code: CodeType) -> bool:
 
 
 def _stands_for(x: Any) -> Any:
-    """What a symbol is in the place of, as far as its type tells."""
+    """Give what a symbol is in the place of, as far as its type tells."""
     if isinstance(x, Number):
         return x.example
     if not isinstance(x, Symbol):

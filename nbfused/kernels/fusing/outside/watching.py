@@ -39,7 +39,7 @@ _HARMLESS = frozenset({"sleep"})
 
 
 def _source(function: Any) -> str | None:
-    """What a function in C gives that may be another each time."""
+    """Name what a function in C gives, if that may be another each time."""
     name = function.__name__
     if isinstance(getattr(function, "__self__", None), random.Random):
         return "random numbers"

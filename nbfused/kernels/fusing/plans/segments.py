@@ -132,7 +132,7 @@ def make_segments(program: Program, arguments: Sequence[Any], log: Sequence[Logg
 
 
 def _groups(log: Sequence[Logged], count: int) -> list[list[Logged]]:
-    """What was run, with each call by itself; what was stored last is in a group."""
+    """Divide what was run at the calls; what was stored last is in a group."""
     groups: list[list[Logged]] = [[]]
     for one in log[:count]:
         if isinstance(one.launch.spec, Opaque):
