@@ -189,8 +189,8 @@ class Symbol(Unknown, Traced, Variable):
 
     __reduce_ex__: Any = Unknown.__reduce_ex__
 
-    __slots__ = ("array", "own", "parts", "replaced", "root", "scalar", "shared", "trace",
-                 "whole")
+    __slots__ = ("array", "own", "parts", "replaced", "root", "scalar", "shared",
+                 "trace", "whole")
     #: Whether its own operators decide what a number beside it gives.
     decides = False
     trace: Trace
@@ -401,8 +401,8 @@ class Symbol(Unknown, Traced, Variable):
         elif not all(map(_is_basic, key if isinstance(key, tuple) else (key,))):
             raise KernelTypeError(
                 f"{self.name}: nf.fuse assigns to all of an array, to a part by "
-                "integers and slices or, by x[mask] = number, where a condition holds; compute "
-                "the whole with nf.ops.where, or assign outside")
+                "integers and slices or, by x[mask] = number, where a condition holds; "
+                "compute the whole with nf.ops.where, or assign outside")
         else:
             part: Symbol | Any = super().__getitem__(key)
             there = isinstance(new, Symbol) and new.root is not None and (
