@@ -149,7 +149,7 @@ def kernel(a, begin, end):
 
 
 def test_fewer_threads_than_linger(monkeypatch):
-    monkeypatch.setattr("nbfused.cpu.runtime.pool._processors", lambda: 16)
+    monkeypatch.setattr("nbfused.cpu.runtime.pool.processors", lambda: 16)
     pool, entry = Pool(6), build(CROWD)
     y = np.zeros(2, np.int64)
     block = np.array([y.ctypes.data], np.int64).tobytes()
