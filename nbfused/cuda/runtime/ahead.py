@@ -19,6 +19,7 @@ __all__ = ["compile_ahead", "launches_of"]
 
 _log = logger("compile")
 _COMPILE = "nbfused.cuda.runtime.compile:compiled"
+_PREPARE = "nbfused.cuda.runtime.compile:prepare_compiler"
 #: Kernels that are loaded at the same time: the driver assembles them in these threads.
 _LOADERS = 16
 
@@ -32,20 +33,23 @@ def compile_ahead(calls: Sequence[Foreseen]) -> None:
         Numba or the driver refuses a kernel.
     """
     most = processors()
-    made: dict[str, Future[bytes]] = {}
     waiting: dict[Future[bytes], list[_Load]] = {}
     with (cache.held(), Workers(config.compile_workers or most) as workers,
           ThreadPoolExecutor(min(most, _LOADERS), "nbfused-load") as pool):
         loads: list[Future[None]] = []
+        missing: dict[str, list[_Load]] = {}
         for load in _loads(calls):
-            kernel = load.launched.program.kernel
-            key = compile.key_of(kernel, load.device)
-            if key not in made and cache.has(key):
+            key = compile.key_of(load.launched.program.kernel, load.device)
+            if key not in missing and cache.has(key):
                 loads.append(pool.submit(load))
                 continue
-            if key not in made:
-                made[key] = workers.submit(Job(_COMPILE, (kernel, load.device.arch)))
-            waiting.setdefault(made[key], []).append(load)
+            if key not in missing and len(missing) < most:
+                workers.submit(Job(_PREPARE, ()))  # a process for each of the first
+            missing.setdefault(key, []).append(load)
+        # The longest first: they decide when the last one is done.
+        for alike in sorted(missing.values(), key=_Load.length_of, reverse=True):
+            kernel, where = alike[0].launched.program.kernel, alike[0].device
+            waiting[workers.submit(Job(_COMPILE, (kernel, where.arch)))] = alike
         loads += [pool.submit(load) for load in _compiled(waiting, workers)]
         for each in loads:
             each.result()
@@ -56,6 +60,11 @@ class _Load(NamedTuple):
 
     launched: Launched
     device: Device
+
+    @staticmethod
+    def length_of(alike: Sequence[_Load]) -> int:
+        """The length of the text of kernels that are the same."""
+        return len(alike[0].launched.program.kernel.text)
 
     def __call__(self) -> None:
         with self.device.current():

@@ -28,7 +28,8 @@ from ...support.records import record
 from .driver import Device, DriverError, check, cu, driver_version
 
 __all__ = ["DESCRIPTOR", "Arch", "Kernel", "assembly", "compiled", "keep", "key_of",
-           "loaded", "prepare", "ptx", "target_version"]
+           "loaded", "prepare", "prepare_compiler", "ptx",
+           "target_version"]
 
 _log = logger("compile")
 _lock = threading.Lock()
@@ -277,6 +278,14 @@ def compiled(kernel: Kernel, arch: Arch) -> bytes:
         If Numba refuses the kernel.
     """
     return ptx(kernel, arch).encode()
+
+
+def prepare_compiler() -> None:
+    """Import the compiler, and what kernels call."""
+    _numba_cuda()
+    from ..isa.intrinsics import namespace
+
+    namespace((9, 0))
 
 
 def key_of(kernel: Kernel, device: Device) -> str:

@@ -12,10 +12,10 @@ from contextlib import contextmanager
 from typing import Any
 from unittest.mock import patch
 
+from numba.core.types.functions import BaseFunction
 from numba.cuda import compiler
-from numba.cuda.core import typed_passes, untyped_passes
+from numba.cuda.core import ir, ssa, typed_passes, untyped_passes
 from numba.cuda.core.compiler_machinery import PassManager
-from numba.cuda.descriptor import cuda_target
 
 __all__ = ["lean"]
 
@@ -27,6 +27,7 @@ _PASSES = (
     (untyped_passes.ReconstructSSA, "single assignment"),
     (typed_passes.NopythonTypeInference, "infer types"),
     (typed_passes.PreLowerStripPhis, "remove phi nodes"),
+    (typed_passes.IRLegalization, "end lifetimes"),
     (compiler.CreateLibrary, "create library"),
     (compiler.CUDANativeLowering, "print LLVM text"),
     (compiler.CUDABackend, "give the result"),
@@ -48,33 +49,71 @@ class _Compiler(compiler.CUDACompiler):
 
 
 @contextmanager
-def _cached_signatures(typing: Any) -> Iterator[None]:
-    """Let a typing context look up each call's signature once.
+def _cached_signatures() -> Iterator[None]:
+    """Let each call's signature be looked up once.
 
-    Numba tries all templates of an operator anew for every call and every round.
+    Numba tries all templates of an operator anew for every call and every round, and
+    for every call that it prints.
     """
     known: dict[Any, Any] = {}
-    resolve = typing.resolve_function_type
+    resolve = BaseFunction.get_call_type
 
-    def resolve_once(function: Any, args: Any, kws: Any) -> Any:
-        key = function, tuple(args)
+    def resolve_once(self: Any, context: Any, args: Any, kws: Any) -> Any:
+        key = self, tuple(args)
         if kws or key not in known:
-            found = resolve(function, args, kws)
+            found = resolve(self, context, args, kws)
             if kws or found is None:
                 return found
             known[key] = found
         return known[key]
 
-    typing.resolve_function_type = resolve_once
-    try:
+    with patch.object(BaseFunction, "get_call_type", resolve_once):
         yield
-    finally:
-        del typing.resolve_function_type
+
+
+class _Rewriting:
+    """Rewriting of blocks for one variable at a time, in statements that name it.
+
+    Numba copies all blocks twice for each variable with several assignments, and looks
+    at each statement.
+    """
+
+    def __init__(self) -> None:
+        #: By a statement's address, itself and the variables that it names.
+        self._names: dict[int, tuple[Any, frozenset[str]]] = {}
+
+    def __call__(self, blocks: dict[int, Any], states: dict[str, Any],
+                 handler: Any) -> dict[int, Any]:
+        """The blocks, rewritten by a handler."""
+        variable = states["varname"]
+        return {label: self._block(label, block, states, handler)
+                if any(variable in self._named(s) for s in block.body) else block
+                for label, block in blocks.items()}
+
+    def _block(self, label: int, block: Any, states: dict[str, Any],
+               handler: Any) -> Any:
+        states["label"], states["block"] = label, block
+        made = ir.Block(scope=block.scope, loc=block.loc)
+        for statement in block.body:
+            new = statement
+            if states["varname"] in self._named(statement):
+                assigns = isinstance(statement, ir.assign_types)
+                new = handler.on_assign(states, statement) if assigns else \
+                    handler.on_other(states, statement)
+            made.body.append(new)
+        return made
+
+    def _named(self, statement: Any) -> frozenset[str]:
+        found = self._names.get(id(statement))
+        if found is None:
+            names = frozenset(v.name for v in statement.list_vars())
+            found = self._names[id(statement)] = statement, names
+        return found[1]
 
 
 @contextmanager
 def lean() -> Iterator[None]:
     """Compile with fewer passes in a ``with`` block, under the compiler's lock."""
-    with (patch.object(compiler, "CUDACompiler", _Compiler),
-          _cached_signatures(cuda_target.typing_context)):
+    with (patch.object(compiler, "CUDACompiler", _Compiler), _cached_signatures(),
+          patch.object(ssa, "_run_block_rewrite", _Rewriting())):
         yield
