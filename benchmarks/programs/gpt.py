@@ -113,7 +113,7 @@ def _ours(heads: int, parameters: Any, tokens: Any, targets: Any, mask: Any) -> 
         seen = ops.softmax(ops.where(mask, scores, -1e9), axis=-1)
         mixed = ops.matmul(seen, v).transpose(0, 2, 1, 3).reshape(x.shape)
         x = x + ops.linear(mixed, *p[4:6])
-        inner = ops.linear(ops.layer_norm(x, *p[6:8]), *p[8:10], activation="gelu")
+        inner = ops.linear(ops.layer_norm(x, *p[6:8]), p[8], p[9], activation="gelu")
         x = x + ops.linear(inner, *p[10:])
     logits = ops.matmul(ops.layer_norm(x, *parameters[-3:-1]), parameters[-1])
     return ops.cross_entropy(logits.reshape(-1, logits.shape[-1]), targets.reshape(-1))

@@ -98,7 +98,7 @@ def _steps(program: Program) -> int:
 
 def _far(found: Sequence[np.ndarray], expected: Sequence[np.ndarray]) -> float:
     """The distance from what is expected, relative to its length."""
-    return max(float(np.linalg.norm(x - y) / max(np.linalg.norm(y), 1e-30))
+    return max(float(np.linalg.norm(x - y)) / (float(np.linalg.norm(y)) or 1.0)
                for x, y in zip(found, expected, strict=True))
 
 

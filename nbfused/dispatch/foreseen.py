@@ -1,4 +1,4 @@
-"""Calls on arrays that are not there yet: their results' layouts, and their launches."""
+"""Calls on arrays that are not there yet: layouts of results, and launches."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from operator import add
 from typing import Any, cast
 
 from ..arrays import Array
-from ..backend import Backend, Call, Foreseen, Launcher, Signature
+from ..backend import Backend, Call, Foreseen, Signature
 from ..scalar.typing.python_numbers import plain_number
 from ..specs import Spec, View
 from ..support.loop_nests import dense_strides

@@ -12,7 +12,6 @@ import os
 import pickle
 import sys
 import threading
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
@@ -80,7 +79,8 @@ class _Worker:
     def run(self, job: Job) -> Any:
         """The result of a call; raises what it raised."""
         source, target = self._process.stdout, self._process.stdin
-        assert source is not None and target is not None
+        assert source is not None
+        assert target is not None
         try:
             target.write(pickle.dumps(tuple(job)))
             target.flush()

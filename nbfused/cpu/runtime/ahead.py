@@ -11,7 +11,7 @@ from ...backend import Foreseen
 from ...config import config, logger
 from ...support.workers import Job, LostError, Workers, processors
 from . import headers, sequence, team
-from .compile import MissingError, key_of, noted
+from .compile import MissingError, noted
 from .pool import POOL
 
 __all__ = ["compile_ahead"]

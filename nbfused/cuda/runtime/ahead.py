@@ -41,7 +41,7 @@ def compile_ahead(calls: Sequence[Foreseen]) -> None:
         for load in _loads(calls):
             key = compile.key_of(load.launched.program.kernel, load.device)
             if key not in missing and cache.has(key):
-                loads.append(pool.submit(load))
+                loads.append(pool.submit(load.run))
                 continue
             if key not in missing and len(missing) < most:
                 workers.submit(Job(_PREPARE, ()))  # a process for each of the first
@@ -50,7 +50,7 @@ def compile_ahead(calls: Sequence[Foreseen]) -> None:
         for alike in sorted(missing.values(), key=_Load.length_of, reverse=True):
             kernel, where = alike[0].launched.program.kernel, alike[0].device
             waiting[workers.submit(Job(_COMPILE, (kernel, where.arch)))] = alike
-        loads += [pool.submit(load) for load in _compiled(waiting, workers)]
+        loads += [pool.submit(load.run) for load in _compiled(waiting, workers)]
         for each in loads:
             each.result()
 
@@ -66,7 +66,8 @@ class _Load(NamedTuple):
         """The length of the text of kernels that are the same."""
         return len(alike[0].launched.program.kernel.text)
 
-    def __call__(self) -> None:
+    def run(self) -> None:
+        """Load it."""
         with self.device.current():
             self.launched.program.function(self.device, self.launched.shared)
 
