@@ -80,9 +80,9 @@ def test_many_callers():
 @pytest.fixture
 def one_record(monkeypatch):
     monkeypatch.setattr(team, "_RECORDS", 1)
-    team._program.cache_clear()
+    team.machine_code.cache_clear()
     yield
-    team._program.cache_clear()
+    team.machine_code.cache_clear()
 
 
 def test_more_callers_than_records(one_record):
