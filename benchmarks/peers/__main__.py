@@ -107,7 +107,7 @@ def _parser() -> argparse.ArgumentParser:
                                      description=__doc__)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cpu")
     parser.add_argument("--only", default="", type=pattern,
-                        help="regular expression: layer_norm …; programs: whole programs")
+                        help="regular expression: layer_norm …; or programs")
     parser.add_argument("--peers", nargs="*", default=(), help="torch numpy …; all")
     parser.add_argument("--json", type=Path, help="file to write the figures to")
     parser.add_argument("--quick", action="store_true", help="small sizes")
