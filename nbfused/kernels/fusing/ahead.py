@@ -9,10 +9,9 @@ from ...arrays import Array, describe
 from ...backend import Foreseen
 from ...config import logger
 from ...dispatch.foreseen import array_like, foresee, foresee_view
-from ...errors import NbFusedError
 from ...registry.backends import registry
 from ...specs.fusion.graph import Launch, Value
-from .program import Opaque, Program, TraceInvalid, data_of, evaluate
+from .program import Opaque, Program, data_of, evaluate
 
 __all__ = ["compile_ahead"]
 
@@ -41,7 +40,7 @@ def compile_ahead(program: Program, arguments: Sequence[Any]) -> None:
         return
     try:
         calls = _foreseen(program, given, first)
-    except (NbFusedError, TraceInvalid) as error:  # as the program will find
+    except Exception as error:  # the program itself will say, with its words
         _log.debug("nothing is compiled ahead: %s", error)
         return
     ahead(calls)
