@@ -153,6 +153,7 @@ class Beyond:
         check("packed factors", nf.ops.contract("mk,kn->mn", a, b, prologue_a="relu",
                                                 prologue_b="swish"),
               np.maximum(a, 0) @ (b/(1 + np.exp(-b))))
+        self._narrow()
         contract_parts.LONG, contract_parts.MANY = 1, 2
         contract_parts.ENGINES = {name: contract_parts.Engine(e.rate, e.side, 1.0)
                                   for name, e in contract_parts.ENGINES.items()}
@@ -173,6 +174,25 @@ class Beyond:
         check("packed columns", nf.ops.contract(
             "gmk,gnk->gmn", p.T.swapaxes(0, 2)[:, ::-1], q, prologue_a="relu"),
             np.maximum(p, 0)[:, ::-1] @ q.swapaxes(1, 2))
+
+    def _narrow(self):
+        """Vectors, which are reductions; then narrow tiles of few and of many slices."""
+        check = self.check
+        for m, k, n in ((1, 333, 70), (70, 41, 1), (3, 50, 19), (1, 2, 9), (2, 40, 2)):
+            a, b, bias = self.floats(m, k), self.floats(k, n), self.floats(n)
+            check(f"few rows or columns: {m, k, n}", nf.ops.matmul(a, b), a @ b)
+            check("the same, transposed", nf.ops.matmul(b.T, a.T), (a @ b).T)
+            check("the same with extras", nf.ops.linear(a, b, bias, activation="relu"),
+                  np.maximum(a @ b + bias, 0))
+        p, q = self.floats(3, 2, 40), self.floats(3, 40, 11)
+        check("few rows of a batch", nf.ops.matmul(p, q), p @ q)
+        half = np.rint(2*self.floats(1, 34)).astype(np.float16)
+        check("of 16-bit elements", nf.ops.matmul(half, half.T), half @ half.T)
+        for m, k, n in ((300, 2, 6), (130, 11, 7), (5, 3, 300), (33, 5, 40),
+                        (9, 1, 70)):
+            a, b = self.floats(m, k), self.floats(n, k).T
+            check(f"narrow: {m, k, n}", nf.ops.matmul(a, b), a @ b)
+            check("narrow, transposed", nf.ops.contract("mk,kn->nm", a, b), (a @ b).T)
 
 
 def main(given: tuple[str, ...]) -> None:

@@ -360,8 +360,9 @@ def simulate():
     row_plan._SUMMED = (Share(8, 1, 2, 64, THREADS), Share(32, 1, 1, 64, THREADS),
                         Share(THREADS, 1, 4, 64, 512))
     row_total.DEPTH = THREADS // row_total.LANES
-    contract_general_launch.SMALL = Tile(32, 32, 8, 4, 4, 1)
-    contract_general_launch.LARGE = Tile(64, 32, 8, 8, 4, 1)
+    contract_general_launch.TILES = (
+        Tile(32, 32, 8, 4, 4, 1), Tile(64, 32, 8, 8, 4, 1), Tile(128, 8, 8, 4, 4, 1),
+        Tile(4, 256, 4, 4, 4, 1))
     contract_pack.LEAST, contract_pack.THREADS = 1, THREADS
     contract_mma_launch.SHAPES = {
         "fma": (contract_mma_launch.Shape((1, 1), (1, 2), 8, 3, 1, 1.0),)}
