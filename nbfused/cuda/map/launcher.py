@@ -12,7 +12,9 @@ from ..runtime.compile import ptx
 from ..runtime.driver import Device, device
 from ..runtime.launch import Program
 from ..text.hints import bytes_read, map_hint
+from ..text.states import WARP
 from ..tuning.tuner import Tuner, kernel_text
+from .rows import EACH, LANES, RowsText, divided
 from .text import MapText
 from .tile import Across, TileText, lying_across
 from .tile_pairs import PairTileText, in_pairs
@@ -35,6 +37,8 @@ class MapLauncher:
         self._tuner = Tuner(kernel_text("map", name, signature), self._candidates,
                             self._load, self._launch)
         self._tiles: dict[Across, TileText] = {}
+        self._without = divided(typed)
+        self._by_rows: dict[tuple[int, int], RowsText] = {}
         self._programs: Programs[tuple[MapText, str], Program] = Programs(
             Program, lambda how: how[0].kernel(how[1]))
 
@@ -56,12 +60,28 @@ class MapLauncher:
 
     def _text(self, call: Call, where: Device) -> MapText:
         text = self._vector
+        if self._without is not None and (rows := self._rows(call)) is not None:
+            return rows
         if text.could_vector:
             if not text.is_aligned(call, text.width):
                 return self._general
             size = prod(call.shape).bit_length()  # the best is much the same for it
             return self._tuner(size, call, where, self._outputs)
         return self._strided(call)
+
+    def _rows(self, call: Call) -> RowsText | None:
+        """The kernel by rows, where the divisors are whole rows of the call."""
+        if len(call.shape) < 2 or 0 in call.shape:
+            return None
+        assert self._without is not None
+        columns = call.shape[-1]
+        each = EACH if columns >= EACH*WARP else 1
+        lanes = max(8, min(LANES, 1 << (-(-columns // each) - 1).bit_length()))
+        text = self._by_rows.get((lanes, each))
+        if text is None:
+            text = RowsText(*self._of, self._without, lanes, each)
+            self._by_rows[lanes, each] = text
+        return text
 
     def _candidates(self, call: Call, where: Device) -> list[MapText]:
         self._variants = self._variants or self._vector.variants()

@@ -13,10 +13,13 @@ import warnings
 import numpy as np
 
 import nbfused as nf
+from nbfused.autograd.tape import apply
 from nbfused.cuda.contract import parts as contract_parts
 from nbfused.cuda.map import tile_pairs as map_tile_pairs
 from nbfused.cuda.reduce import folded
 from nbfused.cuda.row.split import choice
+from nbfused.scalar.parse.functions import parse
+from nbfused.specs import Map
 from nbfused.testing.conformance import Check, checks
 from tests.cuda.row import long_rows, split_rows
 from tests.cuda.simulation import simulated
@@ -35,6 +38,10 @@ def chosen(ops: tuple[str, ...]) -> list[Check]:
             key = (check.op, check.kind, check.dtype.name, check.layout)
             found.setdefault(key, check)
     return list(found.values())
+
+
+def divided(index, x, by):
+    return x + index % by + index // by
 
 
 class Beyond:
@@ -90,6 +97,18 @@ class Beyond:
         half, lines = (self.floats(*shape).astype(np.float16)
                        for shape in ((80, 120), (70, 80)))
         check("across, in pairs", nf.ops.add(half.T[:70], lines), half.T[:70] + lines)
+        table, at = self.floats(5, 150), np.array([[3, -1, 0], [0, 4, 4]])
+        check("rows that are gathered", nf.ops.take(table, at), table[at])
+        v, g = nf.Variable(table, requires_grad=True), self.floats(2, 3, 150)
+        nf.ops.take(v, at).backward(g)
+        wanted = np.zeros_like(table)
+        np.add.at(wanted, at, g)
+        check("their derivative", v.grad, wanted)
+        strided, flat = self.floats(6, 80)[:, :70], np.arange(420).reshape(6, 70)
+        for by in (5, 70, 140, 420, 1000, -3):
+            (found,) = apply(Map(parse(divided), ("index", "element", "scalar")),
+                             [strided, by])
+            check(f"an index divided by {by}", found, strided + flat % by + flat // by)
         cube, other = self.floats(20, 3, 33), self.floats(3, 33, 20)
         check("inputs that lie across, of a rank above 2",
               nf.ops.subtract(cube.transpose(1, 2, 0), other),

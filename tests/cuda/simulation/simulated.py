@@ -30,6 +30,7 @@ from nbfused.cuda.contract import (
 )
 from nbfused.cuda.contract.general import Tile
 from nbfused.cuda.map import launcher as map_
+from nbfused.cuda.map import rows as map_rows
 from nbfused.cuda.reduce import launcher as reduce
 from nbfused.cuda.row import launcher as row
 from nbfused.cuda.row import plan as row_plan
@@ -352,7 +353,8 @@ def simulate():
     launch.Program.launch, launch.Program.bind = _launch, _bind
     scratch.Scratch._grown = _grown
     map_.THREADS = map_.TILE_THREADS = reduce.BLOCK = row.BLOCK = THREADS
-    reduce.CHUNK = 64
+    map_rows.THREADS = map_.LANES = THREADS
+    map_.EACH, reduce.CHUNK = 2, 64
     row._LANES, row._MOST_LANES = ((4, 8), (16, 32)), THREADS
     Share = row_plan.Share
     row_plan._SHARES = (Share(8, 1, 1), Share(32, 1, 1), Share(THREADS, 1, 2),

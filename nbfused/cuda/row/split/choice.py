@@ -24,8 +24,9 @@ ACROSS = 16
 #: Elements from which rows across are worth several launches; no record.
 LARGE = 1 << 20
 #: Rows from which a thread each keeps the memory busy, and bytes of them that the
-#: first cache holds for the next stage; no record.
-MANY, SHORT = 1 << 17, 128
+#: first cache holds for the next stage, side by side or one after the other:
+#: benchmarks/notes/rows.md#rows-of-few-elements.
+MANY, SHORT, NARROW = 1 << 14, 128, 64
 
 
 @record(frozen=True)
@@ -84,6 +85,9 @@ RULES = (
          "stays in the first cache from stage to stage",
          lambda f: f.neighbours >= ACROSS and f.rows >= MANY and not f.sums
          and f.columns*f.width <= SHORT),
+    Rule("thread", "many rows of few elements: of a group of lanes most would idle",
+         lambda f: not f.kept and f.rows >= MANY and not f.sums
+         and f.columns*f.width <= NARROW),
     Rule("split", "rows side by side: lanes of a group would each read another line",
          lambda f: f.neighbours >= ACROSS and f.rows*f.columns >= LARGE),
     Rule("split", "few long rows: with a block each, most multiprocessors would idle",
