@@ -24,9 +24,11 @@ ACROSS = 16
 #: Elements from which rows across are worth several launches; no record.
 LARGE = 1 << 20
 #: Rows from which a thread each keeps the memory busy, and bytes of them that the
-#: first cache holds for the next stage, side by side or one after the other:
+#: first cache holds for the next stage; no record.
+MANY, SHORT = 1 << 17, 128
+#: The same of rows so narrow that most lanes of a group would idle, wherever they lie:
 #: benchmarks/notes/rows.md#rows-of-few-elements.
-MANY, SHORT, NARROW = 1 << 14, 128, 64
+SEVERAL, NARROW = 1 << 14, 64
 
 
 @record(frozen=True)
@@ -86,7 +88,7 @@ RULES = (
          lambda f: f.neighbours >= ACROSS and f.rows >= MANY and not f.sums
          and f.columns*f.width <= SHORT),
     Rule("thread", "many rows of few elements: of a group of lanes most would idle",
-         lambda f: not f.kept and f.rows >= MANY and not f.sums
+         lambda f: not f.kept and f.rows >= SEVERAL and not f.sums
          and f.columns*f.width <= NARROW),
     Rule("split", "rows side by side: lanes of a group would each read another line",
          lambda f: f.neighbours >= ACROSS and f.rows*f.columns >= LARGE),
