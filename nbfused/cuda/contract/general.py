@@ -258,26 +258,43 @@ class GeneralText:
                 out("cuda.syncthreads()")
 
     def _part(self, row: int, column: int) -> None:
-        """Store a part of the results, from its first row and column on."""
-        out, (down, across) = self.out, self.tile.part
-        code = self.text.outputs[0].code
-        along = code[1] == "1" or code[0] != "1"
-        fast = across if along else down
-        out("place = thread")
-        with out.block(f"while place < {down*across}:"):
-            out(f"slow = divide(place, i64({fast}))", f"fast = place - slow*{fast}",
-                f"r = {'slow' if along else 'fast'}",
-                f"c = {'fast' if along else 'slow'}", f"at_m = m_first + {row} + r",
-                f"at_n = n_first + {column} + c")
-            with out.block("if at_m < size_m and at_n < size_n:"):
-                self._store(f"kept[r*{across + PAD} + c]")
-            out(f"place += {self.tile.threads}")
+        """Store a part of the results, from its first row and column on.
 
-    def _store(self, total: str) -> None:
-        out, others = self.out, self.text.others
-        rows = self._offsets("at_m", "m", others, "u")
-        columns = self._offsets("at_n", "n", others, "v")
-        out(*(f"at{k} = base{k} + {rows[k]} + {columns[k]}" for k in rows))
+        Threads side by side have neighbours of the result; each goes on across them,
+        so that only one of its offsets changes.
+        """
+        out, code = self.out, self.text.outputs[0].code
+        along = code[1] == "1" or code[0] != "1"
+        firsts = {"m": row, "n": column}
+        extents = dict(zip("mn", self.tile.part, strict=True))
+        fast, slow = ("n", "m") if along else ("m", "n")
+        side = min(extents[fast], self.tile.threads)
+        across = self.tile.threads // side
+        out(f"{fast} = thread & {side - 1}")
+        for x in "mn":
+            out(f"stop_{x} = min(i64({extents[x]}), size_{x} - {x}_first - "
+                f"{firsts[x]})")
+        with out.block(f"while {fast} < stop_{fast}:"):
+            places = self._places(fast, firsts[fast])
+            out(f"{slow} = thread >> {side.bit_length() - 1}")
+            with out.block(f"while {slow} < stop_{slow}:"):
+                others = self._places(slow, firsts[slow])
+                pitch = self.tile.part[1] + PAD
+                self._store(f"kept[m*{pitch} + n]", {
+                    k: f"base{k} + {places[k]} + {others[k]}" for k in places})
+                out(f"{slow} += {across}")
+            out(f"{fast} += {self.tile.threads}")
+
+    def _places(self, side: str, first: int) -> dict[int, str]:
+        """Offsets of operands at a row, or a column, of a part."""
+        self.out(f"at_{side} = {side}_first + {first} + {side}")
+        found = self._offsets(f"at_{side}", side, self.text.others, f"{side}_")
+        self.out(*(f"{side}at{k} = {text}" for k, text in found.items()))
+        return {k: f"{side}at{k}" for k in found}
+
+    def _store(self, total: str, places: dict[int, str]) -> None:
+        out = self.out
+        out(*(f"at{k} = {text}" for k, text in places.items()))
         names = self.text.epilogue(out, total, self.scalars,
                                    lambda o: f"{o.pointer}[at{o.at}]", "e_")
         for o, dtype, name in zip(self.text.outputs, self.typed.epilogue.results, names,

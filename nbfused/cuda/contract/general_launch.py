@@ -17,7 +17,7 @@ __all__ = ["GeneralLauncher"]
 
 #: Few outputs and few threads; few columns; few rows.
 _SQUARE = Tile(32, 32, 32, 4, 4, 4)
-_NARROW = tuple(Tile(*e, k, 4, 4, 2) for *e, k in (
+_NARROW = tuple(Tile(m, n, k, 4, 4, 2) for m, n, k in (
     (256, 16, 16), (512, 8, 8), (1024, 4, 4), (16, 256, 16), (8, 512, 8), (4, 1024, 4)))
 TILES = (_SQUARE, SMALL, LARGE, *_NARROW)
 #: Cycles from a slice to the next one, of a multiply-add of 128 lanes, of a loaded
@@ -80,7 +80,7 @@ def _blocks(extents: tuple[int, int, int, int], tile: Tile) -> int:
 
 
 def _cycles(extents: tuple[int, int, int, int], tile: Tile, processors: int) -> float:
-    """Cycles of a product, roughly: of multiply-adds, loads, results, and of waiting."""
+    """Cycles of a product, roughly: multiply-adds, loads, results, and waiting."""
     k, points = extents[3], tile.m*tile.n
     work = k*(points + _LOADED*(tile.m + tile.n)) + _STORED*points
     turns = _blocks(extents, tile)/processors

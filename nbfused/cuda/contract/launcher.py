@@ -37,9 +37,9 @@ __all__ = ["ContractLauncher", "build_contract"]
 
 Rung = Callable[[Call, Device], None]
 
-#: Extents along k, and rows or columns, up to which a product is narrow: estimates,
-#: benchmarks/notes/products.md#narrow.
-SHALLOW, NARROW = 8, 16
+#: Extents along k, and rows or columns, up to which a product is narrow; and its other
+#: extent, at least, where sums are longer: benchmarks/notes/products.md#narrow.
+SHALLOW, NARROW, TALL = 8, 16, 1 << 15
 #: What multiplies packed factors, by their bytes.
 _PACKED = {2: "f16", 4: "fma", 8: "f64"}
 
@@ -121,7 +121,8 @@ class ContractLauncher:
         Tensor cores have more to waste.
         """
         *_, m, n, k = call.shape
-        return k <= SHALLOW or (not self._tensor and min(m, n) <= NARROW)
+        thin = min(m, n) <= NARROW and max(m, n) >= TALL
+        return k <= SHALLOW or (thin and not self._tensor)
 
     def _engine(self, rung: Rung | None, call: Call, where: Device) -> str:
         """Name what would multiply a call that is not split."""

@@ -35,7 +35,7 @@ __all__ = ["PackLauncher"]
 
 #: Multiply-adds from which on a product is worth packing its factors:
 #: benchmarks/notes/products.md#rows-that-begin-anywhere.
-LEAST = 1 << 24
+LEAST = 1 << 22
 #: The same of float32 that is not rounded, whose products take any stride, slower:
 #: an estimate.
 EXACT = 1 << 33

@@ -27,9 +27,10 @@ from .text import ContractText
 __all__ = ["VectorLauncher"]
 
 #: Rows or columns up to which the larger factor, read from the caches once for each, is
-#: faster so than in a tile; and its extent along k at least, where there are several.
-#: Estimates: benchmarks/notes/products.md#vectors.
-FEW, LONG = 4, 32
+#: faster so than in a tile; its extent along k at least, where there are several; and
+#: its bytes at most, where these do not follow one another: 4×12526 by 12526×1669 took
+#: 1.3 times as long so, benchmarks/notes/products.md#vectors.
+FEW, LONG, LARGE = 4, 32, 1 << 23
 
 
 class VectorLauncher:
@@ -58,8 +59,22 @@ class VectorLauncher:
         """Whether rows or columns are few, and sums long."""
         *batch, m, n, k = call.shape
         few = min(m, n)
-        return self.possible and 0 < few <= FEW and k >= (2 if few == 1 else LONG) \
-            and 0 not in batch
+        if not self.possible or not 0 < few <= FEW or 0 in batch:
+            return False
+        if few == 1:
+            return k > 1
+        size = max(m, n)*k*self._text.factors[0].dtype.itemsize
+        return k >= LONG and (self._along(call) or size <= LARGE)
+
+    def _larger(self, call: Call) -> int:
+        """The number of the larger factor."""
+        return int(call.shape[-2] > call.shape[-3])
+
+    def _along(self, call: Call) -> bool:
+        """Whether the larger factor's neighbours along k are nearer than others."""
+        which = self._larger(call)
+        *_, m, n, k = call.strides[which]
+        return abs(k) < abs(n if which else m)
 
     def __call__(self, call: Call, where: Device) -> None:
         """Launch on the call's stream."""
@@ -79,11 +94,16 @@ class VectorLauncher:
         """The sums to `outputs`: a dtype, an address and strides for each."""
         operands = [*((o.dtype, call.pointers[o.at], call.strides[o.at])
                       for o in self._text.factors), *outputs]
-        ends, groups, moved = len(call.shape) - 1, [], []
-        for axes in (slice(0, ends), slice(ends, None)):
+        k, groups, moved = len(call.shape) - 1, [], []
+        # Lanes of a group go along k, and groups side by side read the same; or lanes
+        # go across: the larger factor's inner loop is the inner one.
+        last = k - 2 if self._along(call) != (self._larger(call) == 0) else k - 1
+        kept = (*range(k - 2), 2*k - 3 - last, last)
+        for axes, out in ((kept, 1), ((k,), 0)):
             group, offsets = canonical(Group(
-                call.shape[axes], tuple(s[axes] for _, _, s in operands),
-                (1, 1, *[int(axes.start == 0)]*len(outputs))))
+                tuple(call.shape[x] for x in axes),
+                tuple(tuple(s[x] for x in axes) for _, _, s in operands),
+                (1, 1, *[out]*len(outputs)), True))
             groups.append(group)
             moved.append(offsets)
         nest = flatten(groups, moved)

@@ -1,8 +1,8 @@
-"""Maps that divide their index, as a gather of rows does: by lanes for each row.
+"""Maps by lanes for each row: those that divide their index, or are not aligned.
 
-Where no multiple of a divisor lies inside of a row, the row has one quotient, and one
-multiple that remainders begin at: `MapText` would divide for each element anew, some
-thirty instructions each time.
+`MapText` finds each element's place by divisions, some thirty instructions each.  A row
+has one place in every operand; and where no multiple of a divisor lies inside of it, as
+in a gather of rows, one quotient, and one multiple that remainders begin at.
 """
 
 from __future__ import annotations
@@ -14,15 +14,18 @@ from ...backend import Call, Signature
 from ...gpu.operands import kernel_name
 from ...scalar.ir.nodes import Let, Statement
 from ...scalar.typing.divisions import Divided, divide_outside, divides_whole
+from ...scalar.typing.types import Typed
 from ...specs import TypedMap
 from ..text.source import Source, decoded, encoded, evaluate, offsets
 from .text import MapText
 
-__all__ = ["RowsText", "divided"]
+__all__ = ["LONG", "RowsText", "divided", "shared_by"]
 
-#: Threads of a block, lanes of a row at most, and elements of a lane of a longer row:
-#: estimates, benchmarks/notes/memory.md#rows-that-are-gathered.
+#: Threads of a block, lanes of a row at most, and elements of a lane; of rows that have
+#: no more there are fewer: benchmarks/notes/memory.md#maps-by-rows.
 THREADS, LANES, EACH = 256, 128, 8
+#: Elements of a row from which lanes side by side read whole lines.
+LONG = 32
 
 
 def divided(typed: TypedMap) -> Divided | None:
@@ -41,6 +44,12 @@ def divided(typed: TypedMap) -> Divided | None:
     return divide_outside(function, divisor)
 
 
+def shared_by(columns: int) -> tuple[int, int]:
+    """Elements of a lane, and lanes for a row of so many columns."""
+    each = EACH if columns > EACH else EACH // 2
+    return each, min(LANES, 1 << (-(-columns // each) - 1).bit_length())
+
+
 class RowsText(MapText):
     """Writes the kernel of a Map by rows.
 
@@ -49,18 +58,19 @@ class RowsText(MapText):
     name, typed, signature
         As `MapText` takes them.
     without
-        The function without its divisions.
-    lanes, each
-        Threads for a row, and elements of each.
+        The function without its divisions, if it has some.
+    columns
+        Elements of a row.
     """
 
     resident = 5  # with no wish, ptxas spills to stay at 32 registers
 
     def __init__(self, name: str, typed: TypedMap, signature: Signature,
-                 without: Divided, lanes: int, each: int) -> None:
+                 without: Divided | None, columns: int) -> None:
         super().__init__(name, typed, signature, vector=False, threads=THREADS)
-        self._without, self._lanes, self._each = without, lanes, each
-        self.name = kernel_name(name, "map", "rows", str(lanes), str(each))
+        self._without = without
+        self._each, self._lanes = share = shared_by(columns)
+        self.name = kernel_name(name, "map", "rows", *map(str, share))
 
     def pieces(self, columns: int) -> int:
         """Pieces of a row, each for a group of lanes."""
@@ -92,9 +102,13 @@ class RowsText(MapText):
         with out.block(f"if row < {rows}:"):
             self._starts(out)
             out(f"most = {last} - 1")
-            self._quotients(out)
+            self._given: dict[str, str] = {}
+            if self._without is None:
+                self._columns(out, self.typed.function)
+                return
+            self._quotients(out, self._without)
             with out.block(f"if {' and '.join(self._inside)}:"):
-                self._columns(out)
+                self._columns(out, self._without.typed)
             with out.block("else:"):
                 self._one_by_one(out)
 
@@ -104,15 +118,19 @@ class RowsText(MapText):
         found = offsets(out, "row", self.extents[:-1], every, 0, "r")
         out(*(f"start{k} = {text}" for k, text in found.items()))
 
-    def _quotients(self, out: Source) -> None:
-        """What the row has one of, if it has: ``inside``."""
-        without, last = self._without, self.extents[-1]
+    def _quotients(self, out: Source, without: Divided) -> None:
+        """What the row has one of, if it has: then all of `_inside` hold."""
+        last = self.extents[-1]
         place = {d: k for k, d in enumerate(without.divisors)}
         out(f"begin = row*{last}")
         for name, k in place.items():
             by = self.fixed[name]
-            out(f"by{k} = max({by}, i64(1))", f"quotient{k} = divide(begin, by{k})",
-                f"multiple{k} = quotient{k}*by{k}")
+            out(f"by{k} = max({by}, i64(1))", f"quotient{k} = row")
+            with out.block(f"if by{k} != {last}:"):
+                out(f"quotient{k} = i64(0)")
+                with out.block(f"if begin >= by{k}:"):
+                    out(f"quotient{k} = divide(begin, by{k})")
+            out(f"multiple{k} = quotient{k}*by{k}")
         self._inside = [f"begin + {last} <= multiple{k} + by{k} and by{k} == "
                         f"{self.fixed[name]}" for name, k in place.items()]
         self._given = {p: f"quotient{place[d]}" for p, d in without.quotients.items()}
@@ -129,7 +147,7 @@ class RowsText(MapText):
                   for o, text in zip(self.results, stored, strict=True)))
             out(f"j += {self._lanes}")
 
-    def _columns(self, out: Source) -> None:
+    def _columns(self, out: Source, function: Typed) -> None:
         """Loads of all of a lane's elements, none on a condition; then the rest."""
         scatters, found = "scatter" in self.typed.kinds, []
         for k in range(self._each):
@@ -139,11 +157,11 @@ class RowsText(MapText):
                 out(f"x{o.at}_{k} = {o.pointer}[{self._place(o.at, f'c{k}')}]")
                 loads[param] = f"x{o.at}_{k}"
             found.append(loads)
-        values = [[] if scatters else self._point(out, loads, k)
+        values = [[] if scatters else self._point(out, function, loads, k)
                   for k, loads in enumerate(found)]
         for k, loads in enumerate(found):
             with out.block(f"if j{k} <= most:"):
-                stored = self._point(out, loads, k) if scatters else values[k]
+                stored = self._point(out, function, loads, k) if scatters else values[k]
                 out(*(f"{o.pointer}[{self._place(o.at, f'c{k}')}] = {text}"
                       for o, text in zip(self.results, stored, strict=True)), "pass")
 
@@ -153,14 +171,15 @@ class RowsText(MapText):
         step = {"0": "0", "1": column}.get(o.code, f"{column}*{o.stride(last)}")
         return f"start{at} + {step}"
 
-    def _point(self, out: Source, loads: dict[str, str], k: int) -> list[str]:
+    def _point(self, out: Source, function: Typed, loads: dict[str, str],
+               k: int) -> list[str]:
         """Evaluate the function at a column; the texts of what is stored."""
         dtypes = {p: o.dtype for p, o in self.loaded}
         values = {p: decoded(dtypes[p], text) for p, text in loads.items()}
-        index = f"(begin + c{k})"
+        index = f"(row*{self.extents[-1]} + c{k})"
         arguments = {**self.fixed, **values, **self._given,
                      **dict.fromkeys(self.indices, index)}
-        lines, names = evaluate(self._without.typed, arguments, f"e{k}_", self.calls)
+        lines, names = evaluate(function, arguments, f"e{k}_", self.calls)
         out(*lines)
         return [encoded(d, o.dtype, n) for d, o, n in zip(
             self.typed.function.results, self.results, names, strict=True)]

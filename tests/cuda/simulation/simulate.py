@@ -195,7 +195,7 @@ class Beyond:
             np.maximum(p, 0)[:, ::-1] @ q.swapaxes(1, 2))
 
     def _narrow(self):
-        """Vectors, which are reductions; then narrow tiles of few and of many slices."""
+        """Vectors, which are reductions; narrow tiles of one slice and of several."""
         check = self.check
         for m, k, n in ((1, 333, 70), (70, 41, 1), (3, 50, 19), (1, 2, 9), (2, 40, 2)):
             a, b, bias = self.floats(m, k), self.floats(k, n), self.floats(n)

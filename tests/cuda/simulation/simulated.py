@@ -353,8 +353,8 @@ def simulate():
     launch.Program.launch, launch.Program.bind = _launch, _bind
     scratch.Scratch._grown = _grown
     map_.THREADS = map_.TILE_THREADS = reduce.BLOCK = row.BLOCK = THREADS
-    map_rows.THREADS = map_.LANES = THREADS
-    map_.EACH, reduce.CHUNK = 2, 64
+    map_rows.THREADS = map_rows.LANES = THREADS
+    map_rows.EACH, reduce.CHUNK = 2, 64
     row._LANES, row._MOST_LANES = ((4, 8), (16, 32)), THREADS
     Share = row_plan.Share
     row_plan._SHARES = (Share(8, 1, 1), Share(32, 1, 1), Share(THREADS, 1, 2),
