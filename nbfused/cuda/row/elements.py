@@ -60,9 +60,16 @@ class Elements:
     def load(self) -> None:
         """Write what precedes a row's first stage."""
 
+    def flush(self) -> None:
+        """Write what follows a row's results."""
+
     def each(self, functions: Sequence[Typed], body: Body) -> None:
         """Call `body` for every few elements of this lane."""
         raise NotImplementedError
+
+    def pointer(self, o: Operand) -> str:
+        """The name of where an operand's elements are."""
+        return o.pointer
 
     def place(self, o: Operand, column: str) -> str:
         """The offset of an element."""
@@ -79,7 +86,7 @@ class Elements:
             values = {}
             for name in names:
                 o = self.text.inputs[name]
-                out(f"x{o.at}_{k} = {o.pointer}[{self.place(o, column)}]")
+                out(f"x{o.at}_{k} = {self.pointer(o)}[{self.place(o, column)}]")
                 values[name] = decoded(o.dtype, f"x{o.at}_{k}")
             found.append(values)
         return found

@@ -143,7 +143,8 @@ class Beyond:
     def split(self):
         """Few rows in chunks, rows side by side; then a thread for each."""
         self._split({"split": [((2, 1301), 1), ((67, 40), 0)],
-                     "thread": [((3, 5, 18), 1)]})
+                     "thread": [((3, 5, 18), 1)],
+                     "tile": [((70, 5), 1), ((130, 4), 1), ((3, 17), 1)]})
 
     def split_more(self):
         """Both at once, one row; more threads of which each has a row."""
@@ -157,8 +158,8 @@ class Beyond:
         rules = choice.RULES
         for skeleton, cases in chosen.items():
             choice.RULES = (choice.Rule(
-                skeleton, "forced", lambda f, of=skeleton: not (
-                    f.sums and of == "thread")), *rules)
+                skeleton, "forced", lambda f, of=skeleton: f.dense if of == "tile"
+                else not (f.sums and of == "thread")), *rules)
             for shape, axis in cases:
                 split_rows.rows(check, shape, axis, np.float32)
         choice.RULES = rules

@@ -33,6 +33,7 @@ from nbfused.cuda.map import launcher as map_
 from nbfused.cuda.map import rows as map_rows
 from nbfused.cuda.reduce import launcher as reduce
 from nbfused.cuda.row import launcher as row
+from nbfused.cuda.row import tiled as row_tiled
 from nbfused.cuda.row import plan as row_plan
 from nbfused.cuda.row import total as row_total
 from nbfused.cuda.runtime import driver, launch, scratch
@@ -355,6 +356,7 @@ def simulate():
     map_.THREADS = map_.TILE_THREADS = reduce.BLOCK = row.BLOCK = THREADS
     map_rows.THREADS = map_rows.LANES = THREADS
     map_rows.EACH, reduce.CHUNK = 2, 64
+    row.TILE = row_tiled.TILE = THREADS
     row._LANES, row._MOST_LANES = ((4, 8), (16, 32)), THREADS
     Share = row_plan.Share
     row_plan._SHARES = (Share(8, 1, 1), Share(32, 1, 1), Share(THREADS, 1, 2),
