@@ -18,9 +18,8 @@ from ...scalar.ir.nodes import Block, Function
 from ...scalar.typing.types import Typed
 from ...specs import TypedContract
 from ...support.loop_nests import dense_strides, stride_code
-from ..reduce.launcher import ReduceLauncher
 from ..runtime.driver import Device
-from .epilogue import EpilogueLauncher
+from .epilogue import SumsLauncher
 from .parts import Parts
 from .text import ContractText
 
@@ -41,20 +40,20 @@ class SplitLauncher:
     def __init__(self, text: ContractText,
                  build: Callable[[str, TypedContract, Signature], Launcher]) -> None:
         self._text, self._build = text, build
-        self._epilogue = EpilogueLauncher(text)
+        self._sums = SumsLauncher(text, f"{text.name}_parts", sum_of(text.kept))
         self._launchers: dict[Signature, Launcher] = {}
 
     def __call__(self, call: Call, where: Device, parts: Parts) -> None:
         """Launch the products, the sum and the epilogue on the call's stream."""
-        result = call.shape[:-1]
-        size = -(-prod(result)*self._text.kept.itemsize // 256)*256
+        result, item = call.shape[:-1], self._text.kept.itemsize
+        size = -(-prod(result)*item // 256)*256
         with where.current(), where.workspace(
-                size*(parts.slots + 1), call.stream) as base:
-            sums = base + size*parts.slots
-            step = size//self._text.kept.itemsize
+                size*parts.slots + self._sums.bytes(call), call.stream) as base:
+            step = size//item
             self._multiply(call, parts, base, step)
-            self._add(call, parts.slots, base, step, sums)
-            self._epilogue(call, sums)
+            part = self._text.kept, base, (*dense_strides(result), step)
+            self._sums(call, [part], parts.slots, range(len(result)),
+                       base + size*parts.slots)
 
     def _multiply(self, call: Call, parts: Parts, base: int, step: int) -> None:
         """Each part's sums, to places of its own."""
@@ -86,17 +85,6 @@ class SplitLauncher:
             self._launchers[signature] = self._build(
                 f"{text.name}_part", typed, signature)
         return self._launchers[signature]
-
-    def _add(self, call: Call, count: int, base: int, step: int, sums: int) -> None:
-        """The parts' sums, added in order."""
-        kept, points = self._text.kept, prod(call.shape[:-1])
-        signature = Signature((kept,), (kept,), (1, 1), ("s", "0"))
-        if signature not in self._launchers:
-            self._launchers[signature] = ReduceLauncher(
-                f"{self._text.name}_parts", sum_of(kept), signature)
-        self._launchers[signature](replace(
-            call, shape=(points, count), pointers=(base, sums),
-            strides=((1, step), (1, 0)), scalars=()))
 
 
 def _identity(dtype: np.dtype) -> Typed:

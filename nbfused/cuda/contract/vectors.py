@@ -8,20 +8,17 @@ results are few.  The smaller factor stays in the caches.
 from __future__ import annotations
 
 from dataclasses import replace
-from math import prod
 
 import numpy as np
 
-from ...backend import Call, Launcher, Signature
+from ...backend import Call
 from ...gpu.row_layout import sum_of
 from ...scalar.ir.nodes import Block, Function, Let
 from ...scalar.typing.promotion import compute_dtype
 from ...scalar.typing.types import Typed
 from ...specs import TypedReduce
-from ...support.loop_nests import Group, canonical, dense_strides, flatten, stride_code
-from ..reduce.launcher import ReduceLauncher
 from ..runtime.driver import Device
-from .epilogue import EpilogueLauncher
+from .epilogue import SumsLauncher
 from .text import ContractText
 
 __all__ = ["VectorLauncher"]
@@ -50,10 +47,7 @@ class VectorLauncher:
             and typed.accumulator.kind == "f" and set(typed.kinds) <= {
                 "element", "scalar"} and all(
                 compute_dtype(o.dtype) == text.kept for o in text.factors))
-        #: Nothing but sums goes into the results: the reduction writes them.
-        self._direct = not typed.kinds
-        self._epilogue = EpilogueLauncher(text)
-        self._launchers: dict[Signature, Launcher] = {}
+        self._sums = SumsLauncher(text, f"{text.name}_vectors", _products(text.kept))
 
     def takes(self, call: Call) -> bool:
         """Whether rows or columns are few, and sums long."""
@@ -78,52 +72,25 @@ class VectorLauncher:
 
     def __call__(self, call: Call, where: Device) -> None:
         """Launch on the call's stream."""
-        text, result = self._text, call.shape[:-1]
-        if self._direct:
-            outputs = [(o.dtype, call.pointers[o.at], call.strides[o.at])
-                       for o in text.outputs]
-            self._reduce(call, outputs)
-            return
-        size = prod(result)*text.kept.itemsize
-        with where.current(), where.workspace(size, call.stream) as base:
-            self._reduce(call, [(text.kept, base, (*dense_strides(result), 0))])
-            self._epilogue(call, base)
-
-    def _reduce(self, call: Call,
-                outputs: list[tuple[np.dtype, int, tuple[int, ...]]]) -> None:
-        """The sums to `outputs`: a dtype, an address and strides for each."""
-        operands = [*((o.dtype, call.pointers[o.at], call.strides[o.at])
-                      for o in self._text.factors), *outputs]
-        k, groups, moved = len(call.shape) - 1, [], []
+        factors = [(o.dtype, call.pointers[o.at], call.strides[o.at])
+                   for o in self._text.factors]
         # Lanes of a group go along k, and groups side by side read the same; or lanes
         # go across: the larger factor's inner loop is the inner one.
-        last = k - 2 if self._along(call) != (self._larger(call) == 0) else k - 1
-        kept = (*range(k - 2), 2*k - 3 - last, last)
-        for axes, out in ((kept, 1), ((k,), 0)):
-            group, offsets = canonical(Group(
-                tuple(call.shape[x] for x in axes),
-                tuple(tuple(s[x] for x in axes) for _, _, s in operands),
-                (1, 1, *[out]*len(outputs)), True))
-            groups.append(group)
-            moved.append(offsets)
-        nest = flatten(groups, moved)
-        signature = Signature(
-            tuple(o.dtype for o in self._text.factors), tuple(d for d, _, _ in outputs),
-            nest.ranks, tuple(stride_code(s[-1]) for s in nest.strides))
-        if signature not in self._launchers:
-            self._launchers[signature] = ReduceLauncher(
-                f"{self._text.name}_vectors", self._typed(), signature)
-        self._launchers[signature](replace(
-            call, shape=nest.shape, strides=nest.strides, scalars=(), pointers=tuple(
-                p + at*d.itemsize for (d, p, _), at in zip(
-                    operands, nest.offsets, strict=True))))
+        k = len(call.shape) - 1
+        last = k - 1 if self._along(call) == (self._larger(call) == 0) else k - 2
+        order = (*range(k - 2), 2*k - 3 - last, last)
+        if self._sums.direct:
+            self._sums(call, factors, call.shape[-1], order, 0)
+            return
+        with where.current(), where.workspace(self._sums.bytes(call),
+                                              call.stream) as base:
+            self._sums(call, factors, call.shape[-1], order, base)
 
-    def _typed(self) -> TypedReduce:
-        """The sum of products, in the dtype that sums are kept in."""
-        kept = self._text.kept
-        product = Typed(
-            Function("product", ("a", "b"), Block((Let(("y",), "mul", ("a", "b")),),
-                                                  ("y",))),
-            dict.fromkeys("aby", kept), (kept,))
-        typed = replace(sum_of(kept), element=product, kinds=("element", "element"))
-        return replace(typed, post=self._text.typed.epilogue) if self._direct else typed
+
+def _products(kept: np.dtype) -> TypedReduce:
+    """The sum of products, in the dtype that sums are kept in."""
+    product = Typed(
+        Function("product", ("a", "b"), Block((Let(("y",), "mul", ("a", "b")),),
+                                              ("y",))),
+        dict.fromkeys("aby", kept), (kept,))
+    return replace(sum_of(kept), element=product, kinds=("element", "element"))
