@@ -33,8 +33,8 @@ from nbfused.cuda.map import launcher as map_
 from nbfused.cuda.map import rows as map_rows
 from nbfused.cuda.reduce import launcher as reduce
 from nbfused.cuda.row import launcher as row
-from nbfused.cuda.row import tiled as row_tiled
 from nbfused.cuda.row import plan as row_plan
+from nbfused.cuda.row import tiled as row_tiled
 from nbfused.cuda.row import total as row_total
 from nbfused.cuda.runtime import driver, launch, scratch
 from nbfused.cuda.runtime.notes import NOTES, Launched
