@@ -24,14 +24,14 @@ from .f32.launch import F32Launcher
 from .general_launch import GeneralLauncher
 from .mma_launch import MmaLauncher
 from .pack import PackLauncher
-from .parts import parts_of
+from .sums.parts import parts_of
 from .text import ContractText
 from .tf32_launch import Tf32Launcher
 from .wgmma.launch import WgmmaLauncher
 
 if TYPE_CHECKING:
-    from .split import SplitLauncher
-    from .vectors import VectorLauncher
+    from .sums.split import SplitLauncher
+    from .sums.vectors import VectorLauncher
 
 __all__ = ["ContractLauncher", "build_contract"]
 
@@ -135,13 +135,15 @@ class ContractLauncher:
 
     @cached_property
     def _vectors(self) -> VectorLauncher:
-        from .vectors import VectorLauncher  # with Reduce and Map, which takes time
+        from .sums.vectors import (
+            VectorLauncher,  # with Reduce and Map, which takes time
+        )
 
         return VectorLauncher(self._text)
 
     @cached_property
     def _split(self) -> SplitLauncher:
-        from .split import SplitLauncher  # with Reduce and Map, which takes time
+        from .sums.split import SplitLauncher  # with Reduce, which takes time
 
         return SplitLauncher(self._text, ContractLauncher)
 

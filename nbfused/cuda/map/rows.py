@@ -63,7 +63,7 @@ class RowsText(MapText):
         Elements of a row.
     """
 
-    resident = 5  # with no wish, ptxas spills to stay at 32 registers
+    resident = 4  # with no wish, ptxas spills to stay at 32 registers
 
     def __init__(self, name: str, typed: TypedMap, signature: Signature,
                  without: Divided | None, columns: int) -> None:
@@ -113,13 +113,13 @@ class RowsText(MapText):
                 self._one_by_one(out)
 
     def _starts(self, out: Source) -> None:
-        """Where the row begins in each operand."""
+        """Name the beginning of the row in each operand."""
         every = [replace(o, code="s") for o in self.looped]
         found = offsets(out, "row", self.extents[:-1], every, 0, "r")
         out(*(f"start{k} = {text}" for k, text in found.items()))
 
     def _quotients(self, out: Source, without: Divided) -> None:
-        """What the row has one of, if it has: then all of `_inside` hold."""
+        """Quotients and multiples of a row, right where all of `_inside` hold."""
         last = self.extents[-1]
         place = {d: k for k, d in enumerate(without.divisors)}
         out(f"begin = row*{last}")

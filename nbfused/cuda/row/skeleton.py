@@ -9,8 +9,7 @@ from __future__ import annotations
 from ..runtime.compile import Kernel
 from ..text.skeletons import skeleton
 from ..text.source import Source, is_wide
-from .bulk import Bulk
-from .elements import LARGE, Elements, Kept, Reloaded, Staged
+from .elements import LARGE, Bulk, Elements, Kept, Reloaded, Staged
 from .plan import RowPlan
 from .results import Results
 from .scope import RowScope

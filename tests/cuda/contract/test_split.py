@@ -8,7 +8,7 @@ from ml_dtypes import bfloat16
 
 import nbfused as nf
 from nbfused import ops
-from nbfused.cuda.contract.parts import EACH, LEAST, UNIT, parts_of
+from nbfused.cuda.contract.sums.parts import EACH, LEAST, UNIT, parts_of
 from tests.cuda.contract.products import integers, placed
 from tests.cuda.recorded import assembled, needs_compiler, recording, registers
 

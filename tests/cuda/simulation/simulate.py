@@ -14,7 +14,7 @@ import numpy as np
 
 import nbfused as nf
 from nbfused.autograd.tape import apply
-from nbfused.cuda.contract import parts as contract_parts
+from nbfused.cuda.contract.sums import parts as contract_parts
 from nbfused.cuda.map import tile_pairs as map_tile_pairs
 from nbfused.cuda.reduce import folded
 from nbfused.cuda.row.split import choice

@@ -79,7 +79,8 @@ class Rule:
     """A skeleton for rows of which a condition holds.
 
     `skeleton` is ``"group"`` (a group of lanes for each row), ``"thread"`` (a thread
-    for each row), ``"tile"`` (the same, see `row.tiled`) or ``"split"`` (see `row.split`; a group if that is not possible).
+    for each row), ``"tile"`` (the same, see `row.tiled`) or ``"split"`` (see
+    `row.split`; a group if that is not possible).
     """
 
     skeleton: str

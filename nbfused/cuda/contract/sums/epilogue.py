@@ -8,12 +8,12 @@ from math import prod
 
 import numpy as np
 
-from ...backend import Call, Launcher, Signature
-from ...specs import TypedMap, TypedReduce
-from ...support.loop_nests import Group, canonical, dense_strides, flatten, stride_code
-from ..map.launcher import MapLauncher
-from ..reduce.launcher import ReduceLauncher
-from .text import ContractText
+from ....backend import Call, Launcher, Signature
+from ....specs import TypedMap, TypedReduce
+from ....support.loop_nests import Group, canonical, dense_strides, flatten, stride_code
+from ...map.launcher import MapLauncher
+from ...reduce.launcher import ReduceLauncher
+from ..text import ContractText
 
 __all__ = ["EpilogueLauncher", "SumsLauncher"]
 

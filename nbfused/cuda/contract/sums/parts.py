@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from math import prod
 
-from ...support.records import record
+from ....support.records import record
 
 __all__ = ["ENGINES", "Engine", "Parts", "parts_of"]
 

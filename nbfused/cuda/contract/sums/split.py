@@ -12,16 +12,16 @@ from math import prod
 
 import numpy as np
 
-from ...backend import Call, Launcher, Signature
-from ...gpu.row_layout import sum_of
-from ...scalar.ir.nodes import Block, Function
-from ...scalar.typing.types import Typed
-from ...specs import TypedContract
-from ...support.loop_nests import dense_strides, stride_code
-from ..runtime.driver import Device
+from ....backend import Call, Launcher, Signature
+from ....gpu.row_layout import sum_of
+from ....scalar.ir.nodes import Block, Function
+from ....scalar.typing.types import Typed
+from ....specs import TypedContract
+from ....support.loop_nests import dense_strides, stride_code
+from ...runtime.driver import Device
+from ..text import ContractText
 from .epilogue import SumsLauncher
 from .parts import Parts
-from .text import ContractText
 
 __all__ = ["SplitLauncher"]
 

@@ -11,15 +11,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...backend import Call
-from ...gpu.row_layout import sum_of
-from ...scalar.ir.nodes import Block, Function, Let
-from ...scalar.typing.promotion import compute_dtype
-from ...scalar.typing.types import Typed
-from ...specs import TypedReduce
-from ..runtime.driver import Device
+from ....backend import Call
+from ....gpu.row_layout import sum_of
+from ....scalar.ir.nodes import Block, Function, Let
+from ....scalar.typing.promotion import compute_dtype
+from ....scalar.typing.types import Typed
+from ....specs import TypedReduce
+from ...runtime.driver import Device
+from ..text import ContractText
 from .epilogue import SumsLauncher
-from .text import ContractText
 
 __all__ = ["VectorLauncher"]
 
