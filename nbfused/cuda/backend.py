@@ -8,7 +8,7 @@ from ctypes import CDLL
 from functools import lru_cache
 from glob import glob
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import BackendNotAvailableError
 from ..gpu.backend import GpuBackend
@@ -83,6 +83,12 @@ class CudaBackend(GpuBackend):
         from .runtime.sequence import LEAST, GraphSequence
 
         return GraphSequence(calls) if len(calls) >= LEAST else None
+
+    def headers(self, kind: type, ranks: Sequence[int]) -> Any:
+        """Read tensors by machine code: see `Backend`."""
+        from .runtime.tensor_headers import tensor_reader
+
+        return tensor_reader(kind, ranks)
 
     def ptx(self, spec: Map, signature: Signature) -> str:
         """The PTX that runs on the device at hand or, without one, on sm_80."""

@@ -70,6 +70,24 @@ class TorchLibrary:
                    ("tracing", _torch()._C._get_tracing_state),
                    ("nowhere", _address_without_storage)))
 
+    def plain(self) -> Callable[[Sequence[Any]], bool]:
+        """A function that asks whether autograd ignores tensors, and none is negated.
+
+        Of such ones, if they are not complex, DLPack's header says everything.
+        """
+        torch = _torch()
+        enabled, tracing = torch.is_grad_enabled, torch._C._get_tracing_state
+        forward_ad, is_neg = torch.autograd.forward_ad, torch.Tensor.is_neg
+
+        def is_plain(tensors: Sequence[Any]) -> bool:
+            if forward_ad._current_level >= 0 or tracing() is not None:
+                return False
+            if enabled() and any([x.requires_grad for x in tensors]):
+                return False
+            return not any(map(is_neg, tensors))
+
+        return is_plain
+
     def maker(self, shape: tuple[int, ...], dtype: np.dtype, device: str,
               ) -> Callable[[], Any]:
         """A function that allocates with PyTorch's allocator."""

@@ -112,6 +112,7 @@ class Program:
         wanted = [*tree_values(outputs), *stores.values(),
                   *(v for _, v in trace.checks)]
         launches = partition(trace.nodes, wanted, trace.name)
+        trace.exact |= any(launch.exact for launch in launches)
         made = cls(tuple(trace.given), trace.constants, tuple(trace.numbers),
                    tuple(trace.checks), launches, stores, outputs)
         made._place(set(wanted))

@@ -28,6 +28,7 @@ from ...specs import Map
 from ...specs.base import Shape
 from ...specs.fusion.graph import Node, Value
 from .arguments import is_tracked
+from .constants import Constants
 from .numbers import Number
 from .program import HostCall, Opaque, Program, detach, is_view, map_tree, memory_of
 from .symbols import Symbol
@@ -80,6 +81,7 @@ class Trace:
         self._seen: dict[Any, Node] = {}
         self._computed: dict[Any, Value] = {}
         self._constant: dict[Value, Value] = {}
+        self._known = Constants()
         self._copies: dict[tuple[Value, object], Value] = {}
 
     def argument(self, x: Any, name: str) -> Symbol | Number:
@@ -148,6 +150,7 @@ class Trace:
             _check_array(inputs[0])
         else:
             spec = scalar
+        spec, values = self._known.inputs(spec, values)
         shapes = spec.out_shapes(tuple(map(_shape, values)))
         types = list(spec.result_types(tuple(map(_type, values))))
         asked = options.get("dtypes")
@@ -172,6 +175,7 @@ class Trace:
         if node is None:
             node = self._seen[key] = Node(spec, values, outputs, asked)
             self.nodes.append(node)
+            self._known.note(node)
         return node
 
     def host(self, function: Callable[..., Any], args: Sequence[Any]) -> Number:
@@ -335,9 +339,6 @@ def _mask(where: Any) -> Any:
     if kind != np.bool_:
         raise KernelTypeError(f"'where' has dtype {kind}, expected bool; compare it")
     return where
-
-
-
 
 
 def _is_plain(x: Any) -> bool:

@@ -3,8 +3,8 @@
 A Map joins what reads it; one that several launches read, or that is a result, is
 stored once.  Reductions over the same elements and axes are one, with the Maps that
 they read and the Maps of what they give; a product takes the Maps of its elements;
-reductions along the last axis and Maps around them are a Row.  Everything else runs by
-itself: nothing is refused.
+reductions along the last axis and Maps around them are a Row, and Rows that follow one
+another are one.  Everything else runs by itself: nothing is refused.
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ from ..shapes import normalize_axes
 from .algebra import fuse_contract, fuse_maps, fuse_reduces, widens
 from .graph import Launch, Node, Value, live, operands
 from .row_algebra import fuse_rows, row_kind
+from .row_joins import join_rows
 
 __all__ = ["partition"]
 
@@ -315,4 +316,4 @@ def partition(nodes: Sequence[Node], outputs: Sequence[Value],
     parts.join_posts()
     parts.join_maps()
     parts.join_rows()
-    return parts.launches(name)
+    return join_rows(parts.launches(name), outputs)
