@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from operator import attrgetter
 from typing import Any, NoReturn
 
 import numpy as np
@@ -78,11 +79,12 @@ class TorchLibrary:
         torch = _torch()
         enabled, tracing = torch.is_grad_enabled, torch._C._get_tracing_state
         forward_ad, is_neg = torch.autograd.forward_ad, torch.Tensor.is_neg
+        requires_grad = attrgetter("requires_grad")
 
         def is_plain(tensors: Sequence[Any]) -> bool:
             if forward_ad._current_level >= 0 or tracing() is not None:
                 return False
-            if enabled() and any([x.requires_grad for x in tensors]):
+            if enabled() and any(map(requires_grad, tensors)):
                 return False
             return not any(map(is_neg, tensors))
 

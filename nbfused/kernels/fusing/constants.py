@@ -5,7 +5,7 @@ They are handed to kernels as numbers, so that no launch makes them and none wai
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -25,7 +25,7 @@ class Constants:
     """The values of a trace that are the same number everywhere, whatever is given."""
 
     def __init__(self) -> None:
-        self._known: dict[Value, np.generic] = {}
+        self._known: dict[Value, Any] = {}
 
     def inputs(self, spec: Any, values: Sequence[Any]) -> tuple[Any, tuple[Any, ...]]:
         """A spec and its inputs, with numbers in place of arrays where that can be.
@@ -74,12 +74,13 @@ class Constants:
         results = evaluate(spec.typed(types).function,
                            *(given.get(p, 0) for p in function.params))
         for value, result in zip(node.outputs, results, strict=True):
-            if value.type.kind == "f" and result.size == 1:
-                self._known[value] = result.astype(value.type).reshape(())[()]
+            dtype = value.type
+            if isinstance(dtype, np.dtype) and dtype.kind in "fV" and result.size == 1:
+                self._known[value] = result.astype(dtype).ravel()[0]
 
 
 def _may_swap(spec: Any, kind: str, position: int, values: Sequence[Any],
-              known: dict[Value, np.generic]) -> bool:
+              known: Collection[Value]) -> bool:
     """Whether a number may stand for this input."""
     if isinstance(spec, Row):
         return kind in ("row", "column")

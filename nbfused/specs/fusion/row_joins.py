@@ -17,6 +17,7 @@ from ...scalar.ir.build import Builder
 from ...scalar.ir.nodes import Function, Let, literal
 from ...scalar.ir.nodes import Value as Scalar
 from ...scalar.typing.python_numbers import number_type
+from ...scalar.typing.types import Type
 from ...support.records import record
 from ..base import Shape
 from ..combine import sum_combine
@@ -104,7 +105,7 @@ def _trimmed(launch: Launch, others: Sequence[Launch],
                    asked=None if natural else tuple([v.type for v in outputs]))
 
 
-def _type(x: Any) -> Any:
+def _type(x: Any) -> Type:
     return x.type if isinstance(x, Value) else number_type(x)
 
 
@@ -229,13 +230,13 @@ def _with_sums(first: Launch, second: Launch, extent: Shape) -> Launch | None:
                    exact=first.exact or second.exact or mean)
 
 
-def _post(post: Function, dtype: np.dtype) -> str | None:
+def _post(post: Function, dtype: Type) -> str | None:
     """Say whether a post gives the one part of the state, or divides it by `size`."""
     (value,), total = post.results, post.params[0]
     statements = list(post.body.statements)
     match statements:
-        case [*_, Let(op="cast", attr=dtype.name, args=(before,), results=(last,))] \
-                if last == value:
+        case [*_, Let(op="cast", attr=attr, args=(before,), results=(last,))] \
+                if last == value and isinstance(dtype, np.dtype) and attr == dtype.name:
             value = before
             statements.pop()
     match statements:
