@@ -96,10 +96,10 @@ class _Part:
         self.reads = {n.position for n in call.numbers if type(n) is NumberOf}
         try:
             self.launches = self._noted(run[0], call.numbers)
-            self._opaque = not all(map(_is_explained, self.launches))
+            self.opaque = not all(map(_is_explained, self.launches))
         except TypeError:  # it computes with numbers
-            self._opaque = True
-        if self._opaque:
+            self.opaque = True
+        if self.opaque:
             self.launches = self._noted(run[0], self._numbers(run[1]))
 
     def _numbers(self, numbers: Sequence[Any]) -> tuple[Any, ...]:
@@ -124,7 +124,7 @@ class _Part:
         _NoGraphError
             Other kernels run for them.
         """
-        if self._opaque:
+        if self.opaque:
             launches = self._noted(addresses, self._numbers(numbers))
             if [one.program for one in launches] != [n.program for n in self.nodes]:
                 raise _NoGraphError
@@ -166,10 +166,21 @@ class _Instance:
         self._graph = Graph(nodes)
         self._memory = memory  # given back after the graph
         self._addresses, self._numbers = tuple(addresses), tuple(numbers)
+        self._start = None if any(part.opaque for part in self._parts) else \
+            self._graph.start(stream, len(addresses))
 
     def launch(self, addresses: Sequence[int], numbers: Sequence[Any],
                stream: int) -> None:
         """Launch with these addresses and numbers."""
+        code = None if self._start is None else self._start(addresses, numbers)
+        if code == 0:
+            return
+        if self._start is not None:  # from now on, after an error too, by Python
+            self._start = None
+            for part in self._parts:
+                part.update(addresses, numbers)
+            self._addresses, self._numbers = tuple(addresses), tuple(numbers)
+            check((code or 0,))
         moved = {k for k, (a, b) in enumerate(zip(addresses, self._addresses,
                                                   strict=True)) if a != b}
         other = {k for k, (a, b) in enumerate(zip(numbers, self._numbers, strict=True))
