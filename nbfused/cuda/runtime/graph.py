@@ -43,7 +43,7 @@ def _library() -> Any:
 
 
 #: What numbers that machine code writes are to ctypes.
-_FLOATS = {ctypes.c_float: "float32", ctypes.c_double: "float64"}
+_FLOATS: dict[Any, str] = {ctypes.c_float: "float32", ctypes.c_double: "float64"}
 
 
 def is_captured(stream: int) -> bool:
@@ -107,10 +107,10 @@ class Node:
         fills = [Fill(ctypes.addressof(slots) + 8*at, "*", index, offset)
                  for slots, at, index, offset in self._addresses]
         for slots, _, position in self._numbers:
-            kind = _FLOATS.get(getattr(slots, "_type_", None))
-            if kind is None:
+            kind = getattr(slots, "_type_", None)
+            if kind not in _FLOATS:
                 return None
-            fills.append(Fill(ctypes.addressof(slots), kind, position))
+            fills.append(Fill(ctypes.addressof(slots), _FLOATS[kind], position))
         return Shown(self.handle.value or 0, ctypes.addressof(self.params),
                      tuple(fills))
 

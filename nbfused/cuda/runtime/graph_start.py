@@ -1,9 +1,10 @@
 """The launch of a graph with its arguments, by machine code.
 
-Python needs 1 µs for each node whose numbers or addresses are others than the last
-time, besides the driver.  Here a table says where in the memory of the nodes' parameters
-each address and number of a run belongs: what differs is written, the driver is shown
-the nodes that have changed, and the graph is launched, all in one call.
+Python needs some 1.5 µs for each node whose numbers or addresses are others than the
+last time, besides the driver.  Here a table says where in the memory of the nodes'
+parameters each address and number of a run belongs: what differs is written, the driver
+is shown the nodes that have changed, and the graph is launched, all in one call:
+benchmarks/notes/host.md#plans-of-fused-functions.
 """
 
 from __future__ import annotations
