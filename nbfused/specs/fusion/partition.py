@@ -9,7 +9,7 @@ another are one.  Everything else runs by itself: nothing is refused.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from graphlib import TopologicalSorter
 from typing import Any
@@ -23,7 +23,7 @@ from ..shapes import normalize_axes
 from .algebra import fuse_contract, fuse_maps, fuse_reduces, widens
 from .graph import Launch, Node, Value, live, operands
 from .row_algebra import fuse_rows, row_kind
-from .row_joins import join_rows
+from .row_joins import join_rows, joins_row
 
 __all__ = ["partition"]
 
@@ -56,7 +56,7 @@ def _kind(node: Node) -> tuple[str, Any]:
         return "map", None
     if isinstance(spec, Contract) and spec.out_axes is None and not spec.saves:
         return "contract", None
-    if not isinstance(spec, Reduce):
+    if not isinstance(spec, Reduce) or joins_row(node):
         return "alone", None
     combine = spec.combine
     extent = _extent(node)
@@ -156,7 +156,8 @@ class Partition:
     def join_posts(self) -> None:
         """Maps of reduced values, and of products, run where those are made."""
         for node in self.nodes:
-            if self.group[node].kind != "map" or _indexes(node):
+            if self.group[node].kind != "map" or _indexes(node) \
+                    or self._is_reduced(node):
                 continue
             sources = dict.fromkeys(x.node for x, kind in operands(node)
                                     if isinstance(x, Value) and kind == "element")
@@ -168,6 +169,16 @@ class Partition:
             if target is not None:
                 self.merge(self.group[node], target)
                 target.posts.add(node)
+
+    def _is_reduced(self, node: Node) -> bool:
+        """Whether only reductions read a Map, of elements that are stored anyway."""
+        readers = self.readers[node]
+        return bool(readers) and self.results.isdisjoint(node.outputs) and all(
+            self.group[r].kind == "reduce" and self._takes(self.group[r], node)
+            for r in readers) and all(
+                x in self.results or set(self.readers[x.node]) != {node}
+                for x, kind in operands(node)
+                if isinstance(x, Value) and x.node is not None and kind == "element")
 
     def _maker(self, node: Node | None) -> Group | None:
         """The reduction or the product that `node` is a result of."""
@@ -293,8 +304,8 @@ def _indexes(node: Node) -> bool:
     return not {"index", "size", "raw"}.isdisjoint(node.spec.kinds)
 
 
-def partition(nodes: Sequence[Node], outputs: Sequence[Value],
-              name: str) -> list[Launch]:
+def partition(nodes: Sequence[Node], outputs: Sequence[Value], name: str,
+              stores: Mapping[Value, Value] | None = None) -> list[Launch]:
     """Divide a graph into launches.
 
     Parameters
@@ -305,6 +316,8 @@ def partition(nodes: Sequence[Node], outputs: Sequence[Value],
         The values that are wanted.
     name
         Of the functions that are made.
+    stores
+        For each argument that is changed in place its new value, one of `outputs`.
 
     Returns
     -------
@@ -316,4 +329,4 @@ def partition(nodes: Sequence[Node], outputs: Sequence[Value],
     parts.join_posts()
     parts.join_maps()
     parts.join_rows()
-    return join_rows(parts.launches(name), outputs)
+    return join_rows(parts.launches(name), outputs, stores or {})

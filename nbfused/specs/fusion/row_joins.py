@@ -1,4 +1,4 @@
-"""Rows over the same elements, and sums of what they give, as one Row.
+"""Rows over the same elements, Maps beside them and sums of what they give as one Row.
 
 A loss and its derivative read the same logits, so they are one launch; what a bias
 receives from them is a column's sum in it, and the mean loss a sum over all rows.
@@ -6,7 +6,7 @@ receives from them is a column's sum in it, and the mean loss a sum over all row
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from ...scalar.ir.build import Builder
+from ...scalar.ir.clean import has_effects
 from ...scalar.ir.nodes import Function, Let, literal
 from ...scalar.ir.nodes import Value as Scalar
 from ...scalar.typing.python_numbers import number_type
@@ -21,23 +22,28 @@ from ...scalar.typing.types import Type
 from ...support.records import record
 from ..base import Shape
 from ..combine import sum_combine
+from ..map import Map
 from ..reduce import Reduce
 from ..row import Out, Row, Stage
 from ..shapes import normalize_axes
-from ..vjp.functions import compose, trim
-from .graph import Launch, Value
+from ..vjp.functions import compose, pick, trim
+from .graph import Launch, Node, Value
 from .order import in_order, lies_between
+from .row_algebra import row_kind
 
-__all__ = ["join_rows"]
+__all__ = ["join_rows", "joins_row"]
 
 #: The most columns of a row that is joined, and of one whose columns are summed.
 COLUMNS, SUMMED = 1 << 15, 1 << 13
+#: What may be joined after each.
+_AFTER: dict[type, tuple[type, ...]] = {Row: (Row, Map, Reduce), Map: (Row,)}
 #: Arrays of elements that a joined row reads and stores.
 _ELEMENTS = 8
 
 
-def join_rows(launches: Sequence[Launch], wanted: Sequence[Value]) -> list[Launch]:
-    """Launches with Rows joined to the Rows and sums that read from them.
+def join_rows(launches: Sequence[Launch], wanted: Sequence[Value],
+              stores: Mapping[Value, Value]) -> list[Launch]:
+    """Launches with Rows joined to the Rows, Maps and sums that read from them.
 
     Parameters
     ----------
@@ -45,6 +51,9 @@ def join_rows(launches: Sequence[Launch], wanted: Sequence[Value]) -> list[Launc
         Each after what it reads.
     wanted
         The values that are read after all of them.
+    stores
+        For each argument that is changed in place its new value: a Map may read and
+        store it, a Row not.
 
     Returns
     -------
@@ -57,7 +66,9 @@ def join_rows(launches: Sequence[Launch], wanted: Sequence[Value]) -> list[Launc
         joined = False
         for first, second in _pairs(found):
             made = _joined(first, second)
-            if made is not None:
+            if made is not None and not any(
+                    own in made.inputs and new in made.outputs
+                    for own, new in stores.items()):
                 rest = [one for one in found if one is not first and one is not second]
                 found = in_order([*rest, _trimmed(made, rest, wanted)])
                 joined = True
@@ -65,21 +76,49 @@ def join_rows(launches: Sequence[Launch], wanted: Sequence[Value]) -> list[Launc
     return found
 
 
+def joins_row(node: Node) -> bool:
+    """Whether a reduction is a sum that the Row before it can make."""
+    maker = next(iter(node.sources), None)
+    if not isinstance(node.spec, Reduce) or maker is None or not isinstance(
+            maker.spec, Row):
+        return False
+    first, second = (Launch(n.spec, n.inputs, n.outputs) for n in (maker, node))
+    return _joined(first, second) is not None
+
+
 def _pairs(launches: Sequence[Launch]) -> list[tuple[Launch, Launch]]:
     """Rows, each with what reads from it and may run as a part of it."""
-    return [(first, second) for first in launches if isinstance(first.spec, Row)
-            for second in launches if isinstance(second.spec, (Row, Reduce))
+    return [(first, second) for first in launches if type(first.spec) in _AFTER
+            for second in launches if isinstance(second.spec, _AFTER[type(first.spec)])
             and not set(first.outputs).isdisjoint(second.inputs)
             and not lies_between(launches, first, second)]
 
 
 def _joined(first: Launch, second: Launch) -> Launch | None:
-    extent = _extent(first)
+    extent = _extent(first if isinstance(first.spec, Row) else second)
     if extent is None or extent[-1] > COLUMNS:
         return None
     if isinstance(second.spec, Reduce):
         return _with_sums(first, second, extent)
-    return _both(first, second) if _extent(second) == extent else None
+    rows = [one if isinstance(one.spec, Row) else _as_row(one, extent)
+            for one in (first, second)]
+    if rows[0] is None or rows[1] is None or _extent(rows[0]) != _extent(rows[1]):
+        return None
+    return _both(rows[0], rows[1])
+
+
+def _as_row(launch: Launch, extent: Shape) -> Launch | None:
+    """A Map of rows as a Row without stages."""
+    function = launch.spec.function
+    kinds = tuple([row_kind(x, extent) if isinstance(x, Value) else "scalar"
+                   for x in launch.inputs])
+    if None in kinds or "element" not in kinds or has_effects(function.body) \
+            or set(launch.spec.kinds) - {"element", "scalar"}:
+        return None
+    outs = tuple([Out("element", trim(pick(function, (k,)))[0])
+                  for k in range(len(launch.outputs))])
+    return replace(launch, spec=Row(launch.spec.name, function.params,
+                                    tuple(map(str, kinds)), (), outs))
 
 
 def _extent(launch: Launch) -> Shape | None:
