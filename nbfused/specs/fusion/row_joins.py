@@ -18,7 +18,7 @@ from ...scalar.ir.clean import has_effects
 from ...scalar.ir.nodes import Function, Let, literal
 from ...scalar.ir.nodes import Value as Scalar
 from ...scalar.typing.python_numbers import number_type
-from ...scalar.typing.types import Type
+from ...scalar.typing.types import Type, compute_dtype
 from ...support.records import record
 from ..base import Shape
 from ..combine import sum_combine
@@ -184,7 +184,12 @@ class _Wires:
             return self.names.get(name, name)
         function, dtype = self.made[name]
         (value,) = b.call(function, *function.params)
-        return b.let("cast", value, attr=dtype.name)
+        value = b.let("cast", value, attr=dtype.name)
+        wide = compute_dtype(dtype)
+        if wide == dtype:
+            return value
+        # Rounded as in an array: a 16-bit number is kept in 32 bits otherwise.
+        return b.let("cast", b.let("cast", value, attr=wide.name), attr=dtype.name)
 
 
 def _both(first: Launch, second: Launch) -> Launch | None:

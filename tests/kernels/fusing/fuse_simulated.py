@@ -12,11 +12,24 @@ from tests.cuda.simulation import simulated
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(6, 37)).astype(np.float32)
 Y = RNG.normal(size=37).astype(np.float32)
+LABELS = np.array([3, 0, 36, 7, 7, 21])
 
 
 def softmax(x, y, s):
     e = np.exp((x - x.max(-1, keepdims=True)) * s)
     return e / e.sum(-1, keepdims=True) * y, x.max(-1, keepdims=True) * 2
+
+
+def loss(x, y, s):
+    """A loss, its gradient and what a bias would receive, which are one Row."""
+    value, (dx,) = nf.value_and_grad(
+        lambda x: nf.ops.cross_entropy(x, LABELS), argnums=(0,))(x)
+    return value, dx * s, nf.ops.sum(dx, axis=0)
+
+
+def rows_and_maps(x, y, s):
+    total = x * y
+    return total, nf.ops.softmax(total) * s, nf.ops.mean(nf.ops.softmax(total))
 
 
 FUNCTIONS = {
@@ -25,6 +38,7 @@ FUNCTIONS = {
     "several": lambda x, y, s: (x.max(1), x.min(1) * s, (x * y).sum(1), x.std(1)),
     "columns": lambda x, y, s: (x.mean(0), (x * x).mean(0) - x.mean(0) ** 2 + y),
     "row": softmax,
+    "loss": loss, "rows and maps": rows_and_maps,
     "product": lambda x, y, s: (np.maximum(x @ x.T * s, y[:6]), x @ x.T),
 }
 
