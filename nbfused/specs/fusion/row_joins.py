@@ -33,8 +33,10 @@ from .row_algebra import row_kind
 
 __all__ = ["join_rows", "joins_row"]
 
-#: The most columns of a row that is joined, and of one whose columns are summed.
-COLUMNS, SUMMED = 1 << 15, 1 << 13
+#: The most columns of a row that is joined, and of one that makes sums too: in a long
+#: one these are lines for each of a lane's elements, and a kernel of 1,300 lines takes
+#: longer to compile than anything else of a step.
+COLUMNS, SUMMED = 1 << 15, 1 << 8
 #: What may be joined after each.
 _AFTER: dict[type, tuple[type, ...]] = {Row: (Row, Map, Reduce), Map: (Row,)}
 #: Arrays of elements that a joined row reads and stores.

@@ -149,6 +149,13 @@ def test_rows_that_are_too_long(monkeypatch):
     assert len(launches(lambda x: ops.softmax(ops.softmax(x)), x)) == 2
 
 
+def test_rows_whose_sums_would_be_long_kernels(monkeypatch):
+    monkeypatch.setattr(row_joins, "SUMMED", 8)
+    x = normal(6, 9)
+    assert [kind for kind, _ in launches(
+        lambda x: ops.sum(ops.softmax(x), axis=0), x)] == ["Row", "Reduce"]
+
+
 def test_what_lies_between_two_rows_is_not_jumped_over():
     def between(x, w):
         a = ops.softmax(x)
