@@ -15,6 +15,7 @@ from ..gpu.backend import GpuBackend
 
 if TYPE_CHECKING:
     from ..backend import (
+        Foreseen,
         Launcher,
         Native,
         NativeModule,
@@ -80,15 +81,27 @@ class CudaBackend(GpuBackend):
 
     def sequence(self, calls: Sequence[SequencedCall]) -> SequenceStart | None:
         """A graph of calls on one device, if there are enough of them."""
-        from .runtime.sequence import LEAST, GraphSequence
+        from .graphs.sequence import LEAST, GraphSequence
 
         return GraphSequence(calls) if len(calls) >= LEAST else None
 
     def headers(self, kind: type, ranks: Sequence[int]) -> Any:
         """Read tensors by machine code: see `Backend`."""
-        from .runtime.tensor_headers import tensor_reader
+        from .graphs.tensor_headers import tensor_reader
 
         return tensor_reader(kind, ranks)
+
+    def ahead(self, calls: Sequence[Foreseen]) -> None:
+        """Compile and load the kernels of calls side by side: see `Backend`.
+
+        Raises
+        ------
+        CompileError
+            Numba refuses one of them.
+        """
+        from .runtime.ahead import compile_ahead
+
+        compile_ahead(calls)
 
     def ptx(self, spec: Map, signature: Signature) -> str:
         """The PTX that runs on the device at hand or, without one, on sm_80."""

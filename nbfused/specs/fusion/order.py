@@ -11,7 +11,7 @@ __all__ = ["in_order", "lies_between"]
 
 
 def _sources(launches: Sequence[Launch]) -> dict[int, list[int]]:
-    """For each launch, by its number, those that it reads from."""
+    """Find the launches that each one reads from, by number."""
     makers = {v: k for k, one in enumerate(launches) for v in one.outputs}
     return {k: [makers[x] for x in dict.fromkeys(one.inputs)
                 if isinstance(x, Value) and x in makers]

@@ -155,7 +155,7 @@ def _type(x: Any) -> Type:
 
 @record
 class _Wires:
-    """What the names of the second row are in the joined one.
+    """Names of the second row in the joined one.
 
     Attributes
     ----------
@@ -294,7 +294,7 @@ def _post(post: Function, dtype: Type) -> str | None:
 
 
 def _shared(function: Function, count: int, mean: bool, once: bool = False) -> Function:
-    """What an element adds to the sum; that of a row is added at its first column."""
+    """Make the function of a sum's term; a row has it at its first column."""
     params = tuple(dict.fromkeys((*function.params, *(["index"] if once else []))))
 
     def build(b: Builder) -> tuple[Scalar, ...]:

@@ -9,7 +9,7 @@ import numpy as np
 
 import nbfused as nf
 from nbfused.backend import NumberOf
-from nbfused.cuda.runtime import sequence as sequences
+from nbfused.cuda.graphs import sequence as sequences
 from tests.cuda.simulation import simulated
 
 RNG = np.random.default_rng(0)

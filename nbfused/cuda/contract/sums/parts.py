@@ -1,0 +1,93 @@
+"""Long sums of few products: into how many parts k is cut.
+
+A tile of the result has one block, or a few, so a result of few tiles would leave most
+of the device idle however long its sums are.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from math import prod
+
+from ....support.records import record
+
+__all__ = ["ENGINES", "Engine", "Parts", "parts_of"]
+
+#: Side of a tile at most.
+TILE = 128
+#: Cycles of a tile from which two launches more are worth it, about 7 us.
+LONG = 12_000
+
+
+@record(frozen=True)
+class Engine:
+    """Rate of multiplying tiles, measured: benchmarks/notes/products.md#parts-of-k.
+
+    Attributes
+    ----------
+    rate
+        Multiply-adds of a multiprocessor in a cycle.
+    side
+        Of a tile at least: smaller ones take as long.
+    few
+        Tiles for each multiprocessor up to which most of the device would idle.
+    """
+
+    rate: int
+    side: int
+    few: float
+
+
+_TENSOR = Engine(4096, 128, 1/16)
+#: Blocks of `f32`, fed by TMA, share tiles by themselves.  `general` multiplies what no
+#: copy past the registers brings.
+ENGINES = {"f16": _TENSOR, "bf16": _TENSOR, "tf32": Engine(2048, 128, 1/16),
+           "f32": Engine(128, 64, 1/8), "fma": Engine(128, 64, 1/2),
+           "f64": Engine(64, 64, 1/2), "general": Engine(64, 64, 1/2)}
+#: Parts for each multiprocessor; elements of each along k at least, and a number that
+#: they are a multiple of, so that all parts begin at whole accesses.
+EACH, LEAST, UNIT = 2, 256, 32
+#: Parts at least: a few would not make up for the launches.
+MANY = 4
+
+
+@record(frozen=True)
+class Parts:
+    """`count` parts of `size` along k, and what is `left`."""
+
+    count: int
+    size: int
+    left: int
+
+    @property
+    def slots(self) -> int:
+        """Places for sums."""
+        return self.count + (self.left > 0)
+
+
+@lru_cache(maxsize=4096)
+def parts_of(shape: tuple[int, ...], engine: str, processors: int) -> Parts | None:
+    """The parts for loops over a batch, m, n and k; None: the product is not split.
+
+    Parameters
+    ----------
+    shape
+        Extents of the loops.
+    engine
+        The name of what multiplies, a key of `ENGINES`.
+    processors
+        Multiprocessors of the device.
+    """
+    *batch, m, n, k = shape
+    tiles = prod(batch)*-(-m // TILE)*-(-n // TILE)
+    how = ENGINES[engine]
+    rows, columns = (max(how.side, min(extent, TILE)) for extent in (m, n))
+    cycles = rows*columns*k // how.rate
+    if not 0 < tiles <= how.few*processors or k < MANY*LEAST:
+        return None
+    if cycles*(processors - tiles) < LONG*processors:  # what idles is less
+        return None
+    size = max(LEAST, -(-k*tiles // (EACH*processors)))
+    size = -(-size // UNIT)*UNIT
+    count = k // size
+    return Parts(count, size, k - count*size) if count >= MANY else None

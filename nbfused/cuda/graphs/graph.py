@@ -1,0 +1,184 @@
+"""CUDA graphs of kernels: made node by node, launched as one.
+
+Through ctypes, as launches are: a node's parameters lie in memory of its own, which is
+written to and shown to the driver again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from ...backend import NumberOf
+from ..runtime.driver import Device, DriverError, check, cu
+from ..runtime.launch import Parameters
+from ..runtime.notes import Address, Launched
+from .graph_start import Fill, GraphStart, Shown
+
+__all__ = ["Graph", "Node", "is_captured"]
+
+
+class _NodeParams(ctypes.Structure):
+    """``CUDA_KERNEL_NODE_PARAMS``."""
+
+    _fields_ = (("function", ctypes.c_void_p), ("grid", ctypes.c_uint * 3),
+                ("block", ctypes.c_uint * 3), ("shared", ctypes.c_uint),
+                ("parameters", ctypes.c_void_p), ("extra", ctypes.c_void_p),
+                ("kernel", ctypes.c_void_p), ("context", ctypes.c_void_p))
+
+
+@lru_cache(maxsize=1)
+def _library() -> Any:
+    """The driver's library; `DriverError` if it is missing or older than CUDA 12."""
+    cu()
+    try:
+        library = ctypes.CDLL("libcuda.so.1")
+    except OSError as error:
+        raise DriverError(f"the NVIDIA driver is not installed: {error}", 0) from error
+    if not hasattr(library, "cuGraphExecKernelNodeSetParams_v2"):
+        raise DriverError("the CUDA driver is older than CUDA 12", 0)
+    return library
+
+
+#: What numbers that machine code writes are to ctypes.
+_FLOATS: dict[Any, str] = {ctypes.c_float: "float32", ctypes.c_double: "float64"}
+
+
+def is_captured(stream: int) -> bool:
+    """Whether what is launched on a stream is written down by somebody."""
+    status = ctypes.c_int()
+    code = _library().cuStreamIsCapturing(ctypes.c_void_p(stream), ctypes.byref(status))
+    return bool(code or status.value)
+
+
+class Node:
+    """One kernel of a graph.
+
+    Parameters
+    ----------
+    launched
+        The launch, as it was noted.
+    after
+        The nodes that it waits for, by number.
+
+    Attributes
+    ----------
+    changed
+        Whether the driver has to see its parameters again.
+    """
+
+    def __init__(self, launched: Launched, device: Device,
+                 after: Sequence[int]) -> None:
+        self.program, self.after = launched.program, tuple(after)
+        self.handle = ctypes.c_void_p()
+        self._memory = Parameters(launched.program.kernel)
+        self.params = self._parameters(launched, device)
+        self.changed = True
+        values = list(enumerate(launched.values))
+        self._addresses = [(*self._memory.slot(at), v.index, v.offset)
+                           for at, v in values
+                           if isinstance(v, Address) and v.index is not None]
+        self._numbers = [(*self._memory.slot(at), v.position)
+                         for at, v in values if isinstance(v, NumberOf)]
+
+    def note(self, launched: Launched, device: Device) -> None:
+        """Take all of a launch of the same kernel; numbers of the call come later."""
+        self.params, self.changed = self._parameters(launched, device), True
+
+    def _parameters(self, launched: Launched, device: Device) -> _NodeParams:
+        function = self.program.function(device, launched.shared)
+        self._memory.words.pack([0 if isinstance(v, NumberOf) else v
+                                 for v in launched.values])
+        return _NodeParams(function, launched.grid, launched.block, launched.shared,
+                           self._memory.arguments[1].value, None, None, None)
+
+    def write(self, addresses: Sequence[int], numbers: Sequence[Any]) -> None:
+        """Write the addresses and numbers of a run."""
+        for slots, at, index, offset in self._addresses:
+            slots[at] = addresses[index] + offset
+        for slots, at, position in self._numbers:
+            slots[at] = numbers[position]
+        self.changed = True
+
+    def shown(self) -> Shown | None:
+        """List what runs write; None if a number is no plain float."""
+        fills = [Fill(ctypes.addressof(slots) + 8*at, "*", index, offset)
+                 for slots, at, index, offset in self._addresses]
+        for slots, _, position in self._numbers:
+            kind = getattr(slots, "_type_", None)
+            if kind not in _FLOATS:
+                return None
+            fills.append(Fill(ctypes.addressof(slots), _FLOATS[kind], position))
+        return Shown(self.handle.value or 0, ctypes.addressof(self.params),
+                     tuple(fills))
+
+
+class Graph:
+    """Kernels that start when those before them have finished.
+
+    The device's context is current wherever it is made or launched.
+
+    Parameters
+    ----------
+    nodes
+        In an order in which they could run.
+
+    Raises
+    ------
+    DriverError
+        The driver makes no such graph.
+    """
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        library, self._nodes = _library(), nodes
+        # The instance names its nodes by those of the graph.
+        self._graph, self._instance = ctypes.c_void_p(), ctypes.c_void_p()
+        self._show, self._launch = (library.cuGraphExecKernelNodeSetParams_v2,
+                                    library.cuGraphLaunch)
+        self._destroy = library.cuGraphExecDestroy, library.cuGraphDestroy
+        check((library.cuGraphCreate(ctypes.byref(self._graph), 0),))
+        for node in nodes:
+            before = (ctypes.c_void_p * max(1, len(node.after)))(
+                *[nodes[k].handle.value for k in node.after])
+            check((library.cuGraphAddKernelNode_v2(
+                ctypes.byref(node.handle), self._graph, before,
+                ctypes.c_size_t(len(node.after)), ctypes.byref(node.params)),))
+            node.changed = False
+        check((library.cuGraphInstantiateWithFlags(
+            ctypes.byref(self._instance), self._graph, ctypes.c_ulonglong(0)),))
+
+    def launch(self, stream: int) -> None:
+        """Show the driver what has changed, and launch on a stream."""
+        for node in self._nodes:
+            if node.changed:
+                check((self._show(self._instance, node.handle,
+                                  ctypes.byref(node.params)),))
+                node.changed = False
+        check((self._launch(self._instance, ctypes.c_void_p(stream)),))
+
+    def start(self, stream: int, addresses: int) -> GraphStart | None:
+        """The launch on a stream by machine code; None if there is none.
+
+        Parameters
+        ----------
+        addresses
+            How many a run has.
+        """
+        shown = [node.shown() for node in self._nodes]
+        if None in shown:
+            return None
+        functions = [ctypes.cast(f, ctypes.c_void_p).value or 0
+                     for f in (self._show, self._launch)]
+        made = GraphStart((functions[0], functions[1]), self._instance.value or 0,
+                          stream, [one for one in shown if one and one.fills],
+                          addresses)
+        return made if made.possible and all(functions) else None
+
+    def __del__(self) -> None:
+        """Give it back; the driver waits until it has run."""
+        for destroy, made in zip(self._destroy, (self._instance, self._graph),
+                                 strict=True):
+            if made.value:
+                destroy(made)

@@ -1,0 +1,320 @@
+"""Calls that are always started in the same order, as one CUDA graph.
+
+A launcher's decisions are noted as for `binding`, for calls of several kernels too.
+The graph's nodes wait only for those whose memory they read or write, so that small
+kernels run side by side; those that the same nodes wait for are one (`beside`).  A run
+writes the addresses and numbers that are not those of the last one; a call whose
+kernels do not say how they depend on them (tensor maps) is noted anew.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+from ...backend import NumberOf, SequencedCall
+from ..runtime.compile import DESCRIPTOR
+from ..runtime.driver import Device, DriverError, check, cu, device
+from ..runtime.notes import Address, Launched, noted
+from ..runtime.scratch import HEAD
+from .beside import beside, is_small
+from .graph import Graph, Node, is_captured
+
+__all__ = ["GraphSequence"]
+
+#: Calls from which one launch of a graph takes less than their launches:
+#: benchmarks/notes/host.md#plans-of-fused-functions.
+LEAST = 2
+#: Bytes of workspaces, which a graph keeps: more belong to kernels that take so long
+#: that how they are started makes no difference.
+_MOST_BYTES = 64 << 20
+#: Instances of a graph, one for each stream, the handles that mean the default one,
+#: which is never captured, and where workspaces begin.
+_STREAMS, _DEFAULT, _ALIGN = 4, (0, 1), 256
+
+
+class _NoGraphError(Exception):
+    """Raised where the calls cannot be a graph."""
+
+
+class _Memory:
+    """The workspaces of one instance; a call that is noted again gets the same.
+
+    Parameters
+    ----------
+    stream
+        On which the instance is launched.
+    """
+
+    def __init__(self, where: Device, stream: int) -> None:
+        self._where, self._stream = where, stream
+        self._blocks: dict[int, list[tuple[int, int]]] = {}
+        self._size, self._call, self._taken = 0, 0, 0
+
+    def begin(self, call: int) -> None:
+        """Serve the call of this number from now on."""
+        self._call, self._taken = call, 0
+
+    def workspace(self, size: int) -> Address:
+        """Memory of the call alone: another one may run beside it."""
+        blocks = self._blocks.setdefault(self._call, [])
+        if self._taken == len(blocks):
+            self._size += size
+            if self._size > _MOST_BYTES:
+                raise _NoGraphError
+            blocks.append((self._where.allocate(size, self._stream), size))
+        address, room = blocks[self._taken]
+        if size > room:
+            raise _NoGraphError
+        self._taken += 1
+        return Address(address, None)
+
+    def counters(self, size: int) -> tuple[Address, Address]:
+        """Counters, set to 0 once: every launch leaves them so."""
+        new = self._taken == len(self._blocks.get(self._call, ()))
+        address = self.workspace(HEAD + size)
+        if new:
+            check(cu().cuMemsetD8Async(int(address), 0, HEAD, self._stream))
+        return address, Address(int(address) + HEAD, None)
+
+    def __del__(self) -> None:
+        """Give it back when the device has run what uses it."""
+        for blocks in self._blocks.values():
+            for address, _ in blocks:
+                self._where.drop(address, busy=True)
+
+
+class _Part:
+    """The nodes of one call, and what they depend on."""
+
+    def __init__(self, number: int, call: SequencedCall, where: Device, memory: _Memory,
+                 run: tuple[Sequence[int], Sequence[Any]]) -> None:
+        self._number, self._call, self._where = number, call, where
+        self._memory, self.nodes = memory, list[Node]()
+        self.moves = {index for index, _ in call.places}
+        self.reads = {n.position for n in call.numbers if type(n) is NumberOf}
+        try:
+            self.launches = self._noted(run[0], call.numbers)
+            self.opaque = not all(map(_is_explained, self.launches))
+        except TypeError:  # it computes with numbers
+            self.opaque = True
+        if self.opaque:
+            self.launches = self._noted(run[0], self._numbers(run[1]))
+
+    def _numbers(self, numbers: Sequence[Any]) -> tuple[Any, ...]:
+        return tuple([numbers[n.position] if type(n) is NumberOf else n
+                      for n in self._call.numbers])
+
+    def _noted(self, addresses: Sequence[int], numbers: tuple[Any, ...],
+               ) -> list[Launched]:
+        self._memory.begin(self._number)
+        pointers = tuple([Address(addresses[k] + more, k, more)
+                          for k, more in self._call.places])
+        with noted(self._memory) as notes:
+            self._call.launcher(replace(self._call.call, pointers=pointers,
+                                        scalars=numbers))
+        return notes
+
+    def update(self, addresses: Sequence[int], numbers: Sequence[Any]) -> None:
+        """Take the addresses and numbers of a run.
+
+        Raises
+        ------
+        _NoGraphError
+            Other kernels run for them.
+        """
+        if self.opaque:
+            launches = self._noted(addresses, self._numbers(numbers))
+            if [one.program for one in launches] != [n.program for n in self.nodes]:
+                raise _NoGraphError
+            for node, one in zip(self.nodes, launches, strict=True):
+                node.note(one, self._where)
+        for node in self.nodes:
+            node.write(addresses, numbers)
+
+
+def _is_explained(launched: Launched) -> bool:
+    """Whether all that depends on addresses or numbers says on which."""
+    parameters = launched.program.kernel.parameters
+    return DESCRIPTOR not in parameters and all(
+        p[0] != "*" or v == 0 or isinstance(v, Address)
+        for p, v in zip(parameters, launched.values, strict=True))
+
+
+class _Instance:
+    """The graph for one stream, as it was launched last."""
+
+    def __init__(self, calls: Sequence[SequencedCall], where: Device, stream: int,
+                 addresses: Sequence[int], numbers: Sequence[Any]) -> None:
+        memory = _Memory(where, stream)
+        self._parts = [_Part(k, call, where, memory, (addresses, numbers))
+                       for k, call in enumerate(calls)]
+        if not all(part.launches for part in self._parts):
+            raise _NoGraphError
+        nodes = self._nodes(where, list(_waits(calls)))
+        for node in nodes:
+            node.write(addresses, numbers)
+        self._graph = Graph(nodes)
+        self._memory = memory  # given back after the graph
+        self._addresses, self._numbers = tuple(addresses), tuple(numbers)
+        self._start = None if any(part.opaque for part in self._parts) else \
+            self._graph.start(stream, len(addresses))
+
+    def _nodes(self, where: Device, waits: Sequence[list[int]]) -> list[Node]:
+        """The kernels, each after those that it waits for."""
+        nodes: list[Node] = []
+        last: dict[int, int] = {}  # node of each call
+        for calls, joined in _joined(self._parts, waits, where):
+            after = sorted({last[j] for k in calls for j in waits[k]})
+            for launched in joined:
+                node = Node(launched, where, after)
+                after = [len(nodes)]
+                nodes.append(node)
+                for k in calls:
+                    self._parts[k].nodes.append(node)
+            last |= dict.fromkeys(calls, after[0])
+        return nodes
+
+    def launch(self, addresses: Sequence[int], numbers: Sequence[Any],
+               stream: int) -> None:
+        """Launch with these addresses and numbers."""
+        code = None if self._start is None else self._start(addresses, numbers)
+        if code == 0:
+            return
+        if self._start is not None:  # from now on, after an error too, by Python
+            self._start = None
+            for part in self._parts:
+                part.update(addresses, numbers)
+            self._addresses, self._numbers = tuple(addresses), tuple(numbers)
+            check((code or 0,))
+        moved = {k for k, (a, b) in enumerate(zip(addresses, self._addresses,
+                                                  strict=True)) if a != b}
+        other = {k for k, (a, b) in enumerate(zip(numbers, self._numbers, strict=True))
+                 if not _is_same(a, b)}
+        if moved or other:
+            for part in self._parts:
+                if not (part.moves.isdisjoint(moved) and part.reads.isdisjoint(other)):
+                    part.update(addresses, numbers)
+            self._addresses, self._numbers = tuple(addresses), tuple(numbers)
+        self._graph.launch(stream)
+
+
+def _joined(parts: Sequence[_Part], waits: Sequence[list[int]], where: Device,
+            ) -> Iterator[tuple[list[int], list[Launched]]]:
+    """Calls and their launches, small ones that the same calls wait for as one.
+
+    None of these waits for another: what it waits for would wait for itself.
+    """
+    behind: list[list[int]] = [[] for _ in parts]
+    for k, before in enumerate(waits):
+        for j in before:
+            behind[j].append(k)
+    groups: dict[Any, list[int]] = {}
+    for k, part in enumerate(parts):
+        small = not part.opaque and len(part.launches) == 1 and is_small(
+            part.launches[0], where.processors)
+        key = (part.launches[0].block, *behind[k]) if small else k
+        groups.setdefault(key, []).append(k)
+    made = {calls[-1]: (calls, beside([parts[k].launches[0] for k in calls]))
+            for calls in groups.values() if len(calls) > 1}
+    inside = {k for calls, one in made.values() if one is not None for k in calls}
+    for k, part in enumerate(parts):
+        calls, one = made.get(k, ([k], None))
+        if one is not None:
+            yield calls, [one]
+        elif k not in inside:
+            yield [k], part.launches
+
+
+def _is_same(a: Any, b: Any) -> bool:
+    """Whether two numbers have the same bits: 0.0 and -0.0 have not."""
+    return a is b or (type(a) in (int, float) and a == b and a != 0)
+
+
+def _waits(calls: Sequence[SequencedCall]) -> Iterator[list[int]]:
+    """The calls that each one waits for, those left out that these wait for."""
+    behind: list[set[int]] = []  # all that each one waits for
+    used: dict[int, list[_Use]] = {}
+    for k, call in enumerate(calls):
+        first = len(call.spans) - call.outputs
+        uses = [(index, _Use(low, high, k, at >= first))
+                for at, (index, low, high) in enumerate(call.spans)]
+        conflicts = {other.call for index, use in uses for other in used.get(index, ())
+                     if use.conflicts(other)}
+        direct, known = list[int](), set[int]()
+        for j in sorted(conflicts, reverse=True):
+            if j not in known:
+                direct.append(j)
+                known |= behind[j] | {j}
+        behind.append(known)
+        for index, use in uses:
+            kept = [other for other in used.get(index, ()) if not use.hides(other)]
+            used[index] = [*kept, use]
+        yield direct
+
+
+class _Use(NamedTuple):
+    """The use of bytes of one address by a call."""
+
+    low: int
+    high: int
+    call: int
+    written: bool
+
+    def conflicts(self, other: _Use) -> bool:
+        """Whether one writes what the other one reads or writes."""
+        return (self.written or other.written) and (
+            self.low < other.high and other.low < self.high)
+
+    def hides(self, other: _Use) -> bool:
+        """Whether what conflicts with an earlier one conflicts with this one."""
+        return self.written and other.call != self.call and (
+            self.low <= other.low and other.high <= self.high)
+
+
+class GraphSequence:
+    """A `backend.SequenceStart` for calls on one device.
+
+    Parameters
+    ----------
+    calls
+        At least `LEAST`.
+    """
+
+    def __init__(self, calls: Sequence[SequencedCall]) -> None:
+        self._calls, self._where = calls, device(calls[0].call.device)
+        self._instances: dict[int, _Instance] = {}
+        self._lock = threading.Lock()
+        self._possible = True
+
+    def __call__(self, addresses: Sequence[int], numbers: Sequence[Any],
+                 stream: int) -> bool:
+        """Start all calls on a stream; False if they have to be started one by one.
+
+        They have where the stream is captured: that graph is another one.
+        """
+        if not self._possible or (stream not in _DEFAULT and is_captured(stream)):
+            return False
+        with self._lock, self._where.current():
+            try:
+                instance = self._find(addresses, numbers, stream)
+                instance.launch(addresses, numbers, stream)
+            except _NoGraphError:
+                self._possible = False
+                self._instances.clear()
+        return self._possible
+
+    def _find(self, addresses: Sequence[int], numbers: Sequence[Any],
+              stream: int) -> _Instance:
+        found = self._instances.get(stream)
+        if found is None:
+            while len(self._instances) >= _STREAMS:
+                del self._instances[next(iter(self._instances))]
+            try:
+                found = _Instance(self._calls, self._where, stream, addresses, numbers)
+            except DriverError as error:
+                raise _NoGraphError from error
+            self._instances[stream] = found
+        return found
