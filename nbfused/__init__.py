@@ -61,6 +61,7 @@ if TYPE_CHECKING:
         unroll,
         value_and_grad,
         vjp,
+        vmap,
         zeros_like,
     )
     from .registry.report import show_config, versions
@@ -135,5 +136,5 @@ __all__ = [
     "max_iters", "no_grad", "ones_like", "ops", "rawkernel", "reduction", "register",
     "row", "show_config", "size", "specialize", "stage", "synchronize", "tangent",
     "testing", "to_numpy", "trace_launches", "unroll", "use_backend",
-    "value_and_grad", "versions", "vjp", "zeros", "zeros_like",
+    "value_and_grad", "versions", "vjp", "vmap", "zeros", "zeros_like",
 ]

@@ -15,6 +15,7 @@ from .autograd import (
     no_grad,
     value_and_grad,
     vjp,
+    vmap,
 )
 from .dispatch import trace_launches
 from .op import contraction, elementwise, func, index, reduction, row, size, stage
@@ -29,6 +30,7 @@ __all__ = [
     "Function", "Variable", "cache", "checkpoint", "contraction", "custom_vjp",
     "elementwise", "empty_like", "fill", "full_like", "func", "grad", "index", "jvp",
     "literal", "local", "max_iters", "no_grad", "ones_like", "ops", "reduction", "row",
-    "size", "stage", "trace_launches", "unroll", "value_and_grad", "vjp", "zeros_like",
+    "size", "stage", "trace_launches", "unroll", "value_and_grad", "vjp", "vmap",
+    "zeros_like",
     *language.__all__, *threads.__all__,
 ]

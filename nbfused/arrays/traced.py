@@ -18,6 +18,8 @@ class Traced:
     """A placeholder for an array or number whose value is not known yet."""
 
     __slots__ = ()
+    #: Among several in one call the deepest, of the innermost transform, records it.
+    depth: int = 0
 
     @property
     def extents(self) -> tuple[int, ...]:
@@ -81,8 +83,12 @@ class TracedNumber(Traced):
 
 
 def find_traced(values: Sequence[Any]) -> Traced | None:
-    """The first placeholder among `values`, or None."""
-    return next((x for x in values if isinstance(x, Traced)), None)
+    """The first placeholder of the innermost transform among `values`, or None."""
+    found: Traced | None = None
+    for x in values:
+        if isinstance(x, Traced) and (found is None or x.depth > found.depth):
+            found = x
+    return found
 
 
 def extents(x: Any) -> tuple[int, ...]:

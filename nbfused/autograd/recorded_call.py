@@ -10,6 +10,7 @@ import numpy as np
 from ..arrays import array, dtype_of, is_array
 from ..arrays.traced import Traced, find_traced
 from ..errors import KernelTypeError, ShapeError
+from .batched import LEVEL
 from .custom import as_outputs, check_callable, is_tracked
 from .graph import FULL, Edge, Leaf, Pass, Target, reachable, walk_back
 from .nodes import Identity, check_differentiable, is_floating, zeros
@@ -117,6 +118,9 @@ def argument_variable(x: Any, position: int, name: str) -> Variable:
     """A new Variable for an argument, connected to it if it is tracked."""
     if isinstance(x, (bool, int, float)) and not isinstance(x, np.generic):
         x = array(float(x))
+    level = LEVEL.get()
+    if level is not None and (isinstance(x, Variable) or is_array(x)):
+        x = level.lift(x)
     what = f"argument {position} of {name}"
     if not isinstance(x, Variable) and not is_array(x):
         raise KernelTypeError(f"{what} is a {type(x).__name__}; expected an array, a "

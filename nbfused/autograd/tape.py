@@ -16,7 +16,7 @@ from ..arrays import (
     is_array,
     library_of,
 )
-from ..arrays.traced import Traced, TracedNumber
+from ..arrays.traced import Traced, TracedNumber, find_traced
 from ..dispatch import direct_call, execute  # not `from .. import`: see `forks`
 from ..errors import DeviceError, KernelTypeError, ShapeError, TapeError
 from ..scalar.typing.python_numbers import number_type
@@ -162,9 +162,10 @@ def _on_others(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
                options: dict[str, Any]) -> tuple[Any, ...]:
     """`apply` for inputs traced, tracked by another library, or of a new type."""
     new = False
+    traced = find_traced(inputs)
+    if traced is not None:
+        return traced.record(spec, inputs, out, options)
     for x in inputs:
-        if isinstance(x, Traced):
-            return x.record(spec, inputs, out, options)
         if isinstance(x, GraphArray) and type(x) not in _IN_GRAPH:
             _IN_GRAPH.add(type(x))
             new = True

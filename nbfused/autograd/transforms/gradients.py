@@ -15,15 +15,15 @@ from math import prod
 from operator import index
 from typing import Any
 
-from ..arrays import dtype_of
-from ..errors import KernelTypeError, RangeError, ShapeError
-from .custom import check_callable, is_tracked
-from .graph import Edge, Ones, Target, between, walk_back
-from .nodes import Identity, SpecNode, is_floating, zeros
-from .recorded_call import RecordedCall, as_variable, copy_shared
-from .recording import recording
-from .tape import PLAIN, cotangent, ones_like
-from .variable import RECORDING, Variable
+from ...arrays import dtype_of
+from ...errors import KernelTypeError, RangeError, ShapeError
+from ..custom import check_callable, is_tracked
+from ..graph import Edge, Ones, Target, between, walk_back
+from ..nodes import Identity, SpecNode, is_floating, zeros
+from ..recorded_call import RecordedCall, as_variable, copy_shared
+from ..recording import recording
+from ..tape import PLAIN, cotangent, ones_like
+from ..variable import RECORDING, Variable
 
 __all__ = ["grad", "jvp", "value_and_grad", "vjp"]
 
