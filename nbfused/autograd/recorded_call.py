@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -10,6 +11,7 @@ import numpy as np
 from ..arrays import array, dtype_of, is_array
 from ..arrays.traced import Traced, find_traced
 from ..errors import KernelTypeError, ShapeError
+from ..support.trees import Structure, flatten, leaves_of, map_tree
 from .batched import LEVEL
 from .custom import as_outputs, check_callable, is_tracked
 from .graph import FULL, Edge, Leaf, Pass, Target, reachable, walk_back
@@ -30,29 +32,54 @@ class RecordedCall:
                  has_aux: bool = False) -> None:
         check_callable(function)
         self.name = getattr(function, "__name__", "the function")
-        self.targets = [argument_variable(args[k], k, self.name) for k in wrt]
+        self.targets: list[Any] = []
+        self.trees: list[Structure] = []
+        self.native = True
         given = list(args)
-        for k, target in zip(wrt, self.targets, strict=True):
-            given[k] = target
+        for k in wrt:
+            leaves, tree = flatten(args[k])
+            made = [self._target(function, x, k, n, tree)
+                    for n, x in enumerate(leaves)]
+            self.native &= not any(isinstance(x, Variable) for x in leaves)
+            self.targets += made
+            self.trees.append(tree)
+            given[k] = tree.build(made)
         self.outside = outside = recording()
         with grad_mode(True):
             result = function(*given, **(kwargs or {}))
         for node in (t.edge[0] for t in self.targets if t.edge is not None):
             if isinstance(node, Target):
                 node.running = False
-        self.aux = None
+        aux = None
         if has_aux:
             if not isinstance(result, tuple) or len(result) != 2:
                 raise ShapeError(f"has_aux=True: {self.name} returned a "
                                  f"{type(result).__name__}; expected (output, aux)")
-            result, self.aux = result
+            result, aux = result
         self.single = not isinstance(result, (tuple, list))
-        values = (result,) if self.single else result
+        values, self.form = flatten(result)
+        if not values:
+            raise KernelTypeError(f"{self.name} returned {result!r}; expected an array, "
+                                  "or a tree of arrays")
         self.outputs = as_outputs([self._array(v) for v in values], self.name)
         self.edges = [t.edge for t in self.targets if t.edge is not None]
-        self.native = not any(isinstance(args[k], Variable) for k in wrt)
         self.open = outside and (
-            any(is_tracked(args[k]) for k in wrt) or self._reaches_others())
+            any(is_tracked(x) for k in wrt for x in leaves_of(args[k]))
+            or self._reaches_others())
+        self.aux = map_tree(aux, lambda x: self.given_back(x)
+                            if isinstance(x, Variable) else x)
+
+    def _target(self, function: Callable[..., Any], x: Any, position: int, leaf: int,
+                tree: Structure) -> Any:
+        """A leaf of an argument, as a Variable to differentiate by."""
+
+        def what() -> str:
+            whole = f"argument {position} of {self.name}"
+            if tree.shape is None:
+                return whole
+            return f"{tree.paths(_parameter(function, position))[leaf]} in {whole}"
+
+        return argument_variable(x, what, tree.shape is not None)
 
     def _array(self, value: Any) -> Any:
         """Convert a number that the function returned to an array."""
@@ -75,8 +102,13 @@ class RecordedCall:
 
     def result(self) -> Any:
         """The function's result, in the type of the arguments."""
-        made = tuple(self.given_back(v) for v in self.outputs)
-        return made[0] if self.single else made
+        return self.form.build([self.given_back(v) for v in self.outputs])
+
+    def by_argument(self, gradients: Sequence[Any]) -> tuple[Any, ...]:
+        """Gradients of the targets as trees, one for each argument."""
+        rest = iter(gradients)
+        return tuple([tree.build([next(rest) for _ in range(tree.count)])
+                      for tree in self.trees])
 
     def given_back(self, v: Variable) -> Any:
         """A result in the type of the arguments, tracked if the pass records."""
@@ -104,7 +136,8 @@ class RecordedCall:
 def copy_shared(found: dict[Edge, Any], given: Sequence[Any]) -> dict[Edge, Any]:
     """Copy gradients to memory that the caller may write to."""
     if find_traced([*found.values()]) is not None:
-        return {edge: g.separate() for edge, g in found.items()}
+        return {edge: g.separate() if isinstance(g, Traced) else g
+                for edge, g in found.items()}
     return separate_gradients(
         {edge: without_repeats(g) for edge, g in found.items()}, given)
 
@@ -114,22 +147,45 @@ def as_variable(x: Any) -> Variable:
     return x if isinstance(x, Variable) else Variable.at(x, None)
 
 
-def argument_variable(x: Any, position: int, name: str) -> Variable:
-    """A new Variable for an argument, connected to it if it is tracked."""
-    if isinstance(x, (bool, int, float)) and not isinstance(x, np.generic):
+def _parameter(function: Callable[..., Any], position: int) -> str:
+    """The name of a parameter, as far as it is known."""
+    try:
+        return list(signature(function).parameters)[position]
+    except (TypeError, ValueError, IndexError):
+        return f"args[{position}]"
+
+
+def argument_variable(x: Any, what: Callable[[], str], in_tree: bool) -> Variable:
+    """A new Variable for an argument, connected to it if it is tracked.
+
+    `what` gives its name for messages.  Integers in trees are refused: they are sizes
+    and counts as a rule.
+    """
+    if isinstance(x, (bool, int, float)) and not isinstance(x, np.generic) and (
+            not in_tree or isinstance(x, float)):
         x = array(float(x))
     level = LEVEL.get()
     if level is not None and (isinstance(x, Variable) or is_array(x)):
         x = level.lift(x)
-    what = f"argument {position} of {name}"
     if not isinstance(x, Variable) and not is_array(x):
-        raise KernelTypeError(f"{what} is a {type(x).__name__}; expected an array, a "
-                              "Variable or a number to differentiate by; see argnums=")
+        raise KernelTypeError(f"{what()} is {_described(x)}; expected an array, a "
+                              f"Variable or a number to differentiate by{_way(in_tree)}")
     made = x if isinstance(x, Variable) else Variable(x)
     if not is_floating(dtype_of(made)) and dtype_of(made).kind != "c":
-        raise KernelTypeError(f"{what} has dtype {made.dtype}; expected a floating one "
-                              "to differentiate by: use astype, or see argnums=")
+        raise KernelTypeError(f"{what()} has dtype {made.dtype}; expected a floating "
+                              f"one to differentiate by: use astype{_way(in_tree)}")
     if made.edge is None:
         check_differentiable(dtype_of(made))
         return made.at(made.data, (Target(True), 0))
     return made.at(made.data, (Identity(made.edge), 0))
+
+
+def _described(x: Any) -> str:
+    return f"the integer {x!r}" if isinstance(x, int) else f"a {type(x).__name__}"
+
+
+def _way(in_tree: bool) -> str:
+    if not in_tree:
+        return "; see argnums="
+    return ("; pass what is not differentiated by in another argument, close over it, "
+            "or make it a field of a dataclass with metadata={'static': True}")
