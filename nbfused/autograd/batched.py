@@ -1,9 +1,8 @@
 """`Batched`: a placeholder for one sample, which holds those of all along axis 0.
 
 `vmap` calls a function with these.  Each has the shape of a sample, and what is done
-with it is done to all: a spec's own rule (`Spec.batched`) says how.  They are placeholders
-as the symbols of `nf.fuse` are, so the tape inside of a function, that of a `grad`, is
-one of samples.  The arrays that they hold may be Variables of a tape outside, symbols,
+with it is done to all: a spec's own rule (`Spec.batched`) says how.  As the symbols of
+`nf.fuse` they are on the tape inside of the function, that of a `grad`, as samples.  The arrays that they hold may be Variables of a tape outside, symbols,
 or placeholders of a `vmap` around this one: what is run on these is recorded there.
 """
 
@@ -193,7 +192,7 @@ class Batched(Traced, Variable):
             name = getattr(function, "__qualname__", repr(function)).removesuffix(
                 ".apply")
             raise KernelTypeError(
-                f"vmap: {name} is a Python function with a derivative of its own, which "
+                f"vmap: {name} is a Python function with a derivative of its own, and "
                 "has no rule for many samples at once; write it with nf.custom_vjp or "
                 "nf.custom_jvp, or call it in a loop")
         return batched(self, args)

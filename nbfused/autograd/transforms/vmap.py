@@ -64,8 +64,8 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0,
     Notes
     -----
     Together with `grad` it computes gradients of each sample; with `vjp` and `jvp`
-    whole Jacobian matrices.  It may be inside of `nf.fuse` or around what that made, and
-    inside of itself.
+    whole Jacobian matrices.  It may be inside of `nf.fuse`, which fuses what it does,
+    and inside of itself.
 
     Examples
     --------
@@ -82,13 +82,7 @@ def vmap(function: Callable[..., Any], in_axes: Any = 0,
     @wraps(function, updated=())
     def mapped(*args: Any, **kwargs: Any) -> Any:
         call = _Call(function, in_axes, args, kwargs)
-        token = LEVEL.set(call.level)
-        try:
-            result = function(*call.args, **call.kwargs)
-        finally:
-            LEVEL.reset(token)
-            call.level.running = False
-        return call.results(result, out_axes)
+        return call.results(call.run(function), out_axes)
 
     return mapped
 
@@ -119,6 +113,15 @@ class _Call:
                                                               strict=True)]
         self.args = structure.build(made[:structure.count])
         self.kwargs = named_structure.build(made[structure.count:])
+
+    def run(self, function: Callable[..., Any]) -> Any:
+        """Call the function with the placeholders."""
+        token = LEVEL.set(self.level)
+        try:
+            return function(*self.args, **self.kwargs)
+        finally:
+            LEVEL.reset(token)
+            self.level.running = False
 
     def _size(self, leaves: Sequence[Any], axes: Sequence[int | None],
               paths: Sequence[str]) -> int:
@@ -207,9 +210,9 @@ def _place(x: Any, axis: Any, path: str) -> int | None:
         return None
     _check_axis(axis, path, "in_axes")
     if not _is_batchable(x):
-        raise KernelTypeError(
-            f"vmap: {path} is {'the number ' + repr(x) if is_number(x) else 'a ' + type(x).__name__}"
-            ", which has no axis for the samples; give it None in in_axes")
+        what = f"the number {x!r}" if is_number(x) else f"a {type(x).__name__}"
+        raise KernelTypeError(f"vmap: {path} is {what}, which has no axis for the "
+                              "samples; give it None in in_axes")
     rank = len(extents(x))
     if not rank:
         raise ShapeError(f"vmap: {path} has no dimensions, and so no axis for the "
