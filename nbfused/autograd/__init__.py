@@ -10,6 +10,7 @@ nothing here knows an op.
 `custom`         `Function` and other nodes whose pullback is Python code
 `gradcheck`      `gradcheck`: derivatives compared with finite differences in float64
 `graph`          the autograd graph, and the arrays that have a place in it
+`keeping`        results that a checkpoint keeps although it computes again
 `nodes`          the graph node of a spec: the arrays it saves, and its pullback
 `numpy_api`      NumPy's functions, ufuncs and methods on Variables
 `ownership`      gradients in memory of their own, which may be changed in place
@@ -29,12 +30,28 @@ from .custom import Function
 from .recording import no_grad
 from .rules import checkpoint, custom_vjp
 from .tape import apply
-from .transforms import grad, jvp, value_and_grad, vjp, vmap
+from .transforms import (
+    custom_jvp,
+    elementwise_grad,
+    grad,
+    hessian,
+    hvp,
+    jacfwd,
+    jacobian,
+    jacrev,
+    jvp,
+    linearize,
+    stop_gradient,
+    value_and_grad,
+    vjp,
+    vmap,
+)
 from .variable import RULE_CHECKS, Variable
 
 __all__ = [
-    "Function", "Variable", "apply", "checkpoint", "custom_vjp", "grad", "jvp",
-    "no_grad", "value_and_grad", "vjp", "vmap",
+    "Function", "Variable", "apply", "checkpoint", "custom_jvp", "custom_vjp",
+    "elementwise_grad", "grad", "hessian", "hvp", "jacfwd", "jacobian", "jacrev", "jvp",
+    "linearize", "no_grad", "stop_gradient", "value_and_grad", "vjp", "vmap",
 ]
 
 

@@ -2,8 +2,9 @@
 
 `vmap` calls a function with these.  Each has the shape of a sample, and what is done
 with it is done to all: a spec's own rule (`Spec.batched`) says how.  As the symbols of
-`nf.fuse` they are on the tape inside of the function, that of a `grad`, as samples.  The arrays that they hold may be Variables of a tape outside, symbols,
-or placeholders of a `vmap` around this one: what is run on these is recorded there.
+`nf.fuse` they are on the tape inside of the function, that of a `grad`, as samples.
+The arrays that they hold may be Variables of a tape outside, symbols, or placeholders
+of a `vmap` around this one: what is run on these is recorded there.
 """
 
 from __future__ import annotations
@@ -56,7 +57,8 @@ class Level:
         own = isinstance(x, Batched) and x.level is self
         return x if own or isinstance(x, NUMBERS) else Batched(self, x, False)
 
-    def run(self, spec: Spec, inputs: Sequence[Any], dtypes: Any) -> tuple[Batched, ...]:
+    def run(self, spec: Spec, inputs: Sequence[Any],
+            dtypes: Any) -> tuple[Batched, ...]:
         """Run `spec` for all samples, on the arrays that the placeholders hold."""
         if not self.running:
             raise KernelTypeError(
@@ -187,10 +189,10 @@ class Batched(Traced, Variable):
 
     def record_call(self, function: Callable[..., Any], args: Sequence[Any]) -> Any:
         """Call a function that has a rule of its own."""
-        batched = getattr(function, "__nbfused_batched__", None)
+        owner = getattr(function, "__self__", function)
+        batched = getattr(owner, "__nbfused_batched__", None)
         if batched is None:
-            name = getattr(function, "__qualname__", repr(function)).removesuffix(
-                ".apply")
+            name = getattr(function, "__qualname__", repr(function))
             raise KernelTypeError(
                 f"vmap: {name} is a Python function with a derivative of its own, and "
                 "has no rule for many samples at once; write it with nf.custom_vjp or "

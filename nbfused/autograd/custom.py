@@ -20,13 +20,13 @@ from ..arrays import (
     dtype_of,
     is_array,
 )
-from ..arrays.traced import find_traced
+from ..arrays.traced import Traced, find_traced
 from ..errors import KernelTypeError, NotDifferentiableError, ShapeError, TapeError
 from .graph import COPY, Edge, Node, Pass
 from .nodes import Aval, is_floating, zeros
 from .recording import grad_mode, recording
 from .tape import apply
-from .variable import Variable
+from .variable import RECORDING, Variable
 from .versions import Saved
 
 __all__ = [
@@ -54,7 +54,8 @@ def as_variables(args: Sequence[Any]) -> tuple[Any, ...]:
 
 def detach_all(args: Sequence[Any]) -> tuple[Any, ...]:
     """Convert arrays and Variables to Variables that do not require grad."""
-    return tuple(x.detach() if isinstance(x, Variable) else x
+    return tuple(x.plain() if isinstance(x, Traced) else
+                 x.detach() if isinstance(x, Variable) else x
                  for x in as_variables(args))
 
 
@@ -90,7 +91,7 @@ class Argument:
     def load(self) -> Any:
         """The argument as it was given."""
         value = self.value.load() if isinstance(self.value, Saved) else self.value
-        return Variable.at(value, self.edge) if self.variable else value
+        return RECORDING.lift(value, self.edge) if self.variable else value
 
 
 class GradientType(NamedTuple):
@@ -98,11 +99,13 @@ class GradientType(NamedTuple):
 
     shape: tuple[int, ...]
     dtype: np.dtype
-    place: tuple[Library, str]
+    place: tuple[Library, str] | None
 
     @classmethod
     def of(cls, x: Variable) -> GradientType:
-        """The requirements for a gradient of `x`."""
+        """The requirements for a gradient of `x`; a placeholder has no place yet."""
+        if isinstance(x, Traced):
+            return cls(x.shape, dtype_of(x), None)
         array = describe(x.data)
         return cls(array.shape, array.dtype, array.place)
 
@@ -115,6 +118,8 @@ class GradientType(NamedTuple):
             raise KernelTypeError(f"{what} has dtype {value.dtype}, expected "
                                   f"{self.dtype}, that of the argument; return its "
                                   "real part")
+        if self.place is None or isinstance(value, Traced):
+            return
         place = describe(value.data, what).place
         if place != self.place:
             given, expected = (f"{p[0].name} on {p[1]}" for p in (place, self.place))
@@ -138,7 +143,8 @@ class CallNode(Node):
         self.outputs = len(outputs)
         self.gives = tuple((v.shape, v.dtype, v.device) for v in outputs)
         made = tuple(
-            Variable.at(v.data, None if not is_floating(v.dtype)
+            (v if isinstance(v, Traced) else Variable).at(
+                v.data, None if not is_floating(v.dtype)
                         or any(v is c or v.data is c for c in constant) else (self, k))
             for k, v in enumerate(outputs))
         return made[0] if single else made
@@ -174,7 +180,8 @@ class CallNode(Node):
                 continue
             gradient = self._fit(value, like, mode,
                                  f"gradient {k} from the backward of {self.name}")
-            made.append(gradient if mode.records else _own(gradient.data, kept))
+            made.append(gradient if mode.records or isinstance(gradient, Traced)
+                        else _own(gradient.data, kept))
         return made
 
     def _fit(self, value: Any, like: GradientType, mode: Pass, what: str) -> Variable:
@@ -278,6 +285,17 @@ class Function:
         unknown = find_traced(args)
         if unknown is not None:
             return unknown.record_call(cls.apply, args)
+        return cls._call(args)
+
+    @classmethod
+    def __nbfused_batched__(cls, placeholder: Any, args: Sequence[Any]) -> Any:
+        """Call the function on samples of a `vmap`."""
+        from .transforms.sample_rules import call_function
+
+        return call_function(cls, placeholder.level, args, cls._call)
+
+    @classmethod
+    def _call(cls, args: Sequence[Any]) -> Any:
         ctx = Context(tuple(recording() and is_tracked(x) for x in args))
         inputs = detach_all(args)
         with grad_mode(False):
@@ -342,7 +360,7 @@ class FunctionNode(CallNode):
     def _load(self, saved: Saved, place: tuple[str, int] | None,
               mode: Pass) -> Variable:
         if not mode.records:
-            return Variable.at(saved.load(), None)
+            return RECORDING.lift(saved.load(), None)  # type: ignore[no-any-return]
         if place is None:
             raise NotDifferentiableError(
                 f"{saved.label} is neither an argument nor a result, so that a second "
@@ -350,7 +368,7 @@ class FunctionNode(CallNode):
                 "return it from forward()")
         kind, k = place
         edge = self.edges[k] if kind == "input" else (self, k)
-        return Variable.at(saved.load(), edge)
+        return RECORDING.lift(saved.load(), edge)  # type: ignore[no-any-return]
 
     def release(self) -> None:
         """Drop the saved arrays."""

@@ -59,8 +59,8 @@ class RecordedCall:
         self.single = not isinstance(result, (tuple, list))
         values, self.form = flatten(result)
         if not values:
-            raise KernelTypeError(f"{self.name} returned {result!r}; expected an array, "
-                                  "or a tree of arrays")
+            raise KernelTypeError(f"{self.name} returned {result!r}; expected an "
+                                  "array, or a tree of arrays")
         self.outputs = as_outputs([self._array(v) for v in values], self.name)
         self.edges = [t.edge for t in self.targets if t.edge is not None]
         self.open = outside and (
@@ -168,8 +168,9 @@ def argument_variable(x: Any, what: Callable[[], str], in_tree: bool) -> Variabl
     if level is not None and (isinstance(x, Variable) or is_array(x)):
         x = level.lift(x)
     if not isinstance(x, Variable) and not is_array(x):
-        raise KernelTypeError(f"{what()} is {_described(x)}; expected an array, a "
-                              f"Variable or a number to differentiate by{_way(in_tree)}")
+        raise KernelTypeError(
+            f"{what()} is {_described(x)}; expected an array, a Variable or a number "
+            f"to differentiate by{_way(in_tree)}")
     made = x if isinstance(x, Variable) else Variable(x)
     if not is_floating(dtype_of(made)) and dtype_of(made).kind != "c":
         raise KernelTypeError(f"{what()} has dtype {made.dtype}; expected a floating "

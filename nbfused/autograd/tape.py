@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from math import prod
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -33,6 +34,7 @@ from .graph import (
     collect,
     walk_back,
 )
+from .keeping import KEEPING
 from .nodes import (
     NUMBERS,
     CachedRecording,
@@ -194,7 +196,9 @@ def record_traced(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
                   if edge is not None), None)
     if first is None or not RECORDING.get():
         return None
-    data = [x.plain() if isinstance(x, Traced) else x for x in inputs]
+    data = [x.plain() if isinstance(x, Traced) else
+            x._value if isinstance(x, GraphArray) and x._edge is None else x
+            for x in inputs]
     recorded = run_recorded(spec, data, edges, out, options)
     if recorded is None:
         return None
@@ -257,9 +261,15 @@ def run_recorded(spec: Spec, data: Sequence[Any], edges: Sequence[Edge | None],
             f"out: {spec.name} is recorded, because an input requires grad, and cannot "
             "store into a given array; leave out=None and change nothing in place, "
             "or use no_grad()")
-    results = None if cached.direct is None else cached.direct(*data)
-    if results is None:
-        results = _run_first(cached, found, data, dtypes, options)
+    keeper = KEEPING.get(get_ident()) if KEEPING else None
+    if keeper is not None:
+        results = keeper.results(found.forward, partial(
+            _run_first, cached, found, data, dtypes, options))
+        cached.results = tuple(map(dtype_of, results))
+    else:
+        results = None if cached.direct is None else cached.direct(*data)
+        if results is None:
+            results = _run_first(cached, found, data, dtypes, options)
     return SpecNode(cached, edges, data, results, options.get("names") or ()), results
 
 

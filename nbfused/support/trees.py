@@ -48,6 +48,9 @@ class Branch:
 
 def children(x: Any) -> Branch | None:
     """The children of a node; None for a leaf."""
+    kind = type(x)
+    if kind in _LEAVES:
+        return None
     if isinstance(x, dict):
         keys = tuple(x)
         return Branch(type(x), keys, tuple([f"[{k!r}]" for k in keys]),
@@ -67,7 +70,13 @@ def children(x: Any) -> Branch | None:
         return Branch(type(x), own, tuple([f".{n}" for n in own]),
                       tuple([getattr(x, n) for n in own]),
                       lambda new: _with_fields(x, own, new))
+    if hasattr(kind, "shape") and "optree" not in sys.modules:
+        _LEAVES.add(kind)
     return _registered(x)
+
+
+#: Types of leaves, found without a look at each: arrays and numbers.
+_LEAVES: set[type] = {bool, int, float, complex, str}
 
 
 def _dictionary(old: Any, new: Sequence[Any]) -> Any:

@@ -1,12 +1,26 @@
 """Transforms of functions: derivatives of them, and functions of many samples.
 
-=============  =======================================================================
-`gradients`    `grad`, `value_and_grad`, `vjp`, `jvp`
-`vmap`         functions of one sample on many at once
-=============  =======================================================================
+=============== ======================================================================
+`forward_rules` `custom_jvp` and `stop_gradient`
+`gradients`     `grad`, `value_and_grad`, `vjp`, `jvp`
+`jacobians`     `jacrev`, `jacfwd`, `hessian`, products with them, `linearize`
+`vmap`          functions of one sample on many at once
+=============== ======================================================================
 """
 
+from .forward_rules import custom_jvp, stop_gradient
 from .gradients import grad, jvp, value_and_grad, vjp
+from .jacobians import (
+    elementwise_grad,
+    hessian,
+    hvp,
+    jacfwd,
+    jacobian,
+    jacrev,
+    linearize,
+)
 from .vmap import vmap
 
-__all__ = ["grad", "jvp", "value_and_grad", "vjp", "vmap"]
+__all__ = ["custom_jvp", "elementwise_grad", "grad", "hessian", "hvp", "jacfwd",
+           "jacobian", "jacrev", "jvp", "linearize", "stop_gradient", "value_and_grad",
+           "vjp", "vmap"]

@@ -28,7 +28,7 @@ from ..variable import RECORDING, Variable
 __all__ = ["grad", "jvp", "value_and_grad", "vjp"]
 
 
-def _numbers(argnums: int | Sequence[int]) -> tuple[list[int], bool]:
+def argument_numbers(argnums: int | Sequence[int]) -> tuple[list[int], bool]:
     """The argument numbers as a tuple, and whether one was given by itself."""
     single = not isinstance(argnums, Iterable) or getattr(argnums, "shape", None) == ()
     given = [argnums] if single else [*argnums]  # type: ignore[misc]
@@ -41,7 +41,7 @@ def _numbers(argnums: int | Sequence[int]) -> tuple[list[int], bool]:
                               f"got {argnums!r}; count arguments from 0") from None
 
 
-def _positions(argnums: Sequence[int], count: int) -> list[int]:
+def argument_positions(argnums: Sequence[int], count: int) -> list[int]:
     for k in argnums:
         if not -count <= k < count:
             raise RangeError(f"argnums: {k} is out of range; the function was called "
@@ -110,12 +110,12 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
     With `has_aux` the value is ``(output, aux)``.
     """
     check_callable(function)
-    numbers, single = _numbers(argnums)
+    numbers, single = argument_numbers(argnums)
 
     @wraps(function, updated=())
     def both(*args: Any, **kwargs: Any) -> Any:
-        call = RecordedCall(function, args, _positions(numbers, len(args)), kwargs,
-                            has_aux)
+        places = argument_positions(numbers, len(args))
+        call = RecordedCall(function, args, places, kwargs, has_aux)
         output = _scalar_output(call)
         seed = RECORDING.lift(ones_like(output.data), None) if call.open else Ones(
             output.shape, dtype_of(output), output.data)
@@ -289,7 +289,7 @@ class Linear:
         self.pulled = call.pull(self.probes, RECORDING)
 
     def push(self, tangents: Sequence[Any]) -> Any:
-        """The tangents of the outputs for those of the primals, in the outputs' tree."""
+        """The tangents of the outputs for those of the primals, as the output."""
         call = self.call
         given = [x for k, (tree, t) in enumerate(zip(call.trees, tangents, strict=True))
                  for x in tree.match(t, f"tangents[{k}]", f"primals[{k}]")]

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...arrays import dtype_of, is_array
 from ...arrays.traced import extents
-from ...errors import KernelTypeError, ShapeError
+from ...errors import KernelTypeError, RangeError, ShapeError
 from ...specs import View
 from ...specs.shapes import normalize_axis
 from ...support.trees import flatten
@@ -94,17 +94,18 @@ class _Call:
                  args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
         self.name = getattr(function, "__name__", "the function")
         leaves, structure = flatten(args)
-        paths = [_argument(path) for path in structure.paths("")]
         prefix = tuple(in_axes) if isinstance(in_axes, list) else in_axes
         axes = structure.spread(prefix, "in_axes", "args")
         named, named_structure = flatten(kwargs)
-        for path, x in zip(named_structure.paths("kwargs"), named, strict=True):
-            leaves.append(x)
-            paths.append(path)
-            axes.append(0 if _is_batchable(x) else None)
-        found = [_place(x, axis, path) for x, axis, path in zip(leaves, axes, paths,
-                                                                strict=True)]
-        size = self._size(leaves, found, paths)
+        leaves += named
+        axes += [0 if _is_batchable(x) else None for x in named]
+
+        def path(k: int) -> str:
+            return [*structure.paths("args"), *named_structure.paths("kwargs")][k]
+
+        found = [None if axis is None else _place(x, axis, path, k)
+                 for k, (x, axis) in enumerate(zip(leaves, axes, strict=True))]
+        size = self._size(leaves, found, path)
         self.sources = [x for x in leaves if _is_batchable(x)]
         mapped = next(x for x, axis in zip(leaves, found, strict=True)
                       if axis is not None)
@@ -124,19 +125,19 @@ class _Call:
             self.level.running = False
 
     def _size(self, leaves: Sequence[Any], axes: Sequence[int | None],
-              paths: Sequence[str]) -> int:
+              path: Callable[[int], str]) -> int:
         """The number of samples; `ShapeError` unless all have as many."""
-        sizes = [(int(x.shape[axis]), path) for x, axis, path in zip(
-            leaves, axes, paths, strict=True) if axis is not None]
+        sizes = [(int(x.shape[axis]), k) for k, (x, axis) in enumerate(zip(
+            leaves, axes, strict=True)) if axis is not None]
         if not sizes:
             raise ShapeError(
                 f"vmap: nothing that {self.name} was called with is mapped: in_axes is "
                 "None for all of it; give one argument an axis, or call the function "
                 "itself")
-        for size, path in sizes:
+        for size, k in sizes:
             if size != sizes[0][0]:
                 raise ShapeError(
-                    f"vmap: {path} has {size} samples and {sizes[0][1]} has "
+                    f"vmap: {path(k)} has {size} samples and {path(sizes[0][1])} has "
                     f"{sizes[0][0]}; expected equally many: see in_axes")
         return sizes[0][0]
 
@@ -148,11 +149,10 @@ class _Call:
     def results(self, result: Any, out_axes: Any) -> Any:
         """What the function returned, with the axis of the samples."""
         leaves, structure = flatten(result)
-        paths = structure.paths("result")
         prefix = tuple(out_axes) if isinstance(out_axes, list) else out_axes
         axes = structure.spread(prefix, "out_axes", "the result")
-        made = [self._result(x, axis, path) for x, axis, path in zip(
-            leaves, axes, paths, strict=True)]
+        made = [self._result(x, axis, lambda k=k: structure.paths("result")[k])
+                for k, (x, axis) in enumerate(zip(leaves, axes, strict=True))]
         plain = {(k, 0): x for k, x in enumerate(made)
                  if is_array(x) and not is_number(x)}
         if len(plain) == len(made):  # nobody is to change an argument by a result
@@ -161,7 +161,7 @@ class _Call:
             made = list(separate_gradients(apart, sources).values())
         return structure.build(made)
 
-    def _result(self, x: Any, axis: Any, path: str) -> Any:
+    def _result(self, x: Any, axis: Any, path: Callable[[], str]) -> Any:
         if isinstance(x, Batched) and x.level is self.level:
             held, batched = x.held, x.batched
         elif _is_batchable(x):
@@ -170,18 +170,20 @@ class _Call:
             held, batched = self._from_number(x), False
         else:
             raise KernelTypeError(f"vmap: {self.name} returned a {type(x).__name__} as "
-                                  f"{path}; expected an array or a number")
+                                  f"{path()}; expected an array or a number")
         if axis is None:
             if batched:
-                raise ShapeError(f"vmap: out_axes is None for {path}, which is another "
-                                 "for each sample; give it an axis")
+                raise ShapeError(f"vmap: out_axes is None for {path()}, which is "
+                                 "another for each sample; give it an axis")
             return held
         if not batched:
             whole = (self.level.size, *extents(held))
             (held,) = apply(View("broadcast", whole), (held,))
             (held,) = apply(COPY, (held,), dtypes=(dtype_of(held),))
         rank = len(extents(held))
-        _check_axis(axis, path, "out_axes")
+        if axis == 0 and type(axis) is int:
+            return held
+        _check_axis(axis, path(), "out_axes")
         return _moved(held, 0, normalize_axis(axis, rank))
 
     def _from_number(self, x: Any) -> Any:
@@ -199,25 +201,21 @@ def _is_batchable(x: Any) -> bool:
     return isinstance(x, Variable) or (is_array(x) and not isinstance(x, np.generic))
 
 
-def _argument(path: str) -> str:
-    """The text for a leaf of the tuple of arguments: ``args[0]['w']``."""
-    return "args" + path
-
-
-def _place(x: Any, axis: Any, path: str) -> int | None:
-    """The axis of the samples of an argument, counted from 0."""
-    if axis is None:
-        return None
-    _check_axis(axis, path, "in_axes")
+def _place(x: Any, axis: Any, path: Callable[[int], str], k: int) -> int:
+    """The axis of the samples of leaf `k` of the arguments, counted from 0."""
+    rank = len(extents(x)) if _is_batchable(x) else 0
+    if rank and type(axis) is int and -rank <= axis < rank:
+        return axis % rank
+    _check_axis(axis, path(k), "in_axes")
     if not _is_batchable(x):
         what = f"the number {x!r}" if is_number(x) else f"a {type(x).__name__}"
-        raise KernelTypeError(f"vmap: {path} is {what}, which has no axis for the "
+        raise KernelTypeError(f"vmap: {path(k)} is {what}, which has no axis for the "
                               "samples; give it None in in_axes")
-    rank = len(extents(x))
     if not rank:
-        raise ShapeError(f"vmap: {path} has no dimensions, and so no axis for the "
+        raise ShapeError(f"vmap: {path(k)} has no dimensions, and so no axis for the "
                          "samples; give it None in in_axes")
-    return normalize_axis(axis, rank)
+    raise RangeError(f"vmap: in_axes has {axis} for {path(k)} of shape {extents(x)}; "
+                     f"expected an axis in [{-rank}, {rank})")
 
 
 def _check_axis(axis: Any, path: str, name: str) -> None:
