@@ -38,7 +38,7 @@ class RecordedCall:
         given = list(args)
         for k in wrt:
             leaves, tree = flatten(args[k])
-            made = [self._target(function, x, k, n, tree)
+            made = [self._target(function, args, x, k, n, tree)
                     for n, x in enumerate(leaves)]
             self.native &= not any(isinstance(x, Variable) for x in leaves)
             self.targets += made
@@ -69,9 +69,16 @@ class RecordedCall:
         self.aux = map_tree(aux, lambda x: self.given_back(x)
                             if isinstance(x, Variable) else x)
 
-    def _target(self, function: Callable[..., Any], x: Any, position: int, leaf: int,
-                tree: Structure) -> Any:
-        """A leaf of an argument, as a Variable to differentiate by."""
+    def _target(self, function: Callable[..., Any], args: Sequence[Any], x: Any,
+                position: int, leaf: int, tree: Structure) -> Any:
+        """A leaf of an argument, as a Variable to differentiate by.
+
+        Integers in trees are no numbers to differentiate by: they are sizes and counts
+        as a rule.
+        """
+        kinds = (float,) if tree.shape is not None else (bool, int, float)
+        if isinstance(x, kinds) and not isinstance(x, np.generic):
+            x = _number(float(x), args)
 
         def what() -> str:
             whole = f"argument {position} of {self.name}"
@@ -155,15 +162,23 @@ def _parameter(function: Callable[..., Any], position: int) -> str:
         return f"args[{position}]"
 
 
+def _number(x: float, args: Sequence[Any]) -> Any:
+    """An array of a number, of the library of the other arguments."""
+    like = next((leaf for leaf in leaves_of(tuple(args)) if isinstance(leaf, Variable)
+                 or (is_array(leaf) and not isinstance(leaf, np.generic))), None)
+    if like is None:
+        return array(x)
+    data = like.plain() if isinstance(like, Traced) else \
+        like.data if isinstance(like, Variable) else like
+    space = zeros((), np.dtype(np.float64), data)
+    return PLAIN.run(FULL, (space, x), dtypes=(np.dtype(np.float64),))[0]
+
+
 def argument_variable(x: Any, what: Callable[[], str], in_tree: bool) -> Variable:
     """A new Variable for an argument, connected to it if it is tracked.
 
-    `what` gives its name for messages.  Integers in trees are refused: they are sizes
-    and counts as a rule.
+    `what` gives its name for messages.
     """
-    if isinstance(x, (bool, int, float)) and not isinstance(x, np.generic) and (
-            not in_tree or isinstance(x, float)):
-        x = array(float(x))
     level = LEVEL.get()
     if level is not None and (isinstance(x, Variable) or is_array(x)):
         x = level.lift(x)
