@@ -38,7 +38,8 @@ def test_leaves_paths_and_rebuilding():
 def test_kinds_survive(made):
     leaves, tree = flatten(made)
     again = tree.build(leaves)
-    assert again == made and type(again) is type(made)
+    assert again == made
+    assert type(again) is type(made)
     if isinstance(made, defaultdict):
         assert again["new"] == []
 

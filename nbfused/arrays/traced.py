@@ -18,8 +18,11 @@ class Traced:
     """A placeholder for an array or number whose value is not known yet."""
 
     __slots__ = ()
-    #: Among several in one call the deepest, of the innermost transform, records it.
-    depth: int = 0
+
+    @property
+    def depth(self) -> int:
+        """The number of transforms around it; among several the deepest records."""
+        return 0
 
     @property
     def extents(self) -> tuple[int, ...]:

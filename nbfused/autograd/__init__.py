@@ -7,6 +7,7 @@ nothing here knows an op.
 ================ ======================================================================
 `batched`        the placeholder for one sample of many, for `vmap`
 `check_backward` gradient checks of hand-written rules on a recorded tape
+`cotangents`     checks of gradients and cotangents that a caller gives
 `custom`         `Function` and other nodes whose pullback is Python code
 `gradcheck`      `gradcheck`: derivatives compared with finite differences in float64
 `graph`          the autograd graph, and the arrays that have a place in it

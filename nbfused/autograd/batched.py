@@ -262,14 +262,14 @@ class Batched(Traced, Variable):
         return Batched(self.level, held.detach() if hasattr(held, "detach") else held,
                        self.batched)
 
-    __bool__ = _refuse("if, while, and, or, not need its truth")  # type: ignore[assignment]
-    __int__ = __index__ = _refuse("int() needs its value")  # type: ignore[assignment]
-    __float__ = _refuse("float() needs its value")  # type: ignore[assignment]
+    __bool__ = _refuse("if, while, and, or, not need its truth")
+    __int__ = __index__ = _refuse("int() needs its value")
+    __float__ = _refuse("float() needs its value")
     __complex__ = _refuse("complex() needs its value")
-    __array__ = _refuse("a NumPy array needs its values")  # type: ignore[assignment]
-    item = _refuse("item() needs its value")  # type: ignore[assignment]
-    to_numpy = numpy = _refuse("to_numpy() needs its values")  # type: ignore[assignment]
-    backward = _refuse(  # type: ignore[assignment]
+    __array__ = _refuse("a NumPy array needs its values")
+    item = _refuse("item() needs its value")
+    to_numpy = numpy = _refuse("to_numpy() needs its values")
+    backward = _refuse(
         "backward() needs the graph of one loss")
     __setitem__ = _refuse_write("x[...] = y")
     __iadd__, __isub__ = _refuse_write("x += y"), _refuse_write("x -= y")

@@ -360,7 +360,7 @@ class FunctionNode(CallNode):
     def _load(self, saved: Saved, place: tuple[str, int] | None,
               mode: Pass) -> Variable:
         if not mode.records:
-            return RECORDING.lift(saved.load(), None)  # type: ignore[no-any-return]
+            return RECORDING.lift(saved.load(), None)
         if place is None:
             raise NotDifferentiableError(
                 f"{saved.label} is neither an argument nor a result, so that a second "
@@ -368,7 +368,7 @@ class FunctionNode(CallNode):
                 "return it from forward()")
         kind, k = place
         edge = self.edges[k] if kind == "input" else (self, k)
-        return RECORDING.lift(saved.load(), edge)  # type: ignore[no-any-return]
+        return RECORDING.lift(saved.load(), edge)
 
     def release(self) -> None:
         """Drop the saved arrays."""

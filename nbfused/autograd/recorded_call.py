@@ -14,11 +14,11 @@ from ..errors import KernelTypeError, ShapeError
 from ..support.trees import Structure, flatten, leaves_of, map_tree
 from .batched import LEVEL
 from .custom import as_outputs, check_callable, is_tracked
-from .graph import FULL, Edge, Leaf, Pass, Target, reachable, walk_back
+from .graph import FULL, Edge, Leaf, Ones, Pass, Target, reachable, walk_back
 from .nodes import Identity, check_differentiable, is_floating, zeros
 from .ownership import separate_gradients, without_repeats
 from .recording import grad_mode, recording
-from .tape import PLAIN
+from .tape import PLAIN, ones_like
 from .variable import RECORDING, Variable
 
 __all__ = ["RecordedCall", "as_variable", "copy_shared"]
@@ -124,6 +124,12 @@ class RecordedCall:
         if isinstance(v, Traced):
             return v.separate() if self.outside else v.detach()
         return v.data if self.native else v.detach()
+
+    def gradients(self, output: Variable) -> list[Any]:
+        """Gradients of the only output by the targets, in the type of the arguments."""
+        seed = RECORDING.lift(ones_like(output.data), None) if self.open else Ones(
+            output.shape, dtype_of(output), output.data)
+        return [self.given_back(g) for g in self.pull([seed], self.mode)]
 
     def pull(self, cotangents: Sequence[Any], mode: Pass,
              given: Sequence[Any] = ()) -> list[Variable]:

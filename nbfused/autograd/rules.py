@@ -272,7 +272,7 @@ class checkpoint:
 
 def _policy(given: Any) -> Callable[[str, str], bool] | None:
     if given is None or callable(given):
-        return given  # type: ignore[no-any-return]
+        return given
     names = given if isinstance(given, str) or not isinstance(given, Iterable) \
         else frozenset(given)
     if not isinstance(names, frozenset) or any(not isinstance(n, str) for n in names):

@@ -17,12 +17,13 @@ from typing import Any
 
 from ...arrays import dtype_of
 from ...errors import KernelTypeError, RangeError, ShapeError
+from ..cotangents import cotangent
 from ..custom import check_callable, is_tracked
-from ..graph import Edge, Ones, Target, between, walk_back
+from ..graph import Edge, Target, between, walk_back
 from ..nodes import Identity, SpecNode, is_floating, zeros
 from ..recorded_call import RecordedCall, as_variable, copy_shared
 from ..recording import recording
-from ..tape import PLAIN, cotangent, ones_like
+from ..tape import PLAIN, ones_like
 from ..variable import RECORDING, Variable
 
 __all__ = ["grad", "jvp", "value_and_grad", "vjp"]
@@ -117,10 +118,7 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
         places = argument_positions(numbers, len(args))
         call = RecordedCall(function, args, places, kwargs, has_aux)
         output = _scalar_output(call)
-        seed = RECORDING.lift(ones_like(output.data), None) if call.open else Ones(
-            output.shape, dtype_of(output), output.data)
-        grads = call.by_argument([call.given_back(g)
-                                  for g in call.pull([seed], call.mode)])
+        grads = call.by_argument(call.gradients(output))
         value = (call.result(), call.aux) if has_aux else call.result()
         return value, grads[0] if single else grads
 

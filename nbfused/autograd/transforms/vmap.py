@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import partial, wraps
 from typing import Any
 
 import numpy as np
@@ -151,7 +151,11 @@ class _Call:
         leaves, structure = flatten(result)
         prefix = tuple(out_axes) if isinstance(out_axes, list) else out_axes
         axes = structure.spread(prefix, "out_axes", "the result")
-        made = [self._result(x, axis, lambda k=k: structure.paths("result")[k])
+
+        def path(k: int) -> str:
+            return structure.paths("result")[k]
+
+        made = [self._result(x, axis, partial(path, k))
                 for k, (x, axis) in enumerate(zip(leaves, axes, strict=True))]
         plain = {(k, 0): x for k, x in enumerate(made)
                  if is_array(x) and not is_number(x)}

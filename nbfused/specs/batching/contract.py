@@ -31,7 +31,7 @@ def contract_batched(spec: Contract, batched: tuple[bool, ...],
             batched, spec.parameters, strict=True)):
         return None
     program = Program()
-    rank = len(contract_shapes(spec.subscripts, *shapes[:2]))
+    rank = len(contract_shapes(spec.subscripts, shapes[0], shapes[1]))
     factors = [Ref("input", k) for k in (0, 1)]
     has = list(batched[:2])
     if not any(has):  # of what is added only: the product is that of one for each
@@ -39,8 +39,8 @@ def contract_batched(spec: Contract, batched: tuple[bool, ...],
     extras = [aligned(program, k, shapes[k], rank) if batched[k] else Ref("input", k)
               for k in range(2, len(shapes))]
     axes = spec.out_axes
-    wide = [(size, *s) if own else s for s, own in zip(shapes[:2], has, strict=True)]
-    form = parse_subscripts(_with_samples(spec.subscripts, *has)).bind(*wide)
+    a, b = ((size, *s) if own else s for s, own in zip(shapes[:2], has, strict=True))
+    form = parse_subscripts(_with_samples(spec.subscripts, *has)).bind(a, b)
     if not form.k:
         return _products(program, spec, form, factors, extras, batched, shapes)
     made = replace(spec, subscripts=_with_samples(spec.subscripts, *has),

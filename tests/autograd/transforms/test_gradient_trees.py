@@ -44,7 +44,9 @@ def by_torch():
 
 def test_gradients_have_the_tree_of_the_argument():
     found = nf.grad(model)(Model(Layer(W, B), [np.array(2.0)]))
-    assert type(found) is Model and type(found.layer) is Layer and found.act == "tanh"
+    assert type(found) is Model
+    assert type(found.layer) is Layer
+    assert found.act == "tanh"
     for ours, theirs in zip(leaves_of(found), by_torch(), strict=True):
         assert type(ours) is np.ndarray
         np.testing.assert_allclose(ours, theirs, rtol=1e-12)
@@ -100,7 +102,8 @@ def test_aux_is_of_arrays(transform):
            "value_and_grad": lambda: nf.value_and_grad(f, has_aux=True)(p)[0][1],
            "vjp": lambda: nf.vjp(f, p, has_aux=True)[2],
            "jvp": lambda: nf.jvp(f, (p,), (p,), has_aux=True)[2]}[transform]()
-    assert type(aux["y"][0]) is np.ndarray and aux["n"] is None
+    assert type(aux["y"][0]) is np.ndarray
+    assert aux["n"] is None
     np.testing.assert_allclose(aux["y"][0], np.tanh(W))
     assert aux["y"][1] == (3, 2)
 
@@ -114,7 +117,8 @@ POINT = {"a": np.array([0.3, -0.4]), "b": [np.array([2.0, 3.0])]}
 
 def test_vjp_of_trees():
     y, pullback = nf.vjp(outputs, POINT)
-    assert set(y) == {"s", "v"} and y["v"][0].shape == (2,)
+    assert set(y) == {"s", "v"}
+    assert y["v"][0].shape == (2,)
     u, v = np.array([1.0, -2.0]), np.array([0.5, 4.0])
     (g,) = pullback({"s": 3.0, "v": [u, v]})
     a, b = POINT["a"], POINT["b"][0]
@@ -128,7 +132,7 @@ def test_vjp_of_trees():
 
 def test_jvp_of_trees():
     da, db = np.array([1.0, 2.0]), np.array([-1.0, 0.5])
-    y, t = nf.jvp(outputs, (POINT,), ({"b": [db], "a": da},))
+    _y, t = nf.jvp(outputs, (POINT,), ({"b": [db], "a": da},))
     a, b = POINT["a"], POINT["b"][0]
     np.testing.assert_allclose(t["s"], (da * b + a * db).sum())
     np.testing.assert_allclose(t["v"][0], np.cos(a) * da)

@@ -250,12 +250,12 @@ def test_functions_with_a_backward():
     np.testing.assert_allclose(nf.vmap(Seven.apply)(X), X * X)
     found = nf.vmap(nf.grad(lambda x: Seven.apply(x).sum()))(X)
     np.testing.assert_allclose(found, 7 * X)
-    with pytest.raises(NotDifferentiableError, match="Seven is an nf.Func.*"
-                                                               "nf.custom_vjp"):
+    with pytest.raises(NotDifferentiableError, match=r"Seven is an nf.Func.*"
+                                                               r"nf.custom_vjp"):
         nf.grad(lambda x: nf.vmap(lambda v: Seven.apply(v).sum())(x).sum())(X)
 
 
-@pytest.mark.parametrize("f, message", [
+@pytest.mark.parametrize(("f", "message"), [
     (lambda x: x if x[0] > 0 else -x, "if, while"),
     (lambda x: float(x[0]), r"float\(\)"),
     (lambda x: x.item(), r"item\(\)"),
@@ -274,7 +274,7 @@ def test_writing_into_a_part_is_refused():
         x[0] = 1.0
         return x
 
-    with pytest.raises(KernelTypeError, match="nf.ops.where"):
+    with pytest.raises(KernelTypeError, match=r"nf\.ops\.where"):
         nf.vmap(f)(X)
 
 
@@ -285,7 +285,7 @@ def test_a_placeholder_does_not_escape():
         kept[0] * 2.0
 
 
-@pytest.mark.parametrize("call, error, message", [
+@pytest.mark.parametrize(("call", "error", "message"), [
     (lambda: nf.vmap(loss)({"w": W, "b": B}, X, Y), ShapeError,
      r"args\[0\]\['b'\] has 4 samples and args\[0\]\['w'\] has 3"),
     (lambda: nf.vmap(lambda x, y: x)(X, 2.0), KernelTypeError,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from inspect import signature
 from zlib import crc32
 
 import numpy as np
@@ -21,9 +22,9 @@ USUAL = {"add", "sum", "argmax", "var", "softmax", "layer_norm", "cross_entropy"
 
 def arguments(name, case, op):
     rng = np.random.default_rng(crc32(name.encode()))
-    count = sum(p.default is p.empty for p in op.signature.parameters.values()) \
-        if hasattr(op, "signature") else 2
-    shapes = case.shapes or ((2, 4), (4,), ())[:count]
+    count = sum(p.default is p.empty and p.kind is p.POSITIONAL_OR_KEYWORD
+                for p in signature(op).parameters.values())
+    shapes = case.shapes or ((2, 4), (4,), (2, 1))[:count]
     found = []
     for k, shape in enumerate(shapes):
         domain = case.domain(k)
