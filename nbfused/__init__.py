@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from .kernels.cupy.elementwise_kernel import ElementwiseKernel
     from .kernels.cupy.rawmodule import RawKernel, RawModule
     from .kernels.cupy.reduction_kernel import ReductionKernel
+    from .kernels.fusing.calling.callback import callback
     from .kernels.fusing.fuse import fuse
     from .kernels.threads.rawkernel import rawkernel
     from .kernels.threads.views import DiffView, Dual, View
@@ -81,6 +82,7 @@ _LATER = {
     "DeviceArray": "arrays", "from_dlpack": "arrays", "to_numpy": "arrays",
     "DiffView": "kernels.threads.views", "Dual": "kernels.threads.views",
     "View": "kernels.threads.views", "fuse": "kernels.fusing.fuse",
+    "callback": "kernels.fusing.calling.callback",
     "ElementwiseKernel": "kernels.cupy.elementwise_kernel",
     "RawKernel": "kernels.cupy.rawmodule", "RawModule": "kernels.cupy.rawmodule",
     "ReductionKernel": "kernels.cupy.reduction_kernel", "derivative": "op.derivative",
@@ -139,8 +141,8 @@ if _unknown := _config.unknown(_os.environ):
 __all__ = [
     "DeviceArray", "DiffView", "Dual", "ElementwiseKernel", "Function", "RawKernel",
     "RawModule", "ReductionKernel", "Variable", "View", "__version__", "array",
-    "backends", "cache", "checkpoint", "config", "contraction", "custom_jvp",
-    "custom_vjp", "derivative", "elementwise", "elementwise_grad", "empty",
+    "backends", "cache", "callback", "checkpoint", "config", "contraction",
+    "custom_jvp", "custom_vjp", "derivative", "elementwise", "elementwise_grad", "empty",
     "empty_like", "fill", "from_dlpack", "full", "full_like", "func", "fuse", "grad",
     "hessian", "hvp", "index", "jacfwd", "jacobian", "jacrev", "jvp", "linearize",
     "literal", "local", "max_iters", "no_grad", "ones_like", "ops", "rawkernel",

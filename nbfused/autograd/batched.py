@@ -187,7 +187,8 @@ class Batched(Traced, Variable):
         held = zeros(shape, dtype, like_data(self.held))
         return Batched(self.level, held, False)
 
-    def record_call(self, function: Callable[..., Any], args: Sequence[Any]) -> Any:
+    def record_call(self, function: Callable[..., Any], args: Sequence[Any],
+                    inline: Callable[[], Any]) -> Any:
         """Call a function that has a rule of its own."""
         owner = getattr(function, "__self__", function)
         batched = getattr(owner, "__nbfused_batched__", None)
@@ -198,6 +199,18 @@ class Batched(Traced, Variable):
                 "has no rule for many samples at once; write it with nf.custom_vjp or "
                 "nf.custom_jvp, or call it in a loop")
         return batched(self, args)
+
+    def record_callback(self, callback: Any, args: Sequence[Any]) -> tuple[Any, ...]:
+        """Refuse a function outside, which is one of a sample."""
+        raise KernelTypeError(
+            f"vmap: {callback!r} is a callback, which is called with one sample; call "
+            "it in a loop, or let it take all samples outside of vmap")
+
+    def variable(self, requires_grad: bool) -> Batched:
+        """The same samples; nothing collects a gradient of one of them."""
+        if requires_grad:
+            self.requires_grad = True
+        return self.plain()
 
     def record_check(self, check: Callable[[Any], Any]) -> None:
         """Check all samples."""

@@ -8,6 +8,7 @@ can be differentiated again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from threading import get_ident
 from typing import Any, NamedTuple
 
@@ -20,7 +21,7 @@ from ..arrays import (
     dtype_of,
     is_array,
 )
-from ..arrays.traced import Traced, find_traced
+from ..arrays.traced import Traced, extents, find_traced
 from ..errors import KernelTypeError, NotDifferentiableError, ShapeError, TapeError
 from .graph import COPY, Edge, Node, Pass
 from .nodes import Aval, is_floating, zeros
@@ -54,8 +55,7 @@ def as_variables(args: Sequence[Any]) -> tuple[Any, ...]:
 
 def detach_all(args: Sequence[Any]) -> tuple[Any, ...]:
     """Convert arrays and Variables to Variables that do not require grad."""
-    return tuple(x.plain() if isinstance(x, Traced) else
-                 x.detach() if isinstance(x, Variable) else x
+    return tuple(x.detach() if isinstance(x, Variable) else x
                  for x in as_variables(args))
 
 
@@ -105,16 +105,16 @@ class GradientType(NamedTuple):
     def of(cls, x: Variable) -> GradientType:
         """The requirements for a gradient of `x`; a placeholder has no place yet."""
         if isinstance(x, Traced):
-            return cls(x.shape, dtype_of(x), None)
+            return cls(x.extents, dtype_of(x), None)
         array = describe(x.data)
         return cls(array.shape, array.dtype, array.place)
 
     def check(self, value: Variable, what: str) -> None:
         """Check that a gradient has the argument's shape and place and is real."""
-        if value.shape != self.shape:
+        if extents(value) != self.shape:
             raise ShapeError(f"{what} has shape {value.shape}, expected {self.shape}, "
                              "that of the argument")
-        if value.dtype.kind == "c":
+        if dtype_of(value).kind == "c":
             raise KernelTypeError(f"{what} has dtype {value.dtype}, expected "
                                   f"{self.dtype}, that of the argument; return its "
                                   "real part")
@@ -141,10 +141,9 @@ class CallNode(Node):
                constant: Sequence[Any] = ()) -> Any:
         """Wrap outputs as results of this node, except the `constant` ones."""
         self.outputs = len(outputs)
-        self.gives = tuple((v.shape, v.dtype, v.device) for v in outputs)
+        self.gives = tuple([_aval(v) for v in outputs])
         made = tuple(
-            (v if isinstance(v, Traced) else Variable).at(
-                v.data, None if not is_floating(v.dtype)
+            RECORDING.lift(v.data, None if not is_floating(dtype_of(v))
                         or any(v is c or v.data is c for c in constant) else (self, k))
             for k, v in enumerate(outputs))
         return made[0] if single else made
@@ -180,8 +179,7 @@ class CallNode(Node):
                 continue
             gradient = self._fit(value, like, mode,
                                  f"gradient {k} from the backward of {self.name}")
-            made.append(gradient if mode.records or isinstance(gradient, Traced)
-                        else _own(gradient.data, kept))
+            made.append(gradient if mode.records else _own(gradient.data, kept))
         return made
 
     def _fit(self, value: Any, like: GradientType, mode: Pass, what: str) -> Variable:
@@ -193,12 +191,21 @@ class CallNode(Node):
                     "without create_graph")
             value = Variable(value)
         like.check(value, what)
-        if value.dtype != like.dtype:
+        if dtype_of(value) != like.dtype:
             (value,) = apply(COPY, (value,), dtypes=(like.dtype,))
         return value
 
 
+def _aval(v: Variable) -> Aval:
+    """Shape, dtype and device of an output."""
+    if isinstance(v, Traced):
+        return v.extents, dtype_of(v), ""
+    return v.shape, v.dtype, v.device
+
+
 def _own(gradient: Any, kept: Sequence[Saved]) -> Any:
+    if isinstance(gradient, Traced):
+        return gradient  # whoever ends the walk gives it memory of its own
     place = byte_range(describe(gradient))
     if any(saved.place.overlaps(place) for saved in kept):
         return apply(COPY, (gradient,), dtypes=(dtype_of(gradient),))[0]
@@ -284,18 +291,19 @@ class Function:
         """Call the function: Variables give Variables, arrays give arrays."""
         unknown = find_traced(args)
         if unknown is not None:
-            return unknown.record_call(cls.apply, args)
-        return cls._call(args)
+            return unknown.record_call(cls.apply, args, partial(cls._run, args))
+        return cls._run(args)
 
     @classmethod
     def __nbfused_batched__(cls, placeholder: Any, args: Sequence[Any]) -> Any:
         """Call the function on samples of a `vmap`."""
         from .transforms.sample_rules import call_function
 
-        return call_function(cls, placeholder.level, args, cls._call)
+        return call_function(cls, placeholder.level, args, cls._run)
 
     @classmethod
-    def _call(cls, args: Sequence[Any]) -> Any:
+    def _run(cls, args: Sequence[Any]) -> Any:
+        """Run it on arrays, or on what is traced."""
         ctx = Context(tuple(recording() and is_tracked(x) for x in args))
         inputs = detach_all(args)
         with grad_mode(False):
