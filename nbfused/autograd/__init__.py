@@ -5,18 +5,15 @@ tracked, leaves a node on the tape.  Derivatives are specs (`specs.Pullback`), s
 nothing here knows an op.
 
 ================ ======================================================================
-`batched`        the placeholder for one sample of many, for `vmap`
+`calls`          recorded calls of functions, and what stands for their arguments
 `check_backward` gradient checks of hand-written rules on a recorded tape
-`cotangents`     checks of gradients and cotangents that a caller gives
 `custom`         `Function` and other nodes whose pullback is Python code
 `gradcheck`      `gradcheck`: derivatives compared with finite differences in float64
 `graph`          the autograd graph, and the arrays that have a place in it
-`keeping`        results that a checkpoint keeps although it computes again
 `nodes`          the graph node of a spec: the arrays it saves, and its pullback
 `numpy_api`      NumPy's functions, ufuncs and methods on Variables
 `ownership`      gradients in memory of their own, which may be changed in place
 `recipes`        the steps of pullbacks, prepared once
-`recorded_call`  the recorded call of a function that is differentiated, its pullback
 `recording`      the recording switch of the tape: `no_grad`, and the modes used inside
 `rules`          `custom_vjp` and `checkpoint`
 `tape`           `apply`, which runs and records every operation, and the backward pass

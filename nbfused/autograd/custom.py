@@ -295,13 +295,6 @@ class Function:
         return cls._run(args)
 
     @classmethod
-    def __nbfused_batched__(cls, placeholder: Any, args: Sequence[Any]) -> Any:
-        """Call the function on samples of a `vmap`."""
-        from .transforms.sample_rules import call_function
-
-        return call_function(cls, placeholder.level, args, cls._run)
-
-    @classmethod
     def _run(cls, args: Sequence[Any]) -> Any:
         """Run it on arrays, or on what is traced."""
         ctx = Context(tuple(recording() and is_tracked(x) for x in args))

@@ -10,6 +10,7 @@ from ..arrays import is_array
 from ..arrays.traced import find_traced
 from ..errors import KernelTypeError, NotDifferentiableError, ShapeError
 from ..support.pickling import PickledByName
+from .calls.keeping import Keeper, keeping
 from .custom import (
     Argument,
     CallNode,
@@ -20,7 +21,6 @@ from .custom import (
     is_tracked,
 )
 from .graph import Edge, Pass, time_stamp, walk_back
-from .keeping import Keeper, keeping
 from .nodes import Aval
 from .recording import grad_mode, recording
 from .tape import tracked_by_library
@@ -136,12 +136,6 @@ class custom_vjp(PickledByName):
         node = RuleNode(self, args, residuals)
         return node.attach(as_outputs(result, f"the forward rule of {self.name}"),
                            not isinstance(result, (tuple, list)))
-
-    def __nbfused_batched__(self, placeholder: Any, args: Sequence[Any]) -> Any:
-        """Call the function on samples of a `vmap`."""
-        from .transforms.sample_rules import call_rule
-
-        return call_rule(self, placeholder.level, args)
 
     def forward(self, *args: Any) -> tuple[Any, Any]:
         """Run the forward rule and check what it returns."""

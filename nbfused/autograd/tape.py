@@ -22,7 +22,8 @@ from ..errors import ShapeError, TapeError
 from ..scalar.typing.python_numbers import number_type
 from ..scalar.typing.types import Type, Weak
 from ..specs import Spec
-from .cotangents import cotangent
+from .calls.cotangents import cotangent
+from .calls.keeping import KEEPING
 from .graph import (
     ADD,
     ONE,
@@ -33,7 +34,6 @@ from .graph import (
     collect,
     walk_back,
 )
-from .keeping import KEEPING
 from .nodes import (
     NUMBERS,
     CachedRecording,

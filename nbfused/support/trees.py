@@ -121,7 +121,7 @@ class Structure:
         return _build(self.shape, iter(leaves))
 
     def paths(self, root: str) -> list[str]:
-        """What Python calls each leaf of the tree `root`: ``params['w'][0]``."""
+        """The text for each leaf of the tree `root`: ``params['w'][0]``."""
         return list(_paths(self.shape, root))
 
     def match(self, tree: Any, root: str, expected: str) -> list[Any]:
@@ -140,7 +140,7 @@ class Structure:
         return list(_match(self.shape, tree, root, expected))
 
     def spread(self, prefix: Any, root: str, expected: str) -> list[Any]:
-        """For each leaf what stands at its place, or above it, in a tree `prefix`.
+        """Leaves of a tree `prefix`, repeated for all that is below them here.
 
         None is a leaf of `prefix`.
         """

@@ -4,10 +4,12 @@
 `forward_rules` `custom_jvp` and `stop_gradient`
 `gradients`     `grad`, `value_and_grad`, `vjp`, `jvp`
 `jacobians`     `jacrev`, `jacfwd`, `hessian`, products with them, `linearize`
+`sample_rules`  functions with rules of their own inside of `vmap`
 `vmap`          functions of one sample on many at once
 =============== ======================================================================
 """
 
+from . import sample_rules as _sample_rules  # its rules enter their table
 from .forward_rules import custom_jvp, stop_gradient
 from .gradients import grad, jvp, value_and_grad, vjp
 from .jacobians import (

@@ -17,11 +17,11 @@ from typing import Any
 
 from ...arrays import dtype_of
 from ...errors import KernelTypeError, RangeError, ShapeError
-from ..cotangents import cotangent
+from ..calls.cotangents import cotangent
+from ..calls.recorded_call import RecordedCall, as_variable, copy_shared
 from ..custom import check_callable, is_tracked
 from ..graph import Edge, Target, between, walk_back
 from ..nodes import Identity, SpecNode, is_floating, zeros
-from ..recorded_call import RecordedCall, as_variable, copy_shared
 from ..recording import recording
 from ..tape import PLAIN, ones_like
 from ..variable import RECORDING, Variable

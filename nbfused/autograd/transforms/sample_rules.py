@@ -6,7 +6,7 @@ it sees another rule: of all samples, made of those for one by `vmap`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,7 @@ from ...arrays import is_array
 from ...arrays.traced import Traced
 from ...errors import NotDifferentiableError
 from ...specs.reduce import sum_over
-from ..batched import Batched, Level
+from ..calls.batched import SAMPLE_RULES, Batched, Level
 from ..custom import Function, as_outputs, is_tracked
 from ..recording import RECORDING, grad_mode, recording
 from ..rules import RuleNode, custom_vjp
@@ -48,8 +48,7 @@ def call_rule(rule: custom_vjp, level: Level, args: Sequence[Any]) -> Any:
         outputs, not isinstance(result, (tuple, list)))
 
 
-def call_function(function: type[Function], level: Level, args: Sequence[Any],
-                  call: Callable[[Sequence[Any]], Any]) -> Any:
+def call_function(function: type[Function], level: Level, args: Sequence[Any]) -> Any:
     """Call an `nf.Function` on placeholders of `level`."""
     lifted = _lifted(level, args)
     if _recorded_outside(level, lifted):
@@ -57,7 +56,7 @@ def call_function(function: type[Function], level: Level, args: Sequence[Any],
             f"vmap: {function.__name__} is an nf.Function, and a tape outside of vmap "
             "differentiates through it, which would not see its backward; write it "
             "with nf.custom_vjp, or differentiate inside of vmap")
-    return call(lifted)
+    return function._run(lifted)
 
 
 def _lifted(level: Level, args: Sequence[Any]) -> list[Any]:
@@ -102,3 +101,7 @@ def _over_samples(rule: custom_vjp, axes: tuple[int | None, ...]) -> custom_vjp:
 
     made.defvjp(vmap(rule.forward, axes), backward)
     return made
+
+
+SAMPLE_RULES[custom_vjp] = call_rule
+SAMPLE_RULES[Function] = call_function

@@ -14,7 +14,7 @@ from ...errors import KernelTypeError, RangeError, ShapeError
 from ...specs import View
 from ...specs.shapes import normalize_axis
 from ...support.trees import flatten
-from ..batched import LEVEL, Batched, Level
+from ..calls.batched import LEVEL, Batched, Level
 from ..custom import check_callable
 from ..graph import COPY, FULL
 from ..nodes import is_number, zeros
@@ -147,7 +147,7 @@ class _Call:
         return Batched(self.level, _moved(x, axis, 0), True)
 
     def results(self, result: Any, out_axes: Any) -> Any:
-        """What the function returned, with the axis of the samples."""
+        """The function's result, with the axis of the samples."""
         leaves, structure = flatten(result)
         prefix = tuple(out_axes) if isinstance(out_axes, list) else out_axes
         axes = structure.spread(prefix, "out_axes", "the result")

@@ -7,9 +7,9 @@ from contextlib import contextmanager
 from threading import get_ident
 from typing import Any
 
-from ..errors import ShapeError
-from ..specs import Spec
-from .versions import Saved
+from ...errors import ShapeError
+from ...specs import Spec
+from ..versions import Saved
 
 __all__ = ["KEEPING", "Keeper", "keeping"]
 

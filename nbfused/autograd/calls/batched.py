@@ -16,18 +16,18 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from ..arrays import dtype_of
-from ..arrays.traced import Traced, TracedNumber, extents
-from ..errors import KernelTypeError, NotDifferentiableError
-from ..scalar.typing.python_numbers import number_type
-from ..specs import Ref, Spec
-from .graph import Edge
-from .nodes import NUMBERS, zeros
-from .recording import RECORDING
-from .tape import apply, record_traced
-from .variable import Variable
+from ...arrays import dtype_of
+from ...arrays.traced import Traced, TracedNumber, extents
+from ...errors import KernelTypeError, NotDifferentiableError
+from ...scalar.typing.python_numbers import number_type
+from ...specs import Ref, Spec
+from ..graph import Edge
+from ..nodes import NUMBERS, zeros
+from ..recording import RECORDING
+from ..tape import apply, record_traced
+from ..variable import Variable
 
-__all__ = ["LEVEL", "Batched", "Level"]
+__all__ = ["LEVEL", "SAMPLE_RULES", "Batched", "Level"]
 
 
 class Level:
@@ -105,6 +105,10 @@ class Level:
 LEVEL: ContextVar[Level | None] = ContextVar("nbfused_vmap", default=None)
 
 
+#: By the class of functions with rules of their own, how one is called on samples.
+SAMPLE_RULES: dict[type, Callable[[Any, Level, Sequence[Any]], Any]] = {}
+
+
 def _extents(x: Any) -> tuple[int, ...]:
     return () if isinstance(x, NUMBERS) else extents(x)
 
@@ -145,11 +149,20 @@ class Batched(Traced, Variable):
     """
 
     __slots__ = ("batched", "held", "level")
+    level: Level
+    held: Any
+    batched: bool
 
-    def __init__(self, level: Level, held: Any, batched: bool,
-                 edge: Edge | None = None) -> None:
-        self._value, self._edge = None, edge
-        self.level, self.held, self.batched = level, held, batched
+    def __new__(cls, level: Level, held: Any, batched: bool,
+                edge: Edge | None = None) -> Any:
+        """Make it: `Variable` of a placeholder is one that is there already."""
+        made = object.__new__(cls)
+        made._value, made._edge = None, edge
+        made.level, made.held, made.batched = level, held, batched
+        return made
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Do nothing: `__new__` has made it."""
 
     @property
     def depth(self) -> int:
@@ -191,14 +204,16 @@ class Batched(Traced, Variable):
                     inline: Callable[[], Any]) -> Any:
         """Call a function that has a rule of its own."""
         owner = getattr(function, "__self__", function)
-        batched = getattr(owner, "__nbfused_batched__", None)
-        if batched is None:
+        kind = owner if isinstance(owner, type) else type(owner)
+        rule = next((rule for base, rule in SAMPLE_RULES.items()
+                     if issubclass(kind, base)), None)
+        if rule is None:
             name = getattr(function, "__qualname__", repr(function))
             raise KernelTypeError(
                 f"vmap: {name} is a Python function with a derivative of its own, and "
                 "has no rule for many samples at once; write it with nf.custom_vjp or "
                 "nf.custom_jvp, or call it in a loop")
-        return batched(self, args)
+        return rule(owner, self.level, args)
 
     def record_callback(self, callback: Any, args: Sequence[Any]) -> tuple[Any, ...]:
         """Refuse a function outside, which is one of a sample."""

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import describe, dtype_of, is_array
-from ..arrays.traced import Traced
-from ..dispatch import execute
-from ..errors import DeviceError, KernelTypeError, ShapeError
-from .graph import FULL, GraphArray, Pass
+from ...arrays import describe, dtype_of, is_array
+from ...arrays.traced import Traced
+from ...dispatch import execute
+from ...errors import DeviceError, KernelTypeError, ShapeError
+from ..graph import FULL, GraphArray, Pass
 
 __all__ = ["check_gradient", "cotangent"]
 
