@@ -153,9 +153,13 @@ def test_modules_have_no_cycle():
 #: between the tape and its bridge to another library's.
 CYCLES = {
     "specs.map specs.reduce specs.view specs.vjp.elements specs.vjp.fold specs.vjp.map "
-    "specs.vjp.reduce": "a spec and its derivative, which is made of specs",
-    "specs.row specs.vjp.row specs.vjp.row_stages": "a spec and its derivative",
-    "specs.contract specs.vjp.contract": "a spec and its derivative",
+    "specs.vjp.reduce specs.batching.layout specs.batching.map specs.batching.reduce "
+    "specs.batching.view":
+        "a spec, its derivative and its rule for samples, which are made of specs",
+    "specs.row specs.vjp.row specs.vjp.row_stages specs.batching.row":
+        "a spec, its derivative and its rule for samples",
+    "specs.contract specs.vjp.contract specs.batching.contract":
+        "a spec, its derivative and its rule for samples",
     "op.derivative op.elementwise op.func":
         "a decorator that checks rules, and the derivative that it makes",
     "autograd.tape autograd.torch_bridge":

@@ -20,6 +20,11 @@ class Traced:
     __slots__ = ()
 
     @property
+    def depth(self) -> int:
+        """The number of transforms around it; among several the deepest records."""
+        return 0
+
+    @property
     def extents(self) -> tuple[int, ...]:
         """The shape, read without making the trace depend on it."""
         raise NotImplementedError
@@ -94,8 +99,12 @@ class TracedNumber(Traced):
 
 
 def find_traced(values: Sequence[Any]) -> Traced | None:
-    """The first placeholder among `values`, or None."""
-    return next((x for x in values if isinstance(x, Traced)), None)
+    """The first placeholder of the innermost transform among `values`, or None."""
+    found: Traced | None = None
+    for x in values:
+        if isinstance(x, Traced) and (found is None or x.depth > found.depth):
+            found = x
+    return found
 
 
 def extents(x: Any) -> tuple[int, ...]:

@@ -5,26 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from math import prod
+from threading import get_ident
 from typing import Any
 
 import numpy as np
 
 from ..arrays import (
     check_dtype,
-    describe,
     dtype_of,
     is_array,
     library_of,
 )
-from ..arrays.traced import Traced, TracedNumber
+from ..arrays.traced import Traced, TracedNumber, find_traced
 from ..dispatch import direct_call, execute  # not `from .. import`: see `forks`
-from ..errors import DeviceError, KernelTypeError, ShapeError, TapeError
+from ..errors import ShapeError, TapeError
 from ..scalar.typing.python_numbers import number_type
 from ..scalar.typing.types import Type, Weak
 from ..specs import Spec
+from .calls.cotangents import cotangent
+from .calls.keeping import KEEPING
 from .graph import (
     ADD,
-    FULL,
     ONE,
     Edge,
     GraphArray,
@@ -49,8 +50,6 @@ __all__ = [
     "PLAIN",
     "apply",
     "backward",
-    "check_gradient",
-    "cotangent",
     "ones_like",
     "record_traced",
     "run_recorded",
@@ -162,9 +161,10 @@ def _on_others(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
                options: dict[str, Any]) -> tuple[Any, ...]:
     """`apply` for inputs traced, tracked by another library, or of a new type."""
     new = False
+    traced = find_traced(inputs)
+    if traced is not None:
+        return traced.record(spec, inputs, out, options)
     for x in inputs:
-        if isinstance(x, Traced):
-            return x.record(spec, inputs, out, options)
         if isinstance(x, GraphArray) and type(x) not in _IN_GRAPH:
             _IN_GRAPH.add(type(x))
             new = True
@@ -193,7 +193,9 @@ def record_traced(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
                   if edge is not None), None)
     if first is None or not RECORDING.get():
         return None
-    data = [x.plain() if isinstance(x, Traced) else x for x in inputs]
+    data = [x.plain() if isinstance(x, Traced) else
+            x._value if isinstance(x, GraphArray) and x._edge is None else x
+            for x in inputs]
     recorded = run_recorded(spec, data, edges, out, options)
     if recorded is None:
         return None
@@ -256,9 +258,16 @@ def run_recorded(spec: Spec, data: Sequence[Any], edges: Sequence[Edge | None],
             f"out: {spec.name} is recorded, because an input requires grad, and cannot "
             "store into a given array; leave out=None and change nothing in place, "
             "or use no_grad()")
-    results = None if cached.direct is None else cached.direct(*data)
-    if results is None:
-        results = _run_first(cached, found, data, dtypes, options)
+    results: Sequence[Any] | None
+    keeper = KEEPING.get(get_ident()) if KEEPING else None
+    if keeper is not None:
+        results = keeper.results(found.forward, partial(
+            _run_first, cached, found, data, dtypes, options))
+        cached.results = tuple(map(dtype_of, results))
+    else:
+        results = None if cached.direct is None else cached.direct(*data)
+        if results is None:
+            results = _run_first(cached, found, data, dtypes, options)
     return SpecNode(cached, edges, data, results, options.get("names") or ()), results
 
 
@@ -310,56 +319,6 @@ PLAIN = Pass(execute, lambda data, edge: data, False)
 def ones_like(x: Any, mode: Pass = PLAIN) -> Any:
     """Ones of the shape, dtype and library of an array."""
     return mode.run(ONE, (x,), dtypes=(dtype_of(x),))[0]
-
-
-def check_gradient(name: str, given: Any, like: GraphArray) -> None:
-    """Check that a gradient from the caller is an array where `like` is.
-
-    Raises
-    ------
-    KernelTypeError
-        No array, or one of another library.
-    DeviceError
-        It is on another device.
-    """
-    if isinstance(given, Traced):
-        return
-    value = given.data if isinstance(given, GraphArray) else given
-    if not is_array(value):
-        raise KernelTypeError(f"{name} is a {type(given).__name__}; expected an array "
-                              f"of shape {like.shape} and dtype {like.dtype}")
-    if isinstance(like, Traced):
-        return
-    found, wanted = describe(value, name), describe(like.data)
-    if found.library is not wanted.library:
-        raise KernelTypeError(
-            f"{name} is an array of {found.library.name}; expected one of "
-            f"{wanted.library.name}, as the Variable has: convert it (from_dlpack does "
-            "not copy)")
-    if found.device != wanted.device:
-        raise DeviceError(f"{name} is on {found.device}; expected {wanted.device}, "
-                          "where the Variable is: copy it there first")
-
-
-def cotangent(like: GraphArray, given: Any, mode: Pass, name: str = "grad") -> Any:
-    """Check a cotangent from the caller and convert it for the pass.
-
-    A Python number stands for an array without dimensions.
-    """
-    if type(given) in (bool, int, float) and not like.shape:
-        (given,) = PLAIN.run(FULL, (like.data, given), dtypes=(dtype_of(like),))
-    elif isinstance(given, np.generic):
-        given = np.asarray(given)
-    check_gradient(name, given, like)
-    if tuple(given.shape) != like.shape:
-        raise ShapeError(f"{name}: shape {tuple(given.shape)}, expected {like.shape}, "
-                         "that of the output")
-    if dtype_of(given) != dtype_of(like):
-        raise KernelTypeError(f"{name}: dtype {dtype_of(given)}, expected "
-                              f"{like.dtype}, that of the output; use astype")
-    if not isinstance(given, GraphArray):
-        return mode.lift(given, None)
-    return given if mode.records else given.data
 
 
 def backward(output: GraphArray, grad: Any, mode: Pass, retain_graph: bool) -> None:

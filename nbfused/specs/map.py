@@ -14,6 +14,7 @@ from ..support.loop_nests import Frame, Layout, broadcast_strides
 from ..support.records import record
 from .base import (
     IMPLICIT,
+    Batching,
     Hashed,
     Parameters,
     Pullback,
@@ -150,6 +151,13 @@ class Map(Spec):
         from .vjp.map import map_vjp
 
         return map_vjp(self, needs, shapes, present)
+
+    def batched(self, batched: tuple[bool, ...], shapes: tuple[Shape, ...],
+                size: int) -> Batching | None:
+        """A Map with one axis more; an index finds its sample first."""
+        from .batching.map import map_batched
+
+        return map_batched(self, batched, shapes, size)
 
     def with_numbers(self, numbers: Sequence[bool]) -> Map:
         """The same function, called with numbers in place of the inputs marked."""
