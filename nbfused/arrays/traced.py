@@ -51,6 +51,10 @@ class Traced:
         """A placeholder for zeros in the library and on the device of this one."""
         raise NotImplementedError
 
+    def constant(self, host: Any) -> Any:
+        """A placeholder for a NumPy array that is the same in each call."""
+        raise NotImplementedError
+
     def record_call(self, function: Callable[..., Any], args: Sequence[Any]) -> Any:
         """Record a call of a Python function; return its placeholders."""
         raise NotImplementedError

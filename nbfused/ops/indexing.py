@@ -11,7 +11,7 @@ import numpy as np
 
 from ..arrays import dtype_of
 from ..autograd import apply
-from ..errors import KernelTypeError, RangeError
+from ..errors import KernelTypeError, RangeError, ShapeError
 from ..op import AnyArray, Case, op
 from ..op.base import check_array
 from ..op.elementwise import cast
@@ -21,9 +21,9 @@ from ..specs import Map
 from ..specs.base import Shape
 from ..specs.shapes import normalize_axis
 from .checks import check_range
-from .shapes import apply_view, broadcast_to, checked_shape, reshape
+from .shapes import apply_view, broadcast_to, checked_shape, reshape, transpose
 
-__all__ = ["embedding", "getitem", "take"]
+__all__ = ["embedding", "getitem", "take", "take_along_axis"]
 
 #: Start, stop and step along an axis.
 Window = tuple[int, int, int]
@@ -115,6 +115,68 @@ def take(x: AnyArray, indices: AnyArray, axis: int = 0, *,
                  names=("x", "indices", *("after",) * many, "rows", "block"))[0]
     found = reshape(flat, (*shape[:axis], *indices.shape, *shape[axis + 1:]))
     return found if out is None else cast(dtype_of(found).name)(found, out=out)
+
+
+@op(lambda x, indices, axis: np.take_along_axis(x, indices, axis),
+    Case(((5, 7), (5, 3)), {"axis": 1}, ((-3.0, 3.0), (-7, 7, int))),
+    Case(((4, 3, 5), (2, 1, 5)), {"axis": 0}, ((-3.0, 3.0), (0, 4, int)),
+         dtypes="iuf"))
+def take_along_axis(x: AnyArray, indices: AnyArray, axis: int = -1) -> AnyArray:
+    """For each line along an axis its elements at indices of its own.
+
+    Parameters
+    ----------
+    x : array
+        The table.
+    indices : integer array
+        Of as many dimensions; the other extents broadcast with those of `x`.
+    axis : int
+        Along which to take.
+
+    Returns
+    -------
+    array
+
+    Raises
+    ------
+    RangeError
+        An index is out of range (an `IndexError`).  On a GPU it is clamped, unless
+        ``NBFUSED_DEBUG=1``.
+    ShapeError
+        The numbers of dimensions differ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.array([[3.0, 1.0], [2.0, 5.0]])
+    >>> take_along_axis(x, np.argsort(x, axis=1), axis=1)
+    array([[1., 3.],
+           [2., 5.]])
+    """
+    for given, name in ((x, "x"), (indices, "indices")):
+        check_array(given, "take_along_axis", name)
+    shape, wanted = tuple(x.shape), tuple(indices.shape)
+    if len(shape) != len(wanted):
+        raise ShapeError(f"take_along_axis: 'indices' has {len(wanted)} dimensions, "
+                         f"expected {len(shape)} as 'x' has")
+    if dtype_of(indices).kind not in "iu":
+        raise KernelTypeError("take_along_axis: 'indices' must be an integer array, "
+                              f"got dtype {dtype_of(indices)}; convert with astype")
+    axis = normalize_axis(axis, len(shape))
+    rows, count = shape[axis], wanted[axis]
+    check_range(indices, -rows, rows, "take_along_axis: 'indices' out of range for "
+                f"axis {axis} of extent {rows}", "hold them inside with clip",
+                name="indices")
+    others = np.broadcast_shapes(*(s[:axis] + s[axis + 1:] for s in (shape, wanted)))
+    order = (*(k for k in range(len(shape)) if k != axis), axis)
+    table, index = (reshape(broadcast_to(transpose(given, order), (*others, extent)),
+                            (-1, extent) if prod(others) and extent else
+                            (prod(others), extent))
+                    for given, extent in ((x, rows), (indices, count)))
+    flat = apply(_gather(False), [table, index, rows, count],
+                 names=("x", "indices", "rows", "block"))[0]
+    back = tuple(order.index(k) for k in range(len(shape)))
+    return transpose(reshape(flat, (*others, count)), back)
 
 
 @op(lambda table, indices: table[indices],

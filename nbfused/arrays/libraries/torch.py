@@ -70,6 +70,10 @@ class TorchLibrary:
                    ("tracing", _torch()._C._get_tracing_state),
                    ("nowhere", _address_without_storage)))
 
+    def from_numpy(self, host: np.ndarray, device: str) -> Any:
+        """Copy an array from the host."""
+        return _torch().from_numpy(np.ascontiguousarray(host)).to(_place(device))
+
     def maker(self, shape: tuple[int, ...], dtype: np.dtype, device: str,
               ) -> Callable[[], Any]:
         """A function that allocates with PyTorch's allocator."""

@@ -84,6 +84,10 @@ class Unknown:
         """Record a call that no spec describes."""
         return self.trace.call(function, args)
 
+    def constant(self, host: np.ndarray) -> Any:
+        """A symbol for an array that follows from shapes: the same in each call."""
+        return self.trace.constant(host)
+
     def record_check(self, check: Callable[[Any], Any]) -> None:
         """Record that `check` is to see the value."""
         self.trace.checks.append((check, self.value))
