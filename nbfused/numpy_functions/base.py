@@ -85,7 +85,8 @@ def sequence(given: Any, name: str) -> list[Any]:
 
 def as_arrays(found: Sequence[Any], name: str) -> list[Any]:
     """Numbers and lists among arrays become arrays like the first of these."""
-    like = next((x for x in found if is_value(x)), None)
+    like = next((x for kind in (Traced, Variable, object) for x in found
+                 if isinstance(x, kind) and is_value(x)), None)
     if like is None:
         raise KernelTypeError(f"{name}: none of the arguments is an array; make one "
                               "with nf.array")

@@ -20,6 +20,7 @@ from ..scalar.parse.functions import parse
 from ..specs import Map
 from ..specs.base import Shape
 from ..specs.shapes import normalize_axis
+from .advanced_indexing import advanced, is_advanced
 from .checks import check_range
 from .shapes import apply_view, broadcast_to, checked_shape, reshape, transpose
 
@@ -212,7 +213,7 @@ def embedding(table: AnyArray, indices: AnyArray) -> AnyArray:
 def getitem(x: AnyArray, index: Any) -> AnyArray:
     """Index with integers, slices, ``...`` and None: a view.
 
-    An integer array as index is `take` along the first axis, a copy.
+    With integer arrays, lists and masks it is a copy, of the shape that NumPy gives it.
 
     Raises
     ------
@@ -220,7 +221,8 @@ def getitem(x: AnyArray, index: Any) -> AnyArray:
         An integer is out of range (an `IndexError`), a step is 0, or there are more
         indices than axes.
     KernelTypeError
-        The index is something else: boolean masks have results of unknown shape.
+        The index is something else; or a mask in `nf.fuse`, as the shape of the result
+        is not known there.
 
     Examples
     --------
@@ -230,8 +232,11 @@ def getitem(x: AnyArray, index: Any) -> AnyArray:
     """
     shape = checked_shape(x, "getitem")
     items = index if isinstance(index, tuple) else (index,)
-    if len(items) == 1 and hasattr(items[0], "dtype") and len(items[0].shape):
-        return take(x, items[0], axis=0)
+    if any(map(is_advanced, items)):
+        alone = len(items) == 1 and hasattr(items[0], "dtype") and \
+            dtype_of(items[0]).kind in "iu"
+        return take(x, items[0], axis=0) if alone else advanced(
+            x, items, getitem, take)
     windows, dropped, added = _basic(items, shape)
     out = apply_view(x, "slice", windows)
     if dropped:

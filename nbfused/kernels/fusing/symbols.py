@@ -16,6 +16,7 @@ from ...arrays.traced import Traced, TracedNumber, extents
 from ...autograd import Variable
 from ...autograd.graph import COPY, Edge
 from ...autograd.numpy_api.methods import ArrayMethods, check_unrecorded
+from ...autograd.numpy_api.table_methods import TableMethods
 from ...dispatch.calls import ZERO
 from ...dispatch.outputs import can_cast
 from ...errors import KernelTypeError
@@ -228,6 +229,7 @@ class Symbol(Unknown, Traced, Variable):
 
     device = property(_refuse("device needs the array itself"))
     to_numpy = numpy = _refuse("to_numpy() needs its values")
+    tolist = _refuse("tolist() needs its values")
     backward = _refuse("backward() needs its graph")  # type: ignore[assignment]
     __array__ = Unknown.__array__  # type: ignore[assignment]
 
@@ -292,7 +294,7 @@ class Symbol(Unknown, Traced, Variable):
         return f"<traced array {value.name!r}, {value.type} {value.shape}>"
 
 
-for _name, _method in vars(ArrayMethods).items():
+for _name, _method in {**vars(TableMethods), **vars(ArrayMethods)}.items():
     if isinstance(_method, FunctionType) and _name != "copy" and \
             _name not in vars(Symbol):
         setattr(Symbol, _name, _gives_scalars(_method))
