@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .constructors import array, empty, full, zeros
-    from .creation import array_like, from_dlpack, to_numpy
+    from .creation import from_dlpack, to_numpy
     from .description import Array, Library, Reading
     from .detect import describe, dtype_of, is_array, library_of
     from .device_array import DeviceArray
@@ -41,14 +41,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BFLOAT16", "NUMPY", "Array", "ByteRange", "DeviceArray", "Library", "Reading",
-    "array", "array_like", "byte_range", "canonical_device", "check_dtype", "describe", "dtype_of",
+    "array", "byte_range", "canonical_device", "check_dtype", "describe", "dtype_of",
     "empty", "from_dlpack", "full", "host_view", "is_array", "library_of",
     "may_overlap", "ordinal", "reading_of", "same_memory", "self_overlaps", "to_numpy",
     "zeros",
 ]
 
 _MODULES = {
-    "creation": "array_like from_dlpack to_numpy",
+    "creation": "from_dlpack to_numpy",
     "description": "Array Library Reading",
     "detect": "describe dtype_of is_array library_of",
     "device_array": "DeviceArray",

@@ -7,13 +7,19 @@ NumPy's parameters by NumPy's names, on arrays of every library.  They stand bel
 ============== =========================================================================
 `base`         the decorator that enters a function; operations by name; axes
 `cumulative`   running sums and products, differences, finite-difference gradients
+`counting`     counts, sets and positions, which are not differentiated
 `elementwise`  functions of elements that are no ufuncs: `clip`, `where`, `nan_to_num`
-`filling`      arrays shaped like another one
+`fft`          Fourier transforms of the caller's library
+`filling`      arrays shaped like another one, and numbers at equal distances
 `indexing`     elements by index arrays, masks and choices
+`library`      functions that the caller's library computes, with our rules
 `joining`      arrays joined, stacked, split, and repeated
 `linalg`       decompositions and solvers of the caller's library, with their rules
+`polynomials`  polynomials by their coefficients
 `products`     `einsum`, `tensordot` and what is made of them
+`queries`      questions about dtypes, grids, functions of slices
 `reductions`   reductions with NumPy's keywords, and those that skip NaN
+`refused`      functions that have no meaning here, with the way out
 `shapes`       axes moved, added and reversed; diagonals and triangles
 `sorting`      sorted arrays and order statistics, differentiated through indices
 `statistics`   averages, covariances, interpolation
@@ -21,18 +27,39 @@ NumPy's parameters by NumPy's names, on arrays of every library.  They stand bel
 """
 
 from . import (
+    counting,
     cumulative,
     elementwise,
+    fft,
     filling,
     indexing,
     joining,
     linalg,
+    polynomials,
     products,
+    queries,
     reductions,
+    refused,
     shapes,
     sorting,
     statistics,
 )
 
-__all__ = ["cumulative", "elementwise", "filling", "indexing", "joining", "linalg",
-           "products", "reductions", "shapes", "sorting", "statistics"]
+__all__ = [
+    "counting",
+    "cumulative",
+    "elementwise",
+    "fft",
+    "filling",
+    "indexing",
+    "joining",
+    "linalg",
+    "polynomials",
+    "products",
+    "queries",
+    "reductions",
+    "refused",
+    "shapes",
+    "sorting",
+    "statistics",
+]

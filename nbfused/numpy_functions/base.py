@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ..arrays import array_like, dtype_of, is_array
+from ..arrays import dtype_of, is_array
+from ..arrays.creation import array_like
 from ..arrays.traced import Traced
 from ..autograd import Variable
 from ..errors import KernelTypeError

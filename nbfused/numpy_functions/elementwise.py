@@ -220,6 +220,16 @@ def imag(val: Any) -> Any:
         "imag", val)
 
 
+@implements("real_if_close")
+def real_if_close(a: Any, tol: float = 100) -> Any:
+    """The real part where no imaginary part is large, else `a`."""
+    if dtype_of(a).kind != "c":
+        return a
+    limit = tol if tol <= 1 else tol * np.finfo(dtype_of(a)).eps
+    small = bool(ops.all(ops.less(ops.absolute(imag(_detached(a))), limit)))
+    return real(a) if small else a
+
+
 @implements("angle")
 def angle(z: Any, deg: bool = False) -> Any:
     """The argument of complex numbers; 0 or pi of real ones."""

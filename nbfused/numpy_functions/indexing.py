@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
@@ -37,7 +37,7 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None,
 
 @implements("take_along_axis")
 def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
-    """For each line along an axis the elements at its own indices."""
+    """Elements of each line along an axis, at indices of its own."""
     if axis is None:
         return ops.take_along_axis(ops.reshape(arr, (-1,)), indices, axis=0)
     return ops.take_along_axis(arr, indices, axis=axis)
@@ -99,24 +99,6 @@ def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -
     chosen = host_of(condition, "compress") if hasattr(condition, "shape") else \
         np.asarray(condition)
     return ops.take(a, index_array(np.flatnonzero(chosen), a), axis=axis, out=out)
-
-
-def _refuse_in_place(name: str, way_out: str) -> Any:
-    def call(*args: Any, **kwargs: Any) -> NoReturn:
-        raise KernelTypeError(f"numpy.{name}: it changes an array in place, which a "
-                              f"Variable's gradient would not see; {way_out}")
-
-    return implements(name)(call)
-
-
-put = _refuse_in_place("put", "make a new array with nf.ops.where")
-place = _refuse_in_place("place", "make a new array with nf.ops.where")
-putmask = _refuse_in_place("putmask", "make a new array with nf.ops.where")
-copyto = _refuse_in_place("copyto", "make a new array with nf.ops.where")
-put_along_axis = _refuse_in_place("put_along_axis", "make a new array with "
-                                  "nf.ops.where")
-fill_diagonal = _refuse_in_place("fill_diagonal", "make a new array, as x + "
-                                 "numpy.diag(v)")
 
 
 @implements("ix_")

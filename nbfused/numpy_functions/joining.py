@@ -231,12 +231,36 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
 
 @implements("delete")
 def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
-    """What is left without some positions along an axis."""
+    """The array without some positions along an axis."""
     if axis is None:
         arr, axis = ops.reshape(arr, (-1,)), 0
     at = axis_of(axis, len(shape_of(arr)))
     left = np.delete(np.arange(shape_of(arr)[at]), obj)
     return take_rows(arr, left, at)
+
+
+@implements("insert")
+def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
+    """`values` before positions along an axis."""
+    if axis is None:
+        arr, axis = ops.reshape(arr, (-1,)), 0
+    at = axis_of(axis, len(shape_of(arr)))
+    extents = shape_of(arr)
+    places = np.insert(np.arange(extents[at]), obj, np.zeros_like(
+        np.atleast_1d(np.arange(extents[at])[obj] if isinstance(obj, slice) else obj)) - 1)
+    added = int((places < 0).sum())
+    (arr, values) = as_arrays([arr, values], "numpy.insert")
+    if not np.ndim(obj) and not isinstance(obj, slice) and shape_of(values):
+        added = shape_of(values)[0] if len(shape_of(values)) == len(extents) or at == 0 \
+            and len(extents) == 1 else added
+        places = np.insert(np.arange(extents[at]), [int(obj)] * added, -1)
+    shape = (*extents[:at], added, *extents[at + 1:])
+    values = ops.broadcast_to(values, shape)
+    values = values if dtype_of(values) == dtype_of(arr) else ops.astype(
+        values, dtype_of(arr))
+    order = places.copy()
+    order[places < 0] = extents[at] + np.arange(added)
+    return take_rows(ops.concatenate([arr, values], axis=at), order, at)
 
 
 @implements("pad")

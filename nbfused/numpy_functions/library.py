@@ -8,7 +8,7 @@ from functools import reduce
 from typing import Any
 
 from ..arrays import library_of
-from ..autograd import Function
+from ..autograd import Function, Variable
 from ..errors import KernelTypeError
 
 __all__ = ["computed", "native", "without_gradient"]
@@ -71,10 +71,11 @@ def computed(name: str, forward: Callable[..., Any],
     """
     def run(ctx: Any, options: dict[str, Any], *arrays: Any) -> Any:
         made = forward(*(x.data for x in arrays), **options)
-        results = tuple(made) if isinstance(made, (tuple, list)) else (made,)
+        single = not isinstance(made, (tuple, list))
+        results = tuple(map(Variable, (made,) if single else made))
         ctx.options, ctx.count = options, len(arrays)
         ctx.save_for_backward(*arrays, *results)
-        return results if isinstance(made, (tuple, list)) else made
+        return results[0] if single else results
 
     def pull(ctx: Any, *cotangents: Any) -> Any:
         saved = ctx.saved_tensors

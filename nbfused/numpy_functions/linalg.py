@@ -15,7 +15,7 @@ from ..arrays import dtype_of
 from ..errors import KernelTypeError, ShapeError
 from .base import axes_of, axis_of, implements, ops, permuted, shape_of
 from .library import computed, native
-from .shapes import diagonal, matrix_transpose, tril, triu
+from .shapes import matrix_transpose, tril, triu
 
 __all__: list[str] = []
 
@@ -138,7 +138,7 @@ def slogdet(a: Any) -> Any:
 def _named(name: str, **fields: Any) -> Any:
     """A named tuple, as NumPy returns it."""
     from collections import namedtuple
-    return namedtuple(name, fields)(**fields)  # noqa: PYI024
+    return namedtuple(name, fields)(**fields)
 
 
 def _cholesky_rule(g: Any, y: Any, x: Any) -> Any:
@@ -176,8 +176,7 @@ _orthogonal = computed("linalg.qr", lambda x: tuple(native("linalg.qr", x)(x)),
 
 @implements("linalg.qr")
 def qr(a: Any, mode: str = "reduced") -> Any:
-    """Orthogonal and triangular factors; the gradient of matrices not wider than high.
-    """
+    """Orthogonal and triangular factors of matrices that are not wider than high."""
     a = _floating(a, "qr")
     if mode == "complete" and shape_of(a)[-2] == shape_of(a)[-1]:
         mode = "reduced"
@@ -374,7 +373,8 @@ def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *,
     """The number of singular values above a tolerance."""
     values = _detached(svdvals(A))
     largest = ops.max(values, axis=-1, keepdims=True)
-    cut = max(shape_of(A)[-2:]) * np.finfo(dtype_of(values)).eps if rtol is None else rtol
+    cut = rtol if rtol is not None else np.finfo(dtype_of(values)).eps * max(
+        shape_of(A)[-2:])
     limit = ops.multiply(largest, cut) if tol is None else tol
     return ops.sum(ops.greater(values, limit), axis=-1)
 

@@ -195,7 +195,7 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False) -> Any:
 
 
 def _path(pairs: Sequence[tuple[Any, str]], wanted: str) -> list[tuple[int, ...]]:
-    """Which operands are contracted, one step after another."""
+    """The positions of the operands of each contraction, in order."""
     if len(pairs) < 3:
         return [tuple(range(len(pairs)))] * (len(pairs) > 1)
     shapes = [np.broadcast_to(0.0, shape_of(x)) for x, _ in pairs]

@@ -82,7 +82,8 @@ any = _logical("any", False)
 
 
 def _placed(name: str) -> Callable[..., Any]:
-    def call(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+    def call(a: Any, axis: Any = None, out: Any = None, *,
+             keepdims: Any = False) -> Any:
         return ops[name](a, axis=axis, out=out, keepdims=bool(keepdims))
 
     call.__name__ = call.__qualname__ = name
@@ -94,7 +95,7 @@ argmin = _placed("argmin")
 
 
 def _count(where: Any, shape: tuple[int, ...], axis: Any, keepdims: bool) -> Any:
-    """How many elements take part in each result."""
+    """The number of elements that take part in each result."""
     return ops.sum(ops.broadcast_to(where, shape), axis=axis, keepdims=keepdims)
 
 
@@ -234,7 +235,8 @@ nanmin = _skipping_extremum("nanmin", "min", np.inf)
 
 
 def _skipping_place(name: str, of: str, worst: float) -> Callable[..., Any]:
-    def call(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
+    def call(a: Any, axis: Any = None, out: Any = None, *,
+             keepdims: Any = False) -> Any:
         known = _is_number(a)
         if known is not True:
             if not bool(ops.all(ops.any(known, axis=axis))):

@@ -238,8 +238,8 @@ def diag(v: Any, k: int = 0) -> Any:
     """The diagonal of a matrix, or the matrix of a diagonal."""
     ndim = len(shape_of(v))
     if ndim not in (1, 2):
-        raise ShapeError(f"numpy.diag: 'v' has shape {shape_of(v)}, expected one or two "
-                         "dimensions; numpy.diagonal takes more")
+        raise ShapeError(f"numpy.diag: 'v' has shape {shape_of(v)}, expected one or "
+                         "two dimensions; numpy.diagonal takes more")
     if ndim == 2:
         return diagonal(v, k)
     (n,) = shape_of(v)

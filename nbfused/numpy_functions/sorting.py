@@ -99,7 +99,7 @@ def unique_values(x: Any, /) -> Any:
 
 @implements("searchsorted")
 def searchsorted(a: Any, v: Any, side: str = "left", sorter: Any = None) -> Any:
-    """Where elements have to be inserted so that order is kept."""
+    """The positions at which elements keep a sorted array in order."""
     if sorter is not None:
         a = ops.take(a, sorter, axis=0)
     return _searchsorted(a, v, side=side)
@@ -168,13 +168,14 @@ def _quantiles(a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: bool,
                               f"what nbfused computes; expected one of "
                               f"{', '.join(map(repr, _METHODS))}")
     shares = np.asarray(q, np.float64)
-    if shares.size and not (0 <= shares.min() and shares.max() <= 1):
+    if shares.size and not (shares.min() >= 0 and shares.max() <= 1):
         raise ValueError("numpy.quantile: a share is outside of [0, 1]")
     extents, axes = shape_of(a), axes_of(axis, len(shape_of(a)))
     free = [k for k in range(len(extents)) if k not in axes]
     a = a if dtype_of(a).kind in "fV" else ops.astype(a, np.float64)
+    size = int(np.prod([extents[k] for k in axes], dtype=int))
     lines = ops.reshape(permuted(a, [*free, *axes]), (
-        *(extents[k] for k in free), int(np.prod([extents[k] for k in axes], dtype=int))))
+        *(extents[k] for k in free), size))
     ordered = sort(lines, -1)
     made = [_quantile(ordered, float(s), method, skip) for s in shares.reshape(-1)]
     kept = tuple(1 if k in axes else n for k, n in enumerate(extents))

@@ -112,14 +112,3 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None,
 def _plain(x: Any) -> Any:
     """`x`, not differentiated through."""
     return x.detach() if hasattr(x, "detach") else x
-
-
-@implements("polyval")
-def polyval(p: Any, x: Any) -> Any:
-    """A polynomial at `x`, its highest power first."""
-    count = shape_of(p)[0] if is_value(p) else len(p)
-    terms = [ops.getitem(p, k) if is_value(p) else p[k] for k in range(count)]
-    found: Any = ops.multiply(x, 0)
-    for term in terms:
-        found = ops.add(ops.multiply(found, x), term)
-    return found

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import array_like, dtype_of, is_array, to_numpy
+from ..arrays import dtype_of, is_array, to_numpy
+from ..arrays.creation import array_like
 from ..arrays.traced import Traced, extents
 from ..autograd import Variable
 from ..errors import KernelTypeError, RangeError, ShapeError
@@ -44,7 +45,7 @@ def advanced(x: AnyArray, items: tuple[Any, ...], basic: Any, take: Any) -> AnyA
     viewed = basic(x, tuple(slice(None) if is_index else item
                             for item, is_index in zip(given, chosen, strict=True)))
     places = [k for k, is_index in enumerate(chosen) if is_index]
-    indices = [_integers(given[k], x) for k in places]
+    indices = [_integers(given[k]) for k in places]
     shape = extents(viewed)
     order = [*places, *(k for k in range(len(shape)) if k not in places)]
     sizes = tuple(shape[k] for k in places)
@@ -122,10 +123,8 @@ def _near(host: np.ndarray, x: AnyArray) -> Any:
     return array_like(host, x.data if isinstance(x, Variable) else x)
 
 
-def _integers(item: Any, x: AnyArray) -> Any:
+def _integers(item: Any) -> Any:
     """An integer, or an array of them."""
-    if isinstance(item, np.ndarray) and not isinstance(x, Traced):
-        item = item if item.dtype.kind in "iub" else item
     if hasattr(item, "dtype"):
         if dtype_of(item).kind not in "iu":
             raise KernelTypeError(f"getitem: an index has dtype {dtype_of(item)}, "
@@ -182,5 +181,5 @@ def _check(i: Any, size: int) -> None:
 
 
 def _steps(sizes: tuple[int, ...]) -> list[int]:
-    """How far one step along each of the joined axes is."""
+    """The distance of one step along each of the joined axes."""
     return [prod(sizes[k + 1:]) for k in range(len(sizes))]

@@ -123,7 +123,7 @@ def take(x: AnyArray, indices: AnyArray, axis: int = 0, *,
     Case(((4, 3, 5), (2, 1, 5)), {"axis": 0}, ((-3.0, 3.0), (0, 4, int)),
          dtypes="iuf"))
 def take_along_axis(x: AnyArray, indices: AnyArray, axis: int = -1) -> AnyArray:
-    """For each line along an axis its elements at indices of its own.
+    """Take elements of each line along an axis, at indices of its own.
 
     Parameters
     ----------

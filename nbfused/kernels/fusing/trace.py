@@ -10,7 +10,8 @@ from weakref import WeakSet
 
 import numpy as np
 
-from ...arrays import array_like, check_dtype, dtype_of, is_array
+from ...arrays import check_dtype, dtype_of, is_array
+from ...arrays.creation import array_like
 from ...arrays.traced import Traced
 from ...autograd import Variable, no_grad
 from ...autograd.graph import COPY
