@@ -5,18 +5,15 @@ NumPy's parameters by NumPy's names, on arrays of every library.  They stand bel
 `nbfused.ops`, whose operations they look up when they are called.
 
 ============== =========================================================================
+`algebra`      products, decompositions, polynomials, Fourier transforms
 `base`         the decorator that enters a function; operations by name; axes
 `cumulative`   running sums and products, differences, finite-difference gradients
 `counting`     counts, sets and positions, which are not differentiated
 `elementwise`  functions of elements that are no ufuncs: `clip`, `where`, `nan_to_num`
-`fft`          Fourier transforms of the caller's library
 `filling`      arrays shaped like another one, and numbers at equal distances
 `indexing`     elements by index arrays, masks and choices
 `library`      functions that the caller's library computes, with our rules
 `joining`      arrays joined, stacked, split, and repeated
-`linalg`       decompositions and solvers of the caller's library, with their rules
-`polynomials`  polynomials by their coefficients
-`products`     `einsum`, `tensordot` and what is made of them
 `queries`      questions about dtypes, grids, functions of slices
 `reductions`   reductions with NumPy's keywords, and those that skip NaN
 `refused`      functions that have no meaning here, with the way out
@@ -27,16 +24,13 @@ NumPy's parameters by NumPy's names, on arrays of every library.  They stand bel
 """
 
 from . import (
+    algebra,
     counting,
     cumulative,
     elementwise,
-    fft,
     filling,
     indexing,
     joining,
-    linalg,
-    polynomials,
-    products,
     queries,
     reductions,
     refused,
@@ -46,16 +40,13 @@ from . import (
 )
 
 __all__ = [
+    "algebra",
     "counting",
     "cumulative",
     "elementwise",
-    "fft",
     "filling",
     "indexing",
     "joining",
-    "linalg",
-    "polynomials",
-    "products",
     "queries",
     "reductions",
     "refused",

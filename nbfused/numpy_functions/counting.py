@@ -6,9 +6,7 @@ array of a device is read.
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -38,8 +36,6 @@ def _on_host(name: str) -> Callable[..., Any]:
         return _as_given(made, like)
 
     call.__name__ = call.__qualname__ = name
-    with suppress(ValueError):  # written in C, in an older NumPy
-        call.__signature__ = inspect.signature(function)  # type: ignore[attr-defined]
     return implements(name)(call)
 
 

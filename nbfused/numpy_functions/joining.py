@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -139,7 +140,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Any]:
     at = axis_of(axis, len(shape_of(ary)))
     before = (slice(None),) * at
     return [ops.getitem(ary, (*before, slice(low, high)))
-            for low, high in zip(cuts, cuts[1:], strict=False)]
+            for low, high in pairwise(cuts)]
 
 
 @implements("split")
@@ -245,22 +246,24 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     if axis is None:
         arr, axis = ops.reshape(arr, (-1,)), 0
     at = axis_of(axis, len(shape_of(arr)))
+    arr, values = as_arrays([arr, values], "numpy.insert")
     extents = shape_of(arr)
-    places = np.insert(np.arange(extents[at]), obj, np.zeros_like(
-        np.atleast_1d(np.arange(extents[at])[obj] if isinstance(obj, slice) else obj)) - 1)
+    # One position takes as many values as there are along the axis.
+    single = not np.ndim(obj) and not isinstance(obj, slice)
+    before = [int(obj)] * _inserted(shape_of(values), extents, at) if single else obj
+    places = np.insert(np.arange(extents[at]), before, -1)
     added = int((places < 0).sum())
-    (arr, values) = as_arrays([arr, values], "numpy.insert")
-    if not np.ndim(obj) and not isinstance(obj, slice) and shape_of(values):
-        added = shape_of(values)[0] if len(shape_of(values)) == len(extents) or at == 0 \
-            and len(extents) == 1 else added
-        places = np.insert(np.arange(extents[at]), [int(obj)] * added, -1)
-    shape = (*extents[:at], added, *extents[at + 1:])
-    values = ops.broadcast_to(values, shape)
-    values = values if dtype_of(values) == dtype_of(arr) else ops.astype(
-        values, dtype_of(arr))
     order = places.copy()
     order[places < 0] = extents[at] + np.arange(added)
-    return take_rows(ops.concatenate([arr, values], axis=at), order, at)
+    wide = ops.broadcast_to(values, (*extents[:at], added, *extents[at + 1:]))
+    kind = dtype_of(arr)
+    wide = wide if dtype_of(wide) == kind else ops.astype(wide, kind)
+    return take_rows(ops.concatenate([arr, wide], axis=at), order, at)
+
+
+def _inserted(given: tuple[int, ...], extents: tuple[int, ...], axis: int) -> int:
+    """The number of rows that values of a shape are for one position."""
+    return given[axis] if len(given) == len(extents) else 1
 
 
 @implements("pad")

@@ -42,12 +42,13 @@ def native(name: str, x: Any) -> Callable[..., Any]:
         special = _IN_TORCH[name]
         return lambda *args, **options: special(module, *args, **options)
     try:
-        found: Callable[..., Any] = reduce(getattr, name.split("."), module)
+        found: Any = reduce(getattr, name.split("."), module)
     except AttributeError:
         raise KernelTypeError(
             f"numpy.{name}: arrays of {library} have no such function of their own "
             "that nbfused could call; convert to NumPy, CuPy, PyTorch or JAX") from None
-    return found
+    call: Callable[..., Any] = found
+    return call
 
 
 #: The gradients of the arguments: of the cotangents, the results and the arguments.

@@ -28,7 +28,8 @@ def result_type(*arrays_and_dtypes: Any) -> np.dtype:
 @implements("can_cast")
 def can_cast(from_: Any, to: Any, casting: Any = "safe") -> bool:
     """Whether a cast is allowed."""
-    return np.can_cast(*_types((from_, to)), casting)
+    source, target = _types((from_, to))
+    return np.can_cast(source, target, casting)
 
 
 @implements("min_scalar_type")
@@ -49,8 +50,8 @@ def meshgrid(*xi: Any, copy: bool = True, sparse: bool = False,
              indexing: str = "xy") -> tuple[Any, ...]:
     """The coordinates of a grid from those of its axes."""
     if indexing not in ("xy", "ij"):
-        raise ValueError(f"numpy.meshgrid: 'indexing' is {indexing!r}, expected 'xy' or "
-                         "'ij'")
+        raise ValueError(f"numpy.meshgrid: 'indexing' is {indexing!r}, expected 'xy' "
+                         "or 'ij'")
     count = len(xi)
     made = [ops.reshape(x, tuple(-1 if j == k else 1 for j in range(count)))
             for k, x in enumerate(xi)]

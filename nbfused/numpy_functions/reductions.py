@@ -151,8 +151,9 @@ def _spread_about(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any,
     a = _floating(a) if dtype is None else ops.astype(a, dtype)
     if about is _NOTHING:
         about = mean(a, axis, keepdims=True, where=where)
-    squares = ops.square(ops.subtract(a, about))
-    total = ops.sum(_selected(squares, where, 0), axis=axis, keepdims=keepdims)
+    # Chosen before they are squared: the derivative of what is not is 0 times NaN.
+    apart = _selected(ops.subtract(a, about), where, 0)
+    total = ops.sum(ops.square(apart), axis=axis, keepdims=keepdims)
     count = _like(_count(where, shape_of(a), axis, keepdims), total) \
         if where is not True else np.prod(
             [shape_of(a)[k] for k in axes_of(axis, len(shape_of(a)))], dtype=float)

@@ -193,7 +193,7 @@ def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = 
     return ops.sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype, out=out)
 
 
-def band(x, rows, columns, low, high, index):
+def band(x: Any, rows: Any, columns: Any, low: Any, high: Any, index: Any) -> Any:
     """Keep an element if its column less its row is in ``[low, high]``, else zero."""
     shift = index % columns - index // columns % rows
     return x if shift >= low and shift <= high else 0 * x

@@ -77,8 +77,10 @@ def unique(ar: Any, return_index: bool = False, return_inverse: bool = False,
            return_counts: bool = False, axis: Any = None, *,
            equal_nan: bool = True) -> Any:
     """The different elements in order; gradients go to the first of equal ones."""
-    found = np.unique(host_of(ar, "unique"), True, return_inverse, return_counts, axis,
-                      equal_nan=equal_nan)
+    options: dict[str, Any] = {"axis": axis, "equal_nan": equal_nan,
+                               "return_inverse": return_inverse,
+                               "return_counts": return_counts}
+    found = np.unique(host_of(ar, "unique"), return_index=True, **options)
     flat, at = _flattened(ar, axis)
     values = ops.take(flat, index_array(found[1], ar), axis=at)
     rest = [x for x, wanted in zip(found[1:], (return_index, *[True] * 3),

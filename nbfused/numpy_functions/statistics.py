@@ -8,7 +8,7 @@ import numpy as np
 
 from ..arrays import dtype_of
 from ..errors import KernelTypeError, ShapeError
-from .base import as_arrays, axes_of, implements, is_value, ops, shape_of
+from .base import as_arrays, axes_of, implements, ops, shape_of
 from .reductions import mean
 from .shapes import diagonal
 

@@ -41,6 +41,9 @@ class NumpyFunction:
         self.name = f"{function.__module__}.{function.__name__}"
         self.call = call
         self._own = inspect.signature(call)
+        #: Whether it takes whatever NumPy's takes.
+        self._whole = [p.kind for p in self._own.parameters.values()] == [
+            inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD]
         self.taken: frozenset[str] = frozenset(self._own.parameters)
         try:
             self.signature = inspect.signature(function)
@@ -56,6 +59,8 @@ class NumpyFunction:
         KernelTypeError
             One of them is not honoured.
         """
+        if self._whole:
+            return self.call(*args, **kwargs)
         if len(args) <= self._positional and self.taken.issuperset(kwargs) and not any(
                 x is np._NoValue for x in args):
             return self.call(*args, **kwargs)

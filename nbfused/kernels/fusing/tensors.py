@@ -110,7 +110,7 @@ class Tensor(Symbol):
         """A new axis."""
         return OPS["expand_dims"](self, dim)
 
-    def flatten(self) -> Any:
+    def flatten(self, order: str = "C") -> Any:
         """One axis."""
         return self.reshape(-1)
 

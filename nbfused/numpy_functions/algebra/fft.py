@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from ..autograd import Variable
-from ..errors import NotDifferentiableError
-from .base import axes_of, implements, shape_of
-from .joining import roll
-from .library import native, without_gradient
+from ...autograd import Variable
+from ...errors import NotDifferentiableError
+from ..base import axes_of, implements, shape_of
+from ..joining import roll
+from ..library import native, without_gradient
 
 __all__: list[str] = []
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import dtype_of
-from ..errors import KernelTypeError, ShapeError
-from .base import axes_of, axis_of, implements, ops, permuted, shape_of
-from .library import computed, native
-from .shapes import matrix_transpose, tril, triu
+from ...arrays import dtype_of
+from ...errors import KernelTypeError, ShapeError
+from ..base import axes_of, axis_of, implements, ops, permuted, shape_of
+from ..library import computed, native
+from ..shapes import matrix_transpose, tril, triu
 
 __all__: list[str] = []
 

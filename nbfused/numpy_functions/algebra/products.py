@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import dtype_of
-from ..errors import KernelTypeError, ShapeError
-from .base import axes_of, axis_of, implements, index_array, ops, permuted, shape_of
-from .shapes import diagonal, moveaxis, ravel
+from ...arrays import dtype_of
+from ...errors import KernelTypeError, ShapeError
+from ..base import axes_of, axis_of, implements, index_array, ops, permuted, shape_of
+from ..shapes import diagonal, moveaxis, ravel
 
 __all__: list[str] = []
 
@@ -185,10 +185,13 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False) -> Any:
     labels, wanted, arrays = _parsed(operands)
     pairs = [_without_repeats(x, text) for x, text in zip(arrays, labels, strict=True)]
     for positions in _path(pairs, wanted):
-        taken = [pairs[k] for k in positions]
+        first, *taken = [pairs[k] for k in positions]
         pairs = [p for k, p in enumerate(pairs) if k not in positions]
         keep = set(wanted).union(*(text for _, text in pairs))
-        pairs.append(reduce(lambda p, q, keep=keep: _product(p, q, keep), taken))
+        for k, pair in enumerate(taken):
+            later = (text for _, text in taken[k + 1:])
+            first = _product(first, pair, keep.union(*later))
+        pairs.append(first)
     ((x, text),) = pairs
     x, text = _summed(x, text, set(wanted))
     return _stored(permuted(x, [text.index(label) for label in wanted]), out)
@@ -344,7 +347,7 @@ def _bordered(a: Any, width: int) -> Any:
 @implements("correlate")
 def correlate(a: Any, v: Any, mode: str = "valid") -> Any:
     """Sums of products with a vector that is moved along."""
-    from .shapes import flip
+    from ..shapes import flip
     made = convolve(a, flip(_conjugated(v)), mode)
     if mode == "same" and shape_of(a)[0] < shape_of(v)[0]:
         # NumPy takes the middle of the longer one, from the other side.

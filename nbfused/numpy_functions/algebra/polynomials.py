@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import dtype_of
-from ..errors import ShapeError
-from .base import as_arrays, implements, is_value, ops, shape_of
+from ...arrays import dtype_of
+from ...errors import ShapeError
+from ..base import as_arrays, implements, is_value, ops, shape_of
 from .products import convolve
 
 __all__: list[str] = []
