@@ -62,7 +62,7 @@ class NumpyFunction:
         if self._whole:
             return self.call(*args, **kwargs)
         if len(args) <= self._positional and self.taken.issuperset(kwargs) and not any(
-                x is np._NoValue for x in args):
+                x is np._NoValue for x in (*args, *kwargs.values())):
             return self.call(*args, **kwargs)
         bound = inspect.BoundArguments(self._own, self._by_name(args, kwargs))
         return self.call(*bound.args, **bound.kwargs)
