@@ -39,6 +39,10 @@ class Traced:
         """The placeholder `data` with another place in the graph."""
         raise NotImplementedError
 
+    def variable(self, requires_grad: bool) -> Any:
+        """The placeholder of a `Variable` of the same array."""
+        raise NotImplementedError
+
     def plain(self) -> Any:
         """A placeholder for the value as it is now, without a place in the graph."""
         raise NotImplementedError
@@ -55,8 +59,17 @@ class Traced:
         """A placeholder for a NumPy array that is the same in each call."""
         raise NotImplementedError
 
-    def record_call(self, function: Callable[..., Any], args: Sequence[Any]) -> Any:
-        """Record a call of a Python function; return its placeholders."""
+    def record_call(self, function: Callable[..., Any], args: Sequence[Any],
+                    inline: Callable[[], Any]) -> Any:
+        """Record a call of a function with a derivative of its own.
+
+        By ``inline()``, which runs it and its rules on placeholders; where that is not
+        possible as a call.
+        """
+        raise NotImplementedError
+
+    def record_callback(self, callback: Any, args: Sequence[Any]) -> tuple[Any, ...]:
+        """Record a call of a `Callback`, which says what it gives."""
         raise NotImplementedError
 
     def record_check(self, check: Callable[[Any], Any]) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from ..arrays import dtype_of, to_numpy
 from ..arrays.traced import Traced
 from ..autograd import Variable
+from ..autograd.numpy_api.methods import no_operation
 from ..errors import KernelTypeError
 from .base import as_arrays, axis_of, implements, index_array, ops, shape_of
 
@@ -52,7 +53,7 @@ def host_of(x: Any, name: str) -> np.ndarray:
         They are not known yet, in `nf.fuse`.
     """
     if isinstance(x, Traced):
-        raise KernelTypeError(
+        raise no_operation(
             f"numpy.{name}: the shape of the result depends on the elements of {x!r}, "
             "which are not known while nf.fuse traces a function; choose with "
             "nf.ops.where, or call it outside of the fused function")

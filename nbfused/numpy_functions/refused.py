@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
+from ..autograd.numpy_api.methods import no_operation
 from ..errors import KernelTypeError
 from .base import implements
 
@@ -35,7 +36,8 @@ REFUSED: dict[str, str] = {
 
 def _refusal(name: str, why: str) -> Callable[..., NoReturn]:
     def call(*args: Any, **kwargs: Any) -> NoReturn:
-        raise KernelTypeError(f"numpy.{name} has no operation for a Variable: {why}")
+        text = f"numpy.{name} has no operation for a Variable: {why}"
+        raise KernelTypeError(text) if why is _IN_PLACE else no_operation(text)
 
     call.__name__ = call.__qualname__ = name.replace(".", "_")
     return implements(name)(call)

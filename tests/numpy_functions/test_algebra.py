@@ -45,7 +45,8 @@ CASES: dict[str, tuple[Any, ...]] = {
                        normal(2, 3, 4), normal(4, 2, 5)),
     "dot": (np.dot, TALL, WIDE), "dot vectors": (np.dot, normal(3), normal(3, seed=1)),
     "dot of three": (np.dot, normal(2, 3), normal(5, 3, 4)),
-    "inner": (np.inner, normal(2, 3), normal(4, 3)), "vdot": (np.vdot, SQUARE, STACK[0]),
+    "inner": (np.inner, normal(2, 3), normal(4, 3)),
+    "vdot": (np.vdot, SQUARE, STACK[0]),
     "outer": (np.outer, normal(2, 2), normal(3)), "kron": (np.kron, TALL, WIDE),
     "kron of vector": (np.kron, normal(3), WIDE),
     "cross": (np.cross, normal(4, 3), normal(4, 3, seed=1)),
@@ -86,7 +87,8 @@ CASES: dict[str, tuple[Any, ...]] = {
     "tensorsolve": (linalg.tensorsolve, normal(2, 3, 6), normal(2, 3)),
     "polyval": (np.polyval, normal(3), normal(5)), "poly": (np.poly, normal(4)),
     "polyadd": (np.polyadd, normal(3), normal(5)), "polysub": (
-        np.polysub, normal(4), normal(2)), "polymul": (np.polymul, normal(4), normal(2)),
+        np.polysub, normal(4), normal(2)),
+    "polymul": (np.polymul, normal(4), normal(2)),
     "polyder": (lambda p: np.polyder(p, 2), normal(5)), "polyint": (
         lambda p: np.polyint(p, 2, [1, 2]), normal(4)),
     "fftshift": (np.fft.fftshift, WIDE), "ifftshift": (

@@ -17,6 +17,13 @@ GAPS = np.where(normal(4, 5, seed=5) > 0.8, np.nan, A)
 WITH_ZEROS = np.array([[2.0, 0.0, 3.0, 0.0, 1.5], [1.0, 2.0, 0.0, 4.0, 3.0],
                        [0.0, 1.0, 2.0, 3.0, 4.0], [1.0, 2.0, 3.0, 4.0, 5.0]])
 
+
+
+def _of(name: str, **options: Any) -> Any:
+    """NumPy's function with options."""
+    return lambda x: getattr(np, name)(x, **options)
+
+
 CASES: dict[str, tuple[Any, ...]] = {
     **{name: (getattr(np, name), A) for name in (
         "cumsum", "cumprod", "diff", "ediff1d", "ptp", "median", "count_nonzero",
@@ -25,15 +32,15 @@ CASES: dict[str, tuple[Any, ...]] = {
         "real", "imag", "angle", "unwrap", "histogram", "sinc", "i0", "deg2rad",
         "rad2deg", "degrees", "radians", "fabs", "modf", "frexp", "signbit",
         "spacing")},
-    **{f"{name} axis": (lambda x, f=getattr(np, name): f(x, axis=1), A) for name in (
+    **{f"{name} axis": (_of(name, axis=1), A) for name in (
         "cumsum", "cumprod", "sort", "argsort", "median", "ptp", "trapezoid")},
-    **{f"{name} gaps": (lambda x, f=getattr(np, name): f(x, axis=1), GAPS) for name in (
+    **{f"{name} gaps": (_of(name, axis=1), GAPS) for name in (
         "nansum", "nanprod", "nanmean", "nanvar", "nanstd", "nanmax", "nanmin",
         "nanmedian", "nancumsum", "nancumprod")},
     "cumprod zeros": (lambda x: np.cumprod(x, 1), WITH_ZEROS),
-    **{f"{name} where": (lambda x, f=getattr(np, name): f(x, axis=0, where=MASK), A)
+    **{f"{name} where": (_of(name, axis=0, where=MASK), A)
        for name in ("sum", "prod", "mean", "var", "std")},
-    **{f"{name} initial": (lambda x, f=getattr(np, name): f(x, axis=0, initial=0.5), A)
+    **{f"{name} initial": (_of(name, axis=0, initial=0.5), A)
        for name in ("sum", "prod", "max", "min")},
     "max where": (lambda x: np.max(x, 1, initial=0.1, where=MASK), A),
     "var mean": (lambda x: np.var(x, 1, ddof=1, keepdims=True), A),

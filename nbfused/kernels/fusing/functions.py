@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from ...autograd.numpy_api.functions import NumpyFunction, numpy_function
 from ...autograd.numpy_api.methods import check_layout
 from ...registry.operations import OPS
 
-__all__ = ["GIVE_ARRAYS", "traced_function"]
+__all__ = ["ATTRIBUTES", "GIVE_ARRAYS", "METHODS", "traced_function"]
 
 #: Functions of NumPy that give an array without dimensions, where others give a scalar.
 GIVE_ARRAYS = frozenset({np.where, np.copy, np.astype, np.zeros_like, np.ones_like,
@@ -28,6 +29,15 @@ def _filled(a: Any, number: Any, dtype: Any) -> Any:
 def _full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K") -> Any:
     check_layout("full_like", order)
     return _filled(a, fill_value, dtype)
+
+#: Methods of NumPy's arrays that are traced by the functions that they are.
+METHODS: Mapping[str, Callable[..., Any]] = MappingProxyType({
+    name: getattr(np, name) for name in (
+        "argpartition", "argsort", "compress", "cumprod", "cumsum", "diagonal", "dot",
+        "nonzero", "repeat", "round", "searchsorted")})
+
+#: Names of an array that what is traced does not have.
+ATTRIBUTES = frozenset(name for name in dir(np.ndarray) if not name.startswith("_"))
 
 
 def _filling(number: int, first: str = "a") -> Callable[..., Any]:
