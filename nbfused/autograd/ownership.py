@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
 
 from ..arrays import Array, byte_range, describe, dtype_of
 from ..dispatch import direct_call, execute
+from ..scalar.ir.nodes import Block
+from ..specs import Map
 from .graph import COPY, Edge
 
 __all__ = ["separate_gradients", "without_repeats"]
@@ -83,11 +87,29 @@ def separate_gradients(gradients: dict[Edge, Any],
     places = [(byte_range(a), edge) for edge, a in arrays
               if all(n < 2 or s for n, s in zip(a.shape, a.strides, strict=True))]
     places.sort(key=lambda place: (place[0].device, place[0].low))
-    apart, last = dict(gradients), None
+    shared: dict[int, list[Edge]] = {}
+    last = None
     for place, edge in places:
         if last is None or not place.overlaps(last):
             last = place
         elif edge is not None:
-            dtype = dtype_of(gradients[edge])
-            (apart[edge],) = execute(COPY, (gradients[edge],), dtypes=(dtype,))
+            shared.setdefault(id(gradients[edge]), []).append(edge)
+    return gradients | _copied(gradients, shared.values())
+
+
+def _copied(gradients: Mapping[Edge, Any],
+            shared: Iterable[Sequence[Edge]]) -> dict[Edge, Any]:
+    """Copies of gradients; one launch makes all those of an array, read once."""
+    apart: dict[Edge, Any] = {}
+    for edges in shared:
+        x = gradients[edges[0]]
+        apart |= zip(edges, execute(_copies(len(edges)), (x,),
+                                    dtypes=(dtype_of(x),)*len(edges)), strict=True)
     return apart
+
+
+@lru_cache(maxsize=16)
+def _copies(count: int) -> Map:
+    """The spec of so many copies."""
+    return COPY if count == 1 else replace(COPY, function=replace(
+        COPY.function, name="copies", body=Block((), ("a",)*count)))
