@@ -12,11 +12,12 @@ from ..arrays import dtype_of, is_array
 from ..arrays.creation import array_like
 from ..arrays.traced import Traced
 from ..autograd import Variable
+from ..autograd.numpy_api.methods import no_operation
 from ..errors import KernelTypeError
 from ..registry.operations import NUMPY, OPS
 
 __all__ = ["as_arrays", "axes_of", "axis_of", "implements", "index_array", "is_value",
-           "ops", "permuted", "sequence", "shape_of"]
+           "ops", "permuted", "sequence", "shape_of", "truth"]
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -104,6 +105,14 @@ def _like(x: Any, like: Any) -> Any:
     weak = type(x) in (bool, int, float, complex)
     kind = np.result_type(dtype_of(like), x) if weak else host.dtype
     return index_array(host.astype(kind), like)
+
+
+def truth(x: Any, name: str) -> bool:
+    """The truth of a result, which is not known where it is traced."""
+    if isinstance(x, Traced):
+        raise no_operation(f"numpy.{name} gives a number that is not known while "
+                           "nf.fuse traces a function")
+    return bool(x)
 
 
 def index_array(indices: np.ndarray, like: Any) -> Any:

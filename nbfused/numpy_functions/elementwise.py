@@ -11,7 +11,7 @@ import numpy as np
 from ..arrays import dtype_of
 from ..autograd import Variable
 from ..errors import KernelTypeError
-from .base import as_arrays, implements, is_value, ops, sequence, shape_of
+from .base import as_arrays, implements, is_value, ops, sequence, shape_of, truth
 from .library import native, without_gradient
 
 __all__: list[str] = []
@@ -158,6 +158,9 @@ def _detached(x: Any) -> Any:
 @implements("ldexp")
 def ldexp(x1: Any, x2: Any) -> Any:
     """``x1 * 2**x2``, in two steps, so that only the result overflows."""
+    if np.result_type(dtype_of(x2) if is_value(x2) else x2).kind not in "biu":
+        raise KernelTypeError("numpy.ldexp: 'x2' is not an integer; use x1 * "
+                              "numpy.exp2(x2)")
     first = ops.floor_divide(x2, 2)
     kind = dtype_of(x1) if is_value(x1) else np.dtype(np.float64)
     for n in (first, ops.subtract(x2, first)):
@@ -226,7 +229,8 @@ def real_if_close(a: Any, tol: float = 100) -> Any:
     if dtype_of(a).kind != "c":
         return a
     limit = tol if tol <= 1 else tol * np.finfo(dtype_of(a)).eps
-    small = bool(ops.all(ops.less(ops.absolute(imag(_detached(a))), limit)))
+    small = truth(ops.all(ops.less(ops.absolute(imag(_detached(a))), limit)),
+                  "real_if_close")
     return real(a) if small else a
 
 
@@ -292,7 +296,7 @@ def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8,
 def allclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8,
              equal_nan: bool = False) -> bool:
     """Whether all elements are equal within a tolerance."""
-    return bool(ops.all(isclose(a, b, rtol, atol, equal_nan)))
+    return truth(ops.all(isclose(a, b, rtol, atol, equal_nan)), "allclose")
 
 
 @implements("array_equal")
@@ -304,7 +308,7 @@ def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
     if equal_nan:
         same = ops.logical_or(same, ops.logical_and(ops.not_equal(a1, a1),
                                                     ops.not_equal(a2, a2)))
-    return bool(ops.all(same))
+    return truth(ops.all(same), "array_equal")
 
 
 @implements("array_equiv")
@@ -314,7 +318,7 @@ def array_equiv(a1: Any, a2: Any) -> bool:
         np.broadcast_shapes(shape_of(a1), shape_of(a2))
     except ValueError:
         return False
-    return bool(ops.all(ops.equal(a1, a2)))
+    return truth(ops.all(ops.equal(a1, a2)), "array_equiv")
 
 
 @implements("fix")

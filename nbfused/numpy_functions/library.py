@@ -55,6 +55,15 @@ def native(name: str, x: Any) -> Callable[..., Any]:
 Pullback = Callable[..., Sequence[Any]]
 
 
+#: Options of a call by name, which can be a key.
+Options = tuple[tuple[str, Any], ...]
+
+
+def _fixed(options: dict[str, Any]) -> Options:
+    return tuple((name, tuple(x) if isinstance(x, list) else x)
+                 for name, x in options.items())
+
+
 def computed(name: str, forward: Callable[..., Any],
              pullback: Pullback) -> Callable[..., Any]:
     """A function of arrays, computed by their library, with a rule.
@@ -70,7 +79,8 @@ def computed(name: str, forward: Callable[..., Any],
         gradient for each array argument.  It is made of operations, so that it can be
         differentiated again.
     """
-    def run(ctx: Any, options: dict[str, Any], *arrays: Any) -> Any:
+    def run(ctx: Any, given: Options, *arrays: Any) -> Any:
+        options = dict(given)
         made = forward(*(x.data for x in arrays), **options)
         single = not isinstance(made, (tuple, list))
         results = tuple(map(Variable, (made,) if single else made))
@@ -87,7 +97,7 @@ def computed(name: str, forward: Callable[..., Any],
         "forward": staticmethod(run), "backward": staticmethod(pull)})
 
     def call(*arrays: Any, **options: Any) -> Any:
-        return made.apply(options, *arrays)  # type: ignore[attr-defined]
+        return made.apply(_fixed(options), *arrays)  # type: ignore[attr-defined]
 
     return call
 
@@ -96,10 +106,10 @@ def without_gradient(name: str, forward: Callable[..., Any]) -> Callable[..., An
     """A function of arrays, computed by their library, of integers or booleans."""
     made = type(f"numpy.{name}", (Function,), {"forward": staticmethod(
         lambda ctx, options, *arrays: _constant(ctx, forward(
-            *(x.data for x in arrays), **options)))})
+            *(x.data for x in arrays), **dict(options))))})
 
     def call(*arrays: Any, **options: Any) -> Any:
-        return made.apply(options, *arrays)  # type: ignore[attr-defined]
+        return made.apply(_fixed(options), *arrays)  # type: ignore[attr-defined]
 
     return call
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import dtype_of
-from .base import axes_of, implements, ops, shape_of
+from .base import axes_of, implements, ops, shape_of, truth
 
 __all__: list[str] = []
 
@@ -240,7 +240,7 @@ def _skipping_place(name: str, of: str, worst: float) -> Callable[..., Any]:
              keepdims: Any = False) -> Any:
         known = _is_number(a)
         if known is not True:
-            if not bool(ops.all(ops.any(known, axis=axis))):
+            if not truth(ops.all(ops.any(known, axis=axis)), name):
                 raise ValueError(f"numpy.{name}: all elements of a slice are NaN")
             a = ops.where(known, a, worst)
         return ops[of](a, axis=axis, out=out, keepdims=bool(keepdims))

@@ -6,7 +6,6 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from ..autograd.numpy_api.methods import no_operation
-from ..errors import KernelTypeError
 from .base import implements
 
 __all__ = ["REFUSED"]
@@ -36,8 +35,7 @@ REFUSED: dict[str, str] = {
 
 def _refusal(name: str, why: str) -> Callable[..., NoReturn]:
     def call(*args: Any, **kwargs: Any) -> NoReturn:
-        text = f"numpy.{name} has no operation for a Variable: {why}"
-        raise KernelTypeError(text) if why is _IN_PLACE else no_operation(text)
+        raise no_operation(f"numpy.{name} has no operation for a Variable: {why}")
 
     call.__name__ = call.__qualname__ = name.replace(".", "_")
     return implements(name)(call)
