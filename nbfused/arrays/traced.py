@@ -55,6 +55,11 @@ class Traced:
         """A placeholder for zeros in the library and on the device of this one."""
         raise NotImplementedError
 
+    @property
+    def differentiated(self) -> bool:
+        """Whether a derivative is wanted, here or of the whole that is traced."""
+        raise NotImplementedError
+
     def constant(self, host: Any) -> Any:
         """A placeholder for a NumPy array that is the same in each call."""
         raise NotImplementedError

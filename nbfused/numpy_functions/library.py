@@ -8,7 +8,9 @@ from functools import reduce
 from typing import Any
 
 from ..arrays import library_of
+from ..arrays.traced import Traced, find_traced
 from ..autograd import Function, Variable
+from ..autograd.numpy_api.methods import no_operation
 from ..errors import KernelTypeError
 
 __all__ = ["computed", "native", "without_gradient"]
@@ -64,6 +66,14 @@ def _fixed(options: dict[str, Any]) -> Options:
                  for name, x in options.items())
 
 
+def _check_differentiated(name: str, arrays: Sequence[Any]) -> None:
+    """Leave to NumPy's own function what is traced, and wants no rule of ours."""
+    traced = find_traced(arrays)
+    if traced is not None and not any(isinstance(x, Traced) and x.differentiated
+                                      for x in arrays):
+        raise no_operation(f"numpy.{name} is computed by the arrays' own library")
+
+
 def computed(name: str, forward: Callable[..., Any],
              pullback: Pullback) -> Callable[..., Any]:
     """A function of arrays, computed by their library, with a rule.
@@ -97,6 +107,7 @@ def computed(name: str, forward: Callable[..., Any],
         "forward": staticmethod(run), "backward": staticmethod(pull)})
 
     def call(*arrays: Any, **options: Any) -> Any:
+        _check_differentiated(name, arrays)
         return made.apply(_fixed(options), *arrays)  # type: ignore[attr-defined]
 
     return call
@@ -109,6 +120,7 @@ def without_gradient(name: str, forward: Callable[..., Any]) -> Callable[..., An
             *(x.data for x in arrays), **dict(options))))})
 
     def call(*arrays: Any, **options: Any) -> Any:
+        _check_differentiated(name, arrays)
         return made.apply(_fixed(options), *arrays)  # type: ignore[attr-defined]
 
     return call

@@ -117,6 +117,11 @@ class Unknown:
         """Record a call of a callback."""
         return record_callback(self.trace, callback, args)
 
+    @property
+    def differentiated(self) -> bool:
+        """Whether a derivative is wanted, here or of the whole program."""
+        return self.trace.tracked or getattr(self, "requires_grad", False)
+
     def constant(self, host: np.ndarray) -> Any:
         """A symbol for an array that follows from shapes: the same in each call."""
         return self.trace.constant(host)
