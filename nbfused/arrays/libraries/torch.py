@@ -90,6 +90,10 @@ class TorchLibrary:
 
         return is_plain
 
+    def from_numpy(self, host: np.ndarray, device: str) -> Any:
+        """Copy an array from the host."""
+        return _torch().from_numpy(np.ascontiguousarray(host)).to(_place(device))
+
     def maker(self, shape: tuple[int, ...], dtype: np.dtype, device: str,
               ) -> Callable[[], Any]:
         """A function that allocates with PyTorch's allocator."""

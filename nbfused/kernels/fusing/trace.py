@@ -12,6 +12,7 @@ from weakref import WeakSet
 import numpy as np
 
 from ...arrays import check_dtype, dtype_of, is_array
+from ...arrays.creation import array_like
 from ...arrays.traced import Traced
 from ...autograd import Variable
 from ...autograd.graph import COPY
@@ -71,6 +72,8 @@ class Trace:
         self.exact = False
         self.given: dict[Value, Any] = {}
         self.constants: dict[Value, Any] = {}
+        #: Those of them that follow from the shapes of the arguments.
+        self.known: set[Value] = set()
         self.nodes: list[Node] = []
         self.numbers: list[HostCall] = []
         self.checks: list[tuple[Callable[[Any], None], Value]] = []
@@ -128,6 +131,16 @@ class Trace:
         self.tracked |= is_tracked(x)
         self.constants[value] = x
         return value
+
+    def constant(self, host: np.ndarray) -> Symbol:
+        """The symbol for an array that every call would make alike, from shapes."""
+        like = next(x for x in self.given.values() if not np.isscalar(x))
+        array = array_like(host, like.data if isinstance(like, Variable) else like)
+        value = Value(tuple(host.shape), dtype_of(array), "constant")
+        self.constants[value] = array
+        self.known.add(value)
+        self.exact = True
+        return self.symbol(self, value)
 
     def _current_value(self, x: Symbol | Number) -> Value:
         """The value; `KernelTypeError` if it is not known whether it has changed."""
