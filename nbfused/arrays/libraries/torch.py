@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from functools import cache, partial
+from operator import attrgetter
 from typing import Any, NoReturn
 
 import numpy as np
@@ -132,13 +133,9 @@ class TorchLibrary:
         for x in arrays:
             increment(x)
 
-    def version(self, x: Any) -> int | None:
-        """PyTorch's count of the writes to `x` or to its base."""
-        try:
-            found: int = x._version
-        except RuntimeError:  # tensors of inference mode have no counter
-            return None
-        return found
+    #: PyTorch's count of the writes to a tensor or to its base; RuntimeError of one of
+    #: inference mode.  Not a function of Python: the tape asks for it twice an operand.
+    version = attrgetter("_version")
 
     def counted(self, x: Any) -> tuple[int, int]:
         """The addresses of the tensors that have one counter with `x`."""
