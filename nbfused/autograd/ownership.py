@@ -39,6 +39,8 @@ def _repeats(x: Any) -> bool:
     """Whether some elements of an array share memory."""
     strides = getattr(x, "strides", None)
     if strides is None and hasattr(x, "stride"):  # PyTorch's; JAX has none at all
+        if x.is_contiguous():
+            return False
         strides = x.stride()
     if strides and 0 in strides:
         for n, stride in zip(x.shape, strides, strict=True):
@@ -48,11 +50,13 @@ def _repeats(x: Any) -> bool:
 
 
 def _owner(x: Any) -> int | None:
-    """A number for the memory that an array of NumPy or CuPy lies in; None: unknown."""
+    """A number for the memory that an array lies in; None: unknown."""
     if type(x) is np.ndarray:
         base = x if x.base is None else x.base
         whole = base is x or (type(base) is np.ndarray and base.base is None)
         return id(base) if whole else None
+    if hasattr(x, "untyped_storage"):  # PyTorch's
+        return x.untyped_storage().data_ptr() or id(x)  # nothing has address 0
     # CuPy's views by strides have no base.
     memory = getattr(getattr(x, "data", None), "mem", None)
     return None if memory is None else id(memory)

@@ -18,6 +18,7 @@ from ..arrays import (
 )
 from ..arrays.traced import Traced, TracedNumber
 from ..dispatch import direct_call, execute  # not `from .. import`: see `forks`
+from ..dispatch.callers import key_of
 from ..errors import DeviceError, KernelTypeError, ShapeError, TapeError
 from ..scalar.typing.python_numbers import number_type
 from ..scalar.typing.types import Type, Weak
@@ -374,10 +375,7 @@ def backward(output: GraphArray, grad: Any, mode: Pass, retain_graph: bool) -> N
             f"backward(): the output has shape {output.shape}; pass grad=, an array of "
             "that shape, or reduce it to one element, with sum() for example")
     if grad is not None:
-        like = output._value  # NumPy's arrays are all of one library and in one place
-        seed = grad if type(grad) is np.ndarray is type(like) and \
-            grad.shape == like.shape and grad.dtype == like.dtype and \
-            grad.flags.aligned and not mode.records else cotangent(output, grad, mode)
+        seed = _seed(output, grad, mode)
     elif mode.records:
         seed = ones_like(mode.lift(output.data, None), mode)
     else:
@@ -386,6 +384,28 @@ def backward(output: GraphArray, grad: Any, mode: Pass, retain_graph: bool) -> N
     if not mode.records:
         found = separate_gradients(found, () if grad is None else (seed,))
     collect(found, not mode.records, partial(_accumulated, mode))
+
+
+#: Keys of an output and of a gradient for it that has been checked.
+_CHECKED: set[Any] = set()
+
+
+def _seed(output: GraphArray, grad: Any, mode: Pass) -> Any:
+    """The cotangent that the caller gave, checked."""
+    like, kind = output._value, type(grad)
+    read = key_of(kind) if kind is type(like) and not mode.records else None
+    try:
+        key = None if read is None else (read(like), read(grad))
+    except Exception:  # of many kinds, from many libraries: a closer look will tell
+        key = None
+    if key is None or None in key:
+        return cotangent(output, grad, mode)
+    if key not in _CHECKED:
+        cotangent(output, grad, mode)
+        if len(_CHECKED) >= _LIMIT:
+            _CHECKED.clear()
+        _CHECKED.add(key)
+    return grad
 
 
 def _accumulated(mode: Pass, old: Any, gradient: Any) -> Any:

@@ -6,7 +6,10 @@ from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
 
+import numpy as np
+
 from ..arrays import describe, dtype_of, is_array
+from ..arrays.detect import TORCH_DEVICES, device_of
 from ..dispatch import execute
 from ..errors import KernelTypeError, TapeError
 from ..specs import Spec
@@ -90,6 +93,8 @@ def _check_inputs(spec: Spec, inputs: Sequence[Any], options: dict[str, Any]) ->
             raise KernelTypeError(
                 f"{name} is a {type(x).__name__} beside a tensor that requires grad; "
                 "expected tensors only: use torch.asarray")
+        if isinstance(x, np.generic):
+            _ORDINARY.add(type(x))
 
 
 #: On tensors: where PyTorch's backward is itself differentiated, operations find that
@@ -189,20 +194,14 @@ def _save(ctx: Any, node: SpecNode, inputs: Sequence[Any]) -> list[Saved]:
         tensors.append(saved.data)
     for saved in slots:
         x, place = saved.data, None
-        device = _DEVICES.get(x.device)
-        if device is None:
-            _DEVICES[x.device] = describe(x).device
-        elif x.is_contiguous():
+        device = TORCH_DEVICES.get(x.device) or device_of(x)  # most are known
+        if x.is_contiguous():
             low = x.data_ptr()
             place = device, low, low + x.nbytes
         saved.hand_over(place)
     if tensors:
         ctx.save_for_backward(*tensors)
     return slots
-
-
-#: Our names of PyTorch's devices.
-_DEVICES: dict[Any, str] = {}
 
 
 def _given_out(ctx: Any, node: SpecNode, results: Sequence[Any], count: int,
