@@ -47,7 +47,9 @@ from .recording import RECORDING
 from .versions import note_write
 
 __all__ = [
+    "IN_GRAPH",
     "PLAIN",
+    "WEAK",
     "apply",
     "backward",
     "check_gradient",
@@ -56,6 +58,7 @@ __all__ = [
     "record_traced",
     "run_recorded",
     "tracked_by_library",
+    "wrapped",
 ]
 
 #: By type of input, who says whether it is more than data; None where nobody has to be
@@ -63,7 +66,7 @@ __all__ = [
 _TRACKS: dict[type, Callable[[Any], bool] | None] = dict.fromkeys(
     (np.ndarray, bool, int, float, complex))
 #: Types of inputs that are arrays of the graph and not traced, as they are found out.
-_IN_GRAPH: set[type[GraphArray]] = set()
+IN_GRAPH: set[type[GraphArray]] = set()
 
 #: Wraps an output as what its inputs are: `Variable.at`.
 _Wrap = Callable[[Any, Edge | None], GraphArray]
@@ -107,7 +110,7 @@ def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None
     tracked = False
     for x in inputs:
         kind = type(x)
-        if kind in _IN_GRAPH:
+        if kind in IN_GRAPH:
             wrap = kind.at
             data.append(x._value)
             edges.append(edge := x._edge)
@@ -124,14 +127,14 @@ def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None
             node, results = recorded
             if len(node.recording.tracked) == 1:  # not by a call: most have one
                 return (wrap(results[0], (node, 0)),)
-            return _wrapped(node, results, wrap)
+            return wrapped(node, results, wrap)
     if out is not None:
         return _store(spec, data, out, options, wrap)
     made = execute(spec, data, **options)
     return made if wrap is None else tuple([wrap(a, None) for a in made])
 
 
-def _wrapped(node: SpecNode, results: Sequence[Any], wrap: _Wrap) -> tuple[Any, ...]:
+def wrapped(node: SpecNode, results: Sequence[Any], wrap: _Wrap) -> tuple[Any, ...]:
     """The results of a recorded call, as what the inputs are."""
     made = []
     for k, tracked in enumerate(node.recording.tracked):
@@ -166,8 +169,8 @@ def _on_others(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
     for x in inputs:
         if isinstance(x, Traced):
             return x.record(spec, inputs, out, options)
-        if isinstance(x, GraphArray) and type(x) not in _IN_GRAPH:
-            _IN_GRAPH.add(type(x))
+        if isinstance(x, GraphArray) and type(x) not in IN_GRAPH:
+            IN_GRAPH.add(type(x))
             new = True
     if new:
         return apply(spec, inputs, out=out, **options)
@@ -198,7 +201,7 @@ def record_traced(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
     recorded = run_recorded(spec, data, edges, out, options)
     if recorded is None:
         return None
-    return _wrapped(*recorded, type(first).at)
+    return wrapped(*recorded, type(first).at)
 
 
 def _store(spec: Spec, inputs: Sequence[Any], out: Sequence[Any],
@@ -239,7 +242,7 @@ def run_recorded(spec: Spec, data: Sequence[Any], edges: Sequence[Edge | None],
     key: list[Any] = [dtypes]
     for x, edge in zip(data, edges, strict=True):
         kind = type(x)
-        if kind in _WEAK:
+        if kind in WEAK:
             key.append(kind)
         elif isinstance(x, NUMBERS):
             key += (edge is not None, _type(x))
@@ -293,11 +296,11 @@ def _run_first(cached: CachedRecording, found: RecordingPlan, data: Sequence[Any
 _LIMIT = 1024
 
 #: The weak type of a Python number.
-_WEAK = {kind: Weak(kind.__name__) for kind in (bool, int, float, complex)}
+WEAK = {kind: Weak(kind.__name__) for kind in (bool, int, float, complex)}
 
 
 def _type(x: Any) -> Type:
-    found = _WEAK.get(type(x))
+    found = WEAK.get(type(x))
     if found is not None:
         return found
     if isinstance(x, TracedNumber):

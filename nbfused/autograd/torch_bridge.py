@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any
@@ -18,7 +19,7 @@ from .nodes import SpecNode, check_differentiable, is_floating
 from .tape import PLAIN, apply, run_recorded
 from .versions import Saved
 
-__all__ = ["apply_torch"]
+__all__ = ["apply_torch", "operation", "readable", "unusual"]
 
 
 def apply_torch(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
@@ -54,13 +55,13 @@ def apply_torch(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
             f"{spec.name}: a tensor has a tangent of torch.autograd.forward_ad, which "
             "operations of nbfused do not hand on; use nbfused.jvp on plain tensors")
     # How many results the user asked for is found out on the way.
-    call = [spec, options, 0]
-    operation, record = _operation()
+    call = [spec, options, 0, None]
+    function, record = operation()
     try:
         results = record(call, *inputs)
     except RuntimeError:  # PyTorch says so where torch.func or vmap is at work
         try:
-            results = operation.apply(call, *inputs)
+            results = function.apply(call, *inputs)
         except RuntimeError:
             _describe_all(inputs, options)  # it can name the argument
             raise
@@ -115,8 +116,41 @@ def _edges(needs: tuple[bool, ...]) -> tuple[Edge | None, ...]:
     return found
 
 
+def _detached(spec: Spec, inputs: Sequence[Any]) -> list[Any]:
+    """The inputs of a call as plain tensors, which may be used while it is recorded."""
+    import torch
+
+    data: list[Any] = []
+    for x in inputs:
+        if not isinstance(x, torch.Tensor):
+            data.append(x)
+            continue
+        if x.requires_grad and x.is_complex():
+            check_differentiable(dtype_of(x))
+        # A view is one of a tensor of ours, so that it may be a result.
+        plain = type(x) is torch.Tensor and spec.launches
+        data.append(x if plain else x.detach())
+    return data
+
+
 @cache
-def _operation() -> tuple[Any, Callable[..., Any]]:
+def readable() -> dict[type, bool]:
+    """Types of tensors that recorded calls read, and whether they are detached first."""
+    import torch
+
+    return {torch.Tensor: False, torch.nn.Parameter: True}
+
+
+def unusual() -> bool:
+    """Whether PyTorch does not record, or something else than its tape is at work."""
+    torch = sys.modules["torch"]
+    return bool(not torch.is_grad_enabled()
+                or torch.autograd.forward_ad._current_level >= 0
+                or torch._C._get_tracing_state() is not None)
+
+
+@cache
+def operation() -> tuple[Any, Callable[..., Any]]:
     """The `torch.autograd.Function`, defined once PyTorch is imported.
 
     Also what records a call of it outside of transforms: `apply` of its base, without
@@ -125,7 +159,7 @@ def _operation() -> tuple[Any, Callable[..., Any]]:
     import torch
 
     plain = torch.Tensor
-    _ORDINARY.update((plain, torch.nn.Parameter))
+    _ORDINARY.update(readable())
 
     class Operation(torch.autograd.Function):
         """A spec as an autograd function; saved state is among its results."""
@@ -133,18 +167,13 @@ def _operation() -> tuple[Any, Callable[..., Any]]:
         @staticmethod
         def forward(ctx: Any, call: Any, *inputs: Any) -> Any:
             ctx.set_materialize_grads(False)
-            spec, options, _ = call
+            spec, options, _, known = call
             needs = ctx.needs_input_grad[1:]
             edges = _EDGES.get(needs) or _edges(needs)
-            data: list[Any] = []
-            for x in inputs:
-                if isinstance(x, plain):
-                    if x.requires_grad and x.is_complex():
-                        check_differentiable(dtype_of(x))
-                    if type(x) is not plain or not spec.launches:
-                        x = x.detach()  # noqa: PLW2901 - a view of it is its own
-                data.append(x)
-            recorded = run_recorded(spec, data, edges, None, options)
+            recorded = None if known is None else known(*inputs, *edges)
+            if recorded is None:
+                data = _detached(spec, inputs)
+                recorded = run_recorded(spec, data, edges, None, options)
             if recorded is None:
                 made = execute(spec, data, **options)
                 call[2] = len(made)

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from ..autograd import apply
+from ..autograd.direct import fast_calls
 from ..autograd.versions import note_write
-from ..dispatch import direct_call
 from ..specs import Spec
 from .base import output_tuple
 
@@ -33,8 +33,8 @@ class CachedCall:
         self._spec, self._name, self._names = spec, name, names
         self._defaults = defaults
         single = outs is None or (len(outs) == 1 and outs[0] is not None)
-        self._direct = direct_call(spec, values, outs, self._defaults) if single \
-            else None
+        self._direct, self._taped = fast_calls(
+            spec, values, outs, self._defaults, names) if single else (None, None)
         self._outputs = 1 if outs is None else len(outs)
 
     def __call__(self, args: tuple[Any, ...], out: Any) -> Any:
@@ -42,6 +42,8 @@ class CachedCall:
         direct = self._direct
         made = None if direct is None or type(out) is tuple else \
             direct(*args) if out is None else direct(out, *args)
+        if made is None and self._taped is not None:
+            made = self._taped(*args)
         if made is None:  # it is differentiated, or a closer look is needed
             outs = None if out is None else output_tuple(
                 out, self._outputs, self._name)
