@@ -11,21 +11,19 @@ import numpy as np
 
 from ..arrays import (
     check_dtype,
-    describe,
     dtype_of,
     is_array,
     library_of,
 )
 from ..arrays.traced import Traced, TracedNumber
 from ..dispatch import direct_call, execute  # not `from .. import`: see `forks`
-from ..dispatch.callers import key_of
-from ..errors import DeviceError, KernelTypeError, ShapeError, TapeError
+from ..errors import ShapeError, TapeError
 from ..scalar.typing.python_numbers import number_type
 from ..scalar.typing.types import Type, Weak
 from ..specs import Spec
+from .gradients import seed_of, separate_gradients, without_repeats
 from .graph import (
     ADD,
-    FULL,
     ONE,
     Edge,
     GraphArray,
@@ -42,7 +40,6 @@ from .nodes import (
     is_number,
     plan,
 )
-from .ownership import separate_gradients, without_repeats
 from .recording import RECORDING
 from .versions import note_write
 
@@ -52,8 +49,6 @@ __all__ = [
     "WEAK",
     "apply",
     "backward",
-    "check_gradient",
-    "cotangent",
     "ones_like",
     "record_traced",
     "run_recorded",
@@ -249,7 +244,8 @@ def run_recorded(spec: Spec, data: Sequence[Any], edges: Sequence[Edge | None],
         else:  # the dtype of another library stands for ours
             key += (edge is not None, kind, x.shape, x.dtype)
     known = spec.__dict__.get("_recorded")
-    cached: CachedRecording | None = known and known.get(tuple(key))
+    cached: CachedRecording | None = \
+        None if known is None else known.get(tuple(key))
     if cached is None:
         cached = _plan(spec, tuple(key), data, edges, dtypes)
     found = cached.plan
@@ -316,56 +312,6 @@ def ones_like(x: Any, mode: Pass = PLAIN) -> Any:
     return mode.run(ONE, (x,), dtypes=(dtype_of(x),))[0]
 
 
-def check_gradient(name: str, given: Any, like: GraphArray) -> None:
-    """Check that a gradient from the caller is an array where `like` is.
-
-    Raises
-    ------
-    KernelTypeError
-        No array, or one of another library.
-    DeviceError
-        It is on another device.
-    """
-    if isinstance(given, Traced):
-        return
-    value = given.data if isinstance(given, GraphArray) else given
-    if not is_array(value):
-        raise KernelTypeError(f"{name} is a {type(given).__name__}; expected an array "
-                              f"of shape {like.shape} and dtype {like.dtype}")
-    if isinstance(like, Traced):
-        return
-    found, wanted = describe(value, name), describe(like.data)
-    if found.library is not wanted.library:
-        raise KernelTypeError(
-            f"{name} is an array of {found.library.name}; expected one of "
-            f"{wanted.library.name}, as the Variable has: convert it (from_dlpack does "
-            "not copy)")
-    if found.device != wanted.device:
-        raise DeviceError(f"{name} is on {found.device}; expected {wanted.device}, "
-                          "where the Variable is: copy it there first")
-
-
-def cotangent(like: GraphArray, given: Any, mode: Pass, name: str = "grad") -> Any:
-    """Check a cotangent from the caller and convert it for the pass.
-
-    A Python number stands for an array without dimensions.
-    """
-    if type(given) in (bool, int, float) and not like.shape:
-        (given,) = PLAIN.run(FULL, (like.data, given), dtypes=(dtype_of(like),))
-    elif isinstance(given, np.generic):
-        given = np.asarray(given)
-    check_gradient(name, given, like)
-    if tuple(given.shape) != like.shape:
-        raise ShapeError(f"{name}: shape {tuple(given.shape)}, expected {like.shape}, "
-                         "that of the output")
-    if dtype_of(given) != dtype_of(like):
-        raise KernelTypeError(f"{name}: dtype {dtype_of(given)}, expected "
-                              f"{like.dtype}, that of the output; use astype")
-    if not isinstance(given, GraphArray):
-        return mode.lift(given, None)
-    return given if mode.records else given.data
-
-
 def backward(output: GraphArray, grad: Any, mode: Pass, retain_graph: bool) -> None:
     """The implementation of `Variable.backward`."""
     edge = output._edge
@@ -378,7 +324,10 @@ def backward(output: GraphArray, grad: Any, mode: Pass, retain_graph: bool) -> N
             f"backward(): the output has shape {output.shape}; pass grad=, an array of "
             "that shape, or reduce it to one element, with sum() for example")
     if grad is not None:
-        seed = _seed(output, grad, mode)
+        like = output._value  # NumPy's arrays are all of one library and in one place
+        seed = grad if type(grad) is np.ndarray is type(like) and \
+            grad.shape == like.shape and grad.dtype == like.dtype and \
+            grad.flags.aligned and not mode.records else seed_of(output, grad, mode)
     elif mode.records:
         seed = ones_like(mode.lift(output.data, None), mode)
     else:
@@ -387,28 +336,6 @@ def backward(output: GraphArray, grad: Any, mode: Pass, retain_graph: bool) -> N
     if not mode.records:
         found = separate_gradients(found, () if grad is None else (seed,))
     collect(found, not mode.records, partial(_accumulated, mode))
-
-
-#: Keys of an output and of a gradient for it that has been checked.
-_CHECKED: set[Any] = set()
-
-
-def _seed(output: GraphArray, grad: Any, mode: Pass) -> Any:
-    """The cotangent that the caller gave, checked."""
-    like, kind = output._value, type(grad)
-    read = key_of(kind) if kind is type(like) and not mode.records else None
-    try:
-        key = None if read is None else (read(like), read(grad))
-    except Exception:  # of many kinds, from many libraries: a closer look will tell
-        key = None
-    if key is None or None in key:
-        return cotangent(output, grad, mode)
-    if key not in _CHECKED:
-        cotangent(output, grad, mode)
-        if len(_CHECKED) >= _LIMIT:
-            _CHECKED.clear()
-        _CHECKED.add(key)
-    return grad
 
 
 def _accumulated(mode: Pass, old: Any, gradient: Any) -> Any:

@@ -135,7 +135,7 @@ def _detached(spec: Spec, inputs: Sequence[Any]) -> list[Any]:
 
 @cache
 def readable() -> dict[type, bool]:
-    """Types of tensors that recorded calls read, and whether they are detached first."""
+    """Types of tensors that recorded calls read; whether they are detached first."""
     import torch
 
     return {torch.Tensor: False, torch.nn.Parameter: True}
@@ -183,7 +183,12 @@ def operation() -> tuple[Any, Callable[..., Any]]:
             call[2] = count = len(node.recording.tracked)
             ctx.node = node
             ctx.slots = _save(ctx, node, inputs)
-            return _given_out(ctx, node, results, count)
+            # What PyTorch has to know: the user's results, and the state that is saved.
+            ctx.places, constant = node.recording.places or _places(node, count)
+            if constant:
+                ctx.mark_non_differentiable(*[results[k] for k in constant])
+            return tuple(results) if len(results) == len(ctx.places) else tuple(
+                [results[k] for k in ctx.places])
 
         @staticmethod
         def backward(ctx: Any, *cotangents: Any) -> Any:
@@ -233,20 +238,11 @@ def _save(ctx: Any, node: SpecNode, inputs: Sequence[Any]) -> list[Saved]:
     return slots
 
 
-def _given_out(ctx: Any, node: SpecNode, results: Sequence[Any], count: int,
-               ) -> tuple[Any, ...]:
-    """The results that PyTorch has to know: the user's, and the state that is saved."""
-    recording = node.recording
-    if recording.places is None:
-        tracked = recording.tracked
-        state = [k for k in node.saved_outputs if k >= count]
-        places = (*range(count), *state)
-        recording.places = places, tuple([
-            k for k in places
-            if not (tracked[k] if k < count else is_floating(node.results[k]))])
-    ctx.places, constant = recording.places
-    if constant:
-        ctx.mark_non_differentiable(*[results[k] for k in constant])
-    if len(results) == len(ctx.places):
-        return tuple(results)
-    return tuple([results[k] for k in ctx.places])
+def _places(node: SpecNode, count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Numbers of the results that PyTorch has to know, and of the constants of them."""
+    tracked = node.recording.tracked
+    places = (*range(count), *(k for k in node.saved_outputs if k >= count))
+    found = node.recording.places = places, tuple([
+        k for k in places
+        if not (tracked[k] if k < count else is_floating(node.results[k]))])
+    return found

@@ -18,11 +18,12 @@ from typing import Any
 from ..arrays import dtype_of
 from ..errors import KernelTypeError, RangeError, ShapeError
 from .custom import check_callable, is_tracked
+from .gradients import cotangent
 from .graph import Edge, Ones, Target, between, walk_back
 from .nodes import Identity, SpecNode, is_floating, zeros
 from .recorded_call import RecordedCall, as_variable, copy_shared
 from .recording import recording
-from .tape import PLAIN, cotangent, ones_like
+from .tape import PLAIN, ones_like
 from .variable import RECORDING, Variable
 
 __all__ = ["grad", "jvp", "value_and_grad", "vjp"]

@@ -9,7 +9,6 @@ from typing import Any, overload
 
 from ..arrays import check_dtype
 from ..autograd import apply
-from ..autograd.direct import fast_calls
 from ..autograd.nodes import is_floating
 from ..autograd.versions import note_write
 from ..errors import KernelTypeError, ScalarSyntaxError
@@ -20,6 +19,7 @@ from ..scalar.typing.types import Weak
 from ..specs import Map
 from ..support.forks import cached_property
 from .base import Parameters, kind_of, output_tuple, quantity, unpack_single
+from .cached_call import fast_calls
 from .func import Func, func
 from .kernel_counts import counting_decorator
 from .ufunc import Ufunc, apply_where, cast_inputs

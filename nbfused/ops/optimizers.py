@@ -11,10 +11,10 @@ from ..arrays import dtype_of, is_array
 from ..arrays.traced import Traced, TracedNumber
 from ..autograd import Variable, apply, no_grad
 from ..autograd.versions import note_write
-from ..dispatch import direct_call
 from ..errors import KernelTypeError, RangeError, ShapeError
 from ..op import AnyArray
 from ..op.base import fraction, non_negative, real_number, whole_number
+from ..op.cached_call import fast_calls
 from ..op.elementwise import Elementwise, cast, elementwise
 
 __all__ = ["adam_step", "sgd_step"]
@@ -72,7 +72,7 @@ def _take(update: Elementwise, outs: tuple[Any, ...], arrays: Sequence[Any],
     values = (*arrays, *numbers)
     with no_grad():
         apply(spec, values, out=outs, names=update.parameters.names)
-    direct = direct_call(spec, values, outs)
+    direct, _ = fast_calls(spec, values, outs, (), update.parameters.names)
     if direct is not None:
         _DIRECT[(update.__name__, *map(type, arrays))] = direct
 

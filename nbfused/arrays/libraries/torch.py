@@ -86,7 +86,7 @@ class TorchLibrary:
     @property
     def address_reader(self) -> Callable[[Any], int]:
         """`pointer` as a function written in C."""
-        return _torch().Tensor.data_ptr  # type: ignore[no-any-return]
+        return _torch().Tensor.data_ptr
 
     def view(self, native: Any, shape: tuple[int, ...], strides: tuple[int, ...],
              offset: int) -> Any:
@@ -158,7 +158,7 @@ class TorchLibrary:
         if type(x) is _torch().Tensor and x.device.type == "cpu" and \
                 not x.requires_grad and not _unusual(x) and x.dtype in _shared():
             with suppress(RuntimeError):  # PyTorch knows another NumPy, or none
-                return x.numpy()  # type: ignore[no-any-return]
+                return x.numpy()
         _check_plain(x, "tensor")
         _device(x.device, "tensor")
         return host_view(self.describe(x.detach().resolve_conj().resolve_neg().cpu(),
