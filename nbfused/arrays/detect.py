@@ -161,8 +161,6 @@ TORCH_DEVICES: dict[Any, str] = {}
 
 def device_of(x: Any, name: str = "x") -> str:
     """The device of an array, without a description where that is known."""
-    if type(x) is np.ndarray:
-        return "cpu"
     if type(x).__module__ != "torch":
         return describe(x, name).device
     found = TORCH_DEVICES.get(x.device)

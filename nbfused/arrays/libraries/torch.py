@@ -156,7 +156,8 @@ class TorchLibrary:
     def to_host(self, x: Any) -> np.ndarray:
         """Share the memory of a tensor on the host; copy from a device."""
         if type(x) is _torch().Tensor and x.device.type == "cpu" and \
-                not x.requires_grad and not _unusual(x) and x.dtype in _shared():
+                not x.requires_grad and not _unusual(x) and x.dtype in _shared() and \
+                _torch()._C._get_tracing_state() is None:
             with suppress(RuntimeError):  # PyTorch knows another NumPy, or none
                 return x.numpy()
         _check_plain(x, "tensor")
