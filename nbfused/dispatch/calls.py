@@ -26,6 +26,7 @@ from .prepared_call import OverlapTest, Place, PreparedCall, overlap_test
 __all__ = [
     "COPY",
     "WEAK",
+    "ZERO",
     "Place",
     "describe_outputs",
     "find_prepared",

@@ -8,15 +8,20 @@ from typing import Any, cast
 
 import numpy as np
 
+from ..arrays import describe, library_of
 from ..backend import Direct, NumberOf
+from ..errors import KernelTypeError
 from ..registry.backends import registry
 from ..specs import Spec, View
+from ..support.loop_nests import dense_strides
 from ..support.stamp import stamp
-from .callers import USUAL, Caller
+from .allocation import OUT_OF_MEMORY
+from .callers import USUAL, Caller, key_of
+from .calls import COPY, ZERO, validate_and_run
 from .launch_plans import arguments
 from .launches import LAUNCHES
 from .prepared_call import PreparedCall
-from .views import direct_view
+from .views import direct_view, window
 
 __all__ = ["direct_call"]
 
@@ -43,8 +48,11 @@ def direct_call(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
         a closer look: `execute` has to be asked then.
     """
     if not spec.launches:
-        plain = outs is None and dtypes is None and len(inputs) == 1
-        return direct_view(cast(View, spec), type(inputs[0])) if plain else None
+        view = cast(View, spec)
+        if outs is not None or dtypes is not None or len(inputs) != 1:
+            return None
+        return _unsliced(view, type(inputs[0])) if view.kind == "unslice" else \
+            direct_view(view, type(inputs[0]))
     callers = spec.__dict__.get("_callers", {})
     caller: Caller | None = callers.get((*map(type, inputs), None,
                                          *map(type, outs or ())))
@@ -64,7 +72,66 @@ def direct_call(spec: Spec, inputs: Sequence[Any], outs: Sequence[Any] | None,
 
 
 #: Types of arguments that machine code reads.
-_READABLE = {np.ndarray, float, int}
+_READABLE = {np.ndarray, float, int, np.float64, np.int64}
+
+
+def _unsliced(spec: View, kind: type) -> Callable[[Any], Any] | None:
+    """A function that puts an array of this type into zeros, or gives None."""
+    key = key_of(kind)
+    if key is None:
+        return None
+    known: dict[Any, Callable[[Any], Any] | None] = {}
+
+    def direct(x: Any) -> Any:
+        try:
+            layout = key(x)
+        except Exception:  # of many kinds, from many libraries: a closer look will tell
+            return None
+        if layout is None:
+            return None
+        if layout not in known:
+            if len(known) >= _LIMIT:
+                known.clear()
+            known[layout] = _filling(spec, x)
+        fill = known[layout]
+        return None if fill is None else fill(x)
+
+    return direct
+
+
+def _filling(spec: View, x: Any) -> Callable[[Any], Any] | None:
+    """A function that puts arrays like `x` into zeros by two direct calls."""
+    array, library = describe(x), library_of(x)
+    (shape,) = spec.out_shapes((array.shape,))
+    strides, offset = window(dense_strides(shape), spec.params[1])
+    own: Any = getattr(library, "viewer", None)
+    if not library.writable:
+        return None
+
+    def plain(x: Any) -> Any:
+        return library.view(x, array.shape, strides, offset)
+
+    new = library.maker(shape, array.dtype, array.device)
+    try:
+        out = new()
+        view = own(out, array.shape, strides, offset) if own else plain
+        validate_and_run(ZERO, (), (out,))
+        validate_and_run(COPY, (x,), (view(out),))
+    except (KernelTypeError, *OUT_OF_MEMORY):  # no such view: as always then
+        return None
+    zero, copy = direct_call(ZERO, (), (out,)), direct_call(COPY, (x,), (view(out),))
+    if zero is None or copy is None:
+        return None
+
+    def fill(x: Any) -> Any:
+        try:
+            made = new()
+        except OUT_OF_MEMORY:  # others are asked, who free memory first
+            return None
+        done = zero(made) is not None and copy(view(made), x) is not None
+        return (made,) if done else None
+
+    return fill
 
 
 class _Native:

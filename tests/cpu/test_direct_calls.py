@@ -121,6 +121,18 @@ def test_numbers_are_read_by_their_type():
         assert call(x, y, t) is None or np.allclose(call(x, y, t)[0], x + (y - x)*t)
 
 
+@pytest.mark.parametrize("number", [2.5, np.float64(-2.5), 3, np.int64(-3)])
+def test_numbers_of_numpy_are_read_like_pythons(number):
+    spec = ops.multiply.spec(("element", "scalar"))
+    x = np.arange(4.0)
+    nf.dispatch.execute(spec, (x, number))
+    call, count = calls_of(spec, (x, number))
+    for _ in range(3):
+        np.testing.assert_array_equal(call(x, number)[0], x * number)
+        np.testing.assert_array_equal(call(x, type(number)(7))[0], x * 7)
+    assert count[0] == 1
+
+
 def test_integers_of_more_than_64_bits_are_not_taken():
     spec = ops.multiply.spec(("element", "scalar"))
     x = np.arange(4)

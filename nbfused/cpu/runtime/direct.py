@@ -35,9 +35,13 @@ LIMIT = 64
 #: Most words, pointers, numbers and bytes of temporary memory of an entry.
 _WORDS, _POINTERS, _ROOM = 512, 32, 1 << 16
 
+#: How `struct` writes numbers.  All but an int have their value in the word after the
+#: type.
+_CODES = {float: "d", int: "q", np.float64: "d", np.int64: "q"}
+
 #: The function's own words: first those of `interpreter`, then these.
-_HEAD = (*INTERPRETER, "empty", "none", "array_type", "float_type", "int_type", "stamp",
-         "variable0", "variable1")
+_HEAD = (*INTERPRETER, "empty", "none", "array_type", "int_type", "stamp", "variable0",
+         "variable1")
 #: An entry's words: how many there are of what, and where it begins.
 _ENTRY = ("stamp", "arguments", "layouts", "words", "words_at", "fills", "fills_at",
           "parts", "parts_at", "pairs", "pairs_at", "results", "results_at", "room",
@@ -93,10 +97,10 @@ def kernel(a, begin, end):
                     p[r[q + 1]] = x[2]
                     q += 4 + 2*rank
             elif r[q] == 1:
-                fits = x[1] == {h[float_type]}
+                fits = x[1] == r[q + 2]
                 if fits:
                     n[r[q + 1]] = x[2]
-                q += 2
+                q += 3
             else:
                 fits = x[1] == {h[int_type]}
                 if fits:
@@ -270,7 +274,6 @@ def _entry(args: Sequence[Any], call: DirectCall, stamp: int) -> tuple[Any, ...]
 
 def _layouts(args: Sequence[Any], call: DirectCall) -> list[int] | None:
     """For each argument what it is, which pointer or number, and an array's layout."""
-    codes = {float: 1, int: 2}
     found: list[int] = []
     for x, which in zip(args, call.arguments, strict=True):
         if type(x) is np.ndarray:
@@ -280,8 +283,10 @@ def _layouts(args: Sequence[Any], call: DirectCall) -> list[int] | None:
                 return None
             layout = struct.unpack(f"={len(header[0]) // 8}q", header[0])
             found += (-1, which, *layout)
-        elif type(x) in codes:
-            found += (codes[type(x)], which)
+        elif type(x) is int:
+            found += (2, which)
+        elif type(x) in _CODES:
+            found += (1, which, id(type(x)))
         else:
             return None
     return found
@@ -313,7 +318,7 @@ def _body(native: Native, call: DirectCall,
             elif fill.kind == "number":
                 number = call.call.numbers[fill.which]
                 if isinstance(number, NumberOf):
-                    if fill.code != {float: "d", int: "q"}[call.kinds[number.position]]:
+                    if fill.code != _CODES.get(call.kinds[number.position]):
                         return None
                     fills += (word, 1, number.position, 0)
                 else:

@@ -36,6 +36,7 @@ INTERPRETER = {
 NUMPY_EMPTY = 184
 
 _FASTCALL = 0x80
+_SEVEN = np.int64(7)
 
 
 class _Method(ctypes.Structure):
@@ -52,7 +53,10 @@ def possible() -> bool:
             and not sysconfig.get_config_var("Py_GIL_DISABLED")
             and not sysconfig.get_config_var("Py_TRACE_REFS")
             and object.__basicsize__ == 16 and tuple.__basicsize__ == 24
-            and bytes.__basicsize__ == 33 and list.__basicsize__ == 40)
+            and bytes.__basicsize__ == 33 and list.__basicsize__ == 40
+            and all(ctypes.c_double.from_address(id(x) + 16).value == 2.5
+                    for x in (2.5, np.float64(2.5)))
+            and ctypes.c_int64.from_address(id(_SEVEN) + 16).value == 7)
 
 
 @cache
@@ -67,8 +71,7 @@ def interpreter() -> dict[str, int]:
         "numpy.core._multiarray_umath"]
     table = pointer(core._ARRAY_API, None)
     found["empty"] = ctypes.c_size_t.from_address(table + 8*NUMPY_EMPTY).value
-    return found | {"none": id(None), "array_type": id(np.ndarray),
-                    "float_type": id(float), "int_type": id(int)}
+    return found | {"none": id(None), "array_type": id(np.ndarray), "int_type": id(int)}
 
 
 def builtin_function(text: str, own: tuple[Any, ...]) -> Callable[..., Any]:
