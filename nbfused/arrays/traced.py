@@ -39,6 +39,10 @@ class Traced:
         """The placeholder `data` with another place in the graph."""
         raise NotImplementedError
 
+    def variable(self, requires_grad: bool) -> Any:
+        """The placeholder of a `Variable` of the same array."""
+        raise NotImplementedError
+
     def plain(self) -> Any:
         """A placeholder for the value as it is now, without a place in the graph."""
         raise NotImplementedError
@@ -51,8 +55,17 @@ class Traced:
         """A placeholder for zeros in the library and on the device of this one."""
         raise NotImplementedError
 
-    def record_call(self, function: Callable[..., Any], args: Sequence[Any]) -> Any:
-        """Record a call of a Python function; return its placeholders."""
+    def record_call(self, function: Callable[..., Any], args: Sequence[Any],
+                    inline: Callable[[], Any]) -> Any:
+        """Record a call of a function with a derivative of its own.
+
+        By ``inline()``, which runs it and its rules on placeholders; where that is not
+        possible as a call.
+        """
+        raise NotImplementedError
+
+    def record_callback(self, callback: Any, args: Sequence[Any]) -> tuple[Any, ...]:
+        """Record a call of a `Callback`, which says what it gives."""
         raise NotImplementedError
 
     def record_check(self, check: Callable[[Any], Any]) -> None:

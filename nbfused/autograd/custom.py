@@ -8,6 +8,7 @@ can be differentiated again.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from threading import get_ident
 from typing import Any, NamedTuple
 
@@ -20,13 +21,13 @@ from ..arrays import (
     dtype_of,
     is_array,
 )
-from ..arrays.traced import find_traced
+from ..arrays.traced import Traced, extents, find_traced
 from ..errors import KernelTypeError, NotDifferentiableError, ShapeError, TapeError
 from .graph import COPY, Edge, Node, Pass
 from .nodes import Aval, is_floating, zeros
 from .recording import grad_mode, recording
 from .tape import apply
-from .variable import Variable
+from .variable import RECORDING, Variable
 from .versions import Saved
 
 __all__ = [
@@ -90,7 +91,7 @@ class Argument:
     def load(self) -> Any:
         """The argument as it was given."""
         value = self.value.load() if isinstance(self.value, Saved) else self.value
-        return Variable.at(value, self.edge) if self.variable else value
+        return RECORDING.lift(value, self.edge) if self.variable else value
 
 
 class GradientType(NamedTuple):
@@ -98,23 +99,27 @@ class GradientType(NamedTuple):
 
     shape: tuple[int, ...]
     dtype: np.dtype
-    place: tuple[Library, str]
+    place: tuple[Library, str] | None
 
     @classmethod
     def of(cls, x: Variable) -> GradientType:
         """The requirements for a gradient of `x`."""
+        if isinstance(x, Traced):
+            return cls(x.extents, dtype_of(x), None)
         array = describe(x.data)
         return cls(array.shape, array.dtype, array.place)
 
     def check(self, value: Variable, what: str) -> None:
         """Check that a gradient has the argument's shape and place and is real."""
-        if value.shape != self.shape:
+        if extents(value) != self.shape:
             raise ShapeError(f"{what} has shape {value.shape}, expected {self.shape}, "
                              "that of the argument")
-        if value.dtype.kind == "c":
+        if dtype_of(value).kind == "c":
             raise KernelTypeError(f"{what} has dtype {value.dtype}, expected "
                                   f"{self.dtype}, that of the argument; return its "
                                   "real part")
+        if self.place is None or isinstance(value, Traced):
+            return
         place = describe(value.data, what).place
         if place != self.place:
             given, expected = (f"{p[0].name} on {p[1]}" for p in (place, self.place))
@@ -136,9 +141,9 @@ class CallNode(Node):
                constant: Sequence[Any] = ()) -> Any:
         """Wrap outputs as results of this node, except the `constant` ones."""
         self.outputs = len(outputs)
-        self.gives = tuple((v.shape, v.dtype, v.device) for v in outputs)
+        self.gives = tuple([_aval(v) for v in outputs])
         made = tuple(
-            Variable.at(v.data, None if not is_floating(v.dtype)
+            RECORDING.lift(v.data, None if not is_floating(dtype_of(v))
                         or any(v is c or v.data is c for c in constant) else (self, k))
             for k, v in enumerate(outputs))
         return made[0] if single else made
@@ -186,12 +191,21 @@ class CallNode(Node):
                     "without create_graph")
             value = Variable(value)
         like.check(value, what)
-        if value.dtype != like.dtype:
+        if dtype_of(value) != like.dtype:
             (value,) = apply(COPY, (value,), dtypes=(like.dtype,))
         return value
 
 
+def _aval(v: Variable) -> Aval:
+    """Shape, dtype and device of an output."""
+    if isinstance(v, Traced):
+        return v.extents, dtype_of(v), ""
+    return v.shape, v.dtype, v.device
+
+
 def _own(gradient: Any, kept: Sequence[Saved]) -> Any:
+    if isinstance(gradient, Traced):
+        return gradient  # whoever ends the walk gives it memory of its own
     place = byte_range(describe(gradient))
     if any(saved.place.overlaps(place) for saved in kept):
         return apply(COPY, (gradient,), dtypes=(dtype_of(gradient),))[0]
@@ -277,7 +291,12 @@ class Function:
         """Call the function: Variables give Variables, arrays give arrays."""
         unknown = find_traced(args)
         if unknown is not None:
-            return unknown.record_call(cls.apply, args)
+            return unknown.record_call(cls.apply, args, partial(cls._run, args))
+        return cls._run(args)
+
+    @classmethod
+    def _run(cls, args: Sequence[Any]) -> Any:
+        """Run it on arrays, or on what is traced."""
         ctx = Context(tuple(recording() and is_tracked(x) for x in args))
         inputs = detach_all(args)
         with grad_mode(False):
@@ -342,7 +361,7 @@ class FunctionNode(CallNode):
     def _load(self, saved: Saved, place: tuple[str, int] | None,
               mode: Pass) -> Variable:
         if not mode.records:
-            return Variable.at(saved.load(), None)
+            return RECORDING.lift(saved.load(), None)
         if place is None:
             raise NotDifferentiableError(
                 f"{saved.label} is neither an argument nor a result, so that a second "
@@ -350,7 +369,7 @@ class FunctionNode(CallNode):
                 "return it from forward()")
         kind, k = place
         edge = self.edges[k] if kind == "input" else (self, k)
-        return Variable.at(saved.load(), edge)
+        return RECORDING.lift(saved.load(), edge)
 
     def release(self) -> None:
         """Drop the saved arrays."""

@@ -333,14 +333,17 @@ def backward(output: GraphArray, grad: Any, mode: Pass, retain_graph: bool) -> N
     else:
         seed = Ones(output.shape, output.dtype, output.data)
     found = walk_back([(edge, seed)], mode, keep=retain_graph or mode.records)
-    if not mode.records:
+    if isinstance(output, Traced):
+        found = {edge: g if mode.records else g.separate()
+                 for edge, g in found.items()}
+    elif not mode.records:
         found = separate_gradients(found, () if grad is None else (seed,))
     collect(found, not mode.records, partial(_accumulated, mode))
 
 
 def _accumulated(mode: Pass, old: Any, gradient: Any) -> Any:
     if old is None:
-        return without_repeats(gradient)
+        return gradient if isinstance(gradient, Traced) else without_repeats(gradient)
     if not mode.records and isinstance(old, GraphArray):
         old = old.data
     return mode.run(ADD, (old, gradient))[0]

@@ -59,6 +59,11 @@ class Variable(ArrayMethods, NumpyProtocols, GraphArray):
 
     __slots__ = ()
 
+    def __new__(cls, data: Any = None, requires_grad: bool = False) -> Any:
+        """Make the object; of what is traced a placeholder."""
+        return data.variable(requires_grad) if isinstance(data, Traced) else \
+            object.__new__(cls)
+
     def __init__(self, data: Any, requires_grad: bool = False) -> None:
         self._value = _array(data)
         self._edge = None

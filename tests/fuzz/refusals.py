@@ -69,13 +69,10 @@ REFUSALS: tuple[Row, ...] = tuple(
         ("{t} = {a}[{a} > 0]", "f", 1),
         ("{t} = float({a}.sum())", "f", 0),
         ("if {a}.sum() > 0:\n    {t} = {a}", "f", 0),
-        ("{t} = np.cumsum({a})", "f", 1),
-        ("{t} = np.sort({a})", "f", 1),
     ))
 
 #: Part of a statement that NumPy computes → what the error of nbfused must name.
-_WORDS = {"[1.0]": "list", "float(": "float()", "if ": "if", "cumsum": "cumsum",
-          "sort": "sort"}
+_WORDS = {"[1.0]": "list", "float(": "float()", "if ": "if"}
 
 
 def words_for(statement: str) -> list[str]:

@@ -18,7 +18,7 @@ from ...arrays import check_dtype, dtype_of
 from ...dispatch.outputs import can_cast
 from ...errors import KernelTypeError
 from ...registry.operations import OPS
-from .methods import check_layout, refuse_options
+from .methods import check_layout, no_operation, refuse_options
 
 __all__ = ["FUNCTIONS", "NumpyFunction", "filling_functions", "numpy_function"]
 
@@ -117,8 +117,8 @@ def _spread(name: str) -> Callable[..., Any]:
 
 def _where(condition: Any, x: Any = None, y: Any = None) -> Any:
     if x is None or y is None:
-        raise KernelTypeError("numpy.where: 'x' and 'y' must be given: how many places "
-                              "fulfil the condition is not known before it is computed")
+        raise no_operation("numpy.where: 'x' and 'y' must be given: how many places "
+                           "fulfil the condition is not known before it is computed")
     return OPS["where"](condition, x, y)
 
 
@@ -161,8 +161,8 @@ def _dot(a: Any, b: Any, out: Any = None) -> Any:
     if not (np.ndim(a) and np.ndim(b)):
         return OPS["multiply"](a, b, out=out)
     if np.ndim(b) > 2:
-        raise KernelTypeError("numpy.dot of more than two dimensions has no kernel; "
-                              "use nf.ops.contract or numpy.matmul")
+        raise no_operation("numpy.dot of more than two dimensions has no kernel; "
+                           "use nf.ops.contract or numpy.matmul")
     return OPS["matmul"](a, b, out=out)
 
 

@@ -19,7 +19,8 @@ from ..tape import apply
 if TYPE_CHECKING:
     from ..variable import Variable
 
-__all__ = ["ArrayMethods", "check_layout", "is_operand", "refuse_options"]
+__all__ = ["ArrayMethods", "check_layout", "is_operand", "no_operation",
+           "refuse_options"]
 
 
 #: Ops refuse these by name; Python would repeat a list, and find it unequal.
@@ -354,10 +355,20 @@ def refuse_options(name: str, given: Mapping[str, Any]) -> None:
         if value is np._NoValue or any(
                 value is x for x in _AS_IT_IS.get(option, ())):
             continue
-        raise KernelTypeError(
+        raise no_operation(
             f"{name}: '{option}' is not supported on what nbfused computes, got "
             f"{value!r}; leave it out, write it with functions of nf.ops, or call it "
             "on arrays")
+
+
+def no_operation(message: str) -> KernelTypeError:
+    """The error for what NumPy computes and no operation of nbfused does.
+
+    `nf.fuse` calls NumPy's function instead where it sees one.
+    """
+    error = KernelTypeError(message)
+    error.no_operation = True  # type: ignore[attr-defined]
+    return error
 
 
 def check_layout(name: str, order: str) -> None:

@@ -14,6 +14,7 @@ from ...errors import KernelTypeError
 from ...registry.operations import OPS
 from ...scalar.language.vocabulary import OPS as VOCABULARY
 from ...scalar.source.resolve import operation
+from .methods import no_operation
 
 __all__ = ["given_options", "in_loop_dtype", "method_name", "ufunc_name",
            "ufunc_operation"]
@@ -80,7 +81,7 @@ def given_options(what: str, kwargs: Mapping[str, Any],
     """
     given = {k: v for k, v in kwargs.items() if not _is_default(k, v)}
     for name in given.keys() - taken:
-        raise KernelTypeError(
+        raise no_operation(
             f"{what}: '{name}' is not supported on what nbfused computes, got "
             f"{given[name]!r}; leave it out, choose with nf.ops.where, or call it on "
             "arrays")

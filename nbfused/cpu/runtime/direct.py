@@ -273,7 +273,7 @@ def _entry(args: Sequence[Any], call: DirectCall, stamp: int) -> tuple[Any, ...]
 
 
 def _layouts(args: Sequence[Any], call: DirectCall) -> list[int] | None:
-    """For each argument what it is, which pointer or number, and an array's layout."""
+    """The arguments: what each is, which pointer or number, and an array's layout."""
     found: list[int] = []
     for x, which in zip(args, call.arguments, strict=True):
         if type(x) is np.ndarray:

@@ -1,11 +1,11 @@
 """`nf.fuse`: functions of arrays, traced once and run in few launches.
 
-- `fuse` is the decorator; `arguments` gives the key of a call, `scope` that of
-  what the function reads outside.
+- `fuse` is the decorator, `fused` what it makes; `arguments` gives the key of a call,
+  `outside` is what else the function depends on.
 - `trace` records a function on the `symbols` of arrays (`tensors` for PyTorch) and of
   `numbers`; `ufuncs`, `functions` and `torch` are NumPy's and PyTorch's functions on
-  them.
-- `program` is what was traced, as launches; `source` and `explain` show them.
+  them; `calling` are the calls of other functions.
+- `program` is what was traced, as launches; `explaining` shows them.
 - `plans` are programs for arguments of one layout; `readers` find the plan of arguments
   that are like earlier ones.
 """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from enum import Enum
 from types import (
     BuiltinFunctionType,
@@ -25,27 +25,36 @@ from ...scalar.typing.python_numbers import number_type
 from ...specs.base import Shape
 from ..cupy.elementwise_kernel import ElementwiseKernel
 from ..cupy.reduction_kernel import ReductionKernel
+from .calling.callback import Callback
+from .outside.containers import (
+    Copies,
+    Place,
+    holds_array,
+    is_array_argument,
+    is_container,
+    is_object,
+    items_of,
+)
 
 __all__ = [
     "PLAIN",
     "Arguments",
+    "Attribute",
     "can_change",
     "constant_key",
-    "holds_array",
-    "is_array_argument",
     "is_cached",
     "is_leaf",
     "is_number",
     "is_tracked",
-    "items_of",
     "shape_class",
+    "varies",
 ]
 
 #: Constants that their text tells apart, and those that are told apart by identity.
 PLAIN = (str, bytes, bool, int, float, complex, np.generic, type(None), EllipsisType,
           slice, np.dtype)
 _FIXED = (type, FunctionType, BuiltinFunctionType, np.ufunc, ModuleType, Enum, Func,
-          ElementwiseKernel, ReductionKernel, checkpoint, custom_vjp)
+          ElementwiseKernel, ReductionKernel, checkpoint, custom_vjp, Callback)
 #: Types whose every instance is an array or a number.
 _LEAVES: set[type] = {Variable, bool, int, float, complex}
 _LEAF = object()
@@ -70,22 +79,13 @@ def is_leaf(x: Any) -> bool:
     return type(x) in _LEAVES or is_array_argument(x) or is_number(x)
 
 
-def is_array_argument(x: Any) -> bool:
-    """True if an argument is an array or a Variable."""
-    return isinstance(x, Variable) or (is_array(x) and not isinstance(x, np.generic))
+#: A class and the name of an attribute of its objects.
+Attribute = tuple[type, str]
 
 
-def items_of(x: Any) -> Iterator[tuple[Any, Any]]:
-    """Keys and items of a container; nothing of anything else."""
-    if isinstance(x, dict):
-        yield from x.items()
-    elif isinstance(x, (tuple, list)):
-        yield from enumerate(x)
-
-
-def holds_array(x: Any) -> bool:
-    """True if it is a container with an array in it."""
-    return any(is_array_argument(v) or holds_array(v) for _, v in items_of(x))
+def varies(x: Any, name: str, varying: Collection[Attribute]) -> bool:
+    """True if a number that is an attribute of `x` is passed by value."""
+    return (type(x), name) in varying and type(vars(x)[name]) in (int, float)
 
 
 class Arguments:
@@ -97,6 +97,9 @@ class Arguments:
         What the function is called with.
     hidden
         What it reads from outside; numbers in there are constants.
+    varying
+        Class and name of numbers that are attributes and passed by value: those that
+        have changed.
 
     Attributes
     ----------
@@ -107,39 +110,64 @@ class Arguments:
         constant, and the places of leaves.
     unstable
         Names of those that may change unseen.
+    classes
+        Of the objects among them.
+    numbers
+        Numbers that are attributes and constants, each with its class and name.
     traced
         Whether another function is being traced, which calls this one.
     """
 
-    def __init__(self, named: dict[str, Any], hidden: Mapping[str, Any]) -> None:
-        self.named, self.hidden = named, hidden
+    def __init__(self, named: dict[str, Any], hidden: Mapping[str, Any],
+                 varying: Collection[Attribute] = ()) -> None:
+        self.named, self.hidden, self._varying = named, hidden, varying
+        self.numbers: list[tuple[Attribute, Any]] = []
         self.leaves: list[Any] = []
         self.constants: list[Hashable] = [tuple(named)]
         self.unstable: list[str] = []
+        self.classes: set[type] = set()
         self.traced = False
+        self._seen: dict[int, int] = {}
         for name, x in named.items():
-            self._visit(name, x)
+            self._visit(name, x, not (is_leaf(x) or holds_array(x)))
         self.constants.append(tuple(hidden))
         for name, x in hidden.items():
-            self._visit(name, x, hidden=True)
+            self._visit(name, x, True)
         self.arrays: bool = not all(map(is_number, self.leaves))
 
-    def _visit(self, name: str, x: Any, hidden: bool = False) -> None:
-        if is_leaf(x) and not (hidden and is_number(x)):
+    def _visit(self, name: str, x: Any, fixed: bool) -> None:
+        """Add an argument, or an item; `fixed` numbers of containers are constants."""
+        if is_leaf(x) and not (fixed and is_number(x)):
             self.traced |= isinstance(x, Traced)
             if exact_library(type(x)) is not None:
                 _LEAVES.add(type(x))
             self.leaves.append(x)
             self.constants.append(_LEAF)
-        elif holds_array(x):
-            self.constants.append((type(x), tuple(map(repr, x)) if isinstance(x, dict)
-                                   else len(x)))
-            for _, item in items_of(x):
-                self._visit(name, item, hidden)
+        elif is_container(x):
+            self._visit_items(name, x, fixed)
         else:
             self.constants.append(constant_key(name, x))
             if self.constants[-1] is None:
                 self.unstable.append(name)
+
+    def _visit_items(self, name: str, x: Any, fixed: bool) -> None:
+        held = len(x) if isinstance(x, (tuple, list)) else tuple([
+            repr(k) for k, _ in items_of(x)])
+        if not isinstance(x, tuple):
+            if id(x) in self._seen:
+                self.constants.append(("again", self._seen[id(x)]))
+                return
+            self._seen[id(x)] = len(self._seen)
+        self.constants.append((type(x), held))
+        if not is_object(x):
+            for _, item in items_of(x):
+                self._visit(name, item, fixed)
+            return
+        self.classes.add(type(x))
+        for k, item in items_of(x):
+            if type(item) in (int, float) and (type(x), k) not in self._varying:
+                self.numbers.append(((type(x), k), item))
+            self._visit(f"{name}.{k}", item, not varies(x, k, self._varying))
 
     @property
     def tensors(self) -> bool:
@@ -156,22 +184,25 @@ class Arguments:
         """Shapes of the arrays."""
         return tuple(tuple(x.shape) for x in self.leaves if not is_number(x))
 
-    def map_leaves(self, leaf: Callable[[Any, str], Any]) -> dict[str, Any]:
-        """The arguments and what is hidden, with ``leaf(x, name)`` for each leaf."""
+    def map_leaves(self, leaf: Callable[[Any, str], Any],
+                   copies: Copies) -> dict[str, Any]:
+        """The arguments and what is hidden, with ``leaf(x, name)`` for each leaf.
 
-        def visit(name: str, x: Any, hidden: bool) -> Any:
-            if is_leaf(x) and not (hidden and is_number(x)):
+        Containers are copied, and told of to `copies`.
+        """
+
+        def visit(name: str, x: Any, fixed: bool, place: Place) -> Any:
+            if is_leaf(x) and not (fixed and is_number(x)):
                 return leaf(x, name)
-            if not holds_array(x):
+            if not is_container(x):
                 return x
-            items = {k: visit(identifier(f"{name}_{k}"), v, hidden)
-                     for k, v in items_of(x)}
-            if isinstance(x, dict):
-                return items
-            made = list(items.values())
-            return type(x)(*made) if hasattr(x, "_fields") else type(x)(made)
+            own = is_object(x)
+            return copies.copy(x, place, lambda k, v, inner: visit(
+                identifier(f"{name}_{k}"), v,
+                not varies(x, k, self._varying) if own else fixed, inner))
 
-        return {name: visit(name, x, given is self.hidden)
+        return {name: visit(name, x, given is self.hidden or not (
+                    is_leaf(x) or holds_array(x)), Place(name, ()))
                 for given in (self.named, self.hidden) for name, x in given.items()}
 
 
@@ -186,6 +217,9 @@ def constant_key(name: str, x: Any) -> Hashable:
     """The key of a constant; None for one that may change unseen."""
     if isinstance(x, PLAIN):
         return name, type(x), repr(x)
+    if isinstance(x, BuiltinFunctionType) and not isinstance(
+            x.__self__, (ModuleType, type, type(None))):
+        return None  # a method of an object
     if isinstance(x, _FIXED) or is_cached(x):
         return name, x
     if isinstance(x, (tuple, list)):

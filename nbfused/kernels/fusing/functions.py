@@ -14,7 +14,7 @@ from ...autograd.numpy_api.functions import FUNCTIONS as ON_VARIABLES
 from ...autograd.numpy_api.functions import NumpyFunction, filling_functions
 from ...registry.operations import OPS
 
-__all__ = ["FUNCTIONS", "GIVE_ARRAYS", "traced_function"]
+__all__ = ["ATTRIBUTES", "FUNCTIONS", "GIVE_ARRAYS", "METHODS", "traced_function"]
 
 #: Functions of NumPy that give an array without dimensions, where others give a scalar.
 GIVE_ARRAYS = frozenset({np.where, np.copy, np.astype, np.zeros_like, np.ones_like,
@@ -31,6 +31,15 @@ FUNCTIONS: Mapping[Callable[..., Any], Callable[..., Any]] = MappingProxyType({
     **ON_VARIABLES,
     **filling_functions(_filled),
 })
+
+#: Methods of NumPy's arrays that Variables do not have, by the functions that they are.
+METHODS: Mapping[str, Callable[..., Any]] = MappingProxyType({
+    name: getattr(np, name) for name in (
+        "argpartition", "argsort", "compress", "cumprod", "cumsum", "diagonal", "dot",
+        "nonzero", "repeat", "round", "searchsorted", "trace")})
+
+#: Names of an array that what is traced does not have.
+ATTRIBUTES = frozenset(name for name in dir(np.ndarray) if not name.startswith("_"))
 
 
 @lru_cache(maxsize=256)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 import operator
 from collections.abc import Callable, Sequence
 from operator import attrgetter
@@ -24,6 +25,13 @@ if TYPE_CHECKING:
     from .trace import Trace
 
 __all__ = ["Number"]
+
+
+def _refuse_hash(self: Number) -> int:
+    self.trace.asked_numbers.add(self.value.name)
+    self.trace.refuse(f"{self.name}: a dictionary, a set or a cache needs its value, "
+                      "which is not known while nf.fuse traces a function; look it up "
+                      "outside, or make it constant: in a tuple, or as a default")
 
 
 class Number(Unknown, TracedNumber):
@@ -85,19 +93,23 @@ class Number(Unknown, TracedNumber):
                                for a in (self, *args)))
             if isinstance(found, (bool, int, float, complex, np.generic)):
                 return self.trace.host(function, (self, *args))
-        raise KernelTypeError(f"{self!r}: {what} of a number is an array here, which "
-                              "nf.fuse does not make of numbers; pass an array without "
-                              "dimensions, as np.asarray(x) is")
+        raise KernelTypeError(f"{self.name}: {what} of a number is an array here, "
+                              "which nf.fuse does not make of numbers; pass an array "
+                              "without dimensions, as np.asarray(x) is")
 
     def __nbfused_op__(self, name: str, args: tuple[Any, ...]) -> Any:
         """A function of the scalar vocabulary."""
         return Variable.__nbfused_op__(self, name, args)
 
+    __hash__ = _refuse_hash
+
     def astype(self, dtype: Any) -> Any:
         """The number converted to a dtype."""
         return self.trace.host(np.dtype(dtype).type, (self,))
 
-    def __repr__(self) -> str:
+    @property
+    def name(self) -> str:
+        """A text for messages."""
         kind = self.value.type
         return f"<traced number {self.value.name!r}, {kind}>"
 
@@ -151,3 +163,4 @@ def _define_operators() -> None:
 
 
 _define_operators()
+numbers.Number.register(Number)

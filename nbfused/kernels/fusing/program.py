@@ -24,12 +24,15 @@ __all__ = [
     "Opaque",
     "Program",
     "TraceInvalid",
+    "check_apart",
     "data_of",
     "detach",
     "evaluate",
     "is_view",
     "map_tree",
     "memory_of",
+    "run_opaque",
+    "tree_leaves",
     "tree_values",
 ]
 
@@ -49,11 +52,18 @@ class HostCall:
 
 @record(frozen=True, eq=False)
 class Opaque:
-    """A function that is called as it is, on arrays."""
+    """A function that is called as it is, on arrays.
+
+    Attributes
+    ----------
+    views
+        For each result the position of the argument whose memory it is in, or None.
+    """
 
     function: Callable[..., Any]
     args: tuple[Any, ...]
     single: bool
+    views: tuple[int | None, ...] = (None,)
 
 
 @record
@@ -107,10 +117,11 @@ class Program:
 
     @classmethod
     def from_trace(cls, trace: Trace, outputs: Any,
-                   stores: Mapping[Value, Value]) -> Program:
+                   stores: Mapping[Value, Value],
+                   effects: Sequence[Value] = ()) -> Program:
         """The program of what has been traced so far."""
         wanted = [*tree_values(outputs), *stores.values(),
-                  *(v for _, v in trace.checks)]
+                  *(v for _, v in trace.checks), *effects]
         launches = partition(trace.nodes, wanted, trace.name)
         made = cls(tuple(trace.given), trace.constants, tuple(trace.numbers),
                    tuple(trace.checks), launches, stores, outputs)
@@ -155,7 +166,7 @@ class Program:
             env[number.value] = evaluate(number, env)
         waiting = [c for c in self.checks if not _check(c, env)]
         if self.stores:
-            _check_apart(self.stores, given)
+            check_apart(self.stores, given)
         like = next((x for v, x in given.items() if not v.by_value), None)
         like = data_of(like)
         for launch, direct, last in zip(self.launches, self.direct, self.last,
@@ -204,7 +215,7 @@ def _check(check: tuple[Callable[[Any], None], Any], env: Mapping[Value, Any]) -
     return True
 
 
-def _check_apart(stores: Mapping[Value, Any], given: Mapping[Value, Any]) -> None:
+def check_apart(stores: Mapping[Value, Any], given: Mapping[Value, Any]) -> None:
     """Refuse an argument that is changed in place and shares memory with another."""
     places = {v: byte_range(describe(data_of(x)))
               for v, x in given.items() if not v.by_value}
@@ -222,12 +233,7 @@ def _launch(launch: Launch, direct: tuple[Value | None, ...] | None,
     spec = launch.spec
     inputs = [env[x] if isinstance(x, Value) else x for x in launch.inputs]
     if isinstance(spec, Opaque):
-        found = spec.function(*(env[x] if isinstance(x, Value) else x
-                                for x in spec.args))
-        results = (found,) if spec.single else tuple(found)
-        if [(tuple(r.shape), dtype_of(r)) for r in results] != [
-                (v.shape, v.type) for v in launch.outputs]:
-            raise TraceInvalid
+        results = run_opaque(launch, env)
         if log is not None:
             log.append(Logged(launch, inputs, None, results))
         return results
@@ -248,6 +254,23 @@ def _launch(launch: Launch, direct: tuple[Value | None, ...] | None,
     return results
 
 
+def run_opaque(launch: Launch, env: Mapping[Value, Any]) -> tuple[Any, ...]:
+    """Call the function of an `Opaque` step.
+
+    Raises
+    ------
+    TraceInvalid
+        Its results are of other shapes or dtypes than when it was traced.
+    """
+    spec = launch.spec
+    found = spec.function(*(env[x] if isinstance(x, Value) else x for x in spec.args))
+    results = (found,) if spec.single else tuple(found)
+    if [(tuple(r.shape), dtype_of(r)) for r in results] != [
+            (v.shape, v.type) for v in launch.outputs]:
+        raise TraceInvalid
+    return results
+
+
 def is_view(spec: Any) -> bool:
     """True if the result shares the memory of the first input."""
     return not isinstance(spec, Opaque) and spec.rearranges
@@ -260,10 +283,20 @@ def _bases(found: Iterable[Value]) -> set[Value]:
 
 def memory_of(value: Value) -> Value:
     """The value that was computed into the memory of `value`."""
-    while value.node is not None and (is_view(value.node.spec) or getattr(
-            value.node.spec, "function", None) is detach):
-        value = value.node.inputs[0]
+    while (base := _viewed(value)) is not None:
+        value = base
     return value
+
+
+def _viewed(value: Value) -> Value | None:
+    """The value that this one is a view of."""
+    node = value.node
+    if node is None or not (isinstance(node.spec, Opaque) or is_view(node.spec)):
+        return None
+    position = node.spec.views[node.outputs.index(value)] if isinstance(
+        node.spec, Opaque) else 0
+    found: Value | None = None if position is None else node.inputs[position]
+    return found
 
 
 def detach(x: Any) -> Any:
@@ -281,10 +314,15 @@ def map_tree(tree: Any, leaf: Callable[[Any], Any]) -> Any:
     return leaf(tree)
 
 
+def tree_leaves(tree: Any) -> Iterator[Any]:
+    """Iterate over nested tuples, lists and dictionaries."""
+    if isinstance(tree, (dict, tuple, list)):
+        for item in tree.values() if isinstance(tree, dict) else tree:
+            yield from tree_leaves(item)
+    else:
+        yield tree
+
+
 def tree_values(tree: Any) -> Iterator[Value]:
     """The values in a tree."""
-    if isinstance(tree, Value):
-        yield tree
-    elif isinstance(tree, (dict, tuple, list)):
-        for item in tree.values() if isinstance(tree, dict) else tree:
-            yield from tree_values(item)
+    return (x for x in tree_leaves(tree) if isinstance(x, Value))

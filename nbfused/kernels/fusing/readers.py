@@ -10,7 +10,7 @@ gives None for any other arguments, which are then looked at closely.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from ...arrays.traced import Traced
@@ -18,16 +18,20 @@ from ...autograd import Variable
 from ...autograd.recording import recording
 from ...dispatch.callers import Headers, layout_reader
 from .arguments import (
+    Attribute,
     can_change,
     constant_key,
-    holds_array,
     is_leaf,
     is_number,
+    varies,
 )
+from .outside.containers import holds_array, is_container, is_object, items_of
 from .plans.plan import Plan
+from .plans.segments import SegmentedPlan
 
 __all__ = ["Reader", "make_reader"]
 
+AnyPlan = Plan | SegmentedPlan
 #: ``read(args, kwargs, hidden)``: arrays and numbers in order, the key of the arrays'
 #: layouts, and their addresses; None for other arguments than it was made for.
 Read = Callable[[tuple[Any, ...], dict[str, Any], Mapping[str, Any]],
@@ -56,11 +60,11 @@ class Reader:
     def __init__(self, read: Read) -> None:
         self.read = read
         #: By layout; with the values outside that the function read.
-        self._plans: dict[Any, tuple[Any, Plan]] = {}
+        self._plans: dict[Any, tuple[Any, AnyPlan]] = {}
         #: The layout that came last, which most calls have, too; and its plan.
-        self._last: tuple[Any, tuple[Any, Plan] | None] = None, None
+        self._last: tuple[Any, tuple[Any, AnyPlan] | None] = None, None
 
-    def find(self, layout: Any, scope: Any) -> Plan | None:
+    def find(self, layout: Any, scope: Any) -> AnyPlan | None:
         """The plan for a layout and the key of the values outside."""
         known, found = self._last
         if layout != known:
@@ -68,7 +72,7 @@ class Reader:
             self._last = layout, found
         return found[1] if found and found[0] == scope else None
 
-    def keep(self, layout: Any, scope: Any, plan: Plan) -> None:
+    def keep(self, layout: Any, scope: Any, plan: AnyPlan) -> None:
         """Keep the plan for a layout and the key of the values outside."""
         if len(self._plans) >= _LIMIT:
             self._plans.clear()
@@ -82,7 +86,8 @@ class _NoReaderError(Exception):
 
 def make_reader(signature: inspect.Signature, args: tuple[Any, ...],
                 kwargs: Mapping[str, Any], hidden: Mapping[str, Any],
-                headers: Headers | None) -> Reader | None:
+                headers: Headers | None,
+                varying: Collection[Attribute] = ()) -> Reader | None:
     """Generate the reader of arguments like these; None if there is none.
 
     Parameters
@@ -91,10 +96,12 @@ def make_reader(signature: inspect.Signature, args: tuple[Any, ...],
         Arrays and containers that the function reads from outside.
     headers
         Finds how to read all arrays at once, if the backend knows a way.
+    varying
+        As for `Arguments`.
     """
     if not all(p.kind in _NAMED for p in signature.parameters.values()):
         return None
-    text = _Text()
+    text = _Text(varying)
     try:
         text.arguments(signature, args, kwargs)
         text.hidden(hidden)
@@ -124,13 +131,15 @@ class _Text:
         The arrays that it is made for.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, varying: Collection[Attribute]) -> None:
+        self._varying = varying
         self.lines: list[str] = []
         self.names: dict[str, Any] = {}
         self.leaves: list[str] = []
         self.arrays: list[str] = []
         self.examples: list[Any] = []
         self._count = 0
+        self._containers: dict[int, str] = {}
 
     def arguments(self, signature: inspect.Signature, args: tuple[Any, ...],
                   kwargs: Mapping[str, Any]) -> None:
@@ -146,9 +155,12 @@ class _Text:
             if name in kwargs:
                 (x,) = self._new(1)
                 self.lines.append(f"{x} = kwargs[{name!r}]")
-                self._visit(x, kwargs[name])
+                self._argument(x, kwargs[name])
             elif name in given:
-                self._visit(*given[name])
+                self._argument(*given[name])
+
+    def _argument(self, at: str, x: Any) -> None:
+        self._visit(at, x, not (is_leaf(x) or holds_array(x)))
 
     def hidden(self, arrays: Mapping[str, Any]) -> None:
         """Read the arrays from outside, which come after the arguments."""
@@ -161,7 +173,7 @@ class _Text:
     def _visit(self, at: str, x: Any, hidden: bool = False) -> None:
         if is_leaf(x) and not (hidden and is_number(x)):
             self._leaf(at, x)
-        elif holds_array(x):
+        elif is_container(x):
             self._container(at, x, hidden)
         else:
             self._constant(at, x)
@@ -182,22 +194,37 @@ class _Text:
         self.arrays.append(at)
         self.examples.append(x)
 
-    def _container(self, at: str, x: Any, hidden: bool) -> None:
-        if not (type(x) in (list, tuple, dict)
-                or (isinstance(x, tuple) and type(x).__iter__ is tuple.__iter__)):
-            raise _NoReaderError  # it says itself what it holds
+    def _container(self, at: str, x: Any, fixed: bool) -> None:
+        first = self._containers.setdefault(id(x), at)
+        if first != at and not isinstance(x, tuple):
+            self._unless(f"{at} is not {first}")
+            return
         self._type(at, x)
+        owner = x if is_object(x) else None
+        if owner is not None:
+            (held,) = self._new(1)
+            self.lines.append(f"{held} = {at}.__dict__")
+            at, x = held, vars(x)
+        elif not (type(x) in (list, tuple, dict)
+                  or (isinstance(x, tuple) and type(x).__iter__ is tuple.__iter__)):
+            raise _NoReaderError  # it says itself what it holds
         items: Sequence[Any] = tuple(x.values()) if isinstance(x, dict) else x
         if isinstance(x, dict):
             keys = self._new(len(x))
-            self.lines.append(f"{_listed(keys)} = {at}")
+            self._unless(f"len({at}) != {len(x)}")
+            if keys:
+                self.lines.append(f"{_listed(keys)} = {at}")
             for key, value in zip(keys, x, strict=True):
                 self._same(key, value)
+        else:
+            self._unless(f"len({at}) != {len(x)}")
         inside = self._new(len(items))
-        self.lines.append(f"{_listed(inside)} = {at}" + ".values()" * isinstance(
-            x, dict))
-        for name, item in zip(inside, items, strict=True):
-            self._visit(name, item, hidden)
+        if inside:
+            self.lines.append(f"{_listed(inside)} = {at}" + ".values()" * isinstance(
+                x, dict))
+        for name, (key, item) in zip(inside, items_of(x), strict=True):
+            self._visit(name, item, fixed if owner is None else not varies(
+                owner, key, self._varying))
 
     def _constant(self, at: str, x: Any) -> None:
         if constant_key("", x) is None or can_change(x):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
-from functools import wraps
+from functools import partial, wraps
 from math import prod
 from types import FunctionType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -16,13 +17,18 @@ from ...arrays.traced import Traced, TracedNumber, extents
 from ...autograd import Variable
 from ...autograd.graph import COPY, Edge
 from ...autograd.numpy_api.methods import ArrayMethods, check_unrecorded
+from ...autograd.numpy_api.ufuncs import method_name
 from ...dispatch.calls import ZERO
 from ...dispatch.outputs import can_cast
 from ...errors import KernelTypeError
 from ...op.base import is_number
 from ...specs import View
 from ...specs.fusion.graph import Value
-from .functions import GIVE_ARRAYS, traced_function
+from .calling.calls import known_or_called
+from .calling.rules import record_rule
+from .calling.steps import record_callback
+from .functions import ATTRIBUTES, GIVE_ARRAYS, METHODS, traced_function
+from .outside.lines import user_frame
 from .program import memory_of
 from .ufuncs import trace_ufunc
 
@@ -37,10 +43,19 @@ _CONSTANT = ("; a number that is to be constant is one of the enclosing scope, a
              "default, or in a tuple")
 
 
+_OUTER_GRAPH = (
+    "{name}: backward() reaches no Variable that the function has made, and nf.fuse "
+    "does not see the graph outside; pass arrays, make nf.Variable(x, "
+    "requires_grad=True) of them inside, or use nf.value_and_grad")
+
+
 def _refuse(what: str) -> Callable[[Any], NoReturn]:
     def refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
-        hint = _CONSTANT if isinstance(self, TracedNumber) else ""
-        raise KernelTypeError(f"{self!r}: {what}, {_WAY_OUT}{hint}")
+        hint, trace, name = "", self.trace, self.value.name
+        if isinstance(self, TracedNumber):
+            hint = _CONSTANT
+            trace.asked_numbers.add(name)
+        raise trace.refuse(f"{self.name}: {what}, {_WAY_OUT}{hint}")
 
     return refuse
 
@@ -58,12 +73,24 @@ class Unknown:
     __array__ = _refuse("a NumPy array needs its values")
     item = _refuse("item() needs its value")
     __str__ = _refuse("print(), str() and a text with it need its value")
+    __reduce_ex__: Any = _refuse("pickle needs its value")
+
+    def __repr__(self) -> str:
+        """A text for messages; `repr`, or the print of a list, is refused."""
+        if user_frame(sys._getframe(1), behind_ours=False) is not None:
+            self.__str__()
+        return self.name
 
     def __format__(self, spec: str) -> str:
         return str(self)  # which is refused
 
     trace: Trace
     value: Value
+
+    @property
+    def name(self) -> str:
+        """A text for messages."""
+        raise NotImplementedError
 
     @property
     def extents(self) -> tuple[int, ...]:
@@ -80,9 +107,14 @@ class Unknown:
         """Record that `spec` is run, and nothing of what a transform needs."""
         return self.trace.run(spec, inputs, out, options)
 
-    def record_call(self, function: Callable[..., Any], args: Sequence[Any]) -> Any:
-        """Record a call that no spec describes."""
-        return self.trace.call(function, args)
+    def record_call(self, function: Callable[..., Any], args: Sequence[Any],
+                    inline: Callable[[], Any]) -> Any:
+        """Record a call of a function with a derivative of its own."""
+        return record_rule(self.trace, function, args, inline)
+
+    def record_callback(self, callback: Any, args: Sequence[Any]) -> tuple[Any, ...]:
+        """Record a call of a callback."""
+        return record_callback(self.trace, callback, args)
 
     def record_check(self, check: Callable[[Any], Any]) -> None:
         """Record that `check` is to see the value."""
@@ -90,19 +122,20 @@ class Unknown:
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any,
                         **kwargs: Any) -> Any:
-        return _scalar(trace_ufunc(self.trace, ufunc, method, inputs, kwargs),
-                       inputs, kwargs)
+        known = partial(trace_ufunc, self.trace, ufunc, method, inputs, kwargs)
+        called = ufunc if method == "__call__" else getattr(ufunc, method)
+        return _scalar(known_or_called(
+            self.trace, known, method_name(ufunc, method), called, inputs, kwargs),
+            inputs, kwargs)
 
     def __array_function__(self, function: Callable[..., Any], types: Any,
                            args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """The functions of NumPy that there are operations for."""
+        """NumPy's functions: those that there are operations for, or calls."""
         call = traced_function(function)
-        if call is None:
-            raise KernelTypeError(
-                f"{function.__module__}.{function.__name__} has no kernel, so that "
-                "nf.fuse cannot trace it; use functions of nf.ops, wrap it in an "
-                "nf.Function, or call it outside of the fused function")
-        made = call(args, kwargs)
+        known = None if call is None else partial(call, args, kwargs)
+        made = known_or_called(
+            self.trace, known, f"{function.__module__}.{function.__name__}", function,
+            args, kwargs)
         if function not in GIVE_ARRAYS:
             return _scalar(made, args, kwargs)
         if isinstance(made, Symbol):
@@ -147,22 +180,52 @@ def _in_place(name: str, symbol: str) -> Callable[[Symbol, Any], Any]:
 class Symbol(Unknown, Traced, Variable):
     """An array whose shape and dtype are known."""
 
-    __slots__ = ("array", "own", "replaced", "scalar", "trace", "value", "whole")
+    __reduce_ex__: Any = Unknown.__reduce_ex__
+
+    __slots__ = ("array", "own", "replaced", "scalar", "shared", "trace", "whole")
     #: Whether its own operators decide what a number beside it gives.
     decides = False
+    trace: Trace
+    own: Value | None  # the argument that this is
+    whole: bool  # and no view of another
+    replaced: bool  # by what an operator in place made of it
+    scalar: bool  # to NumPy, if it has no dimensions
+    array: object  # stands for the memory that it is in
+    shared: list[Value]  # the value, which other names of the array see, too
 
-    def __init__(self, trace: Trace, value: Value, own: Value | None = None,
-                 base: Symbol | None = None) -> None:
-        self._value, self._edge = None, None
-        self.trace, self.value = trace, value
-        self.own: Value | None = own  # the argument that this is
-        self.whole: bool = base is None  # and no view of another
-        self.replaced: bool = False  # by what an operator in place made of it
-        self.scalar: bool = False  # to NumPy, if it has no dimensions
-        #: Stands for the memory that it is in.
-        self.array: object = base.array if base is not None else own or object()
+    def __new__(cls, trace: Trace, value: Value, own: Value | None = None,
+                base: Symbol | None = None) -> Any:
+        """Make it: `Variable` of a symbol is one that is there already."""
+        made = object.__new__(cls)
+        made._value, made._edge = None, None
+        made.trace, made.shared, made.own = trace, [value], own
+        made.whole, made.replaced, made.scalar = base is None, False, False
+        made.array = base.array if base is not None else own or object()
         if base is not None:
-            trace.views.setdefault(self.array, WeakSet()).add(self)
+            trace.views.setdefault(made.array, WeakSet()).add(made)
+        return made
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Do nothing: `__new__` has set everything."""
+
+    @property
+    def value(self) -> Value:
+        """The value that it has at present."""
+        return self.shared[0]
+
+    @value.setter
+    def value(self, value: Value) -> None:
+        self.shared[0] = value
+
+    def variable(self, requires_grad: bool) -> Symbol:
+        """Another name of the array, with a place of its own in the graph."""
+        made = type(self)(self.trace, self.value, self.own)
+        made.shared, made.array, made.whole = self.shared, self.array, self.whole
+        if not self.whole:
+            self.trace.views.setdefault(self.array, WeakSet()).add(made)
+        if requires_grad is not False:
+            made.requires_grad = requires_grad
+        return made
 
     @staticmethod
     def at(data: Any, edge: Edge | None) -> Symbol:
@@ -213,19 +276,64 @@ class Symbol(Unknown, Traced, Variable):
         return prod(self.shape)
 
     @property
+    def itemsize(self) -> int:
+        """Bytes of an element."""
+        return dtype_of(self).itemsize
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all elements."""
+        return prod(self.shape) * self.itemsize
+
+    @property
+    def __class__(self) -> Any:
+        """The class that ``isinstance`` sees, that of the arrays of the call.
+
+        A scalar of NumPy's is none of its arrays: `hidden` has an ``isinstance`` that
+        knows.
+        """
+        kind = self.trace.kind
+        return type(self) if self.scalar and not self.extents else kind or type(self)
+
+    @__class__.setter
+    def __class__(self, kind: Any) -> None:
+        raise TypeError(f"{self.name} keeps its class")
+
+    @property
     def data(self) -> Any:
         """A symbol for the array itself, which no transform differentiates by."""
-        return self.plain()
+        return self.variable(False)
 
     @data.setter
     def data(self, value: Any) -> None:
-        raise KernelTypeError(f"{self!r}: its array cannot be replaced while nf.fuse "
-                              "traces; write x[...] = value")
+        raise KernelTypeError(f"{self.name}: its array cannot be replaced while "
+                              "nf.fuse traces; write x[...] = value")
 
     device = property(_refuse("device needs the array itself"))
+    tolist = tobytes = tofile = dump = dumps = _refuse("this needs its values")
     to_numpy = numpy = _refuse("to_numpy() needs its values")
-    backward = _refuse("backward() needs its graph")  # type: ignore[assignment]
+
+    def backward(self, grad: Any = None, retain_graph: bool = False,
+                 create_graph: bool = False, gradcheck: bool = False) -> None:
+        """Add gradients to the Variables that the function has made."""
+        if self._edge is None or self.trace.tracked:
+            self.trace.refuse(_OUTER_GRAPH.format(name=self.name))
+        super().backward(grad, retain_graph, create_graph)
+
     __array__ = Unknown.__array__  # type: ignore[assignment]
+
+    @property
+    def grad(self) -> Any:
+        """The gradient that `backward` has collected inside of the function."""
+        given = None if self.own is None else self.trace.given.get(self.own)
+        if self._edge is None and hasattr(given, "grad"):
+            self.trace.refuse(f"{self.name}: .grad of an argument belongs to a graph "
+                              "outside; pass it as an argument, too")
+        return Variable.grad.fget(self)  # type: ignore[attr-defined]
+
+    @grad.setter
+    def grad(self, value: Any) -> None:
+        Variable.grad.fset(self, value)  # type: ignore[attr-defined]
 
     def holds(self, dtype: np.dtype, casting: str) -> bool:
         """True if numbers of `dtype` may be stored here."""
@@ -240,6 +348,17 @@ class Symbol(Unknown, Traced, Variable):
         made = super().astype(*args, **kwargs)
         made.scalar = self.scalar
         return made
+
+    def __getattr__(self, name: str) -> Any:
+        """A method of NumPy's arrays that is one of its functions."""
+        function = METHODS.get(name)
+        if function is None and name in ATTRIBUTES:
+            self.trace.refuse(f"{self.name}: .{name} is of an array, {_WAY_OUT}")
+        if function is None:
+            raise AttributeError(f"{self.name} has no attribute {name!r} that nf.fuse "
+                                 "traces; use functions of numpy or of nf.ops",
+                                 name=name, obj=self)
+        return partial(function, self)
 
     def __copy__(self) -> Any:
         return self.copy()
@@ -261,17 +380,17 @@ class Symbol(Unknown, Traced, Variable):
             self.trace.assign(self, new)
         else:
             raise KernelTypeError(
-                f"{self!r}: a part of an array cannot be assigned to inside nf.fuse, "
-                "only all of it or, by x[mask] = number, where a condition holds; "
-                "compute the whole with nf.ops.where, or assign outside")
+                f"{self.name}: a part of an array cannot be assigned to inside "
+                "nf.fuse, only all of it or, by x[mask] = number, where a condition "
+                "holds; compute the whole with nf.ops.where, or assign outside")
 
     def _assign_where(self, mask: Variable, new: Any) -> None:
         """One number wherever a condition holds."""
         if extents(mask) != self.extents or (not is_number(new) and extents(new)):
             raise KernelTypeError(
-                f"{self!r}: x[mask] = y takes a mask of the shape of x and one number "
-                f"inside nf.fuse, got shapes {extents(mask)} and {extents(new)}; "
-                "write x[...] = nf.ops.where(mask, y, x)")
+                f"{self.name}: x[mask] = y takes a mask of the shape of x and one "
+                f"number inside nf.fuse, got shapes {extents(mask)} and "
+                f"{extents(new)}; write x[...] = nf.ops.where(mask, y, x)")
         self.trace.assign(self, new, where=mask)
 
     __iadd__, __isub__ = _in_place("__add__", "+"), _in_place("__sub__", "-")
@@ -283,7 +402,9 @@ class Symbol(Unknown, Traced, Variable):
     __ilshift__ = _in_place("__lshift__", "<<")
     __irshift__ = _in_place("__rshift__", ">>")
 
-    def __repr__(self) -> str:
+    @property
+    def name(self) -> str:
+        """A text for messages."""
         value = self.value
         return f"<traced array {value.name!r}, {value.type} {value.shape}>"
 

@@ -41,14 +41,18 @@ class Tensor(Symbol):
 
     def __getattr__(self, name: str) -> Any:
         """A function of ``torch`` as method."""
-        if name.startswith("_"):
-            raise AttributeError(name)
+        own = getattr(sys.modules["torch"].Tensor, name, None)
+        if name.startswith("_") or own is None:
+            raise AttributeError(f"{self.name} has no attribute {name!r}")
+        if not callable(own):
+            self.trace.refuse(f"{self.name}: .{name} is not known while nf.fuse traces "
+                              "a function; read it outside of the fused function")
         return lambda *args, **kwargs: torch_function(name, (self, *args), kwargs)
 
     @classmethod
     def __torch_function__(cls, function: Callable[..., Any], types: Any,
                            args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
-        return torch_function(function.__name__, args, kwargs or {})
+        return torch_function(function.__name__, args, kwargs or {}, function)
 
     @property
     def size(self) -> Any:

@@ -19,7 +19,9 @@ from ...errors import KernelTypeError
 from ...registry.operations import OPS
 from ...scalar.language.vocabulary import OPS as VOCABULARY
 from ...support.dtypes import BFLOAT16, rank_of
+from .calling.calls import call_library
 from .numbers import Number
+from .program import tree_leaves
 from .symbols import Symbol
 
 __all__ = ["converted", "promoted", "tensor_type", "torch_dtype",
@@ -45,6 +47,9 @@ _OF_ALL = frozenset({"sum", "mean", "max", "min"})
 #: Methods that store what they are given, in the dtype of the tensor.
 _STORING = frozenset({"copy_", "fill_", "zero_"})
 
+#: Functions that move or read tensors, or give another library's.
+_REFUSED = frozenset({"cpu", "cuda", "data_ptr", "get_device", "is_contiguous", "numpy",
+                      "stride", "storage", "untyped_storage", "tensor"})
 
 
 def torch_records() -> bool:
@@ -129,8 +134,9 @@ def torch_dtype(given: Any) -> np.dtype:
     return check_dtype(text.removeprefix("torch."), "dtype")
 
 
-def torch_function(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """``torch.name(*args, **kwargs)`` as an op.
+def torch_function(name: str, args: Sequence[Any], kwargs: Mapping[str, Any],
+                   function: Callable[..., Any] | None = None) -> Any:
+    """``torch.name(*args, **kwargs)`` as an op, or as a call of `function`.
 
     Raises
     ------
@@ -153,12 +159,22 @@ def torch_function(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) ->
         return OPS[name](args[0])
     if op is None or not (hasattr(op, "nin") or name in ("matmul", "power", "gelu")) \
             or kwargs:
-        instead = f"nf.ops.{name}, which is NumPy's" if op else "functions of nf.ops"
-        raise KernelTypeError(
-            f"torch.{given}: nf.fuse does not trace it with these arguments; use "
-            f"{instead}, wrap it in an nf.Function, or call it outside of the fused "
-            "function")
+        return _called(given, args, kwargs, function)
     return promoted(op, args[::-1] if given == "rsub" else args)
+
+
+def _called(name: str, args: Sequence[Any], kwargs: Mapping[str, Any],
+            function: Callable[..., Any] | None) -> Any:
+    """PyTorch's own function, as a call between the launches."""
+    function = function or getattr(sys.modules["torch"].Tensor, name, None)
+    symbol = next((x for x in tree_leaves((args, kwargs)) if isinstance(x, Symbol)),
+                  None)
+    if function is None or symbol is None or name in _REFUSED:
+        refuse = KernelTypeError if symbol is None else symbol.trace.refuse
+        raise refuse(
+            f"torch.{name}: nf.fuse does not trace it; use functions of nf.ops, or "
+            "call it outside of the fused function")
+    return call_library(symbol.trace, f"torch.{name}", function, args, kwargs)
 
 
 def _in_place(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:

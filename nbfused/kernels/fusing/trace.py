@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any
+from typing import Any, NoReturn
 from weakref import WeakSet
 
 import numpy as np
 
 from ...arrays import check_dtype, dtype_of, is_array
 from ...arrays.traced import Traced
-from ...autograd import Variable, no_grad
+from ...autograd import Variable
 from ...autograd.graph import COPY
 from ...autograd.nodes import is_floating
 from ...autograd.recording import grad_mode, recording
 from ...autograd.tape import record_traced
 from ...dispatch.outputs import check_shape
 from ...errors import KernelTypeError, ShapeError
-from ...op.base import check_integers, unpack_single
+from ...op.base import check_integers
 from ...registry.operations import OPS
 from ...scalar.ir.nodes import Block, Function
 from ...scalar.typing.python_numbers import number_type, plain_number
@@ -29,6 +30,8 @@ from ...specs.base import Shape
 from ...specs.fusion.graph import Node, Value
 from .arguments import is_tracked
 from .numbers import Number
+from .outside.lines import user_frame, with_line
+from .outside.watching import Watch
 from .program import HostCall, Opaque, Program, detach, is_view, map_tree, memory_of
 from .symbols import Symbol
 from .tensors import Tensor
@@ -62,7 +65,7 @@ class Trace:
     """
 
     def __init__(self, name: str, tensors: bool = False) -> None:
-        self.name = name
+        self.name, self.tensors = name, tensors
         self.symbol: type[Tensor] | type[Symbol] = Tensor if tensors else Symbol
         self.exact = False
         self.given: dict[Value, Any] = {}
@@ -71,12 +74,22 @@ class Trace:
         self.numbers: list[HostCall] = []
         self.checks: list[tuple[Callable[[Any], None], Value]] = []
         self.stores: dict[Value, Value] = {}
+        #: Results of what is called for its effect.
+        self.effects: list[Value] = []
         #: Symbols that are views, by what they are views of.
         self.views: dict[object, WeakSet[Symbol]] = {}
         #: Whether an array without dimensions may be a NumPy scalar to the function.
         self.scalars = False
         #: Whether an array that it reads requires grad, on any tape.
         self.tracked = False
+        #: The type of the first array that is given.
+        self.kind: type | None = None
+        self.sample: Any = None
+        #: Names of numbers passed by value that the function has asked for.
+        self.asked_numbers: set[str] = set()
+        self.watch = Watch()
+        #: What was refused; some of it may have been caught.
+        self.refused: list[KernelTypeError] = []
         self._seen: dict[Any, Node] = {}
         self._computed: dict[Any, Value] = {}
         self._constant: dict[Value, Value] = {}
@@ -96,13 +109,15 @@ class Trace:
         self.tracked |= is_tracked(x)
         self.given[value] = x
         self.scalars |= isinstance(x, np.ndarray)
+        if self.kind is None:
+            self.kind, self.sample = type(x), x
         return self.symbol(self, value, own=value)
 
     def operand(self, x: Any) -> Any:
         """The value of an input; a number that is constant stays itself."""
         if isinstance(x, (Symbol, Number)):
             if x.trace is not self:
-                raise KernelTypeError(f"{x!r} belongs to another call of a fused "
+                raise KernelTypeError(f"{x.name} belongs to another call of a fused "
                                       "function; return it from there")
             return self._current_value(x)
         if not isinstance(x, Variable) and not _is_plain(x):
@@ -116,7 +131,7 @@ class Trace:
         """The value; `KernelTypeError` if it is not known whether it has changed."""
         if isinstance(x, Symbol) and x.replaced:
             raise KernelTypeError(
-                f"{x!r} is used after += or the like on another name of it, which "
+                f"{x.name} is used after += or the like on another name of it, which "
                 "changes an array, but makes another of what NumPy gives as a scalar; "
                 "write x = x + y")
         return x.value
@@ -201,41 +216,40 @@ class Trace:
         value = x.value
         if self.tracked and is_floating(dtype_of(x)) and value not in self._constant:
             self.exact = True
-            node = Node(Opaque(detach, (value,), True), (value,),
+            node = Node(Opaque(detach, (value,), True, (0,)), (value,),
                         [(value.shape, value.type)])
             self.nodes.append(node)
             (made,) = node.outputs
             self._constant |= {value: made, made: made}
         return self.symbol(self, self._constant.get(value, value), base=x)
 
-    def call(self, function: Callable[..., Any], args: Sequence[Any]) -> Any:
-        """A call that no spec describes: it is run now, for the shapes of its results.
+    def state(self) -> Any:
+        """Note what is there now, to go back to."""
+        return ([len(x) for x in self._lists()],
+                [dict(x) for x in (self.constants, self.stores, self._seen,
+                                   self._computed, self._constant)], self.exact)
 
-        In the program it is a step of its own.
+    def _lists(self) -> tuple[list[Any], ...]:
+        return self.nodes, self.numbers, self.checks, self.refused, self.effects
+
+    def restore(self, before: Any) -> None:
+        """Forget what was recorded since `state`."""
+        counts, held, self.exact = before
+        for have, count in zip(self._lists(),
+                               counts, strict=True):
+            del have[count:]
+        self.constants, self.stores, self._seen, self._computed, self._constant = held
+
+    def refuse(self, message: str) -> NoReturn:
+        """Raise `KernelTypeError` with the line, now and when the trace ends.
+
+        The function may catch it, and what it then does is not what a call does.
         """
-        if recording() and any(isinstance(a, Symbol) and a.requires_grad for a in args):
-            name = getattr(function, "__qualname__", type(function).__name__)
-            raise KernelTypeError(
-                f"nf.fuse does not see into {name}, and cannot differentiate it inside "
-                "of a fused function; fuse what is differentiated, as in "
-                "nf.grad(nf.fuse(f))")
-        self.exact = True
-        if not self.records():
-            function = no_grad()(function)
-        values = tuple(map(self.operand, args))
-        wanted = [v for v in values if isinstance(v, Value)]
-        with no_grad():
-            known = iter(Program.from_trace(self, wanted, {}).run(
-                list(self.given.values())))
-            result = function(*(next(known) if isinstance(v, Value) else v
-                                for v in values))
-        single = not isinstance(result, (tuple, list))
-        results = (result,) if single else tuple(result)
-        node = Node(Opaque(function, values, single), values,
-                    [(tuple(r.shape), dtype_of(r)) for r in results])
-        self.nodes.append(node)
-        made = tuple(self.symbol(self, v) for v in node.outputs)
-        return unpack_single(made) if single else made
+        error = KernelTypeError(with_line(message, user_frame(
+            sys._getframe(1), behind_ours=True)))
+        error.has_line = True  # type: ignore[attr-defined]
+        self.refused.append(error)
+        raise error
 
     def store(self, target: Any, new: Symbol, casting: str = "same_kind") -> None:
         """`assign` of a result to an `out` of the same shape, as ops ask for."""
@@ -261,8 +275,8 @@ class Trace:
             # stores at its end.
             new = self._cast_like(new, target)
         if new.extents != target.extents:
-            raise ShapeError(f"{target!r} cannot hold an array of shape {new.extents}; "
-                             "make a new array")
+            raise ShapeError(f"{target.name} cannot hold an array of shape "
+                             f"{new.extents}; make a new array")
         if target.own is not None:
             self.stores[target.own] = new.value
         target.value = new.value
@@ -280,15 +294,18 @@ class Trace:
                 f"{type(target).__name__} that is none; pass it as an argument")
         if not target.whole or self.views.get(target.array):
             raise KernelTypeError(
-                f"{target!r} is changed in place and is, or has, a view: nf.fuse does "
-                "not follow both; make a new array, as in x = x + y")
+                f"{target.name} is changed in place and is, or has, a view: nf.fuse "
+                "does not follow both; make a new array, as in x = x + y")
 
     def program(self, result: Any) -> Program:
         """The program that computes the result of the function from its arguments."""
+        if self.refused:  # and caught
+            raise self.refused[0]
         arrays: dict[Value, object] = {memory_of(new): own
                                        for own, new in self.stores.items()}
         return Program.from_trace(
-            self, map_tree(result, lambda x: self._output(x, arrays)), self.stores)
+            self, map_tree(result, lambda x: self._output(x, arrays)), self.stores,
+            self.effects)
 
     def _output(self, x: Any, arrays: dict[Value, object]) -> Any:
         """An argument itself, changed or not; or the value of what was computed.
@@ -325,7 +342,7 @@ def _check_cast(target: Symbol, new: Any, casting: str) -> None:
         source = np.result_type(dtype_of(target), getattr(new, "example", new))
     if not target.holds(source, casting):
         raise KernelTypeError(
-            f"{target!r} cannot hold {source}, which does not cast to it under "
+            f"{target.name} cannot hold {source}, which does not cast to it under "
             f"'{casting}'; use astype, or make a new array")
 
 
@@ -338,16 +355,14 @@ def _mask(where: Any) -> Any:
 
 
 
-
-
 def _is_plain(x: Any) -> bool:
     return is_array(x) and not isinstance(x, np.generic)
 
 
 def _check_array(x: Any) -> None:
     if isinstance(x, Number) and x.python is not None:
-        raise KernelTypeError(f"{x!r} has no axes, which nf.fuse could change; make an "
-                              "array with nf.full outside of the fused function")
+        raise KernelTypeError(f"{x.name} has no axes, which nf.fuse could change; make "
+                              "an array with nf.full outside of the fused function")
 
 
 def _key(function: Callable[..., Any], values: Sequence[Any]) -> Hashable:

@@ -11,6 +11,7 @@ import numpy as np
 from ...arrays import dtype_of, is_array
 from ...arrays.traced import Traced, TracedNumber
 from ...autograd import Variable
+from ...autograd.numpy_api.methods import no_operation
 from ...autograd.numpy_api.ufuncs import (
     given_options,
     in_loop_dtype,
@@ -42,7 +43,7 @@ def trace_ufunc(trace: Trace, ufunc: np.ufunc, method: str, inputs: Sequence[Any
     op, what = ufunc_operation(ufunc, method), method_name(ufunc, method)
     numbers = method == "__call__" and not any(map(_is_array, inputs))
     if op is None and not numbers:
-        raise KernelTypeError(_untraced(ufunc, what))
+        raise no_operation(_untraced(ufunc, what))
     given = given_options(f"{what} in nf.fuse", kwargs, _TAKEN.get(method, frozenset()))
     (out,) = given.pop("out", (None,))
     if method == "reduce":
@@ -77,8 +78,8 @@ def _is_array(x: Any) -> bool:
 
 def _check_rounding(ufunc: np.ufunc, inputs: Sequence[Any]) -> None:
     if ufunc is np.reciprocal and dtype_of(inputs[0]).kind in "biu":
-        raise KernelTypeError("numpy.reciprocal of integers rounds to integers, "
-                              "which nf.fuse does not trace; write 1 / x or 1 // x")
+        raise no_operation("numpy.reciprocal of integers rounds to integers, "
+                           "which nf.fuse does not trace; write 1 / x or 1 // x")
 
 
 def _untraced(ufunc: np.ufunc, what: str) -> str:

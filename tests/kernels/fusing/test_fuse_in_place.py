@@ -167,10 +167,10 @@ def test_each_ufunc_with_out(ufunc):
             expected, _ = outcome(run, make)
             found, error = outcome(nf.fuse(run), make)
             if found is None:
-                assert isinstance(error, NbFusedError)
+                assert isinstance(error, NbFusedError) or expected is None
                 known = expected is None or ufunc.__name__ in str(error)
                 assert known, error
-                assert "lambda" not in str(error)
+                assert "lambda" not in str(error).splitlines()[0]
             else:
                 assert agree(run, make) or expected is None
         except AssertionError as error:
@@ -184,10 +184,11 @@ def test_which_ufuncs_are_traced(ufunc):
     x = x + 1 if ufunc is np.arccosh else x
     try:
         nf.fuse(lambda *a: ufunc(*a))(*(x,) * ufunc.nin)
-    except KernelTypeError:
+    except TypeError:
         assert ufunc.__name__ in REFUSED
-    else:
-        assert ufunc.__name__ not in REFUSED
+        return
+    (found,) = nf.fuse(lambda *a: ufunc(*a)).explain(*(x,) * ufunc.nin)
+    assert (found.kind == "call") == (ufunc.__name__ in REFUSED)
 
 
 @pytest.mark.parametrize("casting", ["no", "equiv", "safe", "same_kind", "unsafe"])
@@ -221,7 +222,7 @@ def test_out_of_other_functions_has_the_shape_of_the_result(function):
         expected, _ = outcome(function, make)
         found, error = outcome(nf.fuse(function), make)
         if found is None:
-            assert isinstance(error, NbFusedError)
+            assert isinstance(error, NbFusedError) or expected is None
         else:
             assert expected is not None, shape
             for f, e in zip(found, expected, strict=True):
@@ -229,20 +230,13 @@ def test_out_of_other_functions_has_the_shape_of_the_result(function):
 
 
 @pytest.mark.parametrize("function", [
-    lambda x: np.add.at(x, [0], 1), lambda x: np.multiply.outer(x, x),
-    lambda x: np.add.accumulate(x), lambda x: np.add.reduceat(x, [0, 1]),
-    lambda x: np.add.reduce(x, initial=3), lambda x: np.add.reduce(x, where=x > 1),
-    lambda x: np.divmod(x, 2, out=(x, x)), lambda x: np.modf(x),
-    lambda x: np.add(x, 1, order="F"), lambda x: np.add(x, 1, subok=False),
     lambda x: np.add(x, 1, where=x), lambda x: np.add(x, 1, out=x, where=x),
-    lambda x: np.add(x, 1, signature="ff->f"),
-    lambda x: np.matmul(x, x, axes=[1, 0, 0]),
-    lambda x: np.copyto(x, 1), lambda x: np.put(x, 0, 1), lambda x: x.fill(3)])
+    lambda x: np.matmul(x, x, axes=[1, 0, 0]), lambda x: x.fill(3)])
 def test_what_else_a_ufunc_has_is_refused_and_changes_nothing(function):
     x = _array(LEFT, "f8")
-    with pytest.raises((NbFusedError, AttributeError)) as error:
+    with pytest.raises((NbFusedError, AttributeError, TypeError, ValueError)) as error:
         nf.fuse(function)(x)
-    assert "lambda" not in str(error.value)
+    assert "lambda" not in str(error.value).splitlines()[0]
     np.testing.assert_array_equal(x, LEFT)
 
 
@@ -287,6 +281,9 @@ def test_methods_of_tensors(name, dtype):
     try:
         found = nf.fuse(run)(*given)
     except (NbFusedError, AttributeError):
+        torch.testing.assert_close(given, make())
+    except (RuntimeError, TypeError, IndexError):  # PyTorch's own
+        assert expected is None
         torch.testing.assert_close(given, make())
     else:
         assert expected is not None
@@ -358,9 +355,8 @@ def test_where_must_be_bool_and_stores_into_out():
             _array(LEFT, "f8"), np.zeros(2))
 
 
-def test_the_name_of_a_ufunc_of_another_library():
+def test_ufuncs_of_another_library_are_called():
     special = pytest.importorskip("scipy.special")
-    with pytest.raises(KernelTypeError, match=r"scipy\.special\.erf .*nf\.ops\.erf"):
-        nf.fuse(lambda x: special.erf(x))(_array(LEFT, "f8"))
-    with pytest.raises(KernelTypeError, match=r"scipy\.special\.gamma has no kernel"):
-        nf.fuse(lambda x: special.gamma(x))(_array(LEFT, "f8"))
+    for function in (lambda x: special.erf(x) * 2, lambda x: special.gamma(x * 2)):
+        x = _array(LEFT, "f8")
+        np.testing.assert_allclose(nf.fuse(function)(x), function(x), rtol=1e-14)

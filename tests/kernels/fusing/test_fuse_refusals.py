@@ -118,10 +118,7 @@ def test_in_place_on_variables():
     (lambda x, n: x * math.exp(n), "float"),
     (lambda x, n: x.sum(n), "axis"),
     (lambda x, n: x * float(x[0, 0]), "float"),
-    (lambda x, n: np.sort(x), "numpy.sort has no kernel.*nf.Function"),
-    (lambda x, n: np.spacing(x), "numpy.spacing has no kernel.*nf.elementwise"),
-    (lambda x, n: np.multiply.accumulate(x), "numpy.multiply.accumulate"),
-    (lambda x, n: np.sum(x, where=x > 0), "numpy.sum: .*where"),
+    (lambda x, n: np.array2string(x), "numpy.array2string needs values.*callback"),
     (lambda x, n: np.add(x, n, where=x > 0), "numpy.add: .*where"),
     (lambda x, n: np.asarray(x), "NumPy array"),
     (lambda x, n: x.to_numpy(), "to_numpy"),
@@ -220,8 +217,6 @@ def test_a_stored_number_that_the_dtype_does_not_hold():
 
 
 @pytest.mark.parametrize(("function", "words"), [
-    (lambda a, b: np.reciprocal(a.astype("i4")), "reciprocal of integers"),
-    (lambda a, b: np.fabs(a), "numpy.fabs has no kernel"),
     (lambda a, b: np.expand_dims(b, 0) + a, "'b', Python float> has no axes"),
     (lambda a, b: np.broadcast_to(b, (3, 4)) + a, "has no axes"),
 ])
@@ -234,8 +229,8 @@ def test_what_numpy_does_and_fuse_does_not(function, words):
 def test_methods_that_mean_something_else_to_a_tensor(name):
     torch = pytest.importorskip("torch")
     method, op = nf.fuse(lambda x: getattr(x, name)(1)), getattr(nf.ops, name)
-    with pytest.raises(KernelTypeError, match=f"use nf.ops.{name}"):
-        method(torch.tensor(X))
+    torch.testing.assert_close(method(torch.tensor(X)),
+                               getattr(torch.tensor(X), name)(1))
     expected = getattr(X, name)(1)
     np.testing.assert_allclose(method(X), expected, rtol=1e-5)
     found = nf.fuse(lambda x: op(x, axis=1))(torch.tensor(X))

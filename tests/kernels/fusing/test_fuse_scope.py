@@ -41,10 +41,10 @@ def test_a_constant_that_changes_traces_anew(monkeypatch):
 
 
 def test_an_array_that_is_no_argument_is_read_at_each_call(monkeypatch):
-    fused = nf.fuse(lambda x: x * WEIGHT + np.linalg.norm(WEIGHT))
+    fused = nf.fuse(lambda x: x * WEIGHT + float(WEIGHT.sum()))
     with pytest.warns(NbFusedPerformanceWarning, match="WEIGHT"):
         found = fused(X)
-    np.testing.assert_allclose(found, X * WEIGHT + np.linalg.norm(WEIGHT), rtol=1e-5)
+    np.testing.assert_allclose(found, X * WEIGHT + float(WEIGHT.sum()), rtol=1e-5)
     monkeypatch.setitem(globals(), "WEIGHT", WEIGHT * 10)
     np.testing.assert_allclose(fused(X), fused.function(X), rtol=1e-5)
     assert fused.cache_info().currsize == 0
@@ -66,8 +66,7 @@ def test_a_method_reads_its_object_at_each_call():
             return x * self.scale
 
     model = Model()
-    with pytest.warns(NbFusedPerformanceWarning, match="self"):
-        np.testing.assert_array_equal(model(X), X * 2)
+    np.testing.assert_array_equal(model(X), X * 2)
     model.scale = 3.0
     np.testing.assert_array_equal(model(X), X * 3)
 

@@ -2,5 +2,6 @@
 
 - `planning` makes a plan when a program runs the second time for a layout.
 - `plan` is what it has decided: launches, places of arrays, numbers.
+- `segments` are the plans between the calls of functions in Python.
 - `plan_text` generates the function that runs it.
 """

@@ -23,6 +23,7 @@ from ....support.records import record
 from ..arguments import is_number
 from ..program import Logged, Opaque, Program, data_of, tree_values
 from .plan import ALIGN, Place, Plan, Result, Step
+from .segments import SegmentedPlan, make_segments
 
 __all__ = ["Plans", "read"]
 
@@ -40,12 +41,12 @@ class Plans:
 
     def __init__(self) -> None:
         #: True after the first call, False where there is no plan.
-        self._states: dict[Any, Plan | bool] = {}
+        self._states: dict[Any, Plan | SegmentedPlan | bool] = {}
 
-    def find(self, key: Any) -> Plan | None:
+    def find(self, key: Any) -> Plan | SegmentedPlan | None:
         """The plan for a layout, or None."""
         found = self._states.get(key)
-        return found if isinstance(found, Plan) else None
+        return None if isinstance(found, bool) else found
 
     def run(self, program: Program, arguments: Sequence[Any], key: Any) -> Any:
         """Run a program, and make its plan if this is the second call of the layout.
@@ -66,7 +67,8 @@ class Plans:
             return made
         log: list[Logged] = []
         made = program.run(arguments, log)
-        self._states[key] = make_plan(program, arguments, log) or False
+        self._states[key] = make_plan(program, arguments, log) or make_segments(
+            program, arguments, log, make_plan, read) or False
         return made
 
     def clear(self) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ...op.source import source as text
-from ...specs.fusion.graph import Launch
+from ....op.source import source as text
+from ....specs.fusion.graph import Launch
 
 __all__ = ["source"]
 

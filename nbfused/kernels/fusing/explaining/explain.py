@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from ...specs.fusion.graph import Launch, Value
-from ...support.display import html_table, text_table
-from ...support.records import record
-from .program import Opaque, Program
+from ....specs.fusion.graph import Launch, Value
+from ....support.display import html_table, text_table
+from ....support.records import record
+from ..program import Opaque, Program, memory_of, tree_values
+from .boundaries import Boundary, boundaries
+from .drawing import drawing
 
 __all__ = ["ExplainedLaunch", "Explanation", "explain"]
 
@@ -53,11 +55,20 @@ class Explanation(Sequence[ExplainedLaunch]):
         What the launches read and store together.
     unfused_bytes : int
         What the operations would, one by one.
+    boundaries : tuple of Boundary
+        What launches read of one another, and why they are not one.
+    peak_bytes : int
+        Of the arrays between the launches, the most that are needed at one time.
+    result_bytes : int
+        Of new arrays that are returned.
     """
 
     def __init__(self, launches: Sequence[ExplainedLaunch], operations: int,
-                 unfused_bytes: int) -> None:
+                 unfused_bytes: int, between: Sequence[Boundary] = (),
+                 memory: tuple[int, int] = (0, 0)) -> None:
         self._launches = tuple(launches)
+        self.boundaries: tuple[Boundary, ...] = tuple(between)
+        self.peak_bytes, self.result_bytes = memory
         self.operations = operations
         self.bytes = sum(one.bytes for one in launches)
         self.unfused_bytes = unfused_bytes
@@ -74,11 +85,28 @@ class Explanation(Sequence[ExplainedLaunch]):
         return (f"{len(self)} launches of {self.operations} operations; "
                 f"{self.bytes:,} bytes, one by one {self.unfused_bytes:,}")
 
+    @property
+    def memory(self) -> str:
+        """One line: bytes between the launches, and of results."""
+        return (f"memory: {self.peak_bytes:,} bytes between launches at most, "
+                f"{self.result_bytes:,} of results")
+
     def __repr__(self) -> str:
-        return f"{text_table(_HEAD, self._rows())}\n{self.summary}"
+        parts = [text_table(_HEAD, self._rows()), self.summary, self.memory]
+        if self.boundaries:
+            parts += ["", "why not fewer launches:",
+                      text_table(_WHY, self._reasons())]
+        return "\n".join(parts)
 
     def _repr_html_(self) -> str:
-        return html_table(_HEAD, self._rows(), self.summary)
+        table = html_table(_HEAD, self._rows(), f"{self.summary}; {self.memory}")
+        why = html_table(_WHY, self._reasons(), "why not fewer launches") \
+            if self.boundaries else ""
+        return f"<div>{drawing(self)}{table}{why}</div>"
+
+    def _reasons(self) -> list[tuple[object, ...]]:
+        return [(one.before, one.after, "×".join(map(str, one.shape)) or "1",
+                 one.bytes, one.reason) for one in self.boundaries]
 
     def _rows(self) -> list[tuple[object, ...]]:
         return [(k, one.kind, one.name, "×".join(map(str, one.shape)) or "1",
@@ -86,15 +114,38 @@ class Explanation(Sequence[ExplainedLaunch]):
 
 
 _HEAD = ("", "kind", "name", "result", "operations", "bytes")
+_WHY = ("from", "to", "stored", "bytes", "because")
 
 
 def explain(program: Program) -> Explanation:
     """Explain a program: what it launches, of what was traced."""
     nodes = {node: None for launch in program.launches for node in launch.nodes
              if _launches(node.spec)}
+    launches = [launch for launch in program.launches if _launches(launch.spec)]
     return Explanation(
-        [_explained(launch) for launch in program.launches if _launches(launch.spec)],
-        len(nodes), sum(_bytes((*node.inputs, *node.outputs)) for node in nodes))
+        list(map(_explained, launches)), len(nodes),
+        sum(_bytes((*node.inputs, *node.outputs)) for node in nodes),
+        boundaries(launches, lambda v: _bytes((v,))), _memory(program, launches))
+
+
+def _memory(program: Program, launches: Sequence[Launch]) -> tuple[int, int]:
+    """The most bytes that are needed between launches, and those of results."""
+    returned = {memory_of(v) for v in tree_values(program.outputs)}
+    given = {*program.arguments, *program.constants}
+    stored = {memory_of(v) for v in program.stores.values()}
+    last = {memory_of(v): k for k, launch in enumerate(launches)
+            for v in launch.inputs if isinstance(v, Value)}
+    held = peak = 0
+    ends: dict[int, int] = {}
+    for k, launch in enumerate(launches):
+        own = [v for v in launch.outputs if v not in returned | stored | given]
+        held += _bytes(own)
+        peak = max(peak, held)
+        for v in own:
+            end = last.get(v, k)
+            ends[end] = ends.get(end, 0) + _bytes((v,))
+        held -= ends.get(k, 0)
+    return peak, _bytes(returned - given)
 
 
 def _explained(launch: Launch) -> ExplainedLaunch:

@@ -1,0 +1,368 @@
+"""`Fused`: what `fuse` makes of a function, its calls and what it keeps."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+import warnings
+from collections.abc import Callable
+from functools import update_wrapper
+from types import MethodType
+from typing import Any, NamedTuple, TypeVar
+
+from ...errors import KernelTypeError, NbFusedError, NbFusedPerformanceWarning
+from ...support.display import SourceText
+from ...support.pickling import PickledByName
+from .arguments import Arguments, shape_class
+from .explaining.explain import Explanation, explain
+from .explaining.source import source
+from .outside.attributes import AttributeNumbers
+from .outside.changes import Changed, with_changes
+from .outside.containers import Copies
+from .outside.lines import add_line
+from .outside.scope import Outside, Scope
+from .plans.plan import Plan
+from .plans.planning import Plans, read
+from .plans.segments import SegmentedPlan
+from .program import Program, TraceInvalid
+from .readers import Reader, make_reader
+from .trace import Trace
+
+__all__ = ["CacheInfo", "Fused"]
+
+T = TypeVar("T")
+
+_LIMIT = 256  # programs of one function
+#: Structures of arguments that are read by generated functions; to generate one takes
+#: as long as hundreds of calls, which does not pay where each call has another.
+_READERS = 8
+
+
+class CacheInfo(NamedTuple):
+    """Calls that found a program, calls that traced one, how many are kept."""
+
+    hits: int
+    misses: int
+    maxsize: int
+    currsize: int
+
+
+class _NumberNeededError(Exception):
+    """Raised where a number that was passed by value has to be constant."""
+
+
+class Fused(PickledByName):
+    """A function of arrays that runs in as few launches as possible.
+
+    Attributes
+    ----------
+    kernel_name : str
+        What its kernels are called.
+    """
+
+    def __init__(self, function: Callable[..., Any], kernel_name: str | None) -> None:
+        update_wrapper(self, function, updated=())
+        self.function = function
+        name = getattr(function, "__name__", type(function).__name__)
+        self.kernel_name: str | Any = kernel_name or name.replace("<lambda>", "fused")
+        try:
+            self.signature: inspect.Signature = inspect.signature(function)
+        except ValueError as error:
+            raise KernelTypeError(f"nf.fuse: {function!r} does not say what it takes; "
+                                  "write a function that calls it") from error
+        self._given_name = kernel_name
+        self._scope = Scope(function)
+        kinds = {p.kind for p in self.signature.parameters.values()}
+        self._names = tuple(self.signature.parameters) if kinds <= {
+            inspect.Parameter.POSITIONAL_OR_KEYWORD} else None
+        self._programs: dict[Any, Program] = {}
+        self._plans = Plans()
+        self._readers: list[Reader] = []
+        self._exact: set[Any] = set()  # keys whose programs are for one shape
+        self._lock = threading.Lock()
+        self._hits = self._misses = 0
+        self._warned = False
+        self._numbers = AttributeNumbers()
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function.
+
+        Parameters
+        ----------
+        *args, **kwargs
+            Arrays of one library, Variables, and numbers, also in tuples, lists and
+            dictionaries that hold arrays.  Numbers are passed by value: a new one
+            traces nothing.  Everything else, and what is left to its default, is
+            constant.
+
+        Raises
+        ------
+        KernelTypeError
+            The function asks for the numbers in an array (``if x > 0``), changes part
+            of an array, or calls what cannot be traced; or arguments are missing, or
+            too many.
+        OverlapError
+            An argument that it changes in place shares memory with another.
+        """
+        outside = self._scope.look()
+        reader, read_now = self._read(args, kwargs, outside)
+        if reader is not None and read_now is not None:
+            plan = reader.find(read_now[1], outside.keys)
+            made = plan and self._run_plan(plan, read_now[0], read_now[2])
+            if made:
+                return self._finish(made[0], args, kwargs, outside)
+        given, outside = self._given(args, kwargs, outside)
+        if not given.arrays or given.traced:
+            return self.function(*args, **kwargs)
+        leaves = given.leaves
+        constants = (tuple(given.constants), outside.keys)
+        layout = read(leaves)
+        if layout is not None:
+            planned = self._plans.find((layout[0], constants))
+            made = planned and self._run_plan(planned, leaves, layout[1])
+            if planned is not None and made:
+                self._remember(reader, read_now, planned, args, kwargs, outside)
+                return self._finish(made[0], args, kwargs, outside)
+        key = (given.types(), constants)
+        found = self._find(key, given)
+        if found is not None:
+            try:
+                return self._finish(self._run(found, leaves, layout, constants),
+                                    args, kwargs, outside)
+            except TraceInvalid:
+                pass  # what was traced does not hold for these numbers
+        if self._numbers.pass_changed(given):
+            self._readers = []
+            return self(*args, **kwargs)
+        try:
+            trace, program = self._trace(given, self._bind(args, kwargs), outside)
+        except _NumberNeededError:
+            return self(*args, **kwargs)
+        except Exception:
+            if not outside.arrays:
+                raise
+            return self._without_hidden(lambda: self(*args, **kwargs))
+        unstable = [*outside.unstable, *given.unstable, *trace.constants.values(),
+                    *trace.watch.found]
+        if unstable:
+            self._warn([x if isinstance(x, str) else f"an array of shape {x.shape}"
+                        for x in unstable])
+        else:
+            self._keep(program, key, given, trace.exact)
+        try:
+            made = self._run(program, leaves, None if unstable else layout, constants)
+            return self._finish(made, args, kwargs, outside)
+        except TraceInvalid:
+            raise KernelTypeError(
+                f"fuse: a function that {self.kernel_name} calls gives results of "
+                "another shape or dtype each time; call it outside of the fused "
+                "function") from None
+
+    def explain(self, *args: Any, **kwargs: Any) -> Explanation:
+        """Tell what a call with these arguments launches, and what that saves.
+
+        Nothing is launched and nothing is changed, but the function may be traced.
+
+        Returns
+        -------
+        Explanation
+            The launches in their order; shown as a table.
+
+        Raises
+        ------
+        KernelTypeError
+            There is no array among the arguments, or the function cannot be traced.
+
+        Examples
+        --------
+        >>> import numpy as np, nbfused as nf
+        >>> spread = nf.fuse(lambda x: np.sqrt((x - x.mean()) ** 2).sum())
+        >>> found = spread.explain(np.ones(1000))
+        >>> [launch.operations for launch in found]
+        [('sum__mean',), ('subtract', 'raise_to', 'sqrt', 'sum_sum')]
+        >>> found.bytes, found.unfused_bytes
+        (16024, 64024)
+        """
+        outside = self._scope.look()
+        given, outside = self._given(args, kwargs, outside)
+        if not given.arrays or given.traced:
+            raise KernelTypeError(f"{self.kernel_name}.explain: no argument is an "
+                                  "array; pass what the function is called with")
+        found = self._find((given.types(), (tuple(given.constants), outside.keys)),
+                           given)
+        try:
+            return explain(found or self._trace(given, self._bind(args, kwargs),
+                                                outside)[1])
+        except _NumberNeededError:
+            return self.explain(*args, **kwargs)
+        except Exception:
+            if not outside.arrays:
+                raise
+            return self._without_hidden(lambda: self.explain(*args, **kwargs))
+
+    def made_of(self) -> tuple[Any, ...]:
+        """The function and the name."""
+        return self.function, self._given_name
+
+    def __get__(self, instance: Any, owner: type | None = None) -> Any:
+        return self if instance is None else MethodType(self, instance)
+
+    def _bind(self, args: tuple[Any, ...],
+              kwargs: dict[str, Any]) -> inspect.BoundArguments:
+        try:
+            return self.signature.bind(*args, **kwargs)
+        except TypeError as error:
+            raise KernelTypeError(
+                f"{self.kernel_name}{self.signature}: {error}") from None
+
+    def _named(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The arguments by name."""
+        if self._names is not None and not kwargs and len(args) == len(self._names):
+            return dict(zip(self._names, args, strict=True))
+        return dict(self._bind(args, kwargs).arguments)
+
+    def _given(self, args: tuple[Any, ...], kwargs: dict[str, Any],
+               outside: Outside) -> tuple[Arguments, Outside]:
+        """The arguments; and the values outside, which methods of theirs read, too."""
+        named = self._named(args, kwargs)
+        given = Arguments(named, outside.arrays, self._numbers.varying)
+        if self._scope.add_classes(given.classes):
+            outside = self._scope.look()
+            given = Arguments(named, outside.arrays, self._numbers.varying)
+        return given, outside
+
+    def _read(self, args: tuple[Any, ...], kwargs: dict[str, Any],
+              outside: Outside) -> tuple[Reader | None, Any]:
+        """The reader that knows such arguments, and what it read of these."""
+        for reader in self._readers:
+            found = reader.read(args, kwargs, outside.arrays)
+            if found is not None:
+                return reader, found
+        return None, None
+
+    def _remember(self, reader: Reader | None, read_now: Any,
+                  plan: Plan | SegmentedPlan, args: tuple[Any, ...],
+                  kwargs: dict[str, Any], outside: Outside) -> None:
+        """Let later calls like this one find its plan at once."""
+        if reader is None and len(self._readers) < _READERS:
+            reader = make_reader(self.signature, args, kwargs, outside.arrays,
+                                 plan.headers, self._numbers.varying)
+            read_now = reader and reader.read(args, kwargs, outside.arrays)
+            if reader is not None:
+                self._readers.append(reader)
+        if reader is not None and read_now is not None:
+            reader.keep(read_now[1], outside.keys, plan)
+
+    def _run_plan(self, plan: Plan | SegmentedPlan, leaves: list[Any],
+                  pointers: tuple[int, ...]) -> tuple[Any] | None:
+        """Run a plan: its result in a tuple; None if it is not for these arguments."""
+        try:
+            made = plan.run(leaves, pointers)
+        except TraceInvalid:  # as the program will find, too
+            return None
+        if made is not None:
+            with self._lock:
+                self._hits += 1
+        return made
+
+    def _run(self, program: Program, leaves: list[Any],
+             layout: tuple[Any, Any] | None, constants: Any) -> Any:
+        if layout is None:
+            return program.run(leaves)
+        return self._plans.run(program, leaves, (layout[0], constants))
+
+    def _find(self, key: Any, given: Arguments) -> Program | None:
+        shapes = given.shapes()
+        with self._lock:
+            found = self._programs.get(
+                (key, shapes if key in self._exact else shape_class(shapes)))
+            self._hits += found is not None
+            self._misses += found is None
+        return found
+
+    def _without_hidden(self, call: Callable[[], T]) -> T:
+        """Call again where arrays outside are not used as arguments can be.
+
+        They are no hidden arguments from then on, unless that fails as well.
+        """
+        self._scope.stop_hiding()
+        try:
+            return call()
+        except BaseException:
+            self._scope.hides = True
+            raise
+
+    def _keep(self, program: Program, key: Any, given: Arguments, exact: bool) -> None:
+        shapes = given.shapes()
+        with self._lock:
+            if exact:
+                self._exact.add(key)
+            while len(self._programs) >= _LIMIT:
+                del self._programs[next(iter(self._programs))]
+            self._programs[key, shapes if exact else shape_class(shapes)] = program
+
+    def _trace(self, given: Arguments, bound: inspect.BoundArguments,
+               outside: Outside) -> tuple[Trace, Program]:
+        """Run the function on symbols that record its operations."""
+        trace, copies = Trace(self.kernel_name, tensors=given.tensors), Copies()
+        symbols = given.map_leaves(trace.argument, copies)
+        hidden = {name: symbols.pop(name) for name in outside.arrays}
+        bound.arguments.update(symbols)
+        function = self._scope.copy(hidden)
+        try:
+            with trace.recording(), trace.watch:
+                result = function(*bound.args, **bound.kwargs)
+        except NbFusedError as error:
+            add_line(error)
+            trace.watch.rewind()  # it may be called again
+            if self._numbers.keep_constant(trace.asked_numbers):
+                self._readers = []
+                raise _NumberNeededError from error
+            raise
+        self._scope.check_rebound()
+        return trace, trace.program(with_changes(result, copies, self.kernel_name))
+
+    def _finish(self, made: Any, args: tuple[Any, ...], kwargs: dict[str, Any],
+                outside: Outside) -> Any:
+        """Assign what the function assigns, and give its result."""
+        if type(made) is not Changed:
+            return made
+        return made.assign({**self._named(args, kwargs), **outside.arrays})
+
+    def _warn(self, unstable: list[str]) -> None:
+        if not self._warned:
+            self._warned = True
+            warnings.warn(
+                f"fuse: {self.kernel_name} reads {', '.join(unstable)}, which may be "
+                "another at the next call, so that it is traced at each call; pass "
+                "arrays as arguments", NbFusedPerformanceWarning, stacklevel=3)
+
+    def cache_info(self) -> CacheInfo:
+        """Counts of calls that found a program, and of programs that are kept.
+
+        A program is found by the dtypes and ranks of the arrays, the types of the
+        numbers, and which extents are equal, 0 or 1; by the shapes themselves where the
+        function has looked at them.
+        """
+        with self._lock:
+            return CacheInfo(self._hits, self._misses, _LIMIT, len(self._programs))
+
+    def clear_cache(self) -> None:
+        """Forget all programs and counts; compiled kernels stay where they are."""
+        with self._lock:
+            self._programs.clear()
+            self._exact.clear()
+            self._plans.clear()
+            self._readers = []
+            self._hits = self._misses = 0
+
+    def source(self, kind: str = "primal") -> str:
+        """Text of the kernels of all programs: ``"primal"``, ``"vjp"`` or ``"jvp"``."""
+        with self._lock:
+            programs = list(self._programs.values())
+        return SourceText("\n".join(source(launch, kind) for program in programs
+                                    for launch in program.launches) or
+                          f"# {self.kernel_name} was not traced yet: call it first\n")
+
+    def __repr__(self) -> str:
+        return f"<nbfused fuse {self.kernel_name}{self.signature}>"

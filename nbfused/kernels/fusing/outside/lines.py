@@ -1,0 +1,73 @@
+"""The line of the user's code that an error, or a call, of a trace comes from."""
+
+from __future__ import annotations
+
+import linecache
+import sysconfig
+from functools import lru_cache
+from types import FrameType, TracebackType
+
+__all__ = ["add_line", "is_library", "user_frame", "with_line"]
+
+#: Parts of nbfused that are programs of users.
+_PROGRAMS = ("nbfused.examples", "nbfused.demo")
+_INSTALLED = tuple({sysconfig.get_path(name) for name in (
+    "stdlib", "platstdlib", "purelib", "platlib")})
+
+
+@lru_cache(maxsize=4096)
+def is_library(file: str) -> bool:
+    """Whether a file belongs to Python or to an installed package."""
+    return file.startswith(("<frozen", *_INSTALLED))
+
+
+def _is_ours(frame: FrameType) -> bool:
+    name = str(frame.f_globals.get("__name__", ""))
+    return name.partition(".")[0] == "nbfused" and not name.startswith(_PROGRAMS)
+
+
+def user_frame(frame: FrameType | None, *, behind_ours: bool) -> FrameType | None:
+    """The innermost frame of a user's code, from `frame` outwards.
+
+    Parameters
+    ----------
+    behind_ours
+        Whether to look for it behind frames of nbfused, and of imports.
+    """
+    while frame is not None:
+        ours = _is_ours(frame)
+        if not behind_ours and (ours or frame.f_code.co_filename.startswith(
+                "<frozen importlib")):
+            return None
+        if not ours and not is_library(frame.f_code.co_filename):
+            return frame
+        frame = frame.f_back
+    return None
+
+
+def with_line(message: str, frame: FrameType | None, line: int = 0) -> str:
+    """A message with the source and the place of the line that a frame is at."""
+    if frame is None:
+        return message
+    file, number = frame.f_code.co_filename, line or frame.f_lineno
+    text = linecache.getline(file, number, frame.f_globals).strip()
+    return f"{message}\n    {text}\n ({file}:{number})"
+
+
+def add_line(error: BaseException) -> None:
+    """Add to a refusal the innermost line of a user's code that led to it."""
+    if getattr(error, "has_line", False) or len(error.args) != 1 or not isinstance(
+            error.args[0], str):
+        return
+    found: tuple[FrameType, int] | None = None
+    step: TracebackType | None = error.__traceback__
+    while step is not None:
+        frame = step.tb_frame
+        if not _is_ours(frame) and not is_library(frame.f_code.co_filename):
+            found = frame, step.tb_lineno
+        step = step.tb_next
+    if found is not None:
+        error.args = (with_line(error.args[0], *found),)
+        error.has_line = True  # type: ignore[attr-defined]
+
+
