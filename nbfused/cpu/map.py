@@ -105,17 +105,19 @@ def _text(typed: TypedMap, elements: Elements, outputs: Sequence[Operand], frame
           serial: bool) -> list[str]:
     function, table = typed.function, elements.table
     points, names = _point("point", function, elements, outputs)
-    run = _run("point", names, serial)
+    costly = not is_cheap(function)
+    run = _run("point", names, serial, costly)
     divided = divide_once(function, table)
     if divided is not None:
         inside = replace(elements, table={**table, **divided.table})
         more, used = _point("point_between", divided.typed, inside, outputs)
         points += more
-        run = [*divided.lines(), "if j1 <= room:",
-               *indented(_run("point_between", used, serial)), "else:", *indented(run)]
+        between = _run("point_between", used, serial, costly)
+        run = [*divided.lines(), "if j1 <= room:", *indented(between), "else:",
+               *indented(run)]
     return [f"# Map {function.function.name}", *points,
             "def kernel(a, begin, end):",
-            *["    wide_vectors()"] * (not is_cheap(function)),
+            *["    wide_vectors()"] * costly,
             *indented(_nest(frame, run))]
 
 
@@ -131,11 +133,11 @@ def _point(name: str, function: Typed, elements: Elements, outputs: Sequence[Ope
     return inlined(name, ["j", *names], body), names
 
 
-def _run(point: str, names: Sequence[str], serial: bool) -> list[str]:
+def _run(point: str, names: Sequence[str], serial: bool, costly: bool) -> list[str]:
     """Lines of the inner loop, over ``j0`` … ``j1 - 1``."""
     if serial:
         return ["for j in range(j0, j1):", *indented([invoke(point, ["j", *names])])]
-    return [loop(point, "j0", "j1", names)]
+    return [loop(point, "j0", "j1", names, masked=costly)]
 
 
 def _nest(frame: Frame, run: Sequence[str]) -> list[str]:

@@ -2,14 +2,16 @@
 
 Two kernels do the same along different dimensions.  *Along*: the inner loop runs over
 reduced elements, as for the last axis of an array in C order.  *Across*: it runs over
-results, as for the first axis.  Which one, and how the reduced elements are cut into
-chunks, depends on shapes and strides alone, so that every run and any number of threads
-give the same bits.
+results, as for the first axis.  Where neither loop is long, lanes are *spans* of memory
+(`reduce_spans`), and few elements along one loop a short row (`row`).  Which one, and
+how the reduced elements are cut into chunks, depends on shapes and strides alone, so
+that every run and any number of threads give the same bits.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from math import isqrt, prod
 
 import numpy as np
@@ -17,7 +19,11 @@ import numpy as np
 from ..backend import Call, Launcher, Signature, Start
 from ..specs import TypedReduce
 from ..support.records import record
-from .reduce_text import BLOCK, ReduceText, across, along, finish
+from .reduce_as_row import as_row
+from .reduce_spans import Span, find_span
+from .reduce_text import BLOCK, ReduceText, across, along, finish, gather, spans
+from .row import RowLauncher, lanes_last
+from .row_across import NARROW
 from .runtime.binding import BindingLauncher
 from .runtime.compile import build
 from .runtime.objects import Entry
@@ -31,13 +37,17 @@ __all__ = ["build_reduce"]
 #: benchmarks/notes/cpu.md#dead-ends-of-the-cpu.
 _CHUNK = 1 << 16
 
-#: So many results at least for the kernel across them; not measured.
-_WIDE = 16
+#: So many results at least for the kernel across them, and where they are neighbours
+#: and reduced elements are not; not measured.
+_WIDE, _SOME = 16, 4
 
 #: Up to so many reduced elements the loop runs over results, whatever the strides; and
 #: where states are merged by elementary functions:
 #: benchmarks/notes/cpu.md#rows-across.
 _FEW, _FEW_COSTLY = 48, 512
+
+#: Results at least of short rows for the kernel across rows; not measured.
+_MANY = 64
 
 #: So many pieces of work at least before the reduced elements are left in one chunk;
 #: not measured.
@@ -88,25 +98,52 @@ class _Reduction:
         self.signature = signature
         self.kept, self.reduced = signature.ranks
         self.inputs = len(signature.inner) - len(signature.outputs)
-        self._kernels: dict[tuple[Writer, tuple[str, ...]], _Kernel] = {}
+        self._rows: tuple[RowLauncher | None] | None = None
+        self._kernels: dict[tuple[Writer, tuple[str, ...], tuple[int, int] | None],
+                            _Kernel] = {}
 
     def bind(self, call: Call) -> Start:
         """Bind a call: see `backend.Launcher`."""
         reduced = prod(call.shape[self.kept:])
+        if self._is_short_row(call):
+            rows = self._as_rows()
+            if rows is not None:
+                return rows.bind(call)
+        span = None if {"raw", "index"} & set(self.typed.kinds) else \
+            find_span(call, self.kept, self.inputs)
+        if span is not None:
+            return self._by_spans(call, span)
+        if reduced <= _FEW and "raw" not in self.typed.kinds:
+            call = lanes_last(call, self.kept)
         return self._across(call, reduced) if self._is_across(call, reduced) else \
             self._along(call, reduced)
+
+    def _is_short_row(self, call: Call) -> bool:
+        """Whether there are many results of few elements each, along one loop."""
+        return (self.reduced == 1 and call.shape[-1] <= NARROW
+                and max(call.shape[:-1]) >= _MANY)
+
+    def _as_rows(self) -> RowLauncher | None:
+        """The launcher of the same reduction as a Row."""
+        if self._rows is None:
+            typed = as_row(self.typed)
+            self._rows = (None if typed is None else
+                          RowLauncher(typed, self.signature),)
+        return self._rows[0]
 
     def _is_across(self, call: Call, reduced: int) -> bool:
         """Whether the inner loop should run over results."""
         at = self.kept - 1
-        if call.shape[at] < _WIDE:
+        if call.shape[at] < _SOME:
             return False
         codes = self.signature.inner[:self.inputs]
         columns = [(abs(s[at]) > 1, abs(s[-1]) > 1) for s, code
                    in zip(call.strides, codes, strict=False) if code[0] != "r"]
         result, element = (sum(far) for far in zip(*columns, strict=True))
         few = _FEW if is_cheap(self.typed.merge) else _FEW_COSTLY
-        return result < element or reduced <= few
+        wide = call.shape[at] >= _WIDE
+        return (result < element and (wide or result == 0)) or (
+            wide and reduced <= few)
 
     def _along(self, call: Call, reduced: int) -> Start:
         chunks = max(1, -(-reduced // _CHUNK))
@@ -119,13 +156,7 @@ class _Reduction:
         codes = tuple(code if code[0] == "r" else "1" if s[at] == 1 else
                       "0" if s[at] == 0 else "s" for code, s
                       in zip(self.signature.inner, call.strides, strict=True))
-        kept = prod(call.shape[:self.kept])
-        blocks = prod(call.shape[:at]) * -(-call.shape[at] // BLOCK)
-        chunk = max(_ROWS, min(reduced, -(-reduced * blocks // _PIECES)))
-        chunks = max(1, -(-reduced // chunk))
-        weight = max(1, kept * reduced // (blocks * chunks))
-        cut = _Partition(blocks * chunks, weight, chunks, chunk, kept,
-                         max(_GROUP, isqrt(chunk)))
+        cut = _cut(call.shape, self.kept, reduced)
         return self._start(self._kernel(across, codes), call, cut)
 
     def _start(self, kernel: _Kernel, call: Call, cut: _Partition) -> Start:
@@ -140,18 +171,54 @@ class _Reduction:
         last = self._kernel(finish, self.signature.inner)
         sizes = [(cut.chunks * cut.kept, _stored(d)) for d in self.typed.state]
         extras = (cut.chunks, cut.chunk, cut.group)
-        return start_in_steps(call, sizes, (
-            (kernel.entry, kernel.frame, extras, cut.units, cut.weight),
-            (last.entry, last.frame, extras, cut.kept, cut.chunks)))
+        return start_in_steps(sizes, (
+            (kernel.entry, kernel.frame, call, extras, cut.units, cut.weight),
+            (last.entry, last.frame, call, extras, cut.kept, cut.chunks)))
 
-    def _kernel(self, write: Writer, codes: tuple[str, ...]) -> _Kernel:
-        kernel = self._kernels.get((write, codes))
+    def _by_spans(self, call: Call, span: Span) -> Start:
+        """A launch whose lanes are neighbours in memory, reduced or not."""
+        first, kept = span.first, span.kept
+        cut = _cut(first.shape, kept, prod(first.shape[kept:]))
+        codes = tuple("1" if k < self.inputs else "0" for k in range(len(call.strides)))
+        kernel = self._kernel(spans, codes, (kept, len(first.shape) - kept))
+        shape = list(span.last.shape)
+        shape[self.kept] = cut.chunks
+        last = replace(span.last, shape=tuple(shape))
+        finish = self._kernel(gather, codes, (self.kept, len(shape) - self.kept))
+        sizes = [(cut.chunks * cut.kept, _stored(d)) for d in self.typed.state]
+        return start_in_steps(sizes, (
+            (kernel.entry, kernel.frame, first,
+             (cut.chunks, cut.chunk, cut.group, span.limit), cut.units, cut.weight),
+            (finish.entry, finish.frame, last,
+             (cut.chunks, prod(call.shape[self.kept:]), _GROUP, *span.steps),
+             prod(call.shape[:self.kept]), prod(shape[self.kept:]))))
+
+    def _kernel(self, write: Writer, codes: tuple[str, ...],
+                ranks: tuple[int, int] | None = None) -> _Kernel:
+        key = write, codes, ranks
+        kernel = self._kernels.get(key)
         if kernel is None:
-            inner = self.kept - 1 if write is across else -1
-            problem = ReduceText(self.typed, self.signature, codes, inner)
+            signature = self.signature if ranks is None else self.signature._replace(
+                ranks=ranks)
+            kept, reduced = signature.ranks
+            inner = kept - 1 if write in (across, spans) else -1
+            more = ["limit"] if write is spans else [
+                f"step{d}" for d in range(kept + reduced)] if write is gather else []
+            problem = ReduceText(self.typed, signature, codes, inner, more)
             kernel = _Kernel(build("\n".join(write(problem))), problem.frame)
-            self._kernels[write, codes] = kernel  # two threads may make it: no harm
+            self._kernels[key] = kernel  # two threads may make it: no harm
         return kernel
+
+
+def _cut(shape: tuple[int, ...], kept: int, reduced: int) -> _Partition:
+    """The partition of a reduction whose inner loop runs over results."""
+    results = prod(shape[:kept])
+    blocks = prod(shape[:kept - 1]) * -(-shape[kept - 1] // BLOCK)
+    chunk = max(_ROWS, min(reduced, -(-reduced * blocks // _PIECES)))
+    chunks = max(1, -(-reduced // chunk))
+    weight = max(1, results * reduced // (blocks * chunks))
+    return _Partition(blocks * chunks, weight, chunks, chunk, results,
+                      max(_GROUP, isqrt(chunk)))
 
 
 def _stored(dtype: np.dtype) -> np.dtype:

@@ -14,7 +14,7 @@ from .text.lines import indented, inlined, invoke, loop, unravel
 from .text.operands import INT64, Frame, Operand, offset
 from .text.reuse import vectors
 
-__all__ = ["BLOCK", "ReduceText", "across", "along", "finish"]
+__all__ = ["BLOCK", "ReduceText", "across", "along", "finish", "gather", "spans"]
 
 #: Results that the kernel across them keeps in the first-level cache; not measured.
 BLOCK = 1024
@@ -31,10 +31,12 @@ class ReduceText:
         For each array, the code of its stride in the inner loop.
     inner
         Which dimension the inner loop runs along.
+    more
+        Names of further integers that the launcher adds.
     """
 
     def __init__(self, typed: TypedReduce, signature: Signature, codes: Sequence[str],
-                 inner: int) -> None:
+                 inner: int, more: Sequence[str] = ()) -> None:
         self.typed = typed
         kept, reduced = signature.ranks
         rank = kept + reduced
@@ -51,7 +53,7 @@ class ReduceText:
                             zip(signature.outputs, codes[inputs:], strict=True))]
         self.fold = Fold("f", typed.state, typed.identity, typed.merge)
         self.partial = [f"p{k}" for k in range(len(typed.state))]
-        extras = ["chunks", "chunk", "group", *(f"{p}_at" for p in self.partial)]
+        extras = ["chunks", "chunk", "group", *more, *(f"{p}_at" for p in self.partial)]
         self.inputs, self.scalars = operands, scalars
         self.frame = Frame([*operands, *self.outputs], rank, scalars, extras)
         self.names = self.elements.names(typed.element)
@@ -148,32 +150,81 @@ def across(problem: ReduceText) -> list[str]:
     """Text of the kernel whose inner loop runs over results."""
     p, fold = problem, problem.fold
     k = [f"k{d}" for d in range(len(p.kept) - 1)]
-    r = [f"r{d}" for d in range(len(p.reduced))]
-    inner = p.kept[-1]
-    row = [*unravel("first", p.reduced, r), *p.bind_inputs([*k, "j0", *r]),
-           fold.lane(fold.low, "m", "0", p.names), "first += 1"]
-    group = [fold.fill(fold.low, "m"), "stop = min(hi, first + group)",
-             "while first < stop:", *indented(row), fold.join("m")]
     states = fold.values(fold.top, "l")
     storing = [*fold.top, *p.post_names("l", ())[1:]]
-    keeping = [*p.partial, *fold.top]
+    keep, kept = _keeping(p)
+    return _across(p, "across", [
+        *inlined("store", ["l", *storing],
+                 [invoke("post", p.post_names("l", states))]), *keep],
+        ["if chunks == 1:", *indented(p.bind_outputs([*k, "j0"])),
+         f"    {loop('store', '0', 'm', storing)}", "else:", f"    {kept}"], "m")
+
+
+def spans(problem: ReduceText) -> list[str]:
+    """Text of the kernel whose lanes are neighbours in memory, and that keeps states.
+
+    At its last step along the last loop there may be fewer lanes: `limit` of all steps.
+    """
+    keep, kept = _keeping(problem)
+    last = f"r{len(problem.reduced) - 1}"
+    return _across(problem, "spans", keep, [kept], "w", [
+        f"w = min(m, limit - {last}*{problem.kept[-1]} - j0)"])
+
+
+def _keeping(p: ReduceText) -> tuple[list[str], str]:
+    """The function that keeps the state of a lane, and its loop."""
+    names = [*p.partial, *p.fold.top]
+    at = f"c*kept + o*{p.kept[-1]} + j0"
+    return (inlined("keep", ["l", *names, "at"],
+                    p.keep("at + l", p.fold.values(p.fold.top, "l"))),
+            loop("keep", "0", "m", [*names, at]))
+
+
+def _across(p: ReduceText, title: str, functions: Sequence[str], end: Sequence[str],
+            lanes: str, before: Sequence[str] = ()) -> list[str]:
+    fold = p.fold
+    k = [f"k{d}" for d in range(len(p.kept) - 1)]
+    r = [f"r{d}" for d in range(len(p.reduced))]
+    inner = p.kept[-1]
+    row = [*unravel("first", p.reduced, r), *p.bind_inputs([*k, "j0", *r]), *before,
+           fold.lane(fold.low, lanes, "0", p.names), "first += 1"]
+    group = [fold.fill(fold.low, "m"), "stop = min(hi, first + group)",
+             "while first < stop:", *indented(row), fold.join("m")]
     inside = [
         "c = u % chunks", "q = u // chunks",
         f"blocks = ({inner} + {BLOCK - 1}) // {BLOCK}", f"j0 = (q % blocks)*{BLOCK}",
         "o = q // blocks", f"m = min({BLOCK}, {inner} - j0)",
         *unravel("o", p.kept[:-1], k), "first = c*chunk",
         "hi = min(size, first + chunk)", fold.fill(fold.top, "m"),
-        "while first < hi:", *indented(group),
-        "if chunks == 1:", *indented(p.bind_outputs([*k, "j0"])),
-        f"    {loop('store', '0', 'm', storing)}", "else:",
-        f"    {loop('keep', '0', 'm', [*keeping, f'c*kept + o*{inner} + j0'])}"]
-    return [p.title("across"), *p.functions("l"),
-            *inlined("store", ["l", *storing],
-                     [invoke("post", p.post_names("l", states))]),
-            *inlined("keep", ["l", *keeping, "at"], p.keep("at + l", states)),
+        "while first < hi:", *indented(group), *end]
+    return [p.title(title), *p.functions("l"), *functions,
             "def kernel(a, begin, end):", *indented([
                 *p.start(), *fold.locals(BLOCK), "for u in range(begin, end):",
                 *indented(inside)])]
+
+
+def gather(problem: ReduceText) -> list[str]:
+    """Text of the kernel that combines the states of neighbours and stores results.
+
+    Its reduced loops are over chunks and what lanes were reduced; ``step0``, … say how
+    far apart states are along each loop, and ``chunk`` how many elements there were.
+    """
+    p, fold = problem, problem.fold
+    k = [f"k{d}" for d in range(len(p.kept))]
+    r = [f"r{d}" for d in range(len(p.reduced))]
+    at = " + ".join(f"{i}*step{d}" for d, i in enumerate([*k, *r]))
+    merge = invoke("f_join", ["0", *fold.low, "0", *p.partial, "at"])
+    inside = [
+        *unravel("u", p.kept, k), *p.bind_outputs(k), fold.fill(fold.top, "1"),
+        "first = 0", "while first < count:", *indented([
+            fold.fill(fold.low, "1"), "stop = min(count, first + group)",
+            "while first < stop:", *indented([
+                *unravel("first", p.reduced, r), f"at = {at}", merge, "first += 1"]),
+            fold.join("1")]),
+        invoke("post", p.post_names("0", fold.values(fold.top, "0")))]
+    return [p.title("gather"), *p.functions(), "def kernel(a, begin, end):", *indented([
+        *p.start(), *fold.locals(), "count = size", "size = chunk",
+        "for u in range(begin, end):", *indented(inside)])]
 
 
 def finish(problem: ReduceText) -> list[str]:

@@ -11,6 +11,7 @@ the chunks added in order, so that the number of threads changes no bit.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from math import isqrt, prod
 
 from ..backend import Call, Launcher, Signature, Start
@@ -24,7 +25,7 @@ from .runtime.objects import Entry
 from .text.operands import Frame
 from .text.starts import start_in_steps, start_of
 
-__all__ = ["build_row"]
+__all__ = ["RowLauncher", "build_row", "lanes_last"]
 
 #: At most so many chunks of rows, each with a row of partial sums; not measured.
 _CHUNKS = 32
@@ -36,10 +37,9 @@ _ROWS = 8
 #: So many rows side by side at least for the kernel across them; not measured.
 _WIDE = 16
 
-#: Columns up to which rows side by side are faster whatever the strides, and where
-#: 16-bit numbers, which are transposed one by one, are among them:
+#: Columns up to which rows side by side are faster whatever the strides:
 #: benchmarks/notes/cpu.md#rows-across.
-_FEW, _FEW_HALVES = 48, 16
+_FEW = 48
 
 #: Bytes of the rows that are computed together: they stay in the second-level cache.
 #: benchmarks/notes/cpu.md#rows-across.
@@ -51,7 +51,21 @@ _GROUP = 32
 Kernel = tuple[Entry, Frame]
 
 
-class _Rows:
+def lanes_last(call: Call, loops: int) -> Call:
+    """Move the longest of the first `loops` to their end if the last one is short.
+
+    It is the one that runs in lanes.
+    """
+    first = call.shape[:loops]
+    if loops < 2 or first[-1] >= _WIDE or max(first) < _WIDE:
+        return call
+    at = max(range(loops), key=first.__getitem__)
+    order = [*range(at), *range(at + 1, loops), at, *range(loops, len(call.shape))]
+    return replace(call, shape=tuple(call.shape[d] for d in order), strides=tuple(
+        tuple(s[d] for d in order) for s in call.strides))
+
+
+class RowLauncher:
     """Binds calls of a Row, and compiles each kernel when first needed."""
 
     def __init__(self, typed: TypedRow, signature: Signature) -> None:
@@ -63,6 +77,8 @@ class _Rows:
 
     def bind(self, call: Call) -> Start:
         """Bind a call: see `backend.Launcher`."""
+        if not self.sums:
+            call = lanes_last(call, len(call.shape) - 1)
         return self._across(call) if self._is_across(call) else self._along(call)
 
     def _is_across(self, call: Call) -> bool:
@@ -73,9 +89,7 @@ class _Rows:
         if self.sums and (len(call.shape) > 2 or columns > NARROW):
             return False
         far = sum((abs(s[-2]) > 1) - (abs(s[-1]) > 1) for s in call.strides)
-        outputs = self.signature.outputs
-        few = _FEW if min(d.itemsize for d in outputs) > 2 else _FEW_HALVES
-        return columns <= few or far < 0
+        return columns <= _FEW or far < 0
 
     def _along(self, call: Call) -> Start:
         kernel = self._kernel(RowText, self.signature.inner)
@@ -92,11 +106,13 @@ class _Rows:
         group = max(_GROUP, isqrt(columns))
         if self.sums:
             step = max(LANES, -(-inner // _CHUNKS))
-            return self._summing(kernel, call, step, -(-inner // step), LANES, group)
+            return self._summing(kernel, call, step, -(-inner // step), LANES, group,
+                                 0)
         row = max(columns, 1) * max(d.itemsize for d in self.signature.outputs)
         block = LANES if STAGED in codes else \
             min(BLOCK, max(LANES, _BLOCK_BYTES // row // LANES * LANES))
-        return start_of(*kernel, call, (block, 1, 0, block, group),
+        turned = int(1 not in {abs(s[-2]) for s in call.strides})
+        return start_of(*kernel, call, (block, 1, 0, block, group, turned),
                         prod(call.shape[:-2]) * -(-inner // block),
                         block * max(columns, 1))
 
@@ -106,9 +122,9 @@ class _Rows:
         columns = call.shape[-1]
         sizes = [(chunks * (columns if kind == "column" else 1), dtype)
                  for kind, dtype in self.sums]
-        return start_in_steps(call, sizes, [
-            (*kernel, (step, chunks, 0, *extras), chunks, max(step * columns, 1)),
-            (*kernel, (step, chunks, 1, *extras), max(columns, 1), chunks)])
+        return start_in_steps(sizes, [
+            (*kernel, call, (step, chunks, 0, *extras), chunks, max(step * columns, 1)),
+            (*kernel, call, (step, chunks, 1, *extras), max(columns, 1), chunks)])
 
     def _kernel(self, text: type[RowText], codes: tuple[str, ...]) -> Kernel:
         kernel = self._kernels.get((text, codes))
@@ -127,4 +143,4 @@ def _code(down: int, along: int, columns: int) -> str:
 
 def build_row(typed: TypedRow, signature: Signature) -> Launcher:
     """Make the launcher of a Row, which compiles its kernels when needed."""
-    return BindingLauncher(_Rows(typed, signature).bind)
+    return BindingLauncher(RowLauncher(typed, signature).bind)

@@ -18,7 +18,7 @@ from ..scalar.typing.types import compute_dtype
 from ..specs import TypedRow
 from ..specs.row import TypedOut, TypedStage
 from ..support.dtypes import short
-from .contract.tile import tile_of
+from .contract.tile import SQUARED, square_lanes
 from .row_text import RowText, sum_text
 from .text.elements import Computed
 from .text.fold import Fold
@@ -48,11 +48,13 @@ class RowAcross(RowText):
     """Writer of the kernel of one Row that runs across rows.
 
     The launcher adds to the arguments of `RowText` how many rows are computed together,
-    and how many columns go to the first level of a fold.
+    how many columns go to the first level of a fold, and whether blocks of the same
+    rows come after one another for all other loops, which share their cache lines.
     """
 
     rooms: ClassVar[tuple[str, ...]] = ("1", "s")
-    launched: ClassVar[tuple[str, ...]] = ("step", "chunks", "finish", "block", "group")
+    launched: ClassVar[tuple[str, ...]] = ("step", "chunks", "finish", "block", "group",
+                                           "turned")
     inner: ClassVar[int] = -2
     index: ClassVar[str] = "c"
 
@@ -96,9 +98,11 @@ class RowAcross(RowText):
 
     def _blocks(self, lines: Sequence[str]) -> list[str]:
         """The loop over the blocks of rows of a unit."""
-        inner = self.rows[-1]
-        return [f"units = ({inner} + step - 1) // step", "o = u // units",
-                "j0 = (u - o*units)*step", f"hi = min({inner}, j0 + step)",
+        inner, others = self.rows[-1], " * ".join(self.rows[:-1]) or "1"
+        return [f"units = ({inner} + step - 1) // step",
+                "o = u // units", "b = u - o*units", "if turned:",
+                f"    b = u // ({others})", f"    o = u - b*({others})",
+                "j0 = b*step", f"hi = min({inner}, j0 + step)",
                 *unravel("o", self.rows[:-1], self._outer),
                 "while j0 < hi:", "    m = min(block, hi - j0)", *indented([
                     *(line for o in self.staged if not o.output
@@ -135,8 +139,8 @@ class RowAcross(RowText):
         at = f"{o.name}_at + {size}*({offset(o, [*self._outer, 'j0'])})"
         down, along = o.strides[-2:]
         lines = [f"base = {at}", "r = 0"]
-        if o.dtype.name in ("float32", "float64"):
-            lanes = tile_of(size).lanes
+        if o.dtype.name in SQUARED:
+            lanes = square_lanes(size)
             far = f"base + {size}*(r*{down} + q), {down}"
             near = f"{o.name}_near + {size}*({LANES}*q + r), {LANES}"
             call = f"square_to_{kind}({near}, {far}, {self.columns} - q)" if o.output \

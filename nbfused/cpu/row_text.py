@@ -20,7 +20,7 @@ from .text.elements import Computed, Elements
 from .text.fold import Fold
 from .text.lines import indented, inlined, loop, unravel
 from .text.operands import INT64, Frame, Operand, Scalar, offset
-from .text.reuse import costly_value, substitute_trees, vectors
+from .text.reuse import costly_value, is_cheap, substitute_trees, vectors
 
 __all__ = ["RowText", "sum_text"]
 
@@ -148,7 +148,7 @@ class RowText:
         names, element = self._element(k, stage)
         functions = fold.functions(element, results, names, stage.element.results)
         body = self._point(k, fold, names) if k in self.points else \
-            fold.whole(self.columns, names)
+            fold.whole(self.columns, names, not is_cheap(stage.element))
         values = [f"{fold.tag}_s{i}" for i in range(len(stage.state))]
         body += [f"{v} = {text}" for v, text
                  in zip(values, fold.values(fold.top, "0"), strict=True)]
@@ -213,7 +213,8 @@ class RowText:
                           if o.kind == "element" else _add(k, o))
         names = list(dict.fromkeys(names))
         return (inlined("outs", ["j", *names], [*lines, *stores]),
-                [loop("outs", "0", self.columns, names)])
+                [loop("outs", "0", self.columns, names, masked=not all(
+                    map(is_cheap, functions.values())))])
 
     def _row_outs(self) -> tuple[list[str], list[str]]:
         body: list[str] = []

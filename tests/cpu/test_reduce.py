@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from nbfused import ops
 from nbfused.config import config
 from nbfused.cpu.reduce import _CHUNK
 from nbfused.cpu.reduce_text import BLOCK
@@ -67,6 +68,30 @@ def test_sums_over_axes(shape, axes, layout):
     elif layout == "strided":
         x = np.repeat(x, 2, -1)[..., ::-2]
     check_sum(x, axes)
+
+
+@pytest.mark.parametrize(("shape", "axes"), [
+    ((3001, 7), 0), ((301, 7, 11), (0, 2)), ((64, 6, 32, 4), (0, 3)), ((5, 403, 3), 1),
+    ((2, 50, 3, 20), (1, 3)), ((17, 3, 5), (0, 2)), ((70_001, 2), 0)], ids=str)
+@pytest.mark.parametrize("layout", ["c", "reversed", "strided"])
+def test_spans(shape, axes, layout):
+    x = np.random.default_rng(5).normal(2.0, 1.0, shape)
+    if layout != "c":
+        x = x[::-1] if layout == "reversed" else np.repeat(x, 2, -1)[..., ::2]
+    exact = x.astype(np.longdouble)  # NumPy adds up rows in order, without blocks
+    mean = exact.mean(axes, keepdims=True)
+    np.testing.assert_allclose(ops.mean(x, axis=axes), mean.squeeze(), 2e-15)
+    np.testing.assert_allclose(ops.var(x, axis=axes), ((exact - mean)**2).mean(axes),
+                               5e-14)
+    assert np.array_equal(ops.max(x, axis=axes), x.max(axes))
+
+
+@pytest.mark.parametrize("shape", [(100, 1), (1000, 7), (65, 48), (90, 7, 3)], ids=str)
+@pytest.mark.parametrize("dtype", ["f4", "f2", "i4", "i8"])
+def test_short_rows(shape, dtype):
+    x = np.random.default_rng(6).integers(-9, 9, shape).astype(dtype)
+    assert np.array_equal(ops.sum(x, axis=1), x.sum(1))
+    assert np.array_equal(ops.argmax(x, axis=1), x.argmax(1))
 
 
 @pytest.mark.parametrize("dtype", sampled(

@@ -21,14 +21,13 @@ SHORT = [(16, 1), (40, 3), (300, 7), (65, 16), (129, 17), (700, 31), (64, NARROW
 @pytest.fixture
 def across(monkeypatch):
     """Refuse the kernel along rows."""
-    monkeypatch.setattr(row._Rows, "_along", None)
+    monkeypatch.setattr(row.RowLauncher, "_along", None)
 
 
 @pytest.mark.parametrize("dtype", sampled(["f4", "f8", "f2"], "f4", "f2"))
 @pytest.mark.parametrize("shape", SHORT, ids=str)
 @pytest.mark.usefixtures("across")
-def test_short_rows(shape, dtype, monkeypatch):
-    monkeypatch.setattr(row, "_FEW_HALVES", row._FEW)
+def test_short_rows(shape, dtype):
     x = normal(shape, dtype)
     got = run_row(SOFTMAX, x)
     assert got.dtype == x.dtype
@@ -44,6 +43,15 @@ def test_rows_along_another_axis(shape, dtype):
     for x in (normal(shape, dtype), normal(shape, dtype)[..., ::-1, :]):
         wanted = np.swapaxes(softmax(np.swapaxes(x, -1, -2)), -1, -2)
         assert np.abs(ops.softmax(x, axis=-2) - wanted).max() <= TOLERANCE[dtype]
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f2"])
+@pytest.mark.parametrize("shape", [(100, 7, 3), (2, 70, 20, 5)], ids=str)
+@pytest.mark.usefixtures("across")
+def test_lanes_are_the_longest_loop(shape, dtype):
+    x = normal(shape, dtype)
+    wanted = np.swapaxes(softmax(np.swapaxes(x, -1, -2)), -1, -2)
+    assert np.abs(ops.softmax(x, axis=-2) - wanted).max() <= TOLERANCE[dtype]
 
 
 @pytest.mark.parametrize("lay", [
@@ -90,6 +98,6 @@ def test_the_number_of_threads_changes_no_bit(shape):
 
 
 def test_few_rows_are_not_computed_across(monkeypatch):
-    monkeypatch.setattr(row._Rows, "_across", None)
+    monkeypatch.setattr(row.RowLauncher, "_across", None)
     run_row(SOFTMAX, normal((15, 4)))
     run_row(SOFTMAX, normal((100, 200)))

@@ -12,10 +12,13 @@ import platform
 from ...support.records import record
 from ..runtime import objects
 
-__all__ = ["VECTORS", "Tile", "tile_of"]
+__all__ = ["SQUARED", "VECTORS", "Tile", "square_lanes", "tile_of"]
 
 #: Vectors in a row of a tile.
 VECTORS = 2
+
+#: Dtypes of which squares are transposed in registers.
+SQUARED = frozenset(("float32", "float64", "int32", "int64", "float16", "bfloat16"))
 
 
 @record(frozen=True)
@@ -37,3 +40,8 @@ def tile_of(itemsize: int) -> Tile:
     width = 64 if "+avx512f" in features else 32 if "+avx" in features else 16
     many = width == 64 or platform.machine() in ("aarch64", "arm64")
     return Tile(12 if many else 6, width // itemsize)
+
+
+def square_lanes(itemsize: int) -> int:
+    """Rows and columns of a square: as many 16-bit numbers as those of 32."""
+    return tile_of(max(itemsize, 4)).lanes

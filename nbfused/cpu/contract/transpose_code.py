@@ -11,12 +11,16 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-from .tile import tile_of
+from .tile import square_lanes
 
 __all__ = ["TRANSPOSES"]
 
 _I32, _I64 = ir.IntType(32), ir.IntType(64)
 _FLOATS = {"f32": (ir.FloatType(), 4), "f64": (ir.DoubleType(), 8)}
+
+#: What squares are of; 16-bit floats are moved as their bits.
+_MOVED = {**_FLOATS, "i32": (_I32, 4), "i64": (_I64, 8),
+          "f16": (ir.IntType(16), 2), "bf16": (ir.IntType(16), 2)}
 
 
 class _Emitter:
@@ -24,8 +28,8 @@ class _Emitter:
 
     def __init__(self, builder: Any, kind: str) -> None:
         self.builder = builder
-        self.element, self.itemsize = _FLOATS[kind]
-        self.lanes = tile_of(self.itemsize).lanes
+        self.element, self.itemsize = _MOVED[kind]
+        self.lanes = square_lanes(self.itemsize)
 
     def _pointer(self, address: Any, offset: Any, lanes: int) -> Any:
         b = self.builder
@@ -118,7 +122,8 @@ class _Masked(_Emitter):
 
     def _call(self, name: str, result: Any, *values: Any) -> Any:
         """Call ``llvm.masked.load`` or ``llvm.masked.store``."""
-        full = f"llvm.masked.{name}.v{self.lanes}f{8 * self.itemsize}.p0"
+        kind = "i" if isinstance(self.element, ir.IntType) else "f"
+        full = f"llvm.masked.{name}.v{self.lanes}{kind}{8 * self.itemsize}.p0"
         module = self.builder.module
         function = module.globals.get(full) or ir.Function(
             module, ir.FunctionType(result, [v.type for v in values]), full)
@@ -159,4 +164,4 @@ def _transpose(kind: str) -> Any:
 TRANSPOSES: dict[str, Any] = {
     **{f"transpose_{kind}": _transpose(kind) for kind in _FLOATS},
     **{f"square_{which}_{kind}": _square(kind, f"emit_{which}")
-       for which in ("from", "to") for kind in _FLOATS}}
+       for which in ("from", "to") for kind in _MOVED}}

@@ -108,20 +108,21 @@ class Fold:
         return self._loop("fill", lanes, pointers)
 
     def lane(self, pointers: Sequence[str], lanes: str, start: str,
-             names: Sequence[str]) -> str:
+             names: Sequence[str], masked: bool = False) -> str:
         """A line that adds an element to each lane, from the one at `start`."""
-        return self._loop("lane", lanes, (*pointers, start, *names))
+        return self._loop("lane", lanes, (*pointers, start, *names), masked)
 
     def join(self, lanes: str = "") -> str:
         """A line that combines the first level into the second."""
         return self._loop("join", lanes, (*self.top, "0", *self.low, "0"))
 
-    def _loop(self, function: str, lanes: str, names: Sequence[str]) -> str:
+    def _loop(self, function: str, lanes: str, names: Sequence[str],
+              masked: bool = False) -> str:
         return loop(f"{self.tag}_{function}", "0", lanes or str(_LANES), names,
-                    rolled=function == "fill")
+                    rolled=function == "fill", masked=masked)
 
-    def segment(self, n: str, names: Sequence[str]) -> list[str]:
-        """Lines that fold ``n`` elements into the second level."""
+    def segment(self, n: str, names: Sequence[str], costly: bool = False) -> list[str]:
+        """Lines that fold ``n`` elements, `costly` ones, into the second level."""
         return [
             f"full = {n} & -{_LANES}", "done = 0", "while done < full:",
             f"    {self.fill(self.low)}",
@@ -129,12 +130,12 @@ class Fold:
             "    while done < stop:",
             f"        {self.lane(self.low, '', 'done', names)}",
             f"        done += {_LANES}", f"    {self.join()}",
-            self.lane(self.top, f"{n} - full", "full", names)]
+            self.lane(self.top, f"{n} - full", "full", names, costly)]
 
     def total(self) -> str:
         """A line that combines the lanes pairwise into lane 0."""
         return f"join_lanes({self.tag}_join, {_LANES}, {packed(self.top)})"
 
-    def whole(self, n: str, names: Sequence[str]) -> list[str]:
-        """Lines that fold ``n`` elements into lane 0."""
-        return [self.fill(self.top), *self.segment(n, names), self.total()]
+    def whole(self, n: str, names: Sequence[str], costly: bool = False) -> list[str]:
+        """Lines that fold ``n`` elements, `costly` ones, into lane 0."""
+        return [self.fill(self.top), *self.segment(n, names, costly), self.total()]

@@ -21,8 +21,19 @@ __all__ = ["INTRINSICS", "forget_functions"]
 
 _I64 = ir.IntType(64)
 
+#: Names of marks of a loop, each with its values.
+Marks = Sequence[tuple[Any, ...]]
+
 #: What keeps LLVM from unrolling a loop.
-_ROLLED = ("llvm.loop.unroll.disable",)
+_ROLLED: Marks = (("llvm.loop.unroll.disable",),)
+
+#: What makes LLVM mask the last vector of a loop instead of adding a scalar loop.
+_MASKED: Marks = (("llvm.loop.vectorize.predicate.enable",
+                   ir.Constant(ir.IntType(1), 1)),)
+
+#: Iterations of which the first of two loops makes a multiple: what LLVM unrolls at
+#: most, sixteen lanes four times.
+_WHOLE = 64
 
 #: How elements lie in memory; 16-bit floats are moved as their bits, bools as bytes.
 _STORED = {t.short: getattr(types, t.stored) for t in TYPES.values()}
@@ -131,7 +142,7 @@ def unknown_zero(typing: Any) -> Any:
     return types.int64(), codegen
 
 
-def _parallel_for(rolled: bool) -> Any:
+def _parallel_for(rolled: bool = False, masked: bool = False) -> Any:
     """Call ``body(i, *args)`` for ``begin <= i < end``, in any order.
 
     The loop is marked `llvm.loop.parallel_accesses`: no iteration depends on what
@@ -141,6 +152,8 @@ def _parallel_for(rolled: bool) -> Any:
     for all iterations.
 
     A loop of few iterations has to stay `rolled`: unrolled, it is never vectorised.
+    A `masked` one has no scalar remainder, which takes as long as many vectors where
+    `body` computes: benchmarks/notes/cpu.md#maps-on-the-cpu.
     """
     @intrinsic
     def parallel_for(typing: Any, body: Any, begin: Any, end: Any, args: Any) -> Any:
@@ -150,9 +163,18 @@ def _parallel_for(rolled: bool) -> Any:
             _, first, stop, packed = values
             unpacked = cgutils.unpack_tuple(builder, packed)
             inner = _signature(types.int64, *args.types)
-            marks = _ROLLED if rolled else ()
-            _emit_loop(builder, first, stop, apart, marks, lambda i: _emit_call(
-                context, builder, signature.args[0], inner, [i, *unpacked]))
+
+            def each(i: Any) -> None:
+                _emit_call(context, builder, signature.args[0], inner, [i, *unpacked])
+
+            if masked and apart:
+                whole = builder.add(first, builder.and_(
+                    builder.sub(stop, first), _I64(-_WHOLE)))
+                _emit_loop(builder, first, whole, apart, (), each)
+                _emit_loop(builder, whole, stop, apart, _MASKED, each)
+            else:
+                marks = _ROLLED if rolled else ()
+                _emit_loop(builder, first, stop, apart, marks, each)
             return context.get_dummy_value()
 
         return types.void(body, types.int64, types.int64, args), codegen
@@ -193,7 +215,7 @@ def _reserves(function: Any) -> bool:
 
 
 def _emit_loop(builder: Any, first: Any, stop: Any, apart: bool,
-               marks: Sequence[str], body: Any) -> None:
+               marks: Marks, body: Any) -> None:
     function = builder.function
     entry, head = builder.block, builder.append_basic_block("parallel")
     leave = builder.append_basic_block("parallel.end")
@@ -213,14 +235,15 @@ def _emit_loop(builder: Any, first: Any, stop: Any, apart: bool,
     builder.position_at_end(leave)
 
 
-def _mark(module: Any, calls: Sequence[Any], back: Any, marks: Sequence[str]) -> None:
+def _mark(module: Any, calls: Sequence[Any], back: Any, marks: Marks) -> None:
     """Attach metadata to calls, which inlining copies to loads and stores."""
     group = _distinct(module)
     for x in calls:
         x.set_metadata("llvm.access.group", group)
     title = ir.MetaDataString(module, "llvm.loop.parallel_accesses")
     accesses = module.add_metadata([title, group])
-    others = [module.add_metadata([ir.MetaDataString(module, m)]) for m in marks]
+    others = [module.add_metadata([ir.MetaDataString(module, m), *values])
+              for m, *values in marks]
     back.set_metadata("llvm.loop", _distinct(module, accesses, *others, cyclic=True))
 
 
@@ -284,7 +307,8 @@ def select(typing: Any, condition: Any, a: Any, b: Any) -> Any:
 INTRINSICS: dict[str, Any] = {
     "call": call, "select": select, "narrow_vectors": narrow_vectors,
     "wide_vectors": wide_vectors, "unknown_zero": unknown_zero,
-    "parallel_for": _parallel_for(rolled=False),
+    "parallel_for": _parallel_for(),
+    "masked_parallel_for": _parallel_for(masked=True),
     "join_lanes": join_lanes,
     "rolled_parallel_for": _parallel_for(rolled=True),
     "real_bits": _bitcast(types.float64, types.int64, ir.DoubleType()),

@@ -24,13 +24,14 @@ def packed(names: Iterable[str]) -> str:
 
 
 def loop(function: str, begin: str, end: str, names: Iterable[str],
-         rolled: bool = False) -> str:
+         rolled: bool = False, masked: bool = False) -> str:
     """A line that calls one of the kernel's functions for each index.
 
-    A known small number of calls should be `rolled`: see `intrinsics`.
+    A known small number of calls should be `rolled`, functions that compute `masked`:
+    see `intrinsics`.
     """
-    return (f"{'rolled_' * rolled}parallel_for({function}, {begin}, {end}, "
-            f"{packed(names)})")
+    kind = "rolled_" * rolled + "masked_" * masked
+    return f"{kind}parallel_for({function}, {begin}, {end}, {packed(names)})"
 
 
 def invoke(function: str, names: Iterable[str]) -> str:

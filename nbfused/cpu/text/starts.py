@@ -17,8 +17,9 @@ from .operands import Frame
 
 __all__ = ["Step", "start_in_steps", "start_of"]
 
-#: A kernel, its frame, integers that the launcher adds, units, and elements in each.
-Step = tuple[Entry, Frame, tuple[int, ...], int, int]
+#: A kernel, its frame, a call as it sees it, integers that the launcher adds, units,
+#: and elements in each.
+Step = tuple[Entry, Frame, Call, tuple[int, ...], int, int]
 
 
 def start_of(entry: Entry, frame: Frame, call: Call, extras: tuple[int, ...],
@@ -30,8 +31,8 @@ def start_of(entry: Entry, frame: Frame, call: Call, extras: tuple[int, ...],
         one_part(entry, frame.arguments(call, *extras), units, weight))
 
 
-def start_in_steps(call: Call, sizes: Sequence[tuple[int, np.dtype]],
-                   steps: Sequence[Step]) -> Start:
+def start_in_steps(sizes: Sequence[tuple[int, np.dtype]], steps: Sequence[Step],
+                   ) -> Start:
     """A start of kernels that leave states to one another, in temporary memory.
 
     Parameters
@@ -41,7 +42,7 @@ def start_in_steps(call: Call, sizes: Sequence[tuple[int, np.dtype]],
         kernels' integers.
     """
     parts = [(frame.packer_with_extras(call, *extras), bind_parallel(entry, *work))
-             for entry, frame, extras, *work in steps]
+             for entry, frame, call, extras, *work in steps]
     addresses, address_of = struct.Struct(f"={len(sizes)}q").pack, NUMPY.pointer
 
     def start(pointers: Sequence[int], scalars: tuple[Any, ...], _: int) -> None:
@@ -54,14 +55,13 @@ def start_in_steps(call: Call, sizes: Sequence[tuple[int, np.dtype]],
     for size, dtype in sizes:
         rooms.append(room)
         room += -(-size * dtype.itemsize // LINE) * LINE
-    return with_native(start, _native_steps(call, rooms, steps), room)
+    return with_native(start, _native_steps(rooms, steps), room)
 
 
-def _native_steps(call: Call, rooms: Sequence[int], steps: Sequence[Step],
-                  ) -> list[Part] | None:
+def _native_steps(rooms: Sequence[int], steps: Sequence[Step]) -> list[Part] | None:
     """The parts of such a start; None if threads share one of them."""
     found: list[Part] = []
-    for entry, frame, extras, units, weight in steps:
+    for entry, frame, call, extras, units, weight in steps:
         part = one_part(entry, frame.arguments(call, *extras, rooms=rooms), units,
                         weight)
         if part is None:
