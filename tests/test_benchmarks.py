@@ -23,6 +23,7 @@ from benchmarks.peers.inputs import inputs_of
 from benchmarks.peers.libraries import Nbfused
 from benchmarks.peers.measure import prepared
 from benchmarks.peers.words import of_arrays, of_nbfused
+from benchmarks.peers.workload import Workload, normal
 from benchmarks.peers.workloads import workloads
 from nbfused.config import config
 
@@ -160,6 +161,21 @@ def test_the_workloads_are_done_right(name):
     assert wanted.fault(call()) is None
     wanted.wanted[0] = np.asarray(wanted.wanted[0]*1.1)
     assert "result 0 is off by" in wanted.fault(call())
+
+
+def test_results_are_checked_as_they_can_be_stored():
+    """Of float16's smallest numbers each is right, and only those beside it wrong."""
+    torch = pytest.importorskip("torch")
+    work = Workload("softmax", "softmax", normal((400_000, 3)), "float16", 0,
+                    options={"axis": 0})
+    x = torch.randn((400_000, 3), generator=torch.Generator().manual_seed(0)).half()
+    wanted = reference.Reference(work, [x])
+    right = np.exp(x.numpy().astype(float))
+    right = (right/right.sum(0)).astype(np.float16)
+    assert wanted.fault(right) is None
+    assert wanted.fault(torch.from_numpy(right)) is None
+    assert "off by" in wanted.fault(np.nextafter(right, np.float16(1)))
+    assert "off by" in wanted.fault(torch.from_numpy(right)*1.02)
 
 
 def test_transposed_inputs_are_laid_out_so():

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,8 @@ from ..arrays.traced import Traced
 from ..dispatch import direct_call, execute  # not `from .. import`: see `forks`
 from ..dispatch.callers import key_of
 from ..errors import DeviceError, KernelTypeError, ShapeError
+from ..scalar.ir.nodes import Block
+from ..specs import Map
 from .graph import COPY, FULL, Edge, GraphArray, Pass
 
 __all__ = ["check_gradient", "cotangent", "seed_of", "separate_gradients",
@@ -91,14 +95,32 @@ def separate_gradients(gradients: dict[Edge, Any],
     places = [(byte_range(a), edge) for edge, a in arrays
               if all(n < 2 or s for n, s in zip(a.shape, a.strides, strict=True))]
     places.sort(key=lambda place: (place[0].device, place[0].low))
-    apart, last = dict(gradients), None
+    shared: dict[int, list[Edge]] = {}
+    last = None
     for place, edge in places:
         if last is None or not place.overlaps(last):
             last = place
         elif edge is not None:
-            dtype = dtype_of(gradients[edge])
-            (apart[edge],) = execute(COPY, (gradients[edge],), dtypes=(dtype,))
+            shared.setdefault(id(gradients[edge]), []).append(edge)
+    return gradients | _copied(gradients, shared.values())
+
+
+def _copied(gradients: Mapping[Edge, Any],
+            shared: Iterable[Sequence[Edge]]) -> dict[Edge, Any]:
+    """Copies of gradients; one launch makes all those of an array, read once."""
+    apart: dict[Edge, Any] = {}
+    for edges in shared:
+        x = gradients[edges[0]]
+        apart |= zip(edges, execute(_copies(len(edges)), (x,),
+                                    dtypes=(dtype_of(x),)*len(edges)), strict=True)
     return apart
+
+
+@lru_cache(maxsize=16)
+def _copies(count: int) -> Map:
+    """The spec of so many copies."""
+    return COPY if count == 1 else replace(COPY, function=replace(
+        COPY.function, name="copies", body=Block((), ("a",)*count)))
 
 
 def check_gradient(name: str, given: Any, like: GraphArray) -> None:

@@ -8,9 +8,9 @@ is the same for all of it and the remainder counts up.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from ...scalar.ir.nodes import Let, Statement
+from ...scalar.typing.divisions import divide_outside, divides_whole
 from ...scalar.typing.types import Typed
 from ...support.records import record
 from .elements import Computed, Slot
@@ -54,39 +54,22 @@ class Divided:
 
 def divide_once(typed: Typed, table: Mapping[str, Slot]) -> Divided | None:
     """Take the divisions of the index out of a function; None if there are none."""
-    divisors = list(dict.fromkeys(
-        slot.name for s in typed.function.body.statements
-        if (slot := _divisor(s, typed, table)) is not None))
-    if not divisors:
+    found = divide_outside(typed, lambda s: _divisor(s, typed, table))
+    if found is None:
         return None
-    statements: list[Statement] = []
-    names: dict[str, Computed] = {}
-    for s in typed.function.body.statements:
-        slot = _divisor(s, typed, table)
-        if slot is None:
-            statements.append(s)
-            continue
-        assert isinstance(s, Let)
-        k = divisors.index(slot.name)
-        if s.op == "floordiv":
-            names[s.results[0]] = Computed(f"quotient{k}", INT64)
-        else:
-            start = f"{s.results[0]}_start"
-            names[start] = Computed(f"multiple{k}", INT64)
-            statements.append(replace(s, op="sub", args=(s.args[0], start)))
-    function = typed.function
-    body = replace(function.body, statements=tuple(statements))
-    made = replace(function, params=(*function.params, *names), body=body)
-    return Divided(replace(typed, function=made, dtypes={
-        **typed.dtypes, **dict.fromkeys(names, INT64)}), names, tuple(divisors))
+    at = {name: k for k, name in enumerate(found.divisors)}
+    names = {p: Computed(f"quotient{at[d]}", INT64) for p, d in found.quotients.items()}
+    names |= {p: Computed(f"multiple{at[d]}", INT64)
+              for p, d in found.multiples.items()}
+    return Divided(found.typed, names, found.divisors)
 
 
-def _divisor(s: Statement, typed: Typed, table: Mapping[str, Slot]) -> Scalar | None:
+def _divisor(s: Statement, typed: Typed, table: Mapping[str, Slot]) -> str | None:
     """The number by which a statement divides the index, if that is what it does."""
-    if not isinstance(s, Let) or s.op not in ("floordiv", "mod"):
+    if not divides_whole(s, typed):
         return None
+    assert isinstance(s, Let)
     index, slot = (table.get(a) if isinstance(a, str) else None for a in s.args)
     indexed = isinstance(index, Computed) and index.name == "index"
-    whole = typed.dtypes[s.results[0]] == INT64
-    return slot if indexed and whole and isinstance(slot, Scalar) \
+    return slot.name if indexed and isinstance(slot, Scalar) \
         and slot.dtype == INT64 else None

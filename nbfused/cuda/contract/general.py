@@ -7,8 +7,7 @@ shared memory, are multiplied.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from ...gpu.operands import Operand, kernel_name
 from ...scalar.printing.numba import cast
@@ -19,7 +18,7 @@ from ..text.source import Source, decoded, encoded, evaluate
 from ..text.states import storage_name
 from .text import ContractText, position
 
-__all__ = ["LARGE", "SMALL", "GeneralText", "Tile"]
+__all__ = ["LARGE", "SMALL", "UNIT", "GeneralText", "Tile"]
 
 #: Tiles of the result down a column before the next column.
 RASTER = 8
@@ -27,13 +26,16 @@ RASTER = 8
 _SIDES = ("left", "right")
 #: Elements between the rows of a tile beside its extent: fewer bank conflicts.
 PAD = 4
+#: Rows and columns of a thread that lie side by side.
+UNIT = 4
 
 
 @record(frozen=True)
 class Tile:
     """Extents of a block's tile, of a slice along k, and of a thread's part.
 
-    The registers of a multiprocessor must hold `blocks` blocks.
+    The registers of a multiprocessor must hold `blocks` blocks.  `whole`: a slice has
+    all of k, so that nothing need be remembered from slice to slice.
     """
 
     m: int
@@ -42,6 +44,7 @@ class Tile:
     rows: int
     columns: int
     blocks: int
+    whole: bool = False
 
     @property
     def across(self) -> int:
@@ -53,13 +56,19 @@ class Tile:
         """Threads of a block."""
         return self.m // self.rows*self.across
 
+    @property
+    def part(self) -> tuple[int, int]:
+        """Rows and columns of which each thread has `UNIT` times `UNIT`."""
+        return self.threads // self.across*UNIT, self.across*UNIT
+
     def shared(self, item: int) -> int:
-        """Bytes of shared memory."""
-        return self.k*(self.m + self.n + 2*PAD)*item
+        """Bytes of shared memory: of slices, then of a part of the results."""
+        down, across = self.part
+        return max(self.k*(self.m + self.n + 2*PAD), down*(across + PAD))*item
 
 
 LARGE = Tile(128, 128, 8, 8, 8, 1)
-SMALL = Tile(64, 64, 16, 4, 4, 2)
+SMALL = Tile(64, 64, 32, 4, 4, 2)
 
 
 class GeneralText:
@@ -75,7 +84,7 @@ class GeneralText:
 
     def __init__(self, text: ContractText, tile: Tile) -> None:
         self.text, self.tile, self.typed = text, tile, text.typed
-        self.out = Source(kernel_name(text.name, f"{tile.m}x{tile.n}"))
+        self.out = Source(kernel_name(text.name, f"{tile.m}x{tile.n}x{tile.k}"))
         self.scalars = text.parameters(self.out, text.operands)
         self.short = storage_name(text.kept)
 
@@ -88,17 +97,35 @@ class GeneralText:
         self._slices()
         for r in range(tile.rows):
             out(*(f"c{r}_{c} = {self.short}(0)" for c in range(tile.columns)))
-        out("slice = i64(0)")
-        self._fetch()
-        with out.block("while slice < size_k:"):
-            self._keep()
-            out("cuda.syncthreads()", f"slice += {tile.k}")
-            self._fetch()
-            self._multiply()
-            out("cuda.syncthreads()")
+        with out.block("if size_k > 0:"):
+            out("slice = i64(0)")
+            if tile.whole:
+                self._once()
+            else:
+                self._slice_by_slice()
         self._results()
         blocks = tile.blocks if self.text.kept.itemsize <= 4 else 1
         return out.kernel(tile.threads, blocks)
+
+    def _once(self) -> None:
+        """Bring the only slice, and multiply it."""
+        self._fetch()
+        self._keep()
+        self.out("cuda.syncthreads()")
+        self._multiply()
+        self.out("cuda.syncthreads()")
+
+    def _slice_by_slice(self) -> None:
+        """Multiply a slice while the next one is on its way."""
+        out = self.out
+        self._fetch()
+        with out.block("while slice < size_k:"):
+            self._keep()
+            out("cuda.syncthreads()", f"slice += {self.tile.k}")
+            with out.block("if slice < size_k:"):
+                self._fetch()
+            self._multiply()
+            out("cuda.syncthreads()")
 
     def _position(self) -> None:
         position(self.out, self.tile.m, self.tile.n, RASTER)
@@ -112,8 +139,19 @@ class GeneralText:
 
     # --- slices of A and B
 
+    def _loads(self, o: Operand) -> list[tuple[int, str]]:
+        """Elements of a slice that a thread brings; where not all do, which do."""
+        tile = self.tile
+        size, threads = tile.k*(tile.m if o.at == 0 else tile.n), tile.threads
+        return [(e, f"thread + {e*threads} < {size}" if (e + 1)*threads > size else "")
+                for e in range(-(-size // threads))]
+
     def _slices(self) -> None:
-        """Name the elements of a slice that this thread brings, and their sources."""
+        """Name the elements of a slice that this thread brings, and their sources.
+
+        Outside the operands, sources are the nearest elements inside: loads that hang
+        on no condition are all on their way together.
+        """
         out, tile, item = self.out, self.tile, self.text.kept.itemsize
         kind = self.text.kept.name
         out(f"tile_left = shared_{kind}(i64(0))",
@@ -122,29 +160,26 @@ class GeneralText:
                                 (self.text.factors[1], "n", tile.n)):
             x = _SIDES[o.at]
             along = o.code[1] == "1" if o.at == 0 else o.code[0] == "1"
-            for e in range(tile.k*extent // tile.threads):
+            fast = tile.k if along else extent
+            for e, _ in self._loads(o):
                 lane = f"(thread + {e*tile.threads})"
-                fast = tile.k if along else extent
                 out(f"slow = divide({lane}, i64({fast}))",
                     f"fast = {lane} - slow*{fast}",
                     f"{x}k{e} = {'fast' if along else 'slow'}",
                     f"{x}o{e} = {'slow' if along else 'fast'}",
-                    f"at = {'m_first' if side == 'm' else 'n_first'} + {x}o{e}",
-                    f"{x}in{e} = at < size_{side}")
+                    f"at = {side}_first + {x}o{e}",
+                    f"{x}in{e} = at < size_{side}", f"at = min(at, size_{side} - 1)")
                 at = self._offsets("at", side, [o], f"{x}{e}_")
                 out(f"{x}at{e} = base{o.at} + {at[o.at]}")
 
     def _fetch(self) -> None:
-        """The next slices to registers; zero outside the operands."""
-        out, tile = self.out, self.tile
-        for o, extent in zip(self.text.factors, (tile.m, tile.n), strict=True):
+        """The next slices to registers."""
+        for o in self.text.factors:
             x = _SIDES[o.at]
-            for e in range(tile.k*extent // tile.threads):
-                out(f"{x}{e} = {self.short}(0)")
-                with out.block(f"if {x}in{e} and slice + {x}k{e} < size_k:"):
-                    at = self._offsets(f"(slice + {x}k{e})", "k", [o], f"{x}q{e}_")
-                    out(f"{x}{e}_s = {o.pointer}[{x}at{e} + {at[o.at]}]")
-                    out(f"{x}{e} = {self._factor(o, f'{x}{e}_s', f'{x}{e}_')}")
+            for e, _ in self._loads(o):
+                self.out(f"at = min(slice + {x}k{e}, size_k - 1)")
+                at = self._offsets("at", "k", [o], f"{x}q{e}_")
+                self.out(f"{x}{e}_s = {o.pointer}[{x}at{e} + {at[o.at]}]")
 
     def _factor(self, o: Operand, element: str, prefix: str) -> str:
         """An element after its prologue, in the accumulator's dtype."""
@@ -159,11 +194,20 @@ class GeneralText:
             if compute_dtype(dtype) != self.text.kept else text
 
     def _keep(self) -> None:
-        """Registers to shared memory."""
-        tile = self.tile
-        for x, extent in zip(_SIDES, (tile.m, tile.n), strict=True):
-            for e in range(tile.k*extent // tile.threads):
-                self.out(f"tile_{x}[{x}k{e}*{extent + PAD} + {x}o{e}] = {x}{e}")
+        """Registers to shared memory; zero outside the operands."""
+        for o, extent in zip(self.text.factors, (self.tile.m, self.tile.n),
+                             strict=True):
+            x = _SIDES[o.at]
+            for e, some in self._loads(o):
+                value = self._factor(o, f"{x}{e}_s", f"{x}{e}_")
+                inside = f"{x}in{e} & (slice + {x}k{e} < size_k)"
+                store = (f"tile_{x}[{x}k{e}*{extent + PAD} + {x}o{e}] = "
+                         f"select({inside}, {value}, {self.short}(0))")
+                if some:
+                    with self.out.block(f"if {some}:"):
+                        self.out(store)
+                else:
+                    self.out(store)
 
     # --- the product
 
@@ -195,38 +239,62 @@ class GeneralText:
     # --- the results
 
     def _results(self) -> None:
-        """The epilogue at each of this thread's elements."""
+        """The epilogue, with neighbouring threads at neighbours of the result.
+
+        The sums of each thread's `UNIT` rows and columns go through shared memory.
+        """
         out, tile = self.out, self.tile
-        count = tile.rows*tile.columns
-        out(f"sums = cuda.local.array({count}, {self.short})")
-        for r in range(tile.rows):
-            out(*(f"sums[{r*tile.columns + c}] = c{r}_{c}"
-                  for c in range(tile.columns)))
-        out(f"row = divide(thread, i64({tile.across}))*4",
-            f"lane = (thread & {tile.across - 1})*4")
-        others = self.text.others
-        with self._up_to("r", tile.rows):
-            step = tile.threads // tile.across*4
-            out(f"at_m = m_first + row + (r >> 2)*{step} + (r & 3)")
-            with out.block("if at_m < size_m:"):
-                rows = self._offsets("at_m", "m", others, "u")
-                out(*(f"row{k} = base{k} + {text}" for k, text in rows.items()))
-                with self._up_to("c", tile.columns):
-                    out(f"at_n = n_first + lane + (c >> 2)*{tile.across*4} + (c & 3)")
-                    with out.block("if at_n < size_n:"):
-                        self._store(others, f"sums[r*{tile.columns} + c]")
+        down, across = tile.part
+        out(f"kept = shared_{self.text.kept.name}(i64(0))",
+            f"row = divide(thread, i64({tile.across}))*{UNIT}",
+            f"lane = (thread & {tile.across - 1})*{UNIT}")
+        for r in range(0, tile.rows, UNIT):
+            for c in range(0, tile.columns, UNIT):
+                for i in range(UNIT):
+                    sums = ", ".join(f"c{r + i}_{c + j}" for j in range(UNIT))
+                    out(f"store4(kept, (row + {i})*{across + PAD} + lane, ({sums},))")
+                out("cuda.syncthreads()")
+                self._part(r // UNIT*down, c // UNIT*across)
+                out("cuda.syncthreads()")
 
-    @contextmanager
-    def _up_to(self, name: str, count: int) -> Iterator[None]:
-        self.out(f"{name} = i64(0)")
-        with self.out.block(f"while {name} < {count}:"):
-            yield
-            self.out(f"{name} += 1")
+    def _part(self, row: int, column: int) -> None:
+        """Store a part of the results, from its first row and column on.
 
-    def _store(self, others: Sequence[Operand], total: str) -> None:
+        Threads side by side have neighbours of the result; each goes on across them,
+        so that only one of its offsets changes.
+        """
+        out, code = self.out, self.text.outputs[0].code
+        along = code[1] == "1" or code[0] != "1"
+        firsts = {"m": row, "n": column}
+        extents = dict(zip("mn", self.tile.part, strict=True))
+        fast, slow = ("n", "m") if along else ("m", "n")
+        side = min(extents[fast], self.tile.threads)
+        across = self.tile.threads // side
+        out(f"{fast} = thread & {side - 1}")
+        for x in "mn":
+            out(f"stop_{x} = min(i64({extents[x]}), size_{x} - {x}_first - "
+                f"{firsts[x]})")
+        with out.block(f"while {fast} < stop_{fast}:"):
+            places = self._places(fast, firsts[fast])
+            out(f"{slow} = thread >> {side.bit_length() - 1}")
+            with out.block(f"while {slow} < stop_{slow}:"):
+                others = self._places(slow, firsts[slow])
+                pitch = self.tile.part[1] + PAD
+                self._store(f"kept[m*{pitch} + n]", {
+                    k: f"base{k} + {places[k]} + {others[k]}" for k in places})
+                out(f"{slow} += {across}")
+            out(f"{fast} += {self.tile.threads}")
+
+    def _places(self, side: str, first: int) -> dict[int, str]:
+        """Offsets of operands at a row, or a column, of a part."""
+        self.out(f"at_{side} = {side}_first + {first} + {side}")
+        found = self._offsets(f"at_{side}", side, self.text.others, f"{side}_")
+        self.out(*(f"{side}at{k} = {text}" for k, text in found.items()))
+        return {k: f"{side}at{k}" for k in found}
+
+    def _store(self, total: str, places: dict[int, str]) -> None:
         out = self.out
-        columns = self._offsets("at_n", "n", others, "v")
-        out(*(f"at{k} = row{k} + {text}" for k, text in columns.items()))
+        out(*(f"at{k} = {text}" for k, text in places.items()))
         names = self.text.epilogue(out, total, self.scalars,
                                    lambda o: f"{o.pointer}[at{o.at}]", "e_")
         for o, dtype, name in zip(self.text.outputs, self.typed.epilogue.results, names,

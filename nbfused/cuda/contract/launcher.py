@@ -24,18 +24,22 @@ from .f32.launch import F32Launcher
 from .general_launch import GeneralLauncher
 from .mma_launch import MmaLauncher
 from .pack import PackLauncher
-from .parts import parts_of
+from .sums.parts import parts_of
 from .text import ContractText
 from .tf32_launch import Tf32Launcher
 from .wgmma.launch import WgmmaLauncher
 
 if TYPE_CHECKING:
-    from .split import SplitLauncher
+    from .sums.split import SplitLauncher
+    from .sums.vectors import VectorLauncher
 
 __all__ = ["ContractLauncher", "build_contract"]
 
 Rung = Callable[[Call, Device], None]
 
+#: Extents along k, and rows or columns, up to which a product is narrow; and its other
+#: extent, at least, where sums are longer: benchmarks/notes/products.md#narrow.
+SHALLOW, NARROW, TALL = 8, 16, 1 << 15
 #: What multiplies packed factors, by their bytes.
 _PACKED = {2: "f16", 4: "fma", 8: "f64"}
 
@@ -88,11 +92,16 @@ class ContractLauncher:
         self._could_split = (
             text.ranks[1:] == (1, 1, 1) and typed.accumulator.kind == "f"
             and set(typed.kinds) <= {"element", "scalar"})
+        engine = engine_of(text)
+        self._tensor = engine is not None and engine.name in ("f16", "bf16", "tf32")
 
     def __call__(self, call: Call) -> None:
         """Launch on the call's stream."""
         where = device(call.device)
-        rung = self._rungs.tma(call, where)
+        narrow = self._narrow(call)
+        rung = None if narrow and not self._tensor else self._rungs.tma(call, where)
+        if self._vectors.takes(call) and not (rung and self._tensor):
+            return self._vectors(call, where)
         if self._could_split:
             parts = parts_of(call.shape, self._engine(rung, call, where),
                              where.processors)
@@ -102,21 +111,39 @@ class ContractLauncher:
             multiply = self._after_packing(call, where)
             if multiply is not None:
                 return self._pack(call, where, multiply)
-        rung = rung or self._rungs.mma(call, where) or self._general
-        return rung(call, where)
+        if rung is None and not narrow:
+            rung = self._rungs.mma(call, where)
+        return (rung or self._general)(call, where)
+
+    def _narrow(self, call: Call) -> bool:
+        """Whether tiles of multiply-adds through registers waste less.
+
+        Tensor cores have more to waste.
+        """
+        *_, m, n, k = call.shape
+        thin = min(m, n) <= NARROW and max(m, n) >= TALL
+        return k <= SHALLOW or (thin and not self._tensor)
 
     def _engine(self, rung: Rung | None, call: Call, where: Device) -> str:
         """Name what would multiply a call that is not split."""
         engine = engine_of(self._text)
         if engine and (rung or self._rungs.mma(call, where)):
-            return engine.name
+            return "f32" if isinstance(rung, F32Launcher) else engine.name
         item = self._text.factors[0].dtype.itemsize
         return _PACKED.get(item, "general") if self._pack.worthwhile(call) else \
             "general"
 
     @cached_property
+    def _vectors(self) -> VectorLauncher:
+        from .sums.vectors import (
+            VectorLauncher,  # with Reduce and Map, which takes time
+        )
+
+        return VectorLauncher(self._text)
+
+    @cached_property
     def _split(self) -> SplitLauncher:
-        from .split import SplitLauncher  # with Reduce and Map, which takes time
+        from .sums.split import SplitLauncher  # with Reduce, which takes time
 
         return SplitLauncher(self._text, ContractLauncher)
 

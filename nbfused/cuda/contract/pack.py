@@ -35,7 +35,13 @@ __all__ = ["PackLauncher"]
 
 #: Multiply-adds from which on a product is worth packing its factors:
 #: benchmarks/notes/products.md#rows-that-begin-anywhere.
-LEAST = 1 << 24
+LEAST = 1 << 22
+#: The same of float32 that is not rounded, whose products take any stride, slower:
+#: an estimate.
+EXACT = 1 << 33
+#: Extents below which the packed factors are read too seldom to make up for it: see
+#: benchmarks/notes/products.md#narrow.
+THIN = 32
 #: Elements that a thread packs, and threads of a block.
 EACH, THREADS = 8, 256
 #: Bytes of which the length of a row is a multiple; and of a long one.
@@ -97,8 +103,10 @@ class PackLauncher:
         self._layouts: BoundedCache[Hashable, dict[int, _Layout]] = BoundedCache()
         typed, dtypes = text.typed, [self._dtype(w) for w in (0, 1)]
         self._possible = text.ranks[1:] == (1, 1, 1) and (
-            dtypes[0].itemsize == 2 or typed.precision is not None
+            dtypes[0].itemsize == 2 or dtypes[0] == np.float32
             or typed.prologues != (None, None))
+        exact = dtypes[0].itemsize > 2 and typed.precision is None
+        self._least = EXACT if exact and typed.prologues == (None, None) else LEAST
         self._stripped = replace(typed, prologues=(None, None))
         self._signature = text.signature._replace(
             inputs=(*dtypes, *text.signature.inputs[2:]))
@@ -110,7 +118,10 @@ class PackLauncher:
 
     def worthwhile(self, call: Call) -> bool:
         """Whether a factor needs it, and the product is large beside its factors."""
-        return self._possible and prod(call.shape) >= LEAST and bool(self.layouts(call))
+        thick = min(call.shape[-3:]) >= THIN or \
+            self._text.typed.prologues != (None, None)
+        return self._possible and prod(call.shape) >= self._least and thick and bool(
+            self.layouts(call))
 
     def product(self, call: Call) -> tuple[TypedContract, Signature]:
         """The product after packing, and its operands' layouts."""

@@ -12,7 +12,9 @@ from ..runtime.compile import ptx
 from ..runtime.driver import Device, device
 from ..runtime.launch import Program
 from ..text.hints import bytes_read, map_hint
+from ..text.source import affordable
 from ..tuning.tuner import Tuner, kernel_text
+from .rows import EACH, LONG, RowsText, divided, shared_by
 from .text import MapText
 from .tile import Across, TileText, lying_across
 from .tile_pairs import PairTileText, in_pairs
@@ -35,6 +37,9 @@ class MapLauncher:
         self._tuner = Tuner(kernel_text("map", name, signature), self._candidates,
                             self._load, self._launch)
         self._tiles: dict[Across, TileText] = {}
+        self._without = divided(typed)
+        self._by_rows: dict[tuple[int, int], RowsText] = {}
+        self._short = affordable(typed.function, EACH) == EACH
         self._programs: Programs[tuple[MapText, str], Program] = Programs(
             Program, lambda how: how[0].kernel(how[1]))
 
@@ -56,12 +61,27 @@ class MapLauncher:
 
     def _text(self, call: Call, where: Device) -> MapText:
         text = self._vector
+        if self._without is not None and self._short and len(call.shape) > 1:
+            return self._rows(call)
         if text.could_vector:
             if not text.is_aligned(call, text.width):
-                return self._general
+                return self._single(call)
             size = prod(call.shape).bit_length()  # the best is much the same for it
             return self._tuner(size, call, where, self._outputs)
         return self._strided(call)
+
+    def _single(self, call: Call) -> MapText:
+        """Elements one by one: by rows where there are several, and long ones."""
+        rows = len(call.shape) > 1 and call.shape[-1] >= LONG
+        return self._rows(call) if rows and self._short else self._general
+
+    def _rows(self, call: Call) -> RowsText:
+        """The kernel by rows."""
+        columns = call.shape[-1]
+        share = shared_by(columns)
+        if share not in self._by_rows:
+            self._by_rows[share] = RowsText(*self._of, self._without, columns)
+        return self._by_rows[share]
 
     def _candidates(self, call: Call, where: Device) -> list[MapText]:
         self._variants = self._variants or self._vector.variants()
@@ -70,7 +90,7 @@ class MapLauncher:
     def _strided(self, call: Call) -> MapText:
         found = lying_across(self._general, call)
         if found is None:
-            return self._general
+            return self._single(call)
         found = in_pairs(self._general, call, found)
         if found not in self._tiles:
             kind = PairTileText if found.straight else TileText

@@ -55,6 +55,9 @@ class MapText(MapLayout):
         first.  None: as many as a rule says.
     """
 
+    #: Blocks that the registers of a multiprocessor should suffice for; 0: no wish.
+    resident = 0
+
     def __init__(self, name: str, typed: TypedMap, signature: Signature, *,
                  vector: bool, threads: int, repeat: int | None = None) -> None:
         super().__init__(typed, signature)
@@ -114,7 +117,7 @@ class MapText(MapLayout):
         out(f"size = {'*'.join(self.extents)}")
         self._body(out)
         wide = is_wide(self.typed.function.dtypes.values())
-        return out.kernel(self.threads, 4 if wide else 0)
+        return out.kernel(self.threads, 4 if wide else self.resident)
 
     def _body(self, out: Source) -> None:
         if self.vector:

@@ -40,6 +40,10 @@ RESIDENT = {"rows": 32, "columns": 8}
 #: Reduced elements of a lane from which a kept point gets a block instead of a warp:
 #: 71.5 against 77.8 us, benchmarks/notes/memory.md#reductions.
 LONG = 16
+#: Reduced elements that a thread takes alone; and kept points from which threads fill
+#: the device so: argmax of 2 by 484,155 took 28 us by *columns*, where most threads of
+#: a block had no element (benchmarks/notes/memory.md#reductions).
+FEW, POINTS = 4, 1 << 15
 #: Reduced elements below which a block's chunk is not worth another block.
 CHUNK = 4096
 
@@ -158,7 +162,8 @@ class ReduceLauncher:
 
     def plan(self, call: Call, kept: int, reduced: int) -> Plan:
         """The kernel, chosen by where neighbouring elements lie."""
-        codes = self.text.codes_across(call) if kept > 1 else None
+        alone = kept >= POINTS and reduced <= FEW
+        codes = self.text.codes_across(call) if kept > 1 and not alone else None
         if codes is not None:
             vector = self._columns_aligned(call, codes)
             codes = codes if vector else ()
@@ -166,7 +171,7 @@ class ReduceLauncher:
         codes = tuple(o.code for o in self.text.inputs)
         vector = self._rows_aligned(call, codes)
         codes = codes if vector else ()
-        lanes = 1 if reduced <= 4 else 8 if reduced < 64 else \
+        lanes = 1 if reduced <= FEW else 8 if reduced < 64 else \
             WARP if reduced < LONG*BLOCK else BLOCK
         return Plan("rows", codes, BLOCK, lanes, ahead=self.text.ahead_in_row(codes))
 

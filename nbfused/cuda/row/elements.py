@@ -12,7 +12,7 @@ from ..text.source import decoded
 from .scope import RowScope
 from .sums import own_columns
 
-__all__ = ["LARGE", "Body", "Elements", "Kept", "Reloaded", "Staged"]
+__all__ = ["LARGE", "Body", "Bulk", "Elements", "Kept", "Reloaded", "Staged"]
 
 #: What is printed for a few columns: which of the lane's accesses it is if that is
 #: known, the columns, and the inputs at each.
@@ -60,9 +60,16 @@ class Elements:
     def load(self) -> None:
         """Write what precedes a row's first stage."""
 
+    def flush(self) -> None:
+        """Write what follows a row's results."""
+
     def each(self, functions: Sequence[Typed], body: Body) -> None:
         """Call `body` for every few elements of this lane."""
         raise NotImplementedError
+
+    def pointer(self, o: Operand) -> str:
+        """The name of where an operand's elements are."""
+        return o.pointer
 
     def place(self, o: Operand, column: str) -> str:
         """The offset of an element."""
@@ -79,7 +86,7 @@ class Elements:
             values = {}
             for name in names:
                 o = self.text.inputs[name]
-                out(f"x{o.at}_{k} = {o.pointer}[{self.place(o, column)}]")
+                out(f"x{o.at}_{k} = {self.pointer(o)}[{self.place(o, column)}]")
                 values[name] = decoded(o.dtype, f"x{o.at}_{k}")
             found.append(values)
         return found
@@ -300,3 +307,29 @@ class Staged(Kept):
 
     def _decoded(self, o: Operand, part: str) -> str:
         return decoded(o.dtype, part)
+
+
+class Bulk(Kept):
+    """A block's row comes to shared memory at once, and from there to registers.
+
+    One thread asks for the whole row (compute capability 9.0 and newer).  Meanwhile the
+    others load what the columns have, as weights, so that nobody waits for that between
+    the last reduction and the results.  Without such values that is no faster than
+    loads to registers.
+    """
+
+    def load(self) -> None:
+        """Have the row brought, and load it from shared memory."""
+        out, hint = self.out, "_last" if self.plan.lasting else ""
+        sizes = {o: f"columns*{o.dtype.itemsize}" for o in self.text.kept}
+        out("arrived = shared_uint64(i64(0))", "whole_lines()")
+        with out.block("if thread == 0:"):
+            out("barrier_start(arrived, i64(0))",
+                f"barrier_bytes(arrived, i64(0), {' + '.join(sizes.values())})",
+                *(f"copy_bulk{hint}(ahead{o.at}, {o.pointer}, "
+                  f"{self.scope.base[o.at]}, {size}, arrived)"
+                  for o, size in sizes.items()))
+        for access in range(self.plan.kept):
+            self._load_along(self.along, access)
+        out("cuda.syncthreads()", "barrier_until(arrived, i64(0), i64(0))")
+        self._near()

@@ -26,6 +26,7 @@ from .skeleton import kernel
 from .split.choice import Rule, facts_of, skeleton_for
 from .streamed import AHEAD, LONG, lanes_once
 from .text import RowText
+from .tiled import TILE, tile_bytes
 from .total import RowTotal
 
 if TYPE_CHECKING:
@@ -77,7 +78,10 @@ class RowLauncher:
             return
         if chosen == "thread":
             plan = RowPlan(1, block=BLOCK)
-        shared = self.text.shared_bytes(call.shape[-1], plan)
+        if chosen == "tile":
+            plan = RowPlan(1, block=TILE, tiled=True)
+        shared = tile_bytes(self.text, call.shape[-1]) if plan.tiled else \
+            self.text.shared_bytes(call.shape[-1], plan)
         blocks = -(-prod(call.shape[:-1]) // plan.groups)*plan.cluster
         if plan.resident:
             blocks = min(blocks, self._resident(plan, where, shared))

@@ -114,6 +114,8 @@ class RowPlan:
         Elements are the last to leave the second cache, see `row.LARGE`.
     bulk
         One thread asks for the whole row, which comes to shared memory.
+    tiled
+        A thread for each row; a block's rows come to shared memory.
     """
 
     lanes: int
@@ -130,6 +132,7 @@ class RowPlan:
     held: bool = False
     lasting: bool = False
     bulk: bool = False
+    tiled: bool = False
 
     @property
     def looped(self) -> bool:

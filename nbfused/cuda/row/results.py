@@ -65,7 +65,8 @@ class Results:
                 place = self.elements.place(o, columns[0])
                 out(f"store{len(parts)}({o.pointer}, {place}, ({', '.join(parts)},))")
             else:
-                out(*(f"{o.pointer}[{self.elements.place(o, c)}] = {p}"
+                pointer = self.elements.pointer(o)
+                out(*(f"{pointer}[{self.elements.place(o, c)}] = {p}"
                       for c, p in zip(columns, parts, strict=True)))
             return
         self.sums.add(k, access, columns, [(result, n) for n in names])

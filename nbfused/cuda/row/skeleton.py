@@ -9,8 +9,7 @@ from __future__ import annotations
 from ..runtime.compile import Kernel
 from ..text.skeletons import skeleton
 from ..text.source import Source, is_wide
-from .bulk import Bulk
-from .elements import LARGE, Elements, Kept, Reloaded, Staged
+from .elements import LARGE, Bulk, Elements, Kept, Reloaded, Staged
 from .plan import RowPlan
 from .results import Results
 from .scope import RowScope
@@ -18,6 +17,7 @@ from .stages import Stages
 from .streamed import STREAMING, Streamed
 from .sums import RowSums
 from .text import RowText
+from .tiled import Tiled
 
 __all__ = ["kernel"]
 
@@ -27,6 +27,8 @@ BUSY, FEW = 1024, 32
 #: The same for large blocks, of which one more or less is much (measured:
 #: benchmarks/notes/rows.md#lanes-for-a-row, blocks of 512 threads).
 FULL, FEWER = 2048, 8
+#: The same where threads have a row each; with no wish ptxas stays at 32 and spills.
+TILED = 1280
 
 
 def kernel(text: RowText, plan: RowPlan) -> Kernel:
@@ -55,6 +57,8 @@ class Parts:
 
 def _elements(scope: RowScope) -> Elements:
     plan = scope.plan
+    if plan.tiled:
+        return Tiled(scope)
     if plan.staged:
         return Staged(scope)
     if plan.bulk:
@@ -112,6 +116,7 @@ def write_row(out: Source, ROW: Parts) -> None:
     for PASS in ROW.stages.passes:
         ROW.stages.write(PASS)
     ROW.results.store()
+    ROW.elements.flush()
 
 
 @skeleton
@@ -159,6 +164,8 @@ def _blocks(scope: RowScope) -> int:
     states = [d for s in scope.typed.stages for d in s.state]
     if is_wide((*states, *scope.typed.dtypes.values())):
         return max(1, 512 // plan.threads)
+    if plan.tiled:
+        return TILED // plan.threads
     if plan.looped:
         return max(1, plan.resident // plan.threads)
     if plan.ahead:

@@ -121,7 +121,7 @@ class RowText(RowLayout):
         return max(1, self.width*(elements + sums)//4)
 
     def brought(self, plan: RowPlan) -> bool:
-        """Whether the copy engine may bring rows: see `bulk`."""
+        """Whether the copy engine may bring rows: see `elements.Bulk`."""
         whole = all(o.dtype.itemsize*self.width % 16 == 0 for o in self.kept)
         each = self.registers() + self._along()
         return (whole and bool(self.along) and plan.groups == plan.cluster == 1

@@ -2,5 +2,6 @@
 
 `types` specialises a function for dtypes, `promotion` asks NumPy how types combine,
 `lowering` walks the regions, `operations`, `accesses` and `literals` type their parts,
-which are `values`; `python_numbers` are the caller's.
+which are `values`; `python_numbers` are the caller's.  `divisions` takes some out of a
+function.
 """

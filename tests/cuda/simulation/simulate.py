@@ -13,10 +13,13 @@ import warnings
 import numpy as np
 
 import nbfused as nf
-from nbfused.cuda.contract import parts as contract_parts
+from nbfused.autograd.tape import apply
+from nbfused.cuda.contract.sums import parts as contract_parts
 from nbfused.cuda.map import tile_pairs as map_tile_pairs
 from nbfused.cuda.reduce import folded
 from nbfused.cuda.row.split import choice
+from nbfused.scalar.parse.functions import parse
+from nbfused.specs import Map
 from nbfused.testing.conformance import Check, checks
 from tests.cuda.row import long_rows, split_rows
 from tests.cuda.simulation import simulated
@@ -35,6 +38,10 @@ def chosen(ops: tuple[str, ...]) -> list[Check]:
             key = (check.op, check.kind, check.dtype.name, check.layout)
             found.setdefault(key, check)
     return list(found.values())
+
+
+def divided(index, x, by):
+    return x + index % by + index // by
 
 
 class Beyond:
@@ -90,6 +97,18 @@ class Beyond:
         half, lines = (self.floats(*shape).astype(np.float16)
                        for shape in ((80, 120), (70, 80)))
         check("across, in pairs", nf.ops.add(half.T[:70], lines), half.T[:70] + lines)
+        table, at = self.floats(5, 150), np.array([[3, -1, 0], [0, 4, 4]])
+        check("rows that are gathered", nf.ops.take(table, at), table[at])
+        v, g = nf.Variable(table, requires_grad=True), self.floats(2, 3, 150)
+        nf.ops.take(v, at).backward(g)
+        wanted = np.zeros_like(table)
+        np.add.at(wanted, at, g)
+        check("their derivative", v.grad, wanted)
+        strided, flat = self.floats(6, 80)[:, :70], np.arange(420).reshape(6, 70)
+        for by in (5, 70, 140, 420, 1000, -3):
+            (found,) = apply(Map(parse(divided), ("index", "element", "scalar")),
+                             [strided, by])
+            check(f"an index divided by {by}", found, strided + flat % by + flat // by)
         cube, other = self.floats(20, 3, 33), self.floats(3, 33, 20)
         check("inputs that lie across, of a rank above 2",
               nf.ops.subtract(cube.transpose(1, 2, 0), other),
@@ -124,7 +143,8 @@ class Beyond:
     def split(self):
         """Few rows in chunks, rows side by side; then a thread for each."""
         self._split({"split": [((2, 1301), 1), ((67, 40), 0)],
-                     "thread": [((3, 5, 18), 1)]})
+                     "thread": [((3, 5, 18), 1)],
+                     "tile": [((70, 5), 1), ((130, 4), 1), ((3, 17), 1)]})
 
     def split_more(self):
         """Both at once, one row; more threads of which each has a row."""
@@ -138,8 +158,8 @@ class Beyond:
         rules = choice.RULES
         for skeleton, cases in chosen.items():
             choice.RULES = (choice.Rule(
-                skeleton, "forced", lambda f, of=skeleton: not (
-                    f.sums and of == "thread")), *rules)
+                skeleton, "forced", lambda f, of=skeleton: f.dense if of == "tile"
+                else not (f.sums and of == "thread")), *rules)
             for shape, axis in cases:
                 split_rows.rows(check, shape, axis, np.float32)
         choice.RULES = rules
@@ -153,6 +173,7 @@ class Beyond:
         check("packed factors", nf.ops.contract("mk,kn->mn", a, b, prologue_a="relu",
                                                 prologue_b="swish"),
               np.maximum(a, 0) @ (b/(1 + np.exp(-b))))
+        self._narrow()
         contract_parts.LONG, contract_parts.MANY = 1, 2
         contract_parts.ENGINES = {name: contract_parts.Engine(e.rate, e.side, 1.0)
                                   for name, e in contract_parts.ENGINES.items()}
@@ -173,6 +194,25 @@ class Beyond:
         check("packed columns", nf.ops.contract(
             "gmk,gnk->gmn", p.T.swapaxes(0, 2)[:, ::-1], q, prologue_a="relu"),
             np.maximum(p, 0)[:, ::-1] @ q.swapaxes(1, 2))
+
+    def _narrow(self):
+        """Vectors, which are reductions; narrow tiles of one slice and of several."""
+        check = self.check
+        for m, k, n in ((1, 333, 70), (70, 41, 1), (3, 50, 19), (1, 2, 9), (2, 40, 2)):
+            a, b, bias = self.floats(m, k), self.floats(k, n), self.floats(n)
+            check(f"few rows or columns: {m, k, n}", nf.ops.matmul(a, b), a @ b)
+            check("the same, transposed", nf.ops.matmul(b.T, a.T), (a @ b).T)
+            check("the same with extras", nf.ops.linear(a, b, bias, activation="relu"),
+                  np.maximum(a @ b + bias, 0))
+        p, q = self.floats(3, 2, 40), self.floats(3, 40, 11)
+        check("few rows of a batch", nf.ops.matmul(p, q), p @ q)
+        half = np.rint(2*self.floats(1, 34)).astype(np.float16)
+        check("of 16-bit elements", nf.ops.matmul(half, half.T), half @ half.T)
+        for m, k, n in ((300, 2, 6), (130, 11, 7), (5, 3, 300), (33, 5, 40),
+                        (9, 1, 70)):
+            a, b = self.floats(m, k), self.floats(n, k).T
+            check(f"narrow: {m, k, n}", nf.ops.matmul(a, b), a @ b)
+            check("narrow, transposed", nf.ops.contract("mk,kn->nm", a, b), (a @ b).T)
 
 
 def main(given: tuple[str, ...]) -> None:

@@ -30,9 +30,11 @@ from nbfused.cuda.contract import (
 )
 from nbfused.cuda.contract.general import Tile
 from nbfused.cuda.map import launcher as map_
+from nbfused.cuda.map import rows as map_rows
 from nbfused.cuda.reduce import launcher as reduce
 from nbfused.cuda.row import launcher as row
 from nbfused.cuda.row import plan as row_plan
+from nbfused.cuda.row import tiled as row_tiled
 from nbfused.cuda.row import total as row_total
 from nbfused.cuda.runtime import driver, launch, scratch
 from nbfused.cuda.runtime.notes import NOTES, Launched
@@ -352,7 +354,9 @@ def simulate():
     launch.Program.launch, launch.Program.bind = _launch, _bind
     scratch.Scratch._grown = _grown
     map_.THREADS = map_.TILE_THREADS = reduce.BLOCK = row.BLOCK = THREADS
-    reduce.CHUNK = 64
+    map_rows.THREADS = map_rows.LANES = THREADS
+    map_rows.EACH, reduce.CHUNK = 2, 64
+    row.TILE = row_tiled.TILE = THREADS
     row._LANES, row._MOST_LANES = ((4, 8), (16, 32)), THREADS
     Share = row_plan.Share
     row_plan._SHARES = (Share(8, 1, 1), Share(32, 1, 1), Share(THREADS, 1, 2),
@@ -360,8 +364,9 @@ def simulate():
     row_plan._SUMMED = (Share(8, 1, 2, 64, THREADS), Share(32, 1, 1, 64, THREADS),
                         Share(THREADS, 1, 4, 64, 512))
     row_total.DEPTH = THREADS // row_total.LANES
-    contract_general_launch.SMALL = Tile(32, 32, 8, 4, 4, 1)
-    contract_general_launch.LARGE = Tile(64, 32, 8, 8, 4, 1)
+    contract_general_launch.TILES = (
+        Tile(32, 32, 8, 4, 4, 1), Tile(64, 32, 8, 8, 4, 1), Tile(128, 8, 8, 4, 4, 1),
+        Tile(4, 256, 4, 4, 4, 1))
     contract_pack.LEAST, contract_pack.THREADS = 1, THREADS
     contract_mma_launch.SHAPES = {
         "fma": (contract_mma_launch.Shape((1, 1), (1, 2), 8, 3, 1, 1.0),)}

@@ -9,6 +9,7 @@ from ....backend import Call
 from ....support.records import record
 from ..plan import RowPlan
 from ..text import RowText
+from ..tiled import could_tile
 
 __all__ = ["RULES", "Facts", "Rule", "facts_of", "skeleton_for"]
 
@@ -26,6 +27,12 @@ LARGE = 1 << 20
 #: Rows from which a thread each keeps the memory busy, and bytes of them that the
 #: first cache holds for the next stage; no record.
 MANY, SHORT = 1 << 17, 128
+#: The same of rows so narrow that most lanes of a group would idle, wherever they lie:
+#: benchmarks/notes/rows.md#rows-of-few-elements.
+SEVERAL, NARROW = 1 << 14, 64
+#: Bytes of a row's inputs up to which a block's rows have room in shared memory, and
+#: elements up to which lanes that keep a row idle: estimates, as before.
+TILED, IDLE = 256, 8
 
 
 @record(frozen=True)
@@ -51,6 +58,8 @@ class Facts:
         Multiprocessors of the device.
     sums
         Whether there are sums over rows.
+    dense
+        Whether rows follow one another in memory, in every operand.
     """
 
     rows: int
@@ -62,6 +71,7 @@ class Facts:
     blocks: int
     processors: int
     sums: bool
+    dense: bool = False
 
 
 @record(frozen=True)
@@ -69,7 +79,8 @@ class Rule:
     """A skeleton for rows of which a condition holds.
 
     `skeleton` is ``"group"`` (a group of lanes for each row), ``"thread"`` (a thread
-    for each row) or ``"split"`` (see `row.split`; a group if that is not possible).
+    for each row), ``"tile"`` (the same, see `row.tiled`) or ``"split"`` (see
+    `row.split`; a group if that is not possible).
     """
 
     skeleton: str
@@ -80,10 +91,17 @@ class Rule:
 #: The first that holds is taken.
 RULES = (
     Rule("group", "nothing to share", lambda f: f.rows*f.columns == 0),
+    Rule("tile", "many rows of few elements, one after the other: through shared "
+         "memory, threads load and store neighbours",
+         lambda f: f.dense and f.rows >= SEVERAL and f.columns > 1
+         and f.columns*f.width <= TILED and (not f.kept or f.columns <= IDLE)),
     Rule("thread", "many short rows side by side: threads read neighbours, and a row "
          "stays in the first cache from stage to stage",
          lambda f: f.neighbours >= ACROSS and f.rows >= MANY and not f.sums
          and f.columns*f.width <= SHORT),
+    Rule("thread", "many rows of few elements: of a group of lanes most would idle",
+         lambda f: not f.kept and f.rows >= SEVERAL and not f.sums
+         and f.columns*f.width <= NARROW),
     Rule("split", "rows side by side: lanes of a group would each read another line",
          lambda f: f.neighbours >= ACROSS and f.rows*f.columns >= LARGE),
     Rule("split", "few long rows: with a block each, most multiprocessors would idle",
@@ -104,7 +122,8 @@ def facts_of(text: RowText, call: Call, plan: RowPlan, processors: int) -> Facts
         rows, columns, columns // (width*plan.lanes*plan.cluster), plan.kept > 0,
         call.shape[-2] if aside < along else 0,
         sum(o.dtype.itemsize for o in text.elements),
-        -(-rows // plan.groups)*plan.cluster, processors, bool(text.sums))
+        -(-rows // plan.groups)*plan.cluster, processors, bool(text.sums),
+        could_tile(text, call))
 
 
 def skeleton_for(facts: Facts) -> Rule:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import lru_cache
 from math import prod
 
-from ...support.records import record
+from ....support.records import record
 
 __all__ = ["ENGINES", "Engine", "Parts", "parts_of"]
 
@@ -39,10 +39,11 @@ class Engine:
 
 
 _TENSOR = Engine(4096, 128, 1/16)
-#: `general` multiplies what no copy past the registers brings.
+#: Blocks of `f32`, fed by TMA, share tiles by themselves.  `general` multiplies what no
+#: copy past the registers brings.
 ENGINES = {"f16": _TENSOR, "bf16": _TENSOR, "tf32": Engine(2048, 128, 1/16),
-           "fma": Engine(128, 64, 1/8), "f64": Engine(64, 64, 1/8),
-           "general": Engine(16, 64, 1/8)}
+           "f32": Engine(128, 64, 1/8), "fma": Engine(128, 64, 1/2),
+           "f64": Engine(64, 64, 1/2), "general": Engine(64, 64, 1/2)}
 #: Parts for each multiprocessor; elements of each along k at least, and a number that
 #: they are a multiple of, so that all parts begin at whole accesses.
 EACH, LEAST, UNIT = 2, 256, 32
@@ -82,7 +83,9 @@ def parts_of(shape: tuple[int, ...], engine: str, processors: int) -> Parts | No
     how = ENGINES[engine]
     rows, columns = (max(how.side, min(extent, TILE)) for extent in (m, n))
     cycles = rows*columns*k // how.rate
-    if not 0 < tiles <= how.few*processors or cycles < LONG or k < MANY*LEAST:
+    if not 0 < tiles <= how.few*processors or k < MANY*LEAST:
+        return None
+    if cycles*(processors - tiles) < LONG*processors:  # what idles is less
         return None
     size = max(LEAST, -(-k*tiles // (EACH*processors)))
     size = -(-size // UNIT)*UNIT

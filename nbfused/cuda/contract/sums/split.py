@@ -12,17 +12,16 @@ from math import prod
 
 import numpy as np
 
-from ...backend import Call, Launcher, Signature
-from ...gpu.row_layout import sum_of
-from ...scalar.ir.nodes import Block, Function
-from ...scalar.typing.types import Typed
-from ...specs import TypedContract, TypedMap
-from ...support.loop_nests import Group, canonical, dense_strides, flatten, stride_code
-from ..map.launcher import MapLauncher
-from ..reduce.launcher import ReduceLauncher
-from ..runtime.driver import Device
+from ....backend import Call, Launcher, Signature
+from ....gpu.row_layout import sum_of
+from ....scalar.ir.nodes import Block, Function
+from ....scalar.typing.types import Typed
+from ....specs import TypedContract
+from ....support.loop_nests import dense_strides, stride_code
+from ...runtime.driver import Device
+from ..text import ContractText
+from .epilogue import SumsLauncher
 from .parts import Parts
-from .text import ContractText
 
 __all__ = ["SplitLauncher"]
 
@@ -41,19 +40,20 @@ class SplitLauncher:
     def __init__(self, text: ContractText,
                  build: Callable[[str, TypedContract, Signature], Launcher]) -> None:
         self._text, self._build = text, build
+        self._sums = SumsLauncher(text, f"{text.name}_parts", sum_of(text.kept))
         self._launchers: dict[Signature, Launcher] = {}
 
     def __call__(self, call: Call, where: Device, parts: Parts) -> None:
         """Launch the products, the sum and the epilogue on the call's stream."""
-        result = call.shape[:-1]
-        size = -(-prod(result)*self._text.kept.itemsize // 256)*256
+        result, item = call.shape[:-1], self._text.kept.itemsize
+        size = -(-prod(result)*item // 256)*256
         with where.current(), where.workspace(
-                size*(parts.slots + 1), call.stream) as base:
-            sums = base + size*parts.slots
-            step = size//self._text.kept.itemsize
+                size*parts.slots + self._sums.bytes(call), call.stream) as base:
+            step = size//item
             self._multiply(call, parts, base, step)
-            self._add(call, parts.slots, base, step, sums)
-            self._finish(call, sums)
+            part = self._text.kept, base, (*dense_strides(result), step)
+            self._sums(call, [part], parts.slots, range(len(result)),
+                       base + size*parts.slots)
 
     def _multiply(self, call: Call, parts: Parts, base: int, step: int) -> None:
         """Each part's sums, to places of its own."""
@@ -85,43 +85,6 @@ class SplitLauncher:
             self._launchers[signature] = self._build(
                 f"{text.name}_part", typed, signature)
         return self._launchers[signature]
-
-    def _add(self, call: Call, count: int, base: int, step: int, sums: int) -> None:
-        """The parts' sums, added in order."""
-        kept, points = self._text.kept, prod(call.shape[:-1])
-        signature = Signature((kept,), (kept,), (1, 1), ("s", "0"))
-        if signature not in self._launchers:
-            self._launchers[signature] = ReduceLauncher(
-                f"{self._text.name}_parts", sum_of(kept), signature)
-        self._launchers[signature](replace(
-            call, shape=(points, count), pointers=(base, sums),
-            strides=((1, step), (1, 0)), scalars=()))
-
-    def _finish(self, call: Call, sums: int) -> None:
-        """The epilogue, a map."""
-        text = self._text
-        operands = [(text.kept, sums, dense_strides(call.shape[:-1])), *(
-            (o.dtype, call.pointers[o.at], call.strides[o.at][:-1])
-            for o in text.others)]
-        group, moved = canonical(Group(
-            call.shape[:-1], tuple(s for _, _, s in operands), (1,)*len(operands)))
-        nest = flatten([group], [moved])
-        function, kinds = text.typed.epilogue, ("element", *text.typed.kinds)
-        extras = iter(text.extras)
-        types = tuple(next(extras).dtype if k == "element" else function.dtypes[p]
-                      for p, k in zip(function.function.params[1:], kinds[1:],
-                                      strict=True))
-        signature = Signature((text.kept, *types),
-                              tuple(np.dtype(o.dtype) for o in text.outputs),
-                              nest.ranks, tuple(stride_code(s[-1])
-                                                for s in nest.strides))
-        if signature not in self._launchers:
-            self._launchers[signature] = MapLauncher(
-                f"{text.name}_epilogue", TypedMap(function, kinds), signature)
-        self._launchers[signature](replace(
-            call, shape=nest.shape, strides=nest.strides, pointers=tuple(
-                p + at*d.itemsize for (d, p, _), at in zip(
-                    operands, nest.offsets, strict=True))))
 
 
 def _identity(dtype: np.dtype) -> Typed:

@@ -1,0 +1,96 @@
+"""Products of few rows, or of few columns, as reductions: a matrix times a vector.
+
+Nothing is used often enough to be kept in shared memory, and the larger factor's bytes
+are the time; `Reduce` has kernels that read it by whole lines, in chunks along k where
+results are few.  The smaller factor stays in the caches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from ....backend import Call
+from ....gpu.row_layout import sum_of
+from ....scalar.ir.nodes import Block, Function, Let
+from ....scalar.typing.promotion import compute_dtype
+from ....scalar.typing.types import Typed
+from ....specs import TypedReduce
+from ...runtime.driver import Device
+from ..text import ContractText
+from .epilogue import SumsLauncher
+
+__all__ = ["VectorLauncher"]
+
+#: Rows or columns up to which the larger factor, read from the caches once for each, is
+#: faster so than in a tile; its extent along k at least, where there are several; and
+#: its bytes at most, where these do not follow one another: 4×12526 by 12526×1669 took
+#: 1.3 times as long so, benchmarks/notes/products.md#vectors.
+FEW, LONG, LARGE = 4, 32, 1 << 23
+
+
+class VectorLauncher:
+    """Products of floats without prologues, one m, n and k loop each.
+
+    Parameters
+    ----------
+    text
+        Operands, loops and functions.
+    """
+
+    def __init__(self, text: ContractText) -> None:
+        self._text, typed = text, text.typed
+        #: Whether it takes any call.
+        self.possible = (
+            text.ranks[1:] == (1, 1, 1) and typed.prologues == (None, None)
+            and typed.accumulator.kind == "f" and set(typed.kinds) <= {
+                "element", "scalar"} and all(
+                compute_dtype(o.dtype) == text.kept for o in text.factors))
+        self._sums = SumsLauncher(text, f"{text.name}_vectors", _products(text.kept))
+
+    def takes(self, call: Call) -> bool:
+        """Whether rows or columns are few, and sums long."""
+        *batch, m, n, k = call.shape
+        few = min(m, n)
+        if not self.possible or not 0 < few <= FEW or 0 in batch:
+            return False
+        if few == 1:
+            return k > 1
+        size = max(m, n)*k*self._text.factors[0].dtype.itemsize
+        return k >= LONG and (self._along(call) or size <= LARGE)
+
+    def _larger(self, call: Call) -> int:
+        """The number of the larger factor."""
+        return int(call.shape[-2] > call.shape[-3])
+
+    def _along(self, call: Call) -> bool:
+        """Whether the larger factor's neighbours along k are nearer than others."""
+        which = self._larger(call)
+        *_, m, n, k = call.strides[which]
+        return abs(k) < abs(n if which else m)
+
+    def __call__(self, call: Call, where: Device) -> None:
+        """Launch on the call's stream."""
+        factors = [(o.dtype, call.pointers[o.at], call.strides[o.at])
+                   for o in self._text.factors]
+        # Lanes of a group go along k, and groups side by side read the same; or lanes
+        # go across: the larger factor's inner loop is the inner one.
+        k = len(call.shape) - 1
+        last = k - 1 if self._along(call) == (self._larger(call) == 0) else k - 2
+        order = (*range(k - 2), 2*k - 3 - last, last)
+        if self._sums.direct:
+            self._sums(call, factors, call.shape[-1], order, 0)
+            return
+        with where.current(), where.workspace(self._sums.bytes(call),
+                                              call.stream) as base:
+            self._sums(call, factors, call.shape[-1], order, base)
+
+
+def _products(kept: np.dtype) -> TypedReduce:
+    """The sum of products, in the dtype that sums are kept in."""
+    product = Typed(
+        Function("product", ("a", "b"), Block((Let(("y",), "mul", ("a", "b")),),
+                                              ("y",))),
+        dict.fromkeys("aby", kept), (kept,))
+    return replace(sum_of(kept), element=product, kinds=("element", "element"))

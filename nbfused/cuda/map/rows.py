@@ -1,0 +1,185 @@
+"""Maps by lanes for each row: those that divide their index, or are not aligned.
+
+`MapText` finds each element's place by divisions, some thirty instructions each.  A row
+has one place in every operand; and where no multiple of a divisor lies inside of it, as
+in a gather of rows, one quotient, and one multiple that remainders begin at.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from ...backend import Call, Signature
+from ...gpu.operands import kernel_name
+from ...scalar.ir.nodes import Let, Statement
+from ...scalar.typing.divisions import Divided, divide_outside, divides_whole
+from ...scalar.typing.types import Typed
+from ...specs import TypedMap
+from ..text.source import Source, decoded, encoded, evaluate, offsets
+from .text import MapText
+
+__all__ = ["LONG", "RowsText", "divided", "shared_by"]
+
+#: Threads of a block, lanes of a row at most, and elements of a lane; of rows that have
+#: no more there are fewer: benchmarks/notes/memory.md#maps-by-rows.
+THREADS, LANES, EACH = 256, 128, 8
+#: Elements of a row from which lanes side by side read whole lines.
+LONG = 32
+
+
+def divided(typed: TypedMap) -> Divided | None:
+    """The function without divisions of its index by numbers of a call."""
+    function = typed.function
+    kinds = dict(zip(function.function.params, typed.kinds, strict=True))
+
+    def divisor(s: Statement) -> str | None:
+        if not divides_whole(s, function):
+            return None
+        assert isinstance(s, Let)
+        index, by = (a if isinstance(a, str) else "" for a in s.args)
+        whole = kinds.get(index) == "index" and kinds.get(by) == "scalar"
+        return by if whole else None
+
+    return divide_outside(function, divisor)
+
+
+def shared_by(columns: int) -> tuple[int, int]:
+    """Elements of a lane, and lanes for a row of so many columns."""
+    each = EACH if columns > EACH else EACH // 2
+    return each, min(LANES, 1 << (-(-columns // each) - 1).bit_length())
+
+
+class RowsText(MapText):
+    """Writes the kernel of a Map by rows.
+
+    Parameters
+    ----------
+    name, typed, signature
+        As `MapText` takes them.
+    without
+        The function without its divisions, if it has some.
+    columns
+        Elements of a row.
+    """
+
+    resident = 4  # with no wish, ptxas spills to stay at 32 registers
+
+    def __init__(self, name: str, typed: TypedMap, signature: Signature,
+                 without: Divided | None, columns: int) -> None:
+        super().__init__(name, typed, signature, vector=False, threads=THREADS)
+        self._without = without
+        self._each, self._lanes = share = shared_by(columns)
+        self.name = kernel_name(name, "map", "rows", *map(str, share))
+
+    def pieces(self, columns: int) -> int:
+        """Pieces of a row, each for a group of lanes."""
+        return -(-columns // (self._lanes*self._each))
+
+    def blocks(self, shape: tuple[int, ...]) -> int:  # type: ignore[override]
+        """Number of blocks for so many points."""
+        groups = prod(shape[:-1])*self.pieces(shape[-1])
+        return -(-groups*self._lanes // THREADS)
+
+    def values(self, call: Call) -> tuple[object, ...]:
+        """The arguments; before the numbers, the pieces of a row."""
+        found, numbers = super().values(call), len(call.scalars)
+        return (*found[:len(found) - numbers], self.pieces(call.shape[-1]),
+                *call.scalars)
+
+    def _declare_arguments(self, out: Source) -> None:
+        out.integer("pieces")
+        super()._declare_arguments(out)
+
+    def _body(self, out: Source) -> None:
+        lanes, last = self._lanes, self.extents[-1]
+        out("thread = i64(cuda.threadIdx.x)",
+            f"place = i64(cuda.blockIdx.x)*{THREADS // lanes} + (thread >> "
+            f"{lanes.bit_length() - 1})",
+            "row = place if pieces == 1 else divide(place, pieces)",
+            f"first = (place - row*pieces)*{lanes*self._each} + (thread & {lanes - 1})")
+        rows = "*".join(self.extents[:-1])
+        with out.block(f"if row < {rows}:"):
+            self._starts(out)
+            out(f"most = {last} - 1")
+            self._given: dict[str, str] = {}
+            if self._without is None:
+                self._columns(out, self.typed.function)
+                return
+            self._quotients(out, self._without)
+            with out.block(f"if {' and '.join(self._inside)}:"):
+                self._columns(out, self._without.typed)
+            with out.block("else:"):
+                self._one_by_one(out)
+
+    def _starts(self, out: Source) -> None:
+        """Name the beginning of the row in each operand."""
+        every = [replace(o, code="s") for o in self.looped]
+        found = offsets(out, "row", self.extents[:-1], every, 0, "r")
+        out(*(f"start{k} = {text}" for k, text in found.items()))
+
+    def _quotients(self, out: Source, without: Divided) -> None:
+        """Quotients and multiples of a row, right where all of `_inside` hold."""
+        last = self.extents[-1]
+        place = {d: k for k, d in enumerate(without.divisors)}
+        out(f"begin = row*{last}")
+        for name, k in place.items():
+            by = self.fixed[name]
+            out(f"by{k} = max({by}, i64(1))", f"quotient{k} = row")
+            with out.block(f"if by{k} != {last}:"):
+                out(f"quotient{k} = i64(0)")
+                with out.block(f"if begin >= by{k}:"):
+                    out(f"quotient{k} = divide(begin, by{k})")
+            out(f"multiple{k} = quotient{k}*by{k}")
+        self._inside = [f"begin + {last} <= multiple{k} + by{k} and by{k} == "
+                        f"{self.fixed[name]}" for name, k in place.items()]
+        self._given = {p: f"quotient{place[d]}" for p, d in without.quotients.items()}
+        self._given |= {p: f"multiple{place[d]}" for p, d in without.multiples.items()}
+
+    def _one_by_one(self, out: Source) -> None:
+        """The lane's elements by the function as it is."""
+        out("j = first", f"stop = min(first + {self._lanes*self._each}, most + 1)")
+        with out.block("while j < stop:"):
+            loads = {param: f"{o.pointer}[{self._place(o.at, 'j')}]"
+                     for param, o in self.loaded}
+            stored, = self._evaluate(out, [(loads, "(begin + j)")], "t")
+            out(*(f"{o.pointer}[{self._place(o.at, 'j')}] = {text}"
+                  for o, text in zip(self.results, stored, strict=True)))
+            out(f"j += {self._lanes}")
+
+    def _columns(self, out: Source, function: Typed) -> None:
+        """Loads of all of a lane's elements, none on a condition; then the rest."""
+        scatters, found = "scatter" in self.typed.kinds, []
+        for k in range(self._each):
+            out(f"j{k} = first + {k*self._lanes}", f"c{k} = min(j{k}, most)")
+            loads = {}
+            for param, o in self.loaded:
+                out(f"x{o.at}_{k} = {o.pointer}[{self._place(o.at, f'c{k}')}]")
+                loads[param] = f"x{o.at}_{k}"
+            found.append(loads)
+        values = [[] if scatters else self._point(out, function, loads, k)
+                  for k, loads in enumerate(found)]
+        for k, loads in enumerate(found):
+            with out.block(f"if j{k} <= most:"):
+                stored = self._point(out, function, loads, k) if scatters else values[k]
+                out(*(f"{o.pointer}[{self._place(o.at, f'c{k}')}] = {text}"
+                      for o, text in zip(self.results, stored, strict=True)), "pass")
+
+    def _place(self, at: int, column: str) -> str:
+        """The offset of an operand's element."""
+        o, last = self.operands[at], len(self.extents) - 1
+        step = {"0": "0", "1": column}.get(o.code, f"{column}*{o.stride(last)}")
+        return f"start{at} + {step}"
+
+    def _point(self, out: Source, function: Typed, loads: dict[str, str],
+               k: int) -> list[str]:
+        """Evaluate the function at a column; the texts of what is stored."""
+        dtypes = {p: o.dtype for p, o in self.loaded}
+        values = {p: decoded(dtypes[p], text) for p, text in loads.items()}
+        index = f"(row*{self.extents[-1]} + c{k})"
+        arguments = {**self.fixed, **values, **self._given,
+                     **dict.fromkeys(self.indices, index)}
+        lines, names = evaluate(function, arguments, f"e{k}_", self.calls)
+        out(*lines)
+        return [encoded(d, o.dtype, n) for d, o, n in zip(
+            self.typed.function.results, self.results, names, strict=True)]

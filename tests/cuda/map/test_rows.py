@@ -1,0 +1,66 @@
+"""Maps by rows: which calls take them, and how gradients that are equal are copied."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nbfused as nf
+from nbfused import ops
+from nbfused.cuda.map.rows import EACH, LANES, shared_by
+from tests.cuda.recorded import needs_compiler, recording
+
+
+def names(call):
+    with recording() as kernels:
+        call()
+    return [k.name for k in kernels.values()]
+
+
+@pytest.mark.parametrize("columns", [1, 3, 7, 8, 9, 37, 59, 439, 1000, 1_009_924])
+def test_lanes_and_elements_cover_a_row_with_little_left(columns):
+    each, lanes = shared_by(columns)
+    assert lanes & (lanes - 1) == 0
+    assert each <= EACH
+    assert lanes <= LANES
+    pieces = -(-columns//(each*lanes))
+    assert pieces == 1 or lanes == LANES
+    assert each*lanes < 2*columns + EACH or pieces > 1
+
+
+@pytest.mark.parametrize(("shape", "count"), [((1196, 439), 779), ((230, 59), 431),
+                                              ((11, 10_099), 3)])
+def test_a_gather_is_by_rows(shape, count):
+    needs_compiler()
+    (name,) = names(lambda: ops.take(np.zeros(shape, np.float32),
+                                     np.zeros(count, np.int64)))
+    assert name.startswith("gather_map_rows")
+
+
+def test_rows_that_begin_anywhere_are_by_rows_and_others_by_accesses():
+    needs_compiler()
+    x, y = np.zeros((11, 46, 1071), np.float32), np.zeros((11, 1, 1071), np.float32)
+    assert names(lambda: ops.multiply(x, y)) == ["multiply_map_rows_8_128"]
+    even = slice(0, 1068)
+    (name,) = names(lambda: ops.multiply(np.ascontiguousarray(x[..., even]),
+                                         np.ascontiguousarray(y[..., even])))
+    assert name == "multiply_map_vector"
+
+
+def test_gradients_that_are_one_array_are_copied_in_one_launch():
+    needs_compiler()
+    x, y = (nf.Variable(np.zeros((5, 2156), np.float32), requires_grad=True)
+            for _ in range(2))
+    assert names(lambda: ops.add(x, y).backward(np.zeros((5, 2156), np.float32))) == [
+        "add_map_vector", "copies_map_vector"]
+
+
+def test_they_are_arrays_of_their_own():
+    variables = [nf.Variable(np.zeros((5, 7)), requires_grad=True) for _ in range(3)]
+    g = np.arange(35.0).reshape(5, 7)
+    ops.add(ops.add(*variables[:2]), variables[2]).backward(g)
+    for k, v in enumerate(variables):
+        np.testing.assert_array_equal(v.grad, np.arange(35.0).reshape(5, 7))
+        v.grad[...] = k
+    assert [v.grad[0, 0] for v in variables] == [0, 1, 2]
+    assert g[0, 1] == 1
