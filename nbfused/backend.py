@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from .scalar.typing.types import Type
     from .specs import Spec
 
-__all__ = ["PROTOCOL_VERSION", "Backend", "Call", "Extents", "Launcher", "Native",
+__all__ = ["PROTOCOL_VERSION", "Backend", "Call", "Extents", "Foreseen", "Launcher",
+           "Native",
            "NativeBackend", "NativeKernel", "NativeModule", "NumberOf", "SequenceStart",
            "SequencedCall", "Signature", "Start", "builder"]
 
@@ -135,6 +136,22 @@ class SequencedCall:
     outputs: int
 
 
+@record(frozen=True)
+class Foreseen:
+    """A call that is going to be made.
+
+    Attributes
+    ----------
+    launcher
+        Finds or builds what starts it.
+    call
+        The call; of its addresses only alignment will be the same.
+    """
+
+    launcher: Callable[[], Launcher]
+    call: Call
+
+
 #: Starts a sequence: ``run(addresses, numbers, stream)``; False if it has started
 #: nothing, so that its calls have to be started one by one.
 SequenceStart = Callable[[Sequence[int], Sequence[Any], int], bool]
@@ -190,9 +207,11 @@ class Backend(Protocol):
     started in this order, or None.  ``headers(kind, ranks)`` is a function that reads
     as many arrays of a library's type `kind` at once, faster than `arrays.Reading`: it
     gives their layouts, as an object that is equal for equal ones, and their addresses,
-    or None; the ranks are those of most calls.  ``direct_calls(otherwise, unset)`` is
-    a `Direct`, whose function calls `otherwise` where it knows nothing, or where one of
-    two context variables has a value; or None.
+    or None; the ranks are those of most calls.  ``ahead(calls)`` compiles side by side
+    what calls (`Foreseen`) need and launches nothing; what it cannot compile is left to
+    the calls themselves.  ``direct_calls(otherwise, unset)`` is a `Direct`, whose
+    function calls `otherwise` where it knows nothing, or where one of two context
+    variables has a value; or None.
     """
 
     name: str

@@ -14,6 +14,8 @@ CACHE_DISABLE              0            1: neither read nor write compiled kerne
 CACHE_SIZE                 ``1G``       bound on that folder in bytes; also 512M, 2G
 CHECK_GRADS                0            1: each backward() compares the rules that users
                                         wrote with finite differences
+COMPILE_WORKERS            all cores    processes that compile the kernels of a fused
+                                        function at the same time; 1: none but this one
 CUDA_ARRAY_INTERFACE_SYNC  1            0: ignore the stream that a foreign array names
 DEBUG                      0            1: checks that cost time (indices, labels, saved
                                         arrays, repeated elements)
@@ -114,6 +116,7 @@ _SETTINGS: dict[str, tuple[Any, Callable[[str], Any]]] = {
     "autotune": ("readonly", _autotune), "backend": ("auto", str),
     "cache_dir": (None, str), "cache_disable": (False, _boolean),
     "cache_size": (1 << 30, _size), "check_grads": (False, _boolean),
+    "compile_workers": (None, _count),
     "cuda_array_interface_sync": (True, _boolean), "debug": (False, _boolean),
     "deterministic": (False, _boolean), "disable_plugins": (False, _boolean),
     "dump_source": (None, str), "hipcc": (None, str), "log_level": (None, _level),
@@ -187,6 +190,7 @@ class Config:
     cache_disable: bool
     cache_size: int
     check_grads: bool
+    compile_workers: int | None
     cuda_array_interface_sync: bool
     debug: bool
     deterministic: bool

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from ..__main__ import pattern
 from ..clock import clock
+from ..programs import __main__ as programs
 from . import ahead, host
 from .libraries import LIBRARIES, available
 from .measure import Lost, measure
@@ -24,6 +25,9 @@ from .table import Row, text
 from .workloads import workloads
 
 __all__ = ["main", "unusable"]
+
+#: What ``--only`` names the whole programs by, which have a table of their own.
+PROGRAMS = "programs"
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -40,6 +44,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     logging.basicConfig(format="%(message)s")
     logging.getLogger("benchmarks").setLevel(logging.INFO)
+    if given.only.pattern == PROGRAMS:
+        return programs.main(["--device", given.device, "--processes", "",
+                              *(("--json", str(given.json)) if given.json else ())])
     rows: list[Row] = []
     try:
         for row in _rows(given):
@@ -100,7 +107,7 @@ def _parser() -> argparse.ArgumentParser:
                                      description=__doc__)
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cpu")
     parser.add_argument("--only", default="", type=pattern,
-                        help="regular expression: layer_norm …")
+                        help="regular expression: layer_norm …; or programs")
     parser.add_argument("--peers", nargs="*", default=(), help="torch numpy …; all")
     parser.add_argument("--json", type=Path, help="file to write the figures to")
     parser.add_argument("--quick", action="store_true", help="small sizes")

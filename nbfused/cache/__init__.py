@@ -16,7 +16,7 @@ import threading
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TypeVar, overload
 
@@ -37,6 +37,7 @@ from .files import (
 from .keys import digest, file_name
 
 __all__ = ["Stats", "clear", "digest", "discard", "folder", "get", "get_file",
+           "has", "held",
            "libraries", "note", "noted", "put", "put_file", "stats"]
 
 T = TypeVar("T")
@@ -121,9 +122,41 @@ def get(key: bytes | str, parse: Callable[[bytes], T] | None = None) -> T | None
         Makes of the data what is wanted.  What it refuses is removed, counts as absent
         and is made again.
     """
-    found = _read(_path(key), parse or bytes)
+    path = _path(key)
+    held_data = _made.get(path)
+    found = _read(path, parse or bytes) if held_data is None else \
+        (parse or bytes)(held_data)
     _count(key, found is not None)
     return found  # type: ignore[return-value]
+
+
+#: What was made in a `held` block, and how many of these there are.
+_made: dict[Path, bytes] = {}
+_holders = 0
+
+
+@contextmanager
+def held() -> Iterator[None]:
+    """Keep in memory what `put` is given in a ``with`` block, for `get`, until its end.
+
+    What was made ahead is there when it is asked for, also without a folder.
+    """
+    global _holders
+    with _lock:
+        _holders += 1
+    try:
+        yield
+    finally:
+        with _lock:
+            _holders -= 1
+            if not _holders:
+                _made.clear()
+
+
+def has(key: bytes | str) -> bool:
+    """Whether `get` is going to find something; counts nothing."""
+    path = _path(key)
+    return path in _made or (not config.cache_disable and path.is_file())
 
 
 def get_file(key: bytes | str,
@@ -141,9 +174,12 @@ def get_file(key: bytes | str,
 
 def put(key: bytes | str, data: bytes) -> None:
     """Store `data` under `key`, for this and later processes."""
+    path = _path(key)
     with _lock:
         _counters.compilations += 1
-    _store(_path(key), data)
+        if _holders:
+            _made[path] = data
+    _store(path, data)
 
 
 @overload

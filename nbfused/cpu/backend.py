@@ -12,6 +12,7 @@ import numpy as np
 from ..backend import (
     PROTOCOL_VERSION,
     Direct,
+    Foreseen,
     Launcher,
     SequencedCall,
     SequenceStart,
@@ -77,6 +78,18 @@ class CpuBackend:
         from .runtime.sequence import sequence
 
         return sequence(calls)
+
+    def ahead(self, calls: Sequence[Foreseen]) -> None:
+        """Compile the kernels of calls side by side: see `Backend`.
+
+        Raises
+        ------
+        CompileError
+            Numba cannot compile one of them.
+        """
+        from .runtime.ahead import compile_ahead
+
+        compile_ahead(calls)
 
     def headers(self, kind: type, ranks: Sequence[int]) -> Any:
         """Read arrays of NumPy by machine code: see `Backend`."""

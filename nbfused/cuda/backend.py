@@ -15,6 +15,7 @@ from ..gpu.backend import GpuBackend
 
 if TYPE_CHECKING:
     from ..backend import (
+        Foreseen,
         Launcher,
         Native,
         NativeModule,
@@ -83,6 +84,18 @@ class CudaBackend(GpuBackend):
         from .runtime.sequence import LEAST, GraphSequence
 
         return GraphSequence(calls) if len(calls) >= LEAST else None
+
+    def ahead(self, calls: Sequence[Foreseen]) -> None:
+        """Compile and load the kernels of calls side by side: see `Backend`.
+
+        Raises
+        ------
+        CompileError
+            Numba refuses one of them.
+        """
+        from .runtime.ahead import compile_ahead
+
+        compile_ahead(calls)
 
     def ptx(self, spec: Map, signature: Signature) -> str:
         """The PTX that runs on the device at hand or, without one, on sm_80."""

@@ -27,10 +27,12 @@ __all__ = [
     "COPY",
     "WEAK",
     "ZERO",
+    "Dtypes",
     "Place",
     "describe_outputs",
     "find_prepared",
     "place_of",
+    "request_of",
     "run",
     "run_cached",
     "scalar_type",
@@ -129,8 +131,9 @@ def validate_and_run(spec: Spec, inputs: Sequence[Any],
                               f"{wanted.names}, got {len(inputs)}")
     inputs = [plain_number(x) if k == "scalar" else x
               for k, x in zip(kinds, inputs, strict=True)]
-    types = [scalar_type(n, x) if k == "scalar" else None
-             for k, n, x in zip(kinds, names, inputs, strict=True)]
+    for kind, name, x in zip(kinds, names, inputs, strict=True):
+        if kind == "scalar":
+            scalar_type(name, x)
     given = [x if k == "scalar" or type(x) is Array else describe(x, n)
              for k, n, x in zip(kinds, names, inputs, strict=True)]
     arrays = [x for kind, x in zip(kinds, given, strict=True) if kind != "scalar"]
@@ -138,15 +141,7 @@ def validate_and_run(spec: Spec, inputs: Sequence[Any],
     place = place_of(arrays, places, like, kinds, names)
     if places is not None and not checked:
         _check(spec, kinds, arrays, places, place, names)
-    request = Request(
-        spec, place.backend, place.device,
-        tuple((array.shape, array.strides) for array in arrays),
-        tuple([x.dtype if t is None else WEAK.get(t, t)
-               for t, x in zip(types, given, strict=True)]),
-        None if places is None else tuple(
-            [None if out is None else (out.shape, out.strides, out.dtype)
-             for out in places]),
-        dtypes, names, casting, place.library.writable)
+    request = request_of(spec, given, places, place, dtypes, names, casting)
     seen = [(inputs, outs), (given, places)]
     for xs, ys in seen:  # as they are or, if that cannot be read, as described
         caller = _caller(spec, wanted, xs, ys)
@@ -165,6 +160,22 @@ def validate_and_run(spec: Spec, inputs: Sequence[Any],
             return made, place
         return prepared.start(pointers, scalars), place
     raise AssertionError(f"{spec.name}: what was described cannot be read")
+
+
+def request_of(spec: Spec, given: Sequence[Any], outs: Sequence[Array | None] | None,
+               place: Place, dtypes: Dtypes | None, names: tuple[str, ...],
+               casting: str) -> Request:
+    """The key of the plan for arrays that are described, and numbers."""
+    arrays = [x for x in given if type(x) is Array]
+    return Request(
+        spec, place.backend, place.device,
+        tuple((array.shape, array.strides) for array in arrays),
+        tuple([x.dtype if type(x) is Array else WEAK.get(t := scalar_type(n, x), t)
+               for n, x in zip(names, given, strict=True)]),
+        None if outs is None else tuple(
+            [None if out is None else (out.shape, out.strides, out.dtype)
+             for out in outs]),
+        dtypes, names, casting, place.library.writable)
 
 
 def _caller(spec: Spec, wanted: Arguments, inputs: Sequence[Any],

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import field
 from functools import lru_cache
 from typing import Any
@@ -36,7 +36,8 @@ from ..support.loop_nests import (
 from ..support.records import record
 from .outputs import check_casting, check_distinct, check_shape
 
-__all__ = ["Arguments", "LaunchPlan", "Request", "Result", "arguments", "make_plan"]
+__all__ = ["Arguments", "LaunchPlan", "Request", "Result", "arguments",
+           "find_launcher", "make_plan"]
 
 Shape = tuple[int, ...]
 
@@ -134,8 +135,14 @@ class LaunchPlan:
     extents: tuple[Shape, ...]
 
 
-def make_plan(request: Request) -> LaunchPlan:
+#: Finds the launcher of a kernel.
+Find = Callable[[Backend, Spec, Signature], Launcher]
+
+
+def make_plan(request: Request, find: Find | None = None) -> LaunchPlan:
     """Check shapes and dtypes, lay out outputs and loops, and find the kernel.
+
+    `find` is asked for the launcher, `find_launcher` by default.
 
     Raises
     ------
@@ -170,7 +177,7 @@ def make_plan(request: Request) -> LaunchPlan:
                      for move, dtype in zip(moves, dtypes, strict=True))
     launcher = None
     if all(frame.count(group) for group in frame.needed):
-        launcher = find_launcher(request.backend, spec.kernel, Signature(
+        launcher = (find or find_launcher)(request.backend, spec.kernel, Signature(
             request.types, tuple(r.dtype for r in results), loops.ranks, codes))
     zeros = _zeros(request, frame, len(results))
     return LaunchPlan(results, zeros, loops.shape, merged,

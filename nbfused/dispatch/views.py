@@ -29,7 +29,7 @@ from .callers import key_of
 from .calls import COPY, place_of, run, zero
 from .outputs import check_casting, check_output, check_overlap, check_shape
 
-__all__ = ["direct_view", "run_view", "window"]
+__all__ = ["direct_view", "run_view", "view_layout", "window"]
 
 Shape = tuple[int, ...]
 Slices = Sequence[tuple[int, int, int]]
@@ -126,7 +126,7 @@ def _key(x: Any) -> Any:
 
 def _store_layout(spec: View, x: Any, array: Array, shape: Shape) -> None:
     """Cache how to take a view."""
-    layout, key = _layout(spec, array, shape), _key(x)
+    layout, key = view_layout(spec, array, shape), _key(x)
     if type(x) is Array or key is None or layout is None:
         return
     known: _Known = spec.__dict__.setdefault("_known", {})
@@ -152,7 +152,7 @@ def _check(out: Array, shape: Shape, dtype: np.dtype, casting: str,
 
 def _share(spec: View, native: Any, array: Array, shape: Shape) -> Any | None:
     """A view in the caller's own array type; None if there cannot be one."""
-    layout = _layout(spec, array, shape)
+    layout = view_layout(spec, array, shape)
     if layout is None or not array.library.writable:
         return None
     strides, offset = layout
@@ -170,7 +170,7 @@ def _at(array: Array, shape: Shape, strides: Strides, offset: int) -> Array:
                    shape=shape, strides=strides)
 
 
-def _layout(spec: View, array: Array, shape: Shape) -> tuple[Strides, int] | None:
+def view_layout(spec: View, array: Array, shape: Shape) -> tuple[Strides, int] | None:
     """Strides and offset of the result in the memory of `array`."""
     steps = array.strides
     match spec.kind:
@@ -218,7 +218,7 @@ def _fill(spec: View, arrays: Sequence[Array], out: Array) -> None:
         strides, offset = window(out.strides, spec.params[1])
         _copy(array, _at(out, array.shape, strides, offset))
         return
-    layout = _layout(spec, array, out.shape)
+    layout = view_layout(spec, array, out.shape)
     if layout is not None:
         _copy(_at(array, out.shape, *layout), out)
     else:

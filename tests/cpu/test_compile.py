@@ -49,7 +49,7 @@ def run(entry, x):
 def test_a_second_build_compiles_nothing(monkeypatch):
     x = np.arange(100, dtype=np.float32)
     first = compiling.build(TEXT.format(constant=2.5))
-    monkeypatch.setattr(compiling, "_compile", lambda text: pytest.fail("compiled"))
+    monkeypatch.setattr(compiling, "compile_text", lambda text: pytest.fail("compiled"))
     second = compiling.build(TEXT.format(constant=2.5))
     assert np.array_equal(run(first, x), x + 2.5)
     assert np.array_equal(run(second, x), x + 2.5)
@@ -90,19 +90,19 @@ def kernel(a, begin, end):
 @pytest.mark.parametrize("text", [TEXT.format(constant=1.5), SUMMED])
 def test_machine_code_is_that_of_all_of_numbas_passes(text, monkeypatch):
     """Those that are left out change nothing in it, nor does typing each call once."""
-    fewer = instructions(compiling._compile(text))
+    fewer = instructions(compiling.compile_text(text))
     monkeypatch.setattr(pipeline._Compiler, "define_pipelines",
                         Compiler.define_pipelines)
     monkeypatch.setattr(pipeline._Library, "_optimize_final_module",
                         JITCodeLibrary._optimize_final_module)
     monkeypatch.setattr(pipeline, "_cached_signatures", nullcontext)
     assert fewer
-    assert instructions(compiling._compile(text)) == fewer
+    assert instructions(compiling.compile_text(text)) == fewer
 
 
 def test_numba_resolves_calls_as_before_after_a_failure():
     with pytest.raises(CompileError):
-        compiling._compile("def kernel(a, begin, end):\n    return a + 'x'\n")
+        compiling.compile_text("def kernel(a, begin, end):\n    return a + 'x'\n")
     assert "resolve_function_type" not in vars(cpu_target.typing_context)
 
 

@@ -80,9 +80,9 @@ def test_many_callers():
 @pytest.fixture
 def one_record(monkeypatch):
     monkeypatch.setattr(team, "_RECORDS", 1)
-    team._program.cache_clear()
+    team.machine_code.cache_clear()
     yield
-    team._program.cache_clear()
+    team.machine_code.cache_clear()
 
 
 def test_more_callers_than_records(one_record):
@@ -149,7 +149,7 @@ def kernel(a, begin, end):
 
 
 def test_fewer_threads_than_linger(monkeypatch):
-    monkeypatch.setattr("nbfused.cpu.runtime.pool._processors", lambda: 16)
+    monkeypatch.setattr("nbfused.cpu.runtime.pool.processors", lambda: 16)
     pool, entry = Pool(6), build(CROWD)
     y = np.zeros(2, np.int64)
     block = np.array([y.ctypes.data], np.int64).tobytes()

@@ -51,7 +51,7 @@ def built(monkeypatch):
         return emit(llvm, name)
 
     def build(text):
-        data = compiling._compile(text)
+        data = compiling.compile_text(text)
         found.append((text, emitted.pop(), objects.unpack(data).symbols))
         return objects.link(objects.unpack(data).code)
 

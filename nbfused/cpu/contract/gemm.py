@@ -113,8 +113,9 @@ class _Gemm:
 
     def __init__(self, dtype: np.dtype) -> None:
         self.dtype, self.tile = dtype, tile_of(dtype.itemsize)
-        self.multiply = build("\n".join(multiply_text(dtype, self.tile)))
-        self.blocks = build("\n".join(blocks_text(dtype, self.tile)))
+        texts = ["\n".join(write(dtype, self.tile))
+                 for write in (multiply_text, blocks_text)]
+        self.multiply, self.blocks = build(*texts), build(texts[1])
         self._packers: dict[tuple[int, str], Entry] = {}
 
     def packer(self, down: int, along: int, width: int) -> Entry:

@@ -7,6 +7,9 @@ names are those of `print_numba.NAMES`, `intrinsics`, `halves` and `math`.
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,7 +21,7 @@ from ...errors import CompileError
 from ...support.forks import LOCK
 from . import objects
 
-__all__ = ["build"]
+__all__ = ["MissingError", "build", "compile_text", "key_of", "noted"]
 
 _log = logger("compile")
 
@@ -38,25 +41,61 @@ def _revision() -> str:
                    for path in sorted(root.glob(pattern)))
 
 
-def build(text: str) -> objects.Entry:
-    """Compile `text`, or load its machine code from the cache.
+class MissingError(Exception):
+    """Raised in a `noted` block where machine code is not in the cache."""
+
+
+_MISSING: ContextVar[dict[str, str] | None] = ContextVar("nbfused_missing",
+                                                         default=None)
+
+
+@contextmanager
+def noted() -> Iterator[dict[str, str]]:
+    """Note the texts to compile in a ``with`` block, by their keys, and compile none.
+
+    `build` raises `MissingError` for each of them.
+    """
+    missing: dict[str, str] = {}
+    token = _MISSING.set(missing)
+    try:
+        yield missing
+    finally:
+        _MISSING.reset(token)
+
+
+def key_of(text: str) -> str:
+    """The key of the cache for the machine code of a text."""
+    return artefacts.digest("cpu", text, _revision(), *objects.host())
+
+
+def build(*texts: str) -> objects.Entry:
+    """Compile the first text, or load its machine code from the cache.
+
+    Parameters
+    ----------
+    *texts
+        The first one is built; the others are going to be.
 
     Raises
     ------
     CompileError
         Numba refuses the text.
     """
+    text, missing = texts[0], _MISSING.get()
     with LOCK:  # LLVM has locks of its own
-        key = artefacts.digest("cpu", text, _revision(), *objects.host())
+        key = key_of(text)
         found = artefacts.get(key, objects.unpack)
         if found is not None and not objects.usable(found):
             from .pipeline import target
 
             target()  # it may call what only Numba has, such as complex powers
             found = found if objects.usable(found) else None
+        if found is None and missing is not None:
+            missing.update((key_of(each), each) for each in texts)
+            raise MissingError
         dump_source(f"cpu_{key[:16]}.py", text)
         if found is None:
-            data = _compile(text)
+            data = compile_text(text)
             artefacts.put(key, data)
             found = objects.unpack(data)
             if not objects.usable(found):
@@ -107,7 +146,14 @@ def _additions(halves: dict[str, Any]) -> dict[str, Any]:
         for t in ("f16", "bf16")}
 
 
-def _compile(text: str) -> bytes:
+def compile_text(text: str) -> bytes:
+    """Compile a text to what the cache keeps: machine code and its imports.
+
+    Raises
+    ------
+    CompileError
+        Numba refuses the text.
+    """
     from numba import config, types
     from numba.core.errors import NumbaError
 

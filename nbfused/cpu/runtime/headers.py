@@ -23,7 +23,7 @@ import numpy as np
 from .compile import build
 from .objects import address_of
 
-__all__ = ["HeaderReader", "header_reader"]
+__all__ = ["HeaderReader", "header_reader", "machine_code"]
 
 #: ``read(arrays)``: what their layouts are, equal for equal ones, and their addresses.
 #: None for more dimensions than expected.  Each has to be of the type
@@ -67,7 +67,7 @@ def header_reader(ranks: Sequence[int]) -> HeaderReader | None:
 def _reader(ranks: tuple[int, ...]) -> HeaderReader:
     count = len(ranks)
     words = sum(2 + 2*rank for rank in ranks)
-    read, size, end = _holding(), 8*(count + words), count | words << 32
+    read, size, end = machine_code(), 8*(count + words), count | words << 32
     addresses = struct.Struct(f"={count}q").unpack_from
 
     def headers(arrays: tuple[np.ndarray, ...],
@@ -81,7 +81,7 @@ def _reader(ranks: tuple[int, ...]) -> HeaderReader:
 
 
 @cache
-def _holding() -> Callable[[bytes, int, int], int]:
+def machine_code() -> Callable[[bytes, int, int], int]:
     """The machine code, called with the interpreter's lock: it reads objects."""
     entry = build(_TEXT)
     prototype = ctypes.PYFUNCTYPE(

@@ -20,6 +20,7 @@ from functools import cache
 from queue import SimpleQueue
 
 from ...config import config
+from ...support.workers import processors
 from .objects import Entry
 from .team import Order, Team, current_processor
 
@@ -39,13 +40,7 @@ def _default_count() -> int:
     text = os.environ.get("NUMBA_NUM_THREADS", "")
     if text.isdecimal() and int(text):
         return int(text)
-    return _processors()
-
-
-def _processors() -> int:
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+    return processors()
 
 
 class Pool:
@@ -139,7 +134,7 @@ class Pool:
 
     def _start(self, wanted: int) -> None:
         with self._lock:
-            self._team.patient = wanted < _processors()
+            self._team.patient = wanted < processors()
             while len(self._helpers) < wanted:
                 helper = threading.Thread(
                     target=_help, args=(self._queue, self._team), daemon=True,

@@ -24,7 +24,7 @@ from .native import Fill, Native, Part, native_of
 from .objects import Entry, address_of
 from .workspace import WORKSPACE
 
-__all__ = ["sequence"]
+__all__ = ["machine_code", "sequence"]
 
 #: Words that each call gives after its addresses and numbers.
 _MEMORY = ("room", "control", "count")
@@ -109,7 +109,8 @@ def _python_run(call: SequencedCall, start: Start) -> _Run:
 
 
 @cache
-def _program() -> Entry:
+def machine_code() -> Entry:
+    """The program that starts native calls one after another."""
     return build(_TEXT)
 
 
@@ -123,7 +124,8 @@ def _native_run(group: Sequence[tuple[SequencedCall, Native]], addresses: int) -
     slots = max(native.slots for _, native in group)
     template, begin, parts = text.pack()
     pack, wanted = text.packer(), [k for k, _ in text.numbers]
-    program, take, kept = _program(), WORKSPACE.take, [native for _, native in group]
+    program, take = machine_code(), WORKSPACE.take
+    kept = [native for _, native in group]
 
     def run(given: Sequence[int], numbers: Sequence[Any],
             _: Any = kept) -> None:  # whose machine code is called by its address

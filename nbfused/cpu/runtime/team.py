@@ -48,7 +48,7 @@ from ..text.lines import indented, inlined, invoke
 from .compile import build
 from .objects import Entry, address_of
 
-__all__ = ["Order", "Team", "current_processor"]
+__all__ = ["Order", "Team", "current_processor", "machine_code"]
 
 #: Glances at the board before a thread sleeps: some 700 µs, in which the others' last
 #: pieces and the caller's Python pass.  Of 2¹³ to 2¹⁷ glances 2¹⁵ was the first from
@@ -137,7 +137,7 @@ class Team:
     @property
     def program(self) -> Entry:
         """The machine code that `launch` calls."""
-        return _program()
+        return machine_code()
 
     def launch(self, order: bytes, anyway: bool = False) -> int:
         """Launch an order followed by the kernel's arguments.
@@ -148,12 +148,12 @@ class Team:
             0; else nothing was done: fewer linger than might help, or the caller is on
             another processor than before.
         """
-        return _program()(order, _ANYWAY if anyway else _IF_READY, 0)
+        return machine_code()(order, _ANYWAY if anyway else _IF_READY, 0)
 
     def serve(self) -> None:
         """Help with launches until there has been none for a while."""
         glances = _GLANCES if self.patient else 1
-        _program()(struct.pack("=2q", self._at, glances), _SERVE, 0)
+        machine_code()(struct.pack("=2q", self._at, glances), _SERVE, 0)
 
     def dismiss(self) -> None:
         """Send lingering threads away within a second, before memory goes at exit."""
@@ -164,7 +164,7 @@ class Team:
 
 
 @cache
-def _program() -> Entry:
+def machine_code() -> Entry:
     """Compile the program that callers and helpers run."""
     return build("\n".join([
         "# Team",

@@ -27,7 +27,8 @@ from ...errors import CompileError
 from ...support.records import record
 from .driver import Device, DriverError, check, cu, driver_version
 
-__all__ = ["DESCRIPTOR", "Arch", "Kernel", "assembly", "loaded", "prepare", "ptx",
+__all__ = ["DESCRIPTOR", "Arch", "Kernel", "assembly", "compiled", "keep", "key_of",
+           "loaded", "prepare", "prepare_compiler", "ptx",
            "target_version"]
 
 _log = logger("compile")
@@ -184,9 +185,13 @@ def ptx(kernel: Kernel, arch: Arch) -> str:
     bounds = (kernel.threads, kernel.blocks) if kernel.blocks else kernel.threads
     try:
         with _lock, _readable(kernel) as pyfile:
-            code, _ = cuda.compile(
-                _function(kernel, arch, pyfile), signature, device=False, abi="numba",
-                cc=(*arch, *kernel.feature), output="ptx", launch_bounds=bounds)
+            from .pipeline import lean
+
+            with lean():
+                code, _ = cuda.compile(
+                    _function(kernel, arch, pyfile), signature, device=False,
+                    abi="numba", cc=(*arch, *kernel.feature), output="ptx",
+                    launch_bounds=bounds)
     except Exception as error:  # Numba's own errors, LLVM's, NVVM's
         raise CompileError(
             f"Numba does not compile the kernel {kernel.name!r} for sm_"
@@ -256,18 +261,46 @@ def assembly(kernel: Kernel, device: Device) -> bytes:
     CompileError
         If Numba refuses the kernel.
     """
-    target = f"sm_{device.arch[0]}{device.arch[1]}{kernel.feature}"
-    key = cache.digest(kernel.text, *kernel.parameters, f"{kernel.threads}",
-                       f"{kernel.blocks}", f"{kernel.cluster}", target, _own_digest())
-    found = cache.get(key, partial(_assembly, kernel.name))
+    found = cache.get(key_of(kernel, device), partial(_assembly, kernel.name))
     if found is not None:
         return found
+    code = compiled(kernel, device.arch)
+    keep(kernel, device, code)
+    return code
+
+
+def compiled(kernel: Kernel, arch: Arch) -> bytes:
+    """The PTX of a kernel, compiled now.
+
+    Raises
+    ------
+    CompileError
+        If Numba refuses the kernel.
+    """
+    return ptx(kernel, arch).encode()
+
+
+def prepare_compiler() -> None:
+    """Import the compiler, and what kernels call."""
+    _numba_cuda()
+    from ..isa.intrinsics import namespace
+
+    namespace((9, 0))
+
+
+def key_of(kernel: Kernel, device: Device) -> str:
+    """The key of the cache for the PTX of a kernel."""
+    target = f"sm_{device.arch[0]}{device.arch[1]}{kernel.feature}"
+    return cache.digest(kernel.text, *kernel.parameters, f"{kernel.threads}",
+                        f"{kernel.blocks}", f"{kernel.cluster}", target, _own_digest())
+
+
+def keep(kernel: Kernel, device: Device, code: bytes) -> None:
+    """Keep PTX that was compiled in the cache."""
     _dump(kernel)
-    code = ptx(kernel, device.arch).encode()
-    cache.put(key, code)
+    cache.put(key_of(kernel, device), code)
     _log.debug("compiled %s for sm_%d%d: %d bytes", kernel.name, *device.arch,
                len(code))
-    return code
 
 
 def _assembly(name: str, data: bytes) -> bytes:

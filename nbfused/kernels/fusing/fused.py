@@ -13,6 +13,7 @@ from typing import Any, NamedTuple, TypeVar
 from ...errors import KernelTypeError, NbFusedError, NbFusedPerformanceWarning
 from ...support.display import SourceText
 from ...support.pickling import PickledByName
+from .ahead import compile_ahead
 from .arguments import Arguments, shape_class
 from .explaining.explain import Explanation, explain
 from .explaining.source import source
@@ -267,6 +268,9 @@ class Fused(PickledByName):
 
     def _run(self, program: Program, leaves: list[Any],
              layout: tuple[Any, Any] | None, constants: Any) -> Any:
+        if not program.compiled:
+            program.compiled = True
+            compile_ahead(program, leaves)
         if layout is None:
             return program.run(leaves)
         return self._plans.run(program, leaves, (layout[0], constants))

@@ -103,6 +103,8 @@ class Program:
         For each launch, what it stores into arguments itself.
     last
         For each launch, the values that nobody reads after it.
+    compiled
+        Whether its kernels were compiled ahead.
     """
 
     arguments: Sequence[Value]
@@ -114,6 +116,7 @@ class Program:
     outputs: Any
     direct: list[tuple[Value | None, ...] | None] = field(default_factory=list)
     last: list[tuple[Value, ...]] = field(default_factory=list)
+    compiled: bool = False
 
     @classmethod
     def from_trace(cls, trace: Trace, outputs: Any,

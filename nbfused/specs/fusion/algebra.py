@@ -7,6 +7,7 @@ has the dtype that it would have in an array, and is rounded to it.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -30,6 +31,9 @@ __all__ = ["fuse_contract", "fuse_maps", "fuse_reduces", "product", "widens"]
 
 Key = tuple[Value, str]
 
+#: The position of an array in a list, at the end of its name.
+_NUMBERED = re.compile(r"(?<=.)(_\d+)+$")
+
 
 class Parameters:
     """The values that a fused function reads from outside, with their names."""
@@ -47,10 +51,12 @@ class Parameters:
     def _add(self, x: Value, kind: str, taken: set[str]) -> None:
         if (x, kind) in self.names:
             return
-        name, count = x.name, 1
+        # Without numbers: what two layers of a network do is one kernel.
+        base = _NUMBERED.sub("", x.name)
+        name, count = base, 1
         while name in taken:
             count += 1
-            name = f"{x.name}{count}"
+            name = f"{base}{count}"
         taken.add(name)
         self.names[x, kind] = name
 

@@ -1,0 +1,107 @@
+"""Kernels of calls to come: compiled in other processes, and loaded side by side."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from typing import NamedTuple
+
+import nbfused.cache as cache
+
+from ...backend import Foreseen
+from ...config import config, logger
+from ...support.workers import Job, LostError, Workers, processors
+from . import compile
+from .driver import Device, device
+from .notes import Launched, noted
+
+__all__ = ["compile_ahead", "launches_of"]
+
+_log = logger("compile")
+_COMPILE = "nbfused.cuda.runtime.compile:compiled"
+_PREPARE = "nbfused.cuda.runtime.compile:prepare_compiler"
+#: Kernels that are loaded at the same time: the driver assembles them in these threads.
+_LOADERS = 16
+
+
+def compile_ahead(calls: Sequence[Foreseen]) -> None:
+    """Compile and load what calls launch, as far as that pays.
+
+    Raises
+    ------
+    CompileError
+        Numba or the driver refuses a kernel.
+    """
+    most = processors()
+    waiting: dict[Future[bytes], list[_Load]] = {}
+    with (cache.held(), Workers(config.compile_workers or most) as workers,
+          ThreadPoolExecutor(min(most, _LOADERS), "nbfused-load") as pool):
+        loads: list[Future[None]] = []
+        missing: dict[str, list[_Load]] = {}
+        for load in _loads(calls):
+            key = compile.key_of(load.launched.program.kernel, load.device)
+            if key not in missing and cache.has(key):
+                loads.append(pool.submit(load.run))
+                continue
+            if key not in missing and len(missing) < most:
+                workers.submit(Job(_PREPARE, ()))  # a process for each of the first
+            missing.setdefault(key, []).append(load)
+        # The longest first: they decide when the last one is done.
+        for alike in sorted(missing.values(), key=_Load.length_of, reverse=True):
+            kernel, where = alike[0].launched.program.kernel, alike[0].device
+            waiting[workers.submit(Job(_COMPILE, (kernel, where.arch)))] = alike
+        loads += [pool.submit(load.run) for load in _compiled(waiting, workers)]
+        for each in loads:
+            each.result()
+
+
+class _Load(NamedTuple):
+    """Loads a kernel on a device."""
+
+    launched: Launched
+    device: Device
+
+    @staticmethod
+    def length_of(alike: Sequence[_Load]) -> int:
+        """The length of the text of kernels that are the same."""
+        return len(alike[0].launched.program.kernel.text)
+
+    def run(self) -> None:
+        """Load it."""
+        with self.device.current():
+            self.launched.program.function(self.device, self.launched.shared)
+
+
+def _loads(calls: Sequence[Foreseen]) -> Iterator[_Load]:
+    """The kernels of calls, each once."""
+    seen = set()
+    for call in calls:
+        for launched in launches_of(call):
+            if launched.program not in seen:
+                seen.add(launched.program)
+                yield _Load(launched, device(call.call.device))
+
+
+def _compiled(waiting: Mapping[Future[bytes], Sequence[_Load]], workers: Workers,
+              ) -> Iterator[_Load]:
+    """The kernels that were compiled, as they come."""
+    for future in as_completed(waiting) if workers.running else ():
+        loads = waiting[future]
+        kernel = loads[0].launched.program.kernel
+        try:
+            compile.keep(kernel, loads[0].device, future.result())
+        except LostError as error:
+            _log.warning("%s; %s is compiled in this one", error, kernel.name)
+            continue
+        yield from loads
+
+
+def launches_of(call: Foreseen) -> list[Launched]:
+    """What a call would launch; nothing where only the call itself can tell."""
+    try:
+        with noted() as notes:
+            call.launcher()(call.call)
+    except Exception as error:
+        _log.debug("not compiled ahead: %s", error)
+        return []
+    return list(notes)

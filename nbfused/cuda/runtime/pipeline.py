@@ -1,0 +1,119 @@
+"""Numba's compiler for CUDA with the passes that generated text needs, and no others.
+
+Kernel text has typed scalars, pointers and tuples of them, and calls intrinsics: no
+closures, comprehensions, array expressions or `with` blocks.  What Numba does for these
+took half of a kernel's compilation: benchmarks/notes/host.md#first-calls.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+from unittest.mock import patch
+
+from numba.core.types.functions import BaseFunction
+from numba.cuda import compiler
+from numba.cuda.core import ir, ssa, typed_passes, untyped_passes
+from numba.cuda.core.compiler_machinery import PassManager
+
+__all__ = ["lean"]
+
+_PASSES = (
+    (compiler.CUDATranslateBytecode, "read bytecode"),
+    (untyped_passes.FixupArgs, "fix arguments"),
+    (untyped_passes.IRProcessing, "process IR"),
+    (untyped_passes.GenericRewrites, "find constant indices"),
+    (untyped_passes.ReconstructSSA, "single assignment"),
+    (typed_passes.NopythonTypeInference, "infer types"),
+    (typed_passes.PreLowerStripPhis, "remove phi nodes"),
+    (typed_passes.IRLegalization, "end lifetimes"),
+    (compiler.CreateLibrary, "create library"),
+    (compiler.CUDANativeLowering, "print LLVM text"),
+    (compiler.CUDABackend, "give the result"),
+)
+
+
+class _Passes(PassManager):
+    #: Numba repairs its IR after passes that forget to; none of these does.
+    _ENFORCING = False
+
+
+class _Compiler(compiler.CUDACompiler):
+    def define_pipelines(self) -> list[PassManager]:
+        manager = _Passes("nbfused")
+        for each, title in _PASSES:
+            manager.add_pass(each, title)
+        manager.finalize()
+        return [manager]
+
+
+@contextmanager
+def _cached_signatures() -> Iterator[None]:
+    """Let each call's signature be looked up once.
+
+    Numba tries all templates of an operator anew for every call and every round, and
+    for every call that it prints.
+    """
+    known: dict[Any, Any] = {}
+    resolve = BaseFunction.get_call_type
+
+    def resolve_once(self: Any, context: Any, args: Any, kws: Any) -> Any:
+        key = self, tuple(args)
+        if kws or key not in known:
+            found = resolve(self, context, args, kws)
+            if kws or found is None:
+                return found
+            known[key] = found
+        return known[key]
+
+    with patch.object(BaseFunction, "get_call_type", resolve_once):
+        yield
+
+
+class _Rewriting:
+    """Rewriting of blocks for one variable at a time, in statements that name it.
+
+    Numba copies all blocks twice for each variable with several assignments, and looks
+    at each statement.
+    """
+
+    def __init__(self) -> None:
+        #: By a statement's address, itself and the variables that it names.
+        self._names: dict[int, tuple[Any, frozenset[str]]] = {}
+
+    def __call__(self, blocks: dict[int, Any], states: dict[str, Any],
+                 handler: Any) -> dict[int, Any]:
+        """The blocks, rewritten by a handler."""
+        variable = states["varname"]
+        return {label: self._block(label, block, states, handler)
+                if any(variable in self._named(s) for s in block.body) else block
+                for label, block in blocks.items()}
+
+    def _block(self, label: int, block: Any, states: dict[str, Any],
+               handler: Any) -> Any:
+        states["label"], states["block"] = label, block
+        made = ir.Block(scope=block.scope, loc=block.loc)
+        for statement in block.body:
+            new = statement
+            if states["varname"] in self._named(statement):
+                assigns = isinstance(statement, ir.assign_types)
+                new = handler.on_assign(states, statement) if assigns else \
+                    handler.on_other(states, statement)
+            made.body.append(new)
+        return made
+
+    def _named(self, statement: Any) -> frozenset[str]:
+        found = self._names.get(id(statement))
+        if found is None:
+            names = frozenset(v.name for v in statement.list_vars())
+            found = self._names[id(statement)] = statement, names
+        return found[1]
+
+
+@contextmanager
+def lean() -> Iterator[None]:
+    """Compile with fewer passes in a ``with`` block, under the compiler's lock."""
+    with (patch.object(compiler, "CUDACompiler", _Compiler), _cached_signatures(),
+          patch.object(ssa, "_run_block_rewrite", _Rewriting())):
+        yield

@@ -1,0 +1,75 @@
+"""The kernels of a program, compiled side by side before the first of them runs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from ...arrays import Array, describe
+from ...backend import Foreseen
+from ...config import logger
+from ...dispatch.foreseen import array_like, foresee, foresee_view
+from ...registry.backends import registry
+from ...specs.fusion.graph import Launch, Value
+from .program import Opaque, Program, data_of, evaluate
+
+__all__ = ["compile_ahead"]
+
+_log = logger("compile")
+#: Launches below which their kernels are compiled one by one.
+_WORTH = 2
+
+
+def compile_ahead(program: Program, arguments: Sequence[Any]) -> None:
+    """Compile what a program is going to launch, where its backend can do that ahead.
+
+    Raises
+    ------
+    CompileError
+        A compiler refuses a kernel.
+    """
+    if len(program.launches) < _WORTH:
+        return
+    given = dict(zip(program.arguments, arguments, strict=True))
+    like = next((x for v, x in given.items() if not v.by_value), None)
+    if like is None:
+        return
+    first = describe(data_of(like))
+    ahead = getattr(registry.backend_for(first.device, "an argument"), "ahead", None)
+    if ahead is None:
+        return
+    try:
+        calls = _foreseen(program, given, first)
+    except Exception as error:  # the program itself will say, with its words
+        _log.debug("nothing is compiled ahead: %s", error)
+        return
+    ahead(calls)
+
+
+def _foreseen(program: Program, given: Mapping[Value, Any], like: Array,
+              ) -> list[Foreseen]:
+    """The calls of a program, in their order."""
+    env: dict[Value, Any] = {
+        v: x if v.by_value else describe(data_of(x))
+        for v, x in (*program.constants.items(), *given.items())}
+    for number in program.numbers:
+        env[number.value] = evaluate(number, env)
+    calls: list[Foreseen] = []
+    for launch, direct in zip(program.launches, program.direct, strict=True):
+        made, more = _launch(launch, direct, env, like)
+        env.update(zip(launch.outputs, made, strict=True))
+        calls += more
+    return calls
+
+
+def _launch(launch: Launch, direct: tuple[Value | None, ...] | None,
+            env: Mapping[Value, Any], like: Array,
+            ) -> tuple[Sequence[Any], list[Foreseen]]:
+    inputs = [env[x] if isinstance(x, Value) else x for x in launch.inputs]
+    if isinstance(launch.spec, Opaque):
+        return [array_like(like, v.shape, v.type) for v in launch.outputs], []
+    if not launch.spec.launches:
+        return [foresee_view(cast(Any, launch.spec), inputs)], []
+    outs = None if direct is None else [None if own is None else env[own]
+                                        for own in direct]
+    return foresee(launch.spec, inputs, outs, launch.asked, like)

@@ -1,0 +1,136 @@
+"""Kernels of a program compiled in other processes, before the first of them runs."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import nbfused as nf
+from nbfused.cpu.runtime import ahead, compile
+from nbfused.errors import CompileError
+from nbfused.support import workers
+from nbfused.support.workers import LostError
+
+pytestmark = pytest.mark.filterwarnings("ignore:fuse. several is decorated again")
+
+
+@pytest.fixture
+def fresh(tmp_path, monkeypatch):
+    """No kernels on disk, and no worker that is left."""
+    monkeypatch.setattr(nf.config, "cache_dir", str(tmp_path))
+    monkeypatch.setattr(nf.config, "compile_workers", 2)
+    yield
+    workers.close_idle()
+
+
+def program():
+    """A function of its own, with four launches, and its results by NumPy."""
+    number = float(np.random.default_rng().uniform(1, 2))  # in no kernel before
+
+    @nf.fuse
+    def several(x, w):
+        return (nf.ops.matmul(x, w) * number, (x * number).sum(axis=0),
+                (x - number).max(axis=1), np.exp(w / number))
+
+    def expected(x, w):
+        return (number * np.einsum("ik,kj->ij", x, w), number * np.add.reduce(x),
+                np.sort(x, 1)[:, -1] - number, np.e ** (w / number))
+
+    return several, expected
+
+
+def arguments():
+    rng = np.random.default_rng(0)
+    return rng.normal(size=(37, 20)), rng.normal(size=(20, 11))
+
+
+def check(several, expected):
+    given = arguments()
+    for found, right in zip(several(*given), expected(*given), strict=True):
+        np.testing.assert_allclose(found, right, rtol=1e-12)
+
+
+def here(monkeypatch):
+    """The texts that this process compiles from now on."""
+    texts = []
+    real = compile.compile_text
+    monkeypatch.setattr(compile, "compile_text",
+                        lambda text: texts.append(text) or real(text))
+    return texts
+
+
+def test_nothing_is_compiled_in_this_process(fresh, monkeypatch):
+    texts = here(monkeypatch)
+    made = nf.cache.stats().compilations
+    check(*program())
+    assert nf.cache.stats().compilations - made >= 3
+    assert texts == []
+
+
+def test_without_a_folder_as_well(fresh, monkeypatch):
+    monkeypatch.setattr(nf.config, "cache_disable", True)
+    texts = here(monkeypatch)
+    check(*program())
+    assert texts == []
+
+
+def test_one_worker_compiles_here(fresh, monkeypatch):
+    monkeypatch.setattr(nf.config, "compile_workers", 1)
+    texts = here(monkeypatch)
+    check(*program())
+    assert len(texts) >= 3
+    assert not workers._alive
+
+
+def test_lost_workers_leave_the_kernels_to_this_process(fresh, monkeypatch):
+    def lost(self, job):
+        self.close(kill=True)
+        raise LostError("gone")
+
+    monkeypatch.setattr(workers._Worker, "run", lost)
+    texts = here(monkeypatch)
+    check(*program())
+    assert len(texts) >= 3
+
+
+def test_an_error_of_a_worker_is_the_compilers(fresh, monkeypatch):
+    monkeypatch.setattr(ahead, "_COMPILE", f"{__name__}:broken")
+    several, _ = program()
+    with pytest.raises(CompileError, match="refused") as caught:
+        several(*arguments())
+    assert "def kernel" in caught.value.source
+
+
+def broken(text):
+    raise CompileError("refused", source=text)
+
+
+def test_the_second_call_of_a_layout_compiles_nothing(fresh, monkeypatch):
+    several, expected = program()
+    check(several, expected)
+    made = nf.cache.stats().compilations
+    check(several, expected)
+    check(several, expected)
+    assert nf.cache.stats().compilations == made
+
+
+def test_layers_that_do_the_same_share_their_kernels(fresh, monkeypatch):
+    """Whatever their parameters are called."""
+    @nf.fuse
+    def network(parameters, x):
+        for w, b in parameters:
+            x = nf.ops.matmul(x, w) * 1.25 + b
+            x = nf.ops.softmax(x, axis=-1) - b
+        return x
+
+    rng = np.random.default_rng(1)
+    x, layers = rng.normal(size=(6, 8)), [(rng.normal(size=(8, 8)), rng.normal(size=8))
+                                          for _ in range(12)]
+    found, right = network(layers, x), x
+    for w, b in layers:
+        right = np.exp((right @ w) * 1.25 + b)
+        right = right / right.sum(-1, keepdims=True) - b
+    np.testing.assert_allclose(found, right, rtol=1e-10)
+    specs = {launch.spec.kernel for launch in next(iter(
+        network._programs.values())).launches}
+    assert len(specs) <= 3
