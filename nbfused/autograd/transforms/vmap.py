@@ -18,7 +18,7 @@ from ..calls.batched import LEVEL, Batched, Level
 from ..custom import check_callable
 from ..graph import COPY, FULL
 from ..nodes import is_number, zeros
-from ..ownership import separate_gradients, without_repeats
+from ..gradients import separate_gradients, without_repeats
 from ..tape import apply
 from ..variable import Variable
 
