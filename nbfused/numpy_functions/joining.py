@@ -284,9 +284,36 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", *,
             "reflect_type='even') or 'wrap', or join arrays with numpy.concatenate")
     for at, width in enumerate(widths):
         if any(width):
-            rows = np.pad(np.arange(shape_of(array)[at]), width, mode=mode)
-            array = take_rows(array, rows, at)
+            array = _extended(array, at, width, mode)
     return array
+
+
+def _extended(x: Any, axis: int, width: tuple[int, int], mode: str) -> Any:
+    """`x` with more elements of its own at both ends of an axis.
+
+    Joined from slices where one slice at each end suffices, which `nf.fuse` merges.
+    """
+    count = shape_of(x)[axis]
+    skip = int(mode == "reflect")
+    if max(width) + skip > count or (mode == "edge" and not count):
+        return take_rows(x, np.pad(np.arange(count), width, mode=mode), axis)
+    before = (slice(None),) * axis
+
+    def part(start: int, stop: int, turned: bool = False) -> Any:
+        found = ops.getitem(x, (*before, slice(start, stop)))
+        return ops.getitem(found, (*before, slice(None, None, -1))) if turned else found
+
+    low, high = width
+    shape = shape_of(x)
+    ends = {
+        "edge": lambda: tuple(ops.broadcast_to(end, (*shape[:axis], n, *shape[
+            axis + 1:])) for n, end in ((low, part(0, 1)), (high, part(
+                count - 1, count)))),
+        "wrap": lambda: (part(count - low, count), part(0, high))}.get(mode, lambda: (
+            part(skip, skip + low, True), part(count - skip - high, count - skip, True)))
+    first, last = ends()
+    pieces = [first] * bool(low) + [x] + [last] * bool(high)
+    return ops.concatenate(pieces, axis=axis)
 
 
 def _widths(pad_width: Any, ndim: int) -> list[tuple[int, int]]:
