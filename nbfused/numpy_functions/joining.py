@@ -296,22 +296,26 @@ def _extended(x: Any, axis: int, width: tuple[int, int], mode: str) -> Any:
     count = shape_of(x)[axis]
     skip = int(mode == "reflect")
     if max(width) + skip > count or (mode == "edge" and not count):
-        return take_rows(x, np.pad(np.arange(count), width, mode=mode), axis)
+        kind: Any = mode
+        return take_rows(x, np.pad(np.arange(count), width, mode=kind), axis)
     before = (slice(None),) * axis
 
     def part(start: int, stop: int, turned: bool = False) -> Any:
         found = ops.getitem(x, (*before, slice(start, stop)))
         return ops.getitem(found, (*before, slice(None, None, -1))) if turned else found
 
+    def spread(end: Any, n: int) -> Any:
+        extents = shape_of(x)
+        return ops.broadcast_to(end, (*extents[:axis], n, *extents[axis + 1:]))
+
     low, high = width
-    shape = shape_of(x)
-    ends = {
-        "edge": lambda: tuple(ops.broadcast_to(end, (*shape[:axis], n, *shape[
-            axis + 1:])) for n, end in ((low, part(0, 1)), (high, part(
-                count - 1, count)))),
-        "wrap": lambda: (part(count - low, count), part(0, high))}.get(mode, lambda: (
-            part(skip, skip + low, True), part(count - skip - high, count - skip, True)))
-    first, last = ends()
+    if mode == "edge":
+        first, last = spread(part(0, 1), low), spread(part(count - 1, count), high)
+    elif mode == "wrap":
+        first, last = part(count - low, count), part(0, high)
+    else:
+        first = part(skip, skip + low, True)
+        last = part(count - skip - high, count - skip, True)
     pieces = [first] * bool(low) + [x] + [last] * bool(high)
     return ops.concatenate(pieces, axis=axis)
 
