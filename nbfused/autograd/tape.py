@@ -5,26 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from math import prod
+from threading import get_ident
 from typing import Any
 
 import numpy as np
 
 from ..arrays import (
     check_dtype,
-    describe,
     dtype_of,
     is_array,
     library_of,
 )
-from ..arrays.traced import Traced, TracedNumber
+from ..arrays.traced import Traced, TracedNumber, find_traced
 from ..dispatch import direct_call, execute  # not `from .. import`: see `forks`
-from ..errors import DeviceError, KernelTypeError, ShapeError, TapeError
+from ..errors import ShapeError, TapeError
 from ..scalar.typing.python_numbers import number_type
 from ..scalar.typing.types import Type, Weak
 from ..specs import Spec
+from .calls.keeping import KEEPING
+from .gradients import seed_of, separate_gradients, without_repeats
 from .graph import (
     ADD,
-    FULL,
     ONE,
     Edge,
     GraphArray,
@@ -41,20 +42,20 @@ from .nodes import (
     is_number,
     plan,
 )
-from .ownership import separate_gradients, without_repeats
 from .recording import RECORDING
 from .versions import note_write
 
 __all__ = [
+    "IN_GRAPH",
     "PLAIN",
+    "WEAK",
     "apply",
     "backward",
-    "check_gradient",
-    "cotangent",
     "ones_like",
     "record_traced",
     "run_recorded",
     "tracked_by_library",
+    "wrapped",
 ]
 
 #: By type of input, who says whether it is more than data; None where nobody has to be
@@ -62,7 +63,7 @@ __all__ = [
 _TRACKS: dict[type, Callable[[Any], bool] | None] = dict.fromkeys(
     (np.ndarray, bool, int, float, complex))
 #: Types of inputs that are arrays of the graph and not traced, as they are found out.
-_IN_GRAPH: set[type[GraphArray]] = set()
+IN_GRAPH: set[type[GraphArray]] = set()
 
 #: Wraps an output as what its inputs are: `Variable.at`.
 _Wrap = Callable[[Any, Edge | None], GraphArray]
@@ -106,7 +107,7 @@ def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None
     tracked = False
     for x in inputs:
         kind = type(x)
-        if kind in _IN_GRAPH:
+        if kind in IN_GRAPH:
             wrap = kind.at
             data.append(x._value)
             edges.append(edge := x._edge)
@@ -123,14 +124,14 @@ def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None
             node, results = recorded
             if len(node.recording.tracked) == 1:  # not by a call: most have one
                 return (wrap(results[0], (node, 0)),)
-            return _wrapped(node, results, wrap)
+            return wrapped(node, results, wrap)
     if out is not None:
         return _store(spec, data, out, options, wrap)
     made = execute(spec, data, **options)
     return made if wrap is None else tuple([wrap(a, None) for a in made])
 
 
-def _wrapped(node: SpecNode, results: Sequence[Any], wrap: _Wrap) -> tuple[Any, ...]:
+def wrapped(node: SpecNode, results: Sequence[Any], wrap: _Wrap) -> tuple[Any, ...]:
     """The results of a recorded call, as what the inputs are."""
     made = []
     for k, tracked in enumerate(node.recording.tracked):
@@ -162,11 +163,12 @@ def _on_others(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
                options: dict[str, Any]) -> tuple[Any, ...]:
     """`apply` for inputs traced, tracked by another library, or of a new type."""
     new = False
+    traced = find_traced(inputs)
+    if traced is not None:
+        return traced.record(spec, inputs, out, options)
     for x in inputs:
-        if isinstance(x, Traced):
-            return x.record(spec, inputs, out, options)
-        if isinstance(x, GraphArray) and type(x) not in _IN_GRAPH:
-            _IN_GRAPH.add(type(x))
+        if isinstance(x, GraphArray) and type(x) not in IN_GRAPH:
+            IN_GRAPH.add(type(x))
             new = True
     if new:
         return apply(spec, inputs, out=out, **options)
@@ -193,11 +195,13 @@ def record_traced(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
                   if edge is not None), None)
     if first is None or not RECORDING.get():
         return None
-    data = [x.plain() if isinstance(x, Traced) else x for x in inputs]
+    data = [x.plain() if isinstance(x, Traced) else
+            x._value if isinstance(x, GraphArray) and x._edge is None else x
+            for x in inputs]
     recorded = run_recorded(spec, data, edges, out, options)
     if recorded is None:
         return None
-    return _wrapped(*recorded, type(first).at)
+    return wrapped(*recorded, type(first).at)
 
 
 def _store(spec: Spec, inputs: Sequence[Any], out: Sequence[Any],
@@ -238,14 +242,15 @@ def run_recorded(spec: Spec, data: Sequence[Any], edges: Sequence[Edge | None],
     key: list[Any] = [dtypes]
     for x, edge in zip(data, edges, strict=True):
         kind = type(x)
-        if kind in _WEAK:
+        if kind in WEAK:
             key.append(kind)
         elif isinstance(x, NUMBERS):
             key += (edge is not None, _type(x))
         else:  # the dtype of another library stands for ours
             key += (edge is not None, kind, x.shape, x.dtype)
     known = spec.__dict__.get("_recorded")
-    cached: CachedRecording | None = known and known.get(tuple(key))
+    cached: CachedRecording | None = \
+        None if known is None else known.get(tuple(key))
     if cached is None:
         cached = _plan(spec, tuple(key), data, edges, dtypes)
     found = cached.plan
@@ -256,9 +261,16 @@ def run_recorded(spec: Spec, data: Sequence[Any], edges: Sequence[Edge | None],
             f"out: {spec.name} is recorded, because an input requires grad, and cannot "
             "store into a given array; leave out=None and change nothing in place, "
             "or use no_grad()")
-    results = None if cached.direct is None else cached.direct(*data)
-    if results is None:
-        results = _run_first(cached, found, data, dtypes, options)
+    results: Sequence[Any] | None
+    keeper = KEEPING.get(get_ident()) if KEEPING else None
+    if keeper is not None:
+        results = keeper.results(found.forward, partial(
+            _run_first, cached, found, data, dtypes, options))
+        cached.results = tuple(map(dtype_of, results))
+    else:
+        results = None if cached.direct is None else cached.direct(*data)
+        if results is None:
+            results = _run_first(cached, found, data, dtypes, options)
     return SpecNode(cached, edges, data, results, options.get("names") or ()), results
 
 
@@ -292,11 +304,11 @@ def _run_first(cached: CachedRecording, found: RecordingPlan, data: Sequence[Any
 _LIMIT = 1024
 
 #: The weak type of a Python number.
-_WEAK = {kind: Weak(kind.__name__) for kind in (bool, int, float, complex)}
+WEAK = {kind: Weak(kind.__name__) for kind in (bool, int, float, complex)}
 
 
 def _type(x: Any) -> Type:
-    found = _WEAK.get(type(x))
+    found = WEAK.get(type(x))
     if found is not None:
         return found
     if isinstance(x, TracedNumber):
@@ -310,56 +322,6 @@ PLAIN = Pass(execute, lambda data, edge: data, False)
 def ones_like(x: Any, mode: Pass = PLAIN) -> Any:
     """Ones of the shape, dtype and library of an array."""
     return mode.run(ONE, (x,), dtypes=(dtype_of(x),))[0]
-
-
-def check_gradient(name: str, given: Any, like: GraphArray) -> None:
-    """Check that a gradient from the caller is an array where `like` is.
-
-    Raises
-    ------
-    KernelTypeError
-        No array, or one of another library.
-    DeviceError
-        It is on another device.
-    """
-    if isinstance(given, Traced):
-        return
-    value = given.data if isinstance(given, GraphArray) else given
-    if not is_array(value):
-        raise KernelTypeError(f"{name} is a {type(given).__name__}; expected an array "
-                              f"of shape {like.shape} and dtype {like.dtype}")
-    if isinstance(like, Traced):
-        return
-    found, wanted = describe(value, name), describe(like.data)
-    if found.library is not wanted.library:
-        raise KernelTypeError(
-            f"{name} is an array of {found.library.name}; expected one of "
-            f"{wanted.library.name}, as the Variable has: convert it (from_dlpack does "
-            "not copy)")
-    if found.device != wanted.device:
-        raise DeviceError(f"{name} is on {found.device}; expected {wanted.device}, "
-                          "where the Variable is: copy it there first")
-
-
-def cotangent(like: GraphArray, given: Any, mode: Pass, name: str = "grad") -> Any:
-    """Check a cotangent from the caller and convert it for the pass.
-
-    A Python number stands for an array without dimensions.
-    """
-    if type(given) in (bool, int, float) and not like.shape:
-        (given,) = PLAIN.run(FULL, (like.data, given), dtypes=(dtype_of(like),))
-    elif isinstance(given, np.generic):
-        given = np.asarray(given)
-    check_gradient(name, given, like)
-    if tuple(given.shape) != like.shape:
-        raise ShapeError(f"{name}: shape {tuple(given.shape)}, expected {like.shape}, "
-                         "that of the output")
-    if dtype_of(given) != dtype_of(like):
-        raise KernelTypeError(f"{name}: dtype {dtype_of(given)}, expected "
-                              f"{like.dtype}, that of the output; use astype")
-    if not isinstance(given, GraphArray):
-        return mode.lift(given, None)
-    return given if mode.records else given.data
 
 
 def backward(output: GraphArray, grad: Any, mode: Pass, retain_graph: bool) -> None:
@@ -377,7 +339,7 @@ def backward(output: GraphArray, grad: Any, mode: Pass, retain_graph: bool) -> N
         like = output._value  # NumPy's arrays are all of one library and in one place
         seed = grad if type(grad) is np.ndarray is type(like) and \
             grad.shape == like.shape and grad.dtype == like.dtype and \
-            grad.flags.aligned and not mode.records else cotangent(output, grad, mode)
+            grad.flags.aligned and not mode.records else seed_of(output, grad, mode)
     elif mode.records:
         seed = ones_like(mode.lift(output.data, None), mode)
     else:

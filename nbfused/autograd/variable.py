@@ -13,11 +13,12 @@ from ..arrays.traced import Traced
 from ..config import config
 from ..errors import KernelTypeError, ShapeError, TapeError
 from ..support.display import html_table, html_text
+from .gradients import check_gradient
 from .graph import Edge, GraphArray, Leaf, Node, Pass
 from .nodes import check_differentiable
 from .numpy_api.methods import ArrayMethods
 from .numpy_api.protocols import NumpyProtocols
-from .tape import PLAIN, apply, backward, check_gradient
+from .tape import PLAIN, apply, backward
 
 __all__ = ["RECORDING", "RULE_CHECKS", "Variable"]
 

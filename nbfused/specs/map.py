@@ -17,6 +17,7 @@ from ..support.loop_nests import Frame, Layout, broadcast_strides
 from ..support.records import record
 from .base import (
     IMPLICIT,
+    Batching,
     Hashed,
     Parameters,
     Pullback,
@@ -92,7 +93,7 @@ class Map(Spec):
 
     @property
     def places(self) -> dict[str, Place]:
-        """Where windows lie, by the parameter."""
+        """Places of windows, by the parameter."""
         if self.windows is None:
             return {}
         named = [p for p, k in zip(self.function.params, self.kinds, strict=True)
@@ -210,6 +211,13 @@ class Map(Spec):
         from .vjp.map import map_vjp
 
         return map_vjp(self, needs, shapes, present)
+
+    def batched(self, batched: tuple[bool, ...], shapes: tuple[Shape, ...],
+                size: int) -> Batching | None:
+        """A Map with one axis more; an index finds its sample first."""
+        from .batching.map import map_batched
+
+        return map_batched(self, batched, shapes, size)
 
     def with_numbers(self, numbers: Sequence[bool]) -> Map:
         """The same function, called with numbers in place of the inputs marked."""

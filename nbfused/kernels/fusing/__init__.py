@@ -4,8 +4,10 @@
   `outside` is what else the function depends on.
 - `trace` records a function on the `symbols` of arrays (`tensors` for PyTorch) and of
   `numbers`; `parts` are writes into parts of them; `ufuncs`, `functions` and
-  `torch` are functions of NumPy and PyTorch on them; `calling` are the calls of others.
-- `program` is what was traced, as launches; `explaining` shows them.
+  `torch` are NumPy's and PyTorch's functions on them; `calling` are the calls of other
+  functions, `constants` the numbers that are known while tracing.
+- `program` is what was traced, as launches; `explaining` shows them, `ahead` compiles
+  their kernels side by side.
 - `plans` are programs for arguments of one layout; `readers` find the plan of arguments
   that are like earlier ones.
 """

@@ -17,6 +17,7 @@ from ...arrays.traced import Traced, TracedNumber, extents
 from ...autograd import Variable
 from ...autograd.graph import COPY, Edge, Leaf
 from ...autograd.numpy_api.methods import ArrayMethods, check_unrecorded
+from ...autograd.numpy_api.table_methods import TableMethods
 from ...autograd.numpy_api.ufuncs import method_name
 from ...dispatch.calls import ZERO
 from ...dispatch.outputs import can_cast
@@ -115,6 +116,15 @@ class Unknown:
     def record_callback(self, callback: Any, args: Sequence[Any]) -> tuple[Any, ...]:
         """Record a call of a callback."""
         return record_callback(self.trace, callback, args)
+
+    @property
+    def differentiated(self) -> bool:
+        """Whether a derivative is wanted, here or of the whole program."""
+        return self.trace.tracked or getattr(self, "requires_grad", False)
+
+    def constant(self, host: np.ndarray) -> Any:
+        """A symbol for an array that follows from shapes: the same in each call."""
+        return self.trace.constant(host)
 
     def record_check(self, check: Callable[[Any], Any]) -> None:
         """Record that `check` is to see the value."""
@@ -370,15 +380,12 @@ class Symbol(Unknown, Traced, Variable):
         return made
 
     def __getattr__(self, name: str) -> Any:
-        """A method of NumPy's arrays that is one of its functions."""
-        function = METHODS.get(name)
-        if function is None and name in ATTRIBUTES:
+        """Refuse an attribute that is not traced."""
+        if name in ATTRIBUTES:
             self.trace.refuse(f"{self.name}: .{name} is of an array, {_WAY_OUT}")
-        if function is None:
-            raise AttributeError(f"{self.name} has no attribute {name!r} that nf.fuse "
-                                 "traces; use functions of numpy or of nf.ops",
-                                 name=name, obj=self)
-        return partial(function, self)
+        raise AttributeError(f"{self.name} has no attribute {name!r} that nf.fuse "
+                             "traces; use functions of numpy or of nf.ops",
+                             name=name, obj=self)
 
     def __copy__(self) -> Any:
         return self.copy()
@@ -435,7 +442,14 @@ class Symbol(Unknown, Traced, Variable):
         return f"<traced array {value.name!r}, {value.type} {value.shape}>"
 
 
-for _name, _method in vars(ArrayMethods).items():
+def _by_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A method by NumPy's function, which is called where it is not traced."""
+    return lambda self, *args, **kwargs: function(self, *args, **kwargs)
+
+
+for _name, _function in METHODS.items():
+    setattr(Symbol, _name, _by_function(_function))
+for _name, _method in {**vars(TableMethods), **vars(ArrayMethods)}.items():
     if isinstance(_method, FunctionType) and _name != "copy" and \
             _name not in vars(Symbol):
         setattr(Symbol, _name, _gives_scalars(_method))

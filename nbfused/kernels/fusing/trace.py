@@ -12,6 +12,7 @@ from weakref import WeakSet
 import numpy as np
 
 from ...arrays import check_dtype, dtype_of, is_array
+from ...arrays.creation import array_like
 from ...arrays.traced import Traced
 from ...autograd import Variable
 from ...autograd.graph import COPY
@@ -29,6 +30,7 @@ from ...specs import Map
 from ...specs.base import Shape
 from ...specs.fusion.graph import Node, Value
 from .arguments import is_tracked
+from .constants import Constants
 from .numbers import Number
 from .outside.lines import user_frame, with_line
 from .outside.watching import Watch
@@ -71,6 +73,8 @@ class Trace:
         self.exact = False
         self.given: dict[Value, Any] = {}
         self.constants: dict[Value, Any] = {}
+        #: Those of them that follow from the shapes of the arguments.
+        self.known: set[Value] = set()
         self.nodes: list[Node] = []
         self.numbers: list[HostCall] = []
         self.checks: list[tuple[Callable[[Any], None], Value]] = []
@@ -94,6 +98,7 @@ class Trace:
         self._seen: dict[Any, Node] = {}
         self._computed: dict[Any, Value] = {}
         self._constant: dict[Value, Value] = {}
+        self._known = Constants()
         self._copies: dict[tuple[Value, object], Value] = {}
 
     def argument(self, x: Any, name: str) -> Symbol | Number:
@@ -127,6 +132,16 @@ class Trace:
         self.tracked |= is_tracked(x)
         self.constants[value] = x
         return value
+
+    def constant(self, host: np.ndarray) -> Symbol:
+        """The symbol for an array that every call would make alike, from shapes."""
+        like = next(x for x in self.given.values() if not np.isscalar(x))
+        array = array_like(host, like.data if isinstance(like, Variable) else like)
+        value = Value(tuple(host.shape), dtype_of(array), "constant")
+        self.constants[value] = array
+        self.known.add(value)
+        self.exact = True
+        return self.symbol(self, value)
 
     def _current_value(self, x: Symbol | Number) -> Value:
         """The value; `KernelTypeError` if it is not known whether it has changed."""
@@ -175,6 +190,7 @@ class Trace:
             _check_array(inputs[0])
         else:
             spec = scalar
+        spec, values = self._known.inputs(spec, values)
         shapes = spec.out_shapes(tuple(map(_shape, values)))
         types = list(spec.result_types(tuple(map(_type, values))))
         asked = options.get("dtypes")
@@ -200,6 +216,7 @@ class Trace:
         if node is None:
             node = self._seen[key] = Node(spec, values, outputs, asked)
             self.nodes.append(node)
+            self._known.note(node)
         return node
 
     def host(self, function: Callable[..., Any], args: Sequence[Any]) -> Number:
@@ -372,7 +389,6 @@ def _mask(where: Any) -> Any:
     if kind != np.bool_:
         raise KernelTypeError(f"'where' has dtype {kind}, expected bool; compare it")
     return where
-
 
 
 def _is_plain(x: Any) -> bool:

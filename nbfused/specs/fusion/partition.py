@@ -3,13 +3,13 @@
 A Map joins what reads it; one that several launches read, or that is a result, is
 stored once.  Reductions over the same elements and axes are one, with the Maps that
 they read and the Maps of what they give; a product takes the Maps of its elements;
-reductions along the last axis and Maps around them are a Row.  Everything else runs by
-itself: nothing is refused.
+reductions along the last axis and Maps around them are a Row, and Rows that follow one
+another are one.  Everything else runs by itself: nothing is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from graphlib import TopologicalSorter
 from typing import Any
@@ -23,6 +23,7 @@ from ..shapes import normalize_axes
 from .algebra import fuse_contract, fuse_maps, fuse_reduces, widens
 from .graph import Launch, Node, Value, live, operands
 from .row_algebra import fuse_rows, row_kind
+from .row_joins import join_rows, joins_row
 from .slices import lower_slices
 from .window_algebra import Demand, fuse_windows, has_windows
 
@@ -60,7 +61,7 @@ def _kind(node: Node) -> tuple[str, Any]:
         return "map", None
     if isinstance(spec, Contract) and spec.out_axes is None and not spec.saves:
         return "contract", None
-    if not isinstance(spec, Reduce):
+    if not isinstance(spec, Reduce) or joins_row(node):
         return "alone", None
     combine = spec.combine
     extent = _extent(node)
@@ -180,7 +181,8 @@ class Partition:
     def join_posts(self) -> None:
         """Maps of reduced values, and of products, run where those are made."""
         for node in self.nodes:
-            if self.group[node].kind != "map" or _indexes(node):
+            if self.group[node].kind != "map" or _indexes(node) \
+                    or self._is_reduced(node):
                 continue
             sources = dict.fromkeys(x.node for x, kind in operands(node)
                                     if isinstance(x, Value) and kind == "element")
@@ -192,6 +194,16 @@ class Partition:
             if target is not None:
                 self.merge(self.group[node], target)
                 target.posts.add(node)
+
+    def _is_reduced(self, node: Node) -> bool:
+        """Whether only reductions read a Map, of elements that are stored anyway."""
+        readers = self.readers[node]
+        return bool(readers) and self.results.isdisjoint(node.outputs) and all(
+            self.group[r].kind == "reduce" and self._takes(self.group[r], node)
+            for r in readers) and all(
+                x in self.results or set(self.readers[x.node]) != {node}
+                for x, kind in operands(node)
+                if isinstance(x, Value) and x.node is not None and kind == "element")
 
     def _maker(self, node: Node | None) -> Group | None:
         """The reduction or the product that `node` is a result of."""
@@ -325,8 +337,8 @@ def _indexes(node: Node) -> bool:
         node.spec.kinds)
 
 
-def partition(nodes: Sequence[Node], outputs: Sequence[Value],
-              name: str) -> list[Launch]:
+def partition(nodes: Sequence[Node], outputs: Sequence[Value], name: str,
+              stores: Mapping[Value, Value] | None = None) -> list[Launch]:
     """Divide a graph into launches.
 
     Parameters
@@ -337,6 +349,8 @@ def partition(nodes: Sequence[Node], outputs: Sequence[Value],
         The values that are wanted.
     name
         Of the functions that are made.
+    stores
+        For each argument that is changed in place its new value, one of `outputs`.
 
     Returns
     -------
@@ -349,4 +363,4 @@ def partition(nodes: Sequence[Node], outputs: Sequence[Value],
     parts.join_posts()
     parts.join_maps()
     parts.join_rows()
-    return parts.launches(name)
+    return join_rows(parts.launches(name), outputs, stores or {})
