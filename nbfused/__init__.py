@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from . import config as _config
 from .arrays.constructors import array, empty, full, zeros
 from .registry.backends import backends, enable, register, synchronize, use_backend
+from .registry.operations import NUMPY as _NUMPY
 from .registry.operations import OPS as _OPS
 from .registry.plugins import warn_of_unknown as _warn_of_unknown
 from .support.forks import LOCK as _LOCK
@@ -39,15 +40,23 @@ if TYPE_CHECKING:
         cache,
         checkpoint,
         contraction,
+        custom_jvp,
         custom_vjp,
         elementwise,
+        elementwise_grad,
         empty_like,
         fill,
         full_like,
         func,
         grad,
+        hessian,
+        hvp,
         index,
+        jacfwd,
+        jacobian,
+        jacrev,
         jvp,
+        linearize,
         literal,
         local,
         max_iters,
@@ -58,10 +67,12 @@ if TYPE_CHECKING:
         row,
         size,
         stage,
+        stop_gradient,
         trace_launches,
         unroll,
         value_and_grad,
         vjp,
+        vmap,
         zeros_like,
     )
     from .registry.report import show_config, versions
@@ -123,6 +134,7 @@ def __dir__() -> list[str]:
 
 
 _OPS.load = _import_public
+_NUMPY.load = lambda: import_module(".numpy_functions", __name__)
 config: _config.Config = _config.config
 enable(config.backend)
 if _unknown := _config.unknown(_os.environ):
@@ -132,10 +144,13 @@ __all__ = [
     "DeviceArray", "DiffView", "Dual", "ElementwiseKernel", "Function", "RawKernel",
     "RawModule", "ReductionKernel", "Variable", "View", "__version__", "array",
     "backends", "cache", "callback", "checkpoint", "config", "contraction",
-    "custom_vjp", "derivative", "elementwise", "empty", "empty_like", "fill",
-    "from_dlpack", "full", "full_like", "func", "fuse", "grad", "index", "jvp",
+    "custom_jvp", "custom_vjp", "derivative", "elementwise", "elementwise_grad",
+    "empty",
+    "empty_like", "fill", "from_dlpack", "full", "full_like", "func", "fuse", "grad",
+    "hessian", "hvp", "index", "jacfwd", "jacobian", "jacrev", "jvp", "linearize",
     "literal", "local", "max_iters", "no_grad", "ones_like", "ops", "rawkernel",
     "reduction", "register", "row", "show_config", "size", "specialize", "stage",
-    "synchronize", "tangent", "testing", "to_numpy", "trace_launches", "unroll",
-    "use_backend", "value_and_grad", "versions", "vjp", "zeros", "zeros_like",
+    "stop_gradient", "synchronize", "tangent", "testing", "to_numpy", "trace_launches",
+    "unroll", "use_backend", "value_and_grad", "versions", "vjp", "vmap", "zeros",
+    "zeros_like",
 ]

@@ -74,6 +74,9 @@ class Call:
         Handle of the stream to launch on (0 on cpu).
     extents
         The shape of each array that the function indexes itself, in order.
+    boxes
+        For each box of a Map's windows, and each loop, the first coordinate and the
+        one after the last.
     grid, block
         Raw: numbers of blocks, and of threads in a block, along x, y and z.
     shared
@@ -90,6 +93,7 @@ class Call:
     grid: tuple[int, int, int] = (1, 1, 1)
     block: tuple[int, int, int] = (1, 1, 1)
     shared: int = 0
+    boxes: tuple[tuple[tuple[int, int], ...], ...] = ()
 
 
 #: Starts a call.  It may have a method ``bind(call) -> Start | None``, which does what

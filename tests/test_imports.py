@@ -43,6 +43,7 @@ MAY_IMPORT = {
     "dispatch": "arrays backend config registry scalar specs",
     "autograd": "arrays config dispatch registry.operations scalar specs",
     "op": "arrays autograd dispatch registry.operations scalar specs",
+    "numpy_functions": "arrays autograd dispatch op registry.operations scalar specs",
     "ops": "arrays autograd config op scalar specs",
     "gpu": "arrays backend config scalar specs cache version",
     "cpu": "arrays backend config scalar specs cache",
@@ -153,11 +154,18 @@ def test_modules_have_no_cycle():
 #: between the tape and its bridge to another library's.
 CYCLES = {
     "specs.map specs.reduce specs.view specs.vjp.elements specs.vjp.fold specs.vjp.map "
-    "specs.vjp.reduce": "a spec and its derivative, which is made of specs",
-    "specs.row specs.vjp.row specs.vjp.row_stages": "a spec and its derivative",
-    "specs.contract specs.vjp.contract": "a spec and its derivative",
+    "specs.vjp.reduce specs.batching.layout specs.batching.map specs.batching.reduce "
+    "specs.batching.view":
+        "a spec, its derivative and its rule for samples, which are made of specs",
+    "specs.row specs.vjp.row specs.vjp.row_stages specs.batching.row":
+        "a spec, its derivative and its rule for samples",
+    "specs.contract specs.vjp.contract specs.batching.contract":
+        "a spec, its derivative and its rule for samples",
     "op.derivative op.elementwise op.func":
         "a decorator that checks rules, and the derivative that it makes",
+    "autograd.check_backward autograd.gradcheck autograd.rules autograd.transforms "
+    "autograd.transforms.forward_rules autograd.transforms.sample_rules":
+        "users' rules, checked by transforms, which run them for samples",
     "autograd.tape autograd.torch_bridge":
         "an operation on PyTorch's tensors is a node of PyTorch's, made of operations",
 }

@@ -20,6 +20,11 @@ class Traced:
     __slots__ = ()
 
     @property
+    def depth(self) -> int:
+        """The number of transforms around it; among several the deepest records."""
+        return 0
+
+    @property
     def extents(self) -> tuple[int, ...]:
         """The shape, read without making the trace depend on it."""
         raise NotImplementedError
@@ -53,6 +58,15 @@ class Traced:
 
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """A placeholder for zeros in the library and on the device of this one."""
+        raise NotImplementedError
+
+    @property
+    def differentiated(self) -> bool:
+        """Whether a derivative is wanted, here or of the whole that is traced."""
+        raise NotImplementedError
+
+    def constant(self, host: Any) -> Any:
+        """A placeholder for a NumPy array that is the same in each call."""
         raise NotImplementedError
 
     def record_call(self, function: Callable[..., Any], args: Sequence[Any],
@@ -94,8 +108,12 @@ class TracedNumber(Traced):
 
 
 def find_traced(values: Sequence[Any]) -> Traced | None:
-    """The first placeholder among `values`, or None."""
-    return next((x for x in values if isinstance(x, Traced)), None)
+    """The first placeholder of the innermost transform among `values`, or None."""
+    found: Traced | None = None
+    for x in values:
+        if isinstance(x, Traced) and (found is None or x.depth > found.depth):
+            found = x
+    return found
 
 
 def extents(x: Any) -> tuple[int, ...]:

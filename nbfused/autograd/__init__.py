@@ -5,6 +5,7 @@ tracked, leaves a node on the tape.  Derivatives are specs (`specs.Pullback`), s
 nothing here knows an op.
 
 ================ ======================================================================
+`calls`          recorded calls of functions, and what stands for their arguments
 `check_backward` gradient checks of hand-written rules on a recorded tape
 `custom`         `Function` and other nodes whose pullback is Python code
 `gradcheck`      `gradcheck`: derivatives compared with finite differences in float64
@@ -13,12 +14,11 @@ nothing here knows an op.
 `nodes`          the graph node of a spec: the arrays it saves, and its pullback
 `numpy_api`      NumPy's functions, ufuncs and methods on Variables
 `recipes`        the steps of pullbacks, prepared once
-`recorded_call`  the recorded call of a function that is differentiated, its pullback
 `recording`      the recording switch of the tape: `no_grad`, and the modes used inside
 `rules`          `custom_vjp` and `checkpoint`
 `tape`           `apply`, which runs and records every operation, and the backward pass
 `torch_bridge`   nodes of PyTorch's autograd for our operations on its tensors
-`transforms`     transforms of functions into their derivatives
+`transforms`     transforms of functions: derivatives, and functions of many samples
 `variable`       `Variable`: an array that can require a gradient
 `versions`       detection of in-place writes to saved arrays, by version counters
 ================ ======================================================================
@@ -28,12 +28,28 @@ from .custom import Function
 from .recording import no_grad
 from .rules import checkpoint, custom_vjp
 from .tape import apply
-from .transforms import grad, jvp, value_and_grad, vjp
+from .transforms import (
+    custom_jvp,
+    elementwise_grad,
+    grad,
+    hessian,
+    hvp,
+    jacfwd,
+    jacobian,
+    jacrev,
+    jvp,
+    linearize,
+    stop_gradient,
+    value_and_grad,
+    vjp,
+    vmap,
+)
 from .variable import RULE_CHECKS, Variable
 
 __all__ = [
-    "Function", "Variable", "apply", "checkpoint", "custom_vjp", "grad", "jvp",
-    "no_grad", "value_and_grad", "vjp",
+    "Function", "Variable", "apply", "checkpoint", "custom_jvp", "custom_vjp",
+    "elementwise_grad", "grad", "hessian", "hvp", "jacfwd", "jacobian", "jacrev", "jvp",
+    "linearize", "no_grad", "stop_gradient", "value_and_grad", "vjp", "vmap",
 ]
 
 

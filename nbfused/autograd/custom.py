@@ -103,7 +103,7 @@ class GradientType(NamedTuple):
 
     @classmethod
     def of(cls, x: Variable) -> GradientType:
-        """The requirements for a gradient of `x`."""
+        """The requirements for a gradient of `x`; a placeholder has no place yet."""
         if isinstance(x, Traced):
             return cls(x.extents, dtype_of(x), None)
         array = describe(x.data)

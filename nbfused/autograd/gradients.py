@@ -155,8 +155,11 @@ def check_gradient(name: str, given: Any, like: GraphArray) -> None:
 def cotangent(like: GraphArray, given: Any, mode: Pass, name: str = "grad") -> Any:
     """Check a cotangent from the caller and convert it for the pass.
 
-    A Python number stands for an array without dimensions.
+    A number stands for an array without dimensions.
     """
+    if isinstance(given, np.generic) and given.ndim == 0 and type(
+            like.data) is not np.ndarray and not isinstance(like, Traced):
+        given = given.item()
     if type(given) in (bool, int, float) and not like.shape:
         (given,) = execute(FULL, (like.data, given), dtypes=(dtype_of(like),))
     elif isinstance(given, np.generic):

@@ -314,7 +314,8 @@ def walk_back(seeds: Sequence[tuple[Edge, Any]], mode: Pass, *,
     waiting: dict[Node, list[Any | None]] = {}
     sent: Iterable[tuple[Edge | None, Any]] = seeds
     before = RECORDING.get()
-    RECORDING.set(mode.records)
+    # None: this walk does not record, but a tape around a `vmap` does.
+    RECORDING.set(mode.records or None)
     try:  # one loop, as each call of a function would be one for each node
         while True:
             for edge, cotangent in sent:

@@ -16,13 +16,15 @@ __all__ = ["RECORDING", "grad_mode", "no_grad", "recording"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-#: Whether operations on tracked Variables are recorded, in this context.
-RECORDING: ContextVar[bool] = ContextVar("nbfused_recording", default=True)
+#: Whether operations on tracked Variables are recorded, in this context.  None inside
+#: a backward pass that does not record: inside of a `vmap` only its own tape is off
+#: then, while after `no_grad` (False) that outside is, too.
+RECORDING: ContextVar[bool | None] = ContextVar("nbfused_recording", default=True)
 
 
 def recording() -> bool:
     """Whether operations on tracked Variables are recorded."""
-    return RECORDING.get()
+    return RECORDING.get() is True
 
 
 @contextmanager
@@ -65,7 +67,7 @@ class no_grad:
         return made if function is None else made(function)
 
     def __init__(self) -> None:
-        self._before: list[bool] = []
+        self._before: list[bool | None] = []
 
     def __enter__(self) -> no_grad:
         self._before.append(RECORDING.get())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial, update_wrapper
 from typing import Any
 
@@ -10,6 +10,7 @@ from ..arrays import is_array
 from ..arrays.traced import find_traced
 from ..errors import KernelTypeError, NotDifferentiableError, ShapeError
 from ..support.pickling import PickledByName
+from .calls.keeping import Keeper, keeping
 from .custom import (
     Argument,
     CallNode,
@@ -62,6 +63,9 @@ class custom_vjp(PickledByName):
     >>> x.grad
     array([1., 1.])
     """
+
+    #: What gives it its derivative, for messages.
+    way: str = "defvjp(fwd, bwd)"
 
     def __new__(cls, function: Callable[..., Any] | None = None, **options: Any) -> Any:
         """Make the function or its decorator; a kernel takes rules itself."""
@@ -122,7 +126,7 @@ class custom_vjp(PickledByName):
             return self.function(*args)
         if self.fwd is None or self.bwd is None:
             raise NotDifferentiableError(
-                f"{self.name} has no derivative yet: call {self.name}.defvjp(fwd, bwd)")
+                f"{self.name} has no derivative yet: call {self.name}.{self.way}")
         if self.gradcheck and find_traced(args) is None:
             from .check_backward import check_call
 
@@ -208,6 +212,12 @@ class checkpoint:
         may close over Variables, which get their gradients; they must not change until
         the backward pass.
 
+    policy : iterable of str, or callable, optional
+        Which results are saved all the same: kinds of operations (``"contract"``,
+        ``"reduce"``, ``"row"``, ``"map"``) or their names, or a function
+        ``policy(kind, name)`` that says so.  ``policy=["contract"]`` saves the results
+        of matrix products and computes all else again.
+
     Attributes
     ----------
     recomputed : int
@@ -223,9 +233,16 @@ class checkpoint:
     (12.0, 1)
     """
 
-    def __init__(self, function: Callable[..., Any]) -> None:
+    def __new__(cls, function: Callable[..., Any] | None = None, **options: Any) -> Any:
+        """Make the function, or its decorator."""
+        return partial(cls, **options) if function is None else super().__new__(cls)
+
+    def __init__(self, function: Callable[..., Any], *,
+                 policy: Iterable[str] | Callable[[str, str], bool] | None = None,
+                 ) -> None:
         check_callable(function)
         self.function = function
+        self.saves = _policy(policy)
         self.recomputed = 0
         update_wrapper(self, function, updated=())  # an op has a `function` of its own
 
@@ -237,16 +254,30 @@ class checkpoint:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function and drop the graph that it recorded."""
         start = time_stamp()
-        result = self.function(*args, **kwargs)
+        keeper = None if self.saves is None else Keeper(self.saves)
+        with keeping(keeper):
+            result = self.function(*args, **kwargs)
         if not recording() or find_traced(args) is not None:
             return result  # a fused function is what saves, and what computes again
         outputs = as_outputs(result, self.name)
         edges = _entries([v.edge for v in outputs if v.edge is not None], start)
         if not edges:
             return result
-        node = _CheckpointNode(self, edges, args, kwargs)
+        node = _CheckpointNode(self, edges, args, kwargs, keeper)
         return node.attach(outputs, not isinstance(result, (tuple, list)),
                            [v for v in outputs if not v.requires_grad])
+
+
+def _policy(given: Any) -> Callable[[str, str], bool] | None:
+    if given is None or callable(given):
+        return given
+    names = given if isinstance(given, str) or not isinstance(given, Iterable) \
+        else frozenset(given)
+    if not isinstance(names, frozenset) or any(not isinstance(n, str) for n in names):
+        raise KernelTypeError(
+            f"checkpoint: 'policy' is {given!r}; expected names of operations, as in "
+            "policy=['contract'], or a function of a kind and a name")
+    return lambda kind, name: kind in names or name in names
 
 
 def _entries(roots: Sequence[Edge], start: int) -> tuple[Edge, ...]:
@@ -271,11 +302,12 @@ def _listed(avals: Sequence[Aval]) -> str:
 
 class _CheckpointNode(CallNode):
     takes_ones = True
-    __slots__ = ("arguments", "block", "keywords")
+    __slots__ = ("arguments", "block", "keeper", "keywords")
 
     def __init__(self, block: checkpoint, edges: Sequence[Edge], args: Sequence[Any],
-                 kwargs: dict[str, Any]) -> None:
+                 kwargs: dict[str, Any], keeper: Keeper | None) -> None:
         super().__init__(block.name, ())
+        self.keeper = keeper
         self.edges = tuple(edges)
         self.block = block
         self.arguments = tuple(Argument(x, f"argument {k} of {self.name}")
@@ -287,7 +319,8 @@ class _CheckpointNode(CallNode):
              mode: Pass) -> Sequence[Any | None]:
         """Run the function again, and pull that back."""
         self.block.recomputed += 1
-        with grad_mode(True):
+        kept = None if self.keeper is None else self.keeper.again()
+        with grad_mode(True), keeping(kept):
             result = self.block.function(
                 *(a.load() for a in self.arguments),
                 **{k: a.load() for k, a in self.keywords.items()})
@@ -308,5 +341,6 @@ class _CheckpointNode(CallNode):
     def release(self) -> None:
         """Drop the saved arguments."""
         super().release()
+        self.keeper = None
         self.arguments = ()
         self.keywords = {}

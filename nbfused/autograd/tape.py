@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from functools import cache, partial
 from math import prod
+from threading import get_ident
 from typing import Any
 
 import numpy as np
@@ -15,12 +16,13 @@ from ..arrays import (
     is_array,
     library_of,
 )
-from ..arrays.traced import Traced, TracedNumber
+from ..arrays.traced import Traced, TracedNumber, find_traced
 from ..dispatch import direct_call, execute  # not `from .. import`: see `forks`
 from ..errors import ShapeError, TapeError
 from ..scalar.typing.python_numbers import number_type
 from ..scalar.typing.types import Type, Weak
 from ..specs import Spec
+from .calls.keeping import KEEPING
 from .gradients import seed_of, separate_gradients, without_repeats
 from .graph import (
     ADD,
@@ -161,9 +163,10 @@ def _on_others(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
                options: dict[str, Any]) -> tuple[Any, ...]:
     """`apply` for inputs traced, tracked by another library, or of a new type."""
     new = False
+    traced = find_traced(inputs)
+    if traced is not None:
+        return traced.record(spec, inputs, out, options)
     for x in inputs:
-        if isinstance(x, Traced):
-            return x.record(spec, inputs, out, options)
         if isinstance(x, GraphArray) and type(x) not in IN_GRAPH:
             IN_GRAPH.add(type(x))
             new = True
@@ -192,7 +195,9 @@ def record_traced(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
                   if edge is not None), None)
     if first is None or not RECORDING.get():
         return None
-    data = [x.plain() if isinstance(x, Traced) else x for x in inputs]
+    data = [x.plain() if isinstance(x, Traced) else
+            x._value if isinstance(x, GraphArray) and x._edge is None else x
+            for x in inputs]
     recorded = run_recorded(spec, data, edges, out, options)
     if recorded is None:
         return None
@@ -256,9 +261,16 @@ def run_recorded(spec: Spec, data: Sequence[Any], edges: Sequence[Edge | None],
             f"out: {spec.name} is recorded, because an input requires grad, and cannot "
             "store into a given array; leave out=None and change nothing in place, "
             "or use no_grad()")
-    results = None if cached.direct is None else cached.direct(*data)
-    if results is None:
-        results = _run_first(cached, found, data, dtypes, options)
+    results: Sequence[Any] | None
+    keeper = KEEPING.get(get_ident()) if KEEPING else None
+    if keeper is not None:
+        results = keeper.results(found.forward, partial(
+            _run_first, cached, found, data, dtypes, options))
+        cached.results = tuple(map(dtype_of, results))
+    else:
+        results = None if cached.direct is None else cached.direct(*data)
+        if results is None:
+            results = _run_first(cached, found, data, dtypes, options)
     return SpecNode(cached, edges, data, results, options.get("names") or ()), results
 
 

@@ -66,7 +66,7 @@ def bind(launcher: Launcher, call: Call) -> Start:
 
     def start(pointers: Sequence[int], scalars: tuple[Any, ...], stream: int) -> None:
         launcher(Call(call.shape, tuple(pointers), call.strides, scalars, call.device,
-                      stream, call.extents))
+                      stream, call.extents, boxes=call.boxes))
 
     return start
 
@@ -136,7 +136,8 @@ class PreparedCall:
         self.new: Callable[[], Any] | None = None
         self.bound: Start | None = None
         self._call = Call(plan.shape, self._moved((*pointers, *self._holes)),
-                          plan.strides, scalars, plan.ordinal, 0, plan.extents)
+                          plan.strides, scalars, plan.ordinal, 0, plan.extents,
+                          boxes=plan.boxes)
         self._start: Start | None = plan.launcher and self._start_unbound
         self._alone = not (self._cleared or streams or plan.launcher is None)
         self._plain = not (self._cleared or streams or plan.moves) and (

@@ -17,15 +17,16 @@ if TYPE_CHECKING:
     from ..scalar.typing.types import Type
     from ..support.loop_nests import Frame, Layout
 
-__all__ = ["IMPLICIT", "KEPT", "Hashed", "Operand", "Parameters", "Program", "Pullback",
-           "Ref", "Shape", "Spec", "Step", "parameters", "with_scalars"]
+__all__ = ["IMPLICIT", "KEPT", "Batching", "Hashed", "Operand", "Parameters",
+           "Program", "Pullback", "Ref", "Shape", "Spec", "Step", "parameters",
+           "with_scalars"]
 
 Shape = tuple[int, ...]
 #: Kind and name of each input of a call.
 Parameters = tuple[tuple[str, str], ...]
 
 #: Kinds of a function's parameters that are not inputs of the call.
-IMPLICIT = ("index", "size", "scatter")
+IMPLICIT = ("index", "size", "scatter", "inside")
 
 #: Specs of which a cache knows something after nobody uses them any more, so that who
 #: makes an equal one finds it again.  A spec has its kernels (`dispatch.calls`), on the
@@ -102,6 +103,23 @@ class Pullback:
         """Indices of the primal's inputs or outputs whose data the steps read."""
         return frozenset(r.index for s in self.steps for r in s.inputs
                          if isinstance(r, Ref) and r.source == source)
+
+
+@record(frozen=True)
+class Batching:
+    """A spec run for many samples at once, as a straight line of specs.
+
+    Attributes
+    ----------
+    steps
+        What to run, in order.  `Step.like` names the outputs of the call whose dtypes
+        they take.
+    results
+        For each output of the call, the array that holds it for all samples.
+    """
+
+    steps: tuple[Step, ...]
+    results: tuple[Ref, ...]
 
 
 class Spec(Hashed):
@@ -213,6 +231,24 @@ class Spec(Hashed):
     def vjp(self, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
             present: tuple[bool, ...]) -> Pullback:
         """Cotangents of the inputs that `needs` marks, from the present ones."""
+
+    def batched(self, batched: tuple[bool, ...], shapes: tuple[Shape, ...],
+                size: int) -> Batching | None:
+        """The same for `size` samples, along a new first axis of inputs and outputs.
+
+        Parameters
+        ----------
+        batched
+            The inputs that have that axis; at least one.
+        shapes
+            Of the inputs, for one sample.
+
+        Returns
+        -------
+        Batching or None
+            None if there is no rule.
+        """
+        return None
 
     def with_numbers(self, numbers: Sequence[bool]) -> Spec | None:
         """The same, called with numbers for the inputs marked; None if it cannot be."""

@@ -22,7 +22,7 @@ from ..support.loop_nests import (
     placed_strides,
 )
 from ..support.records import record
-from .base import KEPT, Hashed, Parameters, Pullback, Shape, Spec
+from .base import KEPT, Batching, Hashed, Parameters, Pullback, Shape, Spec
 from .fusion.epilogues import with_total
 from .pointwise import pointwise
 from .shapes import check_extra, check_permutation, contract_shapes, operand_name
@@ -163,6 +163,13 @@ class Contract(Spec):
         from .vjp.contract import contract_vjp
 
         return contract_vjp(self, needs, shapes, present)
+
+    def batched(self, batched: tuple[bool, ...], shapes: tuple[Shape, ...],
+                size: int) -> Batching | None:
+        """A Contract with a letter more in its subscripts."""
+        from .batching.contract import contract_batched
+
+        return contract_batched(self, batched, shapes, size)
 
 
 def _members(covered: Axes, groups: tuple[Axes, ...]) -> Axes:

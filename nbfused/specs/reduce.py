@@ -15,6 +15,7 @@ from ..support.records import record
 from .base import (
     IMPLICIT,
     KEPT,
+    Batching,
     Hashed,
     Parameters,
     Pullback,
@@ -154,6 +155,13 @@ class Reduce(Spec):
         from .vjp.reduce import reduce_vjp
 
         return reduce_vjp(self, needs, shapes, present)
+
+    def batched(self, batched: tuple[bool, ...], shapes: tuple[Shape, ...],
+                size: int) -> Batching | None:
+        """A Reduce with one kept axis more."""
+        from .batching.reduce import reduce_batched
+
+        return reduce_batched(self, batched, shapes, size)
 
     def with_numbers(self, numbers: Sequence[bool]) -> Reduce:
         """The same map, called with numbers in place of the inputs marked."""

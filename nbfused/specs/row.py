@@ -11,7 +11,7 @@ from ..scalar.ir.nodes import Function, Literal
 from ..scalar.typing.types import Typed, Weak, compute_dtype
 from ..support.loop_nests import Axes, Frame, Layout, broadcast_strides, placed_strides
 from ..support.records import record
-from .base import KEPT, Hashed, Parameters, Pullback, Shape, Spec
+from .base import KEPT, Batching, Hashed, Parameters, Pullback, Shape, Spec
 from .combine import Combine
 from .pointwise import pointwise
 from .shapes import check_count, normalize_axis, row_shapes, row_whole
@@ -162,7 +162,14 @@ class Row(Spec):
         from .vjp.row import row_vjp, spread
 
         found = row_vjp(self, needs, present)
-        return spread(found, self.kinds, shapes, row_whole(self.kinds, shapes))
+        return spread(self, found, shapes, row_whole(self.kinds, shapes), present)
+
+    def batched(self, batched: tuple[bool, ...], shapes: tuple[Shape, ...],
+                size: int) -> Batching | None:
+        """A Row of more rows, then sums over those of a sample."""
+        from .batching.row import row_batched
+
+        return row_batched(self, batched, shapes, size)
 
 
 @lru_cache(maxsize=KEPT)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from ..errors import ShapeError
 from ..support.records import record
-from .base import Hashed, Parameters, Program, Pullback, Ref, Shape, Spec
+from .base import Batching, Hashed, Parameters, Program, Pullback, Ref, Shape, Spec
 from .shapes import check_count
 
 if TYPE_CHECKING:
@@ -141,6 +141,13 @@ class View(Spec):
                 program = Program()
                 results = (unbroadcast(program, g, self.params, shapes[0]),)
         return Pullback(self, tuple(program.steps), results)
+
+    def batched(self, batched: tuple[bool, ...], shapes: tuple[Shape, ...],
+                size: int) -> Batching | None:
+        """The same View of the later axes."""
+        from .batching.view import view_batched
+
+        return view_batched(self, batched, shapes, size)
 
     def _transposed(self, shape: Shape) -> View:
         match self.kind:

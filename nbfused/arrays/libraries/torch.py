@@ -72,6 +72,29 @@ class TorchLibrary:
                    ("tracing", _torch()._C._get_tracing_state),
                    ("nowhere", _address_without_storage)))
 
+    def plain(self) -> Callable[[Sequence[Any]], bool]:
+        """A function that asks whether autograd ignores tensors, and none is negated.
+
+        Of such ones, if they are not complex, DLPack's header says everything.
+        """
+        torch = _torch()
+        enabled, tracing = torch.is_grad_enabled, torch._C._get_tracing_state
+        forward_ad, is_neg = torch.autograd.forward_ad, torch.Tensor.is_neg
+        requires_grad = attrgetter("requires_grad")
+
+        def is_plain(tensors: Sequence[Any]) -> bool:
+            if forward_ad._current_level >= 0 or tracing() is not None:
+                return False
+            if enabled() and any(map(requires_grad, tensors)):
+                return False
+            return not any(map(is_neg, tensors))
+
+        return is_plain
+
+    def from_numpy(self, host: np.ndarray, device: str) -> Any:
+        """Copy an array from the host."""
+        return _torch().from_numpy(np.ascontiguousarray(host)).to(_place(device))
+
     def maker(self, shape: tuple[int, ...], dtype: np.dtype, device: str,
               ) -> Callable[[], Any]:
         """A function that allocates with PyTorch's allocator."""

@@ -15,21 +15,21 @@ from math import prod
 from operator import index
 from typing import Any
 
-from ..arrays import dtype_of
-from ..errors import KernelTypeError, RangeError, ShapeError
-from .custom import check_callable, is_tracked
-from .gradients import cotangent
-from .graph import Edge, Ones, Target, between, walk_back
-from .nodes import Identity, SpecNode, is_floating, zeros
-from .recorded_call import RecordedCall, as_variable, copy_shared
-from .recording import recording
-from .tape import PLAIN, ones_like
-from .variable import RECORDING, Variable
+from ...arrays import dtype_of
+from ...errors import KernelTypeError, RangeError, ShapeError
+from ..calls.recorded_call import RecordedCall, as_variable, copy_shared
+from ..custom import check_callable, is_tracked
+from ..gradients import cotangent
+from ..graph import Edge, Target, between, walk_back
+from ..nodes import Identity, SpecNode, is_floating, zeros
+from ..recording import recording
+from ..tape import PLAIN, ones_like
+from ..variable import RECORDING, Variable
 
 __all__ = ["grad", "jvp", "value_and_grad", "vjp"]
 
 
-def _numbers(argnums: int | Sequence[int]) -> tuple[list[int], bool]:
+def argument_numbers(argnums: int | Sequence[int]) -> tuple[list[int], bool]:
     """The argument numbers as a tuple, and whether one was given by itself."""
     single = not isinstance(argnums, Iterable) or getattr(argnums, "shape", None) == ()
     given = [argnums] if single else [*argnums]  # type: ignore[misc]
@@ -42,7 +42,7 @@ def _numbers(argnums: int | Sequence[int]) -> tuple[list[int], bool]:
                               f"got {argnums!r}; count arguments from 0") from None
 
 
-def _positions(argnums: Sequence[int], count: int) -> list[int]:
+def argument_positions(argnums: Sequence[int], count: int) -> list[int]:
     for k in argnums:
         if not -count <= k < count:
             raise RangeError(f"argnums: {k} is out of range; the function was called "
@@ -65,15 +65,18 @@ def grad(function: Callable[..., Any], argnums: int | Sequence[int] = 0,
         Returns one element.  Or it is elementwise, made of maps alone: then the result
         is the derivative at each element.
     argnums : int or sequence of int
-        Which positional arguments to differentiate by.
+        Which positional arguments to differentiate by: arrays, numbers, or trees of
+        floating ones (dictionaries, lists, tuples, dataclasses).
     has_aux : bool
-        `function` returns ``(output, aux)``; `aux` is handed through.
+        `function` returns ``(output, aux)``; `aux`, a tree, is handed through, its
+        Variables as arrays.
 
     Returns
     -------
     callable
-        Takes what `function` takes; returns the gradient, a tuple of them for a
-        sequence of `argnums`, and ``(gradients, aux)`` if `has_aux`.
+        Takes what `function` takes; returns the gradient, in the tree of the argument,
+        a tuple of them for a sequence of `argnums`, and ``(gradients, aux)`` if
+        `has_aux`.
 
     Raises
     ------
@@ -108,16 +111,14 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
     With `has_aux` the value is ``(output, aux)``.
     """
     check_callable(function)
-    numbers, single = _numbers(argnums)
+    numbers, single = argument_numbers(argnums)
 
     @wraps(function, updated=())
     def both(*args: Any, **kwargs: Any) -> Any:
-        call = RecordedCall(function, args, _positions(numbers, len(args)), kwargs,
-                            has_aux)
+        places = argument_positions(numbers, len(args))
+        call = RecordedCall(function, args, places, kwargs, has_aux)
         output = _scalar_output(call)
-        seed = RECORDING.lift(ones_like(output.data), None) if call.open else Ones(
-            output.shape, dtype_of(output), output.data)
-        grads = tuple(call.given_back(g) for g in call.pull([seed], call.mode))
+        grads = call.by_argument(call.gradients(output))
         value = (call.result(), call.aux) if has_aux else call.result()
         return value, grads[0] if single else grads
 
@@ -126,7 +127,7 @@ def value_and_grad(function: Callable[..., Any], argnums: int | Sequence[int] = 
 
 def _scalar_output(call: RecordedCall) -> Variable:
     """Check that the output is one element, or elementwise in the argument."""
-    if not call.single:
+    if call.form.shape is not None:
         raise ShapeError(f"grad: {call.name} returned several outputs, expected one; "
                          "use has_aux=True, or vjp")
     (output,) = call.outputs
@@ -165,24 +166,30 @@ def _pointwise(node: Any, shape: tuple[int, ...],
         given == shape for given, edge in pairs if leads(edge))
 
 
-def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[..., Any]]:
+def vjp(function: Callable[..., Any], *primals: Any,
+        has_aux: bool = False) -> tuple[Any, ...]:
     """Compute a function's value, and the function that pulls cotangents back.
 
     Parameters
     ----------
     function : callable
-        Returns an array or a tuple of arrays.
-    *primals : array, Variable or number
+        Returns an array, or a tree of arrays.
+    *primals : array, Variable, number, or tree of them
         Floating.
+    has_aux : bool
+        `function` returns ``(output, aux)``; `aux` is handed through.
 
     Returns
     -------
     outputs
         What `function` returned.
     pullback : callable
-        ``pullback(*cotangents)``, one for each output and of its shape and dtype, or
-        a Python number for one without dimensions -> a tuple with one gradient for
-        each primal.  It may be called again.
+        ``pullback(*cotangents)``, one for each item of a tuple or list of outputs, else
+        one, of the tree, shapes and dtypes of the output; a number for an array
+        without dimensions -> a tuple with one gradient for each primal, in its tree.
+        It may be called again.
+    aux
+        Of a function with `has_aux` only.
 
     Examples
     --------
@@ -191,25 +198,35 @@ def vjp(function: Callable[..., Any], *primals: Any) -> tuple[Any, Callable[...,
     >>> pullback(np.array([1.0, 10.0]))
     (array([ 2., 40.]),)
     """
-    call = RecordedCall(function, primals, range(len(primals)))
+    call = RecordedCall(function, primals, range(len(primals)), has_aux=has_aux)
 
     def pullback(*cotangents: Any) -> tuple[Any, ...]:
-        if len(cotangents) != len(call.outputs):
-            raise ShapeError(f"pullback: {len(cotangents)} cotangents for "
-                             f"{len(call.outputs)} outputs of {call.name}")
-        again = recording() and (call.open or any(map(is_tracked, cotangents)))
+        given, names = _cotangents(call, cotangents)
+        again = recording() and (call.open or any(map(is_tracked, given)))
         mode = RECORDING if again else PLAIN
-        pairs = zip(call.outputs, cotangents, strict=True)
-        seeds = [cotangent(v, c, mode, f"cotangent {k}")
-                 for k, (v, c) in enumerate(pairs)]
+        seeds = [cotangent(v, c, mode, name)
+                 for v, c, name in zip(call.outputs, given, names, strict=True)]
         grads = call.pull(seeds, mode, seeds)
-        return tuple(g if again else call.given_back(g) for g in grads)
+        return call.by_argument([g if again else call.given_back(g) for g in grads])
 
-    return call.result(), pullback
+    return (call.result(), pullback, *([call.aux] if has_aux else ()))
 
 
-def jvp(function: Callable[..., Any], primals: Sequence[Any],
-        tangents: Sequence[Any]) -> tuple[Any, Any]:
+def _cotangents(call: RecordedCall, given: tuple[Any, ...],
+                ) -> tuple[list[Any], list[str]]:
+    """The leaves of the cotangents and their names: one by one, or as one tree."""
+    count = 1 if call.single else len(call.form.shape[0].items)  # type: ignore[index]
+    whole = len(given) == 1 and (call.single or isinstance(given[0], (tuple, list)))
+    if not whole and len(given) != count:
+        raise ShapeError(f"pullback: {len(given)} cotangents for {count} outputs of "
+                         f"{call.name}; pass one for each")
+    root = "cotangent 0" if call.single else "cotangents"
+    flat = call.form.match(given[0] if whole else given, root, "the output")
+    return flat, call.form.paths(root)
+
+
+def jvp(function: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any],
+        has_aux: bool = False) -> tuple[Any, ...]:
     """Compute a function's value and its directional derivative.
 
     The pullback is linear in the cotangent, so pulling *it* back pushes tangents
@@ -218,15 +235,18 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any],
     Parameters
     ----------
     function : callable
-        Returns an array or a tuple of arrays.
-    primals, tangents : sequence of array
-        The point, and the direction: one tangent for each primal, of its shape and
-        dtype.
+        Returns an array, or a tree of arrays.
+    primals, tangents : sequence of array, or of tree of arrays
+        The point, and the direction: one tangent for each primal, of its tree, shapes
+        and dtypes.
+    has_aux : bool
+        `function` returns ``(output, aux)``; `aux` is handed through.
 
     Returns
     -------
     outputs, tangents
-        What `function` returned, and the derivative of each of its outputs.
+        What `function` returned, and the derivative of each of its outputs; with
+        `has_aux` `aux` after them.
 
     Raises
     ------
@@ -246,26 +266,50 @@ def jvp(function: Callable[..., Any], primals: Sequence[Any],
                                   f"{type(given).__name__}; put it in a tuple")
     if len(primals) != len(tangents):
         raise ShapeError(f"jvp: {len(tangents)} tangents for {len(primals)} primals")
-    call = RecordedCall(function, primals, range(len(primals)))
-    again = call.open or (recording() and any(map(is_tracked, tangents)))
-    mode = RECORDING if again else PLAIN
-    directions = [cotangent(t, given, mode, f"tangent {k}")
-                  for k, (t, given) in enumerate(zip(call.targets, tangents,
-                                                     strict=True))]
-    probes = [RECORDING.lift(ones_like(v.data), (Target(False), 0))
-              if is_floating(dtype_of(v)) else None for v in call.outputs]
-    pulled = call.pull(probes, RECORDING)
-    seeds = [(g.edge, d) for g, d in zip(pulled, directions, strict=True)
-             if g.edge is not None]
-    found = walk_back(seeds, mode, keep=True,
-                      targets=[p.edge for p in probes if p is not None and p.edge])
-    if not mode.records:
-        found = copy_shared(found, directions)
-    pushed = tuple(
-        _tangent(v, found.get(p.edge) if p is not None and p.edge else None,
-                 call, again)
-        for v, p in zip(call.outputs, probes, strict=True))
-    return call.result(), pushed[0] if call.single else pushed
+    linear = Linear(function, primals, has_aux)
+    pushed = linear.push(tangents)
+    return (linear.call.result(), pushed, *([linear.call.aux] if has_aux else ()))
+
+
+class Linear:
+    """The derivative of a function at a point, as a function of tangents.
+
+    The pullback of cotangents that are variables is recorded once; each direction is
+    pulled back through it.
+    """
+
+    def __init__(self, function: Callable[..., Any], primals: Sequence[Any],
+                 has_aux: bool = False) -> None:
+        self.call = call = RecordedCall(function, primals, range(len(primals)),
+                                        has_aux=has_aux)
+        self.probes = [RECORDING.lift(ones_like(v.data), (Target(False), 0))
+                       if is_floating(dtype_of(v)) else None for v in call.outputs]
+        self.pulled = call.pull(self.probes, RECORDING)
+
+    def push(self, tangents: Sequence[Any]) -> Any:
+        """The tangents of the outputs for those of the primals, as the output."""
+        call = self.call
+        given = [x for k, (tree, t) in enumerate(zip(call.trees, tangents, strict=True))
+                 for x in tree.match(t, f"tangents[{k}]", f"primals[{k}]")]
+        again = recording() and (call.open or any(map(is_tracked, given)))
+        mode = RECORDING if again else PLAIN
+        directions = [cotangent(t, x, mode, name) for t, x, name in zip(
+            call.targets, given, self._names(), strict=True)]
+        seeds = [(g.edge, d) for g, d in zip(self.pulled, directions, strict=True)
+                 if g.edge is not None]
+        found = walk_back(seeds, mode, keep=True, targets=[
+            p.edge for p in self.probes if p is not None and p.edge])
+        if not mode.records:
+            found = copy_shared(found, directions)
+        return call.form.build([
+            _tangent(v, found.get(p.edge) if p is not None and p.edge else None,
+                     call, again)
+            for v, p in zip(call.outputs, self.probes, strict=True)])
+
+    def _names(self) -> list[str]:
+        return [f"tangent {k}" if tree.shape is None else path
+                for k, tree in enumerate(self.call.trees)
+                for path in tree.paths(f"tangents[{k}]")]
 
 
 def _tangent(output: Variable, found: Any, call: RecordedCall, again: bool) -> Any:
