@@ -74,6 +74,9 @@ class Call:
         Handle of the stream to launch on (0 on cpu).
     extents
         The shape of each array that the function indexes itself, in order.
+    boxes
+        For each box of a Map's windows, and each loop, the first coordinate and the
+        one after the last.
     grid, block
         Raw: numbers of blocks, and of threads in a block, along x, y and z.
     shared
@@ -90,6 +93,7 @@ class Call:
     grid: tuple[int, int, int] = (1, 1, 1)
     block: tuple[int, int, int] = (1, 1, 1)
     shared: int = 0
+    boxes: tuple[tuple[tuple[int, int], ...], ...] = ()
 
 
 #: Starts a call.  It may have a method ``bind(call) -> Start | None``, which does what
@@ -157,6 +161,45 @@ class Foreseen:
 SequenceStart = Callable[[Sequence[int], Sequence[Any], int], bool]
 
 
+@record(frozen=True)
+class DirectCall:
+    """A call that machine code makes from the arguments themselves.
+
+    Attributes
+    ----------
+    call
+        What is started.  Its addresses are those of the arrays, inputs before outputs.
+    arguments
+        For each argument, which address or which number of the call it is.
+    kinds
+        The Python type of each number.
+    results
+        For each output that is allocated, which address it is, its shape and dtype, and
+        whether it is in Fortran's order; None for one that was given.
+    pairs
+        Two addresses; the distances between them, both exclusive, at which the arrays
+        would overlap; whether 0 is allowed.
+    """
+
+    call: SequencedCall
+    arguments: tuple[int, ...]
+    kinds: tuple[type, ...]
+    results: tuple[tuple[int, tuple[int, ...], np.dtype, bool] | None, ...]
+    pairs: tuple[tuple[int, int, int, int, bool], ...]
+
+
+class Direct(Protocol):
+    """A function that makes direct calls, and how it comes to know them."""
+
+    function: Callable[..., Any]
+
+    def add(self, args: Sequence[Any], call: DirectCall, stamp: int) -> bool:
+        """Make `call` for arguments that are laid out like these.
+
+        While `support.stamp` is what it was.  False if it cannot be made.
+        """
+
+
 class Backend(Protocol):
     """The interface of a device family, which owns arrays and runs specs.
 
@@ -170,7 +213,9 @@ class Backend(Protocol):
     gives their layouts, as an object that is equal for equal ones, and their addresses,
     or None; the ranks are those of most calls.  ``ahead(calls)`` compiles side by side
     what calls (`Foreseen`) need and launches nothing; what it cannot compile is left to
-    the calls themselves.
+    the calls themselves.  ``direct_calls(otherwise, unset)`` is a `Direct`, whose
+    function calls `otherwise` where it knows nothing, or where one of two context
+    variables has a value; or None.
     """
 
     name: str

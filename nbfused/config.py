@@ -52,6 +52,7 @@ from typing import TYPE_CHECKING, Any
 
 from .errors import SettingError
 from .support.forks import hold_in_forks
+from .support.stamp import renew
 
 if TYPE_CHECKING:
     import logging
@@ -219,6 +220,7 @@ class Config:
                 f"config.backend = {value!r}: it is read once, at import; set "
                 "NBFUSED_BACKEND before that, or use nbfused.use_backend")
         object.__setattr__(self, name, value)
+        renew()
         if name == "log_level" and self is globals().get("config"):
             _show(value)
 

@@ -43,6 +43,7 @@ MAY_IMPORT = {
     "dispatch": "arrays backend config registry scalar specs",
     "autograd": "arrays config dispatch registry.operations scalar specs",
     "op": "arrays autograd dispatch registry.operations scalar specs",
+    "numpy_functions": "arrays autograd dispatch op registry.operations scalar specs",
     "ops": "arrays autograd config op scalar specs",
     "gpu": "arrays backend config scalar specs cache version",
     "cpu": "arrays backend config scalar specs cache",

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from ..backend import Backend
 
-__all__ = ["array", "empty", "from_dlpack", "full", "to_numpy"]
+__all__ = ["array", "array_like", "empty", "from_dlpack", "full", "to_numpy"]
 
 T = TypeVar("T")
 
@@ -49,6 +49,19 @@ def array(x: Any, dtype: DTypeLike | None = None, device: Device | None = None) 
     host = _call_numpy("x", source, lambda: np.array(source, dtype=kind, copy=True))
     check_dtype(host.dtype, "x")
     return _send(host, place, backend)
+
+
+def array_like(host: np.ndarray, like: Any) -> Any:
+    """Copy a NumPy array to the library and the device of another array.
+
+    On the host, of NumPy, it is `host` itself.
+    """
+    given = describe(like)
+    send = getattr(given.library, "from_numpy", None)
+    if send is not None:
+        return send(host, given.device)
+    return host if given.device == "cpu" else backend_for(
+        given.device, "like").from_host(host, given.device)
 
 
 def empty(shape: Shape, dtype: DTypeLike = "float64",

@@ -99,7 +99,8 @@ class Library(Protocol):
 
     It may have a method ``reading() -> Reading`` for arrays of its very type;
     ``viewer(native, shape, strides, offset)``, which gives a function that does what
-    `view` does for arrays laid out as `native`; and three for a library that counts
+    `view` does for arrays laid out as `native`; ``from_numpy(host, device)``, which
+    copies from the host; and three for a library that counts
     writes: ``wrote(arrays)``, which is told of those of ours, ``version(x)``, the
     count, None for an array without one, and ``counted(x)``, the first and the last
     address between which arrays have the same count.

@@ -12,7 +12,8 @@ from .description import Array, Library
 from .dtypes import check_dtype
 from .libraries.numpy import NUMPY
 
-__all__ = ["describe", "dtype_of", "exact_library", "is_array", "library_of"]
+__all__ = ["TORCH_DEVICES", "describe", "device_of", "dtype_of", "exact_library",
+           "is_array", "library_of"]
 
 
 def describe(x: Any, name: str = "x") -> Array:
@@ -152,6 +153,20 @@ _KNOWN: dict[tuple[str, str], Callable[[], Library]] = {
 }
 
 _FOUND: dict[type, Library | None] = {}
+
+
+#: Our names of PyTorch's devices, as they are found out.
+TORCH_DEVICES: dict[Any, str] = {}
+
+
+def device_of(x: Any, name: str = "x") -> str:
+    """The device of an array, without a description where that is known."""
+    if type(x).__module__ != "torch":
+        return describe(x, name).device
+    found = TORCH_DEVICES.get(x.device)
+    if found is None:
+        found = TORCH_DEVICES[x.device] = describe(x, name).device
+    return found
 
 
 #: NumPy's dtype for each of PyTorch's, which are single objects.

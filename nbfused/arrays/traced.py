@@ -60,6 +60,15 @@ class Traced:
         """A placeholder for zeros in the library and on the device of this one."""
         raise NotImplementedError
 
+    @property
+    def differentiated(self) -> bool:
+        """Whether a derivative is wanted, here or of the whole that is traced."""
+        raise NotImplementedError
+
+    def constant(self, host: Any) -> Any:
+        """A placeholder for a NumPy array that is the same in each call."""
+        raise NotImplementedError
+
     def record_call(self, function: Callable[..., Any], args: Sequence[Any],
                     inline: Callable[[], Any]) -> Any:
         """Record a call of a function with a derivative of its own.

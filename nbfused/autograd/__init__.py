@@ -9,10 +9,10 @@ nothing here knows an op.
 `check_backward` gradient checks of hand-written rules on a recorded tape
 `custom`         `Function` and other nodes whose pullback is Python code
 `gradcheck`      `gradcheck`: derivatives compared with finite differences in float64
+`gradients`      gradients of callers: checked, and in memory of their own
 `graph`          the autograd graph, and the arrays that have a place in it
 `nodes`          the graph node of a spec: the arrays it saves, and its pullback
 `numpy_api`      NumPy's functions, ufuncs and methods on Variables
-`ownership`      gradients in memory of their own, which may be changed in place
 `recipes`        the steps of pullbacks, prepared once
 `recording`      the recording switch of the tape: `no_grad`, and the modes used inside
 `rules`          `custom_vjp` and `checkpoint`

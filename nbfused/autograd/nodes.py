@@ -115,6 +115,9 @@ class CachedRecording:
     recipes
         How to pull back, by the types of the cotangents and by those that are wanted;
         None where cotangents of ones must be stored.
+    places
+        Of the results that another library's tape has to know: their numbers, and which
+        of them are constant to it; None before there has been a call by it.
     """
 
     plan: RecordingPlan | None
@@ -123,6 +126,7 @@ class CachedRecording:
     direct: Callable[..., Any] | None = None
     results: tuple[np.dtype, ...] = ()
     recipes: dict[Any, Recipe | None] = field(default_factory=dict)
+    places: tuple[tuple[int, ...], tuple[int, ...]] | None = None
 
 
 @lru_cache(maxsize=KEPT)

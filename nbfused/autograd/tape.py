@@ -22,8 +22,8 @@ from ..errors import ShapeError, TapeError
 from ..scalar.typing.python_numbers import number_type
 from ..scalar.typing.types import Type, Weak
 from ..specs import Spec
-from .calls.cotangents import cotangent
 from .calls.keeping import KEEPING
+from .gradients import seed_of, separate_gradients, without_repeats
 from .graph import (
     ADD,
     ONE,
@@ -42,18 +42,20 @@ from .nodes import (
     is_number,
     plan,
 )
-from .ownership import separate_gradients, without_repeats
 from .recording import RECORDING
 from .versions import note_write
 
 __all__ = [
+    "IN_GRAPH",
     "PLAIN",
+    "WEAK",
     "apply",
     "backward",
     "ones_like",
     "record_traced",
     "run_recorded",
     "tracked_by_library",
+    "wrapped",
 ]
 
 #: By type of input, who says whether it is more than data; None where nobody has to be
@@ -61,7 +63,7 @@ __all__ = [
 _TRACKS: dict[type, Callable[[Any], bool] | None] = dict.fromkeys(
     (np.ndarray, bool, int, float, complex))
 #: Types of inputs that are arrays of the graph and not traced, as they are found out.
-_IN_GRAPH: set[type[GraphArray]] = set()
+IN_GRAPH: set[type[GraphArray]] = set()
 
 #: Wraps an output as what its inputs are: `Variable.at`.
 _Wrap = Callable[[Any, Edge | None], GraphArray]
@@ -105,7 +107,7 @@ def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None
     tracked = False
     for x in inputs:
         kind = type(x)
-        if kind in _IN_GRAPH:
+        if kind in IN_GRAPH:
             wrap = kind.at
             data.append(x._value)
             edges.append(edge := x._edge)
@@ -122,14 +124,14 @@ def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None
             node, results = recorded
             if len(node.recording.tracked) == 1:  # not by a call: most have one
                 return (wrap(results[0], (node, 0)),)
-            return _wrapped(node, results, wrap)
+            return wrapped(node, results, wrap)
     if out is not None:
         return _store(spec, data, out, options, wrap)
     made = execute(spec, data, **options)
     return made if wrap is None else tuple([wrap(a, None) for a in made])
 
 
-def _wrapped(node: SpecNode, results: Sequence[Any], wrap: _Wrap) -> tuple[Any, ...]:
+def wrapped(node: SpecNode, results: Sequence[Any], wrap: _Wrap) -> tuple[Any, ...]:
     """The results of a recorded call, as what the inputs are."""
     made = []
     for k, tracked in enumerate(node.recording.tracked):
@@ -165,8 +167,8 @@ def _on_others(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
     if traced is not None:
         return traced.record(spec, inputs, out, options)
     for x in inputs:
-        if isinstance(x, GraphArray) and type(x) not in _IN_GRAPH:
-            _IN_GRAPH.add(type(x))
+        if isinstance(x, GraphArray) and type(x) not in IN_GRAPH:
+            IN_GRAPH.add(type(x))
             new = True
     if new:
         return apply(spec, inputs, out=out, **options)
@@ -199,7 +201,7 @@ def record_traced(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
     recorded = run_recorded(spec, data, edges, out, options)
     if recorded is None:
         return None
-    return _wrapped(*recorded, type(first).at)
+    return wrapped(*recorded, type(first).at)
 
 
 def _store(spec: Spec, inputs: Sequence[Any], out: Sequence[Any],
@@ -240,14 +242,15 @@ def run_recorded(spec: Spec, data: Sequence[Any], edges: Sequence[Edge | None],
     key: list[Any] = [dtypes]
     for x, edge in zip(data, edges, strict=True):
         kind = type(x)
-        if kind in _WEAK:
+        if kind in WEAK:
             key.append(kind)
         elif isinstance(x, NUMBERS):
             key += (edge is not None, _type(x))
         else:  # the dtype of another library stands for ours
             key += (edge is not None, kind, x.shape, x.dtype)
     known = spec.__dict__.get("_recorded")
-    cached: CachedRecording | None = known and known.get(tuple(key))
+    cached: CachedRecording | None = \
+        None if known is None else known.get(tuple(key))
     if cached is None:
         cached = _plan(spec, tuple(key), data, edges, dtypes)
     found = cached.plan
@@ -301,11 +304,11 @@ def _run_first(cached: CachedRecording, found: RecordingPlan, data: Sequence[Any
 _LIMIT = 1024
 
 #: The weak type of a Python number.
-_WEAK = {kind: Weak(kind.__name__) for kind in (bool, int, float, complex)}
+WEAK = {kind: Weak(kind.__name__) for kind in (bool, int, float, complex)}
 
 
 def _type(x: Any) -> Type:
-    found = _WEAK.get(type(x))
+    found = WEAK.get(type(x))
     if found is not None:
         return found
     if isinstance(x, TracedNumber):
@@ -336,7 +339,7 @@ def backward(output: GraphArray, grad: Any, mode: Pass, retain_graph: bool) -> N
         like = output._value  # NumPy's arrays are all of one library and in one place
         seed = grad if type(grad) is np.ndarray is type(like) and \
             grad.shape == like.shape and grad.dtype == like.dtype and \
-            grad.flags.aligned and not mode.records else cotangent(output, grad, mode)
+            grad.flags.aligned and not mode.records else seed_of(output, grad, mode)
     elif mode.records:
         seed = ones_like(mode.lift(output.data, None), mode)
     else:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import sys
+from collections.abc import Callable, Sequence
 from functools import cache
-from types import SimpleNamespace
 from typing import Any
 
-from ..arrays import ByteRange, describe, dtype_of, is_array
+import numpy as np
+
+from ..arrays import describe, dtype_of, is_array
+from ..arrays.detect import TORCH_DEVICES, device_of
 from ..dispatch import execute
 from ..errors import KernelTypeError, TapeError
 from ..specs import Spec
@@ -16,7 +19,7 @@ from .nodes import SpecNode, check_differentiable, is_floating
 from .tape import PLAIN, apply, run_recorded
 from .versions import Saved
 
-__all__ = ["apply_torch"]
+__all__ = ["apply_torch", "operation", "readable", "unusual"]
 
 
 def apply_torch(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
@@ -37,8 +40,6 @@ def apply_torch(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
     TapeError
         `out` was given.
     """
-    # How many results the user asked for is found out on the way.
-    call = SimpleNamespace(spec=spec, options=options, count=0)
     tracked = False
     for x in inputs:
         tracked |= getattr(x, "requires_grad", False)
@@ -53,12 +54,19 @@ def apply_torch(spec: Spec, inputs: Sequence[Any], out: Sequence[Any] | None,
         raise KernelTypeError(
             f"{spec.name}: a tensor has a tangent of torch.autograd.forward_ad, which "
             "operations of nbfused do not hand on; use nbfused.jvp on plain tensors")
+    # How many results the user asked for is found out on the way.
+    call = [spec, options, 0, None]
+    function, record = operation()
     try:
-        results = _function().apply(call, *inputs)
-    except RuntimeError:
-        _describe_all(inputs, options)  # says so where torch.func or vmap is at work
-        raise
-    return results if len(results) == call.count else results[:call.count]
+        results = record(call, *inputs)
+    except RuntimeError:  # PyTorch says so where torch.func or vmap is at work
+        try:
+            results = function.apply(call, *inputs)
+        except RuntimeError:
+            _describe_all(inputs, options)  # it can name the argument
+            raise
+    count = call[2]
+    return results if len(results) == count else results[:count]
 
 
 def _describe_all(inputs: Sequence[Any], options: dict[str, Any]) -> None:
@@ -86,6 +94,8 @@ def _check_inputs(spec: Spec, inputs: Sequence[Any], options: dict[str, Any]) ->
             raise KernelTypeError(
                 f"{name} is a {type(x).__name__} beside a tensor that requires grad; "
                 "expected tensors only: use torch.asarray")
+        if isinstance(x, np.generic):
+            _ORDINARY.add(type(x))
 
 
 #: On tensors: where PyTorch's backward is itself differentiated, operations find that
@@ -97,12 +107,59 @@ TENSORS = Pass(apply, lambda data, edge: data, True)
 _WANTED: Edge = (Leaf(), 0)
 
 
-@cache
-def _function() -> Any:
-    """The `torch.autograd.Function`, defined once PyTorch is imported."""
+#: Edges by which of the inputs want a gradient.
+_EDGES: dict[tuple[bool, ...], tuple[Edge | None, ...]] = {}
+
+
+def _edges(needs: tuple[bool, ...]) -> tuple[Edge | None, ...]:
+    found = _EDGES[needs] = tuple([_WANTED if need else None for need in needs])
+    return found
+
+
+def _detached(spec: Spec, inputs: Sequence[Any]) -> list[Any]:
+    """The inputs of a call as plain tensors, which may be used while it is recorded."""
     import torch
 
-    _ORDINARY.update((torch.Tensor, torch.nn.Parameter))
+    data: list[Any] = []
+    for x in inputs:
+        if not isinstance(x, torch.Tensor):
+            data.append(x)
+            continue
+        if x.requires_grad and x.is_complex():
+            check_differentiable(dtype_of(x))
+        # A view is one of a tensor of ours, so that it may be a result.
+        plain = type(x) is torch.Tensor and spec.launches
+        data.append(x if plain else x.detach())
+    return data
+
+
+@cache
+def readable() -> dict[type, bool]:
+    """Types of tensors that recorded calls read; whether they are detached first."""
+    import torch
+
+    return {torch.Tensor: False, torch.nn.Parameter: True}
+
+
+def unusual() -> bool:
+    """Whether PyTorch does not record, or something else than its tape is at work."""
+    torch = sys.modules["torch"]
+    return bool(not torch.is_grad_enabled()
+                or torch.autograd.forward_ad._current_level >= 0
+                or torch._C._get_tracing_state() is not None)
+
+
+@cache
+def operation() -> tuple[Any, Callable[..., Any]]:
+    """The `torch.autograd.Function`, defined once PyTorch is imported.
+
+    Also what records a call of it outside of transforms: `apply` of its base, without
+    the questions of torch.func, which are a third of a call.
+    """
+    import torch
+
+    plain = torch.Tensor
+    _ORDINARY.update(readable())
 
     class Operation(torch.autograd.Function):
         """A spec as an autograd function; saved state is among its results."""
@@ -110,30 +167,28 @@ def _function() -> Any:
         @staticmethod
         def forward(ctx: Any, call: Any, *inputs: Any) -> Any:
             ctx.set_materialize_grads(False)
-            data: list[Any] = []
-            edges: list[Edge | None] = []
-            for x in inputs:
-                wanted = None
-                if isinstance(x, torch.Tensor):
-                    if x.requires_grad:
-                        wanted = _WANTED
-                        if x.is_complex():
-                            check_differentiable(dtype_of(x))
-                    data.append(x.detach())
-                else:
-                    data.append(x)
-                edges.append(wanted)
-            recorded = run_recorded(call.spec, data, edges, None, call.options)
+            spec, options, _, known = call
+            needs = ctx.needs_input_grad[1:]
+            edges = _EDGES.get(needs) or _edges(needs)
+            recorded = None if known is None else known(*inputs, *edges)
             if recorded is None:
-                made = execute(call.spec, data, **call.options)
-                call.count = len(made)
+                data = _detached(spec, inputs)
+                recorded = run_recorded(spec, data, edges, None, options)
+            if recorded is None:
+                made = execute(spec, data, **options)
+                call[2] = len(made)
                 ctx.mark_non_differentiable(*made)
                 return made
             node, results = recorded
-            call.count = len(node.recording.tracked)
+            call[2] = count = len(node.recording.tracked)
             ctx.node = node
             ctx.slots = _save(ctx, node, inputs)
-            return _given_out(ctx, node, results, call.count)
+            # What PyTorch has to know: the user's results, and the state that is saved.
+            ctx.places, constant = node.recording.places or _places(node, count)
+            if constant:
+                ctx.mark_non_differentiable(*[results[k] for k in constant])
+            return tuple(results) if len(results) == len(ctx.places) else tuple(
+                [results[k] for k in ctx.places])
 
         @staticmethod
         def backward(ctx: Any, *cotangents: Any) -> Any:
@@ -143,13 +198,14 @@ def _function() -> Any:
                 present[place] = cotangent
                 some |= cotangent is not None
             if not some:
-                return (None, *(None for _ in node.edges))
+                return (None,) * (1 + len(node.edges))
             again = torch.is_grad_enabled()
             for saved in ctx.slots:
                 if saved.guarded:
                     saved.check()  # it can name what PyTorch refuses below
             for saved, tensor in zip(ctx.slots, ctx.saved_tensors, strict=True):
-                saved.data = tensor if again else tensor.detach()
+                saved.data = tensor if again or type(tensor) is plain \
+                    else tensor.detach()
             try:
                 mode = TENSORS if again else PLAIN
                 return (None, *node.pull(present, node.wants, mode))
@@ -157,7 +213,7 @@ def _function() -> Any:
                 for saved in ctx.slots:
                     saved.data = None
 
-    return Operation
+    return Operation, super(torch.autograd.Function, Operation).apply
 
 
 def _save(ctx: Any, node: SpecNode, inputs: Sequence[Any]) -> list[Saved]:
@@ -165,44 +221,28 @@ def _save(ctx: Any, node: SpecNode, inputs: Sequence[Any]) -> list[Saved]:
     slots, tensors = [], []
     for k, saved in node.saved_inputs.items():
         if type(saved) is Saved:
-            saved.hand_over(_bytes_of(saved.data))
             slots.append(saved)
             tensors.append(inputs[k])
     for saved in node.saved_outputs.values():
         slots.append(saved)
-        tensors.append(saved.hand_over(_bytes_of(saved.data)))
+        tensors.append(saved.data)
+    for saved in slots:
+        x, place = saved.data, None
+        device = TORCH_DEVICES.get(x.device) or device_of(x)  # most are known
+        if x.is_contiguous():
+            low = x.data_ptr()
+            place = device, low, low + x.nbytes
+        saved.hand_over(place)
     if tensors:
         ctx.save_for_backward(*tensors)
     return slots
 
 
-def _given_out(ctx: Any, node: SpecNode, results: Sequence[Any], count: int,
-               ) -> tuple[Any, ...]:
-    """The results that PyTorch has to know: the user's, and the state that is saved."""
+def _places(node: SpecNode, count: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Numbers of the results that PyTorch has to know, and of the constants of them."""
     tracked = node.recording.tracked
-    if len(results) == count and False not in tracked:
-        ctx.places = range(count)
-        return tuple(results)
-    state = [k for k in node.saved_outputs if k >= count]
-    ctx.places = (*range(count), *state)
-    ctx.mark_non_differentiable(*(
-        results[k] for k in ctx.places
-        if not (tracked[k] if k < count else is_floating(node.results[k]))))
-    return tuple([results[k] for k in ctx.places])
-
-
-#: Our names of PyTorch's devices.
-_DEVICES: dict[Any, str] = {}
-
-
-def _bytes_of(x: Any) -> ByteRange | None:
-    """The bytes of a contiguous tensor; None of others."""
-    device = _DEVICES.get(getattr(x, "device", None))
-    if device is None:
-        if is_array(x):
-            _DEVICES[x.device] = describe(x).device
-        return None
-    if not x.is_contiguous():
-        return None
-    low = x.data_ptr()
-    return ByteRange(device, low, low + x.nbytes)
+    places = (*range(count), *(k for k in node.saved_outputs if k >= count))
+    found = node.recording.places = places, tuple([
+        k for k in places
+        if not (tracked[k] if k < count else is_floating(node.results[k]))])
+    return found

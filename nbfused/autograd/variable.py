@@ -13,7 +13,7 @@ from ..arrays.traced import Traced
 from ..config import config
 from ..errors import KernelTypeError, ShapeError, TapeError
 from ..support.display import html_table, html_text
-from .calls.cotangents import check_gradient
+from .gradients import check_gradient
 from .graph import Edge, GraphArray, Leaf, Node, Pass
 from .nodes import check_differentiable
 from .numpy_api.methods import ArrayMethods

@@ -80,7 +80,8 @@ class Saved:
         """
         self.data: Any = data
         self._what = what
-        self._range: ByteRange | None = None  # found out at the first write
+        #: A `ByteRange` or what makes one; found out at the first write.
+        self._range: tuple[str, int, int] | None = None
         self._changed = False
         self._version: int | None = None
         self._checksum: int | None = None
@@ -89,7 +90,10 @@ class Saved:
         if type(data) is not np.ndarray:
             ask = _VERSIONS.get(type(data), _version)
             if ask is not None:
-                self._version = ask(data)
+                try:  # most often a function written in C, which is no call of Python's
+                    self._version = ask(data)
+                except RuntimeError:  # tensors of inference mode have no counter
+                    self._version = None
                 self.guarded = self._version is not None
         if config.debug and not isinstance(data, Traced):
             self._checksum, self.guarded = _checksum(data), True
@@ -109,14 +113,19 @@ class Saved:
     @property
     def place(self) -> ByteRange:
         """The range of bytes from the first to the last element."""
-        if self._range is None:
-            self._range = byte_range(describe(self.data, self.label))
-        return self._range
+        found = self._range
+        if found is None:
+            found = byte_range(describe(self.data, self.label))
+        if type(found) is not ByteRange:
+            found = ByteRange(*found)
+        self._range = found
+        return found
 
-    def hand_over(self, place: ByteRange | None = None) -> Any:
+    def hand_over(self, place: tuple[str, int, int] | None = None) -> Any:
         """Release the array to another owner, who counts its versions.
 
-        It is still watched for writes of ours; `place` is where it lies, if known.
+        It is still watched for writes of ours; `place` says the device and the bytes
+        that it lies in, if they are known.
         """
         data = self.data
         if self._range is None:
@@ -142,6 +151,10 @@ class Saved:
         InplaceModificationError
             If it was changed in place.
         """
+        if self._version is not None and not self._changed and \
+                self._checksum is None and \
+                _VERSIONS[type(self.data)](self.data) == self._version:  # type: ignore[misc]
+            return self.data
         if self._changed or self._checksum is not None or self._version is not None:
             self.check(self._checksum is not None and
                        self._checksum != _checksum(self.data))
@@ -237,7 +250,10 @@ def _version(array: Any) -> int | None:
         _VERSIONS[kind] = None if issubclass(kind, Traced) else getattr(
             library_of(array), "version", None)
     ask = _VERSIONS[kind]
-    return None if ask is None else ask(array)
+    try:
+        return None if ask is None else ask(array)
+    except RuntimeError:  # as in `Saved`
+        return None
 
 
 def _checksum(data: Any) -> int:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from importlib.util import find_spec
 from typing import Any
 
@@ -10,6 +11,7 @@ import numpy as np
 
 from ..backend import (
     PROTOCOL_VERSION,
+    Direct,
     Foreseen,
     Launcher,
     SequencedCall,
@@ -96,6 +98,13 @@ class CpuBackend:
         from .runtime.headers import header_reader
 
         return header_reader(ranks)
+
+    def direct_calls(self, otherwise: Callable[..., Any],
+                     unset: tuple[ContextVar[Any], ContextVar[Any]]) -> Direct | None:
+        """Direct calls by machine code: see `Backend`."""
+        from .runtime.direct import direct_calls
+
+        return direct_calls(otherwise, unset)
 
     def build(self, spec: Spec, signature: Signature) -> Launcher:
         """Compile `spec` for `signature`, or load it from the cache.

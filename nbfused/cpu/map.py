@@ -16,6 +16,7 @@ from .runtime.compile import build
 from .runtime.native import Part, one_part, with_native
 from .runtime.objects import Entry
 from .runtime.schedule import bind_parallel, lead_of, run_parallel
+from .text.boxes import bounds, bounds_of, interior, row_lines, split_lines
 from .text.divisions import divide_once
 from .text.elements import Elements, elementwise
 from .text.lines import advance, indented, inlined, invoke, loop, unravel
@@ -57,8 +58,8 @@ def compile_map(typed: TypedMap, signature: Signature) -> Kernel:
                                               signature.inner[inputs:], strict=True))]
     elements, operands, scalars = elementwise(
         function, typed.kinds, signature, signature.inner[:inputs], rank,
-        outputs[count:])
-    frame = Frame([*operands, *outputs], rank, scalars)
+        outputs[count:], boxes=typed.box_of)
+    frame = Frame([*operands, *outputs], rank, scalars, bounds(len(typed.inner), rank))
     serial = any(isinstance(s, Let) and s.op in EFFECTS
                  for s in walk(function.function.body))
     entry = build("\n".join(_text(typed, elements, outputs, frame, serial)))
@@ -74,11 +75,12 @@ def map_launcher(kernel: Kernel) -> BindingLauncher:
     """Make the launcher of a Map."""
     entry, frame, outputs, serial = kernel
     contiguous = frame.rank == 1 and outputs[0].code == "1"
-    streams = contiguous and not serial and can_stream(outputs)
+    streams = contiguous and not serial and not frame.extras and can_stream(outputs)
     first, itemsize = len(frame.operands) - len(outputs), outputs[0].dtype.itemsize
 
     def bind(call: Call) -> Start:
-        pack, size = frame.packer(call), prod(call.shape)
+        sides = bounds_of(call)
+        pack, size = frame.packer(call, *sides), prod(call.shape)
         launch = bind_parallel(entry, size)
 
         def start(pointers: Sequence[int], scalars: tuple[Any, ...], _: int) -> None:
@@ -93,7 +95,7 @@ def map_launcher(kernel: Kernel) -> BindingLauncher:
             else:
                 launch(block)
 
-        arguments = frame.arguments(call)
+        arguments = frame.arguments(call, *sides)
         alone = one_part(entry, arguments, size) if not serial else \
             arguments and (Part(entry, arguments, size),)
         return with_native(start, alone)
@@ -107,7 +109,14 @@ def _text(typed: TypedMap, elements: Elements, outputs: Sequence[Operand], frame
     points, names = _point("point", function, elements, outputs)
     costly = not is_cheap(function)
     run = _run("point", names, serial, costly)
-    divided = divide_once(function, table)
+    if typed.inner:
+        plain = interior(elements, typed)
+        more, used = _point("point_inside", function, plain, outputs)
+        points += more
+        run = [*split_lines(typed.inner), loop("point", "j0", "c0", names),
+               loop("point_inside", "c0", "c1", used, masked=costly),
+               loop("point", "c1", "j1", names)]
+    divided = None if typed.inner else divide_once(function, table)
     if divided is not None:
         inside = replace(elements, table={**table, **divided.table})
         more, used = _point("point_between", divided.typed, inside, outputs)
@@ -118,7 +127,7 @@ def _text(typed: TypedMap, elements: Elements, outputs: Sequence[Operand], frame
     return [f"# Map {function.function.name}", *points,
             "def kernel(a, begin, end):",
             *["    wide_vectors()"] * costly,
-            *indented(_nest(frame, run))]
+            *indented(_nest(frame, run, len(typed.inner)))]
 
 
 def _point(name: str, function: Typed, elements: Elements, outputs: Sequence[Operand],
@@ -140,7 +149,7 @@ def _run(point: str, names: Sequence[str], serial: bool, costly: bool) -> list[s
     return [loop(point, "j0", "j1", names, masked=costly)]
 
 
-def _nest(frame: Frame, run: Sequence[str]) -> list[str]:
+def _nest(frame: Frame, run: Sequence[str], boxes: int) -> list[str]:
     """Lines of the loop nest over the points begin … end - 1."""
     extents = [f"n{d}" for d in range(frame.rank)]
     lines = [*frame.unpack(), f"size = {' * '.join(extents)}"]
@@ -149,9 +158,11 @@ def _nest(frame: Frame, run: Sequence[str]) -> list[str]:
     lines += [line for o in fixed for line in o.bind()]
     if frame.rank == 1:
         bound = [line for o in moving for line in o.bind()]
-        return [*lines, *bound, "first = 0", "j0 = begin", "j1 = end", *run]
+        return [*lines, *row_lines(boxes, ()), *bound, "first = 0", "j0 = begin",
+                "j1 = end", *run]
     outer = [f"k{d}" for d in range(frame.rank - 1)]
-    inside = ["j0 = done - first", f"j1 = min({extents[-1]}, end - first)"]
+    inside = ["j0 = done - first", f"j1 = min({extents[-1]}, end - first)",
+              *row_lines(boxes, outer)]
     for o in moving:
         inside += o.bind(offset(o, outer))
     inside += [*run, f"first += {extents[-1]}", "done = first",

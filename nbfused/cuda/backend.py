@@ -8,7 +8,7 @@ from ctypes import CDLL
 from functools import lru_cache
 from glob import glob
 from importlib.util import find_spec
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ..errors import BackendNotAvailableError
 from ..gpu.backend import GpuBackend
@@ -81,9 +81,15 @@ class CudaBackend(GpuBackend):
 
     def sequence(self, calls: Sequence[SequencedCall]) -> SequenceStart | None:
         """A graph of calls on one device, if there are enough of them."""
-        from .runtime.sequence import LEAST, GraphSequence
+        from .graphs.sequence import LEAST, GraphSequence
 
         return GraphSequence(calls) if len(calls) >= LEAST else None
+
+    def headers(self, kind: type, ranks: Sequence[int]) -> Any:
+        """Read tensors by machine code: see `Backend`."""
+        from .graphs.tensor_headers import tensor_reader
+
+        return tensor_reader(kind, ranks)
 
     def ahead(self, calls: Sequence[Foreseen]) -> None:
         """Compile and load the kernels of calls side by side: see `Backend`.

@@ -121,7 +121,7 @@ class LaunchPlan:
         The device's.
     launcher
         None if there is nothing to compute.
-    extents
+    extents, boxes
         As in `Call`.
     """
 
@@ -133,6 +133,7 @@ class LaunchPlan:
     ordinal: int
     launcher: Launcher | None
     extents: tuple[Shape, ...]
+    boxes: tuple[tuple[tuple[int, int], ...], ...] = ()
 
 
 #: Finds the launcher of a kernel.
@@ -182,7 +183,7 @@ def make_plan(request: Request, find: Find | None = None) -> LaunchPlan:
     zeros = _zeros(request, frame, len(results))
     return LaunchPlan(results, zeros, loops.shape, merged,
                       in_bytes if any(in_bytes) else None, ordinal(request.device),
-                      launcher, extents)
+                      launcher, extents, loops.boxes)
 
 
 def _frame(request: Request, raw: tuple[bool, ...], names: tuple[str, ...]) -> Frame:

@@ -13,7 +13,7 @@ from operator import add
 from typing import Any
 
 from ..arrays import Array, Library, byte_range, same_memory
-from ..backend import Backend, Call, Launcher, SequencedCall, Start
+from ..backend import Backend, Call, DirectCall, Launcher, SequencedCall, Start
 from ..specs import Spec
 from ..support.loop_nests import dense_strides
 from ..support.records import record
@@ -66,7 +66,7 @@ def bind(launcher: Launcher, call: Call) -> Start:
 
     def start(pointers: Sequence[int], scalars: tuple[Any, ...], stream: int) -> None:
         launcher(Call(call.shape, tuple(pointers), call.strides, scalars, call.device,
-                      stream, call.extents))
+                      stream, call.extents, boxes=call.boxes))
 
     return start
 
@@ -114,7 +114,8 @@ class PreparedCall:
         self.place, self.streams, self._clear = place, streams, clear
         self._moves = plan.moves
         self.stream: Callable[[], int] = place.library.streams(place.device)
-        self.address_of: Callable[[Any], int] = place.library.pointer
+        self.address_of: Callable[[Any], int] = getattr(
+            place.library, "address_reader", place.library.pointer)
         given = outs or (None,) * len(plan.results)
         self._outs: list[None] = [None] * len(plan.results)
         self._first = len(arrays)
@@ -135,8 +136,10 @@ class PreparedCall:
         self.new: Callable[[], Any] | None = None
         self.bound: Start | None = None
         self._call = Call(plan.shape, self._moved((*pointers, *self._holes)),
-                          plan.strides, scalars, plan.ordinal, 0, plan.extents)
+                          plan.strides, scalars, plan.ordinal, 0, plan.extents,
+                          boxes=plan.boxes)
         self._start: Start | None = plan.launcher and self._start_unbound
+        self._alone = not (self._cleared or streams or plan.launcher is None)
         self._plain = not (self._cleared or streams or plan.moves) and (
             not self._news or len(given) == len(self._holes) == 1)
 
@@ -182,6 +185,13 @@ class PreparedCall:
                 if address & 15 and start:  # no library's own allocator gives such
                     start = self._start_unbound
         stream = self.stream()
+        if self._alone:  # what `launch` does, with fewer calls
+            trace = LAUNCHES.get()
+            if trace is not None:
+                trace.append(self._launch)
+            start(tuple(pointers) if self._moves is None else  # type: ignore[misc]
+                  tuple(map(add, pointers, self._moves)), scalars, stream)
+            return natives
         if self.streams:
             self._wait(stream)
         self.launch(pointers, scalars, stream, LAUNCHES.get(), start)
@@ -220,6 +230,35 @@ class PreparedCall:
         return SequencedCall(self._launcher, self._call, tuple(
             [(k, more + move) for (k, more), move in zip(places, moves, strict=True)]),
             numbers, spans, len(self.outputs))
+
+    def direct(self, outs: int, numbers: tuple[Any, ...], kinds: tuple[type, ...],
+               given: Sequence[bool]) -> DirectCall | None:
+        """Describe it as a direct call; None if it is more than its launch.
+
+        Parameters
+        ----------
+        outs
+            How many arguments are outputs, the first ones.
+        numbers
+            The numbers of a call; `NumberOf` in place of those that are arguments.
+        kinds
+            Their types.
+        given
+            For each argument after the outputs, whether it is a number.
+        """
+        count = self._first + len(self.outputs)
+        call = self.sequenced([(k, 0) for k in range(count)], numbers, ())
+        orders = [_order(result) for result in self._results]
+        if call is None or self.streams or None in orders:
+            return None
+        position = {True: iter(range(len(numbers))), False: iter(range(self._first))}
+        return DirectCall(
+            call, (*range(self._first, self._first + outs),
+                   *(next(position[number]) for number in given)), kinds, tuple([
+                (self._first + k, result.shape, result.dtype, bool(order))
+                if k in self.makers else None
+                for k, (result, order) in enumerate(
+                    zip(self._results, orders, strict=True))]), self.pairs)
 
     def _moved(self, pointers: Sequence[int]) -> tuple[int, ...]:
         return tuple(pointers if self._moves is None else
@@ -263,6 +302,14 @@ def _maker(place: Place, result: Result) -> Callable[[], Any]:
         return view(native)
 
     return strided
+
+
+def _order(result: Result) -> bool | None:
+    """Whether a result is in Fortran's order, or in C's; None of another one."""
+    shape, strides = result.shape, result.strides
+    if strides is None or strides == dense_strides(shape):
+        return False
+    return True if strides[::-1] == dense_strides(shape[::-1]) else None
 
 
 def _allocate_again(place: Place, result: Result) -> Any:

@@ -29,7 +29,7 @@ from .callers import key_of
 from .calls import COPY, place_of, run, zero
 from .outputs import check_casting, check_output, check_overlap, check_shape
 
-__all__ = ["direct_view", "run_view", "view_layout"]
+__all__ = ["direct_view", "run_view", "view_layout", "window"]
 
 Shape = tuple[int, ...]
 Slices = Sequence[tuple[int, int, int]]
@@ -187,7 +187,7 @@ def view_layout(spec: View, array: Array, shape: Shape) -> tuple[Strides, int] |
             return tuple(step for axis, step in enumerate(steps)
                          if axis not in spec.params), 0
         case "slice":
-            return _window(steps, spec.params)
+            return window(steps, spec.params)
     raise KernelTypeError(f"there is no view '{spec.kind}'; see nbfused.specs.View")
 
 
@@ -198,7 +198,7 @@ def _expand(strides: Strides, axes: Shape) -> Strides:
     return tuple(steps)
 
 
-def _window(strides: Strides, slices: Slices) -> tuple[Strides, int]:
+def window(strides: Strides, slices: Slices) -> tuple[Strides, int]:
     """Strides and offset of a slice: ``(start, stop, step)`` for each axis."""
     empty = any(not range(*one) for one in slices)
     offset = 0 if empty else sum(
@@ -215,7 +215,7 @@ def _fill(spec: View, arrays: Sequence[Array], out: Array) -> None:
     (array,) = arrays
     if spec.kind == "unslice":
         zero(out)
-        strides, offset = _window(out.strides, spec.params[1])
+        strides, offset = window(out.strides, spec.params[1])
         _copy(array, _at(out, array.shape, strides, offset))
         return
     layout = view_layout(spec, array, out.shape)

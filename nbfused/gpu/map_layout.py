@@ -40,7 +40,7 @@ class MapLayout:
     def __init__(self, typed: TypedMap, signature: Signature) -> None:
         self.typed = typed
         self.rank, = signature.ranks
-        kinds = [k for k in typed.kinds if k in ("element", "scalar", "raw")]
+        kinds = [k for k in typed.kinds if k in ("element", "scalar", "raw", "window")]
         arrays = [t for t, k in zip(signature.inputs, kinds, strict=True)
                   if k != "scalar"]
         self.operands = operand_list([*arrays, *signature.outputs], signature.inner)
@@ -49,7 +49,8 @@ class MapLayout:
         self.results = self.outputs[:len(typed.function.results)]
         self.looped = [o for o in self.operands if not o.code.startswith("r")]
         self.unit = [o for o in self.looped if o.code == "1"]
-        self.could_vector = bool(self.unit) and all(o.code in "10" for o in self.looped)
+        self.could_vector = bool(self.unit) and not typed.inner and all(
+            o.code in "10" for o in self.looped)
         self.picks = [(o.at, k) for o in self.operands for k in range(self.strides(o))]
 
     def strides(self, operand: Operand) -> int:
@@ -68,7 +69,8 @@ class MapLayout:
                 and are_aligned(call, self.unit, width, range(self.rank - 1)))
 
     def values(self, call: Call) -> tuple[Any, ...]:
-        """The arguments: addresses, extents, strides, numbers."""
+        """The arguments: addresses, extents, strides, sides of boxes, numbers."""
         strides = call.strides
         return (*call.pointers, *call.shape, *[strides[o][k] for o, k in self.picks],
+                *[n for box in call.boxes for sides in box for n in sides],
                 *call.scalars)

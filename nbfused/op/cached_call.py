@@ -1,17 +1,210 @@
-"""Cached calls of ops, looked up by the types of their arguments."""
+"""Cached calls of ops, looked up by the types of their arguments.
+
+`apply` asks of each argument what it is; a function that is generated for their types
+(`fast_calls`) knows, and leaves the rest to `dispatch.direct_call`.  It gives None
+where anything is unusual, so that `apply` is asked.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import lru_cache
+from types import FunctionType
+from typing import Any, NamedTuple
 
+import numpy as np
+
+from ..arrays import is_array
+from ..arrays.traced import Traced
 from ..autograd import apply
+from ..autograd.graph import GraphArray
+from ..autograd.nodes import NUMBERS, SpecNode
+from ..autograd.recording import RECORDING
+from ..autograd.tape import IN_GRAPH, WEAK, wrapped
 from ..autograd.versions import note_write
 from ..dispatch import direct_call
+from ..scalar.typing.python_numbers import number_type
 from ..specs import Spec
 from .base import output_tuple
 
-__all__ = ["CachedCall"]
+__all__ = ["CachedCall", "fast_calls"]
+
+Call = Callable[..., Any]
+
+#: What is known is found by the key of `run_recorded`, which looks up in `known` too.
+_RECORD = """\
+    found = known.get((None, {key}))
+    if found is None or found.direct is None:
+        return None
+    data = {data},
+    made = found.direct(*data)
+    if made is None:
+        return None
+    node = SpecNode(found, ({edges},), data, made, names)
+"""
+
+_ON_VARIABLES = """\
+def direct({args}):
+    if not recording():
+        return None
+{read}
+    if {untracked}:
+        return None
+{record}\
+    if len(found.tracked) == 1:
+        return (at(made[0], (node, 0)),)
+    return wrapped(node, made, at)
+"""
+
+_ON_TENSORS = """\
+def record({args}, {edges}):
+{read}
+{record}\
+    return node, made
+
+def direct({args}):
+    if not ({tracked}) or unusual():
+        return None
+    call = [spec, options, 0, record]
+    try:
+        made = operation(call, {args})
+    except RuntimeError:  # where torch.func is at work, for one: `apply` says more
+        return None
+    count = call[2]
+    return made if len(made) == count else made[:count]
+"""
+
+
+class _Argument(NamedTuple):
+    """An argument, as a generated function reads it.
+
+    Attributes
+    ----------
+    data
+        The text of the array, or of the number, behind it.
+    edge
+        The text of its place in the graph.
+    number
+        What stands for it in keys; None of arrays, which their shapes stand for.
+    """
+
+    data: str
+    edge: str
+    number: Any = None
+
+
+def fast_calls(spec: Spec, values: Sequence[Any], outs: Sequence[Any] | None,
+               defaults: tuple[Any, ...], names: Sequence[str],
+               ) -> tuple[Call | None, Call | None]:
+    """Functions that repeat a call of `apply` for arguments of these types.
+
+    Parameters
+    ----------
+    values, outs, names
+        Of the call.
+    defaults
+        What it takes for the last values where they are left out.
+
+    Returns
+    -------
+    callable or None
+        ``direct(*outs, *values)``: the results, None in place of those that were given;
+        None instead of all where something else has to be asked.
+    callable or None
+        ``taped(*values)``: the same for tensors that PyTorch's tape records, to be
+        asked next.
+    """
+    records = outs is None and spec.launches
+    kinds = {type(x) for x in values if isinstance(x, GraphArray)}
+    if kinds:
+        made = None
+        if records and len(kinds) == 1 and kinds <= IN_GRAPH:
+            made = _on_variables(spec, values, kinds.pop(), names)
+        return _with_defaults(made, defaults), None
+    direct = direct_call(spec, values, outs, defaults)
+    tensors = records and any(type(x).__module__.startswith("torch") for x in values)
+    taped = _on_tensors(spec, values, names) if tensors else None
+    return direct, _with_defaults(taped, defaults)
+
+
+def _on_variables(spec: Spec, values: Sequence[Any], kind: type[GraphArray],
+                  names: Sequence[str]) -> Call | None:
+    """The call for Variables, some of which are tracked."""
+    given = [_Argument(f"v{k}", f"e{k}") if isinstance(x, kind) else _plain(k, x)
+             for k, x in enumerate(values)]
+    graph = [k for k, a in enumerate(given) if a is not None and a.edge != "None"]
+    return _generated(_ON_VARIABLES, spec, given, {
+        "read": [f"v{k}, e{k} = x{k}._value, x{k}._edge" for k in graph],
+        "untracked": [" and ".join(f"e{k} is None" for k in graph)],
+    }, {"recording": RECORDING.get, "at": kind.at, "wrapped": wrapped, "names": names})
+
+
+def _on_tensors(spec: Spec, values: Sequence[Any], names: Sequence[str]) -> Call | None:
+    """The call for tensors, some of which require grad in PyTorch."""
+    from ..autograd.torch_bridge import operation, readable, unusual
+
+    detached = readable()
+    given = [_Argument(f"v{k}", f"e{k}") if type(x) in detached else
+             _plain(k, x) if isinstance(x, NUMBERS) else None
+             for k, x in enumerate(values)]
+    graph = [k for k, a in enumerate(given) if a is not None and a.edge != "None"]
+    options = {"dtypes": None, "casting": "same_kind", "names": names}
+    return _generated(_ON_TENSORS, spec, given, {
+        "read": [f"v{k} = x{k}" + ".detach()" * detached[type(values[k])]
+                 for k in graph],
+        "tracked": [" or ".join(f"x{k}.requires_grad" for k in graph)],
+    }, {"operation": operation()[1], "unusual": unusual, "spec": spec,
+        "options": options, "names": names})
+
+
+def _plain(k: int, x: Any) -> _Argument | None:
+    """An argument outside of the graph: a number or an array; None of others.
+
+    An array that its own library tracks is refused by the direct call.
+    """
+    if type(x) in WEAK:
+        return _Argument(f"x{k}", "None", (type(x),))
+    if isinstance(x, np.generic):
+        return _Argument(f"x{k}", "None", (False, number_type(x)))
+    return _Argument(f"x{k}", "None") if is_array(x) and not isinstance(
+        x, (GraphArray, Traced)) else None
+
+
+def _generated(text: str, spec: Spec, given: Sequence[_Argument | None],
+               parts: dict[str, list[str]], names: dict[str, Any]) -> Call | None:
+    """Compile a template for these arguments; None if one of them cannot be read."""
+    arguments = [a for a in given if a is not None]
+    if len(arguments) < len(given):
+        return None
+    key = [f"*n{k}" if a.number else
+           f"{'False' if a.edge == 'None' else f'{a.edge} is not None'}, "
+           f"type({a.data}), {a.data}.shape, {a.data}.dtype"
+           for k, a in enumerate(arguments)]
+    record = _RECORD.format(key=", ".join(key),
+                            data=", ".join(a.data for a in arguments),
+                            edges=", ".join(a.edge for a in arguments))
+    lines = {name: "\n".join(f"    {line}" for line in found) if name == "read"
+             else found[0] for name, found in parts.items()}
+    code = _compiled(text.format(
+        args=", ".join(f"x{k}" for k in range(len(given))), record=record,
+        edges=", ".join(f"e{k}" for k in range(len(given))), **lines))
+    space = {**names, "SpecNode": SpecNode,
+             "known": spec.__dict__.setdefault("_recorded", {}),
+             **{f"n{k}": a.number for k, a in enumerate(arguments)}}
+    exec(code, space)
+    made: Call = space["direct"]
+    return made
+
+
+@lru_cache(maxsize=1024)
+def _compiled(text: str) -> Any:
+    return compile(text, "<nbfused recording>", "exec")
+
+
+def _with_defaults(call: Call | None, defaults: tuple[Any, ...]) -> Call | None:
+    if isinstance(call, FunctionType):
+        call.__defaults__ = defaults
+    return call
 
 
 class CachedCall:
@@ -33,8 +226,8 @@ class CachedCall:
         self._spec, self._name, self._names = spec, name, names
         self._defaults = defaults
         single = outs is None or (len(outs) == 1 and outs[0] is not None)
-        self._direct = direct_call(spec, values, outs, self._defaults) if single \
-            else None
+        self._direct, self._taped = fast_calls(
+            spec, values, outs, self._defaults, names) if single else (None, None)
         self._outputs = 1 if outs is None else len(outs)
 
     def __call__(self, args: tuple[Any, ...], out: Any) -> Any:
@@ -42,6 +235,8 @@ class CachedCall:
         direct = self._direct
         made = None if direct is None or type(out) is tuple else \
             direct(*args) if out is None else direct(out, *args)
+        if made is None and self._taped is not None:
+            made = self._taped(*args)
         if made is None:  # it is differentiated, or a closer look is needed
             outs = None if out is None else output_tuple(
                 out, self._outputs, self._name)

@@ -11,7 +11,6 @@ from ..arrays import check_dtype
 from ..autograd import apply
 from ..autograd.nodes import is_floating
 from ..autograd.versions import note_write
-from ..dispatch import direct_call
 from ..errors import KernelTypeError, ScalarSyntaxError
 from ..scalar.autodiff.custom import Rules
 from ..scalar.ir.build import inline
@@ -20,6 +19,7 @@ from ..scalar.typing.types import Weak
 from ..specs import Map
 from ..support.forks import cached_property
 from .base import Parameters, kind_of, output_tuple, quantity, unpack_single
+from .cached_call import fast_calls
 from .func import Func, func
 from .kernel_counts import counting_decorator
 from .ufunc import Ufunc, apply_where, cast_inputs
@@ -55,11 +55,11 @@ class Elementwise(Func, Ufunc):
         super().__init__(pyfunc, gradcheck, nondiff, prefer)
         self._specs: dict[tuple[str, ...], Map] = {}
         self._variants: dict[tuple[Any, ...], Elementwise] = {}
-        #: By types of the arguments: spec, `Caller.direct`, other defaults; the first
-        #: by the only type where there is one.
-        self._known: dict[Any, tuple[Map, Any, tuple[Any, ...]]] = {}
+        #: By types of the arguments: spec, `fast_calls`, other defaults; the first by
+        #: the only type where there is one.
+        self._known: dict[Any, tuple[Map, Any, Any, tuple[Any, ...]]] = {}
         #: Where an output is given: by its type and theirs.
-        self._stored: dict[Any, tuple[Map, Any, tuple[Any, ...]]] = {}
+        self._stored: dict[Any, tuple[Map, Any, Any, tuple[Any, ...]]] = {}
 
     @cached_property
     def function(self) -> Function:
@@ -195,9 +195,11 @@ class Elementwise(Func, Ufunc):
                     (type(out), type(args[0])) if len(args) == 1 else
                     (type(out), *map(type, args)))
             if known is not None:
-                spec, direct, defaults = known
+                spec, direct, taped, defaults = known
                 made = None if direct is None else \
                     direct(*args) if out is None else direct(out, *args)
+                if made is None and taped is not None:
+                    made = taped(*args)
                 if made is None:  # it is differentiated, or a closer look is needed
                     return apply(spec, args + defaults, names=self.parameters.names,
                                  out=None if out is None else (out,))[0]
@@ -242,12 +244,12 @@ class Elementwise(Func, Ufunc):
         one = self.nout == 1 and (outs is None or outs[0] is not None)
         if one and not self.gradcheck and self.parameters.accepts(types):
             defaults = self.parameters.defaults[len(args):]
-            direct = direct_call(spec, values, outs, defaults)
+            calls = fast_calls(spec, values, outs, defaults, self.parameters.names)
             if outs is not None:
-                self._stored[type(outs[0]), *types] = spec, direct, defaults
+                self._stored[type(outs[0]), *types] = spec, *calls, defaults
             else:
                 self._known[types[0] if len(types) == 1 else types] = (
-                    spec, direct, defaults)
+                    spec, *calls, defaults)
 
     def _check_gradient(self, values: list[Any]) -> None:
         """Check the derivative and its rules at these arguments."""

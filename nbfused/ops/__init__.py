@@ -2,6 +2,7 @@
 
 =============== ====================================================================
 `activations`   activation functions
+`advanced_indexing` index arrays, lists and masks, beside basic indices
 `arithmetic`    arithmetic, as in NumPy
 `checks`        range checks of element values, on the cpu only
 `comparison`    comparisons, logic, selection

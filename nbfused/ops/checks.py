@@ -11,7 +11,8 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import describe, to_numpy
+from ..arrays import to_numpy
+from ..arrays.detect import device_of
 from ..arrays.traced import Traced
 from ..autograd import Variable
 from ..config import config
@@ -29,7 +30,7 @@ class _Check(partial[None]):
 
 
 def _is_checked(data: Any, name: str) -> bool:
-    return describe(data, name).device == "cpu" or config.debug
+    return device_of(data, name) == "cpu" or config.debug
 
 
 def check_range(indices: Any, low: int, high: int, message: str, way_out: str, *,

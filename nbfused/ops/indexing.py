@@ -11,7 +11,7 @@ import numpy as np
 
 from ..arrays import dtype_of
 from ..autograd import apply
-from ..errors import KernelTypeError, RangeError
+from ..errors import KernelTypeError, RangeError, ShapeError
 from ..op import AnyArray, Case, op
 from ..op.base import check_array
 from ..op.elementwise import cast
@@ -20,10 +20,11 @@ from ..scalar.parse.functions import parse
 from ..specs import Map
 from ..specs.base import Shape
 from ..specs.shapes import normalize_axis
+from .advanced_indexing import advanced, is_advanced
 from .checks import check_range
-from .shapes import apply_view, broadcast_to, checked_shape, reshape
+from .shapes import apply_view, broadcast_to, checked_shape, reshape, transpose
 
-__all__ = ["embedding", "getitem", "take"]
+__all__ = ["embedding", "getitem", "take", "take_along_axis"]
 
 #: Start, stop and step along an axis.
 Window = tuple[int, int, int]
@@ -117,6 +118,68 @@ def take(x: AnyArray, indices: AnyArray, axis: int = 0, *,
     return found if out is None else cast(dtype_of(found).name)(found, out=out)
 
 
+@op(lambda x, indices, axis: np.take_along_axis(x, indices, axis),
+    Case(((5, 7), (5, 3)), {"axis": 1}, ((-3.0, 3.0), (-7, 7, int))),
+    Case(((4, 3, 5), (2, 1, 5)), {"axis": 0}, ((-3.0, 3.0), (0, 4, int)),
+         dtypes="iuf"))
+def take_along_axis(x: AnyArray, indices: AnyArray, axis: int = -1) -> AnyArray:
+    """Take elements of each line along an axis, at indices of its own.
+
+    Parameters
+    ----------
+    x : array
+        The table.
+    indices : integer array
+        Of as many dimensions; the other extents broadcast with those of `x`.
+    axis : int
+        Along which to take.
+
+    Returns
+    -------
+    array
+
+    Raises
+    ------
+    RangeError
+        An index is out of range (an `IndexError`).  On a GPU it is clamped, unless
+        ``NBFUSED_DEBUG=1``.
+    ShapeError
+        The numbers of dimensions differ.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> x = np.array([[3.0, 1.0], [2.0, 5.0]])
+    >>> take_along_axis(x, np.argsort(x, axis=1), axis=1)
+    array([[1., 3.],
+           [2., 5.]])
+    """
+    for given, name in ((x, "x"), (indices, "indices")):
+        check_array(given, "take_along_axis", name)
+    shape, wanted = tuple(x.shape), tuple(indices.shape)
+    if len(shape) != len(wanted):
+        raise ShapeError(f"take_along_axis: 'indices' has {len(wanted)} dimensions, "
+                         f"expected {len(shape)} as 'x' has")
+    if dtype_of(indices).kind not in "iu":
+        raise KernelTypeError("take_along_axis: 'indices' must be an integer array, "
+                              f"got dtype {dtype_of(indices)}; convert with astype")
+    axis = normalize_axis(axis, len(shape))
+    rows, count = shape[axis], wanted[axis]
+    check_range(indices, -rows, rows, "take_along_axis: 'indices' out of range for "
+                f"axis {axis} of extent {rows}", "hold them inside with clip",
+                name="indices")
+    others = np.broadcast_shapes(*(s[:axis] + s[axis + 1:] for s in (shape, wanted)))
+    order = (*(k for k in range(len(shape)) if k != axis), axis)
+    table, index = (reshape(broadcast_to(transpose(given, order), (*others, extent)),
+                            (-1, extent) if prod(others) and extent else
+                            (prod(others), extent))
+                    for given, extent in ((x, rows), (indices, count)))
+    flat = apply(_gather(False), [table, index, rows, count],
+                 names=("x", "indices", "rows", "block"))[0]
+    back = tuple(order.index(k) for k in range(len(shape)))
+    return transpose(reshape(flat, (*others, count)), back)
+
+
 @op(lambda table, indices: table[indices],
     Case(((5, 7), (3, 2)), {}, ((-3.0, 3.0), (0, 5, int))))
 def embedding(table: AnyArray, indices: AnyArray) -> AnyArray:
@@ -150,7 +213,7 @@ def embedding(table: AnyArray, indices: AnyArray) -> AnyArray:
 def getitem(x: AnyArray, index: Any) -> AnyArray:
     """Index with integers, slices, ``...`` and None: a view.
 
-    An integer array as index is `take` along the first axis, a copy.
+    With integer arrays, lists and masks it is a copy, of the shape that NumPy gives it.
 
     Raises
     ------
@@ -158,7 +221,8 @@ def getitem(x: AnyArray, index: Any) -> AnyArray:
         An integer is out of range (an `IndexError`), a step is 0, or there are more
         indices than axes.
     KernelTypeError
-        The index is something else: boolean masks have results of unknown shape.
+        The index is something else; or a mask in `nf.fuse`, as the shape of the result
+        is not known there.
 
     Examples
     --------
@@ -168,8 +232,11 @@ def getitem(x: AnyArray, index: Any) -> AnyArray:
     """
     shape = checked_shape(x, "getitem")
     items = index if isinstance(index, tuple) else (index,)
-    if len(items) == 1 and hasattr(items[0], "dtype") and len(items[0].shape):
-        return take(x, items[0], axis=0)
+    if any(map(is_advanced, items)):
+        alone = len(items) == 1 and hasattr(items[0], "dtype") and \
+            dtype_of(items[0]).kind in "iu"
+        return take(x, items[0], axis=0) if alone else advanced(
+            x, items, getitem, take)
     windows, dropped, added = _basic(items, shape)
     out = apply_view(x, "slice", windows)
     if dropped:

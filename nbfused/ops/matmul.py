@@ -271,6 +271,7 @@ def batched_matmul(a: AnyArray, b: AnyArray, bias: Operand | None = None, *,
                     precision)
 
 
+@op(lambda subscripts, a, b: np.einsum(subscripts, a, b))
 def contract(subscripts: str, a: AnyArray, b: AnyArray, *, bias: Operand | None = None,
              epilogue: ScalarFunction | None = None, extras: Sequence[Operand] = (),
              prologue_a: ScalarFunction | None = None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,10 +10,12 @@ import numpy as np
 from ..arrays import dtype_of, is_array
 from ..arrays.traced import Traced, TracedNumber
 from ..autograd import Variable, apply, no_grad
+from ..autograd.versions import note_write
 from ..errors import KernelTypeError, RangeError, ShapeError
 from ..op import AnyArray
 from ..op.base import fraction, non_negative, real_number, whole_number
-from ..op.elementwise import cast, elementwise
+from ..op.cached_call import fast_calls
+from ..op.elementwise import Elementwise, cast, elementwise
 
 __all__ = ["adam_step", "sgd_step"]
 
@@ -40,10 +42,42 @@ def adam_update(param, grad, m, v, lr, beta1, beta2, eps, decay, scale1, scale2)
     return param - lr * (step + decay * param), first, second
 
 
-_ADAM_KINDS = ("element",)*4 + ("scalar",)*7
+#: Direct calls of an update, by its name and the types of its arrays.
+_DIRECT: dict[tuple[Any, ...], Callable[..., Any]] = {}
 
 
-def _arrays(what: str, **given: AnyArray) -> Collection[Any]:
+def _taken(update: Elementwise, outs: tuple[Any, ...], arrays: Sequence[Any],
+           numbers: tuple[Any, ...]) -> bool:
+    """Take a step as one like it was taken before; False if it has to be checked.
+
+    The numbers are checked.
+    """
+    direct = _DIRECT.get((update.__name__, *map(type, arrays)))
+    if direct is None:
+        return False
+    shape = arrays[0].shape
+    for x in arrays:
+        if x.shape != shape:
+            return False
+    if direct(*outs, *arrays, *numbers) is None:
+        return False
+    note_write(outs)
+    return True
+
+
+def _take(update: Elementwise, outs: tuple[Any, ...], arrays: Sequence[Any],
+          numbers: tuple[Any, ...]) -> None:
+    """Take a step on arrays that were checked."""
+    spec = update.spec(("element",) * len(arrays) + ("scalar",) * len(numbers))
+    values = (*arrays, *numbers)
+    with no_grad():
+        apply(spec, values, out=outs, names=update.parameters.names)
+    direct, _ = fast_calls(spec, values, outs, (), update.parameters.names)
+    if direct is not None:
+        _DIRECT[(update.__name__, *map(type, arrays))] = direct
+
+
+def _arrays(what: str, **given: AnyArray) -> tuple[Any, ...]:
     """The arrays behind the arguments, checked to have one shape."""
     found = {n: x.data if isinstance(x, Variable) and not isinstance(x, Traced) else x
              for n, x in given.items()}
@@ -60,7 +94,12 @@ def _arrays(what: str, **given: AnyArray) -> Collection[Any]:
             raise ShapeError(
                 f"{what}: '{name}' of shape {tuple(x.shape)} does not fit 'param' of "
                 f"shape {tuple(found['param'].shape)}; expected equal shapes")
-    return found.values()
+    return tuple(found.values())
+
+
+def _plain(x: AnyArray) -> Any:
+    """The array of a Variable that is not traced."""
+    return x._value if type(x) is Variable else x
 
 
 def sgd_step(param: AnyArray, grad: AnyArray, velocity: AnyArray | None = None, *,
@@ -99,13 +138,16 @@ def sgd_step(param: AnyArray, grad: AnyArray, velocity: AnyArray | None = None, 
         if momentum:
             raise KernelTypeError("sgd_step: 'momentum' needs 'velocity', an array of "
                                   "zeros of the shape of 'param'; got None")
-        p, g = _arrays("sgd_step", param=param, grad=grad)
-        with no_grad():
-            sgd_update(p, g, rate, decay, out=p)
+        p = _plain(param)
+        if not _taken(sgd_update, (p,), (p, _plain(grad)), (rate, decay)):
+            p, g = _arrays("sgd_step", param=param, grad=grad)
+            _take(sgd_update, (p,), (p, g), (rate, decay))
         return
-    p, g, v = _arrays("sgd_step", param=param, grad=grad, velocity=velocity)
-    with no_grad():
-        momentum_update(p, g, v, rate, momentum, decay, out=(p, v))
+    numbers = (rate, momentum, decay)
+    p, v = _plain(param), velocity
+    if not _taken(momentum_update, (p, v), (p, _plain(grad), v), numbers):
+        p, g, v = _arrays("sgd_step", param=param, grad=grad, velocity=velocity)
+        _take(momentum_update, (p, v), (p, g, v), numbers)
 
 
 def adam_step(param: AnyArray, grad: AnyArray, m: AnyArray, v: AnyArray, *,
@@ -146,19 +188,25 @@ def adam_step(param: AnyArray, grad: AnyArray, m: AnyArray, v: AnyArray, *,
     >>> p.round(6)
     array([0.9, 1.1])
     """
-    count = step.computed(_counted) if isinstance(step, TracedNumber) else \
-        _counted(step)
-    rate, decay = (real_number(x, "adam_step", name) for x, name in (
-        (lr, "lr"), (weight_decay, "weight_decay")))
-    beta1, beta2 = (fraction(x, "adam_step", name, "what is kept of a moment")
-                    for x, name in ((beta1, "beta1"), (beta2, "beta2")))
-    eps = non_negative(eps, "adam_step", "eps")
-    p, g, m, v = _arrays("adam_step", param=param, grad=grad, m=m, v=v)
-    values = (p, g, m, v, rate, beta1, beta2, eps, decay,
-              1.0 / (1.0 - beta1 ** count), 1.0 / (1.0 - beta2 ** count))
-    with no_grad():  # and without a look at what has been looked at
-        apply(adam_update.spec(_ADAM_KINDS), values, out=(p, m, v),
-              names=adam_update.parameters.names)
+    # Usual numbers are checked without calls: a step has few, of few microseconds.
+    if not (type(step) is int and 0 < step < 1 << 63 and type(lr) is float and lr == lr
+            and type(beta1) is float and 0.0 <= beta1 < 1.0
+            and type(beta2) is float and 0.0 <= beta2 < 1.0
+            and type(eps) is float and eps >= 0.0
+            and type(weight_decay) is float and weight_decay == weight_decay):
+        step = step.computed(_counted) if isinstance(step, TracedNumber) else \
+            _counted(step)
+        lr, weight_decay = (real_number(x, "adam_step", name) for x, name in (
+            (lr, "lr"), (weight_decay, "weight_decay")))
+        beta1, beta2 = (fraction(x, "adam_step", name, "what is kept of a moment")
+                        for x, name in ((beta1, "beta1"), (beta2, "beta2")))
+        eps = non_negative(eps, "adam_step", "eps")
+    numbers = (lr, beta1, beta2, eps, weight_decay,
+               1.0 / (1.0 - beta1 ** step), 1.0 / (1.0 - beta2 ** step))
+    p = _plain(param)
+    if not _taken(adam_update, (p, m, v), (p, _plain(grad), m, v), numbers):
+        p, g, m, v = _arrays("adam_step", param=param, grad=grad, m=m, v=v)
+        _take(adam_update, (p, m, v), (p, g, m, v), numbers)
 
 
 def _counted(step: Any) -> int:

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import BackendNotAvailableError, DeviceError, NbFusedWarning
 from ..support.forks import LOCK
+from ..support.stamp import renew
 from .plugins import (
     BUILTIN,
     Source,
@@ -67,6 +68,7 @@ class Registry:
         self._selected: tuple[str, ...] | None = None  # None: every usable one
         self._owners: dict[str, Backend] = {}
         self.epoch = object()
+        renew()
         self.restricted: ContextVar[tuple[Backend, ...] | None] = ContextVar(
             "nbfused_backends", default=None)
 
@@ -90,6 +92,7 @@ class Registry:
         """Drop the cached owners of devices."""
         self._owners.clear()
         self.epoch = object()
+        renew()
 
     def state(self) -> Any:
         """A value that changes whenever `backend_for` may answer differently."""

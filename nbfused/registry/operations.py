@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["OPS", "Table"]
+__all__ = ["NUMPY", "OPS", "Table"]
 
 
 class Table(dict[str, Any]):
@@ -17,7 +17,7 @@ class Table(dict[str, Any]):
         Imports the modules that define entries.
     """
 
-    load: Callable[[], None] | None = None
+    load: Callable[[], object] | None = None
 
     def fill(self) -> None:
         """Define all operations, or wait for another thread that does."""
@@ -42,3 +42,6 @@ class Table(dict[str, Any]):
 
 #: Public name of an operation -> the callable object that is it.
 OPS = Table()
+
+#: NumPy's function, as ``numpy.linalg.inv`` -> the same with NumPy's parameters.
+NUMPY = Table()

@@ -80,7 +80,10 @@ class _Checked:
 
     def __init__(self, spec: Spec, launcher: Launcher) -> None:
         self._launcher, self._name = launcher, spec.name
-        self._names = [name for kind, name in spec.parameters if kind != "scalar"]
+        arrays = [(kind, name) for kind, name in spec.parameters if kind != "scalar"]
+        self._names = [name for _, name in arrays]
+        #: Windows' addresses are those of points where they may not be.
+        self._windows = [k for k, (kind, _) in enumerate(arrays) if kind == "window"]
 
     def __call__(self, call: Call) -> None:
         """Look at the addresses, then launch."""
@@ -88,7 +91,10 @@ class _Checked:
 
         empty = not prod(call.shape) or not all(map(prod, call.extents))
         if not empty:
-            unknown = device(call.device).first_unknown(call.pointers)
+            pointers = list(call.pointers)
+            for k in self._windows:
+                pointers[k] = pointers[-1]
+            unknown = device(call.device).first_unknown(pointers)
             if unknown < len(call.pointers):
                 raise DeviceError(self._refusal(unknown, call.pointers[unknown]))
         self._launcher(call)

@@ -56,6 +56,8 @@ class MapText(MapLayout):
         self.width = self._width()
         first = len(self.operands) + self.rank
         self._words = {pick: first + k for k, pick in enumerate(self.picks)}
+        self._sides = first + len(self.picks)
+        self._boxes = [2*self.rank*k for k in range(len(typed.inner))]
         self.name = kernel_name(name, "map", "neighbours" if neighbours else "apart")
 
     def _width(self) -> int:
@@ -69,10 +71,11 @@ class MapText(MapLayout):
         out = Source(self.name, "map")
         for o in self.operands:
             out.pointer(o.dtype)
-        extents = out.integers(self.rank + len(self.picks))
+        extents = out.integers(self.rank + len(self.picks)
+                               + 2*self.rank*len(self._boxes))
         with out.block("struct F", "};"):
             out(f"static constexpr int rank = {self.rank}, extents = {extents}, "
-                f"operands = {len(self.operands)};")
+                f"operands = {len(self.operands)}, boxes = {len(self._boxes)};")
             self._places(out)
             self._points(out)
         how = "neighbours" if self.neighbours else "apart"
@@ -83,6 +86,8 @@ class MapText(MapLayout):
                        "const int64_t *c, int64_t *at)"):
             for o in self.looped:
                 out(f"at[{o.at}] = {self._offset(o)};")
+            for k in range(len(self._boxes)):
+                out(f"at[{len(self.operands) + k}] = {self._inside(k)};")
             if not self._words:
                 out("static_cast<void>(w);")
 
@@ -91,6 +96,12 @@ class MapText(MapLayout):
         if o.code == "1":
             terms.append(f"c[{self.rank - 1}]")
         return " + ".join(terms) or "0"
+
+    def _inside(self, box: int) -> str:
+        """Whether the point at coordinates `c` is in a box."""
+        word = self._sides + self._boxes[box]
+        return " && ".join(f"w.integer({word + 2*k}) <= c[{k}] && c[{k}] < "
+                           f"w.integer({word + 2*k + 1})" for k in range(self.rank))
 
     def _stride(self, o: Operand, loop: int) -> str:
         return f"w.integer({self._words[o.at, loop]})"
@@ -114,12 +125,20 @@ class MapText(MapLayout):
         function = self.typed.function
         found: dict[str, object] = {}
         inputs, scatters = iter(self.inputs), iter(self.outputs[len(self.results):])
+        box_of = self.typed.box_of
         for param, kind in zip(function.function.params, self.typed.kinds, strict=True):
             if kind == "element":
                 o = next(inputs)
                 how = "repeat" if o.code == "0" else "load"
                 out(f"const auto x{o.at} = points.{how}({o.at}, p{o.at});")
                 found[param] = decode(o.dtype, f"x{o.at}[k]")
+            elif kind == "window":
+                o, box = next(inputs), len(self.operands) + box_of[param]
+                out(f"const auto x{o.at} = points.window({o.at}, {box}, p{o.at});")
+                found[param] = decode(o.dtype, f"x{o.at}[k]")
+            elif kind == "inside":
+                found[param] = \
+                    f"points.inside({len(self.operands) + box_of[param]}, k)"
             elif kind == "scalar":
                 found[param] = out.scalar(function.dtypes[param])
             elif kind == "index":
@@ -186,4 +205,4 @@ def build_map(spec: Map, signature: Signature) -> Launcher:
 def map_kernel(spec: Map, signature: Signature) -> Kernel:
     """The kernel for aligned arrays; needs neither a device nor a compiler."""
     typed = spec.typed(signature.inputs, signature.outputs)
-    return MapText(spec.name, typed, signature, neighbours=True).kernel()
+    return MapText(spec.name, typed, signature, neighbours=not typed.inner).kernel()

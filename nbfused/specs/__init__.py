@@ -6,7 +6,8 @@
 `map`, `reduce`, `row`, `contract`, `raw` and `view` hold a spec each; `base` is what
 they share and what each says of itself, `combine` the ways to combine, `pointwise` and
 `state` their typing, `shapes` and `subscripts` their shapes.  `vjp` differentiates,
-`batching` runs them for many samples, `fusion` composes them.
+`batching` runs them for many samples, `fusion` composes them; `windows` are inputs of a
+Map that are there on a box of points.
 """
 
 from .base import Pullback, Ref, Spec, Step

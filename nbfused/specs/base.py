@@ -26,7 +26,7 @@ Shape = tuple[int, ...]
 Parameters = tuple[tuple[str, str], ...]
 
 #: Kinds of a function's parameters that are not inputs of the call.
-IMPLICIT = ("index", "size", "scatter")
+IMPLICIT = ("index", "size", "scatter", "inside")
 
 #: Specs of which a cache knows something after nobody uses them any more, so that who
 #: makes an equal one finds it again.  A spec has its kernels (`dispatch.calls`), on the

@@ -7,6 +7,9 @@ from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar
 
+import numpy as np
+
+from ..errors import ShapeError
 from ..scalar.ir.build import Builder
 from ..scalar.ir.nodes import Function, Value, literal
 from ..scalar.typing.types import Typed, Weak, compute_dtype, promoted_dtype
@@ -26,13 +29,14 @@ from .base import (
 from .pointwise import pointwise
 from .shapes import broadcast_shapes, broadcasts_to, check_count
 from .vjp.functions import compose
+from .windows import Place, Windows
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from ..scalar.typing.types import Type
 
 __all__ = ["Map", "TypedMap"]
+
+_BOOL = np.dtype(np.bool_)
 
 
 @record(frozen=True)
@@ -49,15 +53,20 @@ class Map(Spec):
         function indexes itself, ``load(raw, i, j, …)`` with as many integers as it has
         dimensions), ``"index"`` (the flat C-order index of the point), ``"size"`` (the
         number of points) or ``"scatter"`` (a further output that the function adds to
-        with ``atomic_add`` or stores in; zero at first, unless the caller gave it).
-        The last three are not inputs.
+        with ``atomic_add`` or stores in; zero at first, unless the caller gave it),
+        ``"window"`` (an array at the points of a box, 0 elsewhere) or ``"inside"``
+        (whether the point is in a box).
+        All but the first three and ``"window"`` are no inputs.
     scatter_shapes
         The shape of each scatter output, which come after the results.
+    windows
+        Where the windows lie; None if there are none.
     """
 
     function: Function
     kinds: tuple[str, ...]
     scatter_shapes: tuple[Shape, ...] = ()
+    windows: Windows | None = None
 
     __hash__: ClassVar[Any] = Hashed.__hash__
     pointwise: ClassVar[bool] = True
@@ -69,11 +78,27 @@ class Map(Spec):
 
     @property
     def kernel(self) -> Map:
-        """The same function with neutral scatter shapes."""
+        """The same function with neutral scatter shapes and boxes."""
+        if self.windows is not None:
+            return replace(self, windows=self.windows.kernel)
         if not self.scatter_shapes:
             return self
         return Map(self.function, self.kinds,
                    tuple((0,) * len(s) for s in self.scatter_shapes))
+
+    @property
+    def fixes_extents(self) -> bool:
+        """If it has windows, or scatters."""
+        return self.windows is not None or bool(self.scatter_shapes)
+
+    @property
+    def places(self) -> dict[str, Place]:
+        """Where windows lie, by the parameter."""
+        if self.windows is None:
+            return {}
+        named = [p for p, k in zip(self.function.params, self.kinds, strict=True)
+                 if k in ("window", "inside")]
+        return dict(zip(named, self.windows.places, strict=True))
 
     @property
     def parameters(self) -> Parameters:
@@ -92,13 +117,21 @@ class Map(Spec):
 
     def extent(self, shapes: tuple[Shape, ...]) -> Shape:
         """The shape that the function runs over."""
-        return broadcast_shapes([
-            s for s, (k, _) in zip(shapes, self.parameters, strict=True)
-            if k == "element"])
+        elements = [s for s, (k, _) in zip(shapes, self.parameters, strict=True)
+                    if k == "element"]
+        if self.windows is None or self.windows.extent is None:
+            return broadcast_shapes(elements)
+        places = self.places
+        for shape, (kind, name) in zip(shapes, self.parameters, strict=True):
+            if kind == "window":
+                self.windows.check(shape, places[name], f"'{name}'")
+        return broadcast_shapes([self.windows.extent, *elements])
 
     def frame(self, operands: Sequence[Layout], names: Sequence[str] = (),
               target: Shape | None = None) -> Frame:
         """One group of all axes, repeated to `target` where they broadcast to it."""
+        if self.windows is not None:
+            return self._windowed(operands, names)
         extent = broadcast_shapes([shape for shape, _ in operands], names)
         if target is not None and broadcasts_to(extent, target):
             extent = target
@@ -111,10 +144,35 @@ class Map(Spec):
             (axes,) * outputs, ((0,),) * (len(operands) + outputs),
             (0,) if "index" in self.kinds else ())
 
+    def _windowed(self, operands: Sequence[Layout], names: Sequence[str]) -> Frame:
+        """The loops where inputs are windows: of this extent, whatever the target."""
+        windows, places = self.windows, self.places
+        assert windows is not None
+        assert windows.extent is not None
+        kinds = [(k, n) for k, n in self.parameters if k in ("element", "window")]
+        extent = broadcast_shapes(
+            [windows.extent, *(shape for (shape, _), (k, _) in zip(
+                operands, kinds, strict=True) if k == "element")],
+            ["the windows", *names] if names else ())
+        if extent != windows.extent:
+            raise ShapeError(f"{self.name}: inputs of shape {extent} do not broadcast "
+                             f"to the extent of the windows, {windows.extent}; "
+                             "expected extents that are equal, or 1")
+        check_count(extent, self.name)
+        laid = [windows.layout(operand, places[n]) if k == "window" else
+                (broadcast_strides(*operand, extent), 0)
+                for operand, (k, n) in zip(operands, kinds, strict=True)]
+        axes = tuple(range(len(extent)))
+        outputs = len(self.function.results)
+        return Frame(
+            extent, (axes,), tuple(strides for strides, _ in laid), (axes,) * outputs,
+            ((0,),) * (len(operands) + outputs), moves=tuple(move for _, move in laid),
+            boxes=windows.boxes)
+
     def _types(self, types: tuple[Type, ...],
                scatter: tuple[np.dtype, ...]) -> tuple[Type, ...]:
         given, added = iter(types), iter(scatter)
-        return tuple(Weak("int") if k in ("index", "size")
+        return tuple(_BOOL if k == "inside" else Weak("int") if k in ("index", "size")
                      else next(added) if k == "scatter" else next(given)
                      for k in self.kinds)
 
@@ -143,7 +201,9 @@ class Map(Spec):
         count = len(self.scatter_shapes)
         scatter = outputs[len(outputs) - count:] if count and outputs \
             else self._scatter_types(types)
-        return TypedMap(self._typed(types, scatter), self.kinds)
+        boxes = tuple([p.box for p in self.windows.places]) if self.windows else ()
+        return TypedMap(self._typed(types, scatter), self.kinds, boxes,
+                        self.windows.inner if self.windows else ())
 
     def vjp(self, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
             present: tuple[bool, ...]) -> Pullback:
@@ -162,6 +222,8 @@ class Map(Spec):
     def with_numbers(self, numbers: Sequence[bool]) -> Map:
         """The same function, called with numbers in place of the inputs marked."""
         kinds = with_scalars(self.kinds, numbers)
+        assert self.windows is None or kinds.count("window") == self.kinds.count(
+            "window"), "a window is an array"
         return self if kinds == self.kinds else replace(self, kinds=kinds)
 
     def with_ones(self, ones: tuple[np.dtype | None, ...]) -> Map | None:
@@ -188,7 +250,24 @@ def _with_ones(spec: Map, ones: tuple[np.dtype | None, ...]) -> Map:
 
 @record(frozen=True)
 class TypedMap:
-    """A Map with every value typed: what a backend prints."""
+    """A Map with every value typed: what a backend prints.
+
+    Attributes
+    ----------
+    boxes
+        The number of the box of each parameter of kind ``"window"`` or ``"inside"``.
+    inner
+        For each box, whether most points are in it.
+    """
 
     function: Typed
     kinds: tuple[str, ...]
+    boxes: tuple[int, ...] = ()
+    inner: tuple[bool, ...] = ()
+
+    @property
+    def box_of(self) -> dict[str, int]:
+        """The number of the box, by the parameter."""
+        named = [p for p, k in zip(self.function.function.params, self.kinds,
+                                   strict=True) if k in ("window", "inside")]
+        return dict(zip(named, self.boxes, strict=True))

@@ -162,7 +162,7 @@ class Row(Spec):
         from .vjp.row import row_vjp, spread
 
         found = row_vjp(self, needs, present)
-        return spread(found, self.kinds, shapes, row_whole(self.kinds, shapes))
+        return spread(self, found, shapes, row_whole(self.kinds, shapes), present)
 
     def batched(self, batched: tuple[bool, ...], shapes: tuple[Shape, ...],
                 size: int) -> Batching | None:

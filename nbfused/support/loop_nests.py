@@ -257,12 +257,15 @@ class Nest(NamedTuple):
         For each operand, one for each loop.
     offsets
         For each operand, by how many elements its pointer moves.
+    boxes
+        Those of the frame, by these loops.
     """
 
     shape: Shape
     ranks: tuple[int, ...]
     strides: tuple[Strides, ...]
     offsets: Strides
+    boxes: tuple[tuple[tuple[int, int], ...], ...] = ()
 
     @property
     def size(self) -> int:
@@ -309,6 +312,11 @@ class Frame:
         Whether new outputs lie in memory as the inputs do; in C order otherwise.
     fold
         Turns canonical groups into others that are better still.
+    moves
+        For each array input, by how many elements its pointer moves; none if empty.
+    boxes
+        Boxes of points that the function tells from others: for each loop the first
+        coordinate, and the one after the last.  There is one group then.
     """
 
     extents: Shape
@@ -321,6 +329,8 @@ class Frame:
     inner: tuple[Axes, ...] = ()
     follows: bool = True
     fold: Callable[[list[Group]], list[Group]] | None = field(default=None)
+    moves: Strides = ()
+    boxes: tuple[tuple[tuple[int, int], ...], ...] = ()
 
     def count(self, group: int) -> int:
         """Number of points in a group."""
@@ -338,6 +348,8 @@ def nest(frame: Frame, outputs: Iterable[Strides]) -> Nest:
     strides = [*frame.inputs, *(placed_strides(own, placement, len(frame.extents))
                                 for placement, own in zip(frame.outputs, outputs,
                                                           strict=True))]
+    if frame.boxes:
+        return _boxed(frame, strides)
     groups, offsets = [], []
     for number, axes in enumerate(frame.groups):
         group, moved = canonical(Group(
@@ -350,6 +362,31 @@ def nest(frame: Frame, outputs: Iterable[Strides]) -> Nest:
     if frame.fold is not None:
         groups = frame.fold(groups)
     return flatten(groups, offsets)
+
+
+def _boxed(frame: Frame, strides: Sequence[Strides]) -> Nest:
+    """Sort and merge loops that have boxes: merged are those that lie in all whole."""
+    (axes,) = frame.groups
+    loops = [(frame.extents[a], tuple(own[a] for own in strides),
+              tuple(box[a] for box in frame.boxes)) for a in axes
+             if frame.extents[a] != 1 or any(box[a] != (0, 1) for box in frame.boxes)]
+    loops = [loops[k] for k in axis_order(
+        list(zip(*(column for _, column, _ in loops), strict=True)), len(loops))]
+    merged = loops[:1] or [(prod(frame.extents), (0,)*len(strides),
+                            ((0, 1),)*len(frame.boxes))]
+    for extent, column, sides in loops[1:]:
+        above, steps, outer = merged[-1]
+        if all(s == (0, extent) for s in sides) and all(
+                step == stride*extent for step, stride in zip(steps, column,
+                                                              strict=True)):
+            merged[-1] = above*extent, column, tuple(
+                [(lo*extent, hi*extent) for lo, hi in outer])
+        else:
+            merged.append((extent, column, sides))
+    extents, columns, boxes = zip(*merged, strict=True)
+    moves = (*frame.moves, *(0,)*(len(strides) - len(frame.moves)))
+    return Nest(extents, (len(extents),), tuple(zip(*columns, strict=True)), moves,
+                tuple(zip(*boxes, strict=True)))
 
 
 def memory_order(frame: Frame, output: int) -> Axes | None:

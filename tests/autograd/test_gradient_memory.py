@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 import nbfused as nf
+from nbfused.autograd.gradients import _owner
 from nbfused.autograd.graph import Leaf, collect
-from nbfused.autograd.ownership import _owner
 
 
 def leaf(x):

@@ -55,7 +55,7 @@ def test_reduce_has_numpys_default_axis(ufunc):
 
 @pytest.mark.parametrize("call", [
     lambda w: np.add.accumulate(w), lambda w: np.subtract.reduce(w),
-    lambda w: np.modf(w), lambda w: np.add(w, 1, where=A > 1),
+    lambda w: np.isnat(w), lambda w: np.add(w, 1, where=A > 1),
     lambda w: np.add.outer(w, w), lambda w: np.add(w, cast(Any, object()))],
     ids=["accumulate", "reduce", "unknown", "where", "outer", "object"])
 def test_what_there_is_no_op_for_raises(call):
@@ -125,7 +125,7 @@ def test_functions_ask_for_the_shape():
 
 def test_functions_without_an_op_raise():
     with pytest.raises(KernelTypeError, match=r"numpy\..*no operation .*to_numpy"):
-        np.linalg.svd(leaf())
+        np.linalg.eig(leaf())
 
 
 def test_the_scalar_vocabulary_works_on_all_elements():

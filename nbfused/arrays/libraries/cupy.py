@@ -51,6 +51,13 @@ class CupyLibrary:
         with _cupy().cuda.Device(ordinal(device)):
             return _cupy().ndarray(shape, dtype)
 
+    def from_numpy(self, host: np.ndarray, device: str) -> Any:
+        """Copy an array from the host."""
+        with _cupy().cuda.Device(ordinal(device)):
+            made = _cupy().empty(host.shape, host.dtype)
+            made.set(np.ascontiguousarray(host))
+        return made
+
     def maker(self, shape: tuple[int, ...], dtype: np.dtype, device: str,
               ) -> Callable[[], Any]:
         """A function that allocates from CuPy's pool.

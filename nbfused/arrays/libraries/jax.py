@@ -12,6 +12,7 @@ import numpy as np
 from ...errors import KernelTypeError
 from ..description import Array
 from ..device_array import DEVICE, DeviceArray
+from ..devices import ordinal
 from ..dtypes import check_dtype
 from .dlpack import HostExport
 from .interface import describe_dlpack
@@ -45,6 +46,12 @@ class JaxLibrary:
         if device == "cpu":
             return aligned_empty(shape, dtype, _BOUNDARY)
         return DEVICE.empty(shape, dtype, device)
+
+    def from_numpy(self, host: np.ndarray, device: str) -> Any:
+        """Copy an array from the host."""
+        return _jax().device_put(host, _jax().devices(
+            "cpu" if device == "cpu" else "gpu")[0 if device == "cpu" else
+                                                  ordinal(device)])
 
     def maker(self, shape: tuple[int, ...], dtype: np.dtype, device: str,
               ) -> Callable[[], Any]:

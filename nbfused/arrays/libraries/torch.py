@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache, partial
+from operator import attrgetter
 from typing import Any, NoReturn
 
 import numpy as np
@@ -70,6 +72,29 @@ class TorchLibrary:
                    ("tracing", _torch()._C._get_tracing_state),
                    ("nowhere", _address_without_storage)))
 
+    def plain(self) -> Callable[[Sequence[Any]], bool]:
+        """A function that asks whether autograd ignores tensors, and none is negated.
+
+        Of such ones, if they are not complex, DLPack's header says everything.
+        """
+        torch = _torch()
+        enabled, tracing = torch.is_grad_enabled, torch._C._get_tracing_state
+        forward_ad, is_neg = torch.autograd.forward_ad, torch.Tensor.is_neg
+        requires_grad = attrgetter("requires_grad")
+
+        def is_plain(tensors: Sequence[Any]) -> bool:
+            if forward_ad._current_level >= 0 or tracing() is not None:
+                return False
+            if enabled() and any(map(requires_grad, tensors)):
+                return False
+            return not any(map(is_neg, tensors))
+
+        return is_plain
+
+    def from_numpy(self, host: np.ndarray, device: str) -> Any:
+        """Copy an array from the host."""
+        return _torch().from_numpy(np.ascontiguousarray(host)).to(_place(device))
+
     def maker(self, shape: tuple[int, ...], dtype: np.dtype, device: str,
               ) -> Callable[[], Any]:
         """A function that allocates with PyTorch's allocator."""
@@ -80,6 +105,11 @@ class TorchLibrary:
     def pointer(self, native: Any) -> int:
         """The tensor's address."""
         return int(native.data_ptr())
+
+    @property
+    def address_reader(self) -> Callable[[Any], int]:
+        """`pointer` as a function written in C."""
+        return _torch().Tensor.data_ptr
 
     def view(self, native: Any, shape: tuple[int, ...], strides: tuple[int, ...],
              offset: int) -> Any:
@@ -132,13 +162,9 @@ class TorchLibrary:
         for x in arrays:
             increment(x)
 
-    def version(self, x: Any) -> int | None:
-        """PyTorch's count of the writes to `x` or to its base."""
-        try:
-            found: int = x._version
-        except RuntimeError:  # tensors of inference mode have no counter
-            return None
-        return found
+    #: PyTorch's count of the writes to a tensor or to its base; RuntimeError of one of
+    #: inference mode.  Not a function of Python: the tape asks for it twice an operand.
+    version = attrgetter("_version")
 
     def counted(self, x: Any) -> tuple[int, int]:
         """The addresses of the tensors that have one counter with `x`."""
@@ -152,6 +178,11 @@ class TorchLibrary:
 
     def to_host(self, x: Any) -> np.ndarray:
         """Share the memory of a tensor on the host; copy from a device."""
+        if type(x) is _torch().Tensor and x.device.type == "cpu" and \
+                not x.requires_grad and not _unusual(x) and x.dtype in _shared() and \
+                _torch()._C._get_tracing_state() is None:
+            with suppress(RuntimeError):  # PyTorch knows another NumPy, or none
+                return x.numpy()
         _check_plain(x, "tensor")
         _device(x.device, "tensor")
         return host_view(self.describe(x.detach().resolve_conj().resolve_neg().cpu(),
@@ -181,6 +212,13 @@ def _dtypes() -> dict[Any, np.dtype]:
     torch = _torch()
     pairs = ((getattr(torch, dtype.name, None), dtype) for dtype in SUPPORTED)
     return {theirs: ours for theirs, ours in pairs if theirs is not None}
+
+
+@cache
+def _shared() -> frozenset[Any]:
+    """PyTorch's dtypes that NumPy has by itself."""
+    return frozenset(theirs for theirs, ours in _dtypes().items()
+                     if ours.kind in "biufc")
 
 
 @cache

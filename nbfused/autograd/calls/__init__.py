@@ -1,7 +1,6 @@
 """Recorded calls of functions, and what stands for their arguments.
 
 `batched`        the placeholder for one sample of many, for `vmap`
-`cotangents`     checks of gradients and cotangents that a caller gives
 `keeping`        results that a checkpoint keeps although it computes again
 `recorded_call`  the recorded call of a function that is differentiated, its pullback
 """

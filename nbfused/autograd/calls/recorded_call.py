@@ -13,9 +13,9 @@ from ...arrays.traced import Traced, find_traced
 from ...errors import KernelTypeError, ShapeError
 from ...support.trees import Structure, flatten, leaves_of, map_tree
 from ..custom import as_outputs, check_callable, is_tracked
+from ..gradients import separate_gradients, without_repeats
 from ..graph import FULL, Edge, Leaf, Ones, Pass, Target, reachable, walk_back
 from ..nodes import Identity, check_differentiable, is_floating, zeros
-from ..ownership import separate_gradients, without_repeats
 from ..recording import grad_mode, recording
 from ..tape import PLAIN, ones_like
 from ..variable import RECORDING, Variable

@@ -1,5 +1,5 @@
 """NumPy's own functions, ufuncs and methods on Variables.
 
 `protocols` is where NumPy calls, `functions` and `ufuncs` are what it finds, `methods`
-are those of arrays.
+are those of arrays, `table_methods` those that are NumPy's functions.
 """

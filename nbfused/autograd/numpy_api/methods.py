@@ -15,6 +15,7 @@ from ...registry.operations import OPS
 from ..graph import COPY
 from ..recording import recording
 from ..tape import apply
+from .table_methods import TableMethods
 
 if TYPE_CHECKING:
     from ..variable import Variable
@@ -120,7 +121,7 @@ def check_unrecorded(x: Any, y: Any, symbol: str) -> None:
             "no_grad()")
 
 
-class ArrayMethods:
+class ArrayMethods(TableMethods):
     """NumPy's array methods and operators; parameters as of the op or NumPy.
 
     In place (``x += y``) only where nothing is recorded: inside `no_grad`, or if

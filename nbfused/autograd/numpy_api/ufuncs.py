@@ -11,7 +11,7 @@ import numpy as np
 from ...arrays import check_dtype, dtype_of
 from ...arrays.traced import TracedNumber
 from ...errors import KernelTypeError
-from ...registry.operations import OPS
+from ...registry.operations import NUMPY, OPS
 from ...scalar.language.vocabulary import OPS as VOCABULARY
 from ...scalar.source.resolve import operation
 from .methods import no_operation
@@ -52,9 +52,9 @@ def ufunc_operation(ufunc: np.ufunc, method: str) -> Callable[..., Any] | None:
         return None
     op = OPS.get(name)
     found = operation(ufunc) if op is None else None
-    if found is None or found.op not in VOCABULARY:
-        return op
-    return _vocabulary(found.op)
+    if found is not None and found.op in VOCABULARY:
+        return _vocabulary(found.op)
+    return NUMPY.get(f"numpy.{name}") if op is None else op
 
 
 def _reduction(name: str) -> Callable[..., Any]:

@@ -17,9 +17,9 @@ from typing import Any
 
 from ...arrays import dtype_of
 from ...errors import KernelTypeError, RangeError, ShapeError
-from ..calls.cotangents import cotangent
 from ..calls.recorded_call import RecordedCall, as_variable, copy_shared
 from ..custom import check_callable, is_tracked
+from ..gradients import cotangent
 from ..graph import Edge, Target, between, walk_back
 from ..nodes import Identity, SpecNode, is_floating, zeros
 from ..recording import recording

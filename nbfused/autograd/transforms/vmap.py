@@ -16,9 +16,9 @@ from ...specs.shapes import normalize_axis
 from ...support.trees import flatten
 from ..calls.batched import LEVEL, Batched, Level
 from ..custom import check_callable
+from ..gradients import separate_gradients, without_repeats
 from ..graph import COPY, FULL
 from ..nodes import is_number, zeros
-from ..ownership import separate_gradients, without_repeats
 from ..tape import apply
 from ..variable import Variable
 

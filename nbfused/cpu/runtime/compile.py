@@ -29,6 +29,7 @@ _log = logger("compile")
 _LINKED = ("cpu/text/intrinsics.py", "cpu/text/halves.py", "cpu/text/stream_code.py",
            "cpu/mathematics/*.py", "cpu/raw/atomics.py", "cpu/contract/tile.py",
            "cpu/contract/*_code.py", "cpu/runtime/team_code.py",
+           "cpu/runtime/call_code.py",
            "cpu/runtime/compile.py", "cpu/runtime/pipeline.py",
            "support/llvm_*.py")
 
@@ -117,10 +118,12 @@ def _namespace() -> dict[str, Any]:
     from ..text.halves import HALVES
     from ..text.intrinsics import INTRINSICS
     from ..text.stream_code import STREAMS
+    from .call_code import CALLS
     from .team_code import SHARED_WORDS
 
     return {**NAMES, **INTRINSICS, **HALVES, **MATH, **_additions(HALVES), **ATOMICS,
-            **STREAMS, **SHARED_WORDS, **TILES, **TRANSPOSES, **DIRECT, "inlined": njit}
+            **STREAMS, **SHARED_WORDS, **CALLS, **TILES, **TRANSPOSES, **DIRECT,
+            "inlined": njit}
 
 
 def _additions(halves: dict[str, Any]) -> dict[str, Any]:

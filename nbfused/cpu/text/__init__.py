@@ -1,6 +1,7 @@
 """Generated text of CPU kernels, and the LLVM intrinsics that it calls.
 
 ================ =====================================================================
+`boxes`          the inner loop of a Map with windows, its interior apart
 `divisions`      divisions of a point's index by a number, once for a row
 `elements`       lines that load parameters and compute results
 `fold`           folds of many elements into one state, in a fixed order

@@ -13,7 +13,7 @@ from ...scalar.typing.types import Typed
 from ...support.records import record
 from .function_names import CALLS
 from .idioms import recognise_idioms
-from .operands import INT64, Operand, Scalar
+from .operands import INT64, Inside, Operand, Scalar, Window, stretch
 
 __all__ = ["Computed", "Elements", "Slot", "elementwise"]
 
@@ -30,7 +30,7 @@ class Computed:
         return cast(self.dtype, dtype, self.name)
 
 
-Slot = Operand | Scalar | Computed
+Slot = Operand | Scalar | Computed | Inside | Window
 
 
 @record
@@ -57,8 +57,7 @@ class Elements:
         for parameter in self._parameters(functions):
             if parameter in known:
                 continue
-            slot = self.table[parameter]
-            names = slot.names if isinstance(slot, Operand) else (slot.name,)
+            names = _names(self.table[parameter])
             if names == ("index",):
                 names = self.given
             found.update(dict.fromkeys(names))
@@ -79,7 +78,7 @@ class Elements:
         for parameter in typed.function.params:
             slot = known.get(parameter) or self.table[parameter]
             if not isinstance(slot, Operand):
-                if slot.name == "index":
+                if _names(slot) == ("index",):
                     lines.append(f"index = {self.index}")
                 arguments[parameter] = slot.value(typed.dtypes[parameter])
             elif slot.code == "r":
@@ -91,9 +90,22 @@ class Elements:
                                   prefix=prefix, calls=CALLS)
 
 
+def _names(slot: Slot) -> tuple[str, ...]:
+    """Names that the text of a parameter has in it."""
+    match slot:
+        case Operand():
+            return slot.names
+        case Inside():
+            return stretch(slot.box)
+        case Window():
+            return ()
+    return (slot.name,)
+
+
 def elementwise(typed: Typed, kinds: Sequence[str], signature: Signature,
                 codes: Sequence[str], rank: int, scatter: Sequence[Operand] = (),
-                inner: int = -1) -> tuple[Elements, list[Operand], list[Scalar]]:
+                inner: int = -1, boxes: Mapping[str, int] = {},
+                ) -> tuple[Elements, list[Operand], list[Scalar]]:
     """Bind the parameters of a Map, or of a reduction's map, by `kinds`.
 
     Parameters
@@ -106,6 +118,8 @@ def elementwise(typed: Typed, kinds: Sequence[str], signature: Signature,
         Number of loops, and which one is the inner one.
     scatter
         Outputs that the function adds to.
+    boxes
+        The number of the box of each parameter that has one.
 
     Returns
     -------
@@ -119,11 +133,14 @@ def elementwise(typed: Typed, kinds: Sequence[str], signature: Signature,
     for parameter, kind in zip(typed.function.params, kinds, strict=True):
         slot: Slot
         match kind:
-            case "element" | "raw":
+            case "inside":
+                slot = Inside(boxes[parameter])
+            case "element" | "raw" | "window":
                 dtype, code = next(given), next(array_codes)
                 assert isinstance(dtype, np.dtype)
                 ndim = int(code[1:] or rank)
-                slot = Operand(f"x{len(operands)}", dtype, code[0], ndim, inner=inner)
+                slot = Operand(f"x{len(operands)}", dtype, code[0], ndim, inner=inner,
+                               box=boxes.get(parameter))
                 operands.append(slot)
             case "scalar":
                 next(given)

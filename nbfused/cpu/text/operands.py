@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Any
 
 import numpy as np
 
 from ...backend import Call
-from ...scalar.printing.numba import cast, decode, stored
+from ...scalar.printing.numba import cast, decode, literal, stored
 from ...scalar.typing.types import compute_dtype
 from ...support.dtypes import short
 from ...support.records import record
 from ..runtime.native import Arguments, Fill
 
-__all__ = ["INT64", "Frame", "Operand", "Scalar", "offset"]
+__all__ = ["INT64", "Frame", "Inside", "Operand", "Scalar", "Window", "offset",
+           "stretch"]
 
 INT64, _U64 = np.dtype(np.int64), np.dtype(np.uint64)
 _F64, _C128 = np.dtype(np.float64), np.dtype(np.complex128)
@@ -42,6 +44,8 @@ class Operand:
         Whether the kernel writes it.
     inner
         Which of the strides is the inner loop's.
+    box
+        The number of the box of a window; None of what is everywhere.
     """
 
     name: str
@@ -50,6 +54,7 @@ class Operand:
     rank: int
     output: bool = False
     inner: int = -1
+    box: int | None = None
 
     @property
     def strides(self) -> tuple[str, ...]:
@@ -59,6 +64,9 @@ class Operand:
     @property
     def names(self) -> tuple[str, ...]:
         """Names that the body of an inner loop reads."""
+        if self.box is not None:
+            own = replace(self, box=None).names
+            return (*own, *stretch(self.box))
         if self.code == "0" and not self.output:
             return (f"{self.name}_v",)
         if self.code == "r":
@@ -82,8 +90,16 @@ class Operand:
             address += f" + {self.dtype.itemsize}*({offset})"
         lines = [f"{self.name} = {short(self.dtype)}_pointer({address})"]
         if self.code == "0" and not self.output:
-            lines.append(f"{self.name}_v = {decode(self.dtype, f'{self.name}[0]')}")
+            value = f"{self.name}_v = {decode(self.dtype, f'{self.name}[0]')}"
+            lines += [value] if self.box is None else [
+                f"{self.name}_v = {self.zero}",
+                f"if low{self.box} < high{self.box}:", f"    {value}"]
         return lines
+
+    @property
+    def zero(self) -> str:
+        """Text of the value of a window outside of its box."""
+        return literal(compute_dtype(self.dtype), 0)
 
     def _element(self, j: str) -> str:
         if self.code == "s":
@@ -92,14 +108,62 @@ class Operand:
 
     def load(self, j: str) -> str:
         """Text that loads element `j` of the inner loop in its computing dtype."""
-        if self.code == "0":
-            return f"{self.name}_v"
-        return decode(self.dtype, self._element(j))
+        value = f"{self.name}_v" if self.code == "0" else decode(
+            self.dtype, self._element(j))
+        if self.box is None:
+            return value
+        return f"{value} if {inside(self.box, j)} else {self.zero}"
 
     def store(self, j: str, dtype: np.dtype, value: str) -> str:
         """A line that stores `value`, which has the computing dtype of `dtype`."""
         return (f"{self._element(j)} = "
                 f"{stored(compute_dtype(dtype), self.dtype, value)}")
+
+
+@record(frozen=True)
+class Window:
+    """The number that a window's parameter is where that is known before.
+
+    Attributes
+    ----------
+    text
+        Of the value: a literal.
+    """
+
+    text: str
+    dtype: np.dtype
+
+    @property
+    def name(self) -> str:
+        """It has none."""
+        return ""
+
+    def value(self, dtype: np.dtype) -> str:
+        """The value in the computing dtype `dtype`."""
+        return cast(self.dtype, dtype, self.text)
+
+
+@record(frozen=True)
+class Inside:
+    """The truth of an element's being in a box."""
+
+    box: int
+    dtype: np.dtype = _BOOL
+
+    def value(self, dtype: np.dtype) -> str:
+        """The truth, for element ``j``."""
+        return cast(_BOOL, dtype, inside(self.box, "j"))
+
+
+def stretch(box: int) -> tuple[str, str]:
+    """Names of where a box begins and ends in a row."""
+    return f"low{box}", f"high{box}"
+
+
+def inside(box: int, j: str) -> str:
+    """Text that tells whether element `j` of the inner loop is in a box."""
+    low, high = stretch(box)
+    return f"({low} <= {j} < {high})"
 
 
 @record(frozen=True)

@@ -6,5 +6,6 @@
 `rows`        the kernel of lanes for each row: gathers, rows that are not aligned
 `tile`        the kernel for inputs that lie across the output, through shared memory
 `tile_pairs`  the same for 16-bit elements, two at once
+`windows`     the kernel of a Map with windows: columns, and rows above one another
 ============= ==========================================================================
 """

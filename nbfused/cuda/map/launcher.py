@@ -18,6 +18,7 @@ from .rows import EACH, LONG, RowsText, divided, shared_by
 from .text import MapText
 from .tile import Across, TileText, lying_across
 from .tile_pairs import PairTileText, in_pairs
+from .windows import WindowText, columns_for
 
 __all__ = ["build_map"]
 
@@ -40,6 +41,7 @@ class MapLauncher:
         self._without = divided(typed)
         self._by_rows: dict[tuple[int, int], RowsText] = {}
         self._short = affordable(typed.function, EACH) == EACH
+        self._windows: dict[int, WindowText] = {}
         self._programs: Programs[tuple[MapText, str], Program] = Programs(
             Program, lambda how: how[0].kernel(how[1]))
 
@@ -60,6 +62,11 @@ class MapLauncher:
         return map_hint(read, where)
 
     def _text(self, call: Call, where: Device) -> MapText:
+        if self._of[1].inner:
+            columns = columns_for(call)
+            if columns not in self._windows:
+                self._windows[columns] = window_text(*self._of, columns)
+            return self._windows[columns]
         text = self._vector
         if self._without is not None and self._short and len(call.shape) > 1:
             return self._rows(call)
@@ -98,6 +105,12 @@ class MapLauncher:
         return self._tiles[found]
 
 
+def window_text(name: str, typed: TypedMap, signature: Signature,
+                columns: int = THREADS) -> WindowText:
+    """The kernel with windows for blocks of so many columns."""
+    return WindowText(name, typed, signature, threads=THREADS, columns=columns)
+
+
 def build_map(spec: Map, signature: Signature) -> Launcher:
     """A launcher for `spec`; kernels are compiled when first needed."""
     typed = spec.typed(signature.inputs, signature.outputs)
@@ -107,5 +120,6 @@ def build_map(spec: Map, signature: Signature) -> Launcher:
 def map_ptx(spec: Map, signature: Signature, arch: tuple[int, int]) -> str:
     """The PTX of the kernel for aligned arrays; needs no device."""
     typed = spec.typed(signature.inputs, signature.outputs)
-    text = MapText(spec.name, typed, signature, vector=True, threads=THREADS)
+    text = window_text(spec.name, typed, signature) if typed.inner else MapText(
+        spec.name, typed, signature, vector=True, threads=THREADS)
     return ptx(text.kernel(), arch)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import copy
 from itertools import count
 from math import prod
@@ -95,7 +95,7 @@ class MapText(MapLayout):
     @property
     def loaded_operands(self) -> list[Operand]:
         """The inputs of which every element is read once."""
-        kinds = [k for k in self.typed.kinds if k in ("element", "raw")]
+        kinds = [k for k in self.typed.kinds if k in ("element", "raw", "window")]
         return [o for o, k in zip(self.inputs, kinds, strict=True) if k == "element"]
 
     def blocks(self, shape: Sequence[int]) -> int:
@@ -132,13 +132,16 @@ class MapText(MapLayout):
         self.fixed: dict[str, object] = {}
         self.loaded: list[tuple[str, Operand]] = []
         self.indices: list[str] = []
+        self.asked: list[str] = []
         numbers = count()
         for param, kind in zip(function.function.params, self.typed.kinds, strict=True):
-            if kind == "element":
+            if kind in ("element", "window"):
                 self.loaded.append((param, next(inputs)))
             elif kind == "scalar":
                 self.fixed[param] = out.scalar(f"a{next(numbers)}",
                                                function.dtypes[param])
+            elif kind == "inside":
+                self.asked.append(param)
             elif kind == "index":
                 self.indices.append(param)
             elif kind == "size":
@@ -231,13 +234,19 @@ class MapText(MapLayout):
     def _evaluate(self, out: Source, elements: Sequence[tuple[dict[str, str], str]],
                   prefix: str = "e") -> list[list[str]]:
         """Print the function for each element; the texts of what it stores."""
-        function, stored = self.typed.function, []
+        stored = []
         dtypes = {p: o.dtype for p, o in self.loaded}
         for k, (loads, index) in enumerate(elements):
             values = {p: decoded(dtypes[p], text) for p, text in loads.items()}
-            arguments = {**self.fixed, **values, **dict.fromkeys(self.indices, index)}
-            lines, names = evaluate(function, arguments, f"{prefix}{k}_", self.calls)
-            out(*lines)
-            stored.append([encoded(d, o.dtype, n) for d, o, n in zip(
-                function.results, self.results, names, strict=True)])
+            stored.append(self._printed(out, {**values, **dict.fromkeys(
+                self.indices, index)}, f"{prefix}{k}_"))
         return stored
+
+    def _printed(self, out: Source, values: Mapping[str, str],
+                 prefix: str) -> list[str]:
+        """Print the function for one element; the texts of what it stores."""
+        function = self.typed.function
+        lines, names = evaluate(function, {**self.fixed, **values}, prefix, self.calls)
+        out(*lines)
+        return [encoded(d, o.dtype, n) for d, o, n in zip(
+            function.results, self.results, names, strict=True)]

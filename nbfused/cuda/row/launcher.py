@@ -14,7 +14,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from ...backend import Call, Launcher, Signature
-from ...gpu.operands import all_arguments
+from ...gpu.operands import ACCESS, all_arguments
 from ...gpu.programs import Programs
 from ...specs import Row, TypedRow
 from ..runtime.binding import Bindable
@@ -43,6 +43,9 @@ _MOST_LANES = 512
 _STATIC = 2048
 #: Threads of a multiprocessor that sums over rows are cut up for; no record.
 _RESIDENT = 512
+#: Elements up to which one block goes through all rows, so that no kernel adds the
+#: blocks' sums.  Not measured.
+ALONE = 4096
 #: Rows are large that take more than so many times the second cache: what was read is
 #: the last to leave it.  Such loads are faster (why is not known), but less of the
 #: results remains for who reads them next, which costs more where arrays are smaller:
@@ -141,11 +144,25 @@ class RowLauncher:
                    shared: int) -> None:
         """Every block's sums to a workspace, then their total."""
         assert self._total is not None
+        if plan.cluster == 1 and prod(call.shape) <= ALONE:
+            blocks = 1
+        if blocks == 1 and self._are_sums(call):
+            self._launch(plan, call, where, blocks, shared, tuple(
+                [call.pointers[o.at] for o in self._total.outputs.values()]))
+            return
         starts, total = self.text.partial_sums(call.shape[-1], blocks)
         with where.current(), where.workspace(total, call.stream) as base:
             parts = {k: base + start for k, start in starts.items()}
             self._launch(plan, call, where, blocks, shared, tuple(parts.values()))
             self._total(where, call, parts, blocks // plan.cluster)
+
+    def _are_sums(self, call: Call) -> bool:
+        """Whether one block's sums are the outputs as they lie."""
+        assert self._total is not None
+        return all(
+            o.dtype == self._total.accumulators[k] and not call.pointers[o.at] % ACCESS
+            and (k not in self._total.columns or call.strides[o.at][-1] == 1)
+            for k, o in self._total.outputs.items())
 
     def _resident(self, plan: RowPlan, where: Device, shared: int) -> int:
         """Blocks that run at the same time, whole clusters of them."""

@@ -6,10 +6,9 @@
 `compile`       kernel text to machine code, by Numba; the cache of both
 `launch`        kernels as callables: `Program`; launches prepared for many calls
 `fast_launch`   prepared launches as machine code
+`machine_code`  such code from LLVM's text
 `notes`         launches that are noted instead of being made
 `binding`       launchers that decide once for all calls of a layout
-`graph`         CUDA graphs, made node by node
-`sequence`      calls that are always started in the same order, as one graph
 `scratch`       memory that the launches on a stream share
 `attributes`    registers, memory and limits of a kernel
 `tensor_map`    descriptors of arrays for TMA

@@ -4,27 +4,21 @@ Of the 4.75 µs that a launch by `launch` takes in Python, 0.60 are Python's (ad
 and numbers are written where the kernel reads them); a function of CPython's API needs
 0.087 for that, and the launch 4.03: benchmarks/notes/host.md#what-a-launch-costs.
 
-LLVM, which is there when a kernel has been compiled, makes the code once.  It is kept
-on disk, as kernels are, and names no address: those of a launch, and of the
-interpreter's functions, lie in a record.  Where it cannot be had, launches are made in
-Python.
+The code (`machine_code`) names no address: those of a launch, and of the interpreter's
+functions, lie in a record.  Where it cannot be had, launches are made in Python.
 """
 
 from __future__ import annotations
 
 import ctypes
 import mmap
-import platform
 import struct
-import sys
 import threading
 from collections.abc import Sequence
 from functools import lru_cache
 
-import nbfused.cache as cache
-
 from ...backend import Start
-from ...config import logger
+from .machine_code import is_possible, loaded, machine_code
 
 __all__ = ["MOST_WORDS", "fast_start", "prepare"]
 
@@ -208,32 +202,11 @@ _METHODS: list[tuple[_Method, mmap.mmap]] = []
 def _method() -> _Method | None:
     """The definition of the function; None while there is no code."""
     with _LOCK:
-        if not _METHODS and _possible():
-            code = _code()
+        if not _METHODS and is_possible():
+            code = machine_code("fast_launch", _text())
             if code is not None:
                 _load(code)
         return _METHODS[0][0] if _METHODS else None
-
-
-@lru_cache(maxsize=1)
-def _possible() -> bool:
-    """Whether this has been run on such a system."""
-    return (sys.implementation.name == "cpython" and sys.platform == "linux"
-            and platform.machine() == "x86_64" and struct.calcsize("P") == 8)
-
-
-def _code() -> bytes | None:
-    text = _text()
-    key = cache.digest("fast_launch", text)
-    code = cache.noted(key) or None
-    if code is None and "llvmlite.binding" in sys.modules:
-        try:
-            code = _compiled(text)
-        except Exception as error:  # of another LLVM; launches are made in Python then
-            logger("compile").debug("no fast launches: %s", error)
-            return None
-        cache.note(key, code)
-    return code
 
 
 @lru_cache(maxsize=1)
@@ -251,37 +224,12 @@ def _text() -> str:
         loads=loads)
 
 
-def _compiled(text: str) -> bytes:
-    """Machine code for any processor of this kind, at any address."""
-    import llvmlite.binding as llvm
-
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    module = llvm.parse_assembly(text)
-    module.verify()
-    machine = llvm.Target.from_default_triple().create_target_machine(
-        opt=2, reloc="pic", codemodel="small")
-    file = llvm.ObjectFileRef.from_data(machine.emit_object(module))
-    code = None
-    for section in file.sections():
-        if section.name() == b".rela.text":
-            raise ValueError("the code names addresses")
-        if section.name() == b".text":
-            code = bytes(section.data())
-    if not code:
-        raise ValueError("there is no code")
-    return code
-
-
 def _load(code: bytes) -> None:
-    """Into memory that can be run, and no longer be written to, if there is such."""
-    memory = mmap.mmap(-1, len(code), prot=mmap.PROT_READ | mmap.PROT_WRITE)
-    memory.write(code)
-    address = ctypes.addressof(ctypes.c_char.from_buffer(memory))
-    protect = ctypes.CDLL(None).mprotect
-    if protect(ctypes.c_void_p(address), ctypes.c_size_t(len(memory)),
-               mmap.PROT_READ | mmap.PROT_EXEC):
-        return  # a hardened system
+    """Make the definition of the function, if code can be run."""
+    found = loaded(code)
+    if found is None:
+        return
+    address, memory = found
     method = (_Method(b"start", address, _FASTCALL, None), memory)
     # Functions may be called while the interpreter ends, when modules are empty.
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(method))

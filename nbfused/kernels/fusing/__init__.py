@@ -3,8 +3,9 @@
 - `fuse` is the decorator, `fused` what it makes; `arguments` gives the key of a call,
   `outside` is what else the function depends on.
 - `trace` records a function on the `symbols` of arrays (`tensors` for PyTorch) and of
-  `numbers`; `ufuncs`, `functions` and `torch` are NumPy's and PyTorch's functions on
-  them; `calling` are the calls of other functions.
+  `numbers`; `parts` are writes into parts of them; `ufuncs`, `functions` and
+  `torch` are NumPy's and PyTorch's functions on them; `calling` are the calls of other
+  functions, `constants` the numbers that are known while tracing.
 - `program` is what was traced, as launches; `explaining` shows them.
 - `plans` are programs for arguments of one layout; `readers` find the plan of arguments
   that are like earlier ones.

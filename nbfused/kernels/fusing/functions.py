@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from ...arrays import dtype_of
-from ...autograd.numpy_api.functions import FUNCTIONS as ON_VARIABLES
-from ...autograd.numpy_api.functions import NumpyFunction, filling_functions
+from ...autograd.numpy_api.functions import NumpyFunction, numpy_function
+from ...autograd.numpy_api.methods import check_layout
 from ...registry.operations import OPS
 
-__all__ = ["ATTRIBUTES", "FUNCTIONS", "GIVE_ARRAYS", "METHODS", "traced_function"]
+__all__ = ["ATTRIBUTES", "GIVE_ARRAYS", "METHODS", "traced_function"]
 
 #: Functions of NumPy that give an array without dimensions, where others give a scalar.
 GIVE_ARRAYS = frozenset({np.where, np.copy, np.astype, np.zeros_like, np.ones_like,
@@ -26,24 +26,38 @@ def _filled(a: Any, number: Any, dtype: Any) -> Any:
     return OPS["where"](OPS["equal"](a, a), number, number, dtype=dtype or dtype_of(a))
 
 
-#: NumPy's function -> the same with NumPy's parameters on what is traced.
-FUNCTIONS: Mapping[Callable[..., Any], Callable[..., Any]] = MappingProxyType({
-    **ON_VARIABLES,
-    **filling_functions(_filled),
-})
+def _full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K") -> Any:
+    check_layout("full_like", order)
+    return _filled(a, fill_value, dtype)
 
-#: Methods of NumPy's arrays that Variables do not have, by the functions that they are.
+#: Methods of NumPy's arrays that are traced by the functions that they are.
 METHODS: Mapping[str, Callable[..., Any]] = MappingProxyType({
     name: getattr(np, name) for name in (
         "argpartition", "argsort", "compress", "cumprod", "cumsum", "diagonal", "dot",
-        "nonzero", "repeat", "round", "searchsorted", "trace")})
+        "nonzero", "repeat", "round", "searchsorted")})
 
 #: Names of an array that what is traced does not have.
 ATTRIBUTES = frozenset(name for name in dir(np.ndarray) if not name.startswith("_"))
 
 
-@lru_cache(maxsize=256)
+def _filling(number: int, first: str = "a") -> Callable[..., Any]:
+    def call(a: Any, dtype: Any = None, order: str = "K") -> Any:
+        return _full_like(a, number, dtype, order)
+
+    def prototyped(prototype: Any, dtype: Any = None, order: str = "K") -> Any:
+        return _full_like(prototype, number, dtype, order)
+
+    return call if first == "a" else prototyped
+
+
+#: What is traced otherwise than computed: arrays that no operation makes from others.
+_TRACED: dict[Callable[..., Any], Callable[..., Any]] = {
+    np.full_like: _full_like, np.zeros_like: _filling(0), np.ones_like: _filling(1),
+    np.empty_like: _filling(0, "prototype")}
+
+
+@lru_cache(maxsize=512)
 def traced_function(function: Callable[..., Any]) -> NumpyFunction | None:
     """The function of the table that stands for one of NumPy's."""
-    call = FUNCTIONS.get(function)
-    return None if call is None else NumpyFunction(function, call)
+    call = _TRACED.get(function)
+    return numpy_function(function) if call is None else NumpyFunction(function, call)

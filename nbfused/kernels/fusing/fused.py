@@ -143,7 +143,8 @@ class Fused(PickledByName):
             if not outside.arrays:
                 raise
             return self._without_hidden(lambda: self(*args, **kwargs))
-        unstable = [*outside.unstable, *given.unstable, *trace.constants.values(),
+        unstable = [*outside.unstable, *given.unstable, *(
+            x for v, x in trace.constants.items() if v not in trace.known),
                     *trace.watch.found]
         if unstable:
             self._warn([x if isinstance(x, str) else f"an array of shape {x.shape}"

@@ -125,7 +125,8 @@ class Program:
         """The program of what has been traced so far."""
         wanted = [*tree_values(outputs), *stores.values(),
                   *(v for _, v in trace.checks), *effects]
-        launches = partition(trace.nodes, wanted, trace.name)
+        launches = partition(trace.nodes, wanted, trace.name, stores)
+        trace.exact |= any(launch.exact for launch in launches)
         made = cls(tuple(trace.given), trace.constants, tuple(trace.numbers),
                    tuple(trace.checks), launches, stores, outputs)
         made._place(set(wanted))

@@ -15,8 +15,9 @@ import numpy as np
 from ...arrays import dtype_of
 from ...arrays.traced import Traced, TracedNumber, extents
 from ...autograd import Variable
-from ...autograd.graph import COPY, Edge
+from ...autograd.graph import COPY, Edge, Leaf
 from ...autograd.numpy_api.methods import ArrayMethods, check_unrecorded
+from ...autograd.numpy_api.table_methods import TableMethods
 from ...autograd.numpy_api.ufuncs import method_name
 from ...dispatch.calls import ZERO
 from ...dispatch.outputs import can_cast
@@ -116,6 +117,15 @@ class Unknown:
         """Record a call of a callback."""
         return record_callback(self.trace, callback, args)
 
+    @property
+    def differentiated(self) -> bool:
+        """Whether a derivative is wanted, here or of the whole program."""
+        return self.trace.tracked or getattr(self, "requires_grad", False)
+
+    def constant(self, host: np.ndarray) -> Any:
+        """A symbol for an array that follows from shapes: the same in each call."""
+        return self.trace.constant(host)
+
     def record_check(self, check: Callable[[Any], Any]) -> None:
         """Record that `check` is to see the value."""
         self.trace.checks.append((check, self.value))
@@ -164,7 +174,9 @@ def _gives_scalars(method: Callable[..., Any]) -> Callable[..., Any]:
 def _in_place(name: str, symbol: str) -> Callable[[Symbol, Any], Any]:
     """``x op= y``: what ``x op y`` is, stored into `x`."""
     def method(self: Symbol, other: Any) -> Any:
-        check_unrecorded(self, other, symbol)
+        leaf = self._edge is not None and isinstance(self._edge[0], Leaf)
+        if leaf or self.own is not None or self.root is None:
+            check_unrecorded(self, other, symbol)
         made = getattr(self, name)(other)
         if made is NotImplemented:
             return made
@@ -177,12 +189,18 @@ def _in_place(name: str, symbol: str) -> Callable[[Symbol, Any], Any]:
     return method
 
 
+def _is_basic(key: Any) -> bool:
+    """Whether an index takes a view: an integer, a slice, ``...`` or None."""
+    return key is None or key is Ellipsis or isinstance(key, (int, slice, np.integer))
+
+
 class Symbol(Unknown, Traced, Variable):
     """An array whose shape and dtype are known."""
 
     __reduce_ex__: Any = Unknown.__reduce_ex__
 
-    __slots__ = ("array", "own", "replaced", "scalar", "shared", "trace", "whole")
+    __slots__ = ("array", "own", "parts", "replaced", "root", "scalar", "shared",
+                 "trace", "whole")
     #: Whether its own operators decide what a number beside it gives.
     decides = False
     trace: Trace
@@ -192,18 +210,29 @@ class Symbol(Unknown, Traced, Variable):
     scalar: bool  # to NumPy, if it has no dimensions
     array: object  # stands for the memory that it is in
     shared: list[Value]  # the value, which other names of the array see, too
+    root: Symbol | None  # what it is a view of; None where that is not known
+    parts: tuple[View, ...]  # by which views
 
     def __new__(cls, trace: Trace, value: Value, own: Value | None = None,
-                base: Symbol | None = None) -> Any:
+                base: Symbol | None = None,
+                part: View | None = None) -> Any:
         """Make it: `Variable` of a symbol is one that is there already."""
         made = object.__new__(cls)
         made._value, made._edge = None, None
         made.trace, made.shared, made.own = trace, [value], own
         made.whole, made.replaced, made.scalar = base is None, False, False
         made.array = base.array if base is not None else own or object()
+        made.root, made.parts = made, ()
         if base is not None:
-            trace.views.setdefault(made.array, WeakSet()).add(made)
+            made.follow(base, part)
         return made
+
+    def follow(self, base: Symbol, part: View | None) -> None:
+        """Be a view of another symbol, by `part` if that is known."""
+        self.whole, self.array = False, base.array
+        self.root = None if part is None else base.root
+        self.parts = base.parts if part is None else (*base.parts, part)
+        self.trace.views.setdefault(self.array, WeakSet()).add(self)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Do nothing: `__new__` has set everything."""
@@ -222,6 +251,7 @@ class Symbol(Unknown, Traced, Variable):
         made = type(self)(self.trace, self.value, self.own)
         made.shared, made.array, made.whole = self.shared, self.array, self.whole
         if not self.whole:
+            made.root = None
             self.trace.views.setdefault(self.array, WeakSet()).add(made)
         if requires_grad is not False:
             made.requires_grad = requires_grad
@@ -231,7 +261,7 @@ class Symbol(Unknown, Traced, Variable):
     def at(data: Any, edge: Edge | None) -> Symbol:
         """The symbol for the same value with an edge of the graph."""
         made = type(data)(data.trace, data.trace.operand(data))
-        made._edge, made.whole = edge, False
+        made._edge, made.whole, made.root = edge, False, None
         return made
 
     def plain(self) -> Symbol:
@@ -350,15 +380,12 @@ class Symbol(Unknown, Traced, Variable):
         return made
 
     def __getattr__(self, name: str) -> Any:
-        """A method of NumPy's arrays that is one of its functions."""
-        function = METHODS.get(name)
-        if function is None and name in ATTRIBUTES:
+        """Refuse an attribute that is not traced."""
+        if name in ATTRIBUTES:
             self.trace.refuse(f"{self.name}: .{name} is of an array, {_WAY_OUT}")
-        if function is None:
-            raise AttributeError(f"{self.name} has no attribute {name!r} that nf.fuse "
-                                 "traces; use functions of numpy or of nf.ops",
-                                 name=name, obj=self)
-        return partial(function, self)
+        raise AttributeError(f"{self.name} has no attribute {name!r} that nf.fuse "
+                             "traces; use functions of numpy or of nf.ops",
+                             name=name, obj=self)
 
     def __copy__(self) -> Any:
         return self.copy()
@@ -378,11 +405,17 @@ class Symbol(Unknown, Traced, Variable):
             self._assign_where(key, new)
         elif key is Ellipsis or (isinstance(key, slice) and key == slice(None)):
             self.trace.assign(self, new)
-        else:
+        elif not all(map(_is_basic, key if isinstance(key, tuple) else (key,))):
             raise KernelTypeError(
-                f"{self.name}: a part of an array cannot be assigned to inside "
-                "nf.fuse, only all of it or, by x[mask] = number, where a condition "
-                "holds; compute the whole with nf.ops.where, or assign outside")
+                f"{self.name}: nf.fuse assigns to all of an array, to a part by "
+                "integers and slices or, by x[mask] = number, where a condition holds; "
+                "compute the whole with nf.ops.where, or assign outside")
+        else:
+            part: Symbol | Any = super().__getitem__(key)
+            there = isinstance(new, Symbol) and new.root is not None and (
+                new.root is part.root and new.parts == part.parts)
+            if not there:  # as it is after x[key] += y
+                self.trace.assign(part, new)
 
     def _assign_where(self, mask: Variable, new: Any) -> None:
         """One number wherever a condition holds."""
@@ -409,7 +442,14 @@ class Symbol(Unknown, Traced, Variable):
         return f"<traced array {value.name!r}, {value.type} {value.shape}>"
 
 
-for _name, _method in vars(ArrayMethods).items():
+def _by_function(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A method by NumPy's function, which is called where it is not traced."""
+    return lambda self, *args, **kwargs: function(self, *args, **kwargs)
+
+
+for _name, _function in METHODS.items():
+    setattr(Symbol, _name, _by_function(_function))
+for _name, _method in {**vars(TableMethods), **vars(ArrayMethods)}.items():
     if isinstance(_method, FunctionType) and _name != "copy" and \
             _name not in vars(Symbol):
         setattr(Symbol, _name, _gives_scalars(_method))

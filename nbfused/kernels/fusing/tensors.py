@@ -5,12 +5,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from math import prod
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from ...arrays import dtype_of
 from ...autograd.numpy_api.methods import is_operand
+from ...autograd.numpy_api.table_methods import TableMethods
 from ...registry.operations import OPS
 from ...support.dtypes import TYPES, rank_of
 from .symbols import Symbol
@@ -114,7 +116,7 @@ class Tensor(Symbol):
         """A new axis."""
         return OPS["expand_dims"](self, dim)
 
-    def flatten(self) -> Any:
+    def flatten(self, order: str = "C") -> Any:
         """One axis."""
         return self.reshape(-1)
 
@@ -143,3 +145,13 @@ def _define() -> None:
 
 
 _define()
+
+
+def _of_torch(name: str) -> Callable[..., Any]:
+    """A method by PyTorch's function, whose parameters differ from NumPy's."""
+    return lambda self, *args, **kwargs: torch_function(name, (self, *args), kwargs)
+
+
+for _name, _method in vars(TableMethods).items():
+    if isinstance(_method, FunctionType) and _name not in vars(Tensor):
+        setattr(Tensor, _name, _of_torch(_name))

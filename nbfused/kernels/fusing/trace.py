@@ -12,6 +12,7 @@ from weakref import WeakSet
 import numpy as np
 
 from ...arrays import check_dtype, dtype_of, is_array
+from ...arrays.creation import array_like
 from ...arrays.traced import Traced
 from ...autograd import Variable
 from ...autograd.graph import COPY
@@ -29,9 +30,11 @@ from ...specs import Map
 from ...specs.base import Shape
 from ...specs.fusion.graph import Node, Value
 from .arguments import is_tracked
+from .constants import Constants
 from .numbers import Number
 from .outside.lines import user_frame, with_line
 from .outside.watching import Watch
+from .parts import made_of, overwritten
 from .program import HostCall, Opaque, Program, detach, is_view, map_tree, memory_of
 from .symbols import Symbol
 from .tensors import Tensor
@@ -70,6 +73,8 @@ class Trace:
         self.exact = False
         self.given: dict[Value, Any] = {}
         self.constants: dict[Value, Any] = {}
+        #: Those of them that follow from the shapes of the arguments.
+        self.known: set[Value] = set()
         self.nodes: list[Node] = []
         self.numbers: list[HostCall] = []
         self.checks: list[tuple[Callable[[Any], None], Value]] = []
@@ -93,6 +98,7 @@ class Trace:
         self._seen: dict[Any, Node] = {}
         self._computed: dict[Any, Value] = {}
         self._constant: dict[Value, Value] = {}
+        self._known = Constants()
         self._copies: dict[tuple[Value, object], Value] = {}
 
     def argument(self, x: Any, name: str) -> Symbol | Number:
@@ -127,6 +133,16 @@ class Trace:
         self.constants[value] = x
         return value
 
+    def constant(self, host: np.ndarray) -> Symbol:
+        """The symbol for an array that every call would make alike, from shapes."""
+        like = next(x for x in self.given.values() if not np.isscalar(x))
+        array = array_like(host, like.data if isinstance(like, Variable) else like)
+        value = Value(tuple(host.shape), dtype_of(array), "constant")
+        self.constants[value] = array
+        self.known.add(value)
+        self.exact = True
+        return self.symbol(self, value)
+
     def _current_value(self, x: Symbol | Number) -> Value:
         """The value; `KernelTypeError` if it is not known whether it has changed."""
         if isinstance(x, Symbol) and x.replaced:
@@ -144,6 +160,8 @@ class Trace:
         """
         made = record_traced(spec, inputs, out, options)
         if made is not None:
+            for one in made if out is None else ():
+                self._owned(one, spec, inputs)
             return made
         if self.records() or not self.tracked:
             return self.run(spec, inputs, out, options)
@@ -152,6 +170,15 @@ class Trace:
                                      for x in detached]), out, options)
         self._constant |= {v: v for x in made if isinstance(v := x.value, Value)}
         return made
+
+    @staticmethod
+    def _owned(made: Symbol, spec: Any, inputs: Sequence[Any]) -> None:
+        """Let a recorded result be whole, or a view, like one that is not recorded."""
+        base = inputs[0] if is_view(spec) else None
+        if isinstance(base, Symbol):
+            made.follow(base, spec if base.root is not None else None)
+        else:
+            made.whole, made.root = True, made
 
     def run(self, spec: Any, inputs: Sequence[Any], out: Sequence[Any] | None,
             options: Mapping[str, Any]) -> tuple[Any, ...]:
@@ -163,6 +190,7 @@ class Trace:
             _check_array(inputs[0])
         else:
             spec = scalar
+        spec, values = self._known.inputs(spec, values)
         shapes = spec.out_shapes(tuple(map(_shape, values)))
         types = list(spec.result_types(tuple(map(_type, values))))
         asked = options.get("dtypes")
@@ -171,7 +199,8 @@ class Trace:
         self.exact |= spec.fixes_extents
         node = self._node(spec, values, tuple(zip(shapes, types, strict=True)), asked)
         base = inputs[0] if is_view(spec) and isinstance(inputs[0], Symbol) else None
-        made = [self.symbol(self, v, base=base) for v in node.outputs]
+        part = spec if base is not None and base.root is not None else None
+        made = [self.symbol(self, v, base=base, part=part) for v in node.outputs]
         for k, target in enumerate(out or ()):
             if target is not None:
                 self.store(target, made[k], options.get("casting", "same_kind"))
@@ -187,6 +216,7 @@ class Trace:
         if node is None:
             node = self._seen[key] = Node(spec, values, outputs, asked)
             self.nodes.append(node)
+            self._known.note(node)
         return node
 
     def host(self, function: Callable[..., Any], args: Sequence[Any]) -> Number:
@@ -277,9 +307,14 @@ class Trace:
         if new.extents != target.extents:
             raise ShapeError(f"{target.name} cannot hold an array of shape "
                              f"{new.extents}; make a new array")
-        if target.own is not None:
-            self.stores[target.own] = new.value
-        target.value = new.value
+        root = target.root
+        new = overwritten(root, target.parts, new)
+        if root.own is not None:
+            self.stores[root.own] = new.value
+        root.value, root._edge = new.value, new._edge
+        for view in [*self.views.get(root.array, ())]:
+            shown = made_of(root, view.parts)
+            view.value, view._edge = shown.value, shown._edge
 
     def _cast_like(self, new: Any, target: Symbol) -> Any:
         """`new` in the dtype of `target`, and its shape if it broadcasts to that."""
@@ -292,10 +327,12 @@ class Trace:
             raise KernelTypeError(
                 f"out: nf.fuse stores into its arguments only, got a "
                 f"{type(target).__name__} that is none; pass it as an argument")
-        if not target.whole or self.views.get(target.array):
+        if target.root is None or any(
+                v.root is not target.root for v in self.views.get(
+                    target.array, ())):
             raise KernelTypeError(
-                f"{target.name} is changed in place and is, or has, a view: nf.fuse "
-                "does not follow both; make a new array, as in x = x + y")
+                f"{target.name} is changed in place and is, or has, a view that "
+                "nf.fuse does not follow; make a new array, as in x = x + y")
 
     def program(self, result: Any) -> Program:
         """The program that computes the result of the function from its arguments."""
@@ -352,7 +389,6 @@ def _mask(where: Any) -> Any:
     if kind != np.bool_:
         raise KernelTypeError(f"'where' has dtype {kind}, expected bool; compare it")
     return where
-
 
 
 def _is_plain(x: Any) -> bool:

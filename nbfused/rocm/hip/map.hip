@@ -2,7 +2,9 @@
 //
 // A kernel gives a struct F with
 //   rank, extents, operands    loops, the word of the first extent, pointers
-//   places(w, c, at)           offsets of the operands, in elements, at coordinates c
+//   boxes                      boxes of points, which have a place after the operands'
+//   places(w, c, at)           offsets of the operands, in elements, at coordinates c,
+//                              and whether these are in each box
 //   points(w, group)           the function at the points of a group, see below
 #pragma once
 #include "kernel.h"
@@ -28,7 +30,7 @@ NBF_DEVICE void places(const W &w, int64_t index, int64_t inner, int64_t *at) {
 // N points that follow one another in the innermost loop.
 template <class F, int N> struct Neighbours {
   static constexpr int size = N;
-  int64_t first, at[F::operands];
+  int64_t first, at[F::operands + F::boxes];
 
   __device__ inline int64_t index(int k) const { return first + k; }
   template <class T> __device__ inline Pack<T, N> load(int operand, const T *p) const {
@@ -46,7 +48,7 @@ template <class F, int N> struct Neighbours {
 // N points anywhere, `step` apart in C order.
 template <class F, int N> struct Apart {
   static constexpr int size = N;
-  int64_t first, step, at[N][F::operands];
+  int64_t first, step, at[N][F::operands + F::boxes];
 
   __device__ inline int64_t index(int k) const { return first + k * step; }
   template <class T> __device__ inline Pack<T, N> load(int operand, const T *p) const {
@@ -57,6 +59,14 @@ template <class F, int N> struct Apart {
   }
   template <class T> __device__ inline Pack<T, N> repeat(int operand, const T *p) const {
     return load(operand, p);
+  }
+  __device__ inline bool inside(int box, int k) const { return at[k][box] != 0; }
+  template <class T>
+  __device__ inline Pack<T, N> window(int operand, int box, const T *p) const {
+    Pack<T, N> pack;
+    NBF_UNROLL
+    for (int k = 0; k < N; ++k) pack[k] = at[k][box] ? p[at[k][operand]] : T();
+    return pack;
   }
   template <class T>
   __device__ inline void store(int operand, T *p, const Pack<T, N> &pack) const {

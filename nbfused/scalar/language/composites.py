@@ -78,6 +78,21 @@ return top + log1p(exp(gap))
         rule="logaddexp", doc="``log(exp(a) + exp(b))``; equal infinities are right.",
         exact="log(exp(a) + exp(b))")
 
+# 1/ln 2 and ln 2: sums of powers of two are logaddexp in other units.
+compose("logaddexp2", "a, b", """
+top = max(a, b)
+gap = select(a == b, 0.0, -abs(a - b))
+return top + 1.4426950408889634*log1p(exp2(gap))
+""", "0.5 if a == b and isinf(a) else sigmoid(0.6931471805599453*(a - b))",
+        "0.5 if a == b and isinf(a) else sigmoid(0.6931471805599453*(b - a))",
+        rule="logaddexp2", doc="``log2(2**a + 2**b)``; equal infinities are right.",
+        exact="log(2**a + 2**b)/log(2)")
+
+compose("degrees", "a", "return 57.29577951308232*a", "57.29577951308232",
+        rule="degrees", doc="Radians in degrees.", exact="a*180/pi", points=EVERYWHERE)
+compose("radians", "a", "return 0.017453292519943295*a", "0.017453292519943295",
+        rule="radians", doc="Degrees in radians.", exact="a*pi/180", points=EVERYWHERE)
+
 compose("silu", "a", "return a*sigmoid(a)", "sigmoid(a) + y*(1.0 - sigmoid(a))",
         doc="``a*sigmoid(a)``, also named swish; NaN at -inf.",
         exact="a/(1 + exp(-a))", points=EVERYWHERE)
@@ -176,6 +191,56 @@ return select(abs(n) == 1.0, 0.0 - n*s, select(n == 0.0, c, -c))
 """, "-3.141592653589793*sinpi(a)", real=True, c=("cospi",),
         doc="``cos(pi*a)``: 0 at half-integers; NaN at inf and -inf.",
         exact="cospi(a)", points=EVERYWHERE)
+
+# Near 0 the derivative cancels: five terms of its series there.
+compose("sinc", "a", """
+return select(a == 0.0, 1.0, sinpi(a)/(3.141592653589793*select(a == 0.0, 1.0, a)))
+""", "select(abs(a) < 0.05, -3.289868133696453*a*(1.0 - 0.9869604401089358*a*a*(1.0"
+        " - 0.35248587146747707*a*a*(1.0 - 0.18277045187202515*a*a*(1.0"
+        " - 0.11215459546692452*a*a)))), (cospi(a) - y)/select(a == 0.0, 1.0, a))",
+        real=True, doc="``sin(pi*a)/(pi*a)``, 1 at 0; NaN at inf and -inf.",
+        exact="sincpi(a)", points=(-2.3, -0.4, 0.0, 1e-3, 1.7, 30.25))
+
+# All terms of the power series are positive: nothing cancels.  From 30 on the
+# asymptotic series is as exact, and shorter.
+_BESSEL = """
+x = abs(a)
+if x < 30.0:
+    q = 0.25*x*x
+    t = {first}
+    s = t
+    for k in range(1, 64):
+        t = t*(q/(k*(k + {order})))
+        s = s + t
+else:
+    t = 1.0 + 0.0*x
+    s = t
+    for k in range(1, 24):
+        t = t*(((2.0*k - 1.0)*(2.0*k - 1.0) - {square})/(8.0*x*k))
+        s = s + t
+    e = exp(0.5*x)
+    s = e*(s/sqrt(6.283185307179586*x))*e
+"""
+compose("i0", "a", _BESSEL.format(first="1.0 + 0.0*x", order=0, square=0.0)
+        + "return s", "i1(a)", real=True,
+        doc="The modified Bessel function of the first kind of order 0.",
+        exact="besseli(0, a)", points=(-2.3, 0.0, 0.4, 29.0, 31.0))
+compose("i1", "a", _BESSEL.format(first="0.5*x", order=1, square=4.0)
+        + "return copysign(s, a)",
+        "i0(a) - select(a == 0.0, 0.5, y/select(a == 0.0, 1.0, a))", real=True,
+        doc="The modified Bessel function of the first kind of order 1.",
+        exact="besseli(1, a)", points=(-2.3, 0.0, 0.4, 29.0, 31.0))
+
+compose("fmax", "a, b", "return b if a != a else a if b != b else max(a, b)",
+        rule="fmax", doc="The larger one; a number rather than NaN.",
+        exact="max(a, b)")
+compose("fmin", "a, b", "return b if a != a else a if b != b else min(a, b)",
+        rule="fmin", doc="The smaller one; a number rather than NaN.",
+        exact="min(a, b)")
+compose("heaviside", "a, b",
+        "return select(a < 0.0, 0.0, select(a > 0.0, 1.0, select(a == 0.0, b, a)))",
+        rule="heaviside", doc="0 below 0, 1 above, `b` at 0.",
+        exact="b if a == 0 else mpf(a > 0)")
 
 # Salmon et al., "Parallel random numbers: as easy as 1, 2, 3" (2011): 10 rounds on
 # the counter (index, 0) with the key `seed`.  32-bit words are kept in uint64.

@@ -27,7 +27,8 @@ from ..reduce import Reduce
 from ..vjp.functions import compose
 from .graph import Launch, Node, Value, operands
 
-__all__ = ["fuse_contract", "fuse_maps", "fuse_reduces", "product", "widens"]
+__all__ = ["constant", "dtype_of_value", "fuse_contract", "fuse_maps", "fuse_reduces",
+           "product", "widens"]
 
 Key = tuple[Value, str]
 
@@ -88,25 +89,19 @@ class Writer(Builder):
     def read(self, x: Any, kind: str) -> Scalar:
         """An operand: a constant, a parameter, or what was written before."""
         if not isinstance(x, Value):
-            return self.number(x)
+            return constant(self, x)
         if x in self.stored:
             return self.round(x)
         return self.names[x, kind]
-
-    def number(self, x: Any) -> Scalar:
-        """A constant: a Python number is weak, a NumPy scalar has its dtype."""
-        if isinstance(x, np.generic):
-            return self.let("cast", literal(x.item()), attr=x.dtype.name)
-        return literal(x)
 
     def round(self, x: Value) -> Scalar:
         """Round what was written as an array of its dtype would."""
         found = self.rounded.get(x)
         if found is None:
-            found, wide = self.stored[x], compute_dtype(_dtype(x))
+            found, wide = self.stored[x], compute_dtype(dtype_of_value(x))
             if wide != x.type:
                 found = self.let("cast", found, attr=wide.name)
-                found = self.let("cast", found, attr=_dtype(x).name)
+                found = self.let("cast", found, attr=dtype_of_value(x).name)
             self.rounded[x] = found
         return found
 
@@ -127,7 +122,7 @@ class Writer(Builder):
     def store(self, node: Node, results: Sequence[Scalar]) -> None:
         """Keep the results of a node, in their dtypes."""
         for x, result in zip(node.outputs, results, strict=True):
-            self.stored[x] = self.let("cast", result, attr=_dtype(x).name)
+            self.stored[x] = self.let("cast", result, attr=dtype_of_value(x).name)
 
     def maps(self, nodes: Sequence[Node]) -> None:
         """Write Maps, each after what it reads."""
@@ -141,7 +136,15 @@ class Writer(Builder):
                               Block(tuple(self.statements), tuple(results))))
 
 
-def _dtype(x: Value) -> np.dtype:
+def constant(builder: Builder, x: Any) -> Scalar:
+    """A constant: a Python number is weak, a NumPy scalar has its dtype."""
+    if isinstance(x, np.generic):
+        return builder.let("cast", literal(x.item()), attr=x.dtype.name)
+    return literal(x)
+
+
+def dtype_of_value(x: Value) -> np.dtype:
+    """The dtype of an array of the graph."""
     assert isinstance(x.type, np.dtype)
     return x.type
 

@@ -69,6 +69,8 @@ class Launch:
     ----------
     nodes
         What it computes; those of its outputs that nobody else reads are not stored.
+    exact
+        Whether extents are in its functions, so that it fits these shapes only.
     """
 
     spec: Any
@@ -76,6 +78,7 @@ class Launch:
     outputs: tuple[Value, ...]
     asked: Any = None
     nodes: tuple[Node, ...] = ()
+    exact: bool = False
 
 
 def live(nodes: Sequence[Node], outputs: Sequence[Value]) -> list[Node]:

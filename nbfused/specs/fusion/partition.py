@@ -3,13 +3,13 @@
 A Map joins what reads it; one that several launches read, or that is a result, is
 stored once.  Reductions over the same elements and axes are one, with the Maps that
 they read and the Maps of what they give; a product takes the Maps of its elements;
-reductions along the last axis and Maps around them are a Row.  Everything else runs by
-itself: nothing is refused.
+reductions along the last axis and Maps around them are a Row, and Rows that follow one
+another are one.  Everything else runs by itself: nothing is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from graphlib import TopologicalSorter
 from typing import Any
@@ -23,12 +23,18 @@ from ..shapes import normalize_axes
 from .algebra import fuse_contract, fuse_maps, fuse_reduces, widens
 from .graph import Launch, Node, Value, live, operands
 from .row_algebra import fuse_rows, row_kind
+from .row_joins import join_rows, joins_row
+from .slices import lower_slices
+from .window_algebra import Demand, fuse_windows, has_windows
 
 __all__ = ["partition"]
 
 #: Arrays and numbers that a launch reads, and values that it stores: a GPU takes 4 KiB
 #: of pointers, extents and strides.
 _READS, _STORES = 32, 16
+#: The same where parts of arrays are read through windows, several of one array; and
+#: the statements of such a launch, as what is read through several is computed twice.
+_WINDOWS, _STATEMENTS = 64, 1500
 #: The most columns of a row; a block of a GPU works on each.
 _COLUMNS = 1 << 15
 
@@ -55,7 +61,7 @@ def _kind(node: Node) -> tuple[str, Any]:
         return "map", None
     if isinstance(spec, Contract) and spec.out_axes is None and not spec.saves:
         return "contract", None
-    if not isinstance(spec, Reduce):
+    if not isinstance(spec, Reduce) or joins_row(node):
         return "alone", None
     combine = spec.combine
     extent = _extent(node)
@@ -72,10 +78,14 @@ def _extent(node: Node) -> Shape:
 
 
 class Partition:
-    """Nodes in groups whose graph has no cycle."""
+    """Nodes in groups whose graph has no cycle.
 
-    def __init__(self, nodes: Sequence[Node], outputs: Iterable[Value]) -> None:
-        self.nodes = nodes
+    What the nodes `apart` read is stored.
+    """
+
+    def __init__(self, nodes: Sequence[Node], outputs: Iterable[Value],
+                 apart: Collection[Node] = ()) -> None:
+        self.nodes, self.apart = nodes, apart
         self.results: set[Value] = set(outputs)
         self.group: dict[Node, Group] = {node: Group(node) for node in nodes}
         self.readers: dict[Node, list[Node]] = {node: [] for node in nodes}
@@ -118,6 +128,22 @@ class Partition:
         apart = a not in self.successors(b) and b not in self.successors(a)
         return apart and self.may_merge(a, b)
 
+    def _windows_fit(self, a: Group, b: Group) -> bool:
+        """Whether the launch of both is short enough, if there are windows in it."""
+        nodes = self.ordered([*a.nodes, *b.nodes])
+        if b.kind != "map" or a.kind != "map" or not has_windows(nodes):
+            return not has_windows(a.nodes) or a is b
+        if any(not {"index", "size", "raw"}.isdisjoint(n.spec.kinds) for n in nodes):
+            return False
+        inside = set(nodes)
+        outputs = [v for n in nodes for v in n.outputs if v in self.results or any(
+            r not in inside for r in self.readers[n] if v in r.inputs)]
+        if any(v.shape != b.shape for v in outputs):
+            return False
+        demand = Demand(nodes, outputs, b.shape)
+        return demand.possible and len(demand.parameters) <= _WINDOWS and \
+            demand.weight <= _STATEMENTS
+
     def merge(self, a: Group, b: Group) -> None:
         """Move the nodes of `a` into `b`."""
         b.reads = self._reads(a, b)
@@ -155,7 +181,8 @@ class Partition:
     def join_posts(self) -> None:
         """Maps of reduced values, and of products, run where those are made."""
         for node in self.nodes:
-            if self.group[node].kind != "map" or _indexes(node):
+            if self.group[node].kind != "map" or _indexes(node) \
+                    or self._is_reduced(node):
                 continue
             sources = dict.fromkeys(x.node for x, kind in operands(node)
                                     if isinstance(x, Value) and kind == "element")
@@ -167,6 +194,16 @@ class Partition:
             if target is not None:
                 self.merge(self.group[node], target)
                 target.posts.add(node)
+
+    def _is_reduced(self, node: Node) -> bool:
+        """Whether only reductions read a Map, of elements that are stored anyway."""
+        readers = self.readers[node]
+        return bool(readers) and self.results.isdisjoint(node.outputs) and all(
+            self.group[r].kind == "reduce" and self._takes(self.group[r], node)
+            for r in readers) and all(
+                x in self.results or set(self.readers[x.node]) != {node}
+                for x, kind in operands(node)
+                if isinstance(x, Value) and x.node is not None and kind == "element")
 
     def _maker(self, node: Node | None) -> Group | None:
         """The reduction or the product that `node` is a result of."""
@@ -187,7 +224,8 @@ class Partition:
             single = len(readers) == 1 and not self.results.intersection(node.outputs)
             target = next(iter(readers)) if single else None
             if target is None or not self._takes(target, node) or len(
-                    self._reads(self.group[node], target)) > _READS:
+                    self._reads(self.group[node], target)) > _READS or \
+                    not self._windows_fit(self.group[node], target):
                 target = self._beside(node, [*readers, *placed])
             if target is not None:
                 self.merge(self.group[node], target)
@@ -198,22 +236,26 @@ class Partition:
         group = self.group[node]
         return next((o for o in others if o is not group and o.kind == "map"
                      and o.shape == group.shape and self._takes(o, node)
-                     and self.may_merge(group, o)), None)
+                     and self.may_merge(group, o)
+                     and self._windows_fit(group, o)), None)
 
     def _takes(self, group: Group, node: Node) -> bool:
         """Whether the nodes of `group` can read `node` inside one function."""
-        if group.kind == "alone" or (_indexes(node) and (
-                group.kind != "map" or group.shape != node.outputs[0].shape)):
+        if group.kind == "alone" or (_indexes(node) and (group.kind != "map" or (
+                node.spec.windows is None
+                and group.shape != node.outputs[0].shape))):
             return False
         members = set(group.nodes)
         for reader in self.readers[node]:
             if reader not in members:
                 continue
+            if reader in self.apart:
+                return False
             if group.kind == "reduce" and reader in group.posts:
                 return False
             given = [kind for x, kind in operands(reader)
                      if isinstance(x, Value) and x.node is node]
-            if set(given) != {"element"} or len(given) < sum(
+            if not set(given) <= {"element", "window"} or len(given) < sum(
                     s is node for s in reader.sources):
                 return False  # it is indexed, or multiplied
         return True
@@ -263,6 +305,8 @@ class Partition:
         if group.kind == "alone":
             (node,) = nodes
             return Launch(node.spec, node.inputs, node.outputs, node.asked)
+        if group.kind == "map" and has_windows(nodes):
+            return fuse_windows(nodes, self.stored(group), group.shape, name)
         if group.kind == "map":
             return fuse_maps(nodes, self.stored(group), name)
         if group.kind == "contract":
@@ -289,11 +333,12 @@ def _fits_rows(group: Group, extent: Shape) -> bool:
 
 def _indexes(node: Node) -> bool:
     """Whether a Map depends on more than the elements at its point."""
-    return not {"index", "size", "raw"}.isdisjoint(node.spec.kinds)
+    return node.spec.windows is not None or not {"index", "size", "raw"}.isdisjoint(
+        node.spec.kinds)
 
 
-def partition(nodes: Sequence[Node], outputs: Sequence[Value],
-              name: str) -> list[Launch]:
+def partition(nodes: Sequence[Node], outputs: Sequence[Value], name: str,
+              stores: Mapping[Value, Value] | None = None) -> list[Launch]:
     """Divide a graph into launches.
 
     Parameters
@@ -304,15 +349,18 @@ def partition(nodes: Sequence[Node], outputs: Sequence[Value],
         The values that are wanted.
     name
         Of the functions that are made.
+    stores
+        For each argument that is changed in place its new value, one of `outputs`.
 
     Returns
     -------
     list of Launch
         In an order in which they can run.
     """
-    parts = Partition(live(nodes, outputs), outputs)
+    lowered, apart = lower_slices(live(nodes, outputs), outputs)
+    parts = Partition(live(lowered, outputs), outputs, apart)
     parts.join_reductions()
     parts.join_posts()
     parts.join_maps()
     parts.join_rows()
-    return parts.launches(name)
+    return join_rows(parts.launches(name), outputs, stores or {})

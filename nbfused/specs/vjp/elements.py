@@ -8,6 +8,7 @@ from ...scalar.ir.nodes import Function
 from ...support.records import record
 from ..base import Operand, Program, Ref, Shape
 from ..view import View, broadcast_axes, restore, unbroadcast
+from ..windows import Box, Place, Windows
 from .functions import identity, is_param, is_zero, pick, trim
 
 __all__ = ["Argument", "Target", "extent", "pull"]
@@ -18,12 +19,19 @@ Target = tuple[Ref, Shape]
 
 @record(frozen=True)
 class Argument:
-    """A parameter of a derivative: its kind, and the array or number behind it."""
+    """A parameter of a derivative: its kind, and the array or number behind it.
+
+    Attributes
+    ----------
+    window
+        The box and the origin of a window, or the box of an ``"inside"``.
+    """
 
     name: str
     kind: str
     ref: Operand | None = None
     shape: Shape = ()
+    window: tuple[Box, Shape] | None = None
 
 
 def pull(program: Program, function: Function, arguments: Sequence[Argument],
@@ -75,7 +83,7 @@ def _group(program: Program, function: Function, arguments: Sequence[Argument],
     kept = [a for a, u in zip(arguments, used, strict=True) if u]
     if shape == full:
         return _map(program, function, kept, like, full)
-    if any(a.kind in ("index", "size") for a in kept):
+    if any(a.kind in ("index", "size", "window", "inside") for a in kept):
         wide = _map(program, function, kept, like, full)
         return [unbroadcast(program, w, full, shape, r)
                 for w, r in zip(wide, like, strict=True)]
@@ -97,11 +105,19 @@ def _map(program: Program, function: Function, kept: Sequence[Argument],
          like: tuple[Ref, ...], full: Shape) -> list[Ref]:
     from ..map import Map
 
-    spec = Map(function, tuple(a.kind for a in kept))
+    windows = _windows(kept, full)
+    spec = Map(function, tuple(a.kind for a in kept), (), windows)
     outs = program.run(spec, *_inputs(kept), like=like)
-    if extent(kept) == full:
+    if windows is not None or extent(kept) == full:
         return list(outs)
     return [program.run(View("broadcast", full), o)[0] for o in outs]
+
+
+def _windows(kept: Sequence[Argument], full: Shape) -> Windows | None:
+    """The windows of a derivative, which runs over the shape `full`."""
+    found = [a.window for a in kept if a.window is not None]
+    return Windows.of([Place(k, origin) for k, (_, origin) in enumerate(found)],
+                      [box for box, _ in found], full) if found else None
 
 
 def _reduce(program: Program, function: Function, kept: Sequence[Argument],

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import lru_cache
 
 from ...scalar.autodiff.differentiate import vjp
 from ...scalar.ir.nodes import Function, drop_params, used_params
 from ..base import IMPLICIT, KEPT, Program, Pullback, Ref, Shape
 from ..map import Map
-from ..view import unbroadcast
+from ..view import View, unbroadcast
 from .elements import Argument, Target, extent, pull
 from .functions import adding, reading
 
@@ -27,7 +28,8 @@ def map_vjp(spec: Map, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
     function, outs = _derivative(spec, wrt, present[:results], raw)
     full = spec.extent(shapes)
     arguments = _arguments(spec, function, slots, outs, present, full)
-    flat, raws = (_targets(spec, arguments, slots, k) for k in ("element", "raw"))
+    flat, raws = (_targets(spec, arguments, slots, kinds, full)
+                  for kinds in (("element", "window"), ("raw",)))
     program = Program()
     if raws:
         refs = _scatter(program, function, arguments, list(flat.values()),
@@ -35,6 +37,10 @@ def map_vjp(spec: Map, needs: tuple[bool, ...], shapes: tuple[Shape, ...],
     else:
         refs = pull(program, function, arguments, list(flat.values()), full)
     found = dict(zip((*flat, *raws), refs, strict=True))
+    for k in flat:
+        g = found[k]
+        if arguments[k].kind == "window" and g is not None:
+            found[k] = _unwindowed(program, g, arguments[k])
     return Pullback(spec, tuple(program.steps), tuple(
         found.get(k) for k, kind in enumerate(spec.kinds) if kind not in IMPLICIT))
 
@@ -78,11 +84,13 @@ def _arguments(spec: Map, function: Function, slots: list[tuple[bool, Shape]],
                outs: bool, present: tuple[bool, ...], full: Shape) -> list[Argument]:
     """The parameters of the derivative, in its own order."""
     found: list[Argument] = []
-    inputs = 0
-    for kind, (_, shape) in zip(spec.kinds, slots, strict=True):
-        implicit = kind in IMPLICIT
+    inputs, places = 0, spec.places
+    for param, kind, (_, shape) in zip(spec.function.params, spec.kinds, slots,
+                                       strict=True):
+        implicit, place = kind in IMPLICIT, places.get(param)
         found.append(Argument("", kind, None if implicit else Ref("input", inputs),
-                              shape))
+                              shape, None if place is None or spec.windows is None else
+                              (spec.windows.boxes[place.box], place.origin)))
         inputs += not implicit
     results = len(spec.function.results)
     if outs:
@@ -97,16 +105,38 @@ def _arguments(spec: Map, function: Function, slots: list[tuple[bool, Shape]],
         if kind == "scatter":
             ref = Ref("cotangent", next(outputs))
             found += [Argument("", "raw", ref, shape)] if need else []
-    return [Argument(p, a.kind, a.ref, a.shape)
+    return [replace(a, name=p)
             for p, a in zip(function.params, found, strict=True)]
 
 
 def _targets(spec: Map, arguments: list[Argument], slots: list[tuple[bool, Shape]],
-             kind: str) -> dict[int, Target]:
-    """The targets of cotangents among the parameters of a kind, by position."""
+             kinds: tuple[str, ...], full: Shape) -> dict[int, Target]:
+    """The targets of cotangents among the parameters of these kinds, by position.
+
+    A window's is computed at all points.
+    """
     primal = enumerate(zip(spec.kinds, arguments, slots, strict=False))
-    return {k: (a.ref, shape) for k, (own, a, (need, shape)) in primal
-            if need and own == kind and isinstance(a.ref, Ref)}
+    return {k: (a.ref, full if own == "window" else shape)
+            for k, (own, a, (need, shape)) in primal
+            if need and own in kinds and isinstance(a.ref, Ref)}
+
+
+def _unwindowed(program: Program, g: Ref, argument: Argument) -> Ref:
+    """The cotangent of a window's array from one for all points: that at its box."""
+    assert argument.window is not None
+    assert isinstance(argument.ref, Ref)
+    box, origin = argument.window
+    (g,) = program.run(View("slice", tuple((lo, hi, 1) for lo, hi in box)), g)
+    full = tuple(hi - lo for lo, hi in box)
+    lead, shape = len(full) - len(argument.shape), argument.shape
+    read = tuple(1 if n == 1 else m for n, m in zip(shape, full[lead:], strict=True))
+    g = unbroadcast(program, g, full, read, argument.ref)
+    if read != shape:  # it has elements that are not read
+        places = zip(shape, box[lead:], origin[lead:], strict=True)
+        inside = tuple((0, 1, 1) if n == 1 else (lo - at, hi - at, 1)
+                       for n, (lo, hi), at in places)
+        (g,) = program.run(View("unslice", (shape, inside)), g)
+    return g
 
 
 def _scatter(program: Program, function: Function, arguments: list[Argument],

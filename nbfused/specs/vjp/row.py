@@ -21,6 +21,7 @@ from ..base import KEPT, Program, Pullback, Ref, Shape, Step
 from ..combine import sum_combine
 from ..fusion.factors import factored
 from ..row import Out, Row, Stage
+from ..shapes import normalize_axis
 from ..view import View, unbroadcast
 from .functions import compose, is_zero, total
 from .row_stages import Term, exposed, inlined, post_vjp, saved, states_of, trim_after
@@ -187,8 +188,9 @@ def row_vjp(spec: Row, needs: tuple[bool, ...], present: tuple[bool, ...]) -> Pu
     for k, (out, here) in enumerate(zip(spec.outs, present, strict=True)):
         if here:
             name = work.fresh(f"out{k}_bar")
-            cotangents.append((name, out.kind, Ref("cotangent", k)))
-            work.given[name] = out.kind
+            kind = "row" if out.kind == "scalar" else out.kind  # see `spread`
+            cotangents.append((name, kind, Ref("cotangent", k)))
+            work.given[name] = kind
             work.through(out.function, name,
                          work.row if out.kind == "row" else work.element)
     for position in reversed(range(len(spec.stages))):
@@ -208,14 +210,24 @@ def row_vjp(spec: Row, needs: tuple[bool, ...], present: tuple[bool, ...]) -> Pu
     return Pullback(forward, steps, tuple(results))
 
 
-def spread(found: Pullback, kinds: tuple[str, ...], shapes: tuple[Shape, ...],
-           whole: Shape) -> Pullback:
-    """The pullback where some elements are broadcast: views of them, then sums."""
-    small = [k for k, (kind, shape) in enumerate(zip(kinds, shapes, strict=True))
+def spread(spec: Row, found: Pullback, shapes: tuple[Shape, ...], whole: Shape,
+           present: tuple[bool, ...]) -> Pullback:
+    """The pullback with views of what is broadcast, and sums after it.
+
+    These are elements, and the one number that the cotangent of a sum over all elements
+    is, which each row has.
+    """
+    small = [k for k, (kind, shape) in enumerate(zip(spec.kinds, shapes, strict=True))
              if kind == "element" and shape != whole]
-    if not small or not found.steps:
+    single = [Ref("cotangent", k) for k, (out, here) in enumerate(
+        zip(spec.outs, present, strict=False)) if here and out.kind == "scalar"]
+    if not (small or single) or not found.steps:
         return found
     program, views = Program(), {}
+    axis = normalize_axis(spec.axis, len(whole))
+    for ref in single:
+        (views[ref],) = program.run(
+            View("broadcast", (*whole[:axis], *whole[axis + 1:])), ref, like=(ref,))
     for ref in (Ref("input", k) for k in small):
         (views[ref],) = program.run(View("broadcast", whole), ref, like=(ref,))
     table = program.extend(found.steps, views)

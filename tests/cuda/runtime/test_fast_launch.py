@@ -15,12 +15,13 @@ import pytest
 from nbfused import cache
 from nbfused.cuda.runtime import fast_launch
 from nbfused.cuda.runtime.fast_launch import MOST_WORDS, fast_start
+from nbfused.cuda.runtime.machine_code import is_possible
 
 LAUNCH = ctypes.CFUNCTYPE(ctypes.c_int, *[ctypes.c_void_p]*4)
 CONFIGURATION = struct.pack("=7I4xQQI4x", 3, 1, 1, 128, 1, 1, 512, 99, 0, 0)
 
 pytestmark = pytest.mark.skipif(
-    not fast_launch._possible(), reason="made for CPython on Linux and x86-64")
+    not is_possible(), reason="made for CPython on Linux and x86-64")
 
 
 class Driver:

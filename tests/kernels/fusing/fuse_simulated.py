@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import warnings
+from unittest.mock import patch
 
 import numpy as np
 
 import nbfused as nf
+from nbfused.backend import NumberOf
+from nbfused.cuda.graphs import sequence as sequences
 from tests.cuda.simulation import simulated
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(6, 37)).astype(np.float32)
 Y = RNG.normal(size=37).astype(np.float32)
+LABELS = np.array([3, 0, 36, 7, 7, 21])
 
 
 def softmax(x, y, s):
     e = np.exp((x - x.max(-1, keepdims=True)) * s)
     return e / e.sum(-1, keepdims=True) * y, x.max(-1, keepdims=True) * 2
+
+
+def loss(x, y, s):
+    """A loss, its gradient and what a bias would receive, which are one Row."""
+    value, (dx,) = nf.value_and_grad(
+        lambda x: nf.ops.cross_entropy(x, LABELS), argnums=(0,))(x)
+    return value, dx * s, nf.ops.sum(dx, axis=0)
+
+
+def rows_and_maps(x, y, s):
+    total = x * y
+    return total, nf.ops.softmax(total) * s, nf.ops.mean(nf.ops.softmax(total))
 
 
 FUNCTIONS = {
@@ -25,8 +41,64 @@ FUNCTIONS = {
     "several": lambda x, y, s: (x.max(1), x.min(1) * s, (x * y).sum(1), x.std(1)),
     "columns": lambda x, y, s: (x.mean(0), (x * x).mean(0) - x.mean(0) ** 2 + y),
     "row": softmax,
+    "loss": loss, "rows and maps": rows_and_maps,
     "product": lambda x, y, s: (np.maximum(x @ x.T * s, y[:6]), x @ x.T),
 }
+
+
+def sequence(self, calls):
+    """A start of calls as a graph's nodes, one after the other.
+
+    Small kernels are put together as in a graph.
+    """
+    def run(addresses, numbers, stream):
+        where = simulated.SimulatedDevice()
+        memory = sequences._Memory(where, stream)
+        parts = [sequences._Part(k, call, where, memory, (addresses, numbers))
+                 for k, call in enumerate(calls)]
+        for some, launches in sequences._joined(
+                parts, list(sequences._waits(calls)), where):
+            JOINED.append(len(some))
+            for one in launches:
+                values = [numbers[v.position] if isinstance(v, NumberOf) else
+                          int(v) if isinstance(v, int) else v for v in one.values]
+                simulated._run(one.program.kernel, one.grid, one.block, values,
+                               one.shared)
+        return True
+
+    return run
+
+
+JOINED: list[int] = []
+
+
+def step(parameters, moments, gradients, rate, count):
+    norm = np.sqrt(sum((g * g).sum() for g in gradients))
+    factor = np.minimum(1.0, 1.0 / norm)
+    for p, g, (m, v) in zip(parameters, gradients, moments, strict=True):
+        nf.ops.adam_step(p, g * factor, m, v, lr=rate, step=count)
+    return norm
+
+
+def trained(fused, count=4):
+    """Parameters and moments after some steps of a plan."""
+    rng = np.random.default_rng(0)
+    p, g, m, v = ([rng.random(s).astype(np.float32) for s in (
+        (9, 20), (20,), (6, 6), (5,), (3, 20))] for _ in range(4))
+    norms = [nf.to_numpy(fused(p, list(zip(m, v, strict=True)), g, 1e-2, k + 1))
+             for k in range(count)]
+    return [*norms, *p, *m, *v]
+
+
+def steps() -> None:
+    """Clipping and Adam of a tree, its kernels side by side."""
+    expected = trained(step)
+    with nf.use_backend(simulated.simulate()), patch.object(
+            simulated.SimulatedBackend, "sequence", sequence):
+        found = trained(nf.fuse(step))
+    for f, e in zip(found, expected, strict=True):
+        np.testing.assert_allclose(f, e, rtol=1e-5, atol=1e-6)
+    assert max(JOINED) >= 4, JOINED
 
 
 def main() -> None:
@@ -44,6 +116,7 @@ def main() -> None:
                 np.testing.assert_allclose(f.astype("f8"), e.astype("f8"),
                                            rtol=tolerance, atol=tolerance,
                                            err_msg=f"{name} {dtype}")
+    steps()
     print(f"{len(set(simulated.LAUNCHED))} kernels agree")
 
 

@@ -93,8 +93,8 @@ def test_arrays_without_dimensions():
     (lambda x, y: (x * 2).reshape(-1)[:4] + y, 2),
     (lambda x, y: np.swapaxes(x, 0, 1) + np.moveaxis(x, 0, 1), 1),
     (lambda x, y: x[0][1] + x[1] + y[0] + x[1][0] + x, 1),
-    (lambda x, y: np.concatenate([x, x * 2]) + y, 4),
-    (lambda x, y: nf.ops.softmax(x * 2) + y, 3),
+    (lambda x, y: np.concatenate([x, x * 2]) + y, 1),
+    (lambda x, y: nf.ops.softmax(x * 2, axis=0) + y, 3),
     (lambda x, y: np.maximum(x @ x.T + 1, 0).T * 2, 2),
     (lambda x, y: (x @ y, np.tanh(np.dot(x, y) + x[:, 0] * 2)), 1),
 ])

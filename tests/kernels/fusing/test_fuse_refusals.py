@@ -90,12 +90,8 @@ def test_in_place_refusals():
         nf.fuse(_added)(np.arange(4), Y)
     with pytest.raises(ShapeError):
         nf.fuse(_added)(Y.copy(), X)
-    with pytest.raises(KernelTypeError, match="view"):
-        nf.fuse(lambda x: _added(x[1:], 1))(X.copy())
-    with pytest.raises(KernelTypeError, match="view"):
-        nf.fuse(lambda x: (x.T, _added(x, 1)))(X.copy())
-    with pytest.raises(KernelTypeError, match="cannot be assigned to"):
-        nf.fuse(lambda x: x.__setitem__(0, 1))(X.copy())
+    with pytest.raises(KernelTypeError, match="integers and slices"):
+        nf.fuse(lambda x: x.__setitem__(np.array([0]), 1))(X.copy())
 
 
 def _added(x, y):

@@ -2,9 +2,9 @@
 
 A launcher's decisions are noted as for `binding`, for calls of several kernels too.
 The graph's nodes wait only for those whose memory they read or write, so that small
-kernels run side by side.  A run writes the addresses and numbers that are not those of
-the last one; a call whose kernels do not say how they depend on them (tensor maps) is
-noted anew.
+kernels run side by side; those that the same nodes wait for are one (`beside`).  A run
+writes the addresses and numbers that are not those of the last one; a call whose
+kernels do not say how they depend on them (tensor maps) is noted anew.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ...backend import NumberOf, SequencedCall
-from .compile import DESCRIPTOR
-from .driver import Device, DriverError, check, cu, device
+from ..runtime.compile import DESCRIPTOR
+from ..runtime.driver import Device, DriverError, check, cu, device
+from ..runtime.notes import Address, Launched, noted
+from ..runtime.scratch import HEAD
+from .beside import beside, is_small
 from .graph import Graph, Node, is_captured
-from .notes import Address, Launched, noted
-from .scratch import HEAD
 
 __all__ = ["GraphSequence"]
 
@@ -96,10 +97,10 @@ class _Part:
         self.reads = {n.position for n in call.numbers if type(n) is NumberOf}
         try:
             self.launches = self._noted(run[0], call.numbers)
-            self._opaque = not all(map(_is_explained, self.launches))
+            self.opaque = not all(map(_is_explained, self.launches))
         except TypeError:  # it computes with numbers
-            self._opaque = True
-        if self._opaque:
+            self.opaque = True
+        if self.opaque:
             self.launches = self._noted(run[0], self._numbers(run[1]))
 
     def _numbers(self, numbers: Sequence[Any]) -> tuple[Any, ...]:
@@ -124,7 +125,7 @@ class _Part:
         _NoGraphError
             Other kernels run for them.
         """
-        if self._opaque:
+        if self.opaque:
             launches = self._noted(addresses, self._numbers(numbers))
             if [one.program for one in launches] != [n.program for n in self.nodes]:
                 raise _NoGraphError
@@ -150,26 +151,44 @@ class _Instance:
         memory = _Memory(where, stream)
         self._parts = [_Part(k, call, where, memory, (addresses, numbers))
                        for k, call in enumerate(calls)]
-        nodes: list[Node] = []
-        last: list[int] = []  # node of each call
-        for part, before in zip(self._parts, _waits(calls), strict=True):
-            if not part.launches:
-                raise _NoGraphError
-            after = [last[k] for k in before]
-            for launched in part.launches:
-                part.nodes.append(Node(launched, where, after))
-                after = [len(nodes)]
-                nodes.append(part.nodes[-1])
-            for node in part.nodes:
-                node.write(addresses, numbers)
-            last += after
+        if not all(part.launches for part in self._parts):
+            raise _NoGraphError
+        nodes = self._nodes(where, list(_waits(calls)))
+        for node in nodes:
+            node.write(addresses, numbers)
         self._graph = Graph(nodes)
         self._memory = memory  # given back after the graph
         self._addresses, self._numbers = tuple(addresses), tuple(numbers)
+        self._start = None if any(part.opaque for part in self._parts) else \
+            self._graph.start(stream, len(addresses))
+
+    def _nodes(self, where: Device, waits: Sequence[list[int]]) -> list[Node]:
+        """The kernels, each after those that it waits for."""
+        nodes: list[Node] = []
+        last: dict[int, int] = {}  # node of each call
+        for calls, joined in _joined(self._parts, waits, where):
+            after = sorted({last[j] for k in calls for j in waits[k]})
+            for launched in joined:
+                node = Node(launched, where, after)
+                after = [len(nodes)]
+                nodes.append(node)
+                for k in calls:
+                    self._parts[k].nodes.append(node)
+            last |= dict.fromkeys(calls, after[0])
+        return nodes
 
     def launch(self, addresses: Sequence[int], numbers: Sequence[Any],
                stream: int) -> None:
         """Launch with these addresses and numbers."""
+        code = None if self._start is None else self._start(addresses, numbers)
+        if code == 0:
+            return
+        if self._start is not None:  # from now on, after an error too, by Python
+            self._start = None
+            for part in self._parts:
+                part.update(addresses, numbers)
+            self._addresses, self._numbers = tuple(addresses), tuple(numbers)
+            check((code or 0,))
         moved = {k for k, (a, b) in enumerate(zip(addresses, self._addresses,
                                                   strict=True)) if a != b}
         other = {k for k, (a, b) in enumerate(zip(numbers, self._numbers, strict=True))
@@ -180,6 +199,33 @@ class _Instance:
                     part.update(addresses, numbers)
             self._addresses, self._numbers = tuple(addresses), tuple(numbers)
         self._graph.launch(stream)
+
+
+def _joined(parts: Sequence[_Part], waits: Sequence[list[int]], where: Device,
+            ) -> Iterator[tuple[list[int], list[Launched]]]:
+    """Calls and their launches, small ones that the same calls wait for as one.
+
+    None of these waits for another: what it waits for would wait for itself.
+    """
+    behind: list[list[int]] = [[] for _ in parts]
+    for k, before in enumerate(waits):
+        for j in before:
+            behind[j].append(k)
+    groups: dict[Any, list[int]] = {}
+    for k, part in enumerate(parts):
+        small = not part.opaque and len(part.launches) == 1 and is_small(
+            part.launches[0], where.processors)
+        key = (part.launches[0].block, *behind[k]) if small else k
+        groups.setdefault(key, []).append(k)
+    made = {calls[-1]: (calls, beside([parts[k].launches[0] for k in calls]))
+            for calls in groups.values() if len(calls) > 1}
+    inside = {k for calls, one in made.values() if one is not None for k in calls}
+    for k, part in enumerate(parts):
+        calls, one = made.get(k, ([k], None))
+        if one is not None:
+            yield calls, [one]
+        elif k not in inside:
+            yield [k], part.launches
 
 
 def _is_same(a: Any, b: Any) -> bool:

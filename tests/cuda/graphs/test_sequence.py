@@ -10,9 +10,9 @@ import pytest
 
 import nbfused as nf
 from nbfused.backend import Call, SequencedCall
-from nbfused.cuda.runtime import sequence as sequences
+from nbfused.cuda.graphs import sequence as sequences
+from nbfused.cuda.graphs.sequence import GraphSequence, _waits
 from nbfused.cuda.runtime.notes import Address, noted
-from nbfused.cuda.runtime.sequence import GraphSequence, _waits
 
 
 def call(*spans, outputs=1):

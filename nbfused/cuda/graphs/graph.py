@@ -12,9 +12,10 @@ from functools import lru_cache
 from typing import Any
 
 from ...backend import NumberOf
-from .driver import Device, DriverError, check, cu
-from .launch import Parameters
-from .notes import Address, Launched
+from ..runtime.driver import Device, DriverError, check, cu
+from ..runtime.launch import Parameters
+from ..runtime.notes import Address, Launched
+from .graph_start import Fill, GraphStart, Shown
 
 __all__ = ["Graph", "Node", "is_captured"]
 
@@ -39,6 +40,10 @@ def _library() -> Any:
     if not hasattr(library, "cuGraphExecKernelNodeSetParams_v2"):
         raise DriverError("the CUDA driver is older than CUDA 12", 0)
     return library
+
+
+#: What numbers that machine code writes are to ctypes.
+_FLOATS: dict[Any, str] = {ctypes.c_float: "float32", ctypes.c_double: "float64"}
 
 
 def is_captured(stream: int) -> bool:
@@ -97,6 +102,18 @@ class Node:
             slots[at] = numbers[position]
         self.changed = True
 
+    def shown(self) -> Shown | None:
+        """List what runs write; None if a number is no plain float."""
+        fills = [Fill(ctypes.addressof(slots) + 8*at, "*", index, offset)
+                 for slots, at, index, offset in self._addresses]
+        for slots, _, position in self._numbers:
+            kind = getattr(slots, "_type_", None)
+            if kind not in _FLOATS:
+                return None
+            fills.append(Fill(ctypes.addressof(slots), _FLOATS[kind], position))
+        return Shown(self.handle.value or 0, ctypes.addressof(self.params),
+                     tuple(fills))
+
 
 class Graph:
     """Kernels that start when those before them have finished.
@@ -140,6 +157,24 @@ class Graph:
                                   ctypes.byref(node.params)),))
                 node.changed = False
         check((self._launch(self._instance, ctypes.c_void_p(stream)),))
+
+    def start(self, stream: int, addresses: int) -> GraphStart | None:
+        """The launch on a stream by machine code; None if there is none.
+
+        Parameters
+        ----------
+        addresses
+            How many a run has.
+        """
+        shown = [node.shown() for node in self._nodes]
+        if None in shown:
+            return None
+        functions = [ctypes.cast(f, ctypes.c_void_p).value or 0
+                     for f in (self._show, self._launch)]
+        made = GraphStart((functions[0], functions[1]), self._instance.value or 0,
+                          stream, [one for one in shown if one and one.fills],
+                          addresses)
+        return made if made.possible and all(functions) else None
 
     def __del__(self) -> None:
         """Give it back; the driver waits until it has run."""

@@ -1,0 +1,69 @@
+"""The inner loop of a Map with windows: where windows are there or not, and the rest.
+
+Inside a row each box is a stretch ``low…high``.  Where all boxes that hold most points
+are there and all others are not, the *interior*, nothing has to be asked and the loop
+is that of any Map; before and after it each element is looked at.
+benchmarks/notes/cpu.md#windows-on-the-cpu.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ...backend import Call
+from ...specs import TypedMap
+from .elements import Elements
+from .operands import Operand, Window
+
+__all__ = ["bounds", "bounds_of", "interior", "row_lines", "split_lines"]
+
+
+def bounds(boxes: int, rank: int) -> list[str]:
+    """Names of the integers that a kernel takes for its boxes."""
+    return [f"box{k}_{side}{d}" for k in range(boxes) for d in range(rank)
+            for side in ("low", "high")]
+
+
+def bounds_of(call: Call) -> tuple[int, ...]:
+    """The values of `bounds` in a call."""
+    return tuple([n for box in call.boxes for sides in box for n in sides])
+
+
+def row_lines(boxes: int, outer: Sequence[str]) -> list[str]:
+    """Lines that find the stretch of each box in the row at the indices `outer`."""
+    lines, last = [], len(outer)
+    for k in range(boxes):
+        lines += [f"low{k} = box{k}_low{last}", f"high{k} = box{k}_high{last}"]
+        if outer:
+            there = " and ".join(f"box{k}_low{d} <= {i} < box{k}_high{d}"
+                                 for d, i in enumerate(outer))
+            lines += [f"if not ({there}):", f"    high{k} = low{k}"]
+    return lines
+
+
+def split_lines(inner: Sequence[bool]) -> list[str]:
+    """Lines that find the interior ``c0…c1`` of the stretch ``j0…j1``."""
+    lines = ["c0 = j0", "c1 = j1"]
+    for k, usual in enumerate(inner):
+        if usual:
+            lines += [f"c0 = max(c0, low{k})", f"c1 = min(c1, high{k})"]
+    for k, usual in enumerate(inner):
+        if not usual:
+            lines += [f"if low{k} < high{k} and low{k} <= c0:",
+                      f"    c0 = max(c0, high{k})",
+                      f"elif low{k} < high{k}:", f"    c1 = min(c1, low{k})"]
+    return [*lines, "c0 = min(c0, j1)", "c1 = max(c0, c1)"]
+
+
+def interior(elements: Elements, typed: TypedMap) -> Elements:
+    """The same parameters where each box is there or not as it usually is."""
+    table = dict(elements.table)
+    for parameter, box in typed.box_of.items():
+        slot, there = table[parameter], typed.inner[box]
+        if isinstance(slot, Operand):
+            table[parameter] = replace(slot, box=None) if there else Window(
+                slot.zero, slot.dtype)
+        else:
+            table[parameter] = Window(str(there), slot.dtype)
+    return replace(elements, table=table)

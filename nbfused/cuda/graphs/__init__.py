@@ -1,0 +1,10 @@
+"""Calls that are always started in the same order, as CUDA graphs.
+
+================ =======================================================================
+`sequence`       such calls: their nodes, and what each run changes
+`graph`          graphs made node by node
+`graph_start`    their launch with the arguments of a run, by machine code
+`beside`         small kernels as one
+`tensor_headers` the addresses and layouts of all tensors of a call, by machine code
+================ =======================================================================
+"""

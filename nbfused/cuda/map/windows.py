@@ -1,0 +1,176 @@
+"""The kernel of a Map with windows: a thread has one column, and some rows of it.
+
+Rows that lie above one another are read by the same block, so that what a stencil reads
+of them is in its cache: benchmarks/notes/table.md#stencils.  Where all boxes that hold
+most points are there and no others, nothing is asked for the single element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+
+from ...backend import Call, Signature
+from ...gpu.operands import Operand
+from ...scalar.printing.numba import literal
+from ...scalar.typing.promotion import compute_dtype
+from ...specs import TypedMap
+from ..text.source import Source, affordable, decoded
+from .text import MapText
+
+__all__ = ["WindowText", "columns_for"]
+
+#: Rows of one thread.
+_ROWS = 8
+#: Columns of one block.
+_COLUMNS = (4, 32, 128)
+
+
+def columns_for(call: Call) -> int:
+    """Columns of a block: all there are, or as many as there are threads."""
+    return next((n for n in _COLUMNS if call.shape[-1] <= n), _COLUMNS[-1])
+
+
+class WindowText(MapText):
+    """Writes the kernel of a Map with windows.
+
+    Parameters
+    ----------
+    name, typed, signature, threads
+        As of `MapText`.
+    columns
+        Of a block; its other threads have further rows.
+    """
+
+    def __init__(self, name: str, typed: TypedMap, signature: Signature, *,
+                 threads: int, columns: int) -> None:
+        super().__init__(name, typed, signature, vector=False, threads=threads)
+        self.columns, self.lanes = columns, threads // columns
+        self.rows = affordable(typed.function, _ROWS) if self.rank > 1 else 1
+        self.name = f"{self.name}_windows"
+
+    def __str__(self) -> str:
+        return f"columns={self.columns} rows={self.rows} threads={self.threads}"
+
+    def blocks(self, shape: Sequence[int]) -> int:
+        """Number of blocks for so many points."""
+        columns = -(-shape[-1] // (self.columns if self.rank > 1 else self.threads))
+        rows = -(-shape[-2] // (self.rows*self.lanes)) if self.rank > 1 else 1
+        return int(prod(shape[:-2]))*rows*columns
+
+    def _body(self, out: Source) -> None:
+        self.boxes = range(len(self.typed.inner))
+        out.integer(*(f"b{k}_{side}{d}" for k in self.boxes for d in range(self.rank)
+                      for side in ("l", "h")))
+        last = self.extents[-1]
+        if self.rank == 1:
+            out(f"j = i64(cuda.blockIdx.x)*{self.threads} + i64(cuda.threadIdx.x)")
+            self._fixed(out, [])
+            with out.block(f"if j < {last}:"):
+                self._row(out, "", "i64(0)")
+            return
+        rows, lane = self.extents[-2], "i64(cuda.threadIdx.x)"
+        out(f"across = divide({last} + {self.columns - 1}, i64({self.columns}))",
+            f"down = divide({rows} + {self.rows*self.lanes - 1}, "
+            f"i64({self.rows*self.lanes}))",
+            "tile = i64(cuda.blockIdx.x)", "q = divide(tile, across)",
+            f"j = (tile - q*across)*{self.columns} + ({lane} & {self.columns - 1})",
+            "outer = divide(q, down)",
+            f"i = (q - outer*down)*{self.rows*self.lanes} + "
+            f"divide({lane}, i64({self.columns}))")
+        rest, coordinates = "outer", []
+        for d in range(self.rank - 3, 0, -1):
+            out(f"o{d} = divide({rest}, {self.extents[d]})",
+                f"c{d} = {rest} - o{d}*{self.extents[d]}")
+            coordinates.append((d, f"c{d}"))
+            rest = f"o{d}"
+        if self.rank > 2:
+            coordinates.append((0, rest))
+        self._fixed(out, coordinates)
+        with out.block(f"if j < {last}:"):
+            self._rows(out, rows)
+
+    def _fixed(self, out: Source, coordinates: Sequence[tuple[int, str]]) -> None:
+        """Offsets and boxes, as far as all rows of a thread have them in common."""
+        last = self.rank - 1
+        for o in self.looped:
+            terms = [f"{c}*{o.stride(d)}" for d, c in coordinates]
+            terms += ["j"] if o.code == "1" else [f"j*{o.stride(last)}"]*(o.code == "s")
+            out(f"at{o.at} = {' + '.join(terms) or 'i64(0)'}")
+        for k in self.boxes:
+            out(f"there{k} = " + " and ".join(
+                f"b{k}_l{d} <= {c} and {c} < b{k}_h{d}"
+                for d, c in [*coordinates, (last, "j")]))
+
+    def _rows(self, out: Source, extent: str) -> None:
+        if self.rows > 1:
+            end = f"i + {(self.rows - 1)*self.lanes}"
+            usual = [self._is_usual(k, end) for k in self.boxes]
+            with out.block(f"if {' and '.join([f'{end} < {extent}', *usual])}:"):
+                self._usual(out)
+            with out.block("else:"):
+                self._some(out, extent)
+        else:
+            self._some(out, extent)
+
+    def _is_usual(self, k: int, end: str) -> str:
+        """Whether a thread's rows are all in a box, or none is, as most points are."""
+        row = self.rank - 2
+        if self.typed.inner[k]:
+            return f"there{k} and b{k}_l{row} <= i and {end} < b{k}_h{row}"
+        return f"(not there{k} or {end} < b{k}_l{row} or b{k}_h{row} <= i)"
+
+    def _usual(self, out: Source) -> None:
+        """All rows of a thread at once, where nothing has to be asked."""
+        elements, places, row = [], [], self.rank - 2
+        inside = {p: str(self.typed.inner[k]) for p, k in self.typed.box_of.items()}
+        for k in range(self.rows):
+            places.append(f"(i + {k*self.lanes})")
+            loads = {}
+            for p, o in self.loaded:
+                if inside.get(p) == "False":
+                    continue
+                out(f"x{o.at}_{k} = {o.pointer}[at{o.at} + "
+                    f"{places[k]}*{o.stride(row)}]")
+                loads[p] = decoded(o.dtype, f"x{o.at}_{k}")
+            elements.append(loads)
+        for k, loads in enumerate(elements):
+            gone = {p: self._zero(o) for p, o in self.loaded if p not in loads}
+            self._store(out, f"e{k}_", {**loads, **gone, **{
+                p: inside[p] for p in self.asked}}, f"{places[k]}*", row)
+
+    def _some(self, out: Source, extent: str) -> None:
+        """Row by row, with a question for each window."""
+        out("t = i64(0)")
+        with out.block(f"while t < {self.rows} and i < {extent}:"):
+            self._row(out, "i*", "i")
+            out(f"i += {self.lanes}", "t += 1")
+
+    def _row(self, out: Source, place: str, i: str) -> None:
+        row = self.rank - 2
+        for k in self.boxes:
+            own = f" and b{k}_l{row} <= {i} and {i} < b{k}_h{row}" if place else ""
+            out(f"in{k} = there{k}{own}")
+        box_of, loads = self.typed.box_of, {}
+        for p, o in self.loaded:
+            at = f"at{o.at}" + (f" + {place}{o.stride(row)}" if place else "")
+            if p not in box_of:
+                loads[p] = decoded(o.dtype, f"{o.pointer}[{at}]")
+                continue
+            out(f"w{o.at} = {self._zero(o)}")
+            with out.block(f"if in{box_of[p]}:"):
+                out(f"w{o.at} = {decoded(o.dtype, f'{o.pointer}[{at}]')}")
+            loads[p] = f"w{o.at}"
+        inside = {p: f"in{box_of[p]}" for p in self.asked}
+        self._store(out, "e_", {**loads, **inside}, place, row)
+
+    def _store(self, out: Source, prefix: str, values: dict[str, str], place: str,
+               row: int) -> None:
+        for o, text in zip(self.results, self._printed(out, values, prefix),
+                           strict=True):
+            at = f"at{o.at}" + (f" + {place}{o.stride(row)}" if place else "")
+            out(f"{o.pointer}[{at}] = {text}")
+
+    @staticmethod
+    def _zero(o: Operand) -> str:
+        return literal(compute_dtype(o.dtype), 0)

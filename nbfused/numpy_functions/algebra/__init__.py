@@ -1,0 +1,13 @@
+"""Products, decompositions, polynomials and Fourier transforms.
+
+============= ==========================================================================
+`fft`         Fourier transforms of the caller's library
+`linalg`      decompositions and solvers of the caller's library, with their rules
+`polynomials` polynomials by their coefficients
+`products`    `einsum`, `tensordot` and what is made of them
+============= ==========================================================================
+"""
+
+from . import fft, linalg, polynomials, products
+
+__all__ = ["fft", "linalg", "polynomials", "products"]

@@ -1,0 +1,93 @@
+"""Polynomials by their coefficients, the highest power first."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ...arrays import dtype_of
+from ...errors import ShapeError
+from ..base import as_arrays, implements, is_value, ops, shape_of
+from .products import convolve
+
+__all__: list[str] = []
+
+
+@implements("polyval")
+def polyval(p: Any, x: Any) -> Any:
+    """A polynomial at `x`."""
+    count = shape_of(p)[0] if is_value(p) else len(p)
+    terms = [ops.getitem(p, k) if is_value(p) else p[k] for k in range(count)]
+    found: Any = ops.multiply(x, 0)
+    for term in terms:
+        found = ops.add(ops.multiply(found, x), term)
+    return found
+
+
+def _of_one_length(a1: Any, a2: Any, name: str) -> tuple[Any, Any]:
+    a1, a2 = as_arrays([a1, a2], name)
+    size = max(shape_of(a1)[0], shape_of(a2)[0])
+    made = []
+    for x in (a1, a2):
+        missing = size - shape_of(x)[0]
+        if missing:
+            zero = ops.zeros_like(ops.getitem(x, slice(0, 1)))
+            x = ops.concatenate([ops.broadcast_to(zero, (missing,)), x])
+        made.append(x)
+    return made[0], made[1]
+
+
+@implements("polyadd")
+def polyadd(a1: Any, a2: Any) -> Any:
+    """The sum of polynomials."""
+    return ops.add(*_of_one_length(a1, a2, "numpy.polyadd"))
+
+
+@implements("polysub")
+def polysub(a1: Any, a2: Any) -> Any:
+    """The difference of polynomials."""
+    return ops.subtract(*_of_one_length(a1, a2, "numpy.polysub"))
+
+
+@implements("polymul")
+def polymul(a1: Any, a2: Any) -> Any:
+    """The product of polynomials."""
+    return convolve(*as_arrays([a1, a2], "numpy.polymul"))
+
+
+@implements("polyder")
+def polyder(p: Any, m: int = 1) -> Any:
+    """The derivative of a polynomial."""
+    for _ in range(m):
+        count = shape_of(p)[0]
+        powers = np.arange(count - 1, 0, -1).astype(dtype_of(p))
+        p = ops.multiply(ops.getitem(p, slice(0, count - 1)),
+                         as_arrays([p, powers.tolist()], "numpy.polyder")[1])
+    return p
+
+
+@implements("polyint")
+def polyint(p: Any, m: int = 1, k: Any = None) -> Any:
+    """An integral of a polynomial, with constants `k`."""
+    constants = [0.0] * m if k is None else np.broadcast_to(k, (m,)).tolist()
+    for constant in constants:
+        powers = np.arange(shape_of(p)[0], 0, -1).astype(float).tolist()
+        p = ops.divide(p, as_arrays([p, powers], "numpy.polyint")[1])
+        last = ops.full_like(ops.getitem(p, slice(0, 1)), constant)
+        p = ops.concatenate([p, last])
+    return p
+
+
+@implements("poly")
+def poly(seq_of_zeros: Any) -> Any:
+    """The polynomial with these zeros."""
+    if len(shape_of(seq_of_zeros)) != 1:
+        raise ShapeError(f"numpy.poly: shape {shape_of(seq_of_zeros)}, expected one "
+                         "dimension: the zeros")
+    made = ops.ones_like(ops.getitem(seq_of_zeros, slice(0, 1)))
+    for k in range(shape_of(seq_of_zeros)[0]):
+        zero = ops.getitem(seq_of_zeros, slice(k, k + 1))
+        factor = ops.concatenate([ops.ones_like(zero), ops.negative(zero)])
+        made = convolve(made, factor)
+    return made

@@ -1,0 +1,130 @@
+"""Entries of the table of NumPy's functions, and what they have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from operator import index
+from typing import Any, TypeVar
+
+import numpy as np
+
+from ..arrays import dtype_of, is_array
+from ..arrays.creation import array_like
+from ..arrays.traced import Traced
+from ..autograd import Variable
+from ..autograd.numpy_api.methods import no_operation
+from ..errors import KernelTypeError
+from ..registry.operations import NUMPY, OPS
+
+__all__ = ["as_arrays", "axes_of", "axis_of", "implements", "index_array", "is_value",
+           "ops", "permuted", "sequence", "shape_of", "truth"]
+
+T = TypeVar("T", bound=Callable[..., Any])
+
+
+class _Operations:
+    """nbfused's operations, looked up when called: they are defined above."""
+
+    def __getattr__(self, name: str) -> Any:
+        return OPS[name]
+
+    def __getitem__(self, name: str) -> Any:
+        return OPS[name]
+
+
+ops = _Operations()
+
+
+def implements(*names: str) -> Callable[[T], T]:
+    """Enter a function as NumPy's ``numpy.<name>``, whose parameters it names."""
+
+    def enter(function: T) -> T:
+        for name in names:
+            NUMPY[f"numpy.{name}"] = function
+        return function
+
+    return enter
+
+
+def is_value(x: Any) -> bool:
+    """Whether `x` is an array of any library, a Variable or a traced one."""
+    return isinstance(x, (Variable, Traced)) or is_array(x)
+
+
+def shape_of(x: Any) -> tuple[int, ...]:
+    """The shape of an array or a number."""
+    return tuple(x.shape) if hasattr(x, "shape") else np.shape(x)
+
+
+def axis_of(axis: Any, ndim: int) -> int:
+    """An axis counted from the front; `AxisError` if there is none of that number."""
+    k = index(axis)
+    if not -ndim <= k < ndim:
+        raise np.exceptions.AxisError(k, ndim)
+    return k % ndim
+
+
+def axes_of(axis: Any, ndim: int) -> tuple[int, ...]:
+    """Axes counted from the front: all of them for None."""
+    if axis is None:
+        return tuple(range(ndim))
+    given = tuple(axis) if isinstance(axis, Iterable) else (axis,)
+    found = tuple(axis_of(k, ndim) for k in given)
+    if len(set(found)) != len(found):
+        raise ValueError(f"axis {axis} names an axis twice; name each one once")
+    return found
+
+
+def sequence(given: Any, name: str) -> list[Any]:
+    """A sequence of arrays as a list; one array is the sequence of its rows."""
+    if is_value(given):
+        return [given[k] for k in range(shape_of(given)[0])]
+    if not isinstance(given, Iterable):
+        raise KernelTypeError(f"{name}: expected a sequence of arrays, got "
+                              f"{type(given).__name__}")
+    return list(given)
+
+
+def as_arrays(found: Sequence[Any], name: str) -> list[Any]:
+    """Numbers and lists among arrays become arrays like the first of these."""
+    like = next((x for kind in (Traced, Variable, object) for x in found
+                 if isinstance(x, kind) and is_value(x)), None)
+    if like is None:
+        raise KernelTypeError(f"{name}: none of the arguments is an array; make one "
+                              "with nf.array")
+    return [x if is_value(x) and not isinstance(x, np.generic) else _like(x, like)
+            for x in found]
+
+
+def _like(x: Any, like: Any) -> Any:
+    """Numbers in the library and on the device of an array.
+
+    A Python number is of the dtype that it has beside `like`, as in NumPy.
+    """
+    host = np.asarray(x)
+    weak = type(x) in (bool, int, float, complex)
+    kind = np.result_type(dtype_of(like), x) if weak else host.dtype
+    return index_array(host.astype(kind), like)
+
+
+def truth(x: Any, name: str) -> bool:
+    """The truth of a result, which is not known where it is traced."""
+    if isinstance(x, Traced):
+        raise no_operation(f"numpy.{name} gives a number that is not known while "
+                           "nf.fuse traces a function")
+    return bool(x)
+
+
+def index_array(indices: np.ndarray, like: Any) -> Any:
+    """Integers of the host in the library and on the device of another array.
+
+    In `nf.fuse` they are a constant of the program: they follow from shapes.
+    """
+    if isinstance(like, Traced):
+        return like.constant(indices)
+    return array_like(indices, like.data if isinstance(like, Variable) else like)
+
+
+def permuted(x: Any, axes: Sequence[int]) -> Any:
+    """`x` with its axes in another order; itself where nothing moves."""
+    return x if list(axes) == list(range(len(axes))) else ops.transpose(x, axes)

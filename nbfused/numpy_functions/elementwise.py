@@ -1,0 +1,373 @@
+"""Functions of elements that are no ufuncs of NumPy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from ..arrays import dtype_of
+from ..autograd import Variable
+from ..errors import KernelTypeError
+from .base import as_arrays, implements, is_value, ops, sequence, shape_of, truth
+from .library import native, without_gradient
+
+__all__: list[str] = []
+
+
+@implements("where")
+def where(condition: Any, x: Any = None, y: Any = None) -> Any:
+    """`x` where a condition holds, else `y`."""
+    if x is None and y is None:
+        from .indexing import nonzero
+        return nonzero(condition)
+    if x is None or y is None:
+        raise KernelTypeError("numpy.where: one of 'x' and 'y' was given; expected "
+                              "both, or none")
+    return ops.where(condition, x, y)
+
+
+@implements("clip")
+def clip(a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *,
+         min: Any = None, max: Any = None, dtype: Any = None) -> Any:
+    """`a` limited to an interval; None leaves a side open."""
+    return ops.clip(a, a_min if min is None else min, a_max if max is None else max,
+                    out=out, dtype=dtype)
+
+
+@implements("nan_to_num")
+def nan_to_num(x: Any, copy: bool = True, nan: Any = 0.0, posinf: Any = None,
+               neginf: Any = None) -> Any:
+    """`x` with NaN and infinities replaced by numbers."""
+    if not copy:
+        raise KernelTypeError("numpy.nan_to_num: 'copy' is False; take the result")
+    kind = dtype_of(x)
+    if kind.kind not in "fV":
+        return ops.positive(x)
+    limits = np.finfo(kind) if kind.kind == "f" else None
+    high = (limits.max if limits else 3.3895314e38) if posinf is None else posinf
+    low = (limits.min if limits else -3.3895314e38) if neginf is None else neginf
+    found = ops.where(ops.equal(x, np.inf), float(high), x)
+    found = ops.where(ops.equal(x, -np.inf), float(low), found)
+    return ops.where(ops.isnan(x), nan, found)
+
+
+@implements("select")
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
+    """The choice of the first condition that holds."""
+    conditions, choices = (sequence(x, "numpy.select") for x in (condlist, choicelist))
+    if len(conditions) != len(choices) or not conditions:
+        raise ValueError(f"numpy.select: {len(conditions)} conditions and "
+                         f"{len(choices)} choices; expected as many, one at least")
+    pairs = list(zip(conditions, choices, strict=True))
+    return reduce(lambda rest, pair: ops.where(pair[0], pair[1], rest), pairs[::-1],
+                  default)
+
+
+@implements("choose")
+def choose(a: Any, choices: Any, mode: str = "raise") -> Any:
+    """The element of the choice that an index names."""
+    given = as_arrays([a, *sequence(choices, "numpy.choose")], "numpy.choose")
+    a, found = given[0], given[1:]
+    if mode == "wrap":
+        a = ops.remainder(a, len(found))
+    elif mode == "clip":
+        a = ops.clip(a, 0, len(found) - 1)
+    elif mode != "raise":
+        raise KernelTypeError(f"numpy.choose: mode {mode!r}, expected 'raise', 'wrap' "
+                              "or 'clip'")
+    shape = np.broadcast_shapes(*map(shape_of, (a, *found)))
+    stacked = ops.stack([ops.broadcast_to(x, shape) for x in _alike(found)])
+    from .indexing import take_along_axis
+    index = ops.expand_dims(ops.broadcast_to(a, shape), 0)
+    return ops.squeeze(take_along_axis(stacked, index, 0), 0)
+
+
+def _alike(arrays: list[Any]) -> list[Any]:
+    """Arrays in their common dtype."""
+    kind = np.result_type(*map(dtype_of, arrays))
+    return [x if dtype_of(x) == kind else ops.astype(x, kind) for x in arrays]
+
+
+@implements("sinc")
+def sinc(x: Any) -> Any:
+    """``sin(pi x) / (pi x)``, 1 at 0."""
+    return vocabulary("sinc", _floating(x))
+
+
+@implements("i0")
+def i0(x: Any) -> Any:
+    """The modified Bessel function of order 0."""
+    return vocabulary("i0", _floating(x))
+
+
+def _floating(x: Any) -> Any:
+    """Elements as floating numbers: float64 for integers."""
+    return ops.astype(x, np.float64) if dtype_of(x).kind in "biu" else x
+
+
+@implements("deg2rad")
+def deg2rad(x: Any) -> Any:
+    """Degrees in radians."""
+    return vocabulary("radians", x)
+
+
+@implements("rad2deg")
+def rad2deg(x: Any) -> Any:
+    """Radians in degrees."""
+    return vocabulary("degrees", x)
+
+
+@implements("fabs")
+def fabs(x: Any) -> Any:
+    """The magnitude, floating."""
+    return ops.absolute(_floating(x))
+
+
+@implements("float_power")
+def float_power(x1: Any, x2: Any) -> Any:
+    """Powers in float64 or complex128."""
+    given = [x for x in (x1, x2) if is_value(x)]
+    kind = "complex128" if any(dtype_of(x).kind == "c" for x in given) else "float64"
+    x1, x2 = (ops.astype(x, kind) if is_value(x) else type(0.0 if kind[0] == "f" else
+                                                           0j)(x) for x in (x1, x2))
+    return ops.power(x1, x2)
+
+
+@implements("logical_xor")
+def logical_xor(x1: Any, x2: Any) -> Any:
+    """Whether one of two elements is nonzero, not both."""
+    first, second = (ops.not_equal(x, 0) if is_value(x) else bool(x) for x in (x1, x2))
+    return ops.not_equal(first, second)
+
+
+@implements("signbit")
+def signbit(x: Any) -> Any:
+    """Whether the sign is negative, of -0.0 as well."""
+    kind = dtype_of(x)
+    return ops.less(x, 0) if kind.kind in "biu" else ops.less(
+        vocabulary("copysign", ops.ones_like(_detached(x)), x), 0)
+
+
+def _detached(x: Any) -> Any:
+    return x.detach() if hasattr(x, "detach") else x
+
+
+@implements("ldexp")
+def ldexp(x1: Any, x2: Any) -> Any:
+    """``x1 * 2**x2``, in two steps, so that only the result overflows."""
+    if np.result_type(dtype_of(x2) if is_value(x2) else x2).kind not in "biu":
+        raise KernelTypeError("numpy.ldexp: 'x2' is not an integer; use x1 * "
+                              "numpy.exp2(x2)")
+    first = ops.floor_divide(x2, 2)
+    kind = dtype_of(x1) if is_value(x1) else np.dtype(np.float64)
+    for n in (first, ops.subtract(x2, first)):
+        factor = ops.exp2(ops.astype(n, kind) if is_value(n) else float(n))
+        x1 = ops.multiply(x1, factor)
+    return x1
+
+
+@implements("divmod")
+def divmod(x1: Any, x2: Any) -> tuple[Any, Any]:
+    """The quotient rounded down, and the remainder."""
+    return ops.floor_divide(x1, x2), ops.remainder(x1, x2)
+
+
+@implements("modf")
+def modf(x: Any) -> tuple[Any, Any]:
+    """The fraction and the integer part, both with the sign of `x`."""
+    x = _floating(x)
+    whole = ops.trunc(x)
+    rest = ops.where(ops.isinf(x), 0.0, ops.subtract(x, whole))
+    return vocabulary("copysign", rest, x), whole
+
+
+@implements("frexp")
+def frexp(x: Any) -> tuple[Any, Any]:
+    """A fraction in ``[0.5, 1)`` and a power of two; the fraction has a gradient."""
+    _, exponent = _frexp(_detached(x))
+    return ldexp(x, ops.negative(exponent)), exponent
+
+
+_frexp = without_gradient("frexp", lambda x: tuple(native("frexp", x)(x)))
+
+
+def _by_library(name: str) -> Callable[..., Any]:
+    """A function of integers, or of bits, that has no derivative."""
+    compute = without_gradient(name, lambda *xs: native(name, xs[0])(*xs))
+
+    def call(*args: Any) -> Any:
+        found = as_arrays(args, f"numpy.{name}")
+        return compute(*map(_detached, found))
+
+    call.__name__ = call.__qualname__ = name
+    return implements(name)(call)
+
+
+nextafter, spacing, gcd, lcm, bitwise_count = map(
+    _by_library, ("nextafter", "spacing", "gcd", "lcm", "bitwise_count"))
+
+
+@implements("real")
+def real(val: Any) -> Any:
+    """The real part."""
+    return val if dtype_of(val).kind != "c" else vocabulary("real", val)
+
+
+@implements("imag")
+def imag(val: Any) -> Any:
+    """The imaginary part: zeros for real numbers."""
+    return ops.full_like(val, 0) if dtype_of(val).kind != "c" else vocabulary(
+        "imag", val)
+
+
+@implements("real_if_close")
+def real_if_close(a: Any, tol: float = 100) -> Any:
+    """The real part where no imaginary part is large, else `a`."""
+    if dtype_of(a).kind != "c":
+        return a
+    limit = tol if tol <= 1 else tol * np.finfo(dtype_of(a)).eps
+    small = truth(ops.all(ops.less(ops.absolute(imag(_detached(a))), limit)),
+                  "real_if_close")
+    return real(a) if small else a
+
+
+@implements("angle")
+def angle(z: Any, deg: bool = False) -> Any:
+    """The argument of complex numbers; 0 or pi of real ones."""
+    found = ops.arctan2(imag(z), real(z))
+    return ops.multiply(found, 180.0 / np.pi) if deg else found
+
+
+@implements("isreal")
+def isreal(x: Any) -> Any:
+    """Whether the imaginary part is 0."""
+    return ops.equal(imag(x), 0)
+
+
+@implements("iscomplex")
+def iscomplex(x: Any) -> Any:
+    """Whether the imaginary part is not 0."""
+    return ops.not_equal(imag(x), 0)
+
+
+@implements("isrealobj")
+def isrealobj(x: Any) -> bool:
+    """Whether the dtype is not complex."""
+    return dtype_of(x).kind != "c"
+
+
+@implements("iscomplexobj")
+def iscomplexobj(x: Any) -> bool:
+    """Whether the dtype is complex."""
+    return dtype_of(x).kind == "c"
+
+
+@implements("isposinf")
+def isposinf(x: Any) -> Any:
+    """Whether an element is inf."""
+    return ops.equal(x, np.inf)
+
+
+@implements("isneginf")
+def isneginf(x: Any) -> Any:
+    """Whether an element is -inf."""
+    return ops.equal(x, -np.inf)
+
+
+@implements("isclose")
+def isclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8,
+            equal_nan: bool = False) -> Any:
+    """Whether elements are equal within a tolerance."""
+    near = ops.less_equal(ops.absolute(ops.subtract(a, b)), ops.add(
+        atol, ops.multiply(rtol, ops.absolute(b))))
+    finite = ops.isfinite(b) if is_value(b) else bool(np.isfinite(b))
+    close = ops.logical_or(ops.equal(a, b), ops.logical_and(near, finite))
+    if equal_nan:
+        both = ops.logical_and(ops.not_equal(a, a), ops.not_equal(b, b)) if is_value(
+            b) else ops.logical_and(ops.not_equal(a, a), bool(np.isnan(b)))
+        close = ops.logical_or(close, both)
+    return close
+
+
+@implements("allclose")
+def allclose(a: Any, b: Any, rtol: float = 1e-5, atol: float = 1e-8,
+             equal_nan: bool = False) -> bool:
+    """Whether all elements are equal within a tolerance."""
+    return truth(ops.all(isclose(a, b, rtol, atol, equal_nan)), "allclose")
+
+
+@implements("array_equal")
+def array_equal(a1: Any, a2: Any, equal_nan: bool = False) -> bool:
+    """Whether shapes and all elements are equal."""
+    if shape_of(a1) != shape_of(a2):
+        return False
+    same = ops.equal(a1, a2)
+    if equal_nan:
+        same = ops.logical_or(same, ops.logical_and(ops.not_equal(a1, a1),
+                                                    ops.not_equal(a2, a2)))
+    return truth(ops.all(same), "array_equal")
+
+
+@implements("array_equiv")
+def array_equiv(a1: Any, a2: Any) -> bool:
+    """Whether all elements are equal after broadcasting."""
+    try:
+        np.broadcast_shapes(shape_of(a1), shape_of(a2))
+    except ValueError:
+        return False
+    return truth(ops.all(ops.equal(a1, a2)), "array_equiv")
+
+
+@implements("fix")
+def fix(x: Any, out: Any = None) -> Any:
+    """Elements rounded toward zero."""
+    return ops.trunc(x, out=out)
+
+
+@implements("round", "around")
+def round(a: Any, decimals: int = 0, out: Any = None) -> Any:
+    """Elements rounded to a number of decimals, halves to even."""
+    if dtype_of(a).kind in "biu" and decimals >= 0:
+        return ops.positive(a, out=out)
+    if not decimals:
+        return ops.rint(a, out=out)
+    scale = 10.0 ** abs(decimals)
+    first, last = (ops.multiply, ops.divide) if decimals > 0 else (
+        ops.divide, ops.multiply)
+    made = last(ops.rint(first(a, scale)), scale)
+    return made if out is None and dtype_of(made) == dtype_of(a) else ops.astype(
+        made, dtype_of(a), out=out)
+
+
+@implements("unwrap")
+def unwrap(p: Any, discont: Any = None, axis: int = -1, *,
+           period: float = 6.283185307179586) -> Any:
+    """Angles without jumps of more than half a period along an axis."""
+    from .cumulative import cumsum, diff
+    from .joining import concatenate
+    from .shapes import swapaxes
+
+    p = swapaxes(p, axis, -1)
+    steps = diff(p)
+    half = period / 2
+    limit = half if discont is None else max(discont, half)
+    inside = ops.subtract(ops.remainder(ops.add(steps, half), period), half)
+    inside = ops.where(ops.logical_and(ops.equal(inside, -half), ops.greater(steps, 0)),
+                       half, inside)
+    jumps = ops.where(ops.less(ops.absolute(steps), limit), 0.0,
+                      ops.subtract(inside, steps))
+    first = ops.getitem(p, (..., slice(0, 1)))
+    rest = ops.add(ops.getitem(p, (..., slice(1, None))), cumsum(jumps, -1))
+    return swapaxes(concatenate([first, rest], -1), axis, -1)
+
+
+def vocabulary(name: str, *args: Any) -> Any:
+    """A function of the scalar language, elementwise."""
+    known = next((x for x in args if hasattr(x, "__nbfused_op__")), None)
+    if known is not None:
+        return known.__nbfused_op__(name, args)
+    first, *rest = (Variable(x) if is_value(x) else x for x in args)
+    return first.__nbfused_op__(name, (first, *rest)).data

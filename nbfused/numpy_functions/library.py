@@ -1,0 +1,132 @@
+"""Functions that the caller's own library computes, with our rules for gradients."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+from ..arrays import library_of
+from ..arrays.traced import Traced, find_traced
+from ..autograd import Function, Variable
+from ..autograd.numpy_api.methods import no_operation
+from ..errors import KernelTypeError
+
+__all__ = ["computed", "native", "without_gradient"]
+
+#: The module of each library that has NumPy's functions.
+_MODULES = {"numpy": "numpy", "cupy": "cupy", "jax": "jax.numpy", "torch": "torch"}
+
+#: NumPy's functions of PyTorch that have other parameters.
+_IN_TORCH: dict[str, Callable[..., Any]] = {
+    "cumsum": lambda torch, x, axis: torch.cumsum(x, axis),
+    "cumprod": lambda torch, x, axis: torch.cumprod(x, axis),
+    "argsort": lambda torch, x, axis, kind=None: torch.argsort(x, axis, stable=True),
+    "linalg.svd": lambda torch, x, full_matrices, compute_uv=True: (
+        torch.linalg.svd(x, full_matrices=full_matrices) if compute_uv else
+        torch.linalg.svdvals(x)),
+    "searchsorted": lambda torch, a, v, side: torch.searchsorted(a, v, side=side),
+}
+
+
+def native(name: str, x: Any) -> Callable[..., Any]:
+    """The function of NumPy's name in the library of an array.
+
+    Raises
+    ------
+    KernelTypeError
+        The library has none.
+    """
+    library = library_of(x).name
+    module = sys.modules.get(_MODULES.get(library, ""))
+    if library == "torch" and name in _IN_TORCH:
+        special = _IN_TORCH[name]
+        return lambda *args, **options: special(module, *args, **options)
+    try:
+        found: Any = reduce(getattr, name.split("."), module)
+    except AttributeError:
+        raise KernelTypeError(
+            f"numpy.{name}: arrays of {library} have no such function of their own "
+            "that nbfused could call; convert to NumPy, CuPy, PyTorch or JAX") from None
+    call: Callable[..., Any] = found
+    return call
+
+
+#: The gradients of the arguments: of the cotangents, the results and the arguments.
+Pullback = Callable[..., Sequence[Any]]
+
+
+#: Options of a call by name, which can be a key.
+Options = tuple[tuple[str, Any], ...]
+
+
+def _fixed(options: dict[str, Any]) -> Options:
+    return tuple((name, tuple(x) if isinstance(x, list) else x)
+                 for name, x in options.items())
+
+
+def _check_differentiated(name: str, arrays: Sequence[Any]) -> None:
+    """Leave to NumPy's own function what is traced, and wants no rule of ours."""
+    traced = find_traced(arrays)
+    if traced is not None and not any(isinstance(x, Traced) and x.differentiated
+                                      for x in arrays):
+        raise no_operation(f"numpy.{name} is computed by the arrays' own library")
+
+
+def computed(name: str, forward: Callable[..., Any],
+             pullback: Pullback) -> Callable[..., Any]:
+    """A function of arrays, computed by their library, with a rule.
+
+    Parameters
+    ----------
+    name : str
+        NumPy's name, without ``numpy.``.
+    forward : callable
+        ``forward(*arrays, **options)`` of native arrays.
+    pullback : callable
+        ``pullback(cotangents, results, arguments, **options)`` of Variables gives one
+        gradient for each array argument.  It is made of operations, so that it can be
+        differentiated again.
+    """
+    def run(ctx: Any, given: Options, *arrays: Any) -> Any:
+        options = dict(given)
+        made = forward(*(x.data for x in arrays), **options)
+        single = not isinstance(made, (tuple, list))
+        results = tuple(map(Variable, (made,) if single else made))
+        ctx.options, ctx.count = options, len(arrays)
+        ctx.save_for_backward(*arrays, *results)
+        return results[0] if single else results
+
+    def pull(ctx: Any, *cotangents: Any) -> Any:
+        saved = ctx.saved_tensors
+        arrays, results = saved[:ctx.count], saved[ctx.count:]
+        return None, *pullback(cotangents, results, arrays, **ctx.options)
+
+    made = type(f"numpy.{name}", (Function,), {
+        "forward": staticmethod(run), "backward": staticmethod(pull)})
+
+    def call(*arrays: Any, **options: Any) -> Any:
+        _check_differentiated(name, arrays)
+        return made.apply(_fixed(options), *arrays)  # type: ignore[attr-defined]
+
+    return call
+
+
+def without_gradient(name: str, forward: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of arrays, computed by their library, of integers or booleans."""
+    made = type(f"numpy.{name}", (Function,), {"forward": staticmethod(
+        lambda ctx, options, *arrays: _constant(ctx, forward(
+            *(x.data for x in arrays), **dict(options))))})
+
+    def call(*arrays: Any, **options: Any) -> Any:
+        _check_differentiated(name, arrays)
+        return made.apply(_fixed(options), *arrays)  # type: ignore[attr-defined]
+
+    return call
+
+
+def _constant(ctx: Any, results: Any) -> Any:
+    ctx.mark_non_differentiable(
+        *(results if isinstance(results, (tuple, list)) else (results,)))
+    return results

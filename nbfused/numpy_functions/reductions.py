@@ -1,0 +1,253 @@
+"""Reductions with NumPy's keywords, and those that skip NaN."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from ..arrays import dtype_of
+from .base import axes_of, implements, ops, shape_of, truth
+
+__all__: list[str] = []
+
+_NOTHING: Any = np._NoValue
+
+
+def _selected(a: Any, where: Any, neutral: Any) -> Any:
+    """Elements that take part; `neutral` in place of the others."""
+    return a if where is True or where is _NOTHING else ops.where(where, a, neutral)
+
+
+def _summing(name: str, neutral: int) -> Callable[..., Any]:
+    """A sum or a product: `initial` and `where` by the neutral element."""
+    combine = "add" if name == "sum" else "multiply"
+
+    def call(a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
+             keepdims: Any = False, initial: Any = _NOTHING, where: Any = True) -> Any:
+        a = _selected(a, where, neutral)
+        if initial is _NOTHING:
+            return ops[name](a, axis=axis, dtype=dtype, out=out,
+                                         keepdims=bool(keepdims))
+        made = ops[name](a, axis=axis, dtype=dtype, keepdims=bool(keepdims))
+        return ops[combine](made, initial, out=out)
+
+    call.__name__ = call.__qualname__ = name
+    return implements(name)(call)
+
+
+sum = _summing("sum", 0)
+prod = _summing("prod", 1)
+
+
+def _extremum(names: tuple[str, ...], combine: str) -> Callable[..., Any]:
+    """A largest or smallest element; with `where` an `initial` is needed."""
+    name = names[0]
+
+    def call(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False,
+             initial: Any = _NOTHING, where: Any = True) -> Any:
+        if initial is _NOTHING:
+            if where is not True:
+                raise ValueError(f"numpy.{name}: 'where' without 'initial': a result "
+                                 "of no elements would have no value; give both")
+            return ops[name](a, axis=axis, out=out, keepdims=bool(keepdims))
+        if not np.prod([shape_of(a)[k] for k in axes_of(axis, len(shape_of(a)))]):
+            return ops.full_like(ops.sum(a, axis=axis, keepdims=bool(keepdims),
+                                         dtype=dtype_of(a)), initial, out=out)
+        made = ops[name](_selected(a, where, initial), axis=axis,
+                                     keepdims=bool(keepdims))
+        return ops[combine](made, initial, out=out)
+
+    call.__name__ = call.__qualname__ = name
+    return implements(*names)(call)
+
+
+max = _extremum(("max", "amax"), "maximum")
+min = _extremum(("min", "amin"), "minimum")
+
+
+def _logical(name: str, neutral: bool) -> Callable[..., Any]:
+    def call(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, *,
+             where: Any = True) -> Any:
+        return ops[name](_selected(a, where, neutral), axis=axis, out=out,
+                                     keepdims=bool(keepdims))
+
+    call.__name__ = call.__qualname__ = name
+    return implements(name)(call)
+
+
+all = _logical("all", True)
+any = _logical("any", False)
+
+
+def _placed(name: str) -> Callable[..., Any]:
+    def call(a: Any, axis: Any = None, out: Any = None, *,
+             keepdims: Any = False) -> Any:
+        return ops[name](a, axis=axis, out=out, keepdims=bool(keepdims))
+
+    call.__name__ = call.__qualname__ = name
+    return implements(name)(call)
+
+
+argmax = _placed("argmax")
+argmin = _placed("argmin")
+
+
+def _count(where: Any, shape: tuple[int, ...], axis: Any, keepdims: bool) -> Any:
+    """The number of elements that take part in each result."""
+    return ops.sum(ops.broadcast_to(where, shape), axis=axis, keepdims=keepdims)
+
+
+@implements("mean")
+def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
+         keepdims: Any = False, *, where: Any = True) -> Any:
+    """The arithmetic mean."""
+    if where is True or where is _NOTHING:
+        return ops.mean(a, axis=axis, dtype=dtype, out=out, keepdims=bool(keepdims))
+    total = ops.sum(_floating(_selected(a, where, 0)), axis=axis, dtype=dtype,
+                    keepdims=bool(keepdims))
+    return ops.divide(total, _like(_count(where, shape_of(a), axis, bool(keepdims)),
+                                   total), out=out)
+
+
+def _floating(a: Any) -> Any:
+    return a if dtype_of(a).kind not in "biu" else ops.astype(a, np.float64)
+
+
+def _like(counts: Any, of: Any) -> Any:
+    """Counts in the dtype of what they divide."""
+    return ops.astype(counts, dtype_of(of))
+
+
+def _spread(name: str) -> Callable[..., Any]:
+    def call(a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
+             ddof: float = 0, keepdims: Any = False, *, where: Any = True,
+             mean: Any = _NOTHING, correction: Any = _NOTHING) -> Any:
+        ddof = _divisor(name, ddof, correction)
+        whole = where is True or where is _NOTHING
+        if whole and mean is _NOTHING:
+            return ops[name](a, axis=axis, dtype=dtype, out=out, ddof=ddof,
+                                         keepdims=bool(keepdims))
+        return _spread_about(name, a, axis, dtype, out, ddof, bool(keepdims),
+                             True if whole else where, mean)
+
+    call.__name__ = call.__qualname__ = name
+    return implements(name)(call)
+
+
+def _divisor(name: str, ddof: float, correction: Any) -> Any:
+    if correction is _NOTHING or correction is None:
+        return ddof
+    if ddof:
+        raise ValueError(f"numpy.{name}: 'ddof' and 'correction' were both given; they "
+                         "mean the same, leave one out")
+    return correction
+
+
+def _spread_about(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any,
+                  keepdims: bool, where: Any, about: Any) -> Any:
+    """The spread of some elements, or about a mean that is known."""
+    a = _floating(a) if dtype is None else ops.astype(a, dtype)
+    if about is _NOTHING:
+        about = mean(a, axis, keepdims=True, where=where)
+    # Chosen before they are squared: the derivative of what is not is 0 times NaN.
+    apart = _selected(ops.subtract(a, about), where, 0)
+    total = ops.sum(ops.square(apart), axis=axis, keepdims=keepdims)
+    count = _like(_count(where, shape_of(a), axis, keepdims), total) \
+        if where is not True else np.prod(
+            [shape_of(a)[k] for k in axes_of(axis, len(shape_of(a)))], dtype=float)
+    left = ops.maximum(ops.subtract(count, float(ddof)), 0.0) \
+        if where is not True else float(np.maximum(count - ddof, 0))
+    found = ops.divide(total, left, out=out if name == "var" else None)
+    return found if name == "var" else ops.sqrt(found, out=out)
+
+
+var = _spread("var")
+std = _spread("std")
+
+
+@implements("count_nonzero")
+def count_nonzero(a: Any, axis: Any = None, *, keepdims: bool = False) -> Any:
+    """The number of elements that are not 0."""
+    return ops.sum(ops.not_equal(a, 0), axis=axis, keepdims=keepdims)
+
+
+@implements("ptp")
+def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+    """The largest less the smallest element."""
+    return ops.subtract(ops.max(a, axis=axis, keepdims=bool(keepdims)),
+                        ops.min(a, axis=axis, keepdims=bool(keepdims)), out=out)
+
+
+def _is_number(a: Any) -> Any:
+    """Whether elements are no NaN; True where none can be one."""
+    return ops.logical_not(ops.isnan(a)) if dtype_of(a).kind in "fcV" else True
+
+
+def _skipping(name: str, of: Callable[..., Any]) -> Callable[..., Any]:
+    """A reduction of the elements that are no NaN."""
+    def call(a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
+             keepdims: Any = False) -> Any:
+        return of(a, axis, dtype=dtype, out=out, keepdims=keepdims,
+                  where=_is_number(a))
+
+    call.__name__ = call.__qualname__ = name
+    return implements(name)(call)
+
+
+nansum = _skipping("nansum", sum)
+nanprod = _skipping("nanprod", prod)
+nanmean = _skipping("nanmean", mean)
+
+
+def _skipping_spread(name: str, of: Callable[..., Any]) -> Callable[..., Any]:
+    def call(a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
+             ddof: float = 0, keepdims: Any = False, *, correction: Any = _NOTHING,
+             ) -> Any:
+        return of(a, axis, dtype, out, ddof, keepdims, where=_is_number(a),
+                  correction=correction)
+
+    call.__name__ = call.__qualname__ = name
+    return implements(name)(call)
+
+
+nanvar = _skipping_spread("nanvar", var)
+nanstd = _skipping_spread("nanstd", std)
+
+
+def _skipping_extremum(name: str, of: str, worst: float) -> Callable[..., Any]:
+    """An extremum of what is no NaN; NaN where nothing else is."""
+    def call(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+        known = _is_number(a)
+        if known is True:
+            return ops[of](a, axis=axis, out=out, keepdims=bool(keepdims))
+        found = ops[of](ops.where(known, a, worst), axis=axis,
+                                    keepdims=bool(keepdims))
+        some = ops.any(known, axis=axis, keepdims=bool(keepdims))
+        return ops.where(some, found, np.nan, out=out)
+
+    call.__name__ = call.__qualname__ = name
+    return implements(name)(call)
+
+
+nanmax = _skipping_extremum("nanmax", "max", -np.inf)
+nanmin = _skipping_extremum("nanmin", "min", np.inf)
+
+
+def _skipping_place(name: str, of: str, worst: float) -> Callable[..., Any]:
+    def call(a: Any, axis: Any = None, out: Any = None, *,
+             keepdims: Any = False) -> Any:
+        known = _is_number(a)
+        if known is not True:
+            if not truth(ops.all(ops.any(known, axis=axis)), name):
+                raise ValueError(f"numpy.{name}: all elements of a slice are NaN")
+            a = ops.where(known, a, worst)
+        return ops[of](a, axis=axis, out=out, keepdims=bool(keepdims))
+
+    call.__name__ = call.__qualname__ = name
+    return implements(name)(call)
+
+
+nanargmax = _skipping_place("nanargmax", "argmax", -np.inf)
+nanargmin = _skipping_place("nanargmin", "argmin", np.inf)

@@ -1,0 +1,45 @@
+"""NumPy's functions that have no meaning for a Variable, with the way out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+from ..autograd.numpy_api.methods import no_operation
+from .base import implements
+
+__all__ = ["REFUSED"]
+
+_IN_PLACE = ("it changes an array in place, which a gradient would not see; make a new "
+             "array with nf.ops.where")
+_TEXT = "it writes text or a file; pass x.to_numpy()"
+_DATES = "nbfused has no dtype of dates"
+_COMPLEX = "its results are complex, and have no rule; pass x.to_numpy()"
+_MEMORY = "a Variable is not an array in memory; pass x.data"
+
+#: NumPy's name -> why not, and what to do.
+REFUSED: dict[str, str] = {
+    **dict.fromkeys(("put", "place", "putmask", "copyto", "put_along_axis",
+                     "fill_diagonal"), _IN_PLACE),
+    **dict.fromkeys(("array2string", "array_repr", "array_str", "save", "savetxt",
+                     "savez", "savez_compressed"), _TEXT),
+    **dict.fromkeys(("busday_count", "busday_offset", "is_busday", "isnat",
+                     "datetime_as_string"), _DATES),
+    **dict.fromkeys(("linalg.eig", "linalg.eigvals", "roots"), _COMPLEX),
+    **dict.fromkeys(("may_share_memory", "shares_memory"), _MEMORY),
+    "polydiv": "the length of its results depends on elements; pass x.to_numpy()",
+    "polyfit": "write numpy.linalg.lstsq(numpy.vander(x, degree + 1), y)",
+    "einsum_path": "it computes nothing; pass arrays of the same shapes",
+}
+
+
+def _refusal(name: str, why: str) -> Callable[..., NoReturn]:
+    def call(*args: Any, **kwargs: Any) -> NoReturn:
+        raise no_operation(f"numpy.{name} has no operation for a Variable: {why}")
+
+    call.__name__ = call.__qualname__ = name.replace(".", "_")
+    return implements(name)(call)
+
+
+for _name, _why in REFUSED.items():
+    _refusal(_name, _why)

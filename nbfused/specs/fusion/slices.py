@@ -1,0 +1,311 @@
+"""Slices in the form in which Maps merge with them.
+
+Before a graph is divided into launches, what stores arrays into parts of others (the
+cotangent of a slice, a concatenation) becomes a Map with windows, and a rearrangement
+of what a Map gives becomes the same Map of rearranged arrays, where it costs little to
+compute twice what two of them have in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from math import prod
+from typing import Any
+
+from ...scalar.ir.build import Builder
+from ...scalar.ir.clean import has_effects
+from ...scalar.ir.nodes import Block, Function, Let, literal, walk
+from ...scalar.ir.nodes import Value as Scalar
+from ..base import Shape
+from ..map import Map
+from ..reduce import Reduce
+from ..shapes import broadcast_shapes
+from ..view import View
+from ..vjp.functions import compose
+from ..windows import Box, Place, Windows, whole
+from .algebra import dtype_of_value
+from .graph import Node, Value
+from .rearranged import Rearranged, is_alignment
+
+__all__ = ["is_pure_map", "lower_slices"]
+
+#: Pieces of a concatenation that one kernel looks for at each point.
+_PIECES = 16
+#: Statements, and arrays read, that may be computed once for each of several views of a
+#: Map, instead of storing it: a few loads that are in a cache and tens of operations
+#: take less than the array's way to memory and back.
+_STATEMENTS, _ARRAYS = 96, 24
+#: Operations that count as many.
+_COSTLY = dict.fromkeys(("exp", "log", "sin", "cos", "tan", "tanh", "pow", "erf",
+                         "sigmoid", "sqrt", "div", "cbrt", "lgamma", "atan2"), 8)
+
+_COPY = Function("slice", ("x",), Block((), ("x",)))
+
+
+def is_pure_map(node: Node | None) -> bool:
+    """Whether a node is a Map without effects."""
+    return node is not None and isinstance(node.spec, Map) \
+        and not node.spec.scatter_shapes and not has_effects(node.spec.function.body)
+
+
+def lower_slices(nodes: Sequence[Node], outputs: Iterable[Value],
+                 ) -> tuple[list[Node], set[Node]]:
+    """Change nodes in place, and add those that they read.
+
+    Parameters
+    ----------
+    nodes
+        Each after what it reads.
+    outputs
+        The values that are wanted.
+
+    Returns
+    -------
+    list of Node
+        All nodes in order.
+    set of Node
+        Concatenations of what takes too long to be computed at all their points.
+    """
+    lowering = _Lowering(nodes, set(outputs))
+    return lowering.run(), lowering.apart
+
+
+class _Lowering:
+    def __init__(self, nodes: Sequence[Node], results: set[Value]) -> None:
+        self.nodes, self.results = nodes, results
+        self.made: list[Node] = []
+        self.apart: set[Node] = set()
+        self._views: dict[tuple[View, Value], Value] = {}
+        self.readers: dict[Value, list[Node]] = {}
+        for node in nodes:
+            for x in node.inputs:
+                if isinstance(x, Value):
+                    self.readers.setdefault(x, []).append(node)
+
+    def run(self) -> list[Node]:
+        """All nodes in order."""
+        for node in self.nodes:
+            if isinstance(node.spec, View):
+                self._lower(node)
+            self.made.append(node)
+            if isinstance(node.spec, View) and len(node.inputs) == 1:
+                self._views.setdefault((node.spec, node.inputs[0]), node.outputs[0])
+        return self.made
+
+    def view(self, spec: View, x: Value) -> Value:
+        """A rearrangement of an array: a new one, unless there is one already."""
+        if (spec, x) not in self._views:
+            self._views[spec, x] = self._new_view(spec, x)
+        return self._views[spec, x]
+
+    def _new_view(self, spec: View, x: Value) -> Value:
+        (shape,) = spec.out_shapes((x.shape,))
+        node = Node(spec, (x,), [(shape, x.type)], None)
+        self.readers.setdefault(x, []).append(node)
+        # Of what a Map gives it is that Map again: one of those decided above.
+        if is_pure_map(x.node) and x.node is not None and x not in self.results:
+            self._push(node, x.node)
+        self.made.append(node)
+        return node.outputs[0]
+
+    def _lower(self, node: Node) -> None:
+        match node.spec.kind:
+            case "unslice":
+                self._unslice(node)
+            case "concatenate" if len(node.inputs) <= _PIECES:
+                self._concatenate(node)
+            case kind if kind != "concatenate":
+                source = node.inputs[0].node
+                if is_pure_map(source) and self._pays(node, source):
+                    self._push(node, source)
+
+    def _unslice(self, node: Node) -> None:
+        extent, slices = node.spec.params
+        (x,) = node.inputs
+        if any(abs(step) != 1 for _, _, step in slices) or 0 in x.shape:
+            return
+        if any(step < 0 for _, _, step in slices):
+            flips = tuple((n - 1, -1, -1) if step < 0 else (0, n, 1)
+                          for n, (_, _, step) in zip(x.shape, slices, strict=True))
+            x = self.view(View("slice", flips), x)
+        box = tuple((start, start + n) if step > 0 else (start - n + 1, start + 1)
+                    for n, (start, _, step) in zip(x.shape, slices, strict=True))
+        windows = Windows.of([Place(0, tuple(lo for lo, _ in box))], [box], extent)
+        self._become(node, Map(_COPY, ("window",), (), windows), (_repeated(x),))
+
+    def _concatenate(self, node: Node) -> None:
+        (axis,), extent = node.spec.params, node.outputs[0].shape
+        if 0 in extent:
+            return
+        boxes, places, start = [], [], 0
+        pieces = [x for x in node.inputs if x.shape[axis]]
+        for k, x in enumerate(pieces):
+            boxes.append(tuple((start, start + n) if a == axis else (0, n)
+                               for a, n in enumerate(x.shape)))
+            origin = tuple(lo for lo, _ in boxes[-1])
+            places += [Place(k, origin)]*(2 if k < len(pieces) - 1 else 1)
+            start += x.shape[axis]
+        seen: dict[Node, None] = {}
+        statements = sum(self._size(x.node, seen)[0] for x in pieces
+                         if is_pure_map(x.node) and x.node is not None)
+        if statements*(len(pieces) - 1) > _STATEMENTS*len(pieces):
+            self.apart.add(node)
+        kinds = ("inside", "window")*(len(pieces) - 1) + ("window",)
+        self._become(node, Map(_chosen(len(pieces)), kinds, (), Windows.of(
+            places, boxes, extent)), tuple(map(_repeated, pieces)))
+
+    def _become(self, node: Node, spec: Map, inputs: tuple[Any, ...]) -> None:
+        node.spec, node.inputs, node.asked = spec, inputs, None
+
+    def _pays(self, node: Node, source: Node) -> bool:
+        """Whether to compute what a Map gives where its views are read."""
+        views = [r for v in source.outputs for r in self.readers.get(v, ())]
+        if not all(map(self._leads_to_maps, views)):
+            return False
+        if len(views) == 1 and not self.results.intersection(source.outputs):
+            return True
+        if node.outputs[0] in self.results and (
+                self.results.intersection(source.outputs)):
+            return False  # which the result is a view of
+        statements, arrays = self._size(source, {})
+        plain = sum(1 for r in views if not isinstance(r.spec, View))
+        count = len(views) - plain + bool(
+            plain or self.results.intersection(source.outputs))
+        apart = not plain and not self.results.intersection(source.outputs) and sum(
+            prod(r.outputs[0].shape) for r in views) <= prod(source.outputs[0].shape)
+        count = 1 if apart else count
+        return count*statements <= _STATEMENTS and count*arrays <= _ARRAYS
+
+    def _leads_to_maps(self, node: Node) -> bool:
+        """Whether all that read a view run at points, or nobody does."""
+        if not isinstance(node.spec, View):
+            return isinstance(node.spec, (Map, Reduce))
+        if node.spec.kind == "reshape" and not is_alignment(
+                node.inputs[0].shape, node.outputs[0].shape):
+            return False
+        return all(self._leads_to_maps(r) for r in self.readers.get(
+            node.outputs[0], ()))
+
+    def _size(self, node: Node, seen: dict[Node, None]) -> tuple[int, int]:
+        """Statements that a Map stands for, with those that it reads, and arrays."""
+        if node in seen:
+            return 0, 0
+        seen[node] = None
+        statements = sum(_COSTLY.get(s.op, 1) if isinstance(s, Let) else 4
+                         for s in walk(node.spec.function.body))
+        arrays = 0
+        for x in dict.fromkeys(x for x in node.inputs if isinstance(x, Value)):
+            if is_pure_map(x.node) and x not in self.results and x.node is not None:
+                more, others = self._size(x.node, seen)
+                statements, arrays = statements + more, arrays + others
+            else:
+                arrays += bool(x.shape)
+        return statements, arrays
+
+    def _push(self, node: Node, source: Node) -> None:
+        """Make a view of a Map's result the Map of views."""
+        made = Rearranged(node.spec, source.outputs[0].shape, self.view)
+        if made.parts is None or not {"index", "size", "raw"}.isdisjoint(
+                source.spec.kinds):
+            return
+        pushed = _Pushed(made, source, node)
+        self._become(node, pushed.spec(), tuple(pushed.inputs))
+        for x in pushed.inputs:
+            if isinstance(x, Value):
+                self.readers.setdefault(x, []).append(node)
+
+
+class _Pushed:
+    """A Map of rearranged arrays in the place of a view of its result.
+
+    A window that nothing is left of is the number 0, one that is everywhere an array.
+    """
+
+    def __init__(self, made: Rearranged, source: Node, node: Node) -> None:
+        self.made, self.extent = made, node.outputs[0].shape
+        self.function = source.spec.function
+        self.result = source.outputs.index(node.inputs[0])
+        self.kinds: list[str] = []
+        self.inputs: list[Any] = []
+        self.boxes: list[Box] = []
+        self.places: list[Place] = []
+        self.arguments: list[Scalar | Any] = []
+        spec, given, places = source.spec, iter(source.inputs), source.spec.places
+        for param, kind in zip(self.function.params, spec.kinds, strict=True):
+            place = places.get(param)
+            if place is not None:
+                self._placed(kind, param, spec.windows.boxes[place.box], place.origin,
+                             None if kind == "inside" else next(given))
+                continue
+            x = next(given)
+            array = isinstance(x, Value) and not x.by_value and kind == "element"
+            self._add(kind, param, made.element(x) if array else x)
+
+    def _add(self, kind: str, param: str, x: Any = None) -> None:
+        self.kinds.append(kind)
+        self.arguments.append(param)
+        if kind != "inside":
+            self.inputs.append(x)
+
+    def _placed(self, kind: str, param: str, box: Box, origin: Shape, x: Any) -> None:
+        found = self.made.box(box)
+        everywhere = found == whole(self.extent)
+        if kind == "inside" and (found is None or everywhere):
+            self.arguments.append(literal(everywhere))
+        elif found is None:
+            self.arguments.append(x)
+        elif kind == "window":
+            found, at, x = self.made.window(box, origin, x)
+            if everywhere:
+                self._add("element", param, self.made.filled(found, at, x))
+            else:
+                self._place(kind, param, found, at, x)
+        else:
+            self._place(kind, param, found, (), None)
+
+    def _place(self, kind: str, param: str, box: Box, origin: Shape, x: Any) -> None:
+        self.places.append(Place(len(self.boxes), origin))
+        self.boxes.append(box)
+        self._add(kind, param, x)
+
+    def spec(self) -> Map:
+        """The Map, with its choice of results and arguments."""
+        function = self.function
+        params = [a for a in self.arguments if isinstance(a, str)]
+
+        def build(b: Builder) -> tuple[Scalar, ...]:
+            args = [b.let("cast", literal(0), attr=dtype_of_value(a).name)
+                    if isinstance(a, Value) else a for a in self.arguments]
+            return (b.call(function, *args)[self.result],)
+
+        made = compose(function.name, params, build)
+        # What is no longer broadcast to by an input is the extent of the windows.
+        windows = None
+        if self.places or broadcast_shapes([
+                x.shape for x, k in zip(self.inputs, (
+                    k for k in self.kinds if k != "inside"), strict=True)
+                if k == "element" and isinstance(x, Value)]) != self.extent:
+            windows = Windows.of(self.places, self.boxes, self.extent)
+        return Map(made, tuple(self.kinds), (), windows)
+
+
+def _repeated(x: Value) -> Value:
+    """The array that is repeated in another; a window repeats it itself."""
+    while x.node is not None and isinstance(x.node.spec, View) and \
+            x.node.spec.kind == "broadcast":
+        (x,) = x.node.inputs
+    return x
+
+
+def _chosen(count: int) -> Function:
+    """The function of ``inside, piece`` pairs and a last piece that chooses one."""
+    params = [p for k in range(count - 1) for p in (f"inside{k}", f"piece{k}")]
+    params.append(f"piece{count - 1}")
+
+    def build(b: Builder) -> tuple[Scalar, ...]:
+        found: Scalar = params[-1]
+        for k in range(count - 2, -1, -1):
+            found = b.select(f"inside{k}", f"piece{k}", found)
+        return (found,)
+
+    return compose("concatenate", params, build)

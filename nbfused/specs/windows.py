@@ -1,0 +1,112 @@
+"""Windows: inputs of a `Map` that are there on a box of its points only.
+
+A slice that is written, a concatenation, a pad, a roll and the cotangent of a slice
+that was read are all of them functions of such inputs: outside of its box one is 0,
+and a parameter of the kind ``"inside"`` says where that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..errors import ShapeError
+from ..support.loop_nests import Layout, Strides, broadcast_strides
+from ..support.records import record
+from .base import Shape
+
+__all__ = ["Box", "Place", "Windows", "intersection", "moved_box", "whole"]
+
+#: For each axis the first coordinate, and the one after the last.
+Box = tuple[tuple[int, int], ...]
+
+
+@record(frozen=True)
+class Place:
+    """Where a window lies.
+
+    Attributes
+    ----------
+    box
+        The number of its box.
+    origin
+        The coordinates of the point at which its first element is read.
+    """
+
+    box: int
+    origin: Shape = ()
+
+
+@record(frozen=True)
+class Windows:
+    """The windows of a Map.
+
+    Attributes
+    ----------
+    places
+        For each parameter of kind ``"window"`` or ``"inside"``, in order.
+    inner
+        For each box, whether most points are in it: a kernel may be fastest there.
+    boxes
+        Within the extent; kernels are given them with each call.
+    extent
+        The shape that the function runs over; None in kernels.
+    """
+
+    places: tuple[Place, ...]
+    inner: tuple[bool, ...]
+    boxes: tuple[Box, ...] = ()
+    extent: Shape | None = None
+
+    @staticmethod
+    def of(places: Sequence[Place], boxes: Sequence[Box], extent: Shape) -> Windows:
+        """Windows in those of the boxes that some place names, each once."""
+        kept = tuple(dict.fromkeys(boxes[p.box] for p in places))
+        return Windows(tuple(Place(kept.index(boxes[p.box]), p.origin) for p in places),
+                       tuple(_is_inner(box, extent) for box in kept), kept, extent)
+
+    @property
+    def kernel(self) -> Windows:
+        """The same for all extents and boxes."""
+        return Windows(tuple(Place(p.box) for p in self.places), self.inner)
+
+    def check(self, shape: Shape, place: Place, name: str) -> None:
+        """`ShapeError` unless an array of `shape` has all elements of a window."""
+        box = self.boxes[place.box]
+        lead = len(box) - len(shape)
+        ok = lead >= 0 and all(
+            n == 1 or lo == hi or (lo - at >= 0 and hi - at <= n)
+            for n, (lo, hi), at in zip(shape, box[lead:], place.origin[lead:],
+                                       strict=True))
+        if not ok:
+            raise ShapeError(f"{name} of shape {shape} does not fill its window "
+                             f"{box} from {place.origin}; expected elements at all its "
+                             "points: slice the array to the box")
+
+    def layout(self, operand: Layout, place: Place) -> tuple[Strides, int]:
+        """Strides over the extent, and by how many elements the address moves."""
+        assert self.extent is not None
+        shape, own = operand
+        strides = broadcast_strides(shape, own, self.extent) if 1 not in shape else (
+            (0,)*(len(self.extent) - len(shape)) + tuple(
+                0 if n == 1 else s for n, s in zip(shape, own, strict=True)))
+        return strides, -sum(a*s for a, s in zip(place.origin, strides, strict=True))
+
+
+def _is_inner(box: Box, extent: Shape) -> bool:
+    return all(2*(hi - lo) > n for (lo, hi), n in zip(box, extent, strict=True))
+
+
+def whole(shape: Shape) -> Box:
+    """The box of all points."""
+    return tuple((0, n) for n in shape)
+
+
+def moved_box(box: Box, by: Shape) -> Box:
+    """A box at other coordinates."""
+    return tuple((lo + d, hi + d) for (lo, hi), d in zip(box, by, strict=True))
+
+
+def intersection(a: Box, b: Box) -> Box | None:
+    """The points that are in both boxes; None if there are none."""
+    found = tuple((max(p, r), min(q, s)) for (p, q), (r, s) in zip(a, b, strict=True))
+    return None if any(lo >= hi for lo, hi in found) else found
