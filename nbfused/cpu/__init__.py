@@ -1,6 +1,7 @@
 """The CPU backend: kernels compiled by Numba, run by a pool of threads.
 
 =============== ==================================================================
+`ahead`         compilation of the kernels of calls to come, in other processes
 `backend`       `CpuBackend`: the backend of host arrays
 `contract`      `Contract`: our own blocked and narrow kernels, or BLAS
 `map`           `Map`: one loop nest, vectorised along the last dimension

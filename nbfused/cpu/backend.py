@@ -87,7 +87,7 @@ class CpuBackend:
         CompileError
             Numba cannot compile one of them.
         """
-        from .runtime.ahead import compile_ahead
+        from .ahead import compile_ahead
 
         compile_ahead(calls)
 

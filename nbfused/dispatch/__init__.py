@@ -11,6 +11,7 @@ launcher.  What repeats is planned once.
 `calls`         one call: describe, plan, check, allocate, launch
 `direct`        direct calls: functions that repeat a call for arguments of given types
 `execute`       `execute`: run a spec on arrays, and return arrays
+`foreseen`      calls on arrays that are not there yet: results and launches
 `launch_plans`  launch plans: everything a launch needs except addresses and numbers
 `launches`      recording of kernel launches
 `outputs`       checks of given outputs: shape, dtype, casting, place and overlap

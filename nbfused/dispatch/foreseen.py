@@ -35,7 +35,7 @@ class _Later:
 
 def foresee(spec: Spec, inputs: Sequence[Any], outs: Sequence[Array | None] | None,
             dtypes: Dtypes | None, like: Array) -> tuple[list[Array], list[Foreseen]]:
-    """What a call of `spec` gives, and what it launches.
+    """Results and launches of a call of `spec`.
 
     Parameters
     ----------

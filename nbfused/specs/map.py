@@ -93,7 +93,7 @@ class Map(Spec):
 
     @property
     def places(self) -> dict[str, Place]:
-        """Where windows lie, by the parameter."""
+        """Places of windows, by the parameter."""
         if self.windows is None:
             return {}
         named = [p for p, k in zip(self.function.params, self.kinds, strict=True)

@@ -22,7 +22,7 @@ Box = tuple[tuple[int, int], ...]
 
 @record(frozen=True)
 class Place:
-    """Where a window lies.
+    """Place of a window.
 
     Attributes
     ----------

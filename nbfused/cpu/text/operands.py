@@ -135,7 +135,7 @@ class Window:
 
     @property
     def name(self) -> str:
-        """It has none."""
+        """An empty name: a window has none."""
         return ""
 
     def value(self, dtype: np.dtype) -> str:

@@ -97,7 +97,7 @@ def _compiled(waiting: Mapping[Future[bytes], Sequence[_Load]], workers: Workers
 
 
 def launches_of(call: Foreseen) -> list[Launched]:
-    """What a call would launch; nothing where only the call itself can tell."""
+    """Launches of a call to come; none where only the call itself can tell."""
     try:
         with noted() as notes:
             call.launcher()(call.call)

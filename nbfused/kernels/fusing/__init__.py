@@ -6,7 +6,8 @@
   `numbers`; `parts` are writes into parts of them; `ufuncs`, `functions` and
   `torch` are NumPy's and PyTorch's functions on them; `calling` are the calls of other
   functions, `constants` the numbers that are known while tracing.
-- `program` is what was traced, as launches; `explaining` shows them.
+- `program` is what was traced, as launches; `explaining` shows them, `ahead` compiles
+  their kernels side by side.
 - `plans` are programs for arguments of one layout; `readers` find the plan of arguments
   that are like earlier ones.
 """

@@ -205,7 +205,7 @@ class _Writer(Builder):
         return self.parameter((x, where), x.name, "window", x)
 
     def round(self, x: Value, where: Context) -> Scalar:
-        """What was written for a value, as an array of its dtype would have it."""
+        """The value rounded as an array of its dtype would have it."""
         found, wide = self.stored[x, where], compute_dtype(dtype_of_value(x))
         if wide != x.type:
             found = self.let("cast", found, attr=wide.name)

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 
 import nbfused as nf
-from nbfused.cpu.runtime import ahead, compile
+from nbfused.cpu import ahead
+from nbfused.cpu.runtime import compile
 from nbfused.errors import CompileError
 from nbfused.support import workers
 from nbfused.support.workers import LostError

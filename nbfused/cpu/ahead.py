@@ -7,12 +7,12 @@ from typing import Any
 
 import nbfused.cache as artefacts
 
-from ...backend import Foreseen
-from ...config import config, logger
-from ...support.workers import Job, LostError, Workers, processors
-from . import headers, sequence, team
-from .compile import MissingError, noted
-from .pool import POOL
+from ..backend import Foreseen
+from ..config import config, logger
+from ..support.workers import Job, LostError, Workers, processors
+from .runtime import headers, sequence, team
+from .runtime.compile import MissingError, noted
+from .runtime.pool import POOL
 
 __all__ = ["compile_ahead"]
 
@@ -51,7 +51,7 @@ def compile_ahead(calls: Sequence[Foreseen]) -> None:
 
 
 def _own_programs() -> list[Callable[[], Any]]:
-    """What a plan runs besides its kernels."""
+    """Machine code that a plan runs besides its kernels."""
     own: list[Callable[[], Any]] = [sequence.machine_code, headers.machine_code]
     return [*own, team.machine_code] if POOL.threads > 1 else own
 
