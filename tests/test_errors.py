@@ -397,7 +397,7 @@ def test_label_smoothing_out_of_range(share, put):
 
 def test_a_mask_is_not_to_be_cast_to_an_index(put):
     with refused(KernelTypeError, "dtype bool", "numpy.flatnonzero"):
-        ops.getitem(put(A), put(np.array([True, False, True])))
+        ops.take(put(A), put(np.array([True, False, True])))
 
 
 @pytest.mark.parametrize("join", [ops.concatenate, ops.stack])

@@ -16,10 +16,9 @@ INDICES = {
     "dots": (RangeError, (..., ...), "2 '...'", "one at most"),
     "step": (RangeError, slice(None, None, 0), "step 0", "axis 0"),
     "slice": (KernelTypeError, slice("a", None), "slice('a'", "integers or None"),
-    "bool": (KernelTypeError, True, "index True of axis 0", "integer"),
-    "numpy-bool": (KernelTypeError, np.True_, "of axis 0", "integer"),
-    "several": (KernelTypeError, (SOME, 0), "of axis 0", "one integer array by itself",
-                "take"),
+    "bool": (KernelTypeError, True, "a single truth value", "nf.ops.where"),
+    "numpy-bool": (KernelTypeError, np.True_, "a single truth value", "nf.ops.where"),
+    "float": (KernelTypeError, (SOME, 0.5), "index 0.5", "an integer"),
 }
 
 

@@ -106,7 +106,7 @@ class PackLauncher:
             dtypes[0].itemsize == 2 or dtypes[0] == np.float32
             or typed.prologues != (None, None))
         exact = dtypes[0].itemsize > 2 and typed.precision is None
-        self._least = EXACT if exact and typed.prologues == (None, None) else LEAST
+        self._exact = exact and typed.prologues == (None, None)
         self._stripped = replace(typed, prologues=(None, None))
         self._signature = text.signature._replace(
             inputs=(*dtypes, *text.signature.inputs[2:]))
@@ -120,7 +120,8 @@ class PackLauncher:
         """Whether a factor needs it, and the product is large beside its factors."""
         thick = min(call.shape[-3:]) >= THIN or \
             self._text.typed.prologues != (None, None)
-        return self._possible and prod(call.shape) >= self._least and thick and bool(
+        least = EXACT if self._exact else LEAST
+        return self._possible and prod(call.shape) >= least and thick and bool(
             self.layouts(call))
 
     def product(self, call: Call) -> tuple[TypedContract, Signature]:

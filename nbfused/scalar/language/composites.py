@@ -78,11 +78,12 @@ return top + log1p(exp(gap))
         rule="logaddexp", doc="``log(exp(a) + exp(b))``; equal infinities are right.",
         exact="log(exp(a) + exp(b))")
 
-# 1/ln 2 and ln 2: sums of powers of two are logaddexp in other units.
+# ln 2 and 1/ln 2: sums of powers of two are logaddexp in other units.  A quotient, as a
+# product would be contracted with the sum, which may cancel.
 compose("logaddexp2", "a, b", """
 top = max(a, b)
 gap = select(a == b, 0.0, -abs(a - b))
-return top + 1.4426950408889634*log1p(exp2(gap))
+return top + log1p(exp2(gap))/0.6931471805599453
 """, "0.5 if a == b and isinf(a) else sigmoid(0.6931471805599453*(a - b))",
         "0.5 if a == b and isinf(a) else sigmoid(0.6931471805599453*(b - a))",
         rule="logaddexp2", doc="``log2(2**a + 2**b)``; equal infinities are right.",

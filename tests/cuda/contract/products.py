@@ -10,6 +10,7 @@ from ml_dtypes import bfloat16
 import nbfused as nf
 from nbfused.backend import Signature
 from nbfused.cuda.contract import launcher
+from nbfused.cuda.contract.sums.vectors import VectorLauncher
 from nbfused.cuda.contract.text import ContractText
 from nbfused.scalar.language import names as language
 from nbfused.scalar.parse.functions import parse
@@ -29,6 +30,13 @@ def placed(x, dtype):
 def whole_sums(monkeypatch):
     """No sum is split over several launches, which would be other calls."""
     monkeypatch.setattr(launcher, "parts_of", lambda *facts: None)
+
+
+def no_other_ways(monkeypatch):
+    """Narrow products and vectors do not leave the engine that is tested."""
+    monkeypatch.setattr(launcher, "SHALLOW", 0)
+    monkeypatch.setattr(launcher, "NARROW", 0)
+    monkeypatch.setattr(VectorLauncher, "takes", lambda self, call: False)
 
 
 def biased_relu(total, bias):

@@ -15,7 +15,13 @@ from nbfused.cuda.contract.f32.tiles import TURNING, Tiles
 from nbfused.cuda.contract.plan import Factor, Plan
 from nbfused.cuda.isa.engines import ENGINES
 from nbfused.cuda.text.source import Source
-from tests.cuda.contract.products import integers, layer, placed, whole_sums
+from tests.cuda.contract.products import (
+    integers,
+    layer,
+    no_other_ways,
+    placed,
+    whole_sums,
+)
 from tests.cuda.recorded import NoDevice, assembled, needs_compiler, registers
 from tests.variants import sampled_together
 
@@ -39,6 +45,7 @@ def taken(monkeypatch):
     monkeypatch.setattr(F32Launcher, "__call__", noted)
     monkeypatch.setattr(contract_f32_launch, "LEAST", 1)
     whole_sums(monkeypatch)
+    no_other_ways(monkeypatch)
     return calls
 
 

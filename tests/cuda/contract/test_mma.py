@@ -23,7 +23,13 @@ from nbfused.cuda.contract.tf32_launch import Tf32Launcher
 from nbfused.cuda.contract.wgmma.launch import WgmmaLauncher
 from nbfused.cuda.isa.engines import ENGINES
 from nbfused.errors import KernelTypeError
-from tests.cuda.contract.products import integers, layer, placed, whole_sums
+from tests.cuda.contract.products import (
+    integers,
+    layer,
+    no_other_ways,
+    placed,
+    whole_sums,
+)
 from tests.cuda.recorded import (
     NoDevice,
     assembled,
@@ -55,6 +61,7 @@ def taken(monkeypatch):
     for other in (WgmmaLauncher, F32Launcher):
         monkeypatch.setattr(other, "takes", lambda self, *call: False)
     whole_sums(monkeypatch)
+    no_other_ways(monkeypatch)
     return plans
 
 
