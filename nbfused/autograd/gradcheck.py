@@ -14,7 +14,7 @@ from ..errors import DefinitionError, KernelTypeError
 from ..registry.operations import OPS
 from .nodes import is_floating
 from .tape import PLAIN, backward
-from .transforms import jvp, vjp
+from .transforms.gradients import jvp, vjp
 from .variable import Variable
 
 __all__ = ["GradcheckError", "gradcheck", "gradients"]

@@ -17,6 +17,7 @@ import numpy as np
 from ..arrays import is_array
 from ..arrays.traced import Traced
 from ..autograd import apply
+from ..autograd.calls.keeping import KEEPING
 from ..autograd.graph import GraphArray
 from ..autograd.nodes import NUMBERS, SpecNode
 from ..autograd.recording import RECORDING
@@ -45,7 +46,7 @@ _RECORD = """\
 
 _ON_VARIABLES = """\
 def direct({args}):
-    if not recording():
+    if keeping or not recording():
         return None
 {read}
     if {untracked}:
@@ -136,7 +137,8 @@ def _on_variables(spec: Spec, values: Sequence[Any], kind: type[GraphArray],
     return _generated(_ON_VARIABLES, spec, given, {
         "read": [f"v{k}, e{k} = x{k}._value, x{k}._edge" for k in graph],
         "untracked": [" and ".join(f"e{k} is None" for k in graph)],
-    }, {"recording": RECORDING.get, "at": kind.at, "wrapped": wrapped, "names": names})
+    }, {"recording": RECORDING.get, "keeping": KEEPING, "at": kind.at,
+        "wrapped": wrapped, "names": names})
 
 
 def _on_tensors(spec: Spec, values: Sequence[Any], names: Sequence[str]) -> Call | None:

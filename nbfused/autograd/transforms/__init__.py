@@ -9,7 +9,7 @@
 =============== ======================================================================
 """
 
-from . import sample_rules as _sample_rules  # noqa: F401  # its rules enter their table
+from . import sample_rules as sample_rules  # its rules enter their table
 from .forward_rules import custom_jvp, stop_gradient
 from .gradients import grad, jvp, value_and_grad, vjp
 from .jacobians import (

@@ -17,6 +17,7 @@ from ...errors import KernelTypeError, ShapeError
 from ...scalar.ir.nodes import Block, Function, Let
 from ...specs import Map, View
 from ...support.trees import Structure, flatten, map_tree
+from ..calls.recorded_call import as_variable
 from ..custom import check_callable
 from ..nodes import is_floating, zeros
 from ..tape import apply, ones_like
@@ -153,7 +154,10 @@ def _pushed(linear: Linear, trees: Sequence[tuple[list[Any], Structure]],
                 tangent if (m, j) == (n, k) else _zeros_like(x)
                 for j, x in enumerate(every[m])]) for m, (_, tree) in enumerate(trees)])
 
-        moved = vmap(one, out_axes=-1)(basis(plain(own)))
+        vectors = basis(plain(own))
+        if isinstance(trees[n][0][k], Variable):  # and so are the results
+            vectors = as_variable(vectors)
+        moved = vmap(one, out_axes=-1)(vectors)
         blocks.append([_reshaped(g, (*g.shape[:-1], *own.shape))
                        for g in flatten(moved)[0]])
     return linear.call.form.build([
@@ -301,7 +305,10 @@ def linearize(function: Callable[..., Any], *primals: Any,
 
 
 def basis(x: Any) -> Any:
-    """The vectors of one 1 among zeros of the shape of `x`, along a new first axis."""
+    """The vectors of one 1 among zeros of the shape of `x`, along a new first axis.
+
+    They are of the type of `x`, and so what is computed of them.
+    """
     dtype, shape = dtype_of(x), tuple(x.shape)
     if not is_floating(dtype):
         raise KernelTypeError(f"jacobian: the output has dtype {dtype}; expected a "
@@ -310,7 +317,8 @@ def basis(x: Any) -> Any:
     like = plain(x)
     (wide,) = apply(View("broadcast", (count, count)), (zeros((), dtype, like),))
     (made,) = apply(_eye(), (wide, max(count, 1)), dtypes=(dtype,))
-    return _reshaped(made, (count, *shape))
+    found = _reshaped(made, (count, *shape))
+    return as_variable(found) if isinstance(x, Variable) else found
 
 
 def plain(x: Any) -> Any:
