@@ -247,11 +247,11 @@ def getitem(x: AnyArray, index: Any) -> AnyArray:
 def _basic(items: tuple[Any, ...], shape: Shape) -> tuple[
         tuple[Window, ...], tuple[int, ...], tuple[int, ...]]:
     """Convert a basic index to slices, axes to drop and axes to add."""
-    named = sum(i is not None and i is not Ellipsis for i in items)
+    named = len(items) - len([i for i in items if i is None or i is Ellipsis])
     if named > len(shape):
         raise RangeError(f"getitem: {named} indices for an array of {len(shape)} "
                          "dimensions; expected one for each at most, leave some out")
-    dots = sum(i is Ellipsis for i in items)
+    dots = len([i for i in items if i is Ellipsis])
     if dots > 1:
         raise RangeError(f"getitem: 'index' has {dots} '...', expected one at most; "
                          "write ':' for the others")

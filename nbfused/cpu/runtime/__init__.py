@@ -2,7 +2,6 @@
 
 =========== ===========================================================================
 `binding`   launchers that bind the layout of a call once, then start it with addresses
-`call_code` calls of C functions by their address, for generated text
 `compile`   compilation of a kernel's text by Numba to machine code, through the cache
 `direct`    direct calls by machine code: from NumPy's arrays to a launch
 `functions` built-in functions of the interpreter, made of machine code

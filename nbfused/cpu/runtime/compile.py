@@ -29,7 +29,7 @@ _log = logger("compile")
 _LINKED = ("cpu/text/intrinsics.py", "cpu/text/halves.py", "cpu/text/stream_code.py",
            "cpu/mathematics/*.py", "cpu/raw/atomics.py", "cpu/contract/tile.py",
            "cpu/contract/*_code.py", "cpu/runtime/team_code.py",
-           "cpu/runtime/call_code.py",
+           "cpu/text/call_code.py",
            "cpu/runtime/compile.py", "cpu/runtime/pipeline.py",
            "support/llvm_*.py")
 
@@ -115,10 +115,10 @@ def _namespace() -> dict[str, Any]:
     from ..contract.transpose_code import TRANSPOSES
     from ..mathematics.functions import MATH
     from ..raw.atomics import ATOMICS
+    from ..text.call_code import CALLS
     from ..text.halves import HALVES
     from ..text.intrinsics import INTRINSICS
     from ..text.stream_code import STREAMS
-    from .call_code import CALLS
     from .team_code import SHARED_WORDS
 
     return {**NAMES, **INTRINSICS, **HALVES, **MATH, **_additions(HALVES), **ATOMICS,

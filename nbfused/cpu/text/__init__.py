@@ -2,6 +2,7 @@
 
 ================ =====================================================================
 `boxes`          the inner loop of a Map with windows, its interior apart
+`call_code`      calls of C functions by their address, an intrinsic
 `divisions`      divisions of a point's index by a number, once for a row
 `elements`       lines that load parameters and compute results
 `fold`           folds of many elements into one state, in a fixed order
