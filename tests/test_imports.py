@@ -163,9 +163,6 @@ CYCLES = {
         "a spec, its derivative and its rule for samples",
     "op.derivative op.elementwise op.func":
         "a decorator that checks rules, and the derivative that it makes",
-    "autograd.check_backward autograd.gradcheck autograd.rules autograd.transforms "
-    "autograd.transforms.forward_rules autograd.transforms.sample_rules":
-        "users' rules, checked by transforms, which run them for samples",
     "autograd.tape autograd.torch_bridge":
         "an operation on PyTorch's tensors is a node of PyTorch's, made of operations",
 }
