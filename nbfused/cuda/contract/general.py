@@ -68,7 +68,7 @@ class Tile:
 
 
 LARGE = Tile(128, 128, 8, 8, 8, 1)
-SMALL = Tile(64, 64, 32, 4, 4, 2)
+SMALL = Tile(64, 64, 16, 4, 4, 2)
 
 
 class GeneralText:

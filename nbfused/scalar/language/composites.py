@@ -233,13 +233,18 @@ compose("i1", "a", _BESSEL.format(first="0.5*x", order=1, square=4.0)
         exact="besseli(1, a)", points=(-2.3, 0.0, 0.4, 29.0, 31.0))
 
 compose("fmax", "a, b", "return b if a != a else a if b != b else max(a, b)",
+        "0.0 if a != a else 1.0 if b != b or a > b else 0.5 if a == b else 0.0",
+        "0.0 if b != b else 1.0 if a != a or b > a else 0.5 if a == b else 0.0",
         rule="fmax", doc="The larger one; a number rather than NaN.",
         exact="max(a, b)")
 compose("fmin", "a, b", "return b if a != a else a if b != b else min(a, b)",
+        "0.0 if a != a else 1.0 if b != b or a < b else 0.5 if a == b else 0.0",
+        "0.0 if b != b else 1.0 if a != a or b < a else 0.5 if a == b else 0.0",
         rule="fmin", doc="The smaller one; a number rather than NaN.",
         exact="min(a, b)")
 compose("heaviside", "a, b",
         "return select(a < 0.0, 0.0, select(a > 0.0, 1.0, select(a == 0.0, b, a)))",
+        "0.0", "1.0 if a == 0.0 else 0.0",
         rule="heaviside", doc="0 below 0, 1 above, `b` at 0.",
         exact="b if a == 0 else mpf(a > 0)")
 

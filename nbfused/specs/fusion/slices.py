@@ -16,6 +16,7 @@ from ...scalar.ir.build import Builder
 from ...scalar.ir.clean import has_effects
 from ...scalar.ir.nodes import Block, Function, Let, literal, walk
 from ...scalar.ir.nodes import Value as Scalar
+from ...scalar.language.vocabulary import OPS
 from ..base import Shape
 from ..map import Map
 from ..reduce import Reduce
@@ -35,11 +36,15 @@ _PIECES = 16
 #: Map, instead of storing it: a few loads that are in a cache and tens of operations
 #: take less than the array's way to memory and back.
 _STATEMENTS, _ARRAYS = 96, 24
-#: Operations that count as many.
-_COSTLY = dict.fromkeys(("exp", "log", "sin", "cos", "tan", "tanh", "pow", "erf",
-                         "sigmoid", "sqrt", "div", "cbrt", "lgamma", "atan2"), 8)
+#: Instructions that an operation of many counts as.
+_MANY = 8
 
 _COPY = Function("slice", ("x",), Block((), ("x",)))
+
+
+def _instructions(op: str) -> int:
+    row = OPS.get(op)
+    return 1 if row is None else row.cost or _MANY
 
 
 def is_pure_map(node: Node | None) -> bool:
@@ -191,7 +196,7 @@ class _Lowering:
         if node in seen:
             return 0, 0
         seen[node] = None
-        statements = sum(_COSTLY.get(s.op, 1) if isinstance(s, Let) else 4
+        statements = sum(_instructions(s.op) if isinstance(s, Let) else 4
                          for s in walk(node.spec.function.body))
         arrays = 0
         for x in dict.fromkeys(x for x in node.inputs if isinstance(x, Value)):
