@@ -232,14 +232,14 @@ compose("i1", "a", _BESSEL.format(first="0.5*x", order=1, square=4.0)
         doc="The modified Bessel function of the first kind of order 1.",
         exact="besseli(1, a)", points=(-2.3, 0.0, 0.4, 29.0, 31.0))
 
-compose("fmax", "a, b", "return b if a != a else a if b != b else max(a, b)",
-        "0.0 if a != a else 1.0 if b != b or a > b else 0.5 if a == b else 0.0",
-        "0.0 if b != b else 1.0 if a != a or b > a else 0.5 if a == b else 0.0",
+compose("fmax", "a, b", "return select(isnan(a), b, select(isnan(b), a, max(a, b)))",
+        "0.0 if isnan(a) else 1.0 if isnan(b) or a > b else 0.5 if a == b else 0.0",
+        "0.0 if isnan(b) else 1.0 if isnan(a) or b > a else 0.5 if a == b else 0.0",
         rule="fmax", doc="The larger one; a number rather than NaN.",
         exact="max(a, b)")
-compose("fmin", "a, b", "return b if a != a else a if b != b else min(a, b)",
-        "0.0 if a != a else 1.0 if b != b or a < b else 0.5 if a == b else 0.0",
-        "0.0 if b != b else 1.0 if a != a or b < a else 0.5 if a == b else 0.0",
+compose("fmin", "a, b", "return select(isnan(a), b, select(isnan(b), a, min(a, b)))",
+        "0.0 if isnan(a) else 1.0 if isnan(b) or a < b else 0.5 if a == b else 0.0",
+        "0.0 if isnan(b) else 1.0 if isnan(a) or b < a else 0.5 if a == b else 0.0",
         rule="fmin", doc="The smaller one; a number rather than NaN.",
         exact="min(a, b)")
 compose("heaviside", "a, b",
