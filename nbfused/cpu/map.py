@@ -113,9 +113,9 @@ def _text(typed: TypedMap, elements: Elements, outputs: Sequence[Operand], frame
         plain = interior(elements, typed)
         more, used = _point("point_inside", function, plain, outputs)
         points += more
-        run = [*split_lines(typed.inner), loop("point", "j0", "c0", names),
-               loop("point_inside", "c0", "c1", used, masked=costly),
-               loop("point", "c1", "j1", names)]
+        run = [*split_lines(typed.inner), loop("point", "j0", "cut0", names),
+               loop("point_inside", "cut0", "cut1", used, masked=costly),
+               loop("point", "cut1", "j1", names)]
     divided = None if typed.inner else divide_once(function, table)
     if divided is not None:
         inside = replace(elements, table={**table, **divided.table})

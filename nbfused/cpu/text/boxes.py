@@ -43,17 +43,20 @@ def row_lines(boxes: int, outer: Sequence[str]) -> list[str]:
 
 
 def split_lines(inner: Sequence[bool]) -> list[str]:
-    """Lines that find the interior ``c0…c1`` of the stretch ``j0…j1``."""
-    lines = ["c0 = j0", "c1 = j1"]
+    """Lines that find the interior ``cut0…cut1`` of the stretch ``j0…j1``.
+
+    Not ``c0``: numbers of the call have such names.
+    """
+    lines = ["cut0 = j0", "cut1 = j1"]
     for k, usual in enumerate(inner):
         if usual:
-            lines += [f"c0 = max(c0, low{k})", f"c1 = min(c1, high{k})"]
+            lines += [f"cut0 = max(cut0, low{k})", f"cut1 = min(cut1, high{k})"]
     for k, usual in enumerate(inner):
         if not usual:
-            lines += [f"if low{k} < high{k} and low{k} <= c0:",
-                      f"    c0 = max(c0, high{k})",
-                      f"elif low{k} < high{k}:", f"    c1 = min(c1, low{k})"]
-    return [*lines, "c0 = min(c0, j1)", "c1 = max(c0, c1)"]
+            lines += [f"if low{k} < high{k} and low{k} <= cut0:",
+                      f"    cut0 = max(cut0, high{k})",
+                      f"elif low{k} < high{k}:", f"    cut1 = min(cut1, low{k})"]
+    return [*lines, "cut0 = min(cut0, j1)", "cut1 = max(cut0, cut1)"]
 
 
 def interior(elements: Elements, typed: TypedMap) -> Elements:
