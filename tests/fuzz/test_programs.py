@@ -84,7 +84,8 @@ def test_a_lost_store_is_noticed(monkeypatch):
     """With nothing stored into arguments that a fused function changes."""
     from_trace = FusedProgram.from_trace.__func__
     monkeypatch.setattr(FusedProgram, "from_trace", classmethod(
-        lambda cls, trace, outputs, stores: from_trace(cls, trace, outputs, {})))
+        lambda cls, trace, outputs, stores, effects=(), **options: from_trace(
+            cls, trace, outputs, {}, effects, **options)))
     assert is_found("fused: value: argument")
 
 

@@ -33,8 +33,8 @@ def _is_found(count=12):
 def test_a_lost_update_is_noticed(monkeypatch):
     from_trace = Program.from_trace.__func__
     monkeypatch.setattr(Program, "from_trace", classmethod(
-        lambda cls, trace, outputs, stores, effects=(): from_trace(
-            cls, trace, outputs, {}, effects)))
+        lambda cls, trace, outputs, stores, effects=(), **options: from_trace(
+            cls, trace, outputs, {}, effects, **options)))
     assert _is_found()
 
 

@@ -19,7 +19,7 @@ from nbfused.errors import KernelTypeError
 from nbfused.scalar.ir.interpret import evaluate
 from nbfused.specs import Contract, Map, Reduce, Row
 
-IMPLICIT = ("index", "size", "scatter")
+IMPLICIT = ("index", "size", "scatter", "inside")
 
 
 class InterpreterBackend(CpuBackend):
@@ -37,11 +37,16 @@ class InterpreterBackend(CpuBackend):
         inputs = [t for t, k in zip(signature.inputs, kinds + tuple(
             k for k in spec.kinds if k not in IMPLICIT), strict=True) if k != "scalar"]
 
+        boxes = boxes_of(typed) if isinstance(spec, Map) else {}
+
         def launch(call: Any) -> None:
             raw = iter(call.extents)
-            arrays = [view(p, next(raw) if c[0] == "r" else call.shape, s, d)
-                      for p, s, d, c in zip(call.pointers, call.strides, (
-                          *inputs, *signature.outputs), signature.inner, strict=True)]
+            arrays = [window(p, call.boxes[boxes[k]], s, d, call.shape)
+                      if k in boxes else
+                      view(p, next(raw) if c[0] == "r" else call.shape, s, d)
+                      for k, (p, s, d, c) in enumerate(zip(
+                          call.pointers, call.strides, (*inputs, *signature.outputs),
+                          signature.inner, strict=True))]
             with np.errstate(all="ignore"):
                 run[type(spec)](typed, call, arrays[:len(inputs)], arrays[len(inputs):],
                                 signature.ranks)
@@ -55,9 +60,38 @@ def view(pointer: int, shape: Any, strides: Any, dtype: Any) -> np.ndarray:
                            None))
 
 
+def boxes_of(typed: Any) -> dict[int, int]:
+    """The numbers of the boxes of a Map's windows, by their places among its arrays."""
+    arrays = [p for p, k in zip(typed.function.function.params, typed.kinds,
+                                strict=True) if k not in (*IMPLICIT, "scalar")]
+    return {k: typed.box_of[p] for k, p in enumerate(arrays) if p in typed.box_of}
+
+
+def region(box: Any) -> tuple[slice, ...]:
+    """The points of a box."""
+    return tuple(slice(low, high) for low, high in box)
+
+
+def window(pointer: int, box: Any, strides: Any, dtype: Any, shape: Any) -> np.ndarray:
+    """An input that is there on a box of points only, and 0 elsewhere."""
+    made = np.zeros(shape, dtype)
+    first = sum(low*s for (low, _), s in zip(box, strides, strict=True))
+    extents = tuple(high - low for low, high in box)
+    made[region(box)] = view(pointer + first*made.itemsize, extents, strides, dtype)
+    return made
+
+
+def inside(box: Any, shape: Any) -> np.ndarray:
+    """Whether each point is in a box."""
+    made = np.zeros(shape, bool)
+    made[region(box)] = True
+    return made
+
+
 def bind(kinds: Any, arrays: Any, call: Any, shape: Any,
-         scatter: Any = ()) -> list[Any]:
+         scatter: Any = (), where: Any = ()) -> list[Any]:
     given = {"scalar": iter(call.scalars), "scatter": iter(scatter),
+             "inside": iter(where),
              "index": iter([np.arange(prod(shape)).reshape(shape)] * 9),
              "size": iter([prod(shape)] * 9)}
     rest = iter(arrays)
@@ -77,7 +111,9 @@ def first(x: np.ndarray, axes: tuple[int, ...]) -> np.ndarray:
 
 def run_map(typed: Any, call: Any, inputs: Any, outputs: Any, ranks: Any) -> None:
     count = len(typed.function.results)
-    args = bind(typed.kinds, inputs, call, call.shape, outputs[count:])
+    where = [inside(call.boxes[typed.box_of[p]], call.shape) for p, k in zip(
+        typed.function.function.params, typed.kinds, strict=True) if k == "inside"]
+    args = bind(typed.kinds, inputs, call, call.shape, outputs[count:], where)
     for out, value in zip(outputs, evaluate(typed.function, *args), strict=False):
         store(out, value)
 

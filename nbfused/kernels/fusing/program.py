@@ -121,11 +121,14 @@ class Program:
     @classmethod
     def from_trace(cls, trace: Trace, outputs: Any,
                    stores: Mapping[Value, Value],
-                   effects: Sequence[Value] = ()) -> Program:
-        """The program of what has been traced so far."""
+                   effects: Sequence[Value] = (), whole: bool = True) -> Program:
+        """The program of what has been traced so far.
+
+        If that is not the whole, the graph is left as it is: more is going to read it.
+        """
         wanted = [*tree_values(outputs), *stores.values(),
                   *(v for _, v in trace.checks), *effects]
-        launches = partition(trace.nodes, wanted, trace.name, stores)
+        launches = partition(trace.nodes, wanted, trace.name, stores, whole)
         trace.exact |= any(launch.exact for launch in launches)
         made = cls(tuple(trace.given), trace.constants, tuple(trace.numbers),
                    tuple(trace.checks), launches, stores, outputs)

@@ -338,7 +338,8 @@ def _indexes(node: Node) -> bool:
 
 
 def partition(nodes: Sequence[Node], outputs: Sequence[Value], name: str,
-              stores: Mapping[Value, Value] | None = None) -> list[Launch]:
+              stores: Mapping[Value, Value] | None = None,
+              changes: bool = True) -> list[Launch]:
     """Divide a graph into launches.
 
     Parameters
@@ -351,14 +352,18 @@ def partition(nodes: Sequence[Node], outputs: Sequence[Value], name: str,
         Of the functions that are made.
     stores
         For each argument that is changed in place its new value, one of `outputs`.
+    changes
+        Whether nodes may be changed in place: they are not part of another graph.
 
     Returns
     -------
     list of Launch
         In an order in which they can run.
     """
-    lowered, apart = lower_slices(live(nodes, outputs), outputs)
-    parts = Partition(live(lowered, outputs), outputs, apart)
+    nodes, apart = live(nodes, outputs), set[Node]()
+    if changes:
+        nodes, apart = lower_slices(nodes, outputs)
+    parts = Partition(live(nodes, outputs), outputs, apart)
     parts.join_reductions()
     parts.join_posts()
     parts.join_maps()

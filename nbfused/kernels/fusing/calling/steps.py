@@ -42,7 +42,7 @@ def record_step(trace: Trace, function: Callable[..., Any], args: Sequence[Any],
     values = tuple(map(trace.operand, args))
     wanted = [v for v in values if isinstance(v, Value)]
     with no_grad(), unwatched():
-        known = iter(Program.from_trace(trace, wanted, {}).run(
+        known = iter(Program.from_trace(trace, wanted, {}, whole=False).run(
             list(trace.given.values())))
         given = [next(known) if isinstance(v, Value) else v for v in values]
         results = function(*given)
