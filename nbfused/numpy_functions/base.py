@@ -16,8 +16,11 @@ from ..autograd.numpy_api.methods import no_operation
 from ..errors import KernelTypeError
 from ..registry.operations import NUMPY, OPS
 
-__all__ = ["as_arrays", "axes_of", "axis_of", "implements", "index_array", "is_value",
-           "ops", "permuted", "sequence", "shape_of", "truth"]
+__all__ = [
+    "as_arrays", "as_given", "axes_of", "axis_of", "converted", "detached", "floating",
+    "implements", "index_array", "is_value", "ops", "permuted", "sequence", "shape_of",
+    "stored", "truth",
+]
 
 T = TypeVar("T", bound=Callable[..., Any])
 
@@ -123,6 +126,31 @@ def index_array(indices: np.ndarray, like: Any) -> Any:
     if isinstance(like, Traced):
         return like.constant(indices)
     return array_like(indices, like.data if isinstance(like, Variable) else like)
+
+
+def detached(x: Any) -> Any:
+    """`x`, not differentiated through."""
+    return x.detach() if hasattr(x, "detach") else x
+
+
+def floating(x: Any) -> Any:
+    """Elements as floating numbers: float64 for integers and booleans."""
+    return ops.astype(x, np.float64) if dtype_of(x).kind in "biu" else x
+
+
+def converted(x: Any, dtype: Any) -> Any:
+    """`x` in a dtype; itself where it has that."""
+    return x if dtype_of(x) == dtype else ops.astype(x, dtype)
+
+
+def stored(made: Any, out: Any) -> Any:
+    """A result, in `out` where that is given."""
+    return made if out is None else ops.positive(made, out=out)
+
+
+def as_given(made: Any, like: Any) -> Any:
+    """An array as a Variable where `like` is one."""
+    return Variable(made) if isinstance(like, Variable) else made
 
 
 def permuted(x: Any, axes: Sequence[int]) -> Any:

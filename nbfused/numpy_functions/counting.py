@@ -11,8 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from ..autograd import Variable
-from .base import implements, index_array, is_value, ops, shape_of
+from .base import as_given, implements, index_array, is_value, ops, shape_of
 from .indexing import host_of
 from .sorting import unique
 
@@ -44,8 +43,7 @@ def _as_given(made: Any, like: Any) -> Any:
         return type(made)(_as_given(x, like) for x in made)
     if not isinstance(made, np.ndarray) or made.dtype == object:
         return made
-    found = index_array(made, like)
-    return Variable(found) if isinstance(like, Variable) else found
+    return as_given(index_array(made, like), like)
 
 
 for _name in ("bincount", "digitize", "histogram", "histogram2d", "histogramdd",

@@ -8,7 +8,18 @@ import numpy as np
 
 from ..arrays import dtype_of
 from ..errors import KernelTypeError, ShapeError
-from .base import as_arrays, axes_of, axis_of, implements, is_value, ops, shape_of
+from .base import (
+    as_arrays,
+    axes_of,
+    axis_of,
+    converted,
+    floating,
+    implements,
+    is_value,
+    ops,
+    shape_of,
+    stored,
+)
 from .library import computed, native
 from .shapes import flip
 
@@ -63,10 +74,7 @@ def _along(a: Any, axis: Any, dtype: Any, of: Any, out: Any) -> Any:
     kind = dtype_of(a) if dtype is None else np.dtype(dtype)
     if dtype is None and kind.kind in "biu" and kind.itemsize < 8:
         kind = np.dtype("uint64" if kind.kind == "u" else "int64")
-    a = a if kind == dtype_of(a) else ops.astype(a, kind)
-    made = of(a, axis=axis)
-    made = made if dtype_of(made) == kind else ops.astype(made, kind)
-    return made if out is None else ops.positive(made, out=out)
+    return stored(converted(of(converted(a, kind), axis=axis), kind), out)
 
 
 @implements("cumsum")
@@ -169,7 +177,7 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: int = 1) -> An
     if edge_order not in (1, 2):
         raise ValueError(f"numpy.gradient: 'edge_order' is {edge_order}, expected 1 or "
                          "2")
-    f = f if dtype_of(f).kind in "fcV" else ops.astype(f, np.float64)
+    f = floating(f)
     made = [_derivative(f, k, h, edge_order) for k, h in zip(axes, spacings,
                                                              strict=True)]
     return made[0] if len(made) == 1 else tuple(made)
@@ -207,8 +215,7 @@ def _derivative(f: Any, axis: int, spacing: Any, edge_order: int) -> Any:
 
 def _times(x: Any, weights: np.ndarray) -> Any:
     (w,) = as_arrays([x, weights], "numpy.gradient")[1:]
-    return ops.multiply(x, w if dtype_of(w) == dtype_of(x) else ops.astype(
-        w, dtype_of(x)))
+    return ops.multiply(x, converted(w, dtype_of(x)))
 
 
 def _steps(spacing: Any, count: int, axis: int, ndim: int) -> np.ndarray | None:

@@ -11,7 +11,18 @@ import numpy as np
 from ..arrays import dtype_of
 from ..autograd import Variable
 from ..errors import KernelTypeError
-from .base import as_arrays, implements, is_value, ops, sequence, shape_of, truth
+from .base import (
+    as_arrays,
+    converted,
+    detached,
+    floating,
+    implements,
+    is_value,
+    ops,
+    sequence,
+    shape_of,
+    truth,
+)
 from .library import native, without_gradient
 
 __all__: list[str] = []
@@ -88,24 +99,20 @@ def choose(a: Any, choices: Any, mode: str = "raise") -> Any:
 def _alike(arrays: list[Any]) -> list[Any]:
     """Arrays in their common dtype."""
     kind = np.result_type(*map(dtype_of, arrays))
-    return [x if dtype_of(x) == kind else ops.astype(x, kind) for x in arrays]
+    return [converted(x, kind) for x in arrays]
 
 
 @implements("sinc")
 def sinc(x: Any) -> Any:
     """``sin(pi x) / (pi x)``, 1 at 0."""
-    return vocabulary("sinc", _floating(x))
+    return vocabulary("sinc", floating(x))
 
 
 @implements("i0")
 def i0(x: Any) -> Any:
     """The modified Bessel function of order 0."""
-    return vocabulary("i0", _floating(x))
+    return vocabulary("i0", floating(x))
 
-
-def _floating(x: Any) -> Any:
-    """Elements as floating numbers: float64 for integers."""
-    return ops.astype(x, np.float64) if dtype_of(x).kind in "biu" else x
 
 
 @implements("deg2rad")
@@ -123,7 +130,7 @@ def rad2deg(x: Any) -> Any:
 @implements("fabs")
 def fabs(x: Any) -> Any:
     """The magnitude, floating."""
-    return ops.absolute(_floating(x))
+    return ops.absolute(floating(x))
 
 
 @implements("float_power")
@@ -148,11 +155,8 @@ def signbit(x: Any) -> Any:
     """Whether the sign is negative, of -0.0 as well."""
     kind = dtype_of(x)
     return ops.less(x, 0) if kind.kind in "biu" else ops.less(
-        vocabulary("copysign", ops.ones_like(_detached(x)), x), 0)
+        vocabulary("copysign", ops.ones_like(detached(x)), x), 0)
 
-
-def _detached(x: Any) -> Any:
-    return x.detach() if hasattr(x, "detach") else x
 
 
 @implements("ldexp")
@@ -178,7 +182,7 @@ def divmod(x1: Any, x2: Any) -> tuple[Any, Any]:
 @implements("modf")
 def modf(x: Any) -> tuple[Any, Any]:
     """The fraction and the integer part, both with the sign of `x`."""
-    x = _floating(x)
+    x = floating(x)
     whole = ops.trunc(x)
     rest = ops.where(ops.isinf(x), 0.0, ops.subtract(x, whole))
     return vocabulary("copysign", rest, x), whole
@@ -187,7 +191,7 @@ def modf(x: Any) -> tuple[Any, Any]:
 @implements("frexp")
 def frexp(x: Any) -> tuple[Any, Any]:
     """A fraction in ``[0.5, 1)`` and a power of two; the fraction has a gradient."""
-    _, exponent = _frexp(_detached(x))
+    _, exponent = _frexp(detached(x))
     return ldexp(x, ops.negative(exponent)), exponent
 
 
@@ -200,7 +204,7 @@ def _by_library(name: str) -> Callable[..., Any]:
 
     def call(*args: Any) -> Any:
         found = as_arrays(args, f"numpy.{name}")
-        return compute(*map(_detached, found))
+        return compute(*map(detached, found))
 
     call.__name__ = call.__qualname__ = name
     return implements(name)(call)
@@ -229,7 +233,7 @@ def real_if_close(a: Any, tol: float = 100) -> Any:
     if dtype_of(a).kind != "c":
         return a
     limit = tol if tol <= 1 else tol * np.finfo(dtype_of(a)).eps
-    small = truth(ops.all(ops.less(ops.absolute(imag(_detached(a))), limit)),
+    small = truth(ops.all(ops.less(ops.absolute(imag(detached(a))), limit)),
                   "real_if_close")
     return real(a) if small else a
 

@@ -11,7 +11,7 @@ from ..arrays.traced import Traced
 from ..autograd import Variable
 from ..autograd.numpy_api.methods import no_operation
 from ..errors import KernelTypeError
-from .base import as_arrays, axis_of, implements, index_array, ops, shape_of
+from .base import as_arrays, as_given, axis_of, implements, index_array, ops, shape_of
 
 __all__: list[str] = []
 
@@ -65,11 +65,8 @@ def host_of(x: Any, name: str) -> np.ndarray:
 def nonzero(a: Any) -> tuple[Any, ...]:
     """The indices of the elements that are not 0, one array for each axis."""
     found = np.nonzero(host_of(a, "nonzero"))
-    return tuple(_as_given(index_array(np.ascontiguousarray(x), a), a) for x in found)
+    return tuple(as_given(index_array(np.ascontiguousarray(x), a), a) for x in found)
 
-
-def _as_given(made: Any, like: Any) -> Any:
-    return Variable(made) if isinstance(like, Variable) else made
 
 
 @implements("flatnonzero")
@@ -82,7 +79,7 @@ def flatnonzero(a: Any) -> Any:
 def argwhere(a: Any) -> Any:
     """The indices of the elements that are not 0, one row for each element."""
     found = np.argwhere(host_of(a, "argwhere"))
-    return _as_given(index_array(found, a), a)
+    return as_given(index_array(found, a), a)
 
 
 @implements("extract")

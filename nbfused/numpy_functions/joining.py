@@ -14,6 +14,7 @@ from ..errors import KernelTypeError, ShapeError
 from .base import (
     as_arrays,
     axis_of,
+    converted,
     implements,
     index_array,
     ops,
@@ -60,7 +61,7 @@ def _converted(what: str, arrays: list[Any], dtype: Any, out: Any,
             raise KernelTypeError(
                 f"{what}: arrays[{k}] is {dtype_of(x)}, which does not cast to {target}"
                 f" under casting='{casting}'; use astype")
-    return [x if dtype_of(x) == target else ops.astype(x, target) for x in arrays]
+    return [converted(x, target) for x in arrays]
 
 
 def _stacking(name: str, prepare: Callable[..., Any], axis: Callable[[Any], int],
@@ -256,8 +257,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     order = places.copy()
     order[places < 0] = extents[at] + np.arange(added)
     wide = ops.broadcast_to(values, (*extents[:at], added, *extents[at + 1:]))
-    kind = dtype_of(arr)
-    wide = wide if dtype_of(wide) == kind else ops.astype(wide, kind)
+    wide = converted(wide, dtype_of(arr))
     return take_rows(ops.concatenate([arr, wide], axis=at), order, at)
 
 

@@ -8,7 +8,16 @@ from typing import Any
 import numpy as np
 
 from ..arrays import dtype_of
-from .base import axes_of, axis_of, implements, is_value, ops, sequence, shape_of
+from .base import (
+    axes_of,
+    axis_of,
+    converted,
+    implements,
+    is_value,
+    ops,
+    sequence,
+    shape_of,
+)
 from .elementwise import where
 from .shapes import moveaxis
 
@@ -107,7 +116,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> An
                          f"{len(pieces)} functions; expected as many, or one more")
     for condition, piece in zip(conditions, pieces, strict=True):
         found = where(condition, _piece(piece, x, args, kw), found)
-    return ops.astype(found, dtype_of(x)) if dtype_of(found) != dtype_of(x) else found
+    return converted(found, dtype_of(x))
 
 
 def _piece(piece: Any, x: Any, args: Any, kw: Any) -> Any:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import dtype_of
-from .base import axes_of, implements, ops, shape_of, truth
+from .base import axes_of, floating, implements, ops, shape_of, truth
 
 __all__: list[str] = []
 
@@ -105,14 +105,11 @@ def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None,
     """The arithmetic mean."""
     if where is True or where is _NOTHING:
         return ops.mean(a, axis=axis, dtype=dtype, out=out, keepdims=bool(keepdims))
-    total = ops.sum(_floating(_selected(a, where, 0)), axis=axis, dtype=dtype,
+    total = ops.sum(floating(_selected(a, where, 0)), axis=axis, dtype=dtype,
                     keepdims=bool(keepdims))
     return ops.divide(total, _like(_count(where, shape_of(a), axis, bool(keepdims)),
                                    total), out=out)
 
-
-def _floating(a: Any) -> Any:
-    return a if dtype_of(a).kind not in "biu" else ops.astype(a, np.float64)
 
 
 def _like(counts: Any, of: Any) -> Any:
@@ -148,7 +145,7 @@ def _divisor(name: str, ddof: float, correction: Any) -> Any:
 def _spread_about(name: str, a: Any, axis: Any, dtype: Any, out: Any, ddof: Any,
                   keepdims: bool, where: Any, about: Any) -> Any:
     """The spread of some elements, or about a mean that is known."""
-    a = _floating(a) if dtype is None else ops.astype(a, dtype)
+    a = floating(a) if dtype is None else ops.astype(a, dtype)
     if about is _NOTHING:
         about = mean(a, axis, keepdims=True, where=where)
     # Chosen before they are squared: the derivative of what is not is 0 times NaN.

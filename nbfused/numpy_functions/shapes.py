@@ -12,7 +12,16 @@ from ..autograd import apply
 from ..errors import KernelTypeError, ShapeError
 from ..scalar.parse.functions import parse
 from ..specs import Map
-from .base import axes_of, axis_of, implements, is_value, ops, permuted, shape_of
+from .base import (
+    axes_of,
+    axis_of,
+    converted,
+    implements,
+    is_value,
+    ops,
+    permuted,
+    shape_of,
+)
 
 __all__: list[str] = []
 
@@ -209,8 +218,7 @@ def _within(m: Any, low: int, high: int) -> Any:
     *_, rows, columns = shape_of(m)
     made = apply(_band(), (m, rows, columns, low, high),
                  names=("m", "rows", "columns", "low", "high"))[0]
-    kind = dtype_of(m)
-    return made if dtype_of(made) == kind else ops.astype(made, kind)
+    return converted(made, dtype_of(m))
 
 
 def _triangle(m: Any) -> Any:

@@ -7,9 +7,19 @@ from typing import Any
 import numpy as np
 
 from ..arrays import dtype_of
-from ..autograd import Variable
 from ..errors import KernelTypeError
-from .base import axes_of, axis_of, implements, index_array, ops, permuted, shape_of
+from .base import (
+    as_given,
+    axes_of,
+    axis_of,
+    floating,
+    implements,
+    index_array,
+    ops,
+    permuted,
+    shape_of,
+    stored,
+)
 from .indexing import host_of
 from .library import native, without_gradient
 from .reductions import _is_number
@@ -85,12 +95,9 @@ def unique(ar: Any, return_index: bool = False, return_inverse: bool = False,
     values = ops.take(flat, index_array(found[1], ar), axis=at)
     rest = [x for x, wanted in zip(found[1:], (return_index, *[True] * 3),
                                    strict=False) if wanted]
-    made = [values, *(_given(index_array(x, ar), ar) for x in rest)]
+    made = [values, *(as_given(index_array(x, ar), ar) for x in rest)]
     return made[0] if len(made) == 1 else tuple(made)
 
-
-def _given(made: Any, like: Any) -> Any:
-    return Variable(made) if isinstance(like, Variable) else made
 
 
 @implements("unique_values")
@@ -174,7 +181,7 @@ def _quantiles(a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: bool,
         raise ValueError("numpy.quantile: a share is outside of [0, 1]")
     extents, axes = shape_of(a), axes_of(axis, len(shape_of(a)))
     free = [k for k in range(len(extents)) if k not in axes]
-    a = a if dtype_of(a).kind in "fV" else ops.astype(a, np.float64)
+    a = floating(a)
     size = int(np.prod([extents[k] for k in axes], dtype=int))
     lines = ops.reshape(permuted(a, [*free, *axes]), (
         *(extents[k] for k in free), size))
@@ -185,7 +192,7 @@ def _quantiles(a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: bool,
         made = [ops.reshape(x, kept) for x in made]
     found = made[0] if not shares.ndim else ops.reshape(
         ops.stack(made), (*shares.shape, *shape_of(made[0])))
-    return found if out is None else ops.positive(found, out=out)
+    return stored(found, out)
 
 
 def _quantile(ordered: Any, share: float, method: str, skip: bool) -> Any:

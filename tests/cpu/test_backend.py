@@ -50,6 +50,7 @@ def test_the_import_is_cheap():
 
 
 def test_a_warm_process_imports_no_numba(tmp_path):
+    """Three kernels, and the machine code of direct calls, which they share."""
     text = ("import sys, numpy as np; import nbfused as nf; x = np.ones((4, 5)); "
             "nf.ops.swish(x); nf.ops.sum(x); nf.ops.softmax(x); "
             "print(nf.cache.stats().compilations, 'numba' in sys.modules)")
@@ -57,7 +58,9 @@ def test_a_warm_process_imports_no_numba(tmp_path):
         [sys.executable, "-c", text], capture_output=True, text=True, check=True,
         env={**os.environ, "NBFUSED_CACHE_DIR": str(tmp_path)}, timeout=120).stdout
         for _ in range(2)]
-    assert said == ["3 True\n", "0 False\n"]
+    (cold, numba), warm = said[0].split(), said[1].split()
+    assert int(cold) >= 3
+    assert (numba, warm) == ("True", ["0", "False"])
 
 
 def test_views_have_no_kernel():

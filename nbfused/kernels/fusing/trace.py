@@ -15,7 +15,7 @@ from ...arrays import check_dtype, dtype_of, is_array
 from ...arrays.creation import array_like
 from ...arrays.traced import Traced
 from ...autograd import Variable
-from ...autograd.graph import COPY
+from ...autograd.graph import COPY, Leaf
 from ...autograd.nodes import is_floating
 from ...autograd.recording import grad_mode, recording
 from ...autograd.tape import record_traced
@@ -311,7 +311,9 @@ class Trace:
         new = overwritten(root, target.parts, new)
         if root.own is not None:
             self.stores[root.own] = new.value
-        root.value, root._edge = new.value, new._edge
+        root.value = new.value
+        if root._edge is None or not isinstance(root._edge[0], Leaf):
+            root._edge = new._edge  # a leaf stays one, whatever it holds
         for view in [*self.views.get(root.array, ())]:
             shown = made_of(root, view.parts)
             view.value, view._edge = shown.value, shown._edge

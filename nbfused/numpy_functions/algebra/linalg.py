@@ -13,7 +13,15 @@ import numpy as np
 
 from ...arrays import dtype_of
 from ...errors import KernelTypeError, ShapeError
-from ..base import axes_of, axis_of, implements, ops, permuted, shape_of
+from ..base import (
+    axes_of,
+    detached,
+    floating,
+    implements,
+    ops,
+    permuted,
+    shape_of,
+)
 from ..library import computed, native
 from ..shapes import matrix_transpose, tril, triu
 
@@ -43,11 +51,8 @@ def _columns(x: Any, numbers: Any) -> Any:
 
 def _eye(like: Any) -> Any:
     """The identity in the shape of the matrices `like`."""
-    return triu(tril(ops.ones_like(_detached(like))))
+    return triu(tril(ops.ones_like(detached(like))))
 
-
-def _detached(x: Any) -> Any:
-    return x.detach() if hasattr(x, "detach") else x
 
 
 def _half(x: Any) -> Any:
@@ -61,7 +66,7 @@ def _floating(a: Any, name: str) -> Any:
     if len(shape_of(a)) < 2:
         raise ShapeError(f"numpy.linalg.{name}: shape {shape_of(a)}, expected two "
                          "dimensions or more")
-    return ops.astype(a, np.float64) if dtype_of(a).kind in "biu" else a
+    return floating(a)
 
 
 def _square(a: Any, name: str) -> Any:
@@ -105,8 +110,7 @@ _solution = computed("linalg.solve", lambda a, b: native("linalg.solve", a)(a, b
 @implements("linalg.solve")
 def solve(a: Any, b: Any) -> Any:
     """The solutions of systems of linear equations."""
-    a, b = _square(a, "solve"), b if dtype_of(b).kind not in "biu" else ops.astype(
-        b, np.float64)
+    a, b = _square(a, "solve"), floating(b)
     if len(shape_of(b)) == 1:
         return ops.squeeze(_solution(a, ops.expand_dims(b, -1)), -1)
     return _solution(a, b)
@@ -132,7 +136,7 @@ _signed_log = computed(
 def slogdet(a: Any) -> Any:
     """The signs of determinants, and the logarithms of their magnitudes."""
     sign, log = _signed_log(_square(a, "slogdet"))
-    return _named("SlogdetResult", sign=_detached(sign), logabsdet=log)
+    return _named("SlogdetResult", sign=detached(sign), logabsdet=log)
 
 
 def _named(name: str, **fields: Any) -> Any:
@@ -338,7 +342,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     rows, columns = shape_of(a)
     p = pinv(a)
     x = ops.matmul(p, b)
-    values = _detached(svdvals(a))
+    values = detached(svdvals(a))
     cut = rcond if rcond is not None else np.finfo(dtype_of(a)).eps * max(rows, columns)
     rank = int(ops.sum(ops.greater(values, ops.multiply(ops.max(values), cut))))
     left = ops.square(ops.subtract(ops.matmul(a, x), b))
@@ -367,107 +371,6 @@ def matrix_power(a: Any, n: int) -> Any:
     return found
 
 
-@implements("linalg.matrix_rank")
-def matrix_rank(A: Any, tol: Any = None, hermitian: bool = False, *,
-                rtol: Any = None) -> Any:
-    """The number of singular values above a tolerance."""
-    values = _detached(svdvals(A))
-    largest = ops.max(values, axis=-1, keepdims=True)
-    cut = rtol if rtol is not None else np.finfo(dtype_of(values)).eps * max(
-        shape_of(A)[-2:])
-    limit = ops.multiply(largest, cut) if tol is None else tol
-    return ops.sum(ops.greater(values, limit), axis=-1)
-
-
-@implements("linalg.cond")
-def cond(x: Any, p: Any = None) -> Any:
-    """The condition numbers of matrices."""
-    if p in (None, 2, -2):
-        values = svdvals(x)
-        ends = ops.getitem(values, (..., 0)), ops.getitem(values, (..., -1))
-        return ops.divide(*(ends[::-1] if p == -2 else ends))
-    return ops.multiply(norm(x, p, (-2, -1)), norm(inv(x), p, (-2, -1)))
-
-
-@implements("linalg.norm")
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> Any:
-    """Norms of vectors or of matrices."""
-    x = x if dtype_of(x).kind not in "biu" else ops.astype(x, np.float64)
-    ndim = len(shape_of(x))
-    if axis is None and (ord is None or (ord in ("f", "fro") and ndim == 2)
-                         or (ord == 2 and ndim == 1)):
-        found = ops.norm(ops.reshape(x, (-1,)))
-        return ops.reshape(found, (1,) * ndim) if keepdims else found
-    axes = axes_of(axis, ndim)
-    if len(axes) == 1:
-        return _vector_norm(x, 2 if ord is None else ord, axes[0], keepdims)
-    if len(axes) == 2:
-        return _matrix_norm(x, "fro" if ord is None else ord, axes, keepdims)
-    raise ValueError(f"numpy.linalg.norm: axes {axes}, expected one or two")
-
-
-def _vector_norm(x: Any, ord: Any, axis: Any, keepdims: bool) -> Any:
-    if isinstance(ord, str):
-        raise ValueError(f"numpy.linalg.norm: {ord!r} is no norm of vectors")
-    size = ops.absolute(x)
-    if ord == np.inf:
-        return ops.max(size, axis=axis, keepdims=keepdims)
-    if ord == -np.inf:
-        return ops.min(size, axis=axis, keepdims=keepdims)
-    if ord == 0:
-        return ops.astype(ops.sum(ops.not_equal(x, 0), axis=axis, keepdims=keepdims),
-                          dtype_of(x))
-    if ord == 1:
-        return ops.sum(size, axis=axis, keepdims=keepdims)
-    if ord == 2:
-        return ops.norm(x, axis=axis, keepdims=keepdims)
-    total = ops.sum(ops.power(size, float(ord)), axis=axis, keepdims=keepdims)
-    return ops.power(total, 1.0 / ord)
-
-
-def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any:
-    ndim = len(shape_of(x))
-    x = permuted(x, [*(k for k in range(ndim) if k not in axes), *axes])
-    if ord in ("f", "fro"):
-        found = ops.sqrt(ops.sum(ops.square(x), axis=(-2, -1)))
-    elif ord == "nuc":
-        found = ops.sum(svdvals(x), axis=-1)
-    elif ord in (1, -1, np.inf, -np.inf):
-        sums = ops.sum(ops.absolute(x), axis=-2 if abs(ord) == 1 else -1)
-        found = (ops.max if ord > 0 else ops.min)(sums, axis=-1)
-    elif ord in (2, -2):
-        found = ops.getitem(svdvals(x), (..., 0 if ord == 2 else -1))
-    else:
-        raise ValueError(f"numpy.linalg.norm: {ord!r} is no norm of matrices")
-    if keepdims:
-        for k in sorted(axes):
-            found = ops.expand_dims(found, k)
-    return found
-
-
-@implements("linalg.vector_norm")
-def vector_norm(x: Any, /, *, axis: Any = None, keepdims: bool = False,
-                ord: Any = 2) -> Any:
-    """Norms over all axes named, as of one vector."""
-    ndim = len(shape_of(x))
-    axes = axes_of(axis, ndim)
-    x = x if dtype_of(x).kind not in "biu" else ops.astype(x, np.float64)
-    free = [k for k in range(ndim) if k not in axes]
-    flat = ops.reshape(permuted(x, [*free, *axes]), (
-        *(shape_of(x)[k] for k in free),
-        int(np.prod([shape_of(x)[k] for k in axes], dtype=int))))
-    found = _vector_norm(flat, ord, -1, False)
-    return ops.reshape(found, tuple(1 if k in axes else n for k, n in enumerate(
-        shape_of(x)))) if keepdims else found
-
-
-@implements("linalg.matrix_norm")
-def matrix_norm(x: Any, /, *, keepdims: bool = False, ord: Any = "fro") -> Any:
-    """Norms of matrices."""
-    ndim = len(shape_of(x))
-    return _matrix_norm(x, ord, (axis_of(-2, ndim), axis_of(-1, ndim)), keepdims)
-
-
 @implements("linalg.tensorinv")
 def tensorinv(a: Any, ind: int = 2) -> Any:
     """The inverse of a map of arrays to arrays of some shape."""
@@ -487,5 +390,3 @@ def tensorsolve(a: Any, b: Any, axes: Any = None) -> Any:
     size = int(np.prod(rest, dtype=int))
     made = solve(ops.reshape(a, (size, size)), ops.reshape(b, (-1,)))
     return ops.reshape(made, rest)
-
-

@@ -11,7 +11,16 @@ import numpy as np
 
 from ...arrays import dtype_of
 from ...errors import KernelTypeError, ShapeError
-from ..base import axes_of, axis_of, implements, index_array, ops, permuted, shape_of
+from ..base import (
+    axes_of,
+    axis_of,
+    implements,
+    index_array,
+    ops,
+    permuted,
+    shape_of,
+    stored,
+)
 from ..shapes import diagonal, moveaxis, ravel
 
 __all__: list[str] = []
@@ -25,11 +34,8 @@ def dot(a: Any, b: Any, out: Any = None) -> Any:
         return ops.multiply(a, b, out=out)
     if dims[1] <= 2:
         return ops.matmul(a, b, out=out)
-    return _stored(tensordot(a, b, ((-1,), (-2,))), out)
+    return stored(tensordot(a, b, ((-1,), (-2,))), out)
 
-
-def _stored(made: Any, out: Any) -> Any:
-    return made if out is None else ops.positive(made, out=out)
 
 
 @implements("vdot")
@@ -120,7 +126,7 @@ def vecmat(x1: Any, x2: Any, /) -> Any:
 @implements("linalg.multi_dot")
 def multi_dot(arrays: Any, *, out: Any = None) -> Any:
     """The product of several matrices, from the left."""
-    return _stored(reduce(ops.matmul, arrays), out)
+    return stored(reduce(ops.matmul, arrays), out)
 
 
 @implements("kron")
@@ -194,7 +200,7 @@ def einsum(*operands: Any, out: Any = None, optimize: Any = False) -> Any:
         pairs.append(first)
     ((x, text),) = pairs
     x, text = _summed(x, text, set(wanted))
-    return _stored(permuted(x, [text.index(label) for label in wanted]), out)
+    return stored(permuted(x, [text.index(label) for label in wanted]), out)
 
 
 def _path(pairs: Sequence[tuple[Any, str]], wanted: str) -> list[tuple[int, ...]]:

@@ -133,7 +133,7 @@ def test_methods(function):
     lambda x: x.add_(1) * 2, lambda x: x.mul_(x + 1).sum(0), lambda x: torch.relu_(x),
     lambda x: (x * 2).exp_() + x, lambda x: x.clone().sub_(0.5).round_() - x,
     lambda x: x.add_(x.sum(dim=0)).div_(2) + x, lambda x: x.float().add_(1) - x,
-    lambda x: x.to(torch.float32).neg_() * x])
+    lambda x: x.to(torch.float32).neg_() * x, lambda x: x.view(-1).add_(1)])
 def test_functions_that_change_their_tensor(function):
     given = torch.linspace(-1, 2, 6).reshape(2, 3)
     changed, expected = given.clone(), given.clone()
@@ -144,7 +144,6 @@ def test_functions_that_change_their_tensor(function):
 def test_what_cannot_be_changed_in_place():
     x = torch.arange(3.0)
     for function, words in (
-            (lambda x: x.view(-1).add_(1), "has, a view"),
             (lambda x: x.detach().add_(1), "has, a view"),
             (lambda x: x.int().add_(1.5), "cannot hold float32"),
             (lambda x: x.mul_(torch.ones(2, 3)), "cannot hold an array of shape")):

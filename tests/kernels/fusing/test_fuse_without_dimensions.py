@@ -80,16 +80,15 @@ def test_scalars_of_numpy_are_not_changed():
 @pytest.mark.parametrize("view", [
     lambda x: x.reshape(()), lambda x: x.squeeze(), lambda x: x[0, ...]])
 def test_a_view_without_dimensions_is_an_array(view):
-    """NumPy would change the argument; only scalars are replaced."""
+    """The argument is changed through it; only scalars are replaced."""
     def changed(x):
         x = view(x)
         x += 3
         return x
 
     given = np.array([5.0])
-    with pytest.raises(KernelTypeError, match="has, a view"):
-        nf.fuse(changed)(given)
-    assert given == 5
+    found = nf.fuse(changed)(given)
+    assert (found.shape, found.item(), given.item()) == ((), 8.0, 8.0)
 
 
 def test_an_element_is_a_scalar():
