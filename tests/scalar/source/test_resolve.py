@@ -75,7 +75,7 @@ def test_functions_of_modules_mean_what_they_say(module):
 
 @pytest.mark.parametrize("target", [
     math.remainder, math.gcd, math.prod, np.max, np.sum, np.select, np.mean, print, len,
-    range, sum, str, np.ndarray, object(), 5, "exp", np.fmax, np.float_power,
+    range, sum, str, np.ndarray, object(), 5, "exp", np.gcd, np.float_power,
 ])
 def test_what_is_no_operation(target):
     assert operation(target) is None
