@@ -163,7 +163,13 @@ class _Lowering:
         node.spec, node.inputs, node.asked = spec, inputs, None
 
     def _pays(self, node: Node, source: Node) -> bool:
-        """Whether to compute what a Map gives where its views are read."""
+        """Whether to compute what a Map gives where its views are read.
+
+        A result that shows all of it costs nothing as a view, or is the order in which
+        a product stores.
+        """
+        if node.spec.kind != "slice" and not self.readers.get(node.outputs[0]):
+            return False
         views = [r for v in source.outputs for r in self.readers.get(v, ())]
         if not all(map(self._leads_to_maps, views)):
             return False
