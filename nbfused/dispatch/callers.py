@@ -165,7 +165,8 @@ def _settings() -> Callable[[], tuple[Any, ...]]:
     """A function that gives what keys have besides the arguments."""
     space = {"config": config, "registry": registry,
              "restricted": registry.restricted.get}
-    exec(f"def settings(): return {_listed(_COMMON)}", space)
+    text = f"def settings(): return {_listed(_COMMON)}"
+    exec(compile(text, "<nbfused settings>", "exec"), space)
     return space["settings"]  # type: ignore[return-value]
 
 

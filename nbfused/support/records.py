@@ -68,8 +68,8 @@ def _initializer(members: tuple[Field[Any], ...], frozen: bool) -> Callable[...,
         parameters.append(parameter)
         body.append(f"_set(self, {f.name!r}, {value})" if frozen else
                     f"self.{f.name} = {value}")
-    exec(f"def __init__({', '.join(parameters)}):\n " + "\n ".join(body or ["pass"]),
-         names)
+    text = f"def __init__({', '.join(parameters)}):\n " + "\n ".join(body or ["pass"])
+    exec(compile(text, "<nbfused record>", "exec"), names)
     made: Callable[..., None] = names["__init__"]
     made.__annotations__ = {**{f.name: f.type for f in members}, "return": None}
     return made

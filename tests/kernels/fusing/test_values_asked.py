@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import gc
 import math
 import random
 import time
@@ -152,3 +153,20 @@ def test_what_is_seeded_inside_is_constant():
     for _ in range(3):
         np.testing.assert_allclose(fused(X), expected)
     assert fused.cache_info().misses == 1
+
+
+@pytest.mark.filterwarnings("error")
+def test_what_others_do_while_garbage_is_collected():
+    """Hypothesis, for one, takes the time in a callback of the collector."""
+    def callback(phase, info):
+        time.perf_counter()
+
+    def collecting(x):
+        gc.collect()
+        return x * 2
+
+    gc.callbacks.append(callback)
+    try:
+        np.testing.assert_array_equal(nf.fuse(collecting)(np.ones(3)), 2.0)
+    finally:
+        gc.callbacks.remove(callback)

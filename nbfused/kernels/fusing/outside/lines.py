@@ -22,6 +22,8 @@ def is_library(file: str) -> bool:
 
 
 def _is_ours(frame: FrameType) -> bool:
+    if frame.f_code.co_filename.startswith("<nbfused"):  # generated
+        return True
     name = str(frame.f_globals.get("__name__", ""))
     return name.partition(".")[0] == "nbfused" and not name.startswith(_PROGRAMS)
 

@@ -8,6 +8,7 @@ asked whether they have moved on.
 
 from __future__ import annotations
 
+import gc
 import os
 import random
 import sys
@@ -64,7 +65,9 @@ class Watch:
         self.found: dict[str, None] = {}
 
     def __enter__(self) -> Watch:
-        self._states = _states()
+        self._states, self._collecting = _states(), False
+        gc.callbacks.insert(0, self._collects)
+        gc.callbacks.append(self._collected)
         self._before = sys.getprofile()
         if self._before is None:  # or a profiler is at work, which is left alone
             sys.setprofile(self._notice)
@@ -73,6 +76,8 @@ class Watch:
     def __exit__(self, *error: object) -> None:
         if self._before is None:
             sys.setprofile(None)
+        gc.callbacks.remove(self._collects)
+        gc.callbacks.remove(self._collected)
         for name, state, _ in _states():
             if any(name == other and not _equal(state, old)
                    for other, old, _ in self._states):
@@ -84,7 +89,16 @@ class Watch:
         for _, state, restore in self._kept:
             restore(state)
 
+    def _collects(self, phase: str, info: Any) -> None:
+        """Look away while garbage is collected: others' callbacks take the time."""
+        self._collecting = True
+
+    def _collected(self, phase: str, info: Any) -> None:
+        self._collecting = phase == "start"
+
     def _notice(self, frame: FrameType, event: str, function: Any) -> None:
+        if self._collecting:
+            return
         if event == "c_call":
             what = _source(function)
             if what is not None:
