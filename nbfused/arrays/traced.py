@@ -62,8 +62,8 @@ class Traced:
 
     @property
     def differentiated(self) -> bool:
-        """Whether a derivative is wanted, here or of the whole that is traced."""
-        raise NotImplementedError
+        """Whether a derivative may be wanted, here or of the whole that is traced."""
+        return True
 
     def constant(self, host: Any) -> Any:
         """A placeholder for a NumPy array that is the same in each call."""

@@ -74,7 +74,8 @@ def _along(a: Any, axis: Any, dtype: Any, of: Any, out: Any) -> Any:
     kind = dtype_of(a) if dtype is None else np.dtype(dtype)
     if dtype is None and kind.kind in "biu" and kind.itemsize < 8:
         kind = np.dtype("uint64" if kind.kind == "u" else "int64")
-    return stored(converted(of(converted(a, kind), axis=axis), kind), out)
+    made = of(converted(a, kind), axis=axis - len(shape_of(a)))
+    return stored(converted(made, kind), out)
 
 
 @implements("cumsum")

@@ -10,7 +10,9 @@ from typing import Any
 from ..arrays import library_of
 from ..arrays.traced import Traced, find_traced
 from ..autograd import Function, Variable
+from ..autograd.calls.batched import Batched
 from ..autograd.numpy_api.methods import no_operation
+from ..autograd.recording import RECORDING, recording
 from ..errors import KernelTypeError
 
 __all__ = ["computed", "native", "without_gradient"]
@@ -91,9 +93,11 @@ def computed(name: str, forward: Callable[..., Any],
     """
     def run(ctx: Any, given: Options, *arrays: Any) -> Any:
         options = dict(given)
-        made = forward(*(x.data for x in arrays), **options)
+        made = _of_samples(call, arrays, options) if _has_samples(arrays) else forward(
+            *(x.data for x in arrays), **options)
         single = not isinstance(made, (tuple, list))
-        results = tuple(map(Variable, (made,) if single else made))
+        results = tuple(x if isinstance(x, Variable) else Variable(x)
+                        for x in ((made,) if single else made))
         ctx.options, ctx.count = options, len(arrays)
         ctx.save_for_backward(*arrays, *results)
         return results[0] if single else results
@@ -108,19 +112,53 @@ def computed(name: str, forward: Callable[..., Any],
 
     def call(*arrays: Any, **options: Any) -> Any:
         _check_differentiated(name, arrays)
+        if _has_samples(arrays) and not (recording() and any(
+                isinstance(x, Batched) and x.requires_grad for x in arrays)):
+            return _of_samples(call, arrays, options)
         return made.apply(_fixed(options), *arrays)  # type: ignore[attr-defined]
 
     return call
 
 
+def _has_samples(arrays: Sequence[Any]) -> bool:
+    return any(isinstance(x, Batched) for x in arrays)
+
+
+def _of_samples(function: Callable[..., Any], arrays: Sequence[Any],
+                options: dict[str, Any]) -> Any:
+    """Results for all samples of a `vmap`: their axis is the first one.
+
+    The functions work along axes that are counted from the end.
+    """
+    level = next(x.level for x in arrays if isinstance(x, Batched))
+    many = any(isinstance(x, Batched) and x.batched for x in arrays)
+    before = RECORDING.get()
+    RECORDING.set(level.recording)  # as it is around the `vmap`
+    try:
+        made = function(*(x.held if isinstance(x, Batched) else x for x in arrays),
+                        **options)
+    finally:
+        RECORDING.set(before)
+    if isinstance(made, (tuple, list)):
+        return tuple(Batched(level, x, many) for x in made)
+    return Batched(level, made, many)
+
+
 def without_gradient(name: str, forward: Callable[..., Any]) -> Callable[..., Any]:
     """A function of arrays, computed by their library, of integers or booleans."""
-    made = type(f"numpy.{name}", (Function,), {"forward": staticmethod(
-        lambda ctx, options, *arrays: _constant(ctx, forward(
-            *(x.data for x in arrays), **dict(options))))})
+    def run(ctx: Any, given: Options, *arrays: Any) -> Any:
+        options = dict(given)
+        if _has_samples(arrays):
+            return _constant(ctx, _of_samples(call, arrays, options))
+        return _constant(ctx, forward(*(x.data for x in arrays), **options))
+
+    made = type(f"numpy.{name}", (Function,), {"forward": staticmethod(run)})
 
     def call(*arrays: Any, **options: Any) -> Any:
         _check_differentiated(name, arrays)
+        if _has_samples(arrays) and not (recording() and any(
+                isinstance(x, Batched) and x.requires_grad for x in arrays)):
+            return _of_samples(call, arrays, options)
         return made.apply(_fixed(options), *arrays)  # type: ignore[attr-defined]
 
     return call

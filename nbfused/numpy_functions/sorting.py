@@ -45,7 +45,7 @@ def _flattened(a: Any, axis: Any) -> tuple[Any, int]:
 def argsort(a: Any, axis: Any = -1, kind: Any = None, *, stable: Any = None) -> Any:
     """The indices that sort along an axis."""
     a, at = _flattened(a, axis)
-    return _argsort(a, axis=at, kind="stable" if stable else kind)
+    return _argsort(a, axis=at - len(shape_of(a)), kind="stable" if stable else kind)
 
 
 @implements("sort")

@@ -17,6 +17,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from ...arrays import dtype_of
+from ...arrays.creation import array_like
 from ...arrays.traced import Traced, TracedNumber, extents
 from ...errors import KernelTypeError, NotDifferentiableError
 from ...scalar.typing.python_numbers import number_type
@@ -199,6 +200,13 @@ class Batched(Traced, Variable):
         """Zeros of another shape and dtype, the same for all samples."""
         held = zeros(shape, dtype, like_data(self.held))
         return Batched(self.level, held, False)
+
+    def constant(self, host: np.ndarray) -> Batched:
+        """An array that all samples share."""
+        like = like_data(self.held)
+        made = like.constant(host) if isinstance(like, Traced) else array_like(host,
+                                                                               like)
+        return Batched(self.level, made, False)
 
     def record_call(self, function: Callable[..., Any], args: Sequence[Any],
                     inline: Callable[[], Any]) -> Any:
