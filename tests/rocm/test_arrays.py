@@ -238,6 +238,7 @@ def torch(monkeypatch):
 
     module: Any = ModuleType("torch")
     module.Tensor = tensor_class()
+    module.nn = SimpleNamespace(Parameter=type("Parameter", (module.Tensor,), {}))
     module.strided, module.version = "strided", SimpleNamespace(hip="6.2.41133")
     module.is_grad_enabled = lambda: False
     module.autograd = SimpleNamespace(forward_ad=SimpleNamespace(
