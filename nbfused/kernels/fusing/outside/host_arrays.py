@@ -47,7 +47,7 @@ _CHANGING = frozenset({"fill", "itemset", "partition", "put", "resize", "setfiel
 
 
 class _Active(threading.local):
-    """What is being traced in this thread."""
+    """The trace that runs in a thread."""
 
     trace: Trace | None = None
 
