@@ -117,12 +117,21 @@ def converted(x: Any, dtype: np.dtype) -> Any:
 
 def promoted(function: Callable[..., Any], args: Sequence[Any]) -> Any:
     """`function` of `args` in the dtype that PyTorch computes in."""
+    args = _traced(args)
     dtype = tensor_type(args)
     result = function(*(converted(x, dtype) for x in args))
     if isinstance(result, Symbol) and rank_of(dtype) < 2 <= rank_of(dtype_of(result)):
         dtype = _default_dtype(2)  # integers divide, and have sines, in that
         result = function(*(converted(x, dtype) for x in args))
     return result
+
+
+def _traced(args: Sequence[Any]) -> Sequence[Any]:
+    """Tensors beside symbols as symbols, so that their conversion is traced, too."""
+    trace = next((x.trace for x in args if isinstance(x, Symbol)), None)
+    return args if trace is None else [
+        trace.symbol(trace, trace.operand(x)) if type(x).__module__ == "torch" else x
+        for x in args]
 
 
 def torch_dtype(given: Any) -> np.dtype:

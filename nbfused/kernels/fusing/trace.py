@@ -33,8 +33,10 @@ from ...specs.fusion.graph import Node, Value
 from .arguments import is_tracked
 from .constants import Constants
 from .numbers import Number
-from .outside.host_arrays import HostArray, Memories, Site
+from .outside.host_arrays import HostArray
 from .outside.lines import user_frame, with_line
+from .outside.memories import Memories, Site, site_of
+from .outside.snapshots import Snapshots
 from .outside.watching import Watch
 from .parts import made_of, overwritten
 from .program import HostCall, Opaque, Program, detach, is_view, map_tree, memory_of
@@ -108,9 +110,7 @@ class Trace:
         self._constant: dict[Value, Value] = {}
         self._known = Constants()
         self._copies: dict[tuple[Value, object], Value] = {}
-        self._snapshots: dict[int, tuple[np.ndarray, Value]] = {}
-        #: Of the arrays that the function makes.
-        self.memories = Memories()
+        self.snapshots = Snapshots()
 
     def argument(self, x: Any, name: str) -> Symbol | Number:
         """The symbol for an argument."""
@@ -139,32 +139,50 @@ class Trace:
             return self._current_value(x)
         if not isinstance(x, Variable) and not _is_plain(x):
             return plain_number(x)
-        if type(x) in (np.ndarray, HostArray):
-            return self._snapshot(x)
-        value = Value(tuple(x.shape), dtype_of(x), "constant")
         self.tracked |= is_tracked(x)
-        self.constants[value] = x
-        return value
+        return self._read(x)
 
-    def _snapshot(self, x: np.ndarray, known: bool = False) -> Value:
-        """The value of a host array as it is now; it may be changed later."""
-        kept = self._snapshots.get(id(x))
-        if kept is not None and kept[1] in self.constants and _same(
-                self.constants[kept[1]], x):
-            return kept[1]
-        value = Value(tuple(x.shape), dtype_of(x), "constant")
-        self.constants[value] = np.array(x)
-        self._snapshots[id(x)] = x, value
-        if known or self.memories.knows(x):
+    def _read(self, x: Any, known: bool = False) -> Value:
+        """The value of an array that is no argument, as it is now."""
+        value, self.constants[value], known = self.snapshots.take(x, known)
+        if known:
             self.known.add(value)
             self.exact = True  # it may follow from shapes
         return value
 
-    def from_host(self, host: np.ndarray) -> Symbol:
-        """The symbol for an array that begins as a host array, and may be changed."""
-        if host.any() or np.signbit(host.real).any():
-            return self.symbol(self, self._snapshot(host, known=True))
-        return self.zeros(host.shape, host.dtype)
+    @property
+    def memories(self) -> Memories:
+        """Of the arrays that the function makes."""
+        return self.snapshots.memories
+
+    def made(self, x: Any) -> Any:
+        """Note an array that the function has made of what is known.
+
+        Where traced values are going to be stored into it, a symbol takes its place.
+        """
+        if self.memories.find(x) is not None:
+            return x
+        site = site_of()
+        if site not in self.traced_sites:
+            self.memories.add(x, site)
+            return x
+        plain = x.any() or (isinstance(x, np.ndarray) and np.signbit(x.real).any())
+        return self.symbol(self, self._read(x, known=True)) if plain else self.zeros(
+            tuple(x.shape), dtype_of(x))
+
+    def ask_to_trace(self, x: Any) -> NoReturn:
+        """Have an array be one of the program, as traced values are stored into it.
+
+        Raises
+        ------
+        KernelTypeError
+            In any case: what is traced so far does not hold.
+        """
+        memory = self.memories.find(x)
+        if memory is not None and memory.site is not None:
+            self.asked_sites.add(memory.site)
+        self.refuse(f"a traced array is stored into a {type(x).__name__} that is no "
+                    "argument; make it with np.zeros_like(x), or pass it as one")
 
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> Symbol:
         """The symbol for zeros."""
@@ -334,7 +352,7 @@ class Trace:
         Elements at which `where` is False keep what they have.
         """
         if isinstance(target, HostArray):
-            target.be_traced(self)
+            self.ask_to_trace(target)
         self._check_target(target)
         new = plain_number(new)
         _check_cast(target, new, casting)
@@ -382,6 +400,7 @@ class Trace:
         """The program that computes the result of the function from its arguments."""
         if self.refused:  # and caught
             raise self.refused[0]
+        self.snapshots.check()
         arrays: dict[Value, object] = {memory_of(new): own
                                        for own, new in self.stores.items()}
         return Program.from_trace(
@@ -393,9 +412,9 @@ class Trace:
 
         What was computed once for two of the function's `arrays` is copied for one.
         """
-        if isinstance(x, HostArray):
-            if not self.memories.knows(x):
-                return np.array(x)
+        if isinstance(x, HostArray) and not self.memories.knows(x):
+            return np.array(x)
+        if is_array(x) and self.memories.knows(x) and not isinstance(x, np.generic):
             x = self.symbol(self, self.operand(x))
         if not isinstance(x, Symbol):
             return self.operand(x) if isinstance(x, Number) else x
@@ -418,12 +437,6 @@ class Trace:
             self.nodes.append(node)
             (self._copies[value, array],) = node.outputs
         return self._copies[value, array]
-
-
-def _same(kept: np.ndarray, x: np.ndarray) -> bool:
-    """Whether two arrays have the same bytes."""
-    return kept.dtype == x.dtype and kept.shape == x.shape and (
-        kept.tobytes() == x.tobytes())
 
 
 def _check_cast(target: Symbol, new: Any, casting: str) -> None:
