@@ -216,6 +216,8 @@ class Trace:
 
         They have their place in the graph of a transform that is inside the function.
         """
+        inputs = [self.symbol(self, self.operand(x)) if _is_plain(x) and not isinstance(
+            x, Variable) else x for x in inputs]  # which a derivative may read as well
         made = record_traced(spec, inputs, out, options)
         if made is not None:
             for one in made if out is None else ():
