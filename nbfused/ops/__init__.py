@@ -4,6 +4,7 @@
 `activations`   activation functions
 `advanced_indexing` index arrays, lists and masks, beside basic indices
 `arithmetic`    arithmetic, as in NumPy
+`assignment`    arrays with other numbers at an index
 `checks`        range checks of element values, on the cpu only
 `comparison`    comparisons, logic, selection
 `filling`       arrays shaped like another one, and arrays filled with one number
@@ -24,6 +25,7 @@ import types as _types
 
 from .activations import *
 from .arithmetic import *
+from .assignment import *
 from .comparison import *
 from .filling import *
 from .indexing import *

@@ -22,6 +22,7 @@ from ...autograd.numpy_api.ufuncs import method_name
 from ...dispatch.outputs import can_cast
 from ...errors import KernelTypeError
 from ...op.base import is_number
+from ...registry.operations import OPS
 from ...specs import View
 from ...specs.fusion.graph import Value
 from .calling.calls import known_or_called
@@ -404,10 +405,7 @@ class Symbol(Unknown, Traced, Variable):
         elif key is Ellipsis or (isinstance(key, slice) and key == slice(None)):
             self.trace.assign(self, new)
         elif not all(map(_is_basic, key if isinstance(key, tuple) else (key,))):
-            raise KernelTypeError(
-                f"{self.name}: nf.fuse assigns to all of an array, to a part by "
-                "integers and slices or, by x[mask] = number, where a condition holds; "
-                "compute the whole with nf.ops.where, or assign outside")
+            self.trace.assign(self, OPS["set_at"](self, new, index=key))
         else:
             part: Symbol | Any = super().__getitem__(key)
             there = isinstance(new, Symbol) and new.root is not None and (

@@ -30,6 +30,7 @@ from ...scalar.typing.types import Type
 from ...specs import Map, View
 from ...specs.base import Shape
 from ...specs.fusion.graph import Node, Value
+from ...support.trees import leaves_of
 from .arguments import is_tracked
 from .constants import Constants
 from .numbers import Number
@@ -152,7 +153,7 @@ class Trace:
 
     @property
     def memories(self) -> Memories:
-        """Of the arrays that the function makes."""
+        """The memory of the arrays that the function makes."""
         return self.snapshots.memories
 
     def made(self, x: Any) -> Any:
@@ -196,7 +197,7 @@ class Trace:
         array = array_like(host, like.data if isinstance(like, Variable) else like)
         value = Value(tuple(host.shape), dtype_of(array), "constant")
         self.constants[value] = array
-        if all(self.memories.knows(x) for x in given if isinstance(x, np.ndarray)):
+        if all(self.memories.knows(x) for x in leaves_of(given) if is_array(x)):
             self.known.add(value)
         self.exact = True
         return self.symbol(self, value)

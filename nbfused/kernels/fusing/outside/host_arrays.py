@@ -35,9 +35,11 @@ _READERS = frozenset({"fromfile", "fromregex", "genfromtxt", "load", "loadtxt"})
 _SUBSCRIPTED = frozenset({"c_", "mgrid", "ogrid", "r_"})
 #: What gives away the memory of an array: what is stored there is not seen.
 _OPENING = frozenset({"base", "ctypes", "data", "flat"})
-#: Methods that change an array.
-_CHANGING = frozenset({"fill", "itemset", "partition", "put", "resize", "setfield",
-                       "sort"})
+#: Functions and methods that change an array; others do by these options.
+_CHANGING = frozenset({"__setitem__", "at", "copyto", "fill", "fill_diagonal",
+                       "partition", "place", "put", "put_along_axis", "putmask",
+                       "resize", "setfield", "sort"})
+_OPTIONS = frozenset({"copy", "out", "overwrite_input"})
 
 
 class _Active(threading.local):
@@ -113,8 +115,10 @@ def _call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     if trace is None:
         return made
     if not all(map(trace.memories.knows, given)):
-        for x, _ in arrays.values():  # something may have been stored into it
-            trace.memories.forget(x)
+        writes = function.__name__ in _CHANGING or not _OPTIONS.isdisjoint(kwargs)
+        for x, plain in arrays.values():
+            if writes or made is plain:  # something unknown may be in it
+                trace.memories.forget(x)
         return made
     if function is np.empty:
         made[...] = 0  # as it has to be the same in each call

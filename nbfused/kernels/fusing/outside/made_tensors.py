@@ -33,9 +33,9 @@ def making_tensors(trace: Trace) -> AbstractContextManager[Any]:
 
 @cache
 def _mode() -> Any:
-    from torch.overrides import TorchFunctionMode
+    mode: Any = sys.modules["torch"].overrides.TorchFunctionMode
 
-    class Making(TorchFunctionMode):
+    class Making(mode):
         """Calls of PyTorch, each with what it is called with."""
 
         def __init__(self, trace: Trace) -> None:

@@ -1,4 +1,4 @@
-"""Which arrays a traced function makes the same in each call, by their memory."""
+"""Arrays that a traced function makes the same in each call, told by their memory."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PLAIN_OF_TORCH = frozenset({"device", "dtype", "layout", "memory_format"})
 
 
 def site_of() -> Site | None:
-    """Where the user's code is at."""
+    """The place that the user's code is at."""
     frame = user_frame(sys._getframe(1), behind_ours=True)
     return None if frame is None else (frame.f_code, frame.f_lasti)
 
@@ -38,7 +38,7 @@ def _bounds_of_tensor(x: Any) -> tuple[int, int]:
 
 
 def _bounds(x: Any) -> Callable[[Any], tuple[int, int]] | None:
-    """What tells the memory of an array; None of what has none that is known of."""
+    """The function that gives the memory of an array; None if it is none."""
     if isinstance(x, np.ndarray):
         return byte_bounds
     torch = sys.modules.get("torch")
