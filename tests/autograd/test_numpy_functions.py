@@ -139,7 +139,7 @@ FUNCTIONS = {f: NUMPY[f"numpy.{f.__name__}"] for f in (
     np.take, np.clip, np.dot, np.zeros_like, np.ones_like, np.empty_like, np.full_like,
     np.copy, np.astype, np.shape, np.ndim, np.size)}
 #: Functions with the parameters of another of their family of reductions.
-SIMILAR = (np.argmin, np.any, np.min, np.prod, np.var)
+SIMILAR = (np.argmin, np.any, np.mean, np.min, np.prod, np.var)
 
 
 @pytest.mark.filterwarnings("ignore")
