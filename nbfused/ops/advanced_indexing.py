@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from operator import index as index_of
 from typing import Any
@@ -113,13 +114,13 @@ def _places(mask: Any, shape: tuple[int, ...], x: AnyArray, axis: int) -> list[A
         raise RangeError(f"getitem: a mask of shape {_shape(mask)} for axes of extents "
                          f"{shape} from axis {axis} on; expected the same")
     host = to_numpy(mask.data if isinstance(mask, Variable) else mask)
-    return [_near(np.ascontiguousarray(k), x) for k in np.nonzero(host)]
+    return [_near(np.ascontiguousarray(k), x, [mask]) for k in np.nonzero(host)]
 
 
-def _near(host: np.ndarray, x: AnyArray) -> Any:
-    """Integers of the host as an array beside `x`."""
+def _near(host: np.ndarray, x: AnyArray, given: Sequence[Any]) -> Any:
+    """Integers of the host, which follow from `given`, as an array beside `x`."""
     if isinstance(x, Traced):
-        return x.constant(host)
+        return x.constant(host, given)
     return array_like(host, x.data if isinstance(x, Variable) else x)
 
 
@@ -162,7 +163,7 @@ def _joined(indices: list[Any], sizes: tuple[int, ...], x: AnyArray) -> Any:
     if host:
         whole = np.ascontiguousarray(np.broadcast_to(flat, shape)).astype(np.int64)
         return whole if type(getattr(x, "data", x)) is np.ndarray and not isinstance(
-            x, Traced) else _near(whole, x)
+            x, Traced) else _near(whole, x, indices)
     return broadcast_to(flat, shape) if extents(flat) != shape else flat
 
 

@@ -19,7 +19,6 @@ from ...autograd.graph import COPY, Edge, Leaf
 from ...autograd.numpy_api.methods import ArrayMethods, check_unrecorded
 from ...autograd.numpy_api.table_methods import TableMethods
 from ...autograd.numpy_api.ufuncs import method_name
-from ...dispatch.calls import ZERO
 from ...dispatch.outputs import can_cast
 from ...errors import KernelTypeError
 from ...op.base import is_number
@@ -122,9 +121,9 @@ class Unknown:
         """Whether a derivative is wanted, here or of the whole program."""
         return self.trace.tracked or getattr(self, "requires_grad", False)
 
-    def constant(self, host: np.ndarray) -> Any:
-        """A symbol for an array that follows from shapes: the same in each call."""
-        return self.trace.constant(host)
+    def constant(self, host: np.ndarray, given: Sequence[Any] = ()) -> Any:
+        """A symbol for an array that follows from shapes, and from `given`."""
+        return self.trace.constant(host, given)
 
     def record_check(self, check: Callable[[Any], Any]) -> None:
         """Record that `check` is to see the value."""
@@ -280,8 +279,7 @@ class Symbol(Unknown, Traced, Variable):
 
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """A symbol for zeros of another shape and dtype."""
-        (made,) = self.trace.run(ZERO, (), None, {"dtypes": (dtype,)})
-        return self.trace.run(View("broadcast", shape), (made,), None, {})[0]
+        return self.trace.zeros(shape, dtype)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -416,6 +414,10 @@ class Symbol(Unknown, Traced, Variable):
                 new.root is part.root and new.parts == part.parts)
             if not there:  # as it is after x[key] += y
                 self.trace.assign(part, new)
+
+    def fill(self, value: Any) -> None:
+        """Assign one number to all elements."""
+        self[...] = value
 
     def _assign_where(self, mask: Variable, new: Any) -> None:
         """One number wherever a condition holds."""

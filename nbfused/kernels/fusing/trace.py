@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, NoReturn
@@ -19,6 +19,7 @@ from ...autograd.graph import COPY, Leaf
 from ...autograd.nodes import is_floating
 from ...autograd.recording import grad_mode, recording
 from ...autograd.tape import record_traced
+from ...dispatch.calls import ZERO
 from ...dispatch.outputs import check_shape
 from ...errors import KernelTypeError, ShapeError
 from ...op.base import check_integers
@@ -26,12 +27,13 @@ from ...registry.operations import OPS
 from ...scalar.ir.nodes import Block, Function
 from ...scalar.typing.python_numbers import number_type, plain_number
 from ...scalar.typing.types import Type
-from ...specs import Map
+from ...specs import Map, View
 from ...specs.base import Shape
 from ...specs.fusion.graph import Node, Value
 from .arguments import is_tracked
 from .constants import Constants
 from .numbers import Number
+from .outside.host_arrays import HostArray, Memories, Site
 from .outside.lines import user_frame, with_line
 from .outside.watching import Watch
 from .parts import made_of, overwritten
@@ -65,10 +67,16 @@ class Trace:
         Arrays that it reads and that are no arguments.
     checks
         What is to look at values before anything is stored.
+    traced_sites
+        Where arrays are made that are arrays of the program.
+    asked_sites
+        Those that have to be so, which the function was not yet traced with.
     """
 
-    def __init__(self, name: str, tensors: bool = False) -> None:
+    def __init__(self, name: str, tensors: bool = False,
+                 traced_sites: Collection[Site] = ()) -> None:
         self.name, self.tensors = name, tensors
+        self.traced_sites, self.asked_sites = traced_sites, set[Site]()
         self.symbol: type[Tensor] | type[Symbol] = Tensor if tensors else Symbol
         self.exact = False
         self.given: dict[Value, Any] = {}
@@ -100,6 +108,9 @@ class Trace:
         self._constant: dict[Value, Value] = {}
         self._known = Constants()
         self._copies: dict[tuple[Value, object], Value] = {}
+        self._snapshots: dict[int, tuple[np.ndarray, Value]] = {}
+        #: Of the arrays that the function makes.
+        self.memories = Memories()
 
     def argument(self, x: Any, name: str) -> Symbol | Number:
         """The symbol for an argument."""
@@ -128,18 +139,47 @@ class Trace:
             return self._current_value(x)
         if not isinstance(x, Variable) and not _is_plain(x):
             return plain_number(x)
+        if type(x) in (np.ndarray, HostArray):
+            return self._snapshot(x)
         value = Value(tuple(x.shape), dtype_of(x), "constant")
         self.tracked |= is_tracked(x)
         self.constants[value] = x
         return value
 
-    def constant(self, host: np.ndarray) -> Symbol:
-        """The symbol for an array that every call would make alike, from shapes."""
+    def _snapshot(self, x: np.ndarray, known: bool = False) -> Value:
+        """The value of a host array as it is now; it may be changed later."""
+        kept = self._snapshots.get(id(x))
+        if kept is not None and kept[1] in self.constants and _same(
+                self.constants[kept[1]], x):
+            return kept[1]
+        value = Value(tuple(x.shape), dtype_of(x), "constant")
+        self.constants[value] = np.array(x)
+        self._snapshots[id(x)] = x, value
+        if known or self.memories.knows(x):
+            self.known.add(value)
+            self.exact = True  # it may follow from shapes
+        return value
+
+    def from_host(self, host: np.ndarray) -> Symbol:
+        """The symbol for an array that begins as a host array, and may be changed."""
+        if host.any() or np.signbit(host.real).any():
+            return self.symbol(self, self._snapshot(host, known=True))
+        return self.zeros(host.shape, host.dtype)
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Symbol:
+        """The symbol for zeros."""
+        (one,) = self.run(ZERO, (), None, {"dtypes": (dtype,)})
+        (made,) = self.run(View("broadcast", shape), (one,), None, {})
+        return self.symbol(self, made.value)
+
+    def constant(self, host: np.ndarray, given: Sequence[Any] = ()) -> Symbol:
+        """The symbol for an array that follows from shapes, and from `given`."""
         like = next(x for x in self.given.values() if not np.isscalar(x))
         array = array_like(host, like.data if isinstance(like, Variable) else like)
         value = Value(tuple(host.shape), dtype_of(array), "constant")
         self.constants[value] = array
-        self.known.add(value)
+        if all(self.memories.knows(x) for x in given if isinstance(x, np.ndarray)):
+            self.known.add(value)
         self.exact = True
         return self.symbol(self, value)
 
@@ -293,6 +333,8 @@ class Trace:
 
         Elements at which `where` is False keep what they have.
         """
+        if isinstance(target, HostArray):
+            target.be_traced(self)
         self._check_target(target)
         new = plain_number(new)
         _check_cast(target, new, casting)
@@ -351,11 +393,17 @@ class Trace:
 
         What was computed once for two of the function's `arrays` is copied for one.
         """
+        if isinstance(x, HostArray):
+            if not self.memories.knows(x):
+                return np.array(x)
+            x = self.symbol(self, self.operand(x))
         if not isinstance(x, Symbol):
             return self.operand(x) if isinstance(x, Number) else x
         if x.own is not None:
             return x.own
         value = self.operand(x)
+        if memory_of(value) in self.constants:  # which the next call reads as well
+            return self._copy(value, x.array)
         same = arrays.setdefault(memory_of(value), x.array) is x.array
         return value if same else self._copy(value, x.array)
 
@@ -370,6 +418,12 @@ class Trace:
             self.nodes.append(node)
             (self._copies[value, array],) = node.outputs
         return self._copies[value, array]
+
+
+def _same(kept: np.ndarray, x: np.ndarray) -> bool:
+    """Whether two arrays have the same bytes."""
+    return kept.dtype == x.dtype and kept.shape == x.shape and (
+        kept.tobytes() == x.tobytes())
 
 
 def _check_cast(target: Symbol, new: Any, casting: str) -> None:

@@ -64,9 +64,11 @@ class Plan:
         The arguments that are Variables.
     stored, stored_types
         The arguments that are changed, and the types of their arrays.
+    constants
+        Arrays that are the same in each call.
     steps
         In order.  Their places count the addresses of the arguments that are arrays,
-        then those of the results, then the arena's.
+        then those of the constants, then those of the results, then the arena's.
     passed
         The numbers that launches are given, and in which form.
     sequence
@@ -86,6 +88,7 @@ class Plan:
     checks: tuple[tuple[Callable[[Any], None], Value], ...]
     variables: frozenset[Value]
     stored: tuple[Value, ...]
+    constants: tuple[Any, ...]
     stored_types: frozenset[type]
     outputs: Any
     steps: tuple[Step, ...]

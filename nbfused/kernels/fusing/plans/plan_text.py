@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
+from ....arrays import describe
 from ....autograd import Variable, apply
 from ....autograd.versions import must_note, note_write
 from ....dispatch.allocation import OUT_OF_MEMORY
@@ -91,6 +92,7 @@ class _Text:
                     for r, one in zip(results, plan.results, strict=True)]
         addresses = [f"{r}_at = pointer({r})" for r in results]
         places = [f"{r}_at" for r in results]
+        fixed = [str(describe(x).pointer) for x in plan.constants]
         if plan.new_arena is not None:
             allocate.append("arena = new_arena()")
             addresses.append(f"arena_at = -(-pointer(arena)//{ALIGN})*{ALIGN}")
@@ -101,7 +103,7 @@ class _Text:
         return _TEXT.format(
             arguments=arguments, allocate=_lines(allocate or ["pass"], 2),
             addresses=_lines(addresses), places=" | ".join([*places, ""]),
-            numbers=_lines(numbers), given=_listed(places), passed=passed,
+            numbers=_lines(numbers), given=_listed([*fixed, *places]), passed=passed,
             after=_lines(after), outputs=self._tree(plan.outputs))
 
     def _numbers(self) -> list[str]:
