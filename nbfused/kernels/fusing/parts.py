@@ -22,7 +22,7 @@ from ...specs.vjp.functions import compose
 from ...specs.windows import Place, Windows
 
 if TYPE_CHECKING:
-    from .symbols import Symbol
+    from .symbols.arrays import Symbol
 
 __all__ = ["made_of", "overwritten"]
 
