@@ -10,6 +10,8 @@ from nbfused.autograd.graph import Ones
 from nbfused.autograd.tape import PLAIN
 from tests.variants import sampled_together
 
+pytestmark = pytest.mark.interpreted
+
 RNG = np.random.default_rng(5)
 
 

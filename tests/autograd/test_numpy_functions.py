@@ -17,6 +17,8 @@ from nbfused.errors import NbFusedError
 from nbfused.registry.operations import NUMPY
 from tests.variants import sampled
 
+pytestmark = pytest.mark.interpreted
+
 X = np.arange(12.0).reshape(3, 4) / 4 - 1
 MASK = X > 0
 

@@ -11,6 +11,8 @@ import nbfused as nf
 from nbfused.errors import KernelTypeError, RangeError, ShapeError
 from tests.refusal import refused
 
+pytestmark = pytest.mark.interpreted
+
 A = np.array([1.0, 2.0, 3.0])
 B = np.array([4.0, 0.5, -1.0])
 

@@ -64,7 +64,7 @@ class _Lowering(typed_passes.NativeLowering):
 
     @property
     def lowering_class(self) -> Any:
-        """What writes the LLVM text of a function."""
+        """The writer of a function's LLVM text."""
         return _Lower
 
 

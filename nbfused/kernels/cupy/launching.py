@@ -1,4 +1,4 @@
-"""What a launch of native code takes beside arguments: shared memory and a stream."""
+"""Shared memory and the stream of a launch of native code."""
 
 from __future__ import annotations
 

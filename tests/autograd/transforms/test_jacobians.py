@@ -10,6 +10,8 @@ from nbfused.errors import ShapeError
 from nbfused.support.trees import leaves_of
 from tests.variants import sampled_together
 
+pytestmark = pytest.mark.interpreted
+
 torch = pytest.importorskip("torch")
 RNG = np.random.default_rng(3)
 A, X, V = RNG.normal(size=(4, 3)), RNG.normal(size=3), RNG.normal(size=3)

@@ -11,6 +11,8 @@ import pytest
 import nbfused as nf
 from nbfused.registry.operations import OPS
 
+pytestmark = pytest.mark.interpreted
+
 COUNT = 3
 #: Ops without samples to draw: they take numbers, or several arrays in one argument.
 APART = {"fill", "stack", "concatenate"}

@@ -1,4 +1,4 @@
-"""What symbols of arrays and of numbers have in common: most of it is refused.
+"""The base of symbols for arrays and numbers: most of what needs values is refused.
 
 NumPy's functions on either of them are traced, or recorded as calls.
 """
@@ -35,7 +35,7 @@ _CONSTANT = ("; a number that is to be constant is one of the enclosing scope, a
 
 
 def refuse(what: str) -> Callable[[Any], NoReturn]:
-    """A method of a symbol for what needs the value, which is not known yet."""
+    """Make a method that refuses what needs a value not known yet."""
     def raise_error(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
         hint, trace, name = "", self.trace, self.value.name
         if isinstance(self, TracedNumber):
