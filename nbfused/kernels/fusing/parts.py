@@ -16,7 +16,7 @@ from ...registry.operations import OPS
 from ...specs import View
 
 if TYPE_CHECKING:
-    from .symbols import Symbol
+    from .symbols.arrays import Symbol
 
 __all__ = ["made_of", "overwritten"]
 

@@ -20,9 +20,9 @@ from ...registry.operations import OPS
 from ...scalar.language.vocabulary import OPS as VOCABULARY
 from ...support.dtypes import BFLOAT16, rank_of
 from .calling.calls import call_library
-from .numbers import Number
 from .program import tree_leaves
-from .symbols import Symbol
+from .symbols.arrays import Symbol
+from .symbols.numbers import Number
 
 __all__ = ["converted", "promoted", "tensor_type", "torch_dtype",
            "torch_function", "torch_recording", "torch_records"]

@@ -15,41 +15,34 @@ from ...arrays import check_dtype, dtype_of, is_array
 from ...arrays.creation import array_like
 from ...arrays.traced import Traced
 from ...autograd import Variable
-from ...autograd.graph import COPY, Leaf
+from ...autograd.graph import COPY
 from ...autograd.nodes import is_floating
 from ...autograd.recording import grad_mode, recording
 from ...autograd.tape import record_traced
 from ...dispatch.calls import ZERO
 from ...dispatch.outputs import check_shape
-from ...errors import KernelTypeError, ShapeError
-from ...op.base import check_integers
-from ...registry.operations import OPS
-from ...scalar.ir.nodes import Block, Function
+from ...errors import KernelTypeError
 from ...scalar.typing.python_numbers import number_type, plain_number
 from ...scalar.typing.types import Type
-from ...specs import Map, View
+from ...specs import View
 from ...specs.base import Shape
 from ...specs.fusion.graph import Node, Value
 from ...support.trees import leaves_of
 from .arguments import is_tracked
 from .constants import Constants
-from .numbers import Number
 from .outside.host_arrays import HostArray
 from .outside.lines import user_frame, with_line
 from .outside.memories import Memories, Site, site_of
 from .outside.snapshots import Snapshots
 from .outside.watching import Watch
-from .parts import made_of, overwritten
 from .program import HostCall, Opaque, Program, detach, is_view, map_tree, memory_of
-from .symbols import Symbol
-from .tensors import Tensor
+from .stores import assign
+from .symbols.arrays import Symbol
+from .symbols.numbers import Number
+from .symbols.tensors import Tensor
 from .torch import torch_recording, torch_records
 
 __all__ = ["Trace"]
-
-#: An array stored into another: `x`, of the shape and dtype of `like`.
-_ASSIGN = Map(Function("assign", ("x", "like"), Block((), ("x",))),
-              ("element", "element"))
 
 
 class Trace:
@@ -218,7 +211,7 @@ class Trace:
         They have their place in the graph of a transform that is inside the function.
         """
         inputs = [self.symbol(self, self.operand(x)) if _is_plain(x) and not isinstance(
-            x, Variable) else x for x in inputs]  # which a derivative may read as well
+            x, (Variable, Traced)) else x for x in inputs]  # as a derivative does
         made = record_traced(spec, inputs, out, options)
         if made is not None:
             for one in made if out is None else ():
@@ -326,8 +319,7 @@ class Trace:
     def restore(self, before: Any) -> None:
         """Forget what was recorded since `state`."""
         counts, held, self.exact = before
-        for have, count in zip(self._lists(),
-                               counts, strict=True):
+        for have, count in zip(self._lists(), counts, strict=True):
             del have[count:]
         self.constants, self.stores, self._seen, self._computed, self._constant = held
 
@@ -354,50 +346,7 @@ class Trace:
 
         Elements at which `where` is False keep what they have.
         """
-        if isinstance(target, HostArray):
-            self.ask_to_trace(target)
-        self._check_target(target)
-        new = plain_number(new)
-        _check_cast(target, new, casting)
-        if where is not None:
-            new = OPS["where"](_mask(where), self._cast_like(new, target), target)
-        if not isinstance(new, Symbol) or new.extents != target.extents or \
-                dtype_of(new) != dtype_of(target) or (
-                    new is not target and memory_of(new.value) in self.given):
-            # Also an argument, or a view of one: it may change before the program
-            # stores at its end.
-            new = self._cast_like(new, target)
-        if new.extents != target.extents:
-            raise ShapeError(f"{target.name} cannot hold an array of shape "
-                             f"{new.extents}; make a new array")
-        root = target.root
-        new = overwritten(root, target.parts, new)
-        if root.own is not None:
-            self.stores[root.own] = new.value
-        root.value = new.value
-        if root._edge is None or not isinstance(root._edge[0], Leaf):
-            root._edge = new._edge  # a leaf stays one, whatever it holds
-        for view in [*self.views.get(root.array, ())]:
-            shown = made_of(root, view.parts)
-            view.value, view._edge = shown.value, shown._edge
-
-    def _cast_like(self, new: Any, target: Symbol) -> Any:
-        """`new` in the dtype of `target`, and its shape if it broadcasts to that."""
-        return self.record(_ASSIGN, (new, target), None,
-                           {"dtypes": (dtype_of(target),)})[0]
-
-    def _check_target(self, target: Any) -> None:
-        """Refuse to change in place a value that another symbol sees."""
-        if not isinstance(target, Symbol):
-            raise KernelTypeError(
-                f"out: nf.fuse stores into its arguments only, got a "
-                f"{type(target).__name__} that is none; pass it as an argument")
-        if target.root is None or any(
-                v.root is not target.root for v in self.views.get(
-                    target.array, ())):
-            raise KernelTypeError(
-                f"{target.name} is changed in place and is, or has, a view that "
-                "nf.fuse does not follow; make a new array, as in x = x + y")
+        assign(self, target, new, casting, where)
 
     def program(self, result: Any) -> Program:
         """The program that computes the result of the function from its arguments."""
@@ -442,35 +391,20 @@ class Trace:
         return self._copies[value, array]
 
 
-def _check_cast(target: Symbol, new: Any, casting: str) -> None:
-    """`KernelTypeError` unless the dtype of `new` casts to that of `target`."""
-    if isinstance(new, (Symbol, Variable)) or is_array(new):
-        source = dtype_of(new)
-    else:
-        check_integers((target, new), "x[...] = y", ("x", "y"))
-        source = np.result_type(dtype_of(target), getattr(new, "example", new))
-    if not target.holds(source, casting):
-        raise KernelTypeError(
-            f"{target.name} cannot hold {source}, which does not cast to it under "
-            f"'{casting}'; use astype, or make a new array")
-
-
-def _mask(where: Any) -> Any:
-    """A condition in the form of NumPy's ``where=``."""
-    kind = np.dtype(bool) if isinstance(where, bool) else dtype_of(where)
-    if kind != np.bool_:
-        raise KernelTypeError(f"'where' has dtype {kind}, expected bool; compare it")
-    return where
-
-
-def _is_plain(x: Any) -> bool:
-    return is_array(x) and not isinstance(x, np.generic)
+def _same(kept: np.ndarray, x: np.ndarray) -> bool:
+    """Whether two arrays have the same bytes."""
+    return kept.dtype == x.dtype and kept.shape == x.shape and (
+        kept.tobytes() == x.tobytes())
 
 
 def _check_array(x: Any) -> None:
     if isinstance(x, Number) and x.python is not None:
         raise KernelTypeError(f"{x.name} has no axes, which nf.fuse could change; make "
                               "an array with nf.full outside of the fused function")
+
+
+def _is_plain(x: Any) -> bool:
+    return is_array(x) and not isinstance(x, np.generic)
 
 
 def _key(function: Callable[..., Any], values: Sequence[Any]) -> Hashable:

@@ -17,7 +17,7 @@ import nbfused as nf
 from nbfused.errors import KernelTypeError, NbFusedError, ShapeError
 from tests.variants import sampled
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.interpreted, pytest.mark.filterwarnings("ignore")]
 
 OPERATORS = [operator.iadd, operator.isub, operator.imul, operator.itruediv,
              operator.ifloordiv, operator.imod, operator.ipow, operator.iand,

@@ -19,8 +19,8 @@ from ....arrays.detect import exact_library
 from ....arrays.dtypes import SUPPORTED
 from ....autograd import Variable
 from ....scalar.printing.identifiers import identifier
-from ..numbers import Number
-from ..symbols import Symbol
+from ..symbols.arrays import Symbol
+from ..symbols.numbers import Number
 from .containers import (
     holds_array,
     is_array_argument,
