@@ -28,8 +28,8 @@ __all__ = ["Number"]
 
 
 def _refuse_hash(self: Number) -> int:
-    self.trace.asked_numbers.add(self.value.name)
-    self.trace.refuse(f"{self.name}: a dictionary, a set or a cache needs its value, "
+    self.tracer.asked_numbers.add(self.value.name)
+    self.tracer.refuse(f"{self.name}: a dictionary, a set or a cache needs its value, "
                       "which is not known while nf.fuse traces a function; look it up "
                       "outside, or make it constant: in a tuple, or as a default")
 
@@ -40,10 +40,10 @@ class Number(Unknown, TracedNumber):
     `example` is its value in the call that is traced, which gives its type.
     """
 
-    __slots__ = ("example", "trace", "value")
+    __slots__ = ("example", "tracer", "value")
 
     def __init__(self, trace: Trace, value: Value, example: Any) -> None:
-        self.trace, self.value, self.example = trace, value, example
+        self.tracer, self.value, self.example = trace, value, example
 
     @property
     def dtype(self) -> np.dtype:
@@ -58,7 +58,7 @@ class Number(Unknown, TracedNumber):
 
     def computed(self, function: Callable[[Any], Any]) -> Number:
         """A number that is computed from this one at each call."""
-        return self.trace.host(function, (self,))
+        return self.tracer.host(function, (self,))
 
     @property
     def number_type(self) -> Type:
@@ -92,7 +92,7 @@ class Number(Unknown, TracedNumber):
             found = function(*(a.example if isinstance(a, Number) else a
                                for a in (self, *args)))
             if isinstance(found, (bool, int, float, complex, np.generic)):
-                return self.trace.host(function, (self, *args))
+                return self.tracer.host(function, (self, *args))
         raise KernelTypeError(f"{self.name}: {what} of a number is an array here, "
                               "which nf.fuse does not make of numbers; pass an array "
                               "without dimensions, as np.asarray(x) is")
@@ -105,7 +105,7 @@ class Number(Unknown, TracedNumber):
 
     def astype(self, dtype: Any) -> Any:
         """The number converted to a dtype."""
-        return self.trace.host(np.dtype(dtype).type, (self,))
+        return self.tracer.host(np.dtype(dtype).type, (self,))
 
     @property
     def name(self) -> str:
@@ -129,7 +129,7 @@ def _call(number: Number, function: Callable[..., Any], name: str,
           args: tuple[Any, ...]) -> Any:
     if all(isinstance(a, (bool, int, float, complex, np.generic, Number))
            for a in args):
-        return number.trace.host(function, args)
+        return number.tracer.host(function, args)
     if not all(isinstance(a, (Traced, Variable, bool, int, float, complex))
                or is_array(a) for a in args):
         return NotImplemented

@@ -32,7 +32,9 @@ from ...specs.fusion.graph import Node, Value
 from .arguments import is_tracked
 from .constants import Constants
 from .numbers import Number
+from .outside.containers import holds_array, is_object
 from .outside.lines import user_frame, with_line
+from .outside.made import MadeArray
 from .outside.watching import Watch
 from .parts import made_of, overwritten
 from .program import HostCall, Opaque, Program, detach, is_view, map_tree, memory_of
@@ -122,15 +124,20 @@ class Trace:
     def operand(self, x: Any) -> Any:
         """The value of an input; a number that is constant stays itself."""
         if isinstance(x, (Symbol, Number)):
-            if x.trace is not self:
+            if x.tracer is not self:
                 raise KernelTypeError(f"{x.name} belongs to another call of a fused "
                                       "function; return it from there")
             return self._current_value(x)
         if not isinstance(x, Variable) and not _is_plain(x):
             return plain_number(x)
+        made = isinstance(x, MadeArray) and x.pure
+        if isinstance(x, MadeArray):
+            x = np.array(x)  # the function may change it, and does so in no later call
         value = Value(tuple(x.shape), dtype_of(x), "constant")
         self.tracked |= is_tracked(x)
         self.constants[value] = x
+        if made:
+            self.known.add(value)
         return value
 
     def constant(self, host: np.ndarray) -> Symbol:
@@ -158,6 +165,8 @@ class Trace:
 
         They have their place in the graph of a transform that is inside the function.
         """
+        inputs = [self.symbol(self, self.operand(x)) if isinstance(x, MadeArray) else x
+                  for x in inputs]  # which a transform may compute with, too
         made = record_traced(spec, inputs, out, options)
         if made is not None:
             for one in made if out is None else ():
@@ -351,11 +360,20 @@ class Trace:
 
         What was computed once for two of the function's `arrays` is copied for one.
         """
+        if isinstance(x, MadeArray):  # each call gives one of its own
+            return self._copy(self.operand(x), object())
         if not isinstance(x, Symbol):
+            if is_object(x) and holds_array(x):
+                raise KernelTypeError(
+                    f"fuse: {self.name} returns a {type(x).__name__} that holds "
+                    "arrays of the call; return them in a dataclass, a tuple, a list "
+                    "or a dictionary")
             return self.operand(x) if isinstance(x, Number) else x
         if x.own is not None:
             return x.own
         value = self.operand(x)
+        if memory_of(value) in self.known:  # a constant: each call gives one of its own
+            return self._copy(value, x.array)
         same = arrays.setdefault(memory_of(value), x.array) is x.array
         return value if same else self._copy(value, x.array)
 

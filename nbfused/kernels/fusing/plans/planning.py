@@ -113,7 +113,7 @@ def make_plan(program: Program, arguments: Sequence[Any],
     """
     given, specs = {*program.arguments}, [one.launch.spec for one in log]
     looked_at = {v for _, v in program.checks if not v.by_value}
-    if program.constants or not looked_at <= given or not all(
+    if not looked_at <= given or not all(
             not isinstance(s, Opaque) and (s.launches or s.rearranges) for s in specs):
         return None
     try:
@@ -133,7 +133,9 @@ def make_plan(program: Program, arguments: Sequence[Any],
         frozenset(v for v, x in passed.items() if isinstance(x, Variable)),
         tuple(program.stores),
         frozenset(type(data_of(passed[v])) for v in program.stores),
-        program.outputs, steps, tuple(layout.passed),
+        program.outputs, tuple([(v, x, describe(data_of(x)).pointer)
+                                for v, x in program.constants.items()]),
+        steps, tuple(layout.passed),
         _sequence(place, layout.calls), tuple(layout.made),
         place.library.maker((size + ALIGN,), np.dtype(np.uint8), place.device)
         if size else None,
@@ -184,6 +186,7 @@ class _Layout:
         self._stores = program.stores
         self._given = {v: describe(data_of(x)) for v, x in zip(
             program.arguments, arguments, strict=True) if not v.by_value}
+        self._given |= {v: describe(data_of(x)) for v, x in program.constants.items()}
         wanted = [v for v in tree_values(program.outputs) if v not in self._given]
         #: What each value that rearranges another one is a view of.
         self._base: dict[Value, Value] = {}
