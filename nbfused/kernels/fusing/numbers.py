@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numbers
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
@@ -19,12 +20,17 @@ from ...scalar.source.resolve import operation
 from ...scalar.typing.python_numbers import plain_number
 from ...scalar.typing.types import Type, Weak
 from ...specs.fusion.graph import Value
+from ...support.trees import leaves_of, map_tree
 from .symbols import Symbol, Unknown
 
 if TYPE_CHECKING:
     from .trace import Trace
 
 __all__ = ["Number"]
+
+
+#: Constants beside numbers in the arguments of a function.
+_PLAIN = (bool, int, float, complex, np.generic, str, type(None))
 
 
 def _refuse_hash(self: Number) -> int:
@@ -100,6 +106,20 @@ class Number(Unknown, TracedNumber):
     def __nbfused_op__(self, name: str, args: tuple[Any, ...]) -> Any:
         """A function of the scalar vocabulary."""
         return Variable.__nbfused_op__(self, name, args)
+
+    def __array_function__(self, function: Callable[..., Any], types: Any,
+                           args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """A function of numbers alone that gives one is computed at each call."""
+        given = [*leaves_of((tuple(args), dict(kwargs)))]
+        if all(isinstance(x, (Number, *_PLAIN)) for x in given) and not any(
+                isinstance(x, Number) for x in leaves_of(dict(kwargs))):
+            call = partial(function, **kwargs) if kwargs else function
+            found = call(*map_tree(tuple(args), lambda x: x.example if isinstance(
+                x, Number) else x))
+            if isinstance(found, (bool, int, float, complex, np.generic)) and all(
+                    isinstance(x, (Number, *_PLAIN)) for x in args):
+                return self.tracer.host(call, args)
+        return super().__array_function__(function, types, args, kwargs)
 
     __hash__ = _refuse_hash
 

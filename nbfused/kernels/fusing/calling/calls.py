@@ -96,7 +96,7 @@ class LibraryCall:
     def _result(self, x: Any) -> Any:
         if self._numpy and isinstance(x, (np.generic, bool)):
             x = np.asarray(x)
-        if not is_array(x):
+        if not is_array(x) and not isinstance(x, Variable):
             raise KernelTypeError(
                 f"{self.name} gives a {type(x).__name__}, which depends on values that "
                 "are not known while nf.fuse traces; call it outside of the fused "
