@@ -30,6 +30,7 @@ from ...specs.fusion.graph import Node, Value
 from ...support.trees import leaves_of
 from .arguments import is_tracked
 from .constants import Constants
+from .outside.containers import holds_array, is_object
 from .outside.host_arrays import HostArray
 from .outside.lines import user_frame, with_line
 from .outside.memories import Memories, Site, site_of
@@ -127,7 +128,7 @@ class Trace:
     def operand(self, x: Any) -> Any:
         """The value of an input; a number that is constant stays itself."""
         if isinstance(x, (Symbol, Number)):
-            if x.trace is not self:
+            if x.tracer is not self:
                 raise KernelTypeError(f"{x.name} belongs to another call of a fused "
                                       "function; return it from there")
             return self._current_value(x)
@@ -369,6 +370,11 @@ class Trace:
         if is_array(x) and self.memories.knows(x) and not isinstance(x, np.generic):
             x = self.symbol(self, self.operand(x))
         if not isinstance(x, Symbol):
+            if is_object(x) and holds_array(x):
+                raise KernelTypeError(
+                    f"fuse: {self.name} returns a {type(x).__name__} that holds "
+                    "arrays of the call; return them in a dataclass, a tuple, a list "
+                    "or a dictionary")
             return self.operand(x) if isinstance(x, Number) else x
         if x.own is not None:
             return x.own

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial, wraps
-from types import BuiltinMethodType, ModuleType
+from types import BuiltinMethodType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from .lines import is_library, is_ours
 if TYPE_CHECKING:
     from ..trace import Trace
 
-__all__ = ["HostArray", "making_arrays"]
+__all__ = ["HostArray", "looking", "making_arrays"]
 
 #: What NumPy's module gives to everybody as it is.
 _KEPT = (type, np.ufunc, ModuleType)
@@ -184,6 +184,19 @@ def _asking(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def looking(x: Any) -> Any:
+    """A function of NumPy, known by its own name, as one that looks at its arguments.
+
+    Everything else as it is.
+    """
+    ours = isinstance(x, _FUNCTIONS) and str(x.__module__).partition(".")[0] == "numpy"
+    return _asking(x) if ours and x.__name__ not in _READERS else x
+
+
+#: Types of NumPy's functions.
+_FUNCTIONS = (type(np.sum), type(np.zeros), FunctionType)
+#: The modules whose functions make arrays.
+_MODULES = (np, np.fft, np.linalg)
 _LOCK = threading.Lock()
 _COUNT = [0]
 
@@ -194,13 +207,15 @@ def making_arrays(trace: Trace) -> Iterator[None]:
     outer, _ACTIVE.trace = _ACTIVE.trace, trace
     with _LOCK:
         _COUNT[0] += 1
-        if type(np) is ModuleType:
-            np.__class__ = _Numpy
+        for module in _MODULES:
+            if type(module) is ModuleType:
+                module.__class__ = _Numpy
     try:
         yield
     finally:
         _ACTIVE.trace = outer
         with _LOCK:
             _COUNT[0] -= 1
-            if not _COUNT[0] and type(np) is _Numpy:
-                np.__class__ = ModuleType  # type: ignore[assignment]
+            for module in _MODULES if not _COUNT[0] else ():
+                if type(module) is _Numpy:
+                    module.__class__ = ModuleType  # type: ignore[assignment]
