@@ -18,10 +18,12 @@ from .base import (
     copied,
     implements,
     index_array,
+    is_value,
     ops,
     sequence,
     shape_of,
 )
+from .indexing import host_of
 from .shapes import atleast_1d, atleast_2d, atleast_3d
 
 __all__: list[str] = []
@@ -186,7 +188,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
         a, axis = ops.reshape(a, (-1,)), 0
     at = axis_of(axis, len(shape_of(a)))
     extents = shape_of(a)
-    counts = np.asarray(repeats)
+    counts = host_of(repeats, "repeat") if is_value(repeats) else np.asarray(repeats)
     if counts.size != 1:
         rows = np.repeat(np.arange(extents[at]), counts)
         return take_rows(a, rows, at, repeats)

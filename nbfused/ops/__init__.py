@@ -20,9 +20,13 @@
 `reductions`    reductions over axes, with NumPy's keywords, accumulators and errors
 `shapes`        changes of shape, and movement of data between arrays
 =============== ====================================================================
+
+Every other function of NumPy that `nbfused.numpy_functions` has is here by its name,
+with NumPy's parameters: ``nf.ops.einsum``, ``nf.ops.sort``, ``nf.ops.linalg.inv``.
 """
 
 import types as _types
+from typing import Any as _Any
 
 from .activations import *
 from .arithmetic import *
@@ -44,3 +48,29 @@ from .shapes import *
 # No modules: ``from nbfused.ops import *`` would hide Python's `math` and `random`.
 __all__ = [name for name, found in [*globals().items()]
            if not name.startswith("_") and not isinstance(found, _types.ModuleType)]
+
+
+class _Numpy:
+    """Functions of a module of NumPy, ``nf.ops.linalg`` or ``nf.ops.fft``."""
+
+    def __init__(self, prefix: str) -> None:
+        self._prefix = prefix
+
+    def __getattr__(self, name: str) -> _Any:
+        from ..numpy_functions.on_arrays import on_arrays  # when one is asked for
+
+        try:
+            return on_arrays(self._prefix + name)
+        except KeyError:
+            raise AttributeError(
+                f"nbfused.ops has no {self._prefix + name!r}, and the table of NumPy's "
+                "functions neither", name=name) from None
+
+
+linalg, fft, _rest = _Numpy("linalg."), _Numpy("fft."), _Numpy("")
+
+
+def __getattr__(name: str) -> _Any:
+    if name.startswith("_"):
+        raise AttributeError(f"nbfused.ops has no {name!r}")
+    return getattr(_rest, name)

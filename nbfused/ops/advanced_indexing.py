@@ -42,6 +42,8 @@ def advanced(x: AnyArray, items: tuple[Any, ...], basic: Any, take: Any) -> AnyA
     elements are taken; where these axes are neighbours, the result has theirs in that
     place, else in front.
     """
+    if any(map(_is_truth, items)):
+        return _by_truths(x, items, basic, take)
     chosen = choose(x, items, basic)
     found = take(chosen.table(x, basic), chosen.rows, axis=0)
     return _moved(found, len(extents(chosen.rows)), chosen.place)
@@ -108,6 +110,26 @@ def choose(x: AnyArray, items: tuple[Any, ...], basic: Any) -> Chosen:
                   _joined(indices, sizes, x, items), places[0] if together else 0)
 
 
+def _is_truth(item: Any) -> bool:
+    """Whether an item is an array of one truth value, which is known."""
+    return _is_mask(item) and not _shape(item) and not isinstance(
+        item, (bool, np.bool_, Traced))
+
+
+def _by_truths(x: AnyArray, items: tuple[Any, ...], basic: Any, take: Any) -> AnyArray:
+    """Masks of no axes: one axis for all of them, of one element or of none."""
+    truths = [bool(item) for item in items if _is_truth(item)]
+    place = next(k for k, item in enumerate(items) if _is_truth(item))
+    rest = [item for item in items if not _is_truth(item)]
+    if any(map(is_advanced, rest)) or any(item is Ellipsis for item in items[:place]):
+        raise KernelTypeError("getitem: a single truth value beside index arrays, or "
+                              "behind '...'; index in two steps")
+    at = sum(not isinstance(item, int) for item in items[:place])
+    found = basic(x, (*items[:place], None, *(
+        item for item in items[place:] if not _is_truth(item))))
+    return found if all(truths) else basic(found, (*(slice(None),) * at, slice(0, 0)))
+
+
 def _moved(found: AnyArray, count: int, place: int) -> AnyArray:
     """The first `count` axes moved behind `place` others."""
     ndim = len(extents(found))
@@ -159,7 +181,8 @@ def _places(mask: Any, shape: tuple[int, ...], x: AnyArray, axis: int) -> list[A
     if isinstance(mask, (bool, np.bool_)) or not _shape(mask):
         raise KernelTypeError("getitem: a single truth value as index; expected a mask "
                               "with an axis, or use nf.ops.where")
-    if _shape(mask) != shape:
+    if len(_shape(mask)) != len(shape) or any(
+            m not in (n, 0) for m, n in zip(_shape(mask), shape, strict=True)):
         raise RangeError(f"getitem: a mask of shape {_shape(mask)} for axes of extents "
                          f"{shape} from axis {axis} on; expected the same")
     host = to_numpy(mask.data if isinstance(mask, Variable) else mask)
