@@ -171,11 +171,15 @@ class Node:
         Whether `pull` takes `Ones` for cotangents.
     collects
         Whether a walk without targets ends here.
+    views
+        The recorded views of its outputs, each with its node, as long as they live;
+        not of a leaf.
     """
 
     takes_ones = False
     collects = False
-    __slots__ = ("__weakref__", "edges", "name", "order", "outputs", "released")
+    __slots__ = ("__weakref__", "edges", "name", "order", "outputs", "released",
+                 "views")
 
     def __init__(self, name: str, edges: Iterable[Edge | None], outputs: int) -> None:
         self.name: str = name
@@ -183,6 +187,7 @@ class Node:
         self.outputs: int = outputs
         self.order: int = next(ORDER)
         self.released: bool = False
+        self.views: list[tuple[Any, Any]] | None = None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"

@@ -15,7 +15,8 @@ from ....arrays import dtype_of
 from ....arrays.traced import Traced, extents
 from ....autograd import Variable
 from ....autograd.graph import COPY, Edge, Leaf
-from ....autograd.numpy_api.methods import ArrayMethods, check_unrecorded
+from ....autograd.numpy_api.in_place import check_unrecorded
+from ....autograd.numpy_api.methods import ArrayMethods
 from ....autograd.numpy_api.table_methods import TableMethods
 from ....dispatch.outputs import can_cast
 from ....errors import KernelTypeError
