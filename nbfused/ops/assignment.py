@@ -92,7 +92,8 @@ def set_at(x: AnyArray, value: Operand, index: Any) -> AnyArray:
 
     Notes
     -----
-    A Variable and a traced array have it as ``x.at[index].set(value)``.
+    In a fused function, and on Variables that are no leaves, it is
+    ``x[index] = value``.
 
     Examples
     --------

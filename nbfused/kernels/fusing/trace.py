@@ -11,7 +11,7 @@ from weakref import WeakSet
 
 import numpy as np
 
-from ...arrays import check_dtype, dtype_of, is_array
+from ...arrays import check_dtype, describe, dtype_of, is_array
 from ...arrays.creation import array_like
 from ...arrays.traced import Traced
 from ...autograd import Variable
@@ -36,7 +36,16 @@ from .outside.lines import user_frame, with_line
 from .outside.memories import Memories, Site, site_of
 from .outside.snapshots import Snapshots
 from .outside.watching import Watch
-from .program import HostCall, Opaque, Program, detach, is_view, map_tree, memory_of
+from .program import (
+    HostCall,
+    Opaque,
+    Program,
+    data_of,
+    detach,
+    is_view,
+    map_tree,
+    memory_of,
+)
 from .stores import assign
 from .symbols.arrays import Symbol
 from .symbols.numbers import Number
@@ -117,6 +126,8 @@ class Trace:
         if isinstance(x, np.matrix):
             raise KernelTypeError(f"'{name}' is a numpy.matrix, whose * is a matrix "
                                   "product; pass numpy.asarray(...) and use @")
+        if self.tensors:
+            describe(data_of(x), name)  # it refuses tensors that no kernel takes
         value = Value(tuple(x.shape), dtype_of(x), name)
         self.tracked |= is_tracked(x)
         self.given[value] = x
