@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import dtype_of
+from ..arrays.traced import Traced
 from ..errors import TapeError
 from ..scalar.ir.nodes import Block, Function, Let, literal
 from ..specs import Map, View
@@ -145,7 +146,10 @@ class Ones:
 
     def array(self, mode: Pass) -> Any:
         """The stored array: one element, repeated by strides of 0."""
-        made = mode.run(ONE, (self.like,), dtypes=(self.dtype,))[0]
+        like = self.like
+        if isinstance(like, Traced) and like.depth:  # all samples share it
+            like = like.zeros((), self.dtype)
+        made = mode.run(ONE, (like,), dtypes=(self.dtype,))[0]
         for kind, params in (("reshape", ()), ("broadcast", self.shape)):
             if tuple(made.shape) != self.shape:
                 made = mode.run(View(kind, params), (made,), dtypes=None)[0]

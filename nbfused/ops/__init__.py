@@ -4,7 +4,9 @@
 `activations`   activation functions
 `advanced_indexing` index arrays, lists and masks, beside basic indices
 `arithmetic`    arithmetic, as in NumPy
+`assignment`    arrays with other numbers at an index
 `checks`        range checks of element values, on the cpu only
+`clipping`      clipping of gradients by the norm of all of them
 `comparison`    comparisons, logic, selection
 `filling`       arrays shaped like another one, and arrays filled with one number
 `indexing`      basic indices as views, integer arrays as gathers
@@ -12,7 +14,7 @@
 `math`          elementary functions, as in NumPy and SciPy
 `matmul`        matrix products with bias, epilogue and permuted store
 `normalization` softmax and normalisations along one axis, in one launch each
-`optimizers`    optimiser steps, in place and in one launch each
+`optimizers`    optimiser steps, in place and in one launch each, of trees too
 `power`         `power`, with NumPy's rules for integers
 `random`        random masks by a counter-based generator: equal on every backend
 `reductions`    reductions over axes, with NumPy's keywords, accumulators and errors
@@ -24,6 +26,8 @@ import types as _types
 
 from .activations import *
 from .arithmetic import *
+from .assignment import *
+from .clipping import *
 from .comparison import *
 from .filling import *
 from .indexing import *

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable
 from types import CodeType
@@ -99,7 +100,7 @@ def _decorated(function: Callable[..., Any], kernel_name: str | None) -> Fused:
     if not callable(function):
         raise KernelTypeError(f"fuse: expected a function, got {function!r}; write "
                               "@nf.fuse or @nf.fuse(kernel_name='...')")
-    code = getattr(function, "__code__", None)
+    code = getattr(inspect.unwrap(function), "__code__", None)
     if code is not None:
         count = _DECORATED[code] = _DECORATED.get(code, 0) + 1
         if count == 2:

@@ -20,8 +20,10 @@ from .explaining.source import source
 from .outside.attributes import AttributeNumbers
 from .outside.changes import Changed, with_changes
 from .outside.containers import Copies
-from .outside.host_arrays import Site, making_arrays
+from .outside.host_arrays import making_arrays
 from .outside.lines import add_line
+from .outside.made_tensors import making_tensors
+from .outside.memories import Site
 from .outside.scope import Outside, Scope
 from .plans.plan import Plan
 from .plans.planning import Plans, read
@@ -318,7 +320,8 @@ class Fused(PickledByName):
         bound.arguments.update(symbols)
         function = self._scope.copy(hidden)
         try:
-            with trace.recording(), trace.watch, making_arrays(trace):
+            with trace.recording(), trace.watch, making_arrays(trace), \
+                    making_tensors(trace):
                 result = function(*bound.args, **bound.kwargs)
             self._scope.check_rebound()
             return trace, trace.program(with_changes(result, copies, self.kernel_name))

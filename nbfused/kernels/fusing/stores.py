@@ -36,7 +36,7 @@ def assign(trace: Trace, target: Any, new: Any, casting: str, where: Any) -> Non
     Elements at which `where` is False keep what they have.
     """
     if isinstance(target, HostArray):
-        target.be_traced(trace)
+        trace.ask_to_trace(target)
     _check_target(trace, target)
     new = plain_number(new)
     _check_cast(target, new, casting)

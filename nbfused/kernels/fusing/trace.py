@@ -27,10 +27,14 @@ from ...scalar.typing.types import Type
 from ...specs import View
 from ...specs.base import Shape
 from ...specs.fusion.graph import Node, Value
+from ...support.trees import leaves_of
 from .arguments import is_tracked
 from .constants import Constants
-from .outside.host_arrays import HostArray, Memories, Site
+from .outside.containers import holds_array, is_object
+from .outside.host_arrays import HostArray
 from .outside.lines import user_frame, with_line
+from .outside.memories import Memories, Site, site_of
+from .outside.snapshots import Snapshots
 from .outside.watching import Watch
 from .program import HostCall, Opaque, Program, detach, is_view, map_tree, memory_of
 from .stores import assign
@@ -101,9 +105,7 @@ class Trace:
         self._constant: dict[Value, Value] = {}
         self._known = Constants()
         self._copies: dict[tuple[Value, object], Value] = {}
-        self._snapshots: dict[int, tuple[np.ndarray, Value]] = {}
-        #: Of the arrays that the function makes.
-        self.memories = Memories()
+        self.snapshots = Snapshots()
 
     def argument(self, x: Any, name: str) -> Symbol | Number:
         """The symbol for an argument."""
@@ -126,39 +128,56 @@ class Trace:
     def operand(self, x: Any) -> Any:
         """The value of an input; a number that is constant stays itself."""
         if isinstance(x, (Symbol, Number)):
-            if x.trace is not self:
+            if x.tracer is not self:
                 raise KernelTypeError(f"{x.name} belongs to another call of a fused "
                                       "function; return it from there")
             return self._current_value(x)
-        plain = is_array(x) and not isinstance(x, np.generic)
-        if not isinstance(x, Variable) and not plain:
+        if not isinstance(x, Variable) and not _is_plain(x):
             return plain_number(x)
-        if type(x) in (np.ndarray, HostArray):
-            return self._snapshot(x)
-        value = Value(tuple(x.shape), dtype_of(x), "constant")
         self.tracked |= is_tracked(x)
-        self.constants[value] = x
-        return value
+        return self._read(x)
 
-    def _snapshot(self, x: np.ndarray, known: bool = False) -> Value:
-        """The value of a host array as it is now; it may be changed later."""
-        kept = self._snapshots.get(id(x))
-        if kept is not None and kept[1] in self.constants and _same(
-                self.constants[kept[1]], x):
-            return kept[1]
-        value = Value(tuple(x.shape), dtype_of(x), "constant")
-        self.constants[value] = np.array(x)
-        self._snapshots[id(x)] = x, value
-        if known or self.memories.knows(x):
+    def _read(self, x: Any, known: bool = False) -> Value:
+        """The value of an array that is no argument, as it is now."""
+        value, self.constants[value], known = self.snapshots.take(x, known)
+        if known:
             self.known.add(value)
             self.exact = True  # it may follow from shapes
         return value
 
-    def from_host(self, host: np.ndarray) -> Symbol:
-        """The symbol for an array that begins as a host array, and may be changed."""
-        if host.any() or np.signbit(host.real).any():
-            return self.symbol(self, self._snapshot(host, known=True))
-        return self.zeros(host.shape, host.dtype)
+    @property
+    def memories(self) -> Memories:
+        """The memory of the arrays that the function makes."""
+        return self.snapshots.memories
+
+    def made(self, x: Any) -> Any:
+        """Note an array that the function has made of what is known.
+
+        Where traced values are going to be stored into it, a symbol takes its place.
+        """
+        if self.memories.find(x) is not None:
+            return x
+        site = site_of()
+        if site not in self.traced_sites:
+            self.memories.add(x, site)
+            return x
+        plain = x.any() or (isinstance(x, np.ndarray) and np.signbit(x.real).any())
+        return self.symbol(self, self._read(x, known=True)) if plain else self.zeros(
+            tuple(x.shape), dtype_of(x))
+
+    def ask_to_trace(self, x: Any) -> NoReturn:
+        """Have an array be one of the program, as traced values are stored into it.
+
+        Raises
+        ------
+        KernelTypeError
+            In any case: what is traced so far does not hold.
+        """
+        memory = self.memories.find(x)
+        if memory is not None and memory.site is not None:
+            self.asked_sites.add(memory.site)
+        self.refuse(f"a traced array is stored into a {type(x).__name__} that is no "
+                    "argument; make it with np.zeros_like(x), or pass it as one")
 
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> Symbol:
         """The symbol for zeros."""
@@ -172,7 +191,7 @@ class Trace:
         array = array_like(host, like.data if isinstance(like, Variable) else like)
         value = Value(tuple(host.shape), dtype_of(array), "constant")
         self.constants[value] = array
-        if all(self.memories.knows(x) for x in given if isinstance(x, np.ndarray)):
+        if all(self.memories.knows(x) for x in leaves_of(given) if is_array(x)):
             self.known.add(value)
         self.exact = True
         return self.symbol(self, value)
@@ -192,6 +211,8 @@ class Trace:
 
         They have their place in the graph of a transform that is inside the function.
         """
+        inputs = [self.symbol(self, self.operand(x)) if _is_plain(x) and not isinstance(
+            x, (Variable, Traced)) else x for x in inputs]  # as a derivative does
         made = record_traced(spec, inputs, out, options)
         if made is not None:
             for one in made if out is None else ():
@@ -332,6 +353,7 @@ class Trace:
         """The program that computes the result of the function from its arguments."""
         if self.refused:  # and caught
             raise self.refused[0]
+        self.snapshots.check()
         arrays: dict[Value, object] = {memory_of(new): own
                                        for own, new in self.stores.items()}
         return Program.from_trace(
@@ -343,11 +365,16 @@ class Trace:
 
         What was computed once for two of the function's `arrays` is copied for one.
         """
-        if isinstance(x, HostArray):
-            if not self.memories.knows(x):
-                return np.array(x)
+        if isinstance(x, HostArray) and not self.memories.knows(x):
+            return np.array(x)
+        if is_array(x) and self.memories.knows(x) and not isinstance(x, np.generic):
             x = self.symbol(self, self.operand(x))
         if not isinstance(x, Symbol):
+            if is_object(x) and holds_array(x):
+                raise KernelTypeError(
+                    f"fuse: {self.name} returns a {type(x).__name__} that holds "
+                    "arrays of the call; return them in a dataclass, a tuple, a list "
+                    "or a dictionary")
             return self.operand(x) if isinstance(x, Number) else x
         if x.own is not None:
             return x.own
@@ -380,6 +407,10 @@ def _check_array(x: Any) -> None:
     if isinstance(x, Number) and x.python is not None:
         raise KernelTypeError(f"{x.name} has no axes, which nf.fuse could change; make "
                               "an array with nf.full outside of the fused function")
+
+
+def _is_plain(x: Any) -> bool:
+    return is_array(x) and not isinstance(x, np.generic)
 
 
 def _key(function: Callable[..., Any], values: Sequence[Any]) -> Hashable:

@@ -13,37 +13,33 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cache, partial, wraps
-from types import BuiltinMethodType, CodeType, EllipsisType, ModuleType, NoneType
-from typing import TYPE_CHECKING, Any, NoReturn
+from types import BuiltinMethodType, FunctionType, ModuleType
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.lib.array_utils import byte_bounds
 
 from ....arrays.traced import Traced
-from ....support.records import record
 from ....support.trees import leaves_of, map_tree
-from .lines import is_library, is_ours, user_frame
+from .lines import is_library, is_ours
 
 if TYPE_CHECKING:
     from ..trace import Trace
 
-__all__ = ["HostArray", "Site", "making_arrays"]
+__all__ = ["HostArray", "looking", "making_arrays"]
 
-#: Where an array is made: the code of a function of the user, and a place in it.
-Site = tuple[CodeType, int]
-
-#: What says all of itself.
-_PLAIN = (bool, int, float, complex, str, range, type, np.generic, np.dtype, NoneType,
-          EllipsisType)
 #: What NumPy's module gives to everybody as it is.
 _KEPT = (type, np.ufunc, ModuleType)
 #: Functions that read files, which the texts that they are given do not say all of.
 _READERS = frozenset({"fromfile", "fromregex", "genfromtxt", "load", "loadtxt"})
 #: Objects of NumPy that make arrays of the slices between brackets.
 _SUBSCRIPTED = frozenset({"c_", "mgrid", "ogrid", "r_"})
-#: Methods that change an array.
-_CHANGING = frozenset({"fill", "itemset", "partition", "put", "resize", "setfield",
-                       "sort"})
+#: What gives away the memory of an array: what is stored there is not seen.
+_OPENING = frozenset({"base", "ctypes", "data", "flat"})
+#: Functions and methods that change an array; others do by these options.
+_CHANGING = frozenset({"__setitem__", "at", "copyto", "fill", "fill_diagonal",
+                       "partition", "place", "put", "put_along_axis", "putmask",
+                       "resize", "setfield", "sort"})
+_OPTIONS = frozenset({"copy", "out", "overwrite_input"})
 
 
 class _Active(threading.local):
@@ -55,44 +51,6 @@ class _Active(threading.local):
 _ACTIVE = _Active()
 
 
-@record
-class _Memory:
-    """The memory of an array and its views.
-
-    Attributes
-    ----------
-    known
-        Whether each call puts the same elements into it.
-    """
-
-    array: np.ndarray
-    site: Site | None
-    bounds: tuple[int, int]
-    known: bool = True
-
-
-class Memories:
-    """The memory of the arrays that a function has made so far."""
-
-    def __init__(self) -> None:
-        self._all: list[_Memory] = []
-
-    def add(self, array: np.ndarray, site: Site | None) -> None:
-        """Note an array that is known; it is kept, so that no other is in its place."""
-        self._all.append(_Memory(array, site, byte_bounds(array)))
-
-    def find(self, x: np.ndarray) -> _Memory | None:
-        """The memory that an array is in; None if the function has not made it."""
-        low, high = byte_bounds(x)
-        return next((one for one in self._all
-                     if one.bounds[0] <= low and high <= one.bounds[1]), None)
-
-    def knows(self, x: np.ndarray) -> bool:
-        """Whether each call makes the same elements."""
-        found = self.find(x)
-        return found is not None and found.known
-
-
 class HostArray(np.ndarray):
     """An array that the function being traced has made.
 
@@ -102,20 +60,6 @@ class HostArray(np.ndarray):
 
     computes_as_numpy = True
 
-    def be_traced(self, trace: Trace) -> NoReturn:
-        """Have it be an array of the program, as traced values are stored into it.
-
-        Raises
-        ------
-        KernelTypeError
-            In any case: what is traced so far does not hold.
-        """
-        memory = trace.memories.find(self)
-        if memory is not None and memory.site is not None:
-            trace.asked_sites.add(memory.site)
-        trace.refuse("a traced array is stored into a NumPy array that is none; make "
-                     "it with np.zeros_like(x), or pass it as an argument")
-
     def __getitem__(self, key: Any) -> Any:
         if _traced(key):
             return _symbol(self)[key]
@@ -124,13 +68,15 @@ class HostArray(np.ndarray):
     def __setitem__(self, key: Any, value: Any) -> None:
         trace = _ACTIVE.trace
         if trace is not None and _traced((key, value)):
-            self.be_traced(trace)
+            trace.ask_to_trace(self)
         _call(np.ndarray.__setitem__, self, key, value)
 
     def __getattribute__(self, name: str) -> Any:
         found = super().__getattribute__(name)
         if name.startswith("_"):
             return found
+        if name in _OPENING and _ACTIVE.trace is not None:
+            _ACTIVE.trace.memories.forget(self)
         return partial(_method, self, name) if isinstance(
             found, BuiltinMethodType) else found
 
@@ -153,7 +99,7 @@ def _method(array: HostArray, name: str, *args: Any, **kwargs: Any) -> Any:
     if trace is None or not _traced((args, kwargs)):
         return _call(getattr(np.ndarray, name), array, *args, **kwargs)
     if name in _CHANGING:
-        array.be_traced(trace)
+        trace.ask_to_trace(array)
     return getattr(_symbol(array), name)(*args, **kwargs)
 
 
@@ -168,11 +114,11 @@ def _call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     made = function(*args, **kwargs)
     if trace is None:
         return made
-    if not all(_is_known(x, trace) for x in given):
-        for x, _ in arrays.values():
-            memory = trace.memories.find(x)
-            if memory is not None:  # something may have been stored into it
-                memory.known = False
+    if not all(map(trace.memories.knows, given)):
+        writes = function.__name__ in _CHANGING or not _OPTIONS.isdisjoint(kwargs)
+        for x, plain in arrays.values():
+            if writes or made is plain:  # something unknown may be in it
+                trace.memories.forget(x)
         return made
     if function is np.empty:
         made[...] = 0  # as it has to be the same in each call
@@ -188,21 +134,8 @@ def _wrapped(trace: Trace, given: Sequence[tuple[HostArray, np.ndarray]],
     for x, plain in given:
         if made is plain:
             return x
-    if trace.memories.find(made) is None:
-        frame = user_frame(sys._getframe(1), behind_ours=True)
-        site = None if frame is None else (frame.f_code, frame.f_lasti)
-        if site in trace.traced_sites:
-            return trace.from_host(made)
-        trace.memories.add(made, site)
-    return made.view(HostArray)
-
-
-def _is_known(x: Any, trace: Trace) -> bool:
-    if isinstance(x, np.ndarray):
-        return trace.memories.knows(x)
-    if isinstance(x, slice):
-        return all(isinstance(part, _PLAIN) for part in (x.start, x.stop, x.step))
-    return isinstance(x, _PLAIN)
+    found = trace.made(made)
+    return made.view(HostArray) if found is made else found
 
 
 def _traced(tree: Any) -> bool:
@@ -251,6 +184,19 @@ def _asking(function: Callable[..., Any]) -> Callable[..., Any]:
     return call
 
 
+def looking(x: Any) -> Any:
+    """A function of NumPy, known by its own name, as one that looks at its arguments.
+
+    Everything else as it is.
+    """
+    ours = isinstance(x, _FUNCTIONS) and str(x.__module__).partition(".")[0] == "numpy"
+    return _asking(x) if ours and x.__name__ not in _READERS else x
+
+
+#: Types of NumPy's functions.
+_FUNCTIONS = (type(np.sum), type(np.zeros), FunctionType)
+#: The modules whose functions make arrays.
+_MODULES = (np, np.fft, np.linalg)
 _LOCK = threading.Lock()
 _COUNT = [0]
 
@@ -261,13 +207,15 @@ def making_arrays(trace: Trace) -> Iterator[None]:
     outer, _ACTIVE.trace = _ACTIVE.trace, trace
     with _LOCK:
         _COUNT[0] += 1
-        if type(np) is ModuleType:
-            np.__class__ = _Numpy
+        for module in _MODULES:
+            if type(module) is ModuleType:
+                module.__class__ = _Numpy
     try:
         yield
     finally:
         _ACTIVE.trace = outer
         with _LOCK:
             _COUNT[0] -= 1
-            if not _COUNT[0] and type(np) is _Numpy:
-                np.__class__ = ModuleType  # type: ignore[assignment]
+            for module in _MODULES if not _COUNT[0] else ():
+                if type(module) is _Numpy:
+                    module.__class__ = ModuleType  # type: ignore[assignment]

@@ -65,7 +65,7 @@ class Plan:
     stored, stored_types
         The arguments that are changed, and the types of their arrays.
     constants
-        Arrays that are the same in each call.
+        Arrays that are the same in each call, and their addresses.
     steps
         In order.  Their places count the addresses of the arguments that are arrays,
         then those of the constants, then those of the results, then the arena's.
@@ -88,9 +88,9 @@ class Plan:
     checks: tuple[tuple[Callable[[Any], None], Value], ...]
     variables: frozenset[Value]
     stored: tuple[Value, ...]
-    constants: tuple[Any, ...]
     stored_types: frozenset[type]
     outputs: Any
+    constants: tuple[tuple[Value, Any, int], ...]
     steps: tuple[Step, ...]
     passed: tuple[tuple[Value, Callable[[Any], Any]], ...]
     sequence: SequenceStart | None

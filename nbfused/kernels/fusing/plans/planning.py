@@ -111,7 +111,8 @@ def make_plan(program: Program, arguments: Sequence[Any],
     log
         What it launched, with the arrays, all of which are still there.
     """
-    given, specs = {*program.arguments}, [one.launch.spec for one in log]
+    given = {*program.arguments, *program.constants}
+    specs = [one.launch.spec for one in log]
     looked_at = {v for _, v in program.checks if not v.by_value}
     if not looked_at <= given or not all(
             not isinstance(s, Opaque) and (s.launches or s.rearranges) for s in specs):
@@ -128,12 +129,14 @@ def make_plan(program: Program, arguments: Sequence[Any],
     passed = dict(zip(program.arguments, arguments, strict=True))
     return Plan(
         tuple(program.arguments), tuple(program.numbers),
-        tuple([(check, v) for check, v in program.checks
-               if v.by_value or _applies(check, passed[v])]),
+        tuple([(check, v) for check, v in program.checks  # constants have passed them
+               if v.by_value or (v in passed and _applies(check, passed[v]))]),
         frozenset(v for v, x in passed.items() if isinstance(x, Variable)),
-        tuple(program.stores), tuple(map(data_of, program.constants.values())),
+        tuple(program.stores),
         frozenset(type(data_of(passed[v])) for v in program.stores),
-        program.outputs, steps, tuple(layout.passed),
+        program.outputs, tuple([(v, x, describe(data_of(x)).pointer)
+                                for v, x in program.constants.items()]),
+        steps, tuple(layout.passed),
         _sequence(place, layout.calls), tuple(layout.made),
         place.library.maker((size + ALIGN,), np.dtype(np.uint8), place.device)
         if size else None,

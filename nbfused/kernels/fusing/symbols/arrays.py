@@ -20,6 +20,7 @@ from ....autograd.numpy_api.table_methods import TableMethods
 from ....dispatch.outputs import can_cast
 from ....errors import KernelTypeError
 from ....op.base import is_number
+from ....registry.operations import OPS
 from ....specs import View
 from ....specs.fusion.graph import Value
 from ..functions import ATTRIBUTES, METHODS
@@ -55,10 +56,10 @@ def _in_place(name: str, symbol: str) -> Callable[[Symbol, Any], Any]:
         made = getattr(self, name)(other)
         if made is NotImplemented:
             return made
-        if self.trace.scalars and self.scalar and not self.extents:
+        if self.tracer.scalars and self.scalar and not self.extents:
             self.replaced = True  # NumPy's scalars are never changed
             return made
-        self.trace.assign(self, made)
+        self.tracer.assign(self, made)
         return self
 
     return method
@@ -75,10 +76,10 @@ class Symbol(Unknown, Traced, Variable):
     __reduce_ex__: Any = Unknown.__reduce_ex__
 
     __slots__ = ("array", "own", "parts", "replaced", "root", "scalar", "shared",
-                 "trace", "whole")
+                 "tracer", "whole")
     #: Whether its own operators decide what a number beside it gives.
     decides = False
-    trace: Trace
+    tracer: Trace
     own: Value | None  # the argument that this is
     whole: bool  # and no view of another
     replaced: bool  # by what an operator in place made of it
@@ -94,7 +95,7 @@ class Symbol(Unknown, Traced, Variable):
         """Make it: `Variable` of a symbol is one that is there already."""
         made = object.__new__(cls)
         made._value, made._edge = None, None
-        made.trace, made.shared, made.own = trace, [value], own
+        made.tracer, made.shared, made.own = trace, [value], own
         made.whole, made.replaced, made.scalar = base is None, False, False
         made.array = base.array if base is not None else own or object()
         made.root, made.parts = made, ()
@@ -107,7 +108,7 @@ class Symbol(Unknown, Traced, Variable):
         self.whole, self.array = False, base.array
         self.root = None if part is None else base.root
         self.parts = base.parts if part is None else (*base.parts, part)
-        self.trace.views.setdefault(self.array, WeakSet()).add(self)
+        self.tracer.views.setdefault(self.array, WeakSet()).add(self)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Do nothing: `__new__` has set everything."""
@@ -123,11 +124,11 @@ class Symbol(Unknown, Traced, Variable):
 
     def variable(self, requires_grad: bool) -> Symbol:
         """Another name of the array, with a place of its own in the graph."""
-        made = type(self)(self.trace, self.value, self.own)
+        made = type(self)(self.tracer, self.value, self.own)
         made.shared, made.array, made.whole = self.shared, self.array, self.whole
         if not self.whole:
             made.root = None
-            self.trace.views.setdefault(self.array, WeakSet()).add(made)
+            self.tracer.views.setdefault(self.array, WeakSet()).add(made)
         if requires_grad is not False:
             made.requires_grad = requires_grad
         return made
@@ -135,7 +136,7 @@ class Symbol(Unknown, Traced, Variable):
     @staticmethod
     def at(data: Any, edge: Edge | None) -> Symbol:
         """The symbol for the same value with an edge of the graph."""
-        made = type(data)(data.trace, data.trace.operand(data))
+        made = type(data)(data.tracer, data.tracer.operand(data))
         made._edge, made.whole, made.root = edge, False, None
         return made
 
@@ -148,19 +149,19 @@ class Symbol(Unknown, Traced, Variable):
 
     def separate(self) -> Any:
         """A symbol for the value in memory of its own."""
-        if memory_of(self.value) is self.value and self.value not in self.trace.given:
+        if memory_of(self.value) is self.value and self.value not in self.tracer.given:
             # Where another symbol of the value is returned too, one is a copy.
-            return self if self._edge is None else type(self)(self.trace, self.value)
-        return self.trace.run(COPY, (self,), None, {"dtypes": (dtype_of(self),)})[0]
+            return self if self._edge is None else type(self)(self.tracer, self.value)
+        return self.tracer.run(COPY, (self,), None, {"dtypes": (dtype_of(self),)})[0]
 
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """A symbol for zeros of another shape and dtype."""
-        return self.trace.zeros(shape, dtype)
+        return self.tracer.zeros(shape, dtype)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Extents; the trace is for these from here on."""
-        self.trace.exact = True
+        self.tracer.exact = True
         return self.value.shape
 
     @property
@@ -196,7 +197,7 @@ class Symbol(Unknown, Traced, Variable):
         A scalar of NumPy's is none of its arrays: `hidden` has an ``isinstance`` that
         knows.
         """
-        kind = self.trace.kind
+        kind = self.tracer.kind
         return type(self) if self.scalar and not self.extents else kind or type(self)
 
     @__class__.setter
@@ -220,8 +221,8 @@ class Symbol(Unknown, Traced, Variable):
     def backward(self, grad: Any = None, retain_graph: bool = False,
                  create_graph: bool = False, gradcheck: bool = False) -> None:
         """Add gradients to the Variables that the function has made."""
-        if self._edge is None or self.trace.tracked:
-            self.trace.refuse(_OUTER_GRAPH.format(name=self.name))
+        if self._edge is None or self.tracer.tracked:
+            self.tracer.refuse(_OUTER_GRAPH.format(name=self.name))
         super().backward(grad, retain_graph, create_graph)
 
     __array__ = Unknown.__array__  # type: ignore[assignment]
@@ -229,9 +230,9 @@ class Symbol(Unknown, Traced, Variable):
     @property
     def grad(self) -> Any:
         """The gradient that `backward` has collected inside of the function."""
-        given = None if self.own is None else self.trace.given.get(self.own)
+        given = None if self.own is None else self.tracer.given.get(self.own)
         if self._edge is None and hasattr(given, "grad"):
-            self.trace.refuse(f"{self.name}: .grad of an argument belongs to a graph "
+            self.tracer.refuse(f"{self.name}: .grad of an argument belongs to a graph "
                               "outside; pass it as an argument, too")
         return Variable.grad.fget(self)  # type: ignore[attr-defined]
 
@@ -245,7 +246,7 @@ class Symbol(Unknown, Traced, Variable):
 
     def detach(self) -> Any:
         """The same value, not differentiated through."""
-        return self.trace.detached(self)
+        return self.tracer.detached(self)
 
     def astype(self, *args: Any, **kwargs: Any) -> Any:
         """The elements converted; a scalar of NumPy stays one."""
@@ -256,7 +257,7 @@ class Symbol(Unknown, Traced, Variable):
     def __getattr__(self, name: str) -> Any:
         """Refuse an attribute that is not traced."""
         if name in ATTRIBUTES:
-            self.trace.refuse(f"{self.name}: .{name} is of an array, {WAY_OUT}")
+            self.tracer.refuse(f"{self.name}: .{name} is of an array, {WAY_OUT}")
         raise AttributeError(f"{self.name} has no attribute {name!r} that nf.fuse "
                              "traces; use functions of numpy or of nf.ops",
                              name=name, obj=self)
@@ -278,18 +279,15 @@ class Symbol(Unknown, Traced, Variable):
         if isinstance(key, Variable) and dtype_of(key) == np.bool_:
             self._assign_where(key, new)
         elif key is Ellipsis or (isinstance(key, slice) and key == slice(None)):
-            self.trace.assign(self, new)
+            self.tracer.assign(self, new)
         elif not all(map(_is_basic, key if isinstance(key, tuple) else (key,))):
-            raise KernelTypeError(
-                f"{self.name}: nf.fuse assigns to all of an array, to a part by "
-                "integers and slices or, by x[mask] = number, where a condition holds; "
-                "compute the whole with nf.ops.where, or assign outside")
+            self.tracer.assign(self, OPS["set_at"](self, new, index=key))
         else:
             part: Symbol | Any = super().__getitem__(key)
             there = isinstance(new, Symbol) and new.root is not None and (
                 new.root is part.root and new.parts == part.parts)
             if not there:  # as it is after x[key] += y
-                self.trace.assign(part, new)
+                self.tracer.assign(part, new)
 
     def fill(self, value: Any) -> None:
         """Assign one number to all elements."""
@@ -302,7 +300,7 @@ class Symbol(Unknown, Traced, Variable):
                 f"{self.name}: x[mask] = y takes a mask of the shape of x and one "
                 f"number inside nf.fuse, got shapes {extents(mask)} and "
                 f"{extents(new)}; write x[...] = nf.ops.where(mask, y, x)")
-        self.trace.assign(self, new, where=mask)
+        self.tracer.assign(self, new, where=mask)
 
     __iadd__, __isub__ = _in_place("__add__", "+"), _in_place("__sub__", "-")
     __imul__, __itruediv__ = _in_place("__mul__", "*"), _in_place("__truediv__", "/")

@@ -47,8 +47,9 @@ class Tensor(Symbol):
         if name.startswith("_") or own is None:
             raise AttributeError(f"{self.name} has no attribute {name!r}")
         if not callable(own):
-            self.trace.refuse(f"{self.name}: .{name} is not known while nf.fuse traces "
-                              "a function; read it outside of the fused function")
+            self.tracer.refuse(f"{self.name}: .{name} is not known while nf.fuse "
+                               "traces a function; read it outside of the fused "
+                               "function")
         return lambda *args, **kwargs: torch_function(name, (self, *args), kwargs)
 
     @classmethod

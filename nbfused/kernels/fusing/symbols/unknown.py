@@ -37,7 +37,7 @@ _CONSTANT = ("; a number that is to be constant is one of the enclosing scope, a
 def refuse(what: str) -> Callable[[Any], NoReturn]:
     """Make a method that refuses what needs a value not known yet."""
     def raise_error(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
-        hint, trace, name = "", self.trace, self.value.name
+        hint, trace, name = "", self.tracer, self.value.name
         if isinstance(self, TracedNumber):
             hint = _CONSTANT
             trace.asked_numbers.add(name)
@@ -70,7 +70,7 @@ class Unknown:
     def __format__(self, spec: str) -> str:
         return str(self)  # which is refused
 
-    trace: Trace
+    tracer: Trace
     value: Value
 
     @property
@@ -86,41 +86,41 @@ class Unknown:
     def record(self, spec: Any, inputs: Sequence[Any], out: Sequence[Any] | None,
                options: dict[str, Any]) -> tuple[Any, ...]:
         """Record that `spec` is run."""
-        return self.trace.record(spec, inputs, out, options)
+        return self.tracer.record(spec, inputs, out, options)
 
     def run(self, spec: Any, inputs: Sequence[Any], out: Sequence[Any] | None,
             options: dict[str, Any]) -> tuple[Any, ...]:
         """Record that `spec` is run, and nothing of what a transform needs."""
-        return self.trace.run(spec, inputs, out, options)
+        return self.tracer.run(spec, inputs, out, options)
 
     def record_call(self, function: Callable[..., Any], args: Sequence[Any],
                     inline: Callable[[], Any]) -> Any:
         """Record a call of a function with a derivative of its own."""
-        return record_rule(self.trace, function, args, inline)
+        return record_rule(self.tracer, function, args, inline)
 
     def record_callback(self, callback: Any, args: Sequence[Any]) -> tuple[Any, ...]:
         """Record a call of a callback."""
-        return record_callback(self.trace, callback, args)
+        return record_callback(self.tracer, callback, args)
 
     @property
     def differentiated(self) -> bool:
         """Whether a derivative is wanted, here or of the whole program."""
-        return self.trace.tracked or getattr(self, "requires_grad", False)
+        return self.tracer.tracked or getattr(self, "requires_grad", False)
 
     def constant(self, host: np.ndarray, given: Sequence[Any] = ()) -> Any:
         """A symbol for an array that follows from shapes, and from `given`."""
-        return self.trace.constant(host, given)
+        return self.tracer.constant(host, given)
 
     def record_check(self, check: Callable[[Any], Any]) -> None:
         """Record that `check` is to see the value."""
-        self.trace.checks.append((check, self.value))
+        self.tracer.checks.append((check, self.value))
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any,
                         **kwargs: Any) -> Any:
-        known = partial(trace_ufunc, self.trace, ufunc, method, inputs, kwargs)
+        known = partial(trace_ufunc, self.tracer, ufunc, method, inputs, kwargs)
         called = ufunc if method == "__call__" else getattr(ufunc, method)
         return mark_scalar(known_or_called(
-            self.trace, known, method_name(ufunc, method), called, inputs, kwargs),
+            self.tracer, known, method_name(ufunc, method), called, inputs, kwargs),
             inputs, kwargs)
 
     def __array_function__(self, function: Callable[..., Any], types: Any,
@@ -129,7 +129,7 @@ class Unknown:
         call = traced_function(function)
         known = None if call is None else partial(call, args, kwargs)
         made = known_or_called(
-            self.trace, known, f"{function.__module__}.{function.__name__}", function,
+            self.tracer, known, f"{function.__module__}.{function.__name__}", function,
             args, kwargs)
         if function not in GIVE_ARRAYS:
             return mark_scalar(made, args, kwargs)
