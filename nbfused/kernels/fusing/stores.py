@@ -1,4 +1,4 @@
-"""What a traced function stores: from there on, an array is another value."""
+"""Stores into traced arrays: from there on, an array is another value."""
 
 from __future__ import annotations
 
