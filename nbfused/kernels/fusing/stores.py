@@ -1,4 +1,4 @@
-"""Stores into traced arrays: from there on, an array is another value."""
+"""Stores of a traced function: from there on, an array is another value."""
 
 from __future__ import annotations
 

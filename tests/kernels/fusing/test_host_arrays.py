@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import warnings
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -19,7 +20,9 @@ TABLE = SimpleNamespace(array=np.arange(4.0))
 
 def check(function, *args):
     """As without `nf.fuse`, traced once, in arrays of its own each time."""
-    fused = nf.fuse(function)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a function may be checked twice
+        fused = nf.fuse(function)
     for _ in range(3):
         for made, expected in zip(fused(*args), function(*args), strict=True):
             assert type(made) is type(expected)
@@ -99,6 +102,16 @@ def test_gradients_through_what_is_stored():
         return (out[2:]*out[:-2]).sum()
 
     np.testing.assert_allclose(nf.fuse(nf.grad(f))(X), X[[2, 3, 0, 1]])
+
+
+def test_lists_of_traced_values_are_arrays():
+    def f(x):
+        c, s = np.cos(x[0]), np.sin(x[0])
+        turned = np.array([[c, -s], [s, c]]) @ np.array([x[:2], x[2:]])
+        return turned, np.array([x.sum(), 1, 2.5]), np.asarray(x), np.array(x, "f4")
+
+    check(f, X)
+    check(f, X.astype("f4"))
 
 
 def test_a_table_is_read_at_traced_places():

@@ -35,6 +35,8 @@ _READERS = frozenset({"fromfile", "fromregex", "genfromtxt", "load", "loadtxt"})
 _SUBSCRIPTED = frozenset({"c_", "mgrid", "ogrid", "r_"})
 #: What gives away the memory of an array: what is stored there is not seen.
 _OPENING = frozenset({"base", "ctypes", "data", "flat"})
+#: Functions that make an array of nested lists.
+_ARRAYS = frozenset({np.array, np.asanyarray, np.asarray})
 #: Functions and methods that change an array; others do by these options.
 _CHANGING = frozenset({"__setitem__", "at", "copyto", "fill", "fill_diagonal",
                        "partition", "place", "put", "put_along_axis", "putmask",
@@ -107,7 +109,7 @@ def _call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """Call a function of NumPy, and tell whether its result is known."""
     trace, given = _ACTIVE.trace, list(leaves_of((args, kwargs)))
     if any(isinstance(x, Traced) for x in given):
-        return function(*args, **kwargs)
+        return _of_traced(function, *args, **kwargs)
     arrays = {id(x): (x, np.ndarray.view(x, np.ndarray)) for x in given
               if isinstance(x, HostArray)}
     args, kwargs = map_tree((args, kwargs), lambda x: arrays.get(id(x), (x, x))[1])
@@ -124,6 +126,32 @@ def _call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         made[...] = 0  # as it has to be the same in each call
     wrapped = partial(_wrapped, trace, list(arrays.values()))
     return map_tree(made, wrapped) if isinstance(made, (list, tuple)) else wrapped(made)
+
+
+def _of_traced(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Call a function with something traced: ``np.array`` makes an array of it."""
+    if not args or function not in _ARRAYS or not kwargs.keys() <= {"copy", "dtype"} \
+            or not _is_of_numpy((args, kwargs)):
+        return function(*args, **kwargs)
+    dtype = args[1] if len(args) > 1 else kwargs.get("dtype")
+    made = _array_of(args[0])
+    if dtype is not None:
+        return made.astype(dtype)
+    return made.copy() if made is args[0] and function is np.array else made
+
+
+def _is_of_numpy(tree: Any) -> bool:
+    """Whether what is traced stands for arrays of NumPy."""
+    return all(isinstance(x, np.ndarray) or x.scalar for x in leaves_of(tree)
+               if isinstance(x, Traced) and hasattr(x, "scalar"))
+
+
+def _array_of(tree: Any) -> Any:
+    """Nested lists of numbers and traced arrays as one array."""
+    if not _traced(tree):
+        return _symbol(_call(np.asarray, tree))
+    return np.stack([_array_of(x) for x in tree]) if isinstance(
+        tree, (list, tuple)) else tree
 
 
 def _wrapped(trace: Trace, given: Sequence[tuple[HostArray, np.ndarray]],
