@@ -30,8 +30,16 @@ def is_alike(check):
     return check.case > 0 and check.layout != "contiguous"
 
 
+def marks(check):
+    """Gradients are compiled for one op of each skeleton, values for all."""
+    if is_alike(check):
+        return pytest.mark.variants
+    alike = check.kind == "gradient" and check.op not in EVERY_DTYPE
+    return pytest.mark.interpreted if alike else ()
+
+
 @pytest.mark.parametrize("check", [
-    pytest.param(c, marks=pytest.mark.variants if is_alike(c) else ())
-    for c in testing.checks(thorough=THOROUGH)], ids=str)
+    pytest.param(c, marks=marks(c)) for c in testing.checks(thorough=THOROUGH)],
+    ids=str)
 def test_conformance(check, device):
     check(device)

@@ -308,10 +308,8 @@ def place_of(arrays: Sequence[Array], outs: Sequence[Array | None] | None = None
 
 def _label(kinds: Sequence[str], names: Sequence[str]) -> str:
     """The name of the array that decides the device, for messages."""
-    for kind, name in zip(kinds, names, strict=True):
-        if kind != "scalar":
-            return f"'{name}'"
-    return "the result"
+    arrays = (f"'{n}'" for k, n in zip(kinds, names, strict=True) if k != "scalar")
+    return next(arrays, "the result")
 
 
 def _mixture_error(arrays: Sequence[Array], kinds: Sequence[str],

@@ -12,6 +12,8 @@ from nbfused.errors import KernelTypeError, NbFusedPerformanceWarning
 from tests.numpy_functions import test_algebra, test_reductions, test_shapes
 from tests.numpy_functions.agreement import flat
 
+pytestmark = pytest.mark.interpreted
+
 CASES = {**test_algebra.CASES, **test_reductions.CASES, **test_shapes.CASES}
 #: What is differentiated through the values themselves, which are not known there.
 REFUSED = {"lstsq", "unique", "histogram", "union1d", "spacing", "nextafter"}

@@ -15,7 +15,6 @@ from ...arrays import check_dtype, describe, dtype_of, is_array
 from ...arrays.creation import array_like
 from ...arrays.traced import Traced
 from ...autograd import Variable
-from ...autograd.graph import COPY
 from ...autograd.nodes import is_floating
 from ...autograd.recording import grad_mode, recording
 from ...autograd.tape import record_traced
@@ -30,22 +29,12 @@ from ...specs.fusion.graph import Node, Value
 from ...support.trees import leaves_of
 from .arguments import is_tracked
 from .constants import Constants
-from .outside.containers import holds_array, is_object
-from .outside.host_arrays import HostArray
 from .outside.lines import user_frame, with_line
 from .outside.memories import Memories, Site, site_of
 from .outside.snapshots import Snapshots
 from .outside.watching import Watch
-from .program import (
-    HostCall,
-    Opaque,
-    Program,
-    data_of,
-    detach,
-    is_view,
-    map_tree,
-    memory_of,
-)
+from .program import HostCall, Opaque, Program, data_of, detach, is_view
+from .results import results_of
 from .stores import assign
 from .symbols.arrays import Symbol
 from .symbols.numbers import Number
@@ -113,7 +102,8 @@ class Trace:
         self._computed: dict[Any, Value] = {}
         self._constant: dict[Value, Value] = {}
         self._known = Constants()
-        self._copies: dict[tuple[Value, object], Value] = {}
+        #: Values in memory of their own, by the values and what stands for the memory.
+        self.copies: dict[tuple[Value, object], Value] = {}
         self.snapshots = Snapshots()
 
     def argument(self, x: Any, name: str) -> Symbol | Number:
@@ -365,53 +355,8 @@ class Trace:
         if self.refused:  # and caught
             raise self.refused[0]
         self.snapshots.check()
-        arrays: dict[Value, object] = {memory_of(new): own
-                                       for own, new in self.stores.items()}
-        return Program.from_trace(
-            self, map_tree(result, lambda x: self._output(x, arrays)), self.stores,
-            self.effects)
-
-    def _output(self, x: Any, arrays: dict[Value, object]) -> Any:
-        """An argument itself, changed or not; or the value of what was computed.
-
-        What was computed once for two of the function's `arrays` is copied for one.
-        """
-        if isinstance(x, HostArray) and not self.memories.knows(x):
-            return np.array(x)
-        if is_array(x) and self.memories.knows(x) and not isinstance(x, np.generic):
-            x = self.symbol(self, self.operand(x))
-        if not isinstance(x, Symbol):
-            if is_object(x) and holds_array(x):
-                raise KernelTypeError(
-                    f"fuse: {self.name} returns a {type(x).__name__} that holds "
-                    "arrays of the call; return them in a dataclass, a tuple, a list "
-                    "or a dictionary")
-            return self.operand(x) if isinstance(x, Number) else x
-        if x.own is not None:
-            return x.own
-        value = self.operand(x)
-        if memory_of(value) in self.constants:  # which the next call reads as well
-            return self._copy(value, x.array)
-        same = arrays.setdefault(memory_of(value), x.array) is x.array
-        return value if same else self._copy(value, x.array)
-
-    def _copy(self, value: Value, array: object) -> Value:
-        """The value in memory of its own, which `array` stands for; views of that."""
-        if (value, array) not in self._copies:
-            spec, inputs, asked = COPY, (value,), (value.type,)
-            if value.node is not None and is_view(value.node.spec):
-                spec, asked = value.node.spec, value.node.asked
-                inputs = (self._copy(value.node.inputs[0], array),)
-            node = Node(spec, inputs, [(value.shape, value.type)], asked)
-            self.nodes.append(node)
-            (self._copies[value, array],) = node.outputs
-        return self._copies[value, array]
-
-
-def _same(kept: np.ndarray, x: np.ndarray) -> bool:
-    """Whether two arrays have the same bytes."""
-    return kept.dtype == x.dtype and kept.shape == x.shape and (
-        kept.tobytes() == x.tobytes())
+        return Program.from_trace(self, results_of(self, result), self.stores,
+                                  self.effects)
 
 
 def _check_array(x: Any) -> None:

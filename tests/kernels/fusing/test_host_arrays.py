@@ -12,6 +12,8 @@ import pytest
 import nbfused as nf
 from nbfused.errors import KernelTypeError, NbFusedPerformanceWarning
 
+pytestmark = pytest.mark.interpreted
+
 X = np.array([0.5, 1.0, 2.0, 3.5])
 TABLE = SimpleNamespace(array=np.arange(4.0))
 

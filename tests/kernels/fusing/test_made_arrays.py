@@ -14,7 +14,8 @@ import nbfused as nf
 from nbfused.errors import KernelTypeError, NbFusedPerformanceWarning
 from nbfused.kernels.fusing.symbols.arrays import Symbol
 
-pytestmark = pytest.mark.filterwarnings("ignore:fuse.*decorated again")
+pytestmark = [pytest.mark.interpreted,
+              pytest.mark.filterwarnings("ignore:fuse.*decorated again")]
 
 X = np.array([1.0, 2.0, 4.0])
 

@@ -11,6 +11,8 @@ import pytest
 import nbfused as nf
 from nbfused.errors import NbFusedPerformanceWarning
 
+pytestmark = pytest.mark.interpreted
+
 torch = pytest.importorskip("torch")
 
 HIDDEN = SimpleNamespace(tensor=torch.arange(4.0))

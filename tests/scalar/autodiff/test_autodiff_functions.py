@@ -119,8 +119,8 @@ def test_interpreted(name, point):
 
 #: A function of each form: a formula, branches, loops that end in several ways, calls,
 #: a local array.
-FORMS = ("swish", "newton_while", "dynamic", "piecewise", "triangular", "nested_calls",
-         "local_array", "early")
+FORMS = ("swish", "newton_while", "dynamic", "piecewise", "nested_calls", "local_array",
+         "early")
 
 
 @pytest.mark.parametrize("name", sampled(CASES, *FORMS))

@@ -217,6 +217,7 @@ def recorded(x, n):
     return total
 
 
+@pytest.mark.interpreted
 def test_the_reverse_of_a_recording_loop_in_reverse(device):
     """Buffers of bools say which records a cotangent reaches."""
     reverse = vjp(parse(recorded), (True, False), (True,))

@@ -87,7 +87,7 @@ def _draws(function: Callable[..., Any]) -> bool:
     """Whether a function draws random numbers, or may."""
     torch = sys.modules["torch"]
     packet = getattr(torch.ops.aten, function.__name__, None)
-    if packet is None:
+    if packet is None or not hasattr(packet, "overloads"):  # as __repr__ is here
         return getattr(function, "__module__", None) == "torch.nn.functional"
     return any(torch.Tag.nondeterministic_seeded in getattr(packet, name).tags
                for name in packet.overloads())
