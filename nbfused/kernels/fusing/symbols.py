@@ -25,6 +25,7 @@ from ...errors import KernelTypeError
 from ...op.base import is_number
 from ...specs import View
 from ...specs.fusion.graph import Value
+from ...specs.fusion.rearranged import is_alignment
 from .calling.calls import known_or_called
 from .calling.rules import record_rule
 from .calling.steps import record_callback
@@ -44,6 +45,9 @@ _CONSTANT = ("; a number that is to be constant is one of the enclosing scope, a
              "default, or in a tuple")
 
 
+#: NumPy's scalars are never changed.
+_SCALAR = ("on another name of it, which changes an array, but makes another of what "
+           "NumPy gives as a scalar; write x = x + y")
 _OUTER_GRAPH = (
     "{name}: backward() reaches no Variable that the function has made, and nf.fuse "
     "does not see the graph outside; pass arrays, make nf.Variable(x, "
@@ -181,12 +185,28 @@ def _in_place(name: str, symbol: str) -> Callable[[Symbol, Any], Any]:
         if made is NotImplemented:
             return made
         if self.tracer.scalars and self.scalar and not self.extents:
-            self.replaced = True  # NumPy's scalars are never changed
+            self.replaced = _SCALAR
             return made
         self.tracer.assign(self, made)
         return self
 
     return method
+
+
+def _may_copy(view: View, base: Symbol) -> bool:
+    """Whether NumPy may copy: a reshape of what need not be contiguous."""
+    if view.kind != "reshape" or is_alignment(base.extents, view.params):
+        return False
+    return any(part.kind in ("transpose", "broadcast") or (
+        part.kind == "slice" and not _is_leading(part, shape))
+        for part, shape in zip(base.parts, base.shapes(), strict=True))
+
+
+def _is_leading(part: View, shape: tuple[int, ...]) -> bool:
+    """Whether a slice is one of whole rows that follow one another."""
+    (_, _, step), *others = part.params or ((0, 1, 1),)
+    return step == 1 and all(one == (0, n, 1)
+                             for one, n in zip(others, shape[1:], strict=True))
 
 
 def _is_basic(key: Any) -> bool:
@@ -199,14 +219,15 @@ class Symbol(Unknown, Traced, Variable):
 
     __reduce_ex__: Any = Unknown.__reduce_ex__
 
-    __slots__ = ("array", "own", "parts", "replaced", "root", "scalar", "shared",
-                 "tracer", "whole")
+    __slots__ = ("array", "loose", "own", "parts", "replaced", "root", "scalar",
+                 "shared", "tracer", "whole")
     #: Whether its own operators decide what a number beside it gives.
     decides = False
     tracer: Trace
     own: Value | None  # the argument that this is
     whole: bool  # and no view of another
-    replaced: bool  # by what an operator in place made of it
+    replaced: str  # why it is not what NumPy has after a change in place
+    loose: bool  # whether it is a view or a copy is not known
     scalar: bool  # to NumPy, if it has no dimensions
     array: object  # stands for the memory that it is in
     shared: list[Value]  # the value, which other names of the array see, too
@@ -220,7 +241,8 @@ class Symbol(Unknown, Traced, Variable):
         made = object.__new__(cls)
         made._value, made._edge = None, None
         made.tracer, made.shared, made.own = trace, [value], own
-        made.whole, made.replaced, made.scalar = base is None, False, False
+        made.whole, made.replaced, made.scalar = base is None, "", False
+        made.loose = False
         made.array = base.array if base is not None else own or object()
         made.root, made.parts = made, ()
         if base is not None:
@@ -229,6 +251,9 @@ class Symbol(Unknown, Traced, Variable):
 
     def follow(self, base: Symbol, part: View | None) -> None:
         """Be a view of another symbol, by `part` if that is known."""
+        self.loose = base.loose or (part is not None and _may_copy(part, base))
+        if self.loose:
+            part = None
         self.whole, self.array = False, base.array
         self.root = None if part is None else base.root
         self.parts = base.parts if part is None else (*base.parts, part)
@@ -236,6 +261,13 @@ class Symbol(Unknown, Traced, Variable):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Do nothing: `__new__` has set everything."""
+
+    def shapes(self) -> list[tuple[int, ...]]:
+        """The shapes that the views take which lead from the root to here."""
+        found = [self.root.extents if self.root is not None else self.extents]
+        for part in self.parts:
+            found.append(part.out_shapes((found[-1],))[0])
+        return found[:len(self.parts)]
 
     @property
     def value(self) -> Value:
@@ -250,6 +282,7 @@ class Symbol(Unknown, Traced, Variable):
         """Another name of the array, with a place of its own in the graph."""
         made = type(self)(self.tracer, self.value, self.own)
         made.shared, made.array, made.whole = self.shared, self.array, self.whole
+        made.loose = self.loose
         if not self.whole:
             made.root = None
             self.tracer.views.setdefault(self.array, WeakSet()).add(made)
@@ -262,6 +295,7 @@ class Symbol(Unknown, Traced, Variable):
         """The symbol for the same value with an edge of the graph."""
         made = type(data)(data.tracer, data.tracer.operand(data))
         made._edge, made.whole, made.root = edge, False, None
+        made.loose = data.loose
         return made
 
     def plain(self) -> Symbol:

@@ -49,6 +49,12 @@ _ASSIGN = Map(Function("assign", ("x", "like"), Block((), ("x",))),
               ("element", "element"))
 
 
+#: Why the reshape of a transposed array is not used after that has changed.
+_MAY_BE_A_COPY = ("on the array that it is a reshape of: whether NumPy's is a view or "
+                  "a copy depends on how that lies in memory; reshape afterwards, or "
+                  "write .copy()")
+
+
 class Trace:
     """One run of a function on symbols.
 
@@ -153,10 +159,7 @@ class Trace:
     def _current_value(self, x: Symbol | Number) -> Value:
         """The value; `KernelTypeError` if it is not known whether it has changed."""
         if isinstance(x, Symbol) and x.replaced:
-            raise KernelTypeError(
-                f"{x.name} is used after += or the like on another name of it, which "
-                "changes an array, but makes another of what NumPy gives as a scalar; "
-                "write x = x + y")
+            raise KernelTypeError(f"{x.name} is used after += or the like {x.replaced}")
         return x.value
 
     def record(self, spec: Any, inputs: Sequence[Any], out: Sequence[Any] | None,
@@ -324,6 +327,9 @@ class Trace:
         if root._edge is None or not isinstance(root._edge[0], Leaf):
             root._edge = new._edge  # a leaf stays one, whatever it holds
         for view in [*self.views.get(root.array, ())]:
+            if view.loose:
+                view.replaced = _MAY_BE_A_COPY
+                continue
             shown = made_of(root, view.parts)
             view.value, view._edge = shown.value, shown._edge
 
@@ -339,8 +345,8 @@ class Trace:
                 f"out: nf.fuse stores into its arguments only, got a "
                 f"{type(target).__name__} that is none; pass it as an argument")
         if target.root is None or any(
-                v.root is not target.root for v in self.views.get(
-                    target.array, ())):
+                v.root is not target.root and not v.loose
+                for v in self.views.get(target.array, ())):
             raise KernelTypeError(
                 f"{target.name} is changed in place and is, or has, a view that "
                 "nf.fuse does not follow; make a new array, as in x = x + y")
