@@ -78,5 +78,7 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True,
               dtype: Any = None, axis: int = 0) -> Any:
     """Numbers at equal ratios between two positive ends."""
     first, last = as_arrays([start, stop], "numpy.geomspace")
-    made = ops.exp(linspace(ops.log(first), ops.log(last), num, endpoint, axis=axis))
-    return made if dtype is None else ops.astype(made, dtype)
+    kind = np.result_type(dtype_of(first), dtype_of(last), dtype or np.float64)
+    first, last = (ops.log(converted(x, kind)) for x in (first, last))
+    made = ops.exp(linspace(first, last, num, endpoint, axis=axis))
+    return converted(made, dtype or kind)

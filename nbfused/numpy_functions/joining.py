@@ -177,8 +177,8 @@ dsplit = _splitting("dsplit", 3, lambda ary: 2)
 def unstack(x: Any, *, axis: int = 0) -> tuple[Any, ...]:
     """The slices along an axis."""
     at = axis_of(axis, len(shape_of(x)))
-    return tuple(ops.getitem(x, (*(slice(None),) * at, k))
-                 for k in range(shape_of(x)[at]))
+    # By `x[k]`, which gives scalars of a vector's elements.
+    return tuple(x[(*(slice(None),) * at, k)] for k in range(shape_of(x)[at]))
 
 
 @implements("repeat")

@@ -259,6 +259,11 @@ class Symbol(Unknown, Traced, Variable):
         self.parts = base.parts if part is None else (*base.parts, part)
         self.tracer.views.setdefault(self.array, WeakSet()).add(self)
 
+    def part(self, value: Value) -> None:
+        """Be an array of its own from here on."""
+        self.shared, self.array, self.whole = [value], object(), True
+        self.root, self.parts, self.loose = self, (), False
+
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Do nothing: `__new__` has set everything."""
 

@@ -320,6 +320,7 @@ class Trace:
             raise ShapeError(f"{target.name} cannot hold an array of shape "
                              f"{new.extents}; make a new array")
         root = target.root
+        self._part_scalars(target)
         new = overwritten(root, target.parts, new)
         if root.own is not None:
             self.stores[root.own] = new.value
@@ -332,6 +333,20 @@ class Trace:
                 continue
             shown = made_of(root, view.parts)
             view.value, view._edge = shown.value, shown._edge
+
+    def _part_scalars(self, target: Symbol) -> None:
+        """Let NumPy's scalars of an array keep what they are when it changes."""
+        if not self.scalars:
+            return
+        views = [*self.views.get(target.array, ())]
+        scalars = {id(v): v for v in views
+                   if v.scalar and not v.extents and v is not target}
+        for view in scalars.values():
+            (kept,) = self.run(COPY, (view,), None, {"dtypes": (dtype_of(view),)})
+            view.part(kept.value)
+        if scalars:
+            self.views[target.array] = WeakSet(
+                v for v in views if id(v) not in scalars)
 
     def _cast_like(self, new: Any, target: Symbol) -> Any:
         """`new` in the dtype of `target`, and its shape if it broadcasts to that."""
