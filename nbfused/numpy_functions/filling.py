@@ -10,7 +10,7 @@ from ..arrays import dtype_of
 from ..arrays.traced import Traced
 from ..autograd import Variable
 from ..autograd.numpy_api.methods import check_layout
-from .base import as_arrays, implements, index_array, ops, shape_of
+from .base import as_arrays, converted, implements, index_array, ops, shape_of
 from .shapes import moveaxis
 
 __all__: list[str] = []

@@ -60,6 +60,8 @@ CASES = {
     "polyval by a list": (lambda x: np.polyval([1, 2.0], x), X.astype("f4")),
     "polyadd of a number": (lambda x: np.polyadd(x[0], x[0, 0]), X),
     "convolve by a number": (lambda x: np.convolve(x[0], x[0, 0]), X),
+    "geomspace of float16": (lambda x: np.geomspace(x, 2 * x, 3), X.astype("f2")),
+    "an inverted constant": (lambda x: ~np.isreal(x), X > 2),
     "of numbers": (lambda x, n: x + np.isreal(n) + np.modf(n)[0], X, np.float64(1.5)),
     "one line": (lambda x: np.apply_along_axis(lambda v: v * 2, -1, x), np.zeros(0)),
 }
@@ -82,6 +84,19 @@ def test_as_numpy(name):
 def test_functions_of_the_library_on_variables(call):
     found = nf.fuse(lambda x: call(x) * 2)(nf.Variable(X[0]))
     np.testing.assert_allclose(found.data, call(X[0]) * 2)
+
+
+@pytest.mark.parametrize("share", [25, 25.0, [25, 60.5], np.float64(25), [0, 100]])
+def test_percentiles_have_the_dtype_of_a_strong_share(share):
+    x = X[0].astype("f4")
+    found, expected = np.percentile(nf.Variable(x), share), np.percentile(x, share)
+    assert found.dtype == expected.dtype
+    np.testing.assert_allclose(found.data, expected, rtol=1e-6)
+
+
+def test_running_sums_of_nothing_begin_with_the_initial_number():
+    found = np.cumulative_sum(nf.Variable(np.zeros(0)), include_initial=True)
+    np.testing.assert_array_equal(found.data, [0.0])
 
 
 @pytest.mark.parametrize("view", [
