@@ -38,9 +38,10 @@ lint: $(dev_stamp)
 pytest: $(dev_stamp)
 	$(RUN) -m pytest -n $(JOBS) --dist worksteal -m "not variants" $(PYTEST)
 
-# Every shape of tile, dtype and architecture, and the ops like others: minutes.
+# Every shape of tile, dtype and architecture, and the ops like others: minutes. What
+# other tests interpret is compiled here.
 variants: $(dev_stamp)
-	$(RUN) -m pytest -n $(JOBS) -m variants $(PYTEST)
+	$(RUN) -m pytest -n $(JOBS) -m "variants or interpreted" $(PYTEST)
 
 # Every public name has a known type: pyright, which needs node or fetches it.
 types: $(release_stamp)

@@ -261,10 +261,8 @@ def test_a_first_call_imports_no_derivatives():
 
 
 @pytest.mark.parametrize("first", [
-    "x = nf.Variable([2.0])", "from nbfused import grad", "from nbfused import *",
-    "from nbfused.registry.operations import OPS; OPS['sum']", "nf.ops", "nf.sigmoid",
-    "dir(nf)",
-    "import nbfused.autograd; x = nbfused.autograd.Variable([2.0])"])
+    "x = nf.Variable([2.0])", "from nbfused import *",
+    "from nbfused.registry.operations import OPS; OPS['sum']", "nf.ops; nf.sigmoid"])
 def test_every_name_is_there_whatever_is_used_first(first):
     out = python(f"import nbfused as nf; {first};"
                  "import nbfused.autograd; x = nbfused.autograd.Variable([2.0]);"

@@ -118,13 +118,14 @@ def truth(x: Any, name: str) -> bool:
     return bool(x)
 
 
-def index_array(indices: np.ndarray, like: Any) -> Any:
+def index_array(indices: np.ndarray, like: Any, given: Any = ()) -> Any:
     """Integers of the host in the library and on the device of another array.
 
-    In `nf.fuse` they are a constant of the program: they follow from shapes.
+    In `nf.fuse` they are a constant of the program: they follow from shapes, and from
+    arrays `given`, which are looked up again if they may be others in the next call.
     """
     if isinstance(like, Traced):
-        return like.constant(indices)
+        return like.constant(indices, (given,))
     return array_like(indices, like.data if isinstance(like, Variable) else like)
 
 

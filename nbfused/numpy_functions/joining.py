@@ -191,7 +191,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
     counts = np.asarray(repeats)
     if counts.size != 1:
         rows = np.repeat(np.arange(extents[at]), counts)
-        return take_rows(a, rows, at)
+        return take_rows(a, rows, at, repeats)
     times = int(counts.reshape(()))
     wide = ops.broadcast_to(ops.expand_dims(a, at + 1),
                             (*extents[:at + 1], times, *extents[at + 1:]))
@@ -199,9 +199,9 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
     return copied(made, 1 in (times, extents[at]))
 
 
-def take_rows(a: Any, rows: np.ndarray, axis: int) -> Any:
-    """Slices along an axis at positions that are known on the host."""
-    return ops.take(a, index_array(rows, a), axis=axis)
+def take_rows(a: Any, rows: np.ndarray, axis: int, given: Any = ()) -> Any:
+    """Slices along an axis at positions that follow from what is `given`."""
+    return ops.take(a, index_array(rows, a, given), axis=axis)
 
 
 @implements("tile")
@@ -244,7 +244,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
         arr, axis = ops.reshape(arr, (-1,)), 0
     at = axis_of(axis, len(shape_of(arr)))
     left = np.delete(np.arange(shape_of(arr)[at]), obj)
-    return take_rows(arr, left, at)
+    return take_rows(arr, left, at, obj)
 
 
 @implements("insert")
@@ -264,7 +264,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     order[places < 0] = extents[at] + np.arange(added)
     wide = ops.broadcast_to(values, (*extents[:at], added, *extents[at + 1:]))
     wide = converted(wide, dtype_of(arr))
-    return take_rows(ops.concatenate([arr, wide], axis=at), order, at)
+    return take_rows(ops.concatenate([arr, wide], axis=at), order, at, obj)
 
 
 def _inserted(given: tuple[int, ...], extents: tuple[int, ...], axis: int) -> int:

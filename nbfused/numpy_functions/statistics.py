@@ -12,7 +12,6 @@ from .base import (
     as_arrays,
     axes_of,
     converted,
-    detached,
     implements,
     ops,
     shape_of,
@@ -104,7 +103,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None,
         found = ops.broadcast_to(fp, shape_of(x) or (1,))
         found = ops.reshape(found, shape_of(x))
     else:
-        after = searchsorted(detached(xp), detached(x), side="right")
+        after = searchsorted(xp, x, side="right")
         low = ops.clip(ops.subtract(after, 1), 0, count - 2)
         x0, x1, f0, f1 = (ops.take(v, k, axis=0) for v in (xp, fp)
                           for k in (low, ops.add(low, 1)))

@@ -4,6 +4,7 @@
 `activations`   activation functions
 `advanced_indexing` index arrays, lists and masks, beside basic indices
 `arithmetic`    arithmetic, as in NumPy
+`assignment`    arrays with other numbers at an index
 `checks`        range checks of element values, on the cpu only
 `clipping`      clipping of gradients by the norm of all of them
 `comparison`    comparisons, logic, selection
@@ -25,6 +26,7 @@ import types as _types
 
 from .activations import *
 from .arithmetic import *
+from .assignment import *
 from .clipping import *
 from .comparison import *
 from .filling import *

@@ -11,6 +11,8 @@ import nbfused as nf
 from nbfused.errors import KernelTypeError, TapeError
 from tests.refusal import refused
 
+pytestmark = pytest.mark.interpreted
+
 RNG = np.random.default_rng(5)
 A = RNG.uniform(0.5, 2.0, (3, 4))
 B = RNG.uniform(0.5, 2.0, 4)

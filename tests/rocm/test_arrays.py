@@ -235,14 +235,17 @@ def tensor_class():
 def torch(monkeypatch):
     """PyTorch for ROCm: its version has a ``hip``."""
     from nbfused.arrays.libraries import torch as of_torch
+    from nbfused.autograd.torch_bridge import operation, readable
 
     module: Any = ModuleType("torch")
     module.Tensor = tensor_class()
     module.nn = SimpleNamespace(Parameter=type("Parameter", (module.Tensor,), {}))
     module.strided, module.version = "strided", SimpleNamespace(hip="6.2.41133")
     module.is_grad_enabled = lambda: False
-    module.autograd = SimpleNamespace(forward_ad=SimpleNamespace(
-        _current_level=-1, unpack_dual=lambda x: SimpleNamespace(tangent=None)))
+    recorded = type("_SingleLevelFunction", (), {"apply": None})  # not called
+    module.autograd = SimpleNamespace(
+        Function=type("Function", (recorded,), {}), forward_ad=SimpleNamespace(
+            _current_level=-1, unpack_dual=lambda x: SimpleNamespace(tangent=None)))
     module.cuda = SimpleNamespace(empty_cache=lambda: None)
     module._C = SimpleNamespace(_cuda_getCurrentRawStream=lambda n: Current.handle,
                                 _get_tracing_state=lambda: None)
@@ -252,10 +255,11 @@ def torch(monkeypatch):
     module.empty_strided = lambda shape, strides, *, dtype, device: module.Tensor(
         nf.empty(shape, dtype.removeprefix("torch."), device="rocm"))
     monkeypatch.setitem(sys.modules, "torch", module)
-    for cached in (of_torch._dtypes, of_torch._names, of_torch._place):
+    kept = (of_torch._dtypes, of_torch._names, of_torch._place, operation, readable)
+    for cached in kept:
         cached.cache_clear()
     yield module
-    for cached in (of_torch._dtypes, of_torch._names, of_torch._place):
+    for cached in kept:
         cached.cache_clear()
 
 

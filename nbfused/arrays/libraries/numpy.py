@@ -220,6 +220,6 @@ def _computes_otherwise(kind: type) -> bool:
     One that only carries notes does not, nor do `numpy.memmap` and `numpy.recarray`,
     nor one that says so.
     """
-    return issubclass(kind, np.ndarray) and not getattr(
-        kind, "computes_as_numpy", False) and any(
+    return issubclass(kind, np.ndarray) and not hasattr(
+        kind, "computes_as_numpy") and any(
         getattr(kind, name) is not getattr(np.ndarray, name) for name in _ARITHMETIC)

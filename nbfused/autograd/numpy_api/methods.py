@@ -140,8 +140,8 @@ class ArrayMethods(TableMethods):
         """Refuse assignment: it would invalidate what the tape saved."""
         raise KernelTypeError(
             "x[index] = value: a Variable is not assigned to in parts, as its gradient "
-            "would no longer be true; make a new one, as with nf.ops.where(mask, "
-            "value, x), or assign to x.data before it is used")
+            "would no longer be true; make a new one, as with nf.ops.set_at(x, "
+            "value, index), or assign to x.data before it is used")
 
     __neg__: Any = _unary("negative")
     __pos__: Any = _unary("positive")

@@ -21,8 +21,8 @@ from ...scalar.language.vocabulary import OPS as VOCABULARY
 from ...support.dtypes import BFLOAT16, rank_of
 from ...support.trees import leaves_of
 from .calling.calls import call_library
-from .numbers import Number
-from .symbols import Symbol
+from .symbols.arrays import Symbol
+from .symbols.numbers import Number
 
 __all__ = ["converted", "promoted", "tensor_type", "torch_dtype",
            "torch_function", "torch_recording", "torch_records"]
@@ -117,12 +117,21 @@ def converted(x: Any, dtype: np.dtype) -> Any:
 
 def promoted(function: Callable[..., Any], args: Sequence[Any]) -> Any:
     """`function` of `args` in the dtype that PyTorch computes in."""
+    args = _traced(args)
     dtype = tensor_type(args)
     result = function(*(converted(x, dtype) for x in args))
     if isinstance(result, Symbol) and rank_of(dtype) < 2 <= rank_of(dtype_of(result)):
         dtype = _default_dtype(2)  # integers divide, and have sines, in that
         result = function(*(converted(x, dtype) for x in args))
     return result
+
+
+def _traced(args: Sequence[Any]) -> Sequence[Any]:
+    """Tensors beside symbols as symbols, so that their conversion is traced, too."""
+    trace = next((x.tracer for x in args if isinstance(x, Symbol)), None)
+    return args if trace is None else [
+        trace.symbol(trace, trace.operand(x)) if type(x).__module__ == "torch" else x
+        for x in args]
 
 
 def torch_dtype(given: Any) -> np.dtype:

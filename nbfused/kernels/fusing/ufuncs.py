@@ -40,6 +40,10 @@ def trace_ufunc(trace: Trace, ufunc: np.ufunc, method: str, inputs: Sequence[Any
     KernelTypeError
         There is no operation that does the same, with these keywords.
     """
+    if ufunc is np.add and method == "at" and len(inputs) == 3:
+        x, index, value = inputs
+        trace.assign(x, OPS["add_at"](x, value, index=index))
+        return None
     op, what = ufunc_operation(ufunc, method), method_name(ufunc, method)
     numbers = method == "__call__" and not any(map(_is_array, inputs))
     if op is None and not numbers:

@@ -13,6 +13,8 @@ from nbfused.errors import (
     ShapeError,
 )
 
+pytestmark = pytest.mark.interpreted
+
 RNG = np.random.default_rng(2)
 W, B = RNG.normal(size=(3, 4)), RNG.normal(size=4)
 X, Y = RNG.normal(size=(6, 3)), RNG.normal(size=(6, 4))

@@ -12,7 +12,7 @@ from numpy import linspace
 
 import nbfused as nf
 from nbfused.errors import KernelTypeError, NbFusedPerformanceWarning
-from nbfused.kernels.fusing.symbols import Symbol
+from nbfused.kernels.fusing.symbols.arrays import Symbol
 
 pytestmark = pytest.mark.filterwarnings("ignore:fuse.*decorated again")
 

@@ -21,7 +21,6 @@ from ..arguments import PLAIN, can_change, constant_key, is_cached
 from .containers import is_user_class
 from .hidden import UNBOUND, Hidden, Place, asks_types, content
 from .lines import is_library
-from .made import makes_arrays
 
 __all__ = ["Outside", "Scope"]
 
@@ -73,8 +72,6 @@ class Scope:
         is outside, or cannot be copied.
     asks_types
         Whether it asks for the type of a value.
-    makes_arrays
-        Whether it may call a constructor of NumPy's arrays.
     """
 
     def __init__(self, function: Any) -> None:
@@ -108,7 +105,6 @@ class Scope:
         self._classes: dict[type, None] = {}
         self.code: CodeType | None = code
         self.asks_types: bool = code is not None and asks_types(code)
-        self.makes_arrays: bool = code is not None and makes_arrays(code, self.globals)
         self.cells = dict(zip(free, getattr(function, "__closure__", None) or (),
                               strict=True))
 

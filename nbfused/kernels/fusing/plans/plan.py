@@ -65,10 +65,10 @@ class Plan:
     stored, stored_types
         The arguments that are changed, and the types of their arrays.
     constants
-        Arrays that are no arguments, and their addresses.
+        Arrays that are the same in each call, and their addresses.
     steps
         In order.  Their places count the addresses of the arguments that are arrays,
-        then those of the constants, those of the results, and the arena's.
+        then those of the constants, then those of the results, then the arena's.
     passed
         The numbers that launches are given, and in which form.
     sequence

@@ -79,14 +79,15 @@ class SegmentedPlan:
             As `Program.run`; nothing has been stored then.
         """
         program = self._program
-        env: dict[Value, Any] = {**program.constants, **dict(zip(
-            program.arguments, arguments, strict=True))}
+        env: dict[Value, Any] = dict(zip(program.arguments, arguments, strict=True))
+        given = dict(env)
+        env.update(program.constants)
         for number in self._numbers:
             env[number.value] = evaluate(number, env)
         for check, value in program.checks:
             check(env[value])
         if program.stores:
-            check_apart(program.stores, {v: env[v] for v in program.arguments})
+            check_apart(program.stores, given)
         for part in self._parts:
             if isinstance(part, Segment):
                 part.run(env, self._read)

@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import dtype_of
-from ...autograd.numpy_api.methods import is_operand
-from ...autograd.numpy_api.table_methods import TableMethods
-from ...registry.operations import OPS
-from ...support.dtypes import TYPES, rank_of
-from .symbols import Symbol
-from .torch import converted, promoted, torch_dtype, torch_function
+from ....arrays import dtype_of
+from ....autograd.numpy_api.methods import is_operand
+from ....autograd.numpy_api.table_methods import TableMethods
+from ....registry.operations import OPS
+from ....support.dtypes import TYPES, rank_of
+from ..torch import converted, promoted, torch_dtype, torch_function
+from .arrays import Symbol
 
 __all__ = ["Tensor"]
 

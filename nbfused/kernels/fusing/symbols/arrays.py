@@ -2,48 +2,36 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial, wraps
+from collections.abc import Callable
+from functools import wraps
 from math import prod
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 import numpy as np
 
-from ...arrays import dtype_of
-from ...arrays.traced import Traced, TracedNumber, extents
-from ...autograd import Variable
-from ...autograd.graph import COPY, Edge, Leaf
-from ...autograd.numpy_api.methods import ArrayMethods, check_unrecorded
-from ...autograd.numpy_api.table_methods import TableMethods
-from ...autograd.numpy_api.ufuncs import method_name
-from ...dispatch.calls import ZERO
-from ...dispatch.outputs import can_cast
-from ...errors import KernelTypeError
-from ...op.base import is_number
-from ...specs import View
-from ...specs.fusion.graph import Value
-from ...specs.fusion.rearranged import is_alignment
-from .calling.calls import known_or_called
-from .calling.rules import record_rule
-from .calling.steps import record_callback
-from .functions import ATTRIBUTES, GIVE_ARRAYS, METHODS, traced_function
-from .outside.lines import user_frame
-from .program import memory_of
-from .ufuncs import trace_ufunc
+from ....arrays import dtype_of
+from ....arrays.traced import Traced, extents
+from ....autograd import Variable
+from ....autograd.graph import COPY, Edge, Leaf
+from ....autograd.numpy_api.methods import ArrayMethods, check_unrecorded
+from ....autograd.numpy_api.table_methods import TableMethods
+from ....dispatch.outputs import can_cast
+from ....errors import KernelTypeError
+from ....op.base import is_number
+from ....registry.operations import OPS
+from ....specs import View
+from ....specs.fusion.graph import Value
+from ..functions import ATTRIBUTES, METHODS
+from ..parts import may_copy
+from ..program import memory_of
+from .unknown import WAY_OUT, Unknown, mark_scalar, refuse
 
 if TYPE_CHECKING:
-    from .trace import Trace
+    from ..trace import Trace
 
-__all__ = ["Symbol", "Unknown"]
-
-_WAY_OUT = ("which is not known while nf.fuse traces a function; choose between values "
-            "with nf.ops.where, or do this outside of the fused function")
-_CONSTANT = ("; a number that is to be constant is one of the enclosing scope, a "
-             "default, or in a tuple")
-
+__all__ = ["Symbol"]
 
 #: NumPy's scalars are never changed.
 _SCALAR = ("on another name of it, which changes an array, but makes another of what "
@@ -54,123 +42,11 @@ _OUTER_GRAPH = (
     "requires_grad=True) of them inside, or use nf.value_and_grad")
 
 
-def _refuse(what: str) -> Callable[[Any], NoReturn]:
-    def refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
-        hint, trace, name = "", self.tracer, self.value.name
-        if isinstance(self, TracedNumber):
-            hint = _CONSTANT
-            trace.asked_numbers.add(name)
-        raise trace.refuse(f"{self.name}: {what}, {_WAY_OUT}{hint}")
-
-    return refuse
-
-
-class Unknown:
-    """Base of the symbols: what arrays and numbers have in common."""
-
-    __slots__ = ()
-
-    __bool__ = _refuse("if, while, and, or, not need its truth")
-    __int__ = _refuse("int() needs its value")
-    __float__ = _refuse("float(), or a function of math, needs its value")
-    __complex__ = _refuse("complex() needs its value")
-    __index__ = _refuse("an axis, an index, a shape or range() needs its value")
-    __array__ = _refuse("a NumPy array needs its values")
-    item = _refuse("item() needs its value")
-    __str__ = _refuse("print(), str() and a text with it need its value")
-    __reduce_ex__: Any = _refuse("pickle needs its value")
-
-    def __repr__(self) -> str:
-        """A text for messages; `repr`, or the print of a list, is refused."""
-        if user_frame(sys._getframe(1), behind_ours=False) is not None:
-            self.__str__()
-        return self.name
-
-    def __format__(self, spec: str) -> str:
-        return str(self)  # which is refused
-
-    tracer: Trace
-    value: Value
-
-    @property
-    def name(self) -> str:
-        """A text for messages."""
-        raise NotImplementedError
-
-    @property
-    def extents(self) -> tuple[int, ...]:
-        """The shape."""
-        return self.value.shape
-
-    def record(self, spec: Any, inputs: Sequence[Any], out: Sequence[Any] | None,
-               options: dict[str, Any]) -> tuple[Any, ...]:
-        """Record that `spec` is run."""
-        return self.tracer.record(spec, inputs, out, options)
-
-    def run(self, spec: Any, inputs: Sequence[Any], out: Sequence[Any] | None,
-            options: dict[str, Any]) -> tuple[Any, ...]:
-        """Record that `spec` is run, and nothing of what a transform needs."""
-        return self.tracer.run(spec, inputs, out, options)
-
-    def record_call(self, function: Callable[..., Any], args: Sequence[Any],
-                    inline: Callable[[], Any]) -> Any:
-        """Record a call of a function with a derivative of its own."""
-        return record_rule(self.tracer, function, args, inline)
-
-    def record_callback(self, callback: Any, args: Sequence[Any]) -> tuple[Any, ...]:
-        """Record a call of a callback."""
-        return record_callback(self.tracer, callback, args)
-
-    @property
-    def differentiated(self) -> bool:
-        """Whether a derivative is wanted, here or of the whole program."""
-        return self.tracer.tracked or getattr(self, "requires_grad", False)
-
-    def constant(self, host: np.ndarray) -> Any:
-        """A symbol for an array that follows from shapes: the same in each call."""
-        return self.tracer.constant(host)
-
-    def record_check(self, check: Callable[[Any], Any]) -> None:
-        """Record that `check` is to see the value."""
-        self.tracer.checks.append((check, self.value))
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any,
-                        **kwargs: Any) -> Any:
-        known = partial(trace_ufunc, self.tracer, ufunc, method, inputs, kwargs)
-        called = ufunc if method == "__call__" else getattr(ufunc, method)
-        return _scalar(known_or_called(
-            self.tracer, known, method_name(ufunc, method), called, inputs, kwargs),
-            inputs, kwargs)
-
-    def __array_function__(self, function: Callable[..., Any], types: Any,
-                           args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """NumPy's functions: those that there are operations for, or calls."""
-        call = traced_function(function)
-        known = None if call is None else partial(call, args, kwargs)
-        made = known_or_called(
-            self.tracer, known, f"{function.__module__}.{function.__name__}", function,
-            args, kwargs)
-        if function not in GIVE_ARRAYS:
-            return _scalar(made, args, kwargs)
-        if isinstance(made, Symbol):
-            made.scalar = False
-        return made
-
-
-def _scalar(made: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Mark a result that is a NumPy scalar if 0-d: it is no view and no `out`."""
-    out = kwargs.get("out")
-    given = (*args, *(out if isinstance(out, tuple) else (out,)))
-    if isinstance(made, Symbol) and made.whole and not any(made is x for x in given):
-        made.scalar = True
-    return made
-
-
 def _gives_scalars(method: Callable[..., Any]) -> Callable[..., Any]:
     """A method of NumPy's arrays; functions of `nbfused.ops` give arrays."""
     @wraps(method)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return _scalar(method(*args, **kwargs), args, kwargs)
+        return mark_scalar(method(*args, **kwargs), args, kwargs)
 
     return call
 
@@ -191,22 +67,6 @@ def _in_place(name: str, symbol: str) -> Callable[[Symbol, Any], Any]:
         return self
 
     return method
-
-
-def _may_copy(view: View, base: Symbol) -> bool:
-    """Whether NumPy may copy: a reshape of what need not be contiguous."""
-    if view.kind != "reshape" or is_alignment(base.extents, view.params):
-        return False
-    return any(part.kind in ("transpose", "broadcast") or (
-        part.kind == "slice" and not _is_leading(part, shape))
-        for part, shape in zip(base.parts, base.shapes(), strict=True))
-
-
-def _is_leading(part: View, shape: tuple[int, ...]) -> bool:
-    """Whether a slice is one of whole rows that follow one another."""
-    (_, _, step), *others = part.params or ((0, 1, 1),)
-    return step == 1 and all(one == (0, n, 1)
-                             for one, n in zip(others, shape[1:], strict=True))
 
 
 def _is_basic(key: Any) -> bool:
@@ -251,7 +111,7 @@ class Symbol(Unknown, Traced, Variable):
 
     def follow(self, base: Symbol, part: View | None) -> None:
         """Be a view of another symbol, by `part` if that is known."""
-        self.loose = base.loose or (part is not None and _may_copy(part, base))
+        self.loose = base.loose or (part is not None and may_copy(part, base))
         if self.loose:
             part = None
         self.whole, self.array = False, base.array
@@ -266,13 +126,6 @@ class Symbol(Unknown, Traced, Variable):
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Do nothing: `__new__` has set everything."""
-
-    def shapes(self) -> list[tuple[int, ...]]:
-        """The shapes that the views take which lead from the root to here."""
-        found = [self.root.extents if self.root is not None else self.extents]
-        for part in self.parts:
-            found.append(part.out_shapes((found[-1],))[0])
-        return found[:len(self.parts)]
 
     @property
     def value(self) -> Value:
@@ -319,8 +172,7 @@ class Symbol(Unknown, Traced, Variable):
 
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """A symbol for zeros of another shape and dtype."""
-        (made,) = self.tracer.run(ZERO, (), None, {"dtypes": (dtype,)})
-        return self.tracer.run(View("broadcast", shape), (made,), None, {})[0]
+        return self.tracer.zeros(shape, dtype)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -378,9 +230,9 @@ class Symbol(Unknown, Traced, Variable):
         raise KernelTypeError(f"{self.name}: its array cannot be replaced while "
                               "nf.fuse traces; write x[...] = value")
 
-    device = property(_refuse("device needs the array itself"))
-    tolist = tobytes = tofile = dump = dumps = _refuse("this needs its values")
-    to_numpy = numpy = _refuse("to_numpy() needs its values")
+    device = property(refuse("device needs the array itself"))
+    tolist = tobytes = tofile = dump = dumps = refuse("this needs its values")
+    to_numpy = numpy = refuse("to_numpy() needs its values")
 
     def backward(self, grad: Any = None, retain_graph: bool = False,
                  create_graph: bool = False, gradcheck: bool = False) -> None:
@@ -421,7 +273,7 @@ class Symbol(Unknown, Traced, Variable):
     def __getattr__(self, name: str) -> Any:
         """Refuse an attribute that is not traced."""
         if name in ATTRIBUTES:
-            self.tracer.refuse(f"{self.name}: .{name} is of an array, {_WAY_OUT}")
+            self.tracer.refuse(f"{self.name}: .{name} is of an array, {WAY_OUT}")
         raise AttributeError(f"{self.name} has no attribute {name!r} that nf.fuse "
                              "traces; use functions of numpy or of nf.ops",
                              name=name, obj=self)
@@ -445,16 +297,17 @@ class Symbol(Unknown, Traced, Variable):
         elif key is Ellipsis or (isinstance(key, slice) and key == slice(None)):
             self.tracer.assign(self, new)
         elif not all(map(_is_basic, key if isinstance(key, tuple) else (key,))):
-            raise KernelTypeError(
-                f"{self.name}: nf.fuse assigns to all of an array, to a part by "
-                "integers and slices or, by x[mask] = number, where a condition holds; "
-                "compute the whole with nf.ops.where, or assign outside")
+            self.tracer.assign(self, OPS["set_at"](self, new, index=key))
         else:
             part: Symbol | Any = super().__getitem__(key)
             there = isinstance(new, Symbol) and new.root is not None and (
                 new.root is part.root and new.parts == part.parts)
             if not there:  # as it is after x[key] += y
                 self.tracer.assign(part, new)
+
+    def fill(self, value: Any) -> None:
+        """Assign one number to all elements."""
+        self[...] = value
 
     def _assign_where(self, mask: Variable, new: Any) -> None:
         """One number wherever a condition holds."""

@@ -11,20 +11,21 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...arrays import is_array
-from ...arrays.traced import Traced, TracedNumber
-from ...autograd import Variable
-from ...errors import KernelTypeError
-from ...registry.operations import OPS
-from ...scalar.source.resolve import operation
-from ...scalar.typing.python_numbers import plain_number
-from ...scalar.typing.types import Type, Weak
-from ...specs.fusion.graph import Value
-from ...support.trees import leaves_of, map_tree
-from .symbols import Symbol, Unknown
+from ....arrays import is_array
+from ....arrays.traced import Traced, TracedNumber
+from ....autograd import Variable
+from ....errors import KernelTypeError
+from ....registry.operations import OPS
+from ....scalar.source.resolve import operation
+from ....scalar.typing.python_numbers import plain_number
+from ....scalar.typing.types import Type, Weak
+from ....specs.fusion.graph import Value
+from ....support.trees import leaves_of, map_tree
+from .arrays import Symbol
+from .unknown import Unknown
 
 if TYPE_CHECKING:
-    from .trace import Trace
+    from ..trace import Trace
 
 __all__ = ["Number"]
 
