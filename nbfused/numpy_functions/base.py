@@ -144,9 +144,13 @@ def converted(x: Any, dtype: Any) -> Any:
     return x if dtype_of(x) == dtype else ops.astype(x, dtype)
 
 
-def copied(x: Any) -> Any:
-    """`x` in memory of its own, for functions of which NumPy gives no view."""
-    return ops.astype(x, dtype_of(x))
+def copied(x: Any, viewed: bool = True) -> Any:
+    """`x` in memory of its own, for functions of which NumPy gives no view.
+
+    It is copied where it is `viewed`, and where it is traced: whether a reshape is a
+    view is not known there, and a copy costs no launch.
+    """
+    return ops.astype(x, dtype_of(x)) if viewed or isinstance(x, Traced) else x
 
 
 def stored(made: Any, out: Any) -> Any:

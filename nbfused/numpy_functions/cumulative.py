@@ -20,6 +20,7 @@ from .base import (
     shape_of,
     stored,
 )
+from .joining import pad
 from .library import computed, native
 from .shapes import flip
 
@@ -115,8 +116,8 @@ def _cumulative(name: str, of: Any, initial: int, x: Any, axis: Any, dtype: Any,
     if not include_initial:
         return of(x, axis, dtype, out)
     made = of(x, axis, dtype)
-    border = ops.full_like(_slab(made, axis, slice(0, 1)), initial)
-    return ops.concatenate([border, made], axis=axis, out=out)
+    widths = [(int(k == axis), 0) for k in range(len(shape_of(x)))]
+    return stored(pad(made, widths, constant_values=initial), out)
 
 
 @implements("nancumsum")

@@ -10,7 +10,7 @@ from ..arrays import dtype_of
 from ..arrays.traced import Traced
 from ..autograd import Variable
 from ..autograd.numpy_api.methods import check_layout
-from .base import as_arrays, implements, index_array, ops, shape_of
+from .base import as_arrays, converted, implements, index_array, ops, shape_of
 from .shapes import moveaxis
 
 __all__: list[str] = []
@@ -78,5 +78,7 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True,
               dtype: Any = None, axis: int = 0) -> Any:
     """Numbers at equal ratios between two positive ends."""
     first, last = as_arrays([start, stop], "numpy.geomspace")
-    made = ops.exp(linspace(ops.log(first), ops.log(last), num, endpoint, axis=axis))
-    return made if dtype is None else ops.astype(made, dtype)
+    kind = np.result_type(dtype_of(first), dtype_of(last), dtype or np.float64)
+    first, last = (ops.log(converted(x, kind)) for x in (first, last))
+    made = ops.exp(linspace(first, last, num, endpoint, axis=axis))
+    return converted(made, dtype or kind)

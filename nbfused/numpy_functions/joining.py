@@ -99,6 +99,8 @@ def append(arr: Any, values: Any, axis: int | None = None) -> Any:
 def block(arrays: Any) -> Any:
     """An array of blocks in nested lists, innermost along the last axis."""
     depth = _depth(arrays)
+    if not depth:
+        return copied(as_arrays([arrays], "numpy.block")[0])
     leaves = as_arrays(_leaves(arrays), "numpy.block")
     ndim = max(depth, *(len(shape_of(x)) for x in leaves))
     return _block(arrays, depth, ndim, iter(
@@ -177,8 +179,8 @@ dsplit = _splitting("dsplit", 3, lambda ary: 2)
 def unstack(x: Any, *, axis: int = 0) -> tuple[Any, ...]:
     """The slices along an axis."""
     at = axis_of(axis, len(shape_of(x)))
-    return tuple(ops.getitem(x, (*(slice(None),) * at, k))
-                 for k in range(shape_of(x)[at]))
+    # By `x[k]`, which gives scalars of a vector's elements.
+    return tuple(x[(*(slice(None),) * at, k)] for k in range(shape_of(x)[at]))
 
 
 @implements("repeat")
@@ -196,7 +198,7 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
     wide = ops.broadcast_to(ops.expand_dims(a, at + 1),
                             (*extents[:at + 1], times, *extents[at + 1:]))
     made = ops.reshape(wide, (*extents[:at], extents[at] * times, *extents[at + 1:]))
-    return copied(made) if 1 in (times, extents[at]) else made
+    return copied(made, 1 in (times, extents[at]))
 
 
 def take_rows(a: Any, rows: np.ndarray, axis: int, given: Any = ()) -> Any:
@@ -215,8 +217,7 @@ def tile(A: Any, reps: Any) -> Any:
     wide = tuple(n for pair in zip(counts, extents, strict=True) for n in pair)
     made = ops.reshape(ops.broadcast_to(ops.reshape(A, between), wide), tuple(
         n * m for n, m in zip(counts, extents, strict=True)))
-    viewed = all(1 in pair for pair in zip(counts, extents, strict=True))
-    return copied(made) if viewed else made
+    return copied(made, all(1 in pair for pair in zip(counts, extents, strict=True)))
 
 
 @implements("roll")
@@ -279,6 +280,8 @@ def pad(array: Any, pad_width: Any, mode: Any = "constant", *,
     """`array` with more elements at the ends of its axes."""
     ndim = len(shape_of(array))
     widths = _widths(pad_width, ndim)
+    if not any(map(any, widths)):
+        return copied(array)
     if mode == "constant":
         values = np.broadcast_to(constant_values, (ndim, 2))
         for at, (low, high) in enumerate(widths):

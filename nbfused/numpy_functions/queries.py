@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -81,7 +82,7 @@ def apply_along_axis(func1d: Callable[..., Any], axis: int, arr: Any, *args: Any
     at = axis_of(axis, len(shape_of(arr)))
     moved = moveaxis(arr, at, -1)
     *outer, extent = shape_of(moved)
-    lines = ops.reshape(moved, (-1, extent))
+    lines = ops.reshape(moved, (prod(outer), extent))  # -1 is none of no elements
     made = [func1d(ops.getitem(lines, k), *args, **kwargs)
             for k in range(shape_of(lines)[0])]
     whole = ops.stack(made)

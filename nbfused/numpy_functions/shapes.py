@@ -178,7 +178,7 @@ def rot90(m: Any, k: int = 1, axes: Any = (0, 1)) -> Any:
             return flip(swapaxes(m, first, second), second)
 
 
-@implements("diagonal", "linalg.diagonal")
+@implements("diagonal")
 def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     """The elements whose indices along two axes differ by `offset`."""
     ndim = len(shape_of(a))
@@ -196,11 +196,23 @@ def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Any:
     return ops.getitem(flat, (..., slice(start, stop, columns + 1)))
 
 
-@implements("trace", "linalg.trace")
+@implements("trace")
 def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None,
           out: Any = None) -> Any:
     """The sum along a diagonal."""
     return ops.sum(diagonal(a, offset, axis1, axis2), axis=-1, dtype=dtype, out=out)
+
+
+@implements("linalg.diagonal")
+def matrix_diagonal(x: Any, /, *, offset: int = 0) -> Any:
+    """The diagonals of matrices, which are along the last two axes."""
+    return diagonal(x, offset, -2, -1)
+
+
+@implements("linalg.trace")
+def matrix_trace(x: Any, /, *, offset: int = 0, dtype: Any = None) -> Any:
+    """The sums along the diagonals of matrices."""
+    return trace(x, offset, -2, -1, dtype)
 
 
 def band(x: Any, rows: Any, columns: Any, low: Any, high: Any, index: Any) -> Any:
@@ -328,7 +340,7 @@ def resize(a: Any, new_shape: Any) -> Any:
     if times != 1:
         flat = ops.reshape(ops.broadcast_to(flat, (times, have)), (-1,))
     made = ops.reshape(ops.getitem(flat, slice(0, count)), tuple(wanted))
-    return copied(made) if 1 in (times, have) else made
+    return copied(made, 1 in (times, have))
 
 
 def check_vector(x: Any, name: str, argument: str) -> None:

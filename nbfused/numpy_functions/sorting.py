@@ -12,6 +12,7 @@ from .base import (
     as_given,
     axes_of,
     axis_of,
+    converted,
     floating,
     implements,
     index_array,
@@ -130,7 +131,7 @@ def percentile(a: Any, q: Any, axis: Any = None, out: Any = None,
                overwrite_input: bool = False, method: str = "linear",
                keepdims: bool = False) -> Any:
     """The element below which a percentage of the elements are."""
-    return _quantiles(a, np.asarray(q) / 100, axis, out, method, keepdims, False)
+    return _quantiles(a, q, axis, out, method, keepdims, False, 100)
 
 
 @implements("quantile")
@@ -161,7 +162,7 @@ def nanpercentile(a: Any, q: Any, axis: Any = None, out: Any = None,
                   overwrite_input: bool = False, method: str = "linear",
                   keepdims: bool = False) -> Any:
     """The percentile of what is no NaN."""
-    return _quantiles(a, np.asarray(q) / 100, axis, out, method, keepdims, True)
+    return _quantiles(a, q, axis, out, method, keepdims, True, 100)
 
 
 #: How a place between two elements is rounded, by NumPy's name of the method.
@@ -170,18 +171,22 @@ _METHODS = {"linear": None, "lower": "floor", "higher": "ceil", "nearest": "rint
 
 
 def _quantiles(a: Any, q: Any, axis: Any, out: Any, method: str, keepdims: bool,
-               skip: bool) -> Any:
+               skip: bool, scale: int = 1) -> Any:
     """Quantiles of lines that are sorted, each `q` along a new first axis."""
     if method not in _METHODS:
         raise KernelTypeError(f"numpy.quantile: method {method!r} is not supported on "
                               f"what nbfused computes; expected one of "
                               f"{', '.join(map(repr, _METHODS))}")
-    shares = np.asarray(q, np.float64)
+    shares = np.asarray(q, np.float64) / scale
     if shares.size and not (shares.min() >= 0 and shares.max() <= 1):
         raise ValueError("numpy.quantile: a share is outside of [0, 1]")
     extents, axes = shape_of(a), axes_of(axis, len(shape_of(a)))
     free = [k for k in range(len(extents)) if k not in axes]
     a = floating(a)
+    if type(q) not in (int, float):  # which are of the dtype of `a`
+        kind = np.asarray(q).dtype
+        kind = kind if kind.kind == "f" else np.dtype(np.float64)
+        a = converted(a, np.result_type(dtype_of(a), kind))
     size = int(np.prod([extents[k] for k in axes], dtype=int))
     lines = ops.reshape(permuted(a, [*free, *axes]), (
         *(extents[k] for k in free), size))

@@ -119,7 +119,7 @@ class Draft:
             warnings.simplefilter("ignore")
             try:
                 found = eval(text, {"np": np, "ops": ORACLES}, self.scope)
-            except (TypeError, ValueError, IndexError, OverflowError) as error:
+            except (TypeError, ValueError, IndexError, ArithmeticError) as error:
                 raise NoFit from error
         return found if hasattr(found, "dtype") else np.asarray(found)
 

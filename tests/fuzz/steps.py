@@ -34,12 +34,19 @@ CLIPS = ("", "", "gs = [np.clip(g, -0.1, 0.1) for g in gs]",
          "gs = [g * np.minimum(1.0, 0.5 / (norm + 1e-6)) for g in gs]",
          "norm = sum((g * g).sum() for g in gs)\n"
          "gs = [np.where(norm > 1.0, g / np.sqrt(norm + 1e-6), g) for g in gs]",
-         "gs = [g + 0.01 * w for g, w in zip(gs, ws)]")
+         "gs = [g + 0.01 * w for g, w in zip(gs, ws)]",
+         "gs = [*gs]\nnf.ops.clip_by_global_norm(gs, 0.5)")
 UPDATES = ("w -= rate * g", "w[...] = w - rate * g", "np.subtract(w, rate * g, out=w)",
            "m *= 0.9\nm += g\nw -= rate * m",
            "m[...] = 0.9 * m + 0.1 * g\nw -= rate * m",
            "nf.ops.adam_step(w, g, m, v, lr=rate, step=count)",
            "w *= 1 - 0.1 * rate\nw -= rate * g / (1 + count)")
+#: Of all parameters at once.
+TREES = ("nf.ops.adam_step(ws, [*gs], ms, vs, lr=rate, step=count, weight_decay=0.1)",
+         "nf.ops.sgd_step({'w': ws}, {'w': [*gs]}, {'w': ms}, lr=rate, momentum=0.9, "
+         "nesterov=True)",
+         "nf.ops.adam_step(ws, tuple(gs), ms, vs, lr=rate, step=count, "
+         "weight_decay=rate, decoupled=False)")
 GRADIENTS = (
     "value, gs = nf.value_and_grad(loss, argnums=tuple(range(2, 2 + len(ws))))"
     "(x, y, *ws)",
@@ -110,8 +117,9 @@ def draw_step(seed: int) -> Step:
     names = ", ".join(f"w{k}" for k in range(len(shapes)))
     loss = f"def loss(x, y, {names}):\n" + textwrap.indent(
         "\n".join([*lines, f"return {choose(LOSSES)}"]), "    ")
-    update = "for w, g, m, v in zip(ws, gs, ms, vs):\n" + textwrap.indent(
-        choose(UPDATES), "    ")
+    update = choose(TREES) if rng.random() < 0.25 else (
+        "for w, g, m, v in zip(ws, gs, ms, vs):\n" + textwrap.indent(
+            choose(UPDATES), "    "))
     parts = [choose(GRADIENTS), choose(CLIPS), choose(EXTRAS), choose(OBJECTS), update,
              choose(("return value", "return value, gs[0]", "return value, ws[0]"))]
     step = "def step(ws, ms, vs, x, y, rate, count, state):\n" + textwrap.indent(

@@ -112,6 +112,8 @@ _EAGER: Refusals = {
     **_for("bits fused-only in-place-bits", ((TypeError, AttributeError), "")),
     **_for("store store-part", (TypeError, ""))}
 _OPS: Refusals = {**_ALWAYS, **_for("out", (NbFusedError, "")),
+                  # NumPy's own, of an array where it has a scalar in the reference.
+                  **_for("in-place", (ValueError, "read-only")),
                   **_for("where", (TypeError, "argument"),
                          (KernelTypeError, "'indices' must be an array"))}
 

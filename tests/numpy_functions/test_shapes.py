@@ -21,6 +21,11 @@ CASES: dict[str, tuple[Any, ...]] = {
     "triu": (lambda x: np.triu(x, 2), A), "tril stack": (lambda x: np.tril(x, -1), C),
     "tril vector": (np.tril, V), "trace": (np.trace, A), "diag": (np.diag, A),
     "trace axes": (lambda x: np.trace(x, 1, 0, 2), C),
+    "linalg.trace": (lambda x: np.linalg.trace(x, offset=1), C),
+    "linalg.diagonal": (lambda x: np.linalg.diagonal(x, offset=-1), C),
+    "linalg.tensordot": (lambda x, y: np.linalg.tensordot(x, y, axes=1), A, A.T),
+    "repeat once": (lambda x: np.repeat(x, 1, 0), B), "pad nothing": (
+        lambda x: np.pad(x, 0), B),
     "diagonal": (lambda x: np.diagonal(x, 1, 0, 2), C),
     "diagonal below": (lambda x: np.diagonal(x, -2), A),
     "diag of vector": (np.diag, V), "diag below": (lambda v: np.diag(v, -2), V),

@@ -14,11 +14,13 @@ from ...errors import KernelTypeError
 from ...ops.assignment import with_slice
 from ...registry.operations import OPS
 from ...specs import View
+from ...specs.base import Shape
+from ...specs.fusion.rearranged import is_alignment
 
 if TYPE_CHECKING:
     from .symbols.arrays import Symbol
 
-__all__ = ["made_of", "overwritten"]
+__all__ = ["made_of", "may_copy", "overwritten"]
 
 
 def made_of(whole: Symbol, views: Sequence[View]) -> Symbol:
@@ -51,3 +53,23 @@ def overwritten(whole: Symbol, views: Sequence[View], new: Any) -> Symbol:
             return OPS["reshape"](new, shape)
     raise KernelTypeError(f"{whole!r} is changed through a view by {spec.kind}, whose "
                           "elements share memory; change a copy of it")
+
+
+def may_copy(view: View, base: Symbol) -> bool:
+    """Whether NumPy may copy: a reshape of what need not be contiguous."""
+    if view.kind != "reshape" or is_alignment(base.extents, view.params):
+        return False
+    shape = base.extents if base.root is None else base.root.extents
+    for part in base.parts:
+        if part.kind in ("transpose", "broadcast") or (
+                part.kind == "slice" and not _is_leading(part, shape)):
+            return True
+        (shape,) = part.out_shapes((shape,))
+    return False
+
+
+def _is_leading(part: View, shape: Shape) -> bool:
+    """Whether a slice is one of whole rows that follow one another."""
+    (_, _, step), *others = part.params or ((0, 1, 1),)
+    return step == 1 and all(one == (0, n, 1)
+                             for one, n in zip(others, shape[1:], strict=True))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import numpy as np
 
 from ...arrays import dtype_of, is_array
 from ...autograd import Variable
-from ...autograd.graph import Leaf
+from ...autograd.graph import COPY, Leaf
 from ...errors import KernelTypeError, ShapeError
 from ...op.base import check_integers
 from ...registry.operations import OPS
@@ -28,6 +29,12 @@ __all__ = ["assign"]
 #: An array stored into another: `x`, of the shape and dtype of `like`.
 _ASSIGN = Map(Function("assign", ("x", "like"), Block((), ("x",))),
               ("element", "element"))
+
+
+#: Why the reshape of a transposed array is not used after that has changed.
+_MAY_BE_A_COPY = ("on the array that it is a reshape of: whether NumPy's is a view or "
+                  "a copy depends on how that lies in memory; reshape afterwards, or "
+                  "write .copy()")
 
 
 def assign(trace: Trace, target: Any, new: Any, casting: str, where: Any) -> None:
@@ -52,6 +59,7 @@ def assign(trace: Trace, target: Any, new: Any, casting: str, where: Any) -> Non
         raise ShapeError(f"{target.name} cannot hold an array of shape "
                          f"{new.extents}; make a new array")
     root = target.root
+    _part_scalars(trace, target)
     new = overwritten(root, target.parts, new)
     if root.own is not None:
         trace.stores[root.own] = new.value
@@ -59,8 +67,25 @@ def assign(trace: Trace, target: Any, new: Any, casting: str, where: Any) -> Non
     if root._edge is None or not isinstance(root._edge[0], Leaf):
         root._edge = new._edge  # a leaf stays one, whatever it holds
     for view in [*trace.views.get(root.array, ())]:
+        if view.loose:
+            view.replaced = _MAY_BE_A_COPY
+            continue
         shown = made_of(root, view.parts)
         view.value, view._edge = shown.value, shown._edge
+
+
+def _part_scalars(trace: Trace, target: Symbol) -> None:
+    """Let NumPy's scalars of an array keep what they are when it changes."""
+    if not trace.scalars:
+        return
+    views = [*trace.views.get(target.array, ())]
+    scalars = {id(v): v for v in views
+               if v.scalar and not v.extents and v is not target}
+    for view in scalars.values():
+        (kept,) = trace.run(COPY, (view,), None, {"dtypes": (dtype_of(view),)})
+        view.part(kept.value)
+    if scalars:
+        trace.views[target.array] = WeakSet(v for v in views if id(v) not in scalars)
 
 
 def _cast_like(trace: Trace, new: Any, target: Symbol) -> Any:
@@ -76,8 +101,8 @@ def _check_target(trace: Trace, target: Any) -> None:
             f"out: nf.fuse stores into its arguments only, got a "
             f"{type(target).__name__} that is none; pass it as an argument")
     if target.root is None or any(
-            v.root is not target.root for v in trace.views.get(
-                target.array, ())):
+            v.root is not target.root and not v.loose
+            for v in trace.views.get(target.array, ())):
         raise KernelTypeError(
             f"{target.name} is changed in place and is, or has, a view that "
             "nf.fuse does not follow; make a new array, as in x = x + y")

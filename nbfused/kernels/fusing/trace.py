@@ -200,10 +200,7 @@ class Trace:
     def _current_value(self, x: Symbol | Number) -> Value:
         """The value; `KernelTypeError` if it is not known whether it has changed."""
         if isinstance(x, Symbol) and x.replaced:
-            raise KernelTypeError(
-                f"{x.name} is used after += or the like on another name of it, which "
-                "changes an array, but makes another of what NumPy gives as a scalar; "
-                "write x = x + y")
+            raise KernelTypeError(f"{x.name} is used after += or the like {x.replaced}")
         return x.value
 
     def record(self, spec: Any, inputs: Sequence[Any], out: Sequence[Any] | None,

@@ -18,7 +18,7 @@ __all__: list[str] = []
 def polyval(p: Any, x: Any) -> Any:
     """A polynomial at `x`."""
     if not is_value(p) and not any(map(is_value, p)):
-        p = np.asarray(p)  # its dtype is that of all coefficients
+        p = [*np.asarray(p)]  # whose dtype is that of all coefficients
     count = shape_of(p)[0] if is_value(p) else len(p)
     terms = [ops.getitem(p, k) if is_value(p) else p[k] for k in range(count)]
     found: Any = ops.multiply(x, 0)
@@ -27,8 +27,16 @@ def polyval(p: Any, x: Any) -> Any:
     return found
 
 
+def _coefficients(x: Any, name: str) -> Any:
+    """The coefficients of a polynomial; a number is a constant one."""
+    if len(shape_of(x)) > 1:
+        raise ShapeError(f"{name}: coefficients of shape {shape_of(x)}, expected one "
+                         "dimension")
+    return x if shape_of(x) else ops.reshape(x, (1,))
+
+
 def _of_one_length(a1: Any, a2: Any, name: str) -> tuple[Any, Any]:
-    a1, a2 = as_arrays([a1, a2], name)
+    a1, a2 = (_coefficients(x, name) for x in as_arrays([a1, a2], name))
     size = max(shape_of(a1)[0], shape_of(a2)[0])
     made = []
     for x in (a1, a2):

@@ -73,7 +73,7 @@ def linalg_outer(x1: Any, x2: Any, /) -> Any:
     return outer(x1, x2)
 
 
-@implements("tensordot", "linalg.tensordot")
+@implements("tensordot")
 def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     """Sums of products along pairs of axes."""
     dims = len(shape_of(a)), len(shape_of(b))
@@ -103,6 +103,12 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
 def linalg_matmul(x1: Any, x2: Any, /) -> Any:
     """The matrix product."""
     return ops.matmul(x1, x2)
+
+
+@implements("linalg.tensordot")
+def array_tensordot(x1: Any, x2: Any, /, *, axes: Any = 2) -> Any:
+    """`tensordot` as the array API standard names its parameters."""
+    return tensordot(x1, x2, axes)
 
 
 @implements("vecdot", "linalg.vecdot")

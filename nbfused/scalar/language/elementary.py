@@ -117,7 +117,12 @@ define("lshift", (None, None), _BITS, rule="left_shift", number=py.lshift,
        python="{a} << {b}", hip="shift_left")
 define("rshift", (None, None), _BITS, rule="right_shift", number=py.rshift,
        python="{a} >> {b}", hip="shift_right")
-define("invert", (None,), _BITS, number=py.invert, operator="(~{a})",
+def _inverted(x: Any) -> Any:
+    """NumPy's ``~``; a bool that is known may be an array's, and stays a bool."""
+    return not x if isinstance(x, bool) else ~x
+
+
+define("invert", (None,), _BITS, number=_inverted, operator="(~{a})",
        on_bools="logical_not", cost=1)
 
 

@@ -175,8 +175,7 @@ class _Lowering:
             return False
         if len(views) == 1 and not self.results.intersection(source.outputs):
             return True
-        if node.outputs[0] in self.results and (
-                self.results.intersection(source.outputs)):
+        if self.results.intersection(source.outputs) and self._is_shown(node):
             return False  # which the result is a view of
         statements, arrays = self._size(source, {})
         plain = sum(1 for r in views if not isinstance(r.spec, View))
@@ -186,6 +185,12 @@ class _Lowering:
             prod(r.outputs[0].shape) for r in views) <= prod(source.outputs[0].shape)
         count = 1 if apart else count
         return count*statements <= _STATEMENTS and count*arrays <= _ARRAYS
+
+    def _is_shown(self, node: Node) -> bool:
+        """Whether a view, or one of it, is a result."""
+        return isinstance(node.spec, View) and (
+            not self.results.isdisjoint(node.outputs) or any(
+                self._is_shown(r) for r in self.readers.get(node.outputs[0], ())))
 
     def _leads_to_maps(self, node: Node) -> bool:
         """Whether all that read a view run at points, or nobody does."""

@@ -136,9 +136,11 @@ class Demand:
             own = sum(1 for _ in walk(node.spec.function.body))
             self.weight += own*len(self.contexts[node])
             for context in self.contexts[node]:
-                self.possible &= node.spec.windows is None or \
-                    node.outputs[0].shape == context.shape
-                self._read(node, context)
+                if node.spec.windows is not None and \
+                        node.outputs[0].shape != context.shape:
+                    self.possible = False  # its boxes are of other points
+                else:
+                    self._read(node, context)
 
     def _read(self, node: Node, context: Context) -> None:
         for kind, x, where in reads(node, context):

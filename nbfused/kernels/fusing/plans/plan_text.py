@@ -106,7 +106,7 @@ class _Text:
         passed = _listed([self._passed(*one) for one in plan.passed])
         after = self._after(results)
         return _TEXT.format(
-            arguments=arguments, constants=_lines(held),
+            arguments=arguments or "()", constants=_lines(held),
             allocate=_lines(allocate or ["pass"], 2),
             addresses=_lines(addresses), places=" | ".join([*places, ""]),
             numbers=_lines(numbers), given=_listed(places), passed=passed,

@@ -25,6 +25,7 @@ from ....registry.operations import OPS
 from ....specs import View
 from ....specs.fusion.graph import Value
 from ..functions import ATTRIBUTES, METHODS
+from ..parts import may_copy
 from ..program import memory_of
 from .unknown import WAY_OUT, Unknown, mark_scalar, refuse
 
@@ -33,6 +34,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Symbol"]
 
+#: NumPy's scalars are never changed.
+_SCALAR = ("on another name of it, which changes an array, but makes another of what "
+           "NumPy gives as a scalar; write x = x + y")
 _OUTER_GRAPH = (
     "{name}: backward() reaches no Variable that the function has made, and nf.fuse "
     "does not see the graph outside; pass arrays, make nf.Variable(x, "
@@ -58,7 +62,7 @@ def _in_place(name: str, symbol: str) -> Callable[[Symbol, Any], Any]:
         if made is NotImplemented:
             return made
         if self.tracer.scalars and self.scalar and not self.extents:
-            self.replaced = True  # NumPy's scalars are never changed
+            self.replaced = _SCALAR
             return made
         self.tracer.assign(self, made)
         return self
@@ -76,14 +80,15 @@ class Symbol(Unknown, Traced, Variable):
 
     __reduce_ex__: Any = Unknown.__reduce_ex__
 
-    __slots__ = ("array", "own", "parts", "replaced", "root", "scalar", "shared",
-                 "tracer", "whole")
+    __slots__ = ("array", "loose", "own", "parts", "replaced", "root", "scalar",
+                 "shared", "tracer", "whole")
     #: Whether its own operators decide what a number beside it gives.
     decides = False
     tracer: Trace
     own: Value | None  # the argument that this is
     whole: bool  # and no view of another
-    replaced: bool  # by what an operator in place made of it
+    replaced: str  # why it is not what NumPy has after a change in place
+    loose: bool  # whether it is a view or a copy is not known
     scalar: bool  # to NumPy, if it has no dimensions
     array: object  # stands for the memory that it is in
     shared: list[Value]  # the value, which other names of the array see, too
@@ -97,7 +102,8 @@ class Symbol(Unknown, Traced, Variable):
         made = object.__new__(cls)
         made._value, made._edge = None, None
         made.tracer, made.shared, made.own = trace, [value], own
-        made.whole, made.replaced, made.scalar = base is None, False, False
+        made.whole, made.replaced, made.scalar = base is None, "", False
+        made.loose = False
         made.array = base.array if base is not None else own or object()
         made.root, made.parts = made, ()
         if base is not None:
@@ -106,10 +112,18 @@ class Symbol(Unknown, Traced, Variable):
 
     def follow(self, base: Symbol, part: View | None) -> None:
         """Be a view of another symbol, by `part` if that is known."""
+        self.loose = base.loose or (part is not None and may_copy(part, base))
+        if self.loose:
+            part = None
         self.whole, self.array = False, base.array
         self.root = None if part is None else base.root
         self.parts = base.parts if part is None else (*base.parts, part)
         self.tracer.views.setdefault(self.array, WeakSet()).add(self)
+
+    def part(self, value: Value) -> None:
+        """Be an array of its own from here on."""
+        self.shared, self.array, self.whole = [value], object(), True
+        self.root, self.parts, self.loose = self, (), False
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Do nothing: `__new__` has set everything."""
@@ -127,6 +141,7 @@ class Symbol(Unknown, Traced, Variable):
         """Another name of the array, with a place of its own in the graph."""
         made = type(self)(self.tracer, self.value, self.own)
         made.shared, made.array, made.whole = self.shared, self.array, self.whole
+        made.loose = self.loose
         if not self.whole:
             made.root = None
             self.tracer.views.setdefault(self.array, WeakSet()).add(made)
@@ -139,6 +154,7 @@ class Symbol(Unknown, Traced, Variable):
         """The symbol for the same value with an edge of the graph."""
         made = type(data)(data.tracer, data.tracer.operand(data))
         made._edge, made.whole, made.root = edge, False, None
+        made.loose = data.loose
         return made
 
     def plain(self) -> Symbol:
