@@ -19,7 +19,7 @@ docs_stamp := $(VENV)/.installed-docs
 browser_stamp := $(VENV)/.installed-docs-browser
 dev_stamp := $(VENV)/.installed-$(subst $(comma),-,$(DEV_EXTRAS))
 
-.PHONY: demo check test lint pytest variants types wheels gpu-test gpu-test-hip rocm-test rocm-sample rocm-build benchmark docs docs-browser clean
+.PHONY: array-api-tests demo check test lint pytest variants types wheels gpu-test gpu-test-hip rocm-test rocm-sample rocm-build benchmark docs docs-browser clean
 
 demo: $(demo_stamp)
 	$(RUN) -m nbfused demo $(DEMO)
@@ -38,9 +38,10 @@ lint: $(dev_stamp)
 pytest: $(dev_stamp)
 	$(RUN) -m pytest -n $(JOBS) --dist worksteal -m "not variants" $(PYTEST)
 
-# Every shape of tile, dtype and architecture, and the ops like others: minutes.
+# Every shape of tile, dtype and architecture, and the ops like others: minutes. What
+# other tests interpret is compiled here.
 variants: $(dev_stamp)
-	$(RUN) -m pytest -n $(JOBS) -m variants $(PYTEST)
+	$(RUN) -m pytest -n $(JOBS) -m "variants or interpreted" $(PYTEST)
 
 # Every public name has a known type: pyright, which needs node or fetches it.
 types: $(release_stamp)
@@ -105,6 +106,14 @@ docs: $(docs_stamp)
 # The same in Chromium, which has to be there: every page, search, narrow screens.
 docs-browser: docs $(browser_stamp)
 	$(RUN) -m pytest -q docs/tests/test_browser.py $(PYTEST)
+
+# The public suite of the array API standard, of which ARRAY_API_TESTS is a checkout.
+SUITE := $(CURDIR)/tests/array_api/public_suite
+
+array-api-tests: $(dev_stamp)
+	cd $(ARRAY_API_TESTS) && ARRAY_API_TESTS_MODULE=nbfused.array_api ARRAY_API_TESTS_VERSION=2024.12 \
+		$(abspath $(RUN)) -m pytest -n $(JOBS) array_api_tests --skips-file $(SUITE)/skips.txt \
+		--xfails-file $(SUITE)/xfails.txt --disable-deadline --max-examples 50 $(PYTEST)
 
 clean:
 	rm -rf $(VENV) build docs/gallery dist .asv .mypy_cache .pytest_cache .ruff_cache

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from . import config as _config
 from .arrays.constructors import array, empty, full, zeros
 from .registry.backends import backends, enable, register, synchronize, use_backend
+from .registry.operations import NAMESPACES as _NAMESPACES
 from .registry.operations import NUMPY as _NUMPY
 from .registry.operations import OPS as _OPS
 from .registry.plugins import warn_of_unknown as _warn_of_unknown
@@ -93,7 +94,7 @@ _LATER = {
 }
 
 #: Parts of the package that are there without being imported.
-_PARTS = {"autograd", "cache", "dispatch", "op", "ops", "scalar", "specs"}
+_PARTS = {"array_api", "autograd", "cache", "dispatch", "op", "ops", "scalar", "specs"}
 
 
 def _import_public() -> None:
@@ -135,6 +136,7 @@ def __dir__() -> list[str]:
 
 _OPS.load = _import_public
 _NUMPY.load = lambda: import_module(".numpy_functions", __name__)
+_NAMESPACES.load = lambda: import_module(".array_api", __name__)
 config: _config.Config = _config.config
 enable(config.backend)
 if _unknown := _config.unknown(_os.environ):

@@ -3,12 +3,18 @@
 Tests that take the fixture `device` run wherever arrays are: on the cpu, and under
 ``NBFUSED_TEST_BACKEND=name`` on a device of that backend instead, a plugin's as well.
 ``NBFUSED_BACKEND=rocm`` means the same here: the other tests need their backends.
+
+Where tests are marked ``interpreted`` their kernels are, which takes no compiler and a
+thirtieth of the time: what they say of gradients, traces and NumPy's rules holds
+whoever runs the kernels.  ``make variants`` compiles them, and a test that says
+something of compiled kernels is marked ``compiled`` beside them.
 """
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import nullcontext
 from functools import cache
 
 import pytest
@@ -22,6 +28,10 @@ DEMANDED = os.environ.get("NBFUSED_TEST_BACKEND", "")
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 import nbfused as nf  # noqa: E402
+from tests.plugin.nbfused_interpreter import InterpreterBackend  # noqa: E402
+
+#: One for all tests, so that what was prepared is found again.
+INTERPRETER = InterpreterBackend()
 
 
 @cache
@@ -64,6 +74,16 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     if DEMANDED in kinds:
         pytest.fail(f"NBFUSED_TEST_BACKEND={DEMANDED}, but {reason}", pytrace=False)
     pytest.skip(reason)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
+    """Interpret the kernels of tests that are marked so, unless these are asked for."""
+    interpreted = item.get_closest_marker("interpreted") is not None and \
+        item.get_closest_marker("compiled") is None and not DEMANDED and \
+        not needed(item) and "interpreted" not in item.config.option.markexpr
+    with nf.use_backend(INTERPRETER) if interpreted else nullcontext():
+        return (yield)
 
 
 @pytest.fixture

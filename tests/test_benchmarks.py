@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import benchmarks
-from benchmarks import record
+from benchmarks import per_sample, record
 from benchmarks.__main__ import classes, main, runs
 from benchmarks.bench_rocm import missing
 from benchmarks.clock import AHEAD, CALLS, CudaClock, _spans
@@ -327,3 +327,9 @@ def test_the_table_is_of_one_gpu(monkeypatch, seen, one):
         monkeypatch.delenv("CUDA_VISIBLE_DEVICES")
     peers._one_gpu()
     assert os.environ["CUDA_VISIBLE_DEVICES"] == one
+
+
+@pytest.mark.parametrize("problem", per_sample.PROBLEMS, ids=lambda p: p.name)
+def test_gradients_of_each_sample_are_right(problem):
+    for name in ("vmap", "by hand"):
+        assert per_sample.check(problem, per_sample.ways(problem)[name], 7) < 1e-5

@@ -8,8 +8,6 @@ import pytest
 import nbfused as nf
 from nbfused import ops
 from nbfused.errors import (
-    BackendNotAvailableError,
-    DeviceError,
     KernelTypeError,
     NotDifferentiableError,
     OverlapError,
@@ -325,27 +323,6 @@ def test_values_out_of_range_on_a_device(device, put):
             ops.cross_entropy(put(A), labels)
         with refused(RangeError, "'indices' out of range", "got 5"):
             ops.take(put(A), indices)
-
-
-DEVICES = {
-    "name": ("gpu:x", ("device: 'gpu:x' names no device", "'rocm:0'")),
-    "unknown": ("tpu", ("device: no backend has devices called 'tpu'", "'cuda'")),
-}
-
-
-@pytest.mark.parametrize("kind", DEVICES)
-def test_devices_that_do_not_exist(kind):
-    device, words = DEVICES[kind]
-    for make in (lambda: nf.array([1.0], device=device),
-                 lambda: nf.zeros(3, device=device)):
-        with refused(DeviceError, *words):
-            make()
-
-
-def test_backends_that_do_not_exist():
-    with (refused(BackendNotAvailableError, "no backend is called 'nonsense'", "cpu",
-                  "cuda", "rocm"), nf.use_backend("nonsense")):
-        pass
 
 
 def test_arrays_that_numpy_cannot_hand_over():

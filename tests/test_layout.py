@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.lib.stride_tricks import as_strided
 
+from nbfused.specs.contract import move
 from nbfused.support.loop_nests import (
     Group,
     axis_order,
@@ -19,7 +20,6 @@ from nbfused.support.loop_nests import (
     dense_strides,
     flatten,
     is_dense,
-    move,
     ordered_strides,
     reshape_strides,
 )

@@ -11,8 +11,8 @@ import pytest
 
 import nbfused as nf
 from nbfused import testing
-from nbfused.registry.backends import Registry
 from nbfused.registry.plugins import entry_points
+from nbfused.registry.selection import Registry
 from tests.plugin import nbfused_interpreter
 from tests.plugin.nbfused_interpreter import InterpreterBackend
 

@@ -15,8 +15,9 @@ from nbfused.errors import (
     DeviceError,
     NbFusedWarning,
 )
-from nbfused.registry.backends import Registry, backends, split_names
+from nbfused.registry.backends import backends
 from nbfused.registry.plugins import entry_points, make
+from nbfused.registry.selection import Registry, split_names
 from tests.refusal import refused
 
 

@@ -17,6 +17,7 @@ imported when it is first used: a device starts before that (`constructors`).
 `indexing`     basic indexing and reshaping as arithmetic on shapes and strides
 `libraries`    a module for each library of arrays
 `memory`       NumPy arrays over an address, made without reading the memory
+`operators`    operators of `DeviceArray`, and the namespace that arrays name
 `overlap`      tests for shared memory between arrays
 `reading`      generated source text that reads an argument's address and cache key
 `traced`       placeholders of arrays while a function is traced

@@ -139,7 +139,7 @@ def _foreign() -> Library:
 
 
 # (first part of the module, class) → library: nothing is imported to find out.
-_KNOWN: dict[tuple[str, str], Callable[[], Library]] = {
+_KNOWN: dict[tuple[str, str], Callable[[], Library | None]] = {
     ("numpy", "ndarray"): lambda: NUMPY,
     ("numpy", "generic"): lambda: NUMPY,
     ("torch", "Tensor"): _torch,
@@ -150,6 +150,8 @@ _KNOWN: dict[tuple[str, str], Callable[[], Library]] = {
     ("jax", "Tracer"): _jax_tracer,
     ("numba", "DeviceNDArrayBase"): _numba,
     ("nbfused", "DeviceArray"): _device,
+    # Variables hold arrays: they export these by DLPack, and are none themselves.
+    ("nbfused", "GraphArray"): lambda: None,
 }
 
 _FOUND: dict[type, Library | None] = {}

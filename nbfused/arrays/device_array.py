@@ -6,6 +6,7 @@ import gc
 from collections.abc import Callable
 from functools import partial
 from math import prod
+from types import ModuleType
 from typing import Any, NoReturn
 
 import numpy as np
@@ -15,16 +16,18 @@ from ..registry.backends import backend_for
 from ..registry.operations import OPS
 from ..support.dtypes import BFLOAT16
 from ..support.loop_nests import dense_strides, is_dense
+from .constructors import array
 from .description import Array, Reading
-from .devices import device_kind
+from .devices import canonical_device, device_kind
 from .indexing import index_view, infer_shape
 from .libraries.dlpack import HostExport, device_type, export
+from .operators import Operators, array_namespace
 
 __all__ = ["DEVICE", "DeviceArray", "DeviceLibrary"]
 
 
-class DeviceArray:
-    """Memory on a device with a shape; no arithmetic of its own.
+class DeviceArray(Operators):
+    """Memory on a device with a shape, and the operators of the array API.
 
     Made by `nbfused.array`, `empty` and `zeros` where CuPy is not imported.  Other
     libraries take it through DLPack and ``__cuda_array_interface__``.
@@ -47,7 +50,9 @@ class DeviceArray:
 
     Notes
     -----
-    Indexing by integers, slices, ``...`` and ``None``, `T` and `reshape` give views.
+    Indexing by integers, slices, ``...`` and ``None``, `T` and `reshape` give views;
+    index arrays and masks give copies.  Functions are those of `nbfused.ops` and of
+    `nbfused.array_api`, its namespace.
     """
 
     __slots__ = ("__weakref__", "device", "dtype", "owner", "pointer", "shape",
@@ -86,6 +91,26 @@ class DeviceArray:
     def T(self) -> DeviceArray:
         """The view with reversed axes."""
         return self.view(self.shape[::-1], self.strides[::-1], 0)
+
+    @property
+    def mT(self) -> DeviceArray:
+        """The view with the last two axes exchanged."""
+        if self.ndim < 2:
+            raise ShapeError(f"mT: shape {self.shape}, expected two dimensions or more")
+        return self.view((*self.shape[:-2], *self.shape[:-3:-1]),
+                         (*self.strides[:-2], *self.strides[:-3:-1]), 0)
+
+    def __array_namespace__(self, /, *, api_version: str | None = None) -> ModuleType:
+        """The module `nbfused.array_api`."""
+        return array_namespace(api_version)
+
+    def to_device(self, device: str, /, *, stream: Any = None) -> Any:
+        """A copy on another device; itself where it is on that one."""
+        if stream is not None:
+            raise KernelTypeError("to_device: 'stream' is not supported, got "
+                                  f"{stream!r}; leave it out")
+        return self if canonical_device(device) == self.device else array(
+            self, device=device)
 
     def view(self, shape: tuple[int, ...], strides: tuple[int, ...],
              offset: int) -> DeviceArray:
@@ -126,10 +151,23 @@ class DeviceArray:
         return self.shape[0]
 
     def __getitem__(self, key: Any) -> DeviceArray:
+        items = key if isinstance(key, tuple) else (key,)
+        if any(isinstance(item, list) or getattr(item, "shape", ())
+               for item in items):
+            found: DeviceArray = OPS["getitem"](self, key)
+            return found
         return self.view(*index_view(self.shape, self.strides, key))
 
-    def __bool__(self) -> NoReturn:
-        raise TypeError("the truth of a DeviceArray is not defined: use .to_numpy()")
+    def __setitem__(self, key: Any, value: Any) -> None:
+        """Store into a view, or where a mask of the same shape holds."""
+        if getattr(key, "dtype", None) == np.bool_ and key.shape == self.shape:
+            OPS["where"](key, value, self, out=self)
+            return
+        part = self.view(*index_view(self.shape, self.strides, key))
+        if hasattr(value, "dtype"):
+            OPS["positive"](OPS["broadcast_to"](value, part.shape), out=part)
+        else:
+            part.fill(value)
 
     def __array__(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise TypeError(

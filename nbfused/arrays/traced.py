@@ -65,8 +65,11 @@ class Traced:
         """Whether a derivative may be wanted, here or of the whole that is traced."""
         return True
 
-    def constant(self, host: Any) -> Any:
-        """A placeholder for a NumPy array that is the same in each call."""
+    def constant(self, host: Any, given: Sequence[Any] = ()) -> Any:
+        """A placeholder for a NumPy array that follows from shapes, and from `given`.
+
+        It is the same in each call if the arrays in `given` are.
+        """
         raise NotImplementedError
 
     def record_call(self, function: Callable[..., Any], args: Sequence[Any],

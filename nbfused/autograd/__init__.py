@@ -19,6 +19,7 @@ nothing here knows an op.
 `tape`           `apply`, which runs and records every operation, and the backward pass
 `torch_bridge`   nodes of PyTorch's autograd for our operations on its tensors
 `transforms`     transforms of functions: derivatives, and functions of many samples
+`updates`        updates of the arrays of trees, in place: one start for all leaves
 `variable`       `Variable`: an array that can require a gradient
 `versions`       detection of in-place writes to saved arrays, by version counters
 ================ ======================================================================

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from ..arrays import dtype_of
+from ..arrays.traced import Traced
 from ..errors import TapeError
 from ..scalar.ir.nodes import Block, Function, Let, literal
 from ..specs import Map, View
@@ -145,7 +146,10 @@ class Ones:
 
     def array(self, mode: Pass) -> Any:
         """The stored array: one element, repeated by strides of 0."""
-        made = mode.run(ONE, (self.like,), dtypes=(self.dtype,))[0]
+        like = self.like
+        if isinstance(like, Traced) and like.depth:  # all samples share it
+            like = like.zeros((), self.dtype)
+        made = mode.run(ONE, (like,), dtypes=(self.dtype,))[0]
         for kind, params in (("reshape", ()), ("broadcast", self.shape)):
             if tuple(made.shape) != self.shape:
                 made = mode.run(View(kind, params), (made,), dtypes=None)[0]
@@ -167,11 +171,15 @@ class Node:
         Whether `pull` takes `Ones` for cotangents.
     collects
         Whether a walk without targets ends here.
+    views
+        The recorded views of its outputs, each with its node, as long as they live;
+        not of a leaf.
     """
 
     takes_ones = False
     collects = False
-    __slots__ = ("__weakref__", "edges", "name", "order", "outputs", "released")
+    __slots__ = ("__weakref__", "edges", "name", "order", "outputs", "released",
+                 "views")
 
     def __init__(self, name: str, edges: Iterable[Edge | None], outputs: int) -> None:
         self.name: str = name
@@ -179,6 +187,7 @@ class Node:
         self.outputs: int = outputs
         self.order: int = next(ORDER)
         self.released: bool = False
+        self.views: list[tuple[Any, Any]] | None = None
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.name}>"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import field
 from functools import lru_cache
 from typing import Any
+from weakref import ref
 
 import numpy as np
 
@@ -113,6 +114,8 @@ class CachedRecording:
     recipes
         How to pull back, by the types of the cotangents and by those that are wanted;
         None where cotangents of ones must be stored.
+    view
+        Whether it is a view.
     places
         Of the results that another library's tape has to know: their numbers, and which
         of them are constant to it; None before there has been a call by it.
@@ -125,6 +128,7 @@ class CachedRecording:
     results: tuple[np.dtype, ...] = ()
     recipes: dict[Any, Recipe | None] = field(default_factory=dict)
     places: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+    view: bool = False
 
 
 @lru_cache(maxsize=KEPT)
@@ -163,6 +167,17 @@ class Identity(Node):
         return cotangents
 
 
+def note_view(node: SpecNode, base: GraphArray, made: GraphArray) -> None:
+    """Note that a Variable is a view of another one, for changes in place."""
+    node.base = ref(base)
+    parent = node.edges[0]
+    if parent is not None and not parent[0].collects:
+        known = parent[0].views
+        if known is None:
+            known = parent[0].views = []
+        known.append((ref(made), ref(node)))
+
+
 class SpecNode(Node):
     """The graph node of a spec that was run on tracked arrays.
 
@@ -171,7 +186,10 @@ class SpecNode(Node):
     """
 
     takes_ones = True
-    __slots__ = ("recording", "saved_inputs", "saved_outputs", "wants")
+    __slots__ = ("base", "recording", "saved_inputs", "saved_outputs", "wants")
+
+    #: Of a View what it is of, as long as that lives.
+    base: Any
 
     def __init__(self, recording: CachedRecording, edges: Sequence[Edge | None],
                  inputs: Sequence[Any], outputs: Sequence[Any],
@@ -188,7 +206,7 @@ class SpecNode(Node):
                 if not want:
                     edges[k] = None
         self.edges, self.outputs = tuple(edges), len(outputs)
-        self.order, self.released = next(ORDER), False
+        self.order, self.released, self.views = next(ORDER), False, None
         self.recording: CachedRecording = recording
         self.wants: tuple[bool, ...] = wants
         saved: dict[int, Any] = {}

@@ -21,7 +21,7 @@ from ..dispatch import direct_call, execute  # not `from .. import`: see `forks`
 from ..errors import KernelTypeError, ShapeError, TapeError
 from ..scalar.typing.python_numbers import number_type
 from ..scalar.typing.types import Type, Weak
-from ..specs import Spec
+from ..specs import Spec, View
 from .calls.keeping import KEEPING
 from .gradients import seed_of, separate_gradients, without_repeats
 from .graph import (
@@ -40,6 +40,7 @@ from .nodes import (
     RecordingPlan,
     SpecNode,
     is_number,
+    note_view,
     plan,
 )
 from .recording import RECORDING
@@ -123,12 +124,15 @@ def apply(spec: Spec, inputs: Sequence[Any], *, out: Sequence[Any] | None = None
         if recorded is not None:
             node, results = recorded
             if len(node.recording.tracked) == 1:  # not by a call: most have one
-                return (wrap(results[0], (node, 0)),)
+                made = wrap(results[0], (node, 0))
+                if node.recording.view:
+                    note_view(node, inputs[0], made)
+                return (made,)
             return wrapped(node, results, wrap)
     if out is not None:
         return _store(spec, data, out, options, wrap)
-    made = execute(spec, data, **options)
-    return made if wrap is None else tuple([wrap(a, None) for a in made])
+    plain = execute(spec, data, **options)
+    return plain if wrap is None else tuple([wrap(a, None) for a in plain])
 
 
 def wrapped(node: SpecNode, results: Sequence[Any], wrap: _Wrap) -> tuple[Any, ...]:
@@ -284,7 +288,7 @@ def _plan(spec: Spec, key: tuple[Any, ...], data: Sequence[Any],
     needs = tuple([edge is not None for edge in edges])
     found = plan(spec, needs, shapes, tuple(map(_type, data)), dtypes)
     made = known[key] = CachedRecording(None) if found is None else CachedRecording(
-        found, found.forward.name, found.tracked)
+        found, found.forward.name, found.tracked, view=type(spec) is View)
     return made
 
 

@@ -14,10 +14,11 @@ from ..config import config
 from ..errors import KernelTypeError, ShapeError, TapeError
 from ..support.display import html_table, html_text
 from .gradients import check_gradient
-from .graph import Edge, GraphArray, Leaf, Node, Pass
+from .graph import Edge, Leaf, Node, Pass
 from .nodes import check_differentiable
 from .numpy_api.methods import ArrayMethods
 from .numpy_api.protocols import NumpyProtocols
+from .numpy_api.standard_methods import StandardMethods
 from .tape import PLAIN, apply, backward
 
 __all__ = ["RECORDING", "RULE_CHECKS", "Variable"]
@@ -27,7 +28,7 @@ __all__ = ["RECORDING", "RULE_CHECKS", "Variable"]
 RULE_CHECKS: list[Callable[[Variable], object]] = []
 
 
-class Variable(ArrayMethods, NumpyProtocols, GraphArray):
+class Variable(ArrayMethods, NumpyProtocols, StandardMethods):
     """An array with its place in the autograd graph.
 
     Operations on Variables give Variables.  With ``requires_grad`` each of them

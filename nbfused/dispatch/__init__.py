@@ -18,6 +18,7 @@ launcher.  What repeats is planned once.
 `prepared_call` prepared calls: decided except for addresses, numbers and the stream
 `raw`           launches of `Raw` kernels: checks of the caller's grid, block and arrays
 `texts`         access to the text that backends compile
+`together`      calls on many arrays, prepared together and started as one
 `views`         views of arrays
 =============== ========================================================================
 """

@@ -29,9 +29,11 @@ __all__ = [
     "ZERO",
     "Dtypes",
     "Place",
+    "check_call",
     "describe_outputs",
     "find_prepared",
     "place_of",
+    "prepare_call",
     "request_of",
     "run",
     "run_cached",
@@ -160,6 +162,29 @@ def validate_and_run(spec: Spec, inputs: Sequence[Any],
             return made, place
         return prepared.start(pointers, scalars), place
     raise AssertionError(f"{spec.name}: what was described cannot be read")
+
+
+def check_call(spec: Spec, given: Sequence[Any], outs: Sequence[Array]) -> None:
+    """Check a call on arrays that are described, and numbers, as a call of it does."""
+    wanted = arguments(spec)
+    arrays = [x for x in given if type(x) is Array]
+    place = place_of(arrays, outs, None, wanted.kinds, wanted.names)
+    _check(spec, wanted.kinds, arrays, outs, place, wanted.names)
+    make_plan(request_of(spec, given, outs, place, None, wanted.names, "same_kind"))
+
+
+def prepare_call(spec: Spec, given: Sequence[Any], outs: Sequence[Array],
+                 ) -> tuple[PreparedCall, tuple[int, ...], tuple[Any, ...]]:
+    """Prepare a call that was checked: it, its addresses and its numbers."""
+    wanted = arguments(spec)
+    arrays = [x for x in given if type(x) is Array]
+    scalars = tuple([x for x in given if type(x) is not Array])
+    place = place_of(arrays, outs, None, wanted.kinds, wanted.names)
+    request = request_of(spec, given, outs, place, None, wanted.names, "same_kind")
+    pointers = tuple([x.pointer for x in (*arrays, *outs)])
+    streams = _streams((*arrays, *outs), (*arrays, *outs))
+    return _prepare(request, wanted.kinds, arrays, outs, (pointers, scalars), place,
+                    False, streams), pointers, scalars
 
 
 def request_of(spec: Spec, given: Sequence[Any], outs: Sequence[Array | None] | None,

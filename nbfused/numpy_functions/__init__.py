@@ -14,6 +14,7 @@ NumPy's parameters by NumPy's names, on arrays of every library.  They stand bel
 `indexing`     elements by index arrays, masks and choices
 `library`      functions that the caller's library computes, with our rules
 `joining`      arrays joined, stacked, split, and repeated
+`on_arrays`    functions by name, on arrays of every library
 `queries`      questions about dtypes, grids, functions of slices
 `reductions`   reductions with NumPy's keywords, and those that skip NaN
 `refused`      functions that have no meaning here, with the way out

@@ -17,9 +17,9 @@ from ..errors import KernelTypeError
 from ..registry.operations import NUMPY, OPS
 
 __all__ = [
-    "as_arrays", "as_given", "axes_of", "axis_of", "converted", "detached", "floating",
-    "implements", "index_array", "is_value", "ops", "permuted", "sequence", "shape_of",
-    "sizes", "stored", "truth",
+    "as_arrays", "as_given", "axes_of", "axis_of", "converted", "copied", "detached",
+    "floating", "implements", "index_array", "is_value", "ops", "permuted", "sequence",
+    "shape_of", "sizes", "stored", "truth",
 ]
 
 T = TypeVar("T", bound=Callable[..., Any])
@@ -118,13 +118,14 @@ def truth(x: Any, name: str) -> bool:
     return bool(x)
 
 
-def index_array(indices: np.ndarray, like: Any) -> Any:
+def index_array(indices: np.ndarray, like: Any, given: Any = ()) -> Any:
     """Integers of the host in the library and on the device of another array.
 
-    In `nf.fuse` they are a constant of the program: they follow from shapes.
+    In `nf.fuse` they are a constant of the program: they follow from shapes, and from
+    arrays `given`, which are looked up again if they may be others in the next call.
     """
     if isinstance(like, Traced):
-        return like.constant(indices)
+        return like.constant(indices, (given,))
     return array_like(indices, like.data if isinstance(like, Variable) else like)
 
 
@@ -146,6 +147,11 @@ def sizes(x: Any) -> Any:
 def converted(x: Any, dtype: Any) -> Any:
     """`x` in a dtype; itself where it has that."""
     return x if dtype_of(x) == dtype else ops.astype(x, dtype)
+
+
+def copied(x: Any) -> Any:
+    """`x` in memory of its own, for functions of which NumPy gives no view."""
+    return ops.astype(x, dtype_of(x))
 
 
 def stored(made: Any, out: Any) -> Any:

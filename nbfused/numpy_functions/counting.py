@@ -7,7 +7,7 @@ array of a device is read.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -52,22 +52,41 @@ for _name in ("bincount", "digitize", "histogram", "histogram2d", "histogramdd",
     _on_host(_name)
 
 
-@implements("unique_counts")
-def unique_counts(x: Any) -> Any:
+class UniqueAllResult(NamedTuple):
+    """The different elements, where each is first, and how often."""
+
+    values: Any
+    indices: Any
+    inverse_indices: Any
+    counts: Any
+
+
+class UniqueCountsResult(NamedTuple):
     """The different elements, and how often each is there."""
-    return unique(x, return_counts=True)
+
+    values: Any
+    counts: Any
 
 
-@implements("unique_inverse")
-def unique_inverse(x: Any) -> Any:
+class UniqueInverseResult(NamedTuple):
     """The different elements, and which of them each element is."""
-    return unique(x, return_inverse=True)
+
+    values: Any
+    inverse_indices: Any
 
 
-@implements("unique_all")
-def unique_all(x: Any) -> Any:
-    """The different elements with their first places, inverse and counts."""
-    return unique(x, True, True, True)
+def _sets(name: str, kind: Callable[..., Any], *wanted: bool) -> None:
+    """The elements of a set with their places: each NaN is one of its own."""
+    def call(x: Any) -> Any:
+        return kind(*unique(x, *wanted, equal_nan=False))
+
+    call.__name__ = call.__qualname__ = name
+    implements(name)(call)
+
+
+_sets("unique_all", UniqueAllResult, True, True, True)
+_sets("unique_counts", UniqueCountsResult, False, False, True)
+_sets("unique_inverse", UniqueInverseResult, False, True, False)
 
 
 def _both(ar1: Any, ar2: Any) -> Any:

@@ -191,7 +191,7 @@ def modf(x: Any) -> tuple[Any, Any]:
 @implements("frexp")
 def frexp(x: Any) -> tuple[Any, Any]:
     """A fraction in ``[0.5, 1)`` and a power of two; the fraction has a gradient."""
-    _, exponent = _frexp(detached(x))
+    _, exponent = _frexp(x)
     return ldexp(x, ops.negative(exponent)), exponent
 
 

@@ -24,7 +24,7 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None,
         a, axis = ops.reshape(a, (-1,)), 0
     if isinstance(indices, (int, np.integer, list, tuple)):
         host = np.asarray(indices, None if np.size(indices) else np.int64)
-        indices = index_array(host, a)
+        indices = index_array(host, a, indices)
     extent = shape_of(a)[axis_of(axis, len(shape_of(a)))]
     if mode == "wrap":
         indices = ops.remainder(indices, extent)
@@ -96,7 +96,8 @@ def compress(condition: Any, a: Any, axis: int | None = None, out: Any = None) -
         a, axis = ops.reshape(a, (-1,)), 0
     chosen = host_of(condition, "compress") if hasattr(condition, "shape") else \
         np.asarray(condition)
-    return ops.take(a, index_array(np.flatnonzero(chosen), a), axis=axis, out=out)
+    rows = index_array(np.flatnonzero(chosen), a, condition)
+    return ops.take(a, rows, axis=axis, out=out)
 
 
 @implements("ix_")

@@ -15,12 +15,15 @@ from .base import (
     as_arrays,
     axis_of,
     converted,
+    copied,
     implements,
     index_array,
+    is_value,
     ops,
     sequence,
     shape_of,
 )
+from .indexing import host_of
 from .shapes import atleast_1d, atleast_2d, atleast_3d
 
 __all__: list[str] = []
@@ -185,19 +188,20 @@ def repeat(a: Any, repeats: Any, axis: int | None = None) -> Any:
         a, axis = ops.reshape(a, (-1,)), 0
     at = axis_of(axis, len(shape_of(a)))
     extents = shape_of(a)
-    counts = np.asarray(repeats)
+    counts = host_of(repeats, "repeat") if is_value(repeats) else np.asarray(repeats)
     if counts.size != 1:
         rows = np.repeat(np.arange(extents[at]), counts)
-        return take_rows(a, rows, at)
+        return take_rows(a, rows, at, repeats)
     times = int(counts.reshape(()))
     wide = ops.broadcast_to(ops.expand_dims(a, at + 1),
                             (*extents[:at + 1], times, *extents[at + 1:]))
-    return ops.reshape(wide, (*extents[:at], extents[at] * times, *extents[at + 1:]))
+    made = ops.reshape(wide, (*extents[:at], extents[at] * times, *extents[at + 1:]))
+    return copied(made) if 1 in (times, extents[at]) else made
 
 
-def take_rows(a: Any, rows: np.ndarray, axis: int) -> Any:
-    """Slices along an axis at positions that are known on the host."""
-    return ops.take(a, index_array(rows, a), axis=axis)
+def take_rows(a: Any, rows: np.ndarray, axis: int, given: Any = ()) -> Any:
+    """Slices along an axis at positions that follow from what is `given`."""
+    return ops.take(a, index_array(rows, a, given), axis=axis)
 
 
 @implements("tile")
@@ -209,8 +213,10 @@ def tile(A: Any, reps: Any) -> Any:
     extents = (1,) * (ndim - len(shape_of(A))) + shape_of(A)
     between = tuple(n for extent in extents for n in (1, extent))
     wide = tuple(n for pair in zip(counts, extents, strict=True) for n in pair)
-    return ops.reshape(ops.broadcast_to(ops.reshape(A, between), wide), tuple(
+    made = ops.reshape(ops.broadcast_to(ops.reshape(A, between), wide), tuple(
         n * m for n, m in zip(counts, extents, strict=True)))
+    viewed = all(1 in pair for pair in zip(counts, extents, strict=True))
+    return copied(made) if viewed else made
 
 
 @implements("roll")
@@ -220,6 +226,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
         return ops.reshape(roll(ops.reshape(a, (-1,)), shift, 0), shape_of(a))
     axes = axis if isinstance(axis, Iterable) else (axis,)
     pairs = np.broadcast(shift, [axis_of(k, len(shape_of(a))) for k in axes])
+    given = a
     for by, at in pairs:
         extent = shape_of(a)[at]
         cut = (extent - by) % extent if extent else 0
@@ -228,7 +235,7 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
             a = ops.concatenate([ops.getitem(a, (*before, slice(int(cut), None))),
                                  ops.getitem(a, (*before, slice(0, int(cut))))],
                                 axis=int(at))
-    return a
+    return copied(a) if a is given else a
 
 
 @implements("delete")
@@ -238,7 +245,7 @@ def delete(arr: Any, obj: Any, axis: int | None = None) -> Any:
         arr, axis = ops.reshape(arr, (-1,)), 0
     at = axis_of(axis, len(shape_of(arr)))
     left = np.delete(np.arange(shape_of(arr)[at]), obj)
-    return take_rows(arr, left, at)
+    return take_rows(arr, left, at, obj)
 
 
 @implements("insert")
@@ -258,7 +265,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: int | None = None) -> Any:
     order[places < 0] = extents[at] + np.arange(added)
     wide = ops.broadcast_to(values, (*extents[:at], added, *extents[at + 1:]))
     wide = converted(wide, dtype_of(arr))
-    return take_rows(ops.concatenate([arr, wide], axis=at), order, at)
+    return take_rows(ops.concatenate([arr, wide], axis=at), order, at, obj)
 
 
 def _inserted(given: tuple[int, ...], extents: tuple[int, ...], axis: int) -> int:

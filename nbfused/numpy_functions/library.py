@@ -25,7 +25,8 @@ _MODULES = {"numpy": "numpy", "cupy": "cupy", "jax": "jax.numpy", "torch": "torc
 _IN_TORCH: dict[str, Callable[..., Any]] = {
     "cumsum": lambda torch, x, axis: torch.cumsum(x, axis),
     "cumprod": lambda torch, x, axis: torch.cumprod(x, axis),
-    "argsort": lambda torch, x, axis, kind=None: torch.argsort(x, axis, stable=True),
+    "argsort": lambda torch, x, axis, kind=None: torch.argsort(
+        x, dim=axis, stable=True),
     "linalg.svd": lambda torch, x, full_matrices, compute_uv=True: (
         torch.linalg.svd(x, full_matrices=full_matrices) if compute_uv else
         torch.linalg.svdvals(x)),

@@ -16,6 +16,7 @@ from .base import (
     axes_of,
     axis_of,
     converted,
+    copied,
     implements,
     is_value,
     ops,
@@ -326,7 +327,8 @@ def resize(a: Any, new_shape: Any) -> Any:
     times = -(-count // have) if have else 0
     if times != 1:
         flat = ops.reshape(ops.broadcast_to(flat, (times, have)), (-1,))
-    return ops.reshape(ops.getitem(flat, slice(0, count)), tuple(wanted))
+    made = ops.reshape(ops.getitem(flat, slice(0, count)), tuple(wanted))
+    return copied(made) if 1 in (times, have) else made
 
 
 def check_vector(x: Any, name: str, argument: str) -> None:

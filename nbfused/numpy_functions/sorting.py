@@ -102,8 +102,8 @@ def unique(ar: Any, return_index: bool = False, return_inverse: bool = False,
 
 @implements("unique_values")
 def unique_values(x: Any, /) -> Any:
-    """The different elements in order."""
-    return unique(x)
+    """The different elements in order: each NaN is one of its own."""
+    return unique(x, equal_nan=False)
 
 
 @implements("searchsorted")

@@ -8,7 +8,14 @@ import numpy as np
 
 from ..arrays import dtype_of
 from ..errors import KernelTypeError, ShapeError
-from .base import as_arrays, axes_of, detached, implements, ops, shape_of
+from .base import (
+    as_arrays,
+    axes_of,
+    converted,
+    implements,
+    ops,
+    shape_of,
+)
 from .reductions import mean
 from .shapes import diagonal
 
@@ -61,7 +68,7 @@ def _rows(m: Any, rowvar: bool, dtype: Any) -> Any:
     if len(shape_of(m)) > 2:
         raise ShapeError(f"numpy.cov: shape {shape_of(m)}, expected two dimensions at "
                          "most")
-    m = ops.astype(m, dtype or np.float64) if dtype or dtype_of(m).kind in "biu" else m
+    m = converted(m, dtype or np.result_type(dtype_of(m), np.float64))
     if len(shape_of(m)) < 2:
         return ops.reshape(m, (1, -1))
     return m if rowvar or shape_of(m)[0] == 1 else ops.transpose(m)
@@ -96,7 +103,7 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None,
         found = ops.broadcast_to(fp, shape_of(x) or (1,))
         found = ops.reshape(found, shape_of(x))
     else:
-        after = searchsorted(detached(xp), detached(x), side="right")
+        after = searchsorted(xp, x, side="right")
         low = ops.clip(ops.subtract(after, 1), 0, count - 2)
         x0, x1, f0, f1 = (ops.take(v, k, axis=0) for v in (xp, fp)
                           for k in (low, ops.add(low, 1)))

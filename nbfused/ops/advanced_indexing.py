@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 from operator import index as index_of
 from typing import Any
@@ -14,12 +15,13 @@ from ..arrays.traced import Traced, extents
 from ..autograd import Variable
 from ..errors import KernelTypeError, RangeError, ShapeError
 from ..op import AnyArray
+from ..support.records import record
 from .arithmetic import add, multiply
 from .checks import check_range
 from .comparison import less, where
 from .shapes import broadcast_to, reshape, transpose
 
-__all__ = ["advanced", "is_advanced"]
+__all__ = ["Chosen", "advanced", "choose", "is_advanced"]
 
 
 def is_advanced(item: Any) -> bool:
@@ -40,22 +42,92 @@ def advanced(x: AnyArray, items: tuple[Any, ...], basic: Any, take: Any) -> AnyA
     elements are taken; where these axes are neighbours, the result has theirs in that
     place, else in front.
     """
+    if any(map(_is_truth, items)):
+        return _by_truths(x, items, basic, take)
+    chosen = choose(x, items, basic)
+    found = take(chosen.table(x, basic), chosen.rows, axis=0)
+    return _moved(found, len(extents(chosen.rows)), chosen.place)
+
+
+@record(frozen=True)
+class Chosen:
+    """Elements that an index chooses: rows of a table.
+
+    Attributes
+    ----------
+    slices
+        The basic index that is first, with all of the axes of the others.
+    order
+        The axes of what that gives, those of the others in front.
+    sizes, rest
+        Extents of these axes, and of the table's rows.
+    rows
+        Which rows, along the joined axes.
+    place
+        Before which of the other axes those of `rows` are in the result.
+    """
+
+    slices: tuple[Any, ...]
+    order: tuple[int, ...]
+    sizes: tuple[int, ...]
+    rest: tuple[int, ...]
+    rows: Any
+    place: int
+
+    def table(self, x: AnyArray, basic: Any) -> AnyArray:
+        """The table, of shape ``(prod(sizes), *rest)``."""
+        return reshape(transpose(basic(x, self.slices), self.order), (
+            prod(self.sizes), *self.rest))
+
+    def viewed(self, table: AnyArray) -> AnyArray:
+        """The view by the basic index of an array that has another table."""
+        back = sorted(range(len(self.order)), key=self.order.__getitem__)
+        return transpose(reshape(table, (*self.sizes, *self.rest)), back)
+
+    def values(self, value: AnyArray) -> AnyArray:
+        """Values for the table's rows, of values that broadcast to the result."""
+        inner = extents(self.rows)
+        at, count = self.place, len(inner)
+        shape = (*self.rest[:at], *inner, *self.rest[at:])
+        whole = value if extents(value) == shape else broadcast_to(value, shape)
+        front = [*range(at, at + count), *range(at), *range(at + count, len(shape))]
+        return transpose(whole, front) if at else whole
+
+
+def choose(x: AnyArray, items: tuple[Any, ...], basic: Any) -> Chosen:
+    """Work out what an index with arrays, lists or masks chooses."""
     given = _expanded(x, items)
     chosen = [not (item is None or isinstance(item, slice)) for item in given]
-    viewed = basic(x, tuple(slice(None) if is_index else item
-                            for item, is_index in zip(given, chosen, strict=True)))
+    slices = tuple(slice(None) if is_index else item
+                   for item, is_index in zip(given, chosen, strict=True))
     places = [k for k, is_index in enumerate(chosen) if is_index]
     indices = [_integers(given[k]) for k in places]
-    shape = extents(viewed)
-    order = [*places, *(k for k in range(len(shape)) if k not in places)]
+    shape = extents(basic(x, slices))
+    order = (*places, *(k for k in range(len(shape)) if k not in places))
     sizes = tuple(shape[k] for k in places)
-    rest = tuple(shape[k] for k in order[len(places):])
-    flat = _joined(indices, sizes, x)
-    table = reshape(transpose(viewed, order), (prod(sizes), *rest))
-    found = take(table, flat, axis=0)
-    if places[-1] - places[0] != len(places) - 1:
-        return found
-    return _moved(found, len(extents(flat)), places[0])
+    together = places[-1] - places[0] == len(places) - 1
+    return Chosen(slices, order, sizes, tuple(shape[k] for k in order[len(places):]),
+                  _joined(indices, sizes, x, items), places[0] if together else 0)
+
+
+def _is_truth(item: Any) -> bool:
+    """Whether an item is an array of one truth value, which is known."""
+    return _is_mask(item) and not _shape(item) and not isinstance(
+        item, (bool, np.bool_, Traced))
+
+
+def _by_truths(x: AnyArray, items: tuple[Any, ...], basic: Any, take: Any) -> AnyArray:
+    """Masks of no axes: one axis for all of them, of one element or of none."""
+    truths = [bool(item) for item in items if _is_truth(item)]
+    place = next(k for k, item in enumerate(items) if _is_truth(item))
+    rest = [item for item in items if not _is_truth(item)]
+    if any(map(is_advanced, rest)) or any(item is Ellipsis for item in items[:place]):
+        raise KernelTypeError("getitem: a single truth value beside index arrays, or "
+                              "behind '...'; index in two steps")
+    at = sum(not isinstance(item, int) for item in items[:place])
+    found = basic(x, (*items[:place], None, *(
+        item for item in items[place:] if not _is_truth(item))))
+    return found if all(truths) else basic(found, (*(slice(None),) * at, slice(0, 0)))
 
 
 def _moved(found: AnyArray, count: int, place: int) -> AnyArray:
@@ -109,17 +181,18 @@ def _places(mask: Any, shape: tuple[int, ...], x: AnyArray, axis: int) -> list[A
     if isinstance(mask, (bool, np.bool_)) or not _shape(mask):
         raise KernelTypeError("getitem: a single truth value as index; expected a mask "
                               "with an axis, or use nf.ops.where")
-    if _shape(mask) != shape:
+    if len(_shape(mask)) != len(shape) or any(
+            m not in (n, 0) for m, n in zip(_shape(mask), shape, strict=True)):
         raise RangeError(f"getitem: a mask of shape {_shape(mask)} for axes of extents "
                          f"{shape} from axis {axis} on; expected the same")
     host = to_numpy(mask.data if isinstance(mask, Variable) else mask)
-    return [_near(np.ascontiguousarray(k), x) for k in np.nonzero(host)]
+    return [_near(np.ascontiguousarray(k), x, [mask]) for k in np.nonzero(host)]
 
 
-def _near(host: np.ndarray, x: AnyArray) -> Any:
-    """Integers of the host as an array beside `x`."""
+def _near(host: np.ndarray, x: AnyArray, given: Sequence[Any]) -> Any:
+    """Integers of the host, which follow from `given`, as an array beside `x`."""
     if isinstance(x, Traced):
-        return x.constant(host)
+        return x.constant(host, given)
     return array_like(host, x.data if isinstance(x, Variable) else x)
 
 
@@ -138,17 +211,21 @@ def _integers(item: Any) -> Any:
                               ) from None
 
 
-def _joined(indices: list[Any], sizes: tuple[int, ...], x: AnyArray) -> Any:
-    """The positions along the joined axes that several indices mean together."""
+def _joined(indices: list[Any], sizes: tuple[int, ...], x: AnyArray,
+            given: tuple[Any, ...]) -> Any:
+    """The positions along the joined axes that several indices mean together.
+
+    They follow from the items that are `given`.
+    """
     try:
         shape = np.broadcast_shapes(*map(_shape, indices))
     except ValueError:
         raise ShapeError("getitem: index arrays of shapes "
                          f"{', '.join(map(str, map(_shape, indices)))} do not "
                          "broadcast") from None
-    if len(indices) == 1 and not isinstance(indices[0], np.ndarray):
+    if len(indices) == 1 and not _is_host(indices[0]):
         return indices[0]
-    host = all(isinstance(i, (int, np.ndarray)) for i in indices)
+    host = all(isinstance(i, int) or _is_host(i) for i in indices)
     flat: Any = None
     for i, size, step in zip(indices, sizes, _steps(sizes), strict=True):
         _check(i, size)
@@ -162,8 +239,13 @@ def _joined(indices: list[Any], sizes: tuple[int, ...], x: AnyArray) -> Any:
     if host:
         whole = np.ascontiguousarray(np.broadcast_to(flat, shape)).astype(np.int64)
         return whole if type(getattr(x, "data", x)) is np.ndarray and not isinstance(
-            x, Traced) else _near(whole, x)
+            x, Traced) else _near(whole, x, given)
     return broadcast_to(flat, shape) if extents(flat) != shape else flat
+
+
+def _is_host(i: Any) -> bool:
+    """Whether an index is an array of NumPy, whose elements are known."""
+    return isinstance(i, np.ndarray) and not isinstance(i, Traced)
 
 
 def is_value(i: Any) -> bool:

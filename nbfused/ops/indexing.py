@@ -237,14 +237,14 @@ def getitem(x: AnyArray, index: Any) -> AnyArray:
             dtype_of(items[0]).kind in "iu"
         return take(x, items[0], axis=0) if alone else advanced(
             x, items, getitem, take)
-    windows, dropped, added = _basic(items, shape)
+    windows, dropped, added = basic_index(items, shape)
     out = apply_view(x, "slice", windows)
     if dropped:
         out = apply_view(out, "squeeze", dropped)
     return apply_view(out, "expand", added) if added else out
 
 
-def _basic(items: tuple[Any, ...], shape: Shape) -> tuple[
+def basic_index(items: tuple[Any, ...], shape: Shape) -> tuple[
         tuple[Window, ...], tuple[int, ...], tuple[int, ...]]:
     """Convert a basic index to slices, axes to drop and axes to add."""
     named = len(items) - len([i for i in items if i is None or i is Ellipsis])

@@ -1,4 +1,4 @@
-"""Optimiser steps, in place and in one launch each."""
+"""Optimiser steps, in place, of an array or of all arrays of a tree in one launch."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from ..arrays import dtype_of, is_array
 from ..arrays.traced import Traced, TracedNumber
 from ..autograd import Variable, apply, no_grad
+from ..autograd.updates import Leaves, is_tree, native, update_leaves
 from ..autograd.versions import note_write
 from ..errors import KernelTypeError, RangeError, ShapeError
 from ..op import AnyArray
@@ -34,12 +35,30 @@ def momentum_update(param, grad, velocity, lr, momentum, weight_decay):
 
 
 @elementwise
+def nesterov_update(param, grad, velocity, lr, momentum, weight_decay):
+    """Parameter and velocity after a step of SGD with Nesterov's momentum."""
+    slope = grad + weight_decay * param
+    new = momentum * velocity + slope
+    return param - lr * (slope + momentum * new), new
+
+
+@elementwise
 def adam_update(param, grad, m, v, lr, beta1, beta2, eps, decay, scale1, scale2):
     """Parameter and moments after a step of Adam, with bias corrections."""
     first = beta1 * m + (1 - beta1) * grad
     second = beta2 * v + (1 - beta2) * (grad * grad)
     step = first * scale1 / (np.sqrt(second * scale2) + eps)
     return param - lr * (step + decay * param), first, second
+
+
+@elementwise
+def adam_l2_update(param, grad, m, v, lr, beta1, beta2, eps, decay, scale1, scale2):
+    """The same where the decay is part of the gradient, as it was before AdamW."""
+    slope = grad + decay * param
+    first = beta1 * m + (1 - beta1) * slope
+    second = beta2 * v + (1 - beta2) * (slope * slope)
+    step = first * scale1 / (np.sqrt(second * scale2) + eps)
+    return param - lr * step, first, second
 
 
 #: Direct calls of an update, by its name and the types of its arrays.
@@ -65,6 +84,19 @@ def _taken(update: Elementwise, outs: tuple[Any, ...], arrays: Sequence[Any],
     return True
 
 
+def _step(what: str, update: Elementwise, given: dict[str, Any], outs: tuple[int, ...],
+          numbers: tuple[Any, ...]) -> None:
+    """Take a step on arrays, or on the leaves of trees, which are checked.
+
+    `outs` are the positions of those that are changed.
+    """
+    if is_tree(given["param"]):
+        update_leaves(update, Leaves(what, given), outs, numbers)
+        return
+    arrays = _arrays(what, **given)
+    _take(update, tuple([arrays[k] for k in outs]), arrays, numbers)
+
+
 def _take(update: Elementwise, outs: tuple[Any, ...], arrays: Sequence[Any],
           numbers: tuple[Any, ...]) -> None:
     """Take a step on arrays that were checked."""
@@ -79,8 +111,7 @@ def _take(update: Elementwise, outs: tuple[Any, ...], arrays: Sequence[Any],
 
 def _arrays(what: str, **given: AnyArray) -> tuple[Any, ...]:
     """The arrays behind the arguments, checked to have one shape."""
-    found = {n: x.data if isinstance(x, Variable) and not isinstance(x, Traced) else x
-             for n, x in given.items()}
+    found = {n: native(x) for n, x in given.items()}
     for name, x in found.items():
         if not is_array(x) and not isinstance(x, Traced):
             raise KernelTypeError(f"{what}: '{name}' must be an array or a Variable, "
@@ -103,25 +134,28 @@ def _plain(x: AnyArray) -> Any:
 
 
 def sgd_step(param: AnyArray, grad: AnyArray, velocity: AnyArray | None = None, *,
-             lr: float, momentum: float = 0.0, weight_decay: float = 0.0) -> None:
+             lr: float, momentum: float = 0.0, weight_decay: float = 0.0,
+             nesterov: bool = False) -> None:
     """Take a step of gradient descent on `param`, in place, in one launch.
 
     Parameters
     ----------
-    param, grad : array or Variable
-        Of one shape; on Variables the step is not recorded.
-    velocity : array, optional
+    param, grad : array, Variable, or tree of them
+        As for `adam_step`.
+    velocity : array or tree, optional
         State of the same shape, zeros at first, changed in place; `momentum` needs it.
     lr, momentum, weight_decay : float
         Passed at run time: new values do not recompile.  `weight_decay` times `param`
         is added to the gradient.
+    nesterov : bool
+        Whether to step along the slope after `momentum` has moved `param`.
 
     Raises
     ------
     KernelTypeError
-        `momentum` without `velocity`, or something is no array.
+        `momentum` or `nesterov` without `velocity`, or something is no array.
     ShapeError
-        Shapes differ.
+        Shapes differ, or trees do.
 
     Examples
     --------
@@ -135,36 +169,44 @@ def sgd_step(param: AnyArray, grad: AnyArray, velocity: AnyArray | None = None, 
         real_number(x, "sgd_step", name) for x, name in (
             (lr, "lr"), (momentum, "momentum"), (weight_decay, "weight_decay")))
     if velocity is None:
-        if momentum:
-            raise KernelTypeError("sgd_step: 'momentum' needs 'velocity', an array of "
-                                  "zeros of the shape of 'param'; got None")
+        if nesterov or momentum:
+            raise KernelTypeError(f"sgd_step: '{'nesterov' if nesterov else 'momentum'}"
+                                  "' needs 'velocity', zeros in the shape of 'param'; "
+                                  "got None")
         p = _plain(param)
         if not _taken(sgd_update, (p,), (p, _plain(grad)), (rate, decay)):
-            p, g = _arrays("sgd_step", param=param, grad=grad)
-            _take(sgd_update, (p,), (p, g), (rate, decay))
+            _step("sgd_step", sgd_update, {"param": param, "grad": grad}, (0,),
+                  (rate, decay))
         return
+    update = nesterov_update if nesterov else momentum_update
     numbers = (rate, momentum, decay)
     p, v = _plain(param), velocity
-    if not _taken(momentum_update, (p, v), (p, _plain(grad), v), numbers):
-        p, g, v = _arrays("sgd_step", param=param, grad=grad, velocity=velocity)
-        _take(momentum_update, (p, v), (p, g, v), numbers)
+    if not _taken(update, (p, v), (p, _plain(grad), v), numbers):
+        _step("sgd_step", update, {"param": param, "grad": grad, "velocity": velocity},
+              (0, 2), numbers)
 
 
 def adam_step(param: AnyArray, grad: AnyArray, m: AnyArray, v: AnyArray, *,
               lr: float = 1e-3, beta1: float = 0.9, beta2: float = 0.999,
-              eps: float = 1e-8, step: int, weight_decay: float = 0.0) -> None:
-    """Take a step of Adam, in place, in one launch.
+              eps: float = 1e-8, step: int, weight_decay: float = 0.0,
+              decoupled: bool = True) -> None:
+    """Take a step of Adam or AdamW, in place, in one launch.
 
     Parameters
     ----------
-    param, grad : array or Variable
-        Of one shape; on Variables the step is not recorded.
-    m, v : array
+    param, grad : array, Variable, or tree of them
+        Of one shape; on Variables, and on tensors that require grad, the step is not
+        recorded.  Trees (dictionaries, lists, tuples, dataclasses) have one structure,
+        and take one step together.
+    m, v : array or tree
         First and second moments, zeros at first, changed in place.
     lr, beta1, beta2, eps, weight_decay : float
-        Passed at run time: new values do not recompile.  `weight_decay` is decoupled.
+        Passed at run time: new values do not recompile.
     step : int
         1 for the first step; corrects the moments' bias.
+    decoupled : bool
+        Whether `weight_decay` shrinks `param` by itself, as in AdamW; else it is added
+        to the gradient, as in PyTorch's ``Adam``.
 
     Raises
     ------
@@ -173,7 +215,7 @@ def adam_step(param: AnyArray, grad: AnyArray, m: AnyArray, v: AnyArray, *,
     KernelTypeError
         Something is no array.
     ShapeError
-        Shapes differ.
+        Shapes differ, or trees do; the message names the leaf: ``grad['w'][0]``.
 
     Notes
     -----
@@ -203,10 +245,11 @@ def adam_step(param: AnyArray, grad: AnyArray, m: AnyArray, v: AnyArray, *,
         eps = non_negative(eps, "adam_step", "eps")
     numbers = (lr, beta1, beta2, eps, weight_decay,
                1.0 / (1.0 - beta1 ** step), 1.0 / (1.0 - beta2 ** step))
+    update = adam_update if decoupled else adam_l2_update
     p = _plain(param)
-    if not _taken(adam_update, (p, m, v), (p, _plain(grad), m, v), numbers):
-        p, g, m, v = _arrays("adam_step", param=param, grad=grad, m=m, v=v)
-        _take(adam_update, (p, m, v), (p, g, m, v), numbers)
+    if not _taken(update, (p, m, v), (p, _plain(grad), m, v), numbers):
+        _step("adam_step", update, {"param": param, "grad": grad, "m": m, "v": v},
+              (0, 2, 3), numbers)
 
 
 def _counted(step: Any) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["NUMPY", "OPS", "Table"]
+__all__ = ["NAMESPACES", "NUMPY", "OPS", "Table"]
 
 
 class Table(dict[str, Any]):
@@ -45,3 +45,6 @@ OPS = Table()
 
 #: NumPy's function, as ``numpy.linalg.inv`` -> the same with NumPy's parameters.
 NUMPY = Table()
+
+#: ``"array_api"`` -> the module that arrays say is their namespace.
+NAMESPACES = Table()

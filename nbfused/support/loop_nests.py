@@ -23,7 +23,7 @@ from .records import record
 __all__ = [
     "Axes", "Frame", "Group", "Layout", "Nest", "Strides", "axis_order",
     "broadcast_strides", "canonical", "dense_strides", "flatten", "is_dense",
-    "memory_order", "move", "nest", "ordered_strides", "placed_strides",
+    "memory_order", "nest", "ordered_strides", "placed_strides",
     "reshape_strides", "stride_code", "stride_codes",
 ]
 
@@ -216,32 +216,6 @@ def _merge(loops: Sequence[Loop]) -> list[Loop]:
         else:
             result.append((extent, column))
     return result
-
-
-def move(source: Group, target: Group, free: int) -> tuple[Group, Group]:
-    """Move inner loops that operand `free` does not use from `source` to `target`.
-
-    A batch loop along which one operand of a product is repeated is a loop over
-    rows of the other: one larger product instead of many small ones.  A loop moves
-    only where it merges with the outermost loop of `target`, or `target` is a single
-    loop of extent 1.
-    """
-    while source.extents and source.strides[free][-1] == 0:
-        extent = source.extents[-1]
-        column = [steps[-1] for steps in source.strides]
-        if target.extents == (1,):
-            strides = tuple((step,) for step in column)
-            target = Group((extent,), strides, target.unit, target.fixed)
-        elif all(step == steps[0] * target.extents[0]
-                 for step, steps in zip(column, target.strides, strict=True)):
-            merged = (extent * target.extents[0], *target.extents[1:])
-            target = Group(merged, target.strides, target.unit, target.fixed)
-        else:
-            break
-        source = Group(source.extents[:-1],
-                       tuple(steps[:-1] for steps in source.strides),
-                       source.unit, source.fixed)
-    return source, target
 
 
 class Nest(NamedTuple):

@@ -31,8 +31,9 @@ class Branch:
     ----------
     keys
         Keys of a dictionary, names of fields, or positions.
-    labels
-        What Python writes after the name of the tree: ``['w']``, ``.w``, ``[0]``.
+    label
+        What Python writes after the name of the tree for one of the keys: ``['w']``,
+        ``.w``, ``[0]``.
     items
         The children.
     rebuild
@@ -41,9 +42,14 @@ class Branch:
 
     kind: type
     keys: tuple[Any, ...]
-    labels: tuple[str, ...]
+    label: Callable[[Any], str]
     items: tuple[Any, ...]
     rebuild: Callable[[Sequence[Any]], Any]
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """The labels of all keys."""
+        return tuple(map(self.label, self.keys))
 
 
 def children(x: Any) -> Branch | None:
@@ -53,22 +59,18 @@ def children(x: Any) -> Branch | None:
         return None
     if isinstance(x, dict):
         keys = tuple(x)
-        return Branch(type(x), keys, tuple([f"[{k!r}]" for k in keys]),
-                      tuple(x.values()), lambda new: _dictionary(x, new))
+        return Branch(type(x), keys, _item, tuple(x.values()),
+                      lambda new: _dictionary(x, new))
     if isinstance(x, (tuple, list)):
         names = getattr(x, "_fields", None)
-        at = tuple(range(len(x)))
         if names is None:
-            return Branch(type(x), at, tuple([f"[{k}]" for k in at]), tuple(x),
-                          type(x))
-        return Branch(type(x), names, tuple([f".{n}" for n in names]), tuple(x),
-                      lambda new: type(x)(*new))
+            return Branch(type(x), tuple(range(len(x))), _item, tuple(x), type(x))
+        return Branch(type(x), names, _field, tuple(x), lambda new: type(x)(*new))
     if x is None:
-        return Branch(type(None), (), (), (), lambda new: None)
+        return Branch(type(None), (), _item, (), lambda new: None)
     if is_dataclass(x) and not isinstance(x, type):
         own = tuple([f.name for f in fields(x) if not f.metadata.get("static")])
-        return Branch(type(x), own, tuple([f".{n}" for n in own]),
-                      tuple([getattr(x, n) for n in own]),
+        return Branch(type(x), own, _field, tuple([getattr(x, n) for n in own]),
                       lambda new: _with_fields(x, own, new))
     if hasattr(kind, "shape") and "optree" not in sys.modules:
         _LEAVES.add(kind)
@@ -77,6 +79,14 @@ def children(x: Any) -> Branch | None:
 
 #: Types of leaves, found without a look at each: arrays and numbers.
 _LEAVES: set[type] = {bool, int, float, complex, str}
+
+
+def _item(key: Any) -> str:
+    return f"[{key!r}]"
+
+
+def _field(name: str) -> str:
+    return f".{name}"
 
 
 def _dictionary(old: Any, new: Sequence[Any]) -> Any:
@@ -100,8 +110,8 @@ def _registered(x: Any) -> Branch | None:
         return None
     items, data, entries, rebuild = optree.tree_flatten_one_level(
         x, namespace=NAMESPACE)
-    labels = tuple([f".{k}" if isinstance(k, str) else f"[{k!r}]" for k in entries])
-    return Branch(type(x), tuple(entries), labels, tuple(items),
+    return Branch(type(x), tuple(entries),
+                  lambda k: _field(k) if isinstance(k, str) else _item(k), tuple(items),
                   lambda new: rebuild(data, tuple(new)))
 
 
@@ -137,6 +147,9 @@ class Structure:
         ShapeError
             It has another structure.
         """
+        found: list[Any] = []
+        if _collect(self.shape, tree, found):
+            return found
         return list(_match(self.shape, tree, root, expected))
 
     def spread(self, prefix: Any, root: str, expected: str) -> list[Any]:
@@ -196,6 +209,18 @@ def _paths(shape: Shape, root: str) -> Iterator[str]:
         branch, inner = shape
         for label, below in zip(branch.labels, inner, strict=True):
             yield from _paths(below, root + label)
+
+
+def _collect(shape: Shape, tree: Any, leaves: list[Any]) -> bool:
+    """Append the leaves of a tree that is the same in all; False of others."""
+    if shape is None:
+        leaves.append(tree)
+        return True
+    branch, inner = shape
+    own = children(tree)
+    return own is not None and own.kind is branch.kind and own.keys == branch.keys \
+        and all(_collect(below, item, leaves)
+                for below, item in zip(inner, own.items, strict=True))
 
 
 def _match(shape: Shape, tree: Any, root: str, expected: str) -> Iterator[Any]:

@@ -103,7 +103,7 @@ def test_indexing_is_that_of_numpy(key):
     assert np.array_equal(elements(found), expected)
 
 
-@pytest.mark.parametrize("key", [[0, 1], np.array([0]), True, "a", 1.0])
+@pytest.mark.parametrize("key", [True, "a", 1.0])
 def test_other_indices_are_refused(key):
     with pytest.raises(KernelTypeError, match="expected an integer, a slice"):
         on_device(np.zeros((2, 3)))[key]

@@ -13,6 +13,8 @@ from nbfused.scalar.ir.nodes import Block, Custom, Function, Let, literal
 from nbfused.specs import Map
 from nbfused.testing import GradcheckError, check_backward
 
+pytestmark = pytest.mark.interpreted
+
 A = np.random.default_rng(0).uniform(0.5, 2.0, (2, 3))
 
 

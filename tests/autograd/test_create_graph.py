@@ -7,6 +7,8 @@ import pytest
 
 import nbfused as nf
 
+pytestmark = pytest.mark.interpreted
+
 A = np.array([1.0, 2.0, 3.0])
 
 

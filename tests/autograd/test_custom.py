@@ -18,6 +18,8 @@ from nbfused.errors import (
 )
 from tests.refusal import refused
 
+pytestmark = pytest.mark.interpreted
+
 A = np.array([3.0, 4.0])
 
 

@@ -9,6 +9,8 @@ import nbfused as nf
 from nbfused.errors import DefinitionError, KernelTypeError
 from nbfused.testing import GradcheckError, gradcheck, gradients
 
+pytestmark = pytest.mark.interpreted
+
 A = np.random.default_rng(0).uniform(0.5, 2.0, (2, 3))
 
 

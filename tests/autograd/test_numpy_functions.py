@@ -17,6 +17,8 @@ from nbfused.errors import NbFusedError
 from nbfused.registry.operations import NUMPY
 from tests.variants import sampled
 
+pytestmark = pytest.mark.interpreted
+
 X = np.arange(12.0).reshape(3, 4) / 4 - 1
 MASK = X > 0
 
@@ -139,7 +141,7 @@ FUNCTIONS = {f: NUMPY[f"numpy.{f.__name__}"] for f in (
     np.take, np.clip, np.dot, np.zeros_like, np.ones_like, np.empty_like, np.full_like,
     np.copy, np.astype, np.shape, np.ndim, np.size)}
 #: Functions with the parameters of another of their family of reductions.
-SIMILAR = (np.argmin, np.any, np.min, np.prod, np.var)
+SIMILAR = (np.argmin, np.any, np.mean, np.min, np.prod, np.var)
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -10,6 +10,8 @@ import pytest
 import nbfused as nf
 from nbfused.errors import KernelTypeError
 
+pytestmark = pytest.mark.interpreted
+
 A = np.random.default_rng(3).uniform(0.5, 2.0, (3, 4))
 
 

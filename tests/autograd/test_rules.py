@@ -17,6 +17,8 @@ from nbfused.errors import (
 )
 from tests.refusal import refused
 
+pytestmark = pytest.mark.interpreted
+
 A = np.array([1.0, 2.0, 3.0])
 
 

@@ -9,6 +9,8 @@ import pytest
 
 import nbfused as nf
 
+pytestmark = pytest.mark.interpreted
+
 A = np.random.default_rng(0).uniform(0.5, 2.0, (3, 4))
 
 

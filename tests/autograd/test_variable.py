@@ -17,6 +17,8 @@ from nbfused.errors import (
 )
 from tests.refusal import refused
 
+pytestmark = pytest.mark.interpreted
+
 
 def test_shares_its_array_and_describes_it():
     data = np.zeros((2, 3), np.float32)

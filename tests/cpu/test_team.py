@@ -54,7 +54,7 @@ def test_from_a_later_unit_on(threads, first, step):
 def test_many_launches_one_after_the_other():
     """Threads that linger, and such that come late to a record used again."""
     pool, y = Pool(3), np.zeros(64, np.int64)
-    for k in range(3000):
+    for k in range(800):
         pool.share(*counting(y), 64, 1)
         assert np.all(y == k + 1)
 
@@ -64,7 +64,7 @@ def test_many_callers():
 
     def caller():
         y = np.zeros(50, np.int64)
-        for k in range(300):
+        for k in range(100):
             pool.share(*counting(y), 50, 3)
             if np.any(y != k + 1):
                 wrong.append(y.copy())

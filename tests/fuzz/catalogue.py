@@ -6,56 +6,11 @@ something new, add a row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
-from math import inf
+from tests.fuzz.numpy_rows import NUMPY_ROWS
+from tests.fuzz.rows import ANY, REAL, Row
+from tests.fuzz.rows import rows as _rows
 
 __all__ = ["EXPRESSIONS", "STATEMENTS", "Row"]
-
-REAL = "biuf"
-ANY = "biufc"
-
-
-@dataclass(frozen=True)
-class Row:
-    """A template of an expression or statement.
-
-    Attributes
-    ----------
-    text
-        ``{a}`` and ``{b}`` are operands, the other holes are in `holes`.
-    kinds
-        Kinds of dtypes that ``{a}`` may have, those of ``{b}`` after a comma.
-    domain
-        Where ``{a}`` has to be; it is wrapped where it is not.
-    features
-        What some ways refuse.
-    exact
-        Whether it rounds nothing.
-    smooth
-        Whether it can be differentiated by its floating operands.
-    ndim
-        Dimensions that ``{a}`` has at least.
-    """
-
-    text: str
-    kinds: str = REAL
-    domain: tuple[float, float] = (-inf, inf)
-    features: frozenset[str] = frozenset()
-    exact: bool = False
-    smooth: bool = True
-    weight: float = 1.0
-    ndim: int = 0
-
-
-def _rows(template: str, names: Iterable[str], kinds: str = REAL,
-          domain: tuple[float, float] = (-inf, inf), features: str = "",
-          exact: bool = False, smooth: bool = True, weight: float = 1.0,
-          ndim: int = 0) -> list[Row]:
-    return [Row(template.replace("@", name), kinds, domain,
-                frozenset(features.split()), exact, smooth, weight, ndim)
-            for name in names]
-
 
 #: A feature is named where some way of running refuses it: `ways.REFUSED`.
 EXPRESSIONS: tuple[Row, ...] = (
@@ -195,6 +150,7 @@ EXPRESSIONS: tuple[Row, ...] = (
     *_rows("ops.@({a})", ["layer_norm", "rms_norm"], "f", features="ops", ndim=1),
     *_rows("ops.logsumexp({a}{,axis}{keep})", [""], "f", (-20, 20), "ops", ndim=1),
     *_rows("ops.rsqrt({a})", [""], "f", (0.2, 1e4), "ops", weight=0.5),
+    *NUMPY_ROWS,
 )
 
 #: ``{e}`` is an expression, ``{s}`` another statement, ``{t}`` a new name; ``{a}`` is
@@ -233,6 +189,9 @@ STATEMENTS: tuple[Row, ...] = (
         exact=True),
     Row("{a}{index} = {n}", "f", features=frozenset(["store", "store-part"]),
         weight=0.15, ndim=1, exact=True),
+    *_rows("{a}{index} @= {n}", "+*", "f", features="table store store-part",
+           ndim=1),
+    *_rows("{a}{index} = {e}", [""], "f", features="table store store-part", ndim=1),
     Row("{a}[{a} > 1] = 0", "f", features=frozenset(["store", "store-part"]),
         weight=0.15, exact=True),
     Row("if {a}.ndim == {k}:\n    {s}\nelse:\n    {s}", ANY, weight=0.5),

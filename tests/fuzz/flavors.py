@@ -26,6 +26,8 @@ class Flavor:
         Whether NaN, inf, -0.0 and the like are among the values.
     tensors
         Whether they also run on tensors of PyTorch.
+    table
+        Whether they have functions of the table of NumPy's, mostly.
     refused
         Whether the last statement is one that NumPy, or nbfused, refuses.
     weight
@@ -38,6 +40,7 @@ class Flavor:
     orders: int = 0
     special: bool = False
     tensors: bool = False
+    table: bool = False
     refused: bool = False
     weight: float = 1.0
 
@@ -62,5 +65,10 @@ FLAVORS: dict[str, Flavor] = {
                     orders=1, weight=0.7),
     "tensors": Flavor(("f4",), frozenset({"store-part", "bits", "constant",
                                           "numpy-only"}), tensors=True, weight=1),
+    "table": Flavor(("f8", "f4", "i4", "i8", "?"), table=True, weight=2),
+    "table, smooth": Flavor(("f8",), WRITES | {"fused-only", "dynamic"}, smooth=True,
+                            orders=2, table=True, weight=2),
+    "table, written": Flavor(("f8",), frozenset({"in-place-bits", "dynamic"}),
+                             smooth=True, orders=1, table=True, weight=1),
     "refused": Flavor(("f8", "f4", "i4", "?"), WRITES, refused=True, weight=1),
 }

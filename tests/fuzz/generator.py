@@ -127,9 +127,12 @@ class Draft:
 
     def rows(self, table: Sequence[Row]) -> Row:
         """A row that this flavor has, by weight."""
-        rows = [r for r in table if not r.features & self.flavor.without
-                and (r.smooth or not self.flavor.smooth)]
-        weights = np.array([r.weight for r in rows])
+        flavor = self.flavor
+        rows = [r for r in table if not r.features & flavor.without
+                and (r.smooth or not flavor.smooth)
+                and (flavor.table or "table" not in r.features)]
+        weights = np.array([r.weight * (1 + flavor.table * ("table" in r.features))
+                            for r in rows])
         return rows[self.rng.choice(len(rows), p=weights / weights.sum())]
 
     def expression(self, like: Any = None, depth: int = 0) -> tuple[str, Row]:

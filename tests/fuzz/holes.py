@@ -109,6 +109,25 @@ def _dtype(draft: Draft, a: Any) -> str:
     return draft.choose(draft.flavor.dtypes if draft.chance(0.5) else DTYPES)
 
 
+def _square(draft: Draft, a: Any) -> str:
+    """A square matrix that is far from singular."""
+    if a is None:  # alone
+        found = [(n, x) for n, x in draft.arrays("f")
+                 if x.ndim == 2 and x.shape[0] == x.shape[1]]
+        return _dominant(*draft.choose(found))
+    found = [(n, x) for n, x in draft.arrays("f") if x.ndim == 2
+             and x.shape[0] == x.shape[1] == a.shape[-2]]
+    return _dominant(*draft.choose(found))
+
+
+def _dominant(name: str, value: Any) -> str:
+    return f"(np.tanh({name}) + {len(value) + 1} * np.eye({len(value)}))"
+
+
+def _one_of(*texts: str) -> Callable[[Draft, Any], str]:
+    return lambda draft, a: draft.choose(texts)
+
+
 #: Hole -> its text, from the draft and the value of ``{a}``.
 HOLES: dict[str, Callable[[Draft, Any], Any]] = {
     "n": _number, "m": _divisor,
@@ -120,6 +139,13 @@ HOLES: dict[str, Callable[[Draft, Any], Any]] = {
     "axes": _permutation, "shape": _shape, "wider": _wider, "index": _index,
     "indices": _indices, "c": _condition, "dtype": _dtype,
     "t": lambda draft, a: draft.new_name(),
+    "shift": _one_of("0", "1", "-1", "2", "-3"), "reps": _one_of("1", "2", "3"),
+    "width": _one_of("1", "(0, 2)", "(2, 1)"), "bit": _one_of("0", "1"),
+    "order": _one_of("1", "2"), "flag": _one_of("True", "False"),
+    ",mode": _one_of("", ", mode='wrap'", ", axis=0", ", axis=-1, mode='clip'"),
+    "mode": _one_of("full", "same", "valid"), "share": _one_of("0.25", "0.6", "1"),
+    "norm": _one_of("1", "2", "np.inf", "None", "3"), "lower": _one_of("-1", "None"),
+    "upper": _one_of("0.5", "2"), "square": _square,
 }
 
 #: How to bring values into a domain: the text, and the range of what it gives.

@@ -13,8 +13,8 @@ from dataclasses import replace
 import pytest
 
 import nbfused as nf
-from nbfused.kernels.fusing.numbers import Number
 from nbfused.kernels.fusing.program import Program as FusedProgram
+from nbfused.kernels.fusing.symbols.numbers import Number
 from nbfused.kernels.fusing.trace import Trace
 from nbfused.scalar.language.vocabulary import OPS
 from nbfused.specs.base import Spec

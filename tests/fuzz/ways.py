@@ -111,7 +111,9 @@ _EAGER: Refusals = {
     **_ALWAYS, **_for("in-place out", *_SHARED, (KernelTypeError, "out: ")),
     **_for("bits fused-only in-place-bits", ((TypeError, AttributeError), "")),
     **_for("store store-part", (TypeError, ""))}
-_OPS: Refusals = {**_ALWAYS, **_for("out", (NbFusedError, ""))}
+_OPS: Refusals = {**_ALWAYS, **_for("out", (NbFusedError, "")),
+                  **_for("where", (TypeError, "argument"),
+                         (KernelTypeError, "'indices' must be an array"))}
 
 
 def _planned(program: Program) -> Callable[..., Any]:

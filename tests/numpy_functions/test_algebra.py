@@ -12,6 +12,8 @@ from nbfused.errors import NbFusedError
 
 from .agreement import check, normal
 
+pytestmark = pytest.mark.interpreted
+
 linalg = np.linalg
 SQUARE = normal(3, 3) + 3 * np.eye(3)
 SYMMETRIC = normal(4, 4, seed=3) @ normal(4, 4, seed=3).T + 4 * np.eye(4)

@@ -11,6 +11,8 @@ import nbfused as nf
 
 from .agreement import check, normal, positive
 
+pytestmark = pytest.mark.interpreted
+
 A, V, P, Q = normal(4, 5), normal(5), positive(3, 4), positive(3, 4, seed=1)
 MASK = normal(4, 5, seed=9) > 0
 GAPS = np.where(normal(4, 5, seed=5) > 0.8, np.nan, A)

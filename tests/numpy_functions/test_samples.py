@@ -9,6 +9,8 @@ import nbfused as nf
 
 from .agreement import normal
 
+pytestmark = pytest.mark.interpreted
+
 X = normal(5, 4)
 M = X[:, :, None] * X[:, None] + 4 * np.eye(4)
 

@@ -9,6 +9,8 @@ import pytest
 
 from .agreement import check, normal, positive
 
+pytestmark = pytest.mark.interpreted
+
 A, B, C = normal(4, 5), normal(2, 3), normal(2, 3, 4)
 V, W = normal(4, seed=1), normal(3, seed=2)
 

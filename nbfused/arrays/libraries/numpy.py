@@ -217,7 +217,9 @@ def _plain(x: Any, name: str) -> np.ndarray:
 def _computes_otherwise(kind: type) -> bool:
     """Whether a subclass redefines arithmetic, as arrays with units do.
 
-    One that only carries notes does not, nor do `numpy.memmap` and `numpy.recarray`.
+    One that only carries notes does not, nor do `numpy.memmap` and `numpy.recarray`,
+    nor one that says so.
     """
-    return issubclass(kind, np.ndarray) and any(
+    return issubclass(kind, np.ndarray) and not hasattr(
+        kind, "computes_as_numpy") and any(
         getattr(kind, name) is not getattr(np.ndarray, name) for name in _ARITHMETIC)

@@ -201,11 +201,11 @@ class Batched(Traced, Variable):
         held = zeros(shape, dtype, like_data(self.held))
         return Batched(self.level, held, False)
 
-    def constant(self, host: np.ndarray) -> Batched:
+    def constant(self, host: np.ndarray, given: Sequence[Any] = ()) -> Batched:
         """An array that all samples share."""
         like = like_data(self.held)
-        made = like.constant(host) if isinstance(like, Traced) else array_like(host,
-                                                                               like)
+        made = like.constant(host, given) if isinstance(like, Traced) else array_like(
+            host, like)
         return Batched(self.level, made, False)
 
     def record_call(self, function: Callable[..., Any], args: Sequence[Any],

@@ -187,6 +187,8 @@ def argument_variable(x: Any, what: Callable[[], str], in_tree: bool) -> Variabl
 
     `what` gives its name for messages.
     """
+    if isinstance(x, np.generic):  # others than arrays are constants to `vmap`
+        x = np.asarray(x)
     level = LEVEL.get()
     if level is not None and (isinstance(x, Variable) or is_array(x)):
         x = level.lift(x)

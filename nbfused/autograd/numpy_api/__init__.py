@@ -1,5 +1,7 @@
 """NumPy's own functions, ufuncs and methods on Variables.
 
 `protocols` is where NumPy calls, `functions` and `ufuncs` are what it finds, `methods`
-are those of arrays, `table_methods` those that are NumPy's functions.
+are those of arrays, `table_methods` those that are NumPy's functions,
+`standard_methods` those of the array API standard, and `in_place` is ``x += y`` and
+``x[index] = y``.
 """

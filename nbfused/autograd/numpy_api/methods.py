@@ -10,11 +10,11 @@ import numpy as np
 from ...arrays import check_dtype, describe, dtype_of, is_array
 from ...arrays.traced import Traced
 from ...dispatch.outputs import can_cast
-from ...errors import KernelTypeError, TapeError
+from ...errors import KernelTypeError
 from ...registry.operations import OPS
 from ..graph import COPY
-from ..recording import recording
 from ..tape import apply
+from .in_place import is_recorded, replace
 from .table_methods import TableMethods
 
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ def _in_place(name: str, symbol: str) -> Callable[[Any, Any], Any]:
     def store(self: Any, other: Any) -> None:
         OPS[name](self, other, out=self)
 
-    return _storing(store, symbol)
+    return _storing(store, lambda self, other: OPS[name](self, other), symbol)
 
 
 def _copied_in_place(name: str, symbol: str) -> Callable[[Any, Any], Any]:
@@ -96,37 +96,31 @@ def _copied_in_place(name: str, symbol: str) -> Callable[[Any, Any], Any]:
     def store(self: Any, other: Any) -> None:
         apply(COPY, (getattr(self, name)(other),), out=(self,), names=("x",))
 
-    return _storing(store, symbol)
+    return _storing(store, lambda self, other: getattr(self, name)(other), symbol)
 
 
-def _storing(store: Callable[[Any, Any], None], symbol: str,
-             ) -> Callable[[Any, Any], Any]:
+def _storing(store: Callable[[Any, Any], None], compute: Callable[[Any, Any], Any],
+             symbol: str) -> Callable[[Any, Any], Any]:
     def method(self: Any, other: Any) -> Any:
         if not is_operand(other):
             return NotImplemented
-        check_unrecorded(self, other, symbol)
-        store(self, other)
+        if is_recorded(self, other):
+            # The tape may save a copy of what is then written to.
+            before = self if self.requires_grad else self.copy()
+            replace(self, compute(before, other), symbol)
+        else:
+            store(self, other)
         return self
 
     return method
 
 
-def check_unrecorded(x: Any, y: Any, symbol: str) -> None:
-    """Raise `TapeError` for ``x symbol= y`` where the tape records `x` or `y`."""
-    tracked = x.requires_grad or getattr(y, "requires_grad", False)
-    if recording() and tracked:
-        raise TapeError(
-            f"x {symbol}= y: x or y requires grad, and what the tape knows of x "
-            f"would no longer be true; write x = x {symbol} y, or update inside "
-            "no_grad()")
-
-
 class ArrayMethods(TableMethods):
     """NumPy's array methods and operators; parameters as of the op or NumPy.
 
-    In place (``x += y``) only where nothing is recorded: inside `no_grad`, or if
-    neither side requires grad.  ``==`` compares elements, so that Variables hash by
-    identity.
+    In place (``x += y``): stored into the array where nothing is recorded, else `x`
+    becomes the Variable of a new one.  ``==`` compares elements, so that Variables hash
+    by identity.
     """
 
     __slots__ = ()
@@ -135,13 +129,6 @@ class ArrayMethods(TableMethods):
     dtype: Any
     shape: Any
     ndim: Any
-
-    def __setitem__(self, index: Any, value: Any) -> None:
-        """Refuse assignment: it would invalidate what the tape saved."""
-        raise KernelTypeError(
-            "x[index] = value: a Variable is not assigned to in parts, as its gradient "
-            "would no longer be true; make a new one, as with nf.ops.where(mask, "
-            "value, x), or assign to x.data before it is used")
 
     __neg__: Any = _unary("negative")
     __pos__: Any = _unary("positive")

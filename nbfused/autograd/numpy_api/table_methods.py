@@ -52,6 +52,7 @@ class TableMethods:
     round = _method("round")
     searchsorted = _method("searchsorted")
     swapaxes = _method("swapaxes")
+    trace = _method("trace")
 
     sort = _refused("sort", "it would change the array in place; use numpy.sort(x)")
     partition = _refused("partition", "it would change the array in place; use "

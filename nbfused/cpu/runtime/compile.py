@@ -6,7 +6,9 @@ names are those of `print_numba.NAMES`, `intrinsics`, `halves` and `math`.
 
 from __future__ import annotations
 
+import re
 import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -146,6 +148,19 @@ def _additions(halves: dict[str, Any]) -> dict[str, Any]:
         for t in ("f16", "bf16")}
 
 
+_NAME = re.compile(r"[^\W\d]\w*")
+_READ = re.compile(r"^    (\w+) = a\[\d+\]$", re.MULTILINE)
+
+
+def _without_unread(text: str) -> str:
+    """Drop arguments that a kernel reads and does not use; Numba types every line.
+
+    A frame has the strides of all axes; one in five stands in no address.
+    """
+    times = Counter(_NAME.findall(text))
+    return _READ.sub(lambda line: line[0] if times[line[1]] > 1 else "", text)
+
+
 def compile_text(text: str) -> bytes:
     """Compile a text to what the cache keeps: machine code and its imports.
 
@@ -166,7 +181,7 @@ def compile_text(text: str) -> bytes:
     namespace = dict(_namespace())
     start = time.perf_counter()
     try:
-        exec(compile(text, "<nbfused cpu kernel>", "exec"), namespace)
+        exec(compile(_without_unread(text), "<nbfused cpu kernel>", "exec"), namespace)
         compiled = optimized(namespace["kernel"], (
             types.CPointer(types.int64), types.int64, types.int64))
     except (NumbaError, SyntaxError) as error:

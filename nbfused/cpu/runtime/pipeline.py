@@ -1,33 +1,80 @@
 """Numba's compiler with the passes that generated text needs, and no others.
 
 Kernel text has typed scalars, pointers and tuples of them: no Python objects, closures,
-exceptions or references to count.
+generators, exceptions or references to count.  What is left out changes no machine
+code: benchmarks/notes/cpu.md#compilation-on-the-cpu.
 """
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
 from typing import Any, ClassVar
 
-from numba.core import config, typed_passes, untyped_passes
+from numba.core import cgutils, config, typed_passes, types, untyped_passes
 from numba.core.codegen import JITCodeLibrary, JITCPUCodegen
 from numba.core.compiler import CompilerBase, Flags
 from numba.core.compiler_lock import global_compiler_lock
-from numba.core.compiler_machinery import PassManager
+from numba.core.compiler_machinery import PassManager, register_pass
+from numba.core.ir_utils import build_definitions
+from numba.core.lowering import Lower
 from numba.core.registry import cpu_target
+from numba.core.ssa import reconstruct_ssa
+from numba.core.transforms import canonicalize_cfg
 
 __all__ = ["compile_function", "optimized", "target"]
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _SingleAssignment(untyped_passes.ReconstructSSA):
+    """Numba's, without the lifetimes of variables, which only generators ask for."""
+
+    _name = "nbfused_single_assignment"
+
+    def run_pass(self, state: Any) -> bool:
+        state.func_ir.blocks = canonicalize_cfg(state.func_ir.blocks)
+        state.func_ir = reconstruct_ssa(state.func_ir)
+        state.func_ir._definitions = build_definitions(state.func_ir.blocks)
+        state.func_ir.generator_info = None
+        return True
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _StripPhis(typed_passes.PreLowerStripPhis):
+    """Numba's, without the lifetimes of variables."""
+
+    _name = "nbfused_strip_phis"
+
+    def run_pass(self, state: Any) -> bool:
+        state.func_ir = self._strip_phi_nodes(state.func_ir)
+        state.func_ir._definitions = build_definitions(state.func_ir.blocks)
+        return True
+
+
+class _Lower(Lower):
+    def alloca_lltype(self, name: str, lltype: Any, datamodel: Any = None) -> Any:
+        """Reserve a variable; Numba asks LLVM for its size, for the debugger."""
+        return cgutils.alloca_once(self.builder, lltype, name=name, zfill=False)
+
+
+@register_pass(mutates_CFG=True, analysis_only=False)
+class _Lowering(typed_passes.NativeLowering):
+    _name = "nbfused_lowering"
+
+    @property
+    def lowering_class(self) -> Any:
+        """The writer of a function's LLVM text."""
+        return _Lower
+
 
 _PASSES = (
     (untyped_passes.TranslateByteCode, "read bytecode"),
     (untyped_passes.FixupArgs, "fix arguments"),
-    (untyped_passes.IRProcessing, "process IR"),
-    (untyped_passes.ReconstructSSA, "single assignment"),
+    (_SingleAssignment, "single assignment"),
     (typed_passes.NopythonTypeInference, "infer types"),
-    (typed_passes.PreLowerStripPhis, "remove phi nodes"),
-    (typed_passes.NativeLowering, "print LLVM text"),
+    (_StripPhis, "remove phi nodes"),
+    (_Lowering, "print LLVM text"),
     (typed_passes.NoPythonBackend, "give the result"),
 )
 
@@ -68,6 +115,13 @@ class _Library(JITCodeLibrary):
 class _Codegen(JITCPUCodegen):
     _library_class = _Library
     _builders: ClassVar[dict[tuple[tuple[str, Any], ...], Any]] = {}
+    _checked = False
+
+    def _check_llvm_bugs(self) -> None:
+        """Parse a number, as LLVM's old bug with locales asks for: once will do."""
+        if not self._checked:
+            super()._check_llvm_bugs()
+            self._checked = True
 
     def _pass_builder(self, **options: Any) -> Any:
         """One shared builder: llvmlite 0.45 leaks 16 kB for each.
@@ -89,6 +143,27 @@ def target() -> Any:
         _internal_codegen=_Codegen("nbfused.text"))
 
 
+#: New objects between two looks for cycles; 700 is Python's own, a twentieth slower.
+_OBJECTS = 50_000
+
+#: Signatures of calls with numbers only, which are those of operators and intrinsics:
+#: kernels share them.  Types of literals and of a kernel's own functions have no end.
+_LASTING: dict[Any, Any] = {}
+_PLAIN = (types.Integer, types.Float, types.Complex, types.Boolean)
+
+
+@contextmanager
+def _fewer_collections() -> Iterator[None]:
+    """Let Python look for cycles less often: a kernel's records live until its end."""
+    usual = gc.get_threshold()
+    if usual[0]:
+        gc.set_threshold(max(usual[0], _OBJECTS), *usual[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*usual)
+
+
 @contextmanager
 def _cached_signatures(typing: Any) -> Iterator[None]:
     """Let a typing context look up each call's signature once.
@@ -100,12 +175,12 @@ def _cached_signatures(typing: Any) -> Iterator[None]:
 
     def resolve_once(function: Any, args: Any, kws: Any) -> Any:
         key = function, tuple(args)
-        if kws or key not in known:
-            found = resolve(function, args, kws)
-            if kws or found is None:
-                return found
-            known[key] = found
-        return known[key]
+        if not kws and (found := _LASTING.get(key) or known.get(key)):
+            return found
+        found = resolve(function, args, kws)
+        if found is not None and not kws:
+            (_LASTING if all(type(a) in _PLAIN for a in args) else known)[key] = found
+        return found
 
     typing.resolve_function_type = resolve_once
     try:
@@ -144,7 +219,7 @@ def optimized(function: Any, parameters: tuple[Any, ...]) -> Any:
     typing, context = cpu_target.typing_context, target()
     typing.refresh()
     context.refresh()
-    with global_compiler_lock, _cached_signatures(typing):
+    with global_compiler_lock, _cached_signatures(typing), _fewer_collections():
         compiled = compile_function(context, function, parameters, None, inline=False)
         compiled.library.finalize()
     return compiled

@@ -5,5 +5,6 @@
 - `reduction_kernel`: `ReductionKernel`; `slots` parses its four slots, `combining`
   finds the combine.
 - `parameters` and `arguments`: lists of parameters, and what they are given.
-- `rawmodule`: `RawModule` and `RawKernel`, whose arguments `by_value` packs.
+- `rawmodule`: `RawModule` and `RawKernel`, whose arguments `by_value` packs;
+  `launching` reads what else a launch takes.
 """

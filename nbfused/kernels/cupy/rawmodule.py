@@ -8,7 +8,6 @@ may be an argument.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from operator import index
 from pathlib import Path
 from typing import Any
 
@@ -17,18 +16,14 @@ from numpy.typing import DTypeLike
 from ...arrays import Array, DeviceArray, check_dtype
 from ...backend import Native, NativeBackend, NativeKernel, NativeModule
 from ...dispatch.launches import LAUNCHES, Launch, bytes_of
-from ...errors import (
-    BackendNotAvailableError,
-    DefinitionError,
-    KernelTypeError,
-    RangeError,
-)
+from ...errors import BackendNotAvailableError, DefinitionError, KernelTypeError
 from ...op.keywords import check_keywords
 from ...registry.backends import default_device, registry
 from ..threads.extents import block_extents, grid_extents
 from .by_value import arrays_of, pack_arguments
+from .launching import bytes_of_shared, current_or_given
 
-__all__ = ["RawKernel", "RawModule", "as_integer", "bytes_of_shared", "stream_handle"]
+__all__ = ["RawKernel", "RawModule"]
 
 #: CuPy's name of a compiler → our backend that has it.
 _COMPILERS = {"nvrtc": "cuda"}
@@ -352,7 +347,7 @@ class RawKernel:
         device = arrays[0].device if arrays else self.module.default_device()
         kernel = self.on(device)
         values = pack_arguments(given, kernel.sizes, label)
-        handle = _stream(stream, arrays)
+        handle = current_or_given(stream, arrays)
         elsewhere = any(a.stream not in (None, handle) for a in arrays)
         if elsewhere:
             backend.synchronize()  # somebody makes one on another stream
@@ -366,42 +361,3 @@ class RawKernel:
 
     def __repr__(self) -> str:
         return f"<nbfused RawKernel {self.name}>"
-
-
-def bytes_of_shared(value: Any, label: str) -> int:
-    """`value` as a number of bytes, 0 or more."""
-    found = as_integer(value)
-    if found is None:
-        raise KernelTypeError(f"{label}: shared_mem is {value!r}; expected an integer")
-    if found < 0:
-        raise RangeError(f"{label}: shared_mem is {value}; expected 0 or more")
-    return found
-
-
-def as_integer(value: Any) -> int | None:
-    """`value` as an integer; None if it is none."""
-    try:
-        return None if isinstance(value, bool) else index(value)
-    except TypeError:
-        return None
-
-
-def _stream(stream: Any, arrays: Sequence[Array]) -> int:
-    """The stream's handle: given, or the current one of the arrays' library."""
-    if stream is None:
-        return arrays[0].library.stream(arrays[0].device) if arrays else 0
-    return stream_handle(stream)
-
-
-def stream_handle(stream: Any) -> int:
-    """The handle of a stream of CuPy, PyTorch or cuda.core, or a handle itself."""
-    if hasattr(stream, "__cuda_stream__"):
-        return int(stream.__cuda_stream__()[1])
-    for name in ("ptr", "cuda_stream", "handle"):
-        if hasattr(stream, name):
-            return int(getattr(stream, name))
-    found = as_integer(stream)
-    if found is None:
-        raise KernelTypeError(f"stream is a {type(stream).__name__}; expected a "
-                              "handle, or a stream of CuPy, PyTorch or cuda.core")
-    return found

@@ -2,10 +2,10 @@
 
 - `fuse` is the decorator, `fused` what it makes; `arguments` gives the key of a call,
   `outside` is what else the function depends on.
-- `trace` records a function on the `symbols` of arrays (`tensors` for PyTorch) and of
-  `numbers`; `parts` are writes into parts of them; `ufuncs`, `functions` and
-  `torch` are NumPy's and PyTorch's functions on them; `calling` are the calls of other
-  functions, `constants` the numbers that are known while tracing.
+- `trace` records a function on `symbols`; `stores` are what it stores into them, and
+  `parts` into parts of them; `ufuncs`, `functions` and `torch` are NumPy's and
+  PyTorch's functions on them; `calling` are the calls of other functions, `constants`
+  the numbers that are known while tracing.
 - `program` is what was traced, as launches; `explaining` shows them, `ahead` compiles
   their kernels side by side.
 - `plans` are programs for arguments of one layout; `readers` find the plan of arguments

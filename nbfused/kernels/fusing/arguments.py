@@ -53,8 +53,9 @@ __all__ = [
 #: Constants that their text tells apart, and those that are told apart by identity.
 PLAIN = (str, bytes, bool, int, float, complex, np.generic, type(None), EllipsisType,
           slice, np.dtype)
-_FIXED = (type, FunctionType, BuiltinFunctionType, np.ufunc, ModuleType, Enum, Func,
-          ElementwiseKernel, ReductionKernel, checkpoint, custom_vjp, Callback)
+_FIXED = (type, FunctionType, BuiltinFunctionType, np.ufunc, type(np.sum), ModuleType,
+          Enum, Func, ElementwiseKernel, ReductionKernel, checkpoint, custom_vjp,
+          Callback)
 #: Types whose every instance is an array or a number.
 _LEAVES: set[type] = {Variable, bool, int, float, complex}
 _LEAF = object()

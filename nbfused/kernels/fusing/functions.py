@@ -34,7 +34,7 @@ def _full_like(a: Any, fill_value: Any, dtype: Any = None, order: str = "K") -> 
 METHODS: Mapping[str, Callable[..., Any]] = MappingProxyType({
     name: getattr(np, name) for name in (
         "argpartition", "argsort", "compress", "cumprod", "cumsum", "diagonal", "dot",
-        "nonzero", "repeat", "round", "searchsorted")})
+        "nonzero", "repeat", "round", "searchsorted", "trace")})
 
 #: Names of an array that what is traced does not have.
 ATTRIBUTES = frozenset(name for name in dir(np.ndarray) if not name.startswith("_"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable
 from types import CodeType
@@ -68,9 +69,10 @@ def fuse(function: Callable[..., Any] | None = None, /, *,
     of its module that it calls.  Where they are used for what an argument cannot be
     (``float(w)``), or belong to an object (``self.w``), each call is traced, with a
     warning.  Numbers that it closes over, members of classes and modules too, are
-    constants of the kernel; a new value traces anew.  What it computes from nothing
-    that is traced, a random number or the time, is constant, too.  Reading ``x.shape``
-    ties what was traced to that shape.
+    constants of the kernel; a new value traces anew.  So are arrays that NumPy makes of
+    numbers (``np.eye(n)``), until traced values are stored into them.  What draws
+    random numbers or reads the time is traced at each call, with a warning.  Reading
+    ``x.shape`` ties what was traced to that shape.
     An `nf.Function` is called once more while it is traced.  A value that no result
     depends on is not computed.  Two arguments that share memory must not be changed in
     place, nor an array that has views; the derivative of what is constant is not zero
@@ -98,7 +100,7 @@ def _decorated(function: Callable[..., Any], kernel_name: str | None) -> Fused:
     if not callable(function):
         raise KernelTypeError(f"fuse: expected a function, got {function!r}; write "
                               "@nf.fuse or @nf.fuse(kernel_name='...')")
-    code = getattr(function, "__code__", None)
+    code = getattr(inspect.unwrap(function), "__code__", None)
     if code is not None:
         count = _DECORATED[code] = _DECORATED.get(code, 0) + 1
         if count == 2:

@@ -20,7 +20,10 @@ from .explaining.source import source
 from .outside.attributes import AttributeNumbers
 from .outside.changes import Changed, with_changes
 from .outside.containers import Copies
+from .outside.host_arrays import making_arrays
 from .outside.lines import add_line
+from .outside.made_tensors import making_tensors
+from .outside.memories import Site
 from .outside.scope import Outside, Scope
 from .plans.plan import Plan
 from .plans.planning import Plans, read
@@ -48,8 +51,8 @@ class CacheInfo(NamedTuple):
     currsize: int
 
 
-class _NumberNeededError(Exception):
-    """Raised where a number that was passed by value has to be constant."""
+class _TraceAgainError(Exception):
+    """Raised where a number has to be constant, or an array one of the program."""
 
 
 class Fused(PickledByName):
@@ -84,6 +87,7 @@ class Fused(PickledByName):
         self._hits = self._misses = 0
         self._warned = False
         self._numbers = AttributeNumbers()
+        self._traced_sites: set[Site] = set()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Call the function.
@@ -137,7 +141,7 @@ class Fused(PickledByName):
             return self(*args, **kwargs)
         try:
             trace, program = self._trace(given, self._bind(args, kwargs), outside)
-        except _NumberNeededError:
+        except _TraceAgainError:
             return self(*args, **kwargs)
         except Exception:
             if not outside.arrays:
@@ -195,7 +199,7 @@ class Fused(PickledByName):
         try:
             return explain(found or self._trace(given, self._bind(args, kwargs),
                                                 outside)[1])
-        except _NumberNeededError:
+        except _TraceAgainError:
             return self.explain(*args, **kwargs)
         except Exception:
             if not outside.arrays:
@@ -309,23 +313,33 @@ class Fused(PickledByName):
     def _trace(self, given: Arguments, bound: inspect.BoundArguments,
                outside: Outside) -> tuple[Trace, Program]:
         """Run the function on symbols that record its operations."""
-        trace, copies = Trace(self.kernel_name, tensors=given.tensors), Copies()
+        trace = Trace(self.kernel_name, given.tensors, self._traced_sites)
+        copies = Copies()
         symbols = given.map_leaves(trace.argument, copies)
         hidden = {name: symbols.pop(name) for name in outside.arrays}
         bound.arguments.update(symbols)
         function = self._scope.copy(hidden)
         try:
-            with trace.recording(), trace.watch:
+            with trace.recording(), trace.watch, making_arrays(trace), \
+                    making_tensors(trace):
                 result = function(*bound.args, **bound.kwargs)
+            self._scope.check_rebound()
+            return trace, trace.program(with_changes(result, copies, self.kernel_name))
         except NbFusedError as error:
             add_line(error)
             trace.watch.rewind()  # it may be called again
-            if self._numbers.keep_constant(trace.asked_numbers):
-                self._readers = []
-                raise _NumberNeededError from error
+            if self._learns(trace):
+                raise _TraceAgainError from error
             raise
-        self._scope.check_rebound()
-        return trace, trace.program(with_changes(result, copies, self.kernel_name))
+
+    def _learns(self, trace: Trace) -> bool:
+        """Whether a trace that was refused tells how to trace again."""
+        if self._numbers.keep_constant(trace.asked_numbers):
+            self._readers = []
+            return True
+        new = trace.asked_sites - self._traced_sites
+        self._traced_sites |= new
+        return bool(new)
 
     def _finish(self, made: Any, args: tuple[Any, ...], kwargs: dict[str, Any],
                 outside: Outside) -> Any:

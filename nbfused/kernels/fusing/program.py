@@ -13,6 +13,7 @@ from ...errors import OverlapError
 from ...scalar.typing.python_numbers import number_type
 from ...specs.fusion.graph import Launch, Value
 from ...specs.fusion.partition import partition
+from ...support import trees
 from ...support.records import record
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ __all__ = [
     "map_tree",
     "memory_of",
     "run_opaque",
-    "tree_leaves",
     "tree_values",
 ]
 
@@ -98,7 +98,7 @@ class Program:
     stores
         For each argument that is changed in place, its new value.
     outputs
-        What is returned: values in nested tuples, lists and dictionaries.
+        What is returned: a tree of values.
     direct
         For each launch, what it stores into arguments itself.
     last
@@ -312,24 +312,14 @@ def detach(x: Any) -> Any:
 
 
 def map_tree(tree: Any, leaf: Callable[[Any], Any]) -> Any:
-    """Nested tuples, lists and dictionaries with ``leaf(x)`` for each `x` in them."""
-    if isinstance(tree, dict):
-        return {k: map_tree(v, leaf) for k, v in tree.items()}
-    if isinstance(tree, (tuple, list)):
-        items = [map_tree(v, leaf) for v in tree]
-        return type(tree)(*items) if hasattr(tree, "_fields") else type(tree)(items)
-    return leaf(tree)
+    """The tree with ``leaf(x)`` in place of each leaf `x`; a value is one."""
+    return trees.map_tree(tree, leaf, _is_value)
 
 
-def tree_leaves(tree: Any) -> Iterator[Any]:
-    """Iterate over nested tuples, lists and dictionaries."""
-    if isinstance(tree, (dict, tuple, list)):
-        for item in tree.values() if isinstance(tree, dict) else tree:
-            yield from tree_leaves(item)
-    else:
-        yield tree
+def _is_value(x: Any) -> bool:
+    return isinstance(x, Value)
 
 
 def tree_values(tree: Any) -> Iterator[Value]:
     """The values in a tree."""
-    return (x for x in tree_leaves(tree) if isinstance(x, Value))
+    return (x for x in trees.leaves_of(tree, _is_value) if isinstance(x, Value))

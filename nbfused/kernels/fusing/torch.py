@@ -19,10 +19,10 @@ from ...errors import KernelTypeError
 from ...registry.operations import OPS
 from ...scalar.language.vocabulary import OPS as VOCABULARY
 from ...support.dtypes import BFLOAT16, rank_of
+from ...support.trees import leaves_of
 from .calling.calls import call_library
-from .numbers import Number
-from .program import tree_leaves
-from .symbols import Symbol
+from .symbols.arrays import Symbol
+from .symbols.numbers import Number
 
 __all__ = ["converted", "promoted", "tensor_type", "torch_dtype",
            "torch_function", "torch_recording", "torch_records"]
@@ -117,12 +117,21 @@ def converted(x: Any, dtype: np.dtype) -> Any:
 
 def promoted(function: Callable[..., Any], args: Sequence[Any]) -> Any:
     """`function` of `args` in the dtype that PyTorch computes in."""
+    args = _traced(args)
     dtype = tensor_type(args)
     result = function(*(converted(x, dtype) for x in args))
     if isinstance(result, Symbol) and rank_of(dtype) < 2 <= rank_of(dtype_of(result)):
         dtype = _default_dtype(2)  # integers divide, and have sines, in that
         result = function(*(converted(x, dtype) for x in args))
     return result
+
+
+def _traced(args: Sequence[Any]) -> Sequence[Any]:
+    """Tensors beside symbols as symbols, so that their conversion is traced, too."""
+    trace = next((x.tracer for x in args if isinstance(x, Symbol)), None)
+    return args if trace is None else [
+        trace.symbol(trace, trace.operand(x)) if type(x).__module__ == "torch" else x
+        for x in args]
 
 
 def torch_dtype(given: Any) -> np.dtype:
@@ -167,14 +176,14 @@ def _called(name: str, args: Sequence[Any], kwargs: Mapping[str, Any],
             function: Callable[..., Any] | None) -> Any:
     """PyTorch's own function, as a call between the launches."""
     function = function or getattr(sys.modules["torch"].Tensor, name, None)
-    symbol = next((x for x in tree_leaves((args, kwargs)) if isinstance(x, Symbol)),
+    symbol = next((x for x in leaves_of((args, kwargs)) if isinstance(x, Symbol)),
                   None)
     if function is None or symbol is None or name in _REFUSED:
-        refuse = KernelTypeError if symbol is None else symbol.trace.refuse
+        refuse = KernelTypeError if symbol is None else symbol.tracer.refuse
         raise refuse(
             f"torch.{name}: nf.fuse does not trace it; use functions of nf.ops, or "
             "call it outside of the fused function")
-    return call_library(symbol.trace, f"torch.{name}", function, args, kwargs)
+    return call_library(symbol.tracer, f"torch.{name}", function, args, kwargs)
 
 
 def _in_place(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
@@ -184,7 +193,7 @@ def _in_place(name: str, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
                               "that is no argument of the function; pass it as one")
     if name in _STORING and not kwargs:
         new = 0 if name == "zero_" else args[1]
-        args[0].trace.assign(args[0], new, casting="unsafe")
+        args[0].tracer.assign(args[0], new, casting="unsafe")
     else:
         args[0][...] = torch_function(name[:-1], args, kwargs)
     return args[0]

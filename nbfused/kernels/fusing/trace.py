@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from functools import partial
 from typing import Any, NoReturn
@@ -15,36 +15,35 @@ from ...arrays import check_dtype, dtype_of, is_array
 from ...arrays.creation import array_like
 from ...arrays.traced import Traced
 from ...autograd import Variable
-from ...autograd.graph import COPY, Leaf
+from ...autograd.graph import COPY
 from ...autograd.nodes import is_floating
 from ...autograd.recording import grad_mode, recording
 from ...autograd.tape import record_traced
+from ...dispatch.calls import ZERO
 from ...dispatch.outputs import check_shape
-from ...errors import KernelTypeError, ShapeError
-from ...op.base import check_integers
-from ...registry.operations import OPS
-from ...scalar.ir.nodes import Block, Function
+from ...errors import KernelTypeError
 from ...scalar.typing.python_numbers import number_type, plain_number
 from ...scalar.typing.types import Type
-from ...specs import Map
+from ...specs import View
 from ...specs.base import Shape
 from ...specs.fusion.graph import Node, Value
+from ...support.trees import leaves_of
 from .arguments import is_tracked
 from .constants import Constants
-from .numbers import Number
+from .outside.containers import holds_array, is_object
+from .outside.host_arrays import HostArray
 from .outside.lines import user_frame, with_line
+from .outside.memories import Memories, Site, site_of
+from .outside.snapshots import Snapshots
 from .outside.watching import Watch
-from .parts import made_of, overwritten
 from .program import HostCall, Opaque, Program, detach, is_view, map_tree, memory_of
-from .symbols import Symbol
-from .tensors import Tensor
+from .stores import assign
+from .symbols.arrays import Symbol
+from .symbols.numbers import Number
+from .symbols.tensors import Tensor
 from .torch import torch_recording, torch_records
 
 __all__ = ["Trace"]
-
-#: An array stored into another: `x`, of the shape and dtype of `like`.
-_ASSIGN = Map(Function("assign", ("x", "like"), Block((), ("x",))),
-              ("element", "element"))
 
 
 class Trace:
@@ -65,10 +64,16 @@ class Trace:
         Arrays that it reads and that are no arguments.
     checks
         What is to look at values before anything is stored.
+    traced_sites
+        Where arrays are made that are arrays of the program.
+    asked_sites
+        Those that have to be so, which the function was not yet traced with.
     """
 
-    def __init__(self, name: str, tensors: bool = False) -> None:
+    def __init__(self, name: str, tensors: bool = False,
+                 traced_sites: Collection[Site] = ()) -> None:
         self.name, self.tensors = name, tensors
+        self.traced_sites, self.asked_sites = traced_sites, set[Site]()
         self.symbol: type[Tensor] | type[Symbol] = Tensor if tensors else Symbol
         self.exact = False
         self.given: dict[Value, Any] = {}
@@ -100,6 +105,7 @@ class Trace:
         self._constant: dict[Value, Value] = {}
         self._known = Constants()
         self._copies: dict[tuple[Value, object], Value] = {}
+        self.snapshots = Snapshots()
 
     def argument(self, x: Any, name: str) -> Symbol | Number:
         """The symbol for an argument."""
@@ -122,24 +128,71 @@ class Trace:
     def operand(self, x: Any) -> Any:
         """The value of an input; a number that is constant stays itself."""
         if isinstance(x, (Symbol, Number)):
-            if x.trace is not self:
+            if x.tracer is not self:
                 raise KernelTypeError(f"{x.name} belongs to another call of a fused "
                                       "function; return it from there")
             return self._current_value(x)
         if not isinstance(x, Variable) and not _is_plain(x):
             return plain_number(x)
-        value = Value(tuple(x.shape), dtype_of(x), "constant")
         self.tracked |= is_tracked(x)
-        self.constants[value] = x
+        return self._read(x)
+
+    def _read(self, x: Any, known: bool = False) -> Value:
+        """The value of an array that is no argument, as it is now."""
+        value, self.constants[value], known = self.snapshots.take(x, known)
+        if known:
+            self.known.add(value)
+            self.exact = True  # it may follow from shapes
         return value
 
-    def constant(self, host: np.ndarray) -> Symbol:
-        """The symbol for an array that every call would make alike, from shapes."""
+    @property
+    def memories(self) -> Memories:
+        """The memory of the arrays that the function makes."""
+        return self.snapshots.memories
+
+    def made(self, x: Any) -> Any:
+        """Note an array that the function has made of what is known.
+
+        Where traced values are going to be stored into it, a symbol takes its place.
+        """
+        if self.memories.find(x) is not None:
+            return x
+        site = site_of()
+        if site not in self.traced_sites:
+            self.memories.add(x, site)
+            return x
+        plain = x.any() or (isinstance(x, np.ndarray) and np.signbit(x.real).any())
+        return self.symbol(self, self._read(x, known=True)) if plain else self.zeros(
+            tuple(x.shape), dtype_of(x))
+
+    def ask_to_trace(self, x: Any) -> NoReturn:
+        """Have an array be one of the program, as traced values are stored into it.
+
+        Raises
+        ------
+        KernelTypeError
+            In any case: what is traced so far does not hold.
+        """
+        memory = self.memories.find(x)
+        if memory is not None and memory.site is not None:
+            self.asked_sites.add(memory.site)
+        self.refuse(f"a traced array is stored into a {type(x).__name__} that is no "
+                    "argument; make it with np.zeros_like(x), or pass it as one")
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Symbol:
+        """The symbol for zeros."""
+        (one,) = self.run(ZERO, (), None, {"dtypes": (dtype,)})
+        (made,) = self.run(View("broadcast", shape), (one,), None, {})
+        return self.symbol(self, made.value)
+
+    def constant(self, host: np.ndarray, given: Sequence[Any] = ()) -> Symbol:
+        """The symbol for an array that follows from shapes, and from `given`."""
         like = next(x for x in self.given.values() if not np.isscalar(x))
         array = array_like(host, like.data if isinstance(like, Variable) else like)
         value = Value(tuple(host.shape), dtype_of(array), "constant")
         self.constants[value] = array
-        self.known.add(value)
+        if all(self.memories.knows(x) for x in leaves_of(given) if is_array(x)):
+            self.known.add(value)
         self.exact = True
         return self.symbol(self, value)
 
@@ -158,6 +211,8 @@ class Trace:
 
         They have their place in the graph of a transform that is inside the function.
         """
+        inputs = [self.symbol(self, self.operand(x)) if _is_plain(x) and not isinstance(
+            x, (Variable, Traced)) else x for x in inputs]  # as a derivative does
         made = record_traced(spec, inputs, out, options)
         if made is not None:
             for one in made if out is None else ():
@@ -265,8 +320,7 @@ class Trace:
     def restore(self, before: Any) -> None:
         """Forget what was recorded since `state`."""
         counts, held, self.exact = before
-        for have, count in zip(self._lists(),
-                               counts, strict=True):
+        for have, count in zip(self._lists(), counts, strict=True):
             del have[count:]
         self.constants, self.stores, self._seen, self._computed, self._constant = held
 
@@ -293,53 +347,13 @@ class Trace:
 
         Elements at which `where` is False keep what they have.
         """
-        self._check_target(target)
-        new = plain_number(new)
-        _check_cast(target, new, casting)
-        if where is not None:
-            new = OPS["where"](_mask(where), self._cast_like(new, target), target)
-        if not isinstance(new, Symbol) or new.extents != target.extents or \
-                dtype_of(new) != dtype_of(target) or (
-                    new is not target and memory_of(new.value) in self.given):
-            # Also an argument, or a view of one: it may change before the program
-            # stores at its end.
-            new = self._cast_like(new, target)
-        if new.extents != target.extents:
-            raise ShapeError(f"{target.name} cannot hold an array of shape "
-                             f"{new.extents}; make a new array")
-        root = target.root
-        new = overwritten(root, target.parts, new)
-        if root.own is not None:
-            self.stores[root.own] = new.value
-        root.value = new.value
-        if root._edge is None or not isinstance(root._edge[0], Leaf):
-            root._edge = new._edge  # a leaf stays one, whatever it holds
-        for view in [*self.views.get(root.array, ())]:
-            shown = made_of(root, view.parts)
-            view.value, view._edge = shown.value, shown._edge
-
-    def _cast_like(self, new: Any, target: Symbol) -> Any:
-        """`new` in the dtype of `target`, and its shape if it broadcasts to that."""
-        return self.record(_ASSIGN, (new, target), None,
-                           {"dtypes": (dtype_of(target),)})[0]
-
-    def _check_target(self, target: Any) -> None:
-        """Refuse to change in place a value that another symbol sees."""
-        if not isinstance(target, Symbol):
-            raise KernelTypeError(
-                f"out: nf.fuse stores into its arguments only, got a "
-                f"{type(target).__name__} that is none; pass it as an argument")
-        if target.root is None or any(
-                v.root is not target.root for v in self.views.get(
-                    target.array, ())):
-            raise KernelTypeError(
-                f"{target.name} is changed in place and is, or has, a view that "
-                "nf.fuse does not follow; make a new array, as in x = x + y")
+        assign(self, target, new, casting, where)
 
     def program(self, result: Any) -> Program:
         """The program that computes the result of the function from its arguments."""
         if self.refused:  # and caught
             raise self.refused[0]
+        self.snapshots.check()
         arrays: dict[Value, object] = {memory_of(new): own
                                        for own, new in self.stores.items()}
         return Program.from_trace(
@@ -351,11 +365,22 @@ class Trace:
 
         What was computed once for two of the function's `arrays` is copied for one.
         """
+        if isinstance(x, HostArray) and not self.memories.knows(x):
+            return np.array(x)
+        if is_array(x) and self.memories.knows(x) and not isinstance(x, np.generic):
+            x = self.symbol(self, self.operand(x))
         if not isinstance(x, Symbol):
+            if is_object(x) and holds_array(x):
+                raise KernelTypeError(
+                    f"fuse: {self.name} returns a {type(x).__name__} that holds "
+                    "arrays of the call; return them in a dataclass, a tuple, a list "
+                    "or a dictionary")
             return self.operand(x) if isinstance(x, Number) else x
         if x.own is not None:
             return x.own
         value = self.operand(x)
+        if memory_of(value) in self.constants:  # which the next call reads as well
+            return self._copy(value, x.array)
         same = arrays.setdefault(memory_of(value), x.array) is x.array
         return value if same else self._copy(value, x.array)
 
@@ -372,35 +397,20 @@ class Trace:
         return self._copies[value, array]
 
 
-def _check_cast(target: Symbol, new: Any, casting: str) -> None:
-    """`KernelTypeError` unless the dtype of `new` casts to that of `target`."""
-    if isinstance(new, (Symbol, Variable)) or is_array(new):
-        source = dtype_of(new)
-    else:
-        check_integers((target, new), "x[...] = y", ("x", "y"))
-        source = np.result_type(dtype_of(target), getattr(new, "example", new))
-    if not target.holds(source, casting):
-        raise KernelTypeError(
-            f"{target.name} cannot hold {source}, which does not cast to it under "
-            f"'{casting}'; use astype, or make a new array")
-
-
-def _mask(where: Any) -> Any:
-    """A condition in the form of NumPy's ``where=``."""
-    kind = np.dtype(bool) if isinstance(where, bool) else dtype_of(where)
-    if kind != np.bool_:
-        raise KernelTypeError(f"'where' has dtype {kind}, expected bool; compare it")
-    return where
-
-
-def _is_plain(x: Any) -> bool:
-    return is_array(x) and not isinstance(x, np.generic)
+def _same(kept: np.ndarray, x: np.ndarray) -> bool:
+    """Whether two arrays have the same bytes."""
+    return kept.dtype == x.dtype and kept.shape == x.shape and (
+        kept.tobytes() == x.tobytes())
 
 
 def _check_array(x: Any) -> None:
     if isinstance(x, Number) and x.python is not None:
         raise KernelTypeError(f"{x.name} has no axes, which nf.fuse could change; make "
                               "an array with nf.full outside of the fused function")
+
+
+def _is_plain(x: Any) -> bool:
+    return is_array(x) and not isinstance(x, np.generic)
 
 
 def _key(function: Callable[..., Any], values: Sequence[Any]) -> Hashable:

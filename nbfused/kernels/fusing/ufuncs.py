@@ -40,6 +40,10 @@ def trace_ufunc(trace: Trace, ufunc: np.ufunc, method: str, inputs: Sequence[Any
     KernelTypeError
         There is no operation that does the same, with these keywords.
     """
+    if ufunc is np.add and method == "at" and len(inputs) == 3:
+        x, index, value = inputs
+        trace.assign(x, OPS["add_at"](x, value, index=index))
+        return None
     op, what = ufunc_operation(ufunc, method), method_name(ufunc, method)
     numbers = method == "__call__" and not any(map(_is_array, inputs))
     if op is None and not numbers:
@@ -57,7 +61,11 @@ def trace_ufunc(trace: Trace, ufunc: np.ufunc, method: str, inputs: Sequence[Any
         for k, x in enumerate(inputs):
             check_operand(x, what, f"argument {k}")
         options = {k: given[k] for k in ("dtype", "casting") if k in given}
-        made = trace.host(partial(ufunc, **options) if options else ufunc, inputs)
+        call = partial(ufunc, **options) if options else ufunc
+        if ufunc.nout > 1:
+            return tuple([trace.host(partial(_nth, k, ufunc, tuple(options.items())),
+                                     inputs) for k in range(ufunc.nout)])
+        made = trace.host(call, inputs)
     else:
         _check_rounding(ufunc, inputs)
         made = op(*in_loop_dtype(  # type: ignore[misc]
@@ -69,6 +77,12 @@ def trace_ufunc(trace: Trace, ufunc: np.ufunc, method: str, inputs: Sequence[Any
         return made
     trace.assign(out, made, given.get("casting", "same_kind"), where)
     return out
+
+
+def _nth(k: int, ufunc: np.ufunc, options: tuple[tuple[str, Any], ...],
+         *numbers: Any) -> Any:
+    """One of several results."""
+    return ufunc(*numbers, **dict(options))[k]
 
 
 def _is_array(x: Any) -> bool:

@@ -16,7 +16,7 @@ from ...op.keywords import check_keywords
 from ...scalar.typing.types import Weak
 from ...specs import Raw
 from ...support.records import record
-from ..cupy.rawmodule import as_integer, bytes_of_shared, stream_handle
+from ..cupy.launching import as_integer, bytes_of_shared, stream_handle
 from .arguments import FlatArguments
 from .extents import block_extents, grid_extents
 

@@ -41,12 +41,18 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: bool = False) -> A
     raise ValueError(f"numpy.linalg.norm: axes {axes}, expected one or two")
 
 
+def _largest(sizes: Any, axis: Any, keepdims: bool = False) -> Any:
+    """The largest of sizes along an axis; 0 of none."""
+    some = shape_of(sizes)[axis]
+    return (ops.max if some else ops.sum)(sizes, axis=axis, keepdims=keepdims)
+
+
 def _vector_norm(x: Any, ord: Any, axis: Any, keepdims: bool) -> Any:
     if isinstance(ord, str):
         raise ValueError(f"numpy.linalg.norm: {ord!r} is no norm of vectors")
     size = ops.absolute(x)
     if ord == np.inf:
-        return ops.max(size, axis=axis, keepdims=keepdims)
+        return _largest(size, axis, keepdims)
     if ord == -np.inf:
         return ops.min(size, axis=axis, keepdims=keepdims)
     if ord == 0:
@@ -69,9 +75,11 @@ def _matrix_norm(x: Any, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Any
         found = ops.sum(svdvals(x), axis=-1)
     elif ord in (1, -1, np.inf, -np.inf):
         sums = ops.sum(ops.absolute(x), axis=-2 if abs(ord) == 1 else -1)
-        found = (ops.max if ord > 0 else ops.min)(sums, axis=-1)
+        found = _largest(sums, -1) if ord > 0 else ops.min(sums, axis=-1)
     elif ord in (2, -2):
-        found = ops.getitem(svdvals(x), (..., 0 if ord == 2 else -1))
+        values = svdvals(x)
+        found = ops.getitem(values, (..., 0 if ord == 2 else -1)) \
+            if shape_of(values)[-1] else (_largest if ord == 2 else ops.min)(values, -1)
     else:
         raise ValueError(f"numpy.linalg.norm: {ord!r} is no norm of matrices")
     if keepdims:

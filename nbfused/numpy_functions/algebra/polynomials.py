@@ -17,6 +17,8 @@ __all__: list[str] = []
 @implements("polyval")
 def polyval(p: Any, x: Any) -> Any:
     """A polynomial at `x`."""
+    if not is_value(p) and not any(map(is_value, p)):
+        p = np.asarray(p)  # its dtype is that of all coefficients
     count = shape_of(p)[0] if is_value(p) else len(p)
     terms = [ops.getitem(p, k) if is_value(p) else p[k] for k in range(count)]
     found: Any = ops.multiply(x, 0)

@@ -322,6 +322,7 @@ def _multiplied(a: Any, first: str, b: Any, second: str, made: str) -> Any:
 @implements("convolve")
 def convolve(a: Any, v: Any, mode: str = "full") -> Any:
     """Sums of products with a vector that is moved along, and reversed."""
+    a, v = (x if shape_of(x) else ops.reshape(x, (1,)) for x in (a, v))
     sizes = [shape_of(x) for x in (a, v)]
     if [len(s) for s in sizes] != [1, 1] or (0,) in sizes:
         raise ShapeError(f"numpy.convolve: shapes {sizes[0]} and {sizes[1]}, expected "

@@ -93,8 +93,7 @@ def definition(pyfunc: Any) -> Definition:
     if node is None:
         raise OSError(f"no source of {pyfunc.__qualname__}")
     source = Source(code.co_filename, text)
-    if _is_new(code.co_filename) and not any(
-            _meaning(c) == _meaning(code) for c in _codes(text)):
+    if _is_new(code.co_filename) and not any(_same(c, code) for c in _codes(text)):
         raise source.error(node, f"the text of {pyfunc.__qualname__} has changed since "
                                  "it was imported; import it again, by importlib.reload"
                                  " or in a new process")
@@ -144,6 +143,12 @@ def _is_new(file: str) -> bool:
     entry = linecache.cache.get(file, ())
     return len(entry) == 4 and isinstance(entry[1], float) and \
         entry[1] > _STARTED and os.path.exists(file)  # cells of notebooks are no files
+
+
+def _same(one: CodeType, other: CodeType) -> bool:
+    """True if the same lines were compiled to both; what is cheap is compared first."""
+    return one.co_firstlineno == other.co_firstlineno and \
+        one.co_varnames == other.co_varnames and _meaning(one) == _meaning(other)
 
 
 def _meaning(code: CodeType) -> tuple[Any, ...]:

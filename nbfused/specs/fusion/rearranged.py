@@ -116,11 +116,11 @@ class Rearranged:
         for axis, ((start, _, step), sides, at) in enumerate(zip(
                 spec.params, box, origin, strict=True)):
             n = x.shape[axis - lead] if axis >= lead else 1
-            if n == 1 or step == 1:
-                own.append(at - start if n != 1 else 0)
+            first, last = _steps(spec.params[axis], sides)
+            if n == 1 or step == 1:  # the only element is that of the box's first point
+                own.append(at - start if n != 1 else first)
                 windows.append((0, n, 1))
                 continue
-            first, last = _steps(spec.params[axis], sides)
             begin = start - at + step*first
             own.append(first)
             windows.append((begin, begin + step*(last - first), step))

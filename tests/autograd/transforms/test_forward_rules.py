@@ -9,6 +9,8 @@ import nbfused as nf
 from nbfused.errors import KernelTypeError, NotDifferentiableError, ShapeError
 from nbfused.testing import gradcheck
 
+pytestmark = pytest.mark.interpreted
+
 X, Y = np.array([0.3, 0.4]), np.array([2.0, 3.0])
 
 

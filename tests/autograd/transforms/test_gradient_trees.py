@@ -13,6 +13,8 @@ import nbfused as nf
 from nbfused.errors import KernelTypeError, ShapeError
 from nbfused.support.trees import leaves_of
 
+pytestmark = pytest.mark.interpreted
+
 torch = pytest.importorskip("torch")
 RNG = np.random.default_rng(1)
 W, B = RNG.normal(size=(3, 2)), RNG.normal(size=2)

@@ -13,6 +13,8 @@ from nbfused.errors import (
     ShapeError,
 )
 
+pytestmark = pytest.mark.interpreted
+
 RNG = np.random.default_rng(2)
 W, B = RNG.normal(size=(3, 4)), RNG.normal(size=4)
 X, Y = RNG.normal(size=(6, 3)), RNG.normal(size=(6, 4))
@@ -321,3 +323,23 @@ def test_random_numbers_are_those_of_a_sample():
 def test_indices_out_of_range_are_found():
     with pytest.raises(IndexError, match="got 7"):
         nf.vmap(lambda x, k: nf.ops.take(x, k))(X, np.array([[0], [7]] * 3))
+
+
+@pytest.mark.parametrize("number", [2.0, np.float64(2.0), np.array(2.0)])
+def test_numbers_that_are_differentiated_by(number):
+    """NumPy's scalars were constants to the placeholders, with gradients of zero."""
+    x = np.arange(12.0).reshape(4, 3)
+    found = nf.vmap(nf.grad(lambda p, x: (x * p[0]).sum() * p[1]),
+                    in_axes=(None, 0))([np.ones(3), number], x)
+    np.testing.assert_array_equal(found[0], 2 * x)
+    np.testing.assert_array_equal(found[1], x.sum(1))
+
+
+def test_the_cotangent_of_a_loss_is_one_number_for_all_samples():
+    x = np.arange(12.0).reshape(4, 3)
+    each = nf.vmap(nf.grad(lambda x: (x * x).sum() * 3))
+    each(x)
+    with nf.trace_launches() as launches:
+        np.testing.assert_array_equal(each(x), 6 * x)
+    assert {launch.shape for launch in launches
+            if launch.name in ("ones_like", "multiply_vjp")} >= {(1,)}

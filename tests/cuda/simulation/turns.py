@@ -37,11 +37,15 @@ class Thread(kernel.BlockThread):
         self.turn.acquire()
         super().run()
         self.ended = True
-        self._manager.back.release()
+        if self.exception:
+            self._manager.back.release()
+        else:
+            self._manager.pass_on()
 
     def syncthreads(self):
-        self._manager.back.release()
-        self.turn.acquire()
+        if not self.abort:
+            self._manager.pass_on()
+            self.turn.acquire()
         if self.abort:
             raise RuntimeError("another thread has failed")
 
@@ -51,28 +55,34 @@ class Block(kernel.BlockManager):
 
     def run(self, grid_point, *args):
         self.back = taken()
-        alive = [Thread(lambda: self._f(*args), self, grid_point, at, self._debug)
-                 for at in np.ndindex(*self._block_dim)]
-        for thread in alive:
+        threads = [Thread(lambda: self._f(*args), self, grid_point, at, self._debug)
+                   for at in np.ndindex(*self._block_dim)]
+        for thread in threads:
             thread.start()
-        while alive:
-            _ORDER.shuffle(alive)
-            for thread in alive:
-                self._one(thread)
-                if thread.exception:
-                    self._give_up(alive)
-                    raise thread.exception[0].with_traceback(thread.exception[1])
-            alive = [thread for thread in alive if not thread.ended]
-
-    def _one(self, thread):
-        thread.turn.release()
+        self._alive, self._waiting = threads, []
+        self.pass_on()
         self.back.acquire()
+        for failed in [thread for thread in threads if thread.exception]:
+            self._give_up(threads)
+            raise failed.exception[0].with_traceback(failed.exception[1])
+
+    def pass_on(self):
+        """Give the next thread its turn; after the last one the block is left.
+
+        By the thread whose turn ends: the way over `run` would take twice as long.
+        """
+        if not self._waiting:
+            self._alive = [thread for thread in self._alive if not thread.ended]
+            _ORDER.shuffle(self._alive)
+            self._waiting = self._alive[::-1]
+        (self._waiting.pop().turn if self._waiting else self.back).release()
 
     def _give_up(self, threads):
         for thread in threads:
-            thread.abort = True
             if not thread.ended:
-                self._one(thread)
+                thread.abort = True
+                thread.turn.release()
+                self.back.acquire()
 
 
 def stay_on_one_processor():

@@ -11,6 +11,8 @@ from nbfused.kernels import ElementwiseKernel, ReductionKernel
 from nbfused.testing import gradcheck
 from tests.variants import sampled
 
+pytestmark = pytest.mark.interpreted
+
 RNG = np.random.default_rng(0)
 X, Y, W = RNG.uniform(0.5, 1.5, (3, 4)), RNG.uniform(-1, 1, 4), RNG.uniform(0.5, 1, 6)
 
@@ -54,7 +56,13 @@ ELEMENTWISE = {
 }
 
 
-@pytest.mark.parametrize("name", ELEMENTWISE)
+#: One with a loop, one that adds to memory, one with branches.
+COMPILED = ("a dynamic loop", "atomics", "branches")
+
+
+@pytest.mark.parametrize("name", [
+    pytest.param(name, marks=pytest.mark.compiled) if name in COMPILED else name
+    for name in ELEMENTWISE])
 def test_elementwise(name, device):
     definition, args, *rest = ELEMENTWISE[name]
     kernel = ElementwiseKernel(*definition)

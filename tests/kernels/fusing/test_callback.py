@@ -8,7 +8,8 @@ import pytest
 import nbfused as nf
 from nbfused.errors import KernelTypeError, NotDifferentiableError, ShapeError
 
-pytestmark = pytest.mark.filterwarnings("ignore:fuse.*decorated again")
+pytestmark = [pytest.mark.interpreted,
+              pytest.mark.filterwarnings("ignore:fuse.*decorated again")]
 
 X, W = np.array([3.0, 1.0, 2.0]), np.array([1.0, 2.0, 3.0])
 

@@ -9,7 +9,8 @@ import nbfused as nf
 from nbfused.errors import KernelTypeError
 from nbfused.kernels.fusing.plans.segments import SegmentedPlan
 
-pytestmark = pytest.mark.filterwarnings("ignore:fuse.*decorated again")
+pytestmark = [pytest.mark.interpreted,
+              pytest.mark.filterwarnings("ignore:fuse.*decorated again")]
 
 RNG = np.random.default_rng(0)
 SQUARE, TALL, LINE = (RNG.normal(size=shape) for shape in ((5, 5), (5, 3), 7))

@@ -18,7 +18,8 @@ from nbfused.errors import (
     ShapeError,
 )
 
-pytestmark = pytest.mark.filterwarnings("ignore:fuse.*decorated again")
+pytestmark = [pytest.mark.interpreted,
+              pytest.mark.filterwarnings("ignore:fuse.*decorated again")]
 
 X = np.random.default_rng(0).normal(size=(3, 4)).astype("f4")
 Y = np.random.default_rng(1).normal(size=4).astype("f4")
@@ -280,6 +281,7 @@ def test_the_examples_run(name, count):
     assert (report.failed, report.attempted) == (0, count)
 
 
+@pytest.mark.compiled
 def test_a_second_process_compiles_nothing(tmp_path):
     code = ("import numpy as np, nbfused as nf\n"
             "@nf.fuse\n"

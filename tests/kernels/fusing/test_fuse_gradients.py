@@ -7,7 +7,8 @@ import pytest
 
 import nbfused as nf
 
-pytestmark = pytest.mark.filterwarnings("ignore:fuse.*decorated again")
+pytestmark = [pytest.mark.interpreted,
+              pytest.mark.filterwarnings("ignore:fuse.*decorated again")]
 
 X = np.random.default_rng(0).normal(size=(3, 4)).astype("f4")
 Y = np.random.default_rng(1).normal(size=4).astype("f4")

@@ -9,6 +9,8 @@ import nbfused as nf
 from nbfused.errors import KernelTypeError
 from tests.refusal import refused
 
+pytestmark = pytest.mark.interpreted
+
 X = np.arange(6.0).reshape(2, 3)
 
 

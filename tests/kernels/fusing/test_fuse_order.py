@@ -7,6 +7,8 @@ import pytest
 
 import nbfused as nf
 
+pytestmark = pytest.mark.interpreted
+
 X, Y = np.arange(9.0).reshape(3, 3), np.eye(3) + 1
 
 

@@ -127,7 +127,7 @@ def check(found, expected, text):
                                    atol=tolerance * scale * 4, err_msg=text)
 
 
-SETTINGS = settings(max_examples=25, deadline=None,
+SETTINGS = settings(max_examples=20, deadline=None,
                     suppress_health_check=list(HealthCheck))
 
 
@@ -147,7 +147,7 @@ def test_fused_is_what_numpy_computes(program):
 
 
 @pytest.mark.filterwarnings("ignore")
-@settings(SETTINGS, max_examples=15)
+@settings(SETTINGS, max_examples=8)
 @given(programs(dtypes=("f8",), gradient=True))
 def test_fused_has_the_gradient_of_unfused(program):
     function = program.function()

@@ -13,6 +13,8 @@ from nbfused.errors import NbFusedError
 from nbfused.kernels.fusing.torch import tensor_type
 from tests.variants import sampled
 
+pytestmark = pytest.mark.interpreted
+
 torch = pytest.importorskip("torch")
 
 DTYPES = ("bool", "uint8", "int8", "int32", "int64", "float16", "bfloat16", "float32",

@@ -19,7 +19,7 @@ from tests.kernels.fusing.test_fuse_in_place import (
 )
 from tests.variants import sampled
 
-pytestmark = pytest.mark.filterwarnings("ignore")
+pytestmark = [pytest.mark.interpreted, pytest.mark.filterwarnings("ignore")]
 
 #: How a value without dimensions comes about, and what changes it.
 WITHOUT_DIMENSIONS = {

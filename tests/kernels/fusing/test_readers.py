@@ -11,7 +11,6 @@ import pytest
 
 import nbfused as nf
 from nbfused.config import config
-from nbfused.cpu.runtime.headers import header_reader
 from nbfused.errors import KernelTypeError, OverlapError, RangeError, ReadOnlyError
 
 pytestmark = pytest.mark.filterwarnings("ignore:fuse.*decorated again")
@@ -390,16 +389,3 @@ def test_tensors_that_change_between_calls():
     assert x.grad.tolist() == [2.0] * 6
     y.data = torch.ones(6, dtype=torch.float64)
     assert fused(x.detach(), y).dtype == torch.float64
-
-
-def test_headers_say_what_arrays_say():
-    arrays = (_x(4, 3), _x(4, 3).T, _x(4)[::-1], np.array(2, "i8"),
-              np.broadcast_to(_x(3), (4, 3)))
-    read = header_reader([x.ndim for x in arrays])
-    layouts, addresses = read(arrays)
-    assert addresses == tuple(x.ctypes.data for x in arrays)
-    assert read(arrays)[0] == layouts
-    for k, other in enumerate((_x(3, 4), _x(4, 3), _x(4), np.array(2, "u8"), _x(4, 3))):
-        assert read((*arrays[:k], other, *arrays[k + 1:]))[0] != layouts
-    assert read((*arrays[:3], _x(1, 1), *arrays[4:])) is None
-    assert read((*arrays[:2], _x(), *arrays[3:])) is None

@@ -8,7 +8,8 @@ import pytest
 import nbfused as nf
 from nbfused.errors import KernelTypeError
 
-pytestmark = pytest.mark.filterwarnings("ignore:fuse.*decorated again")
+pytestmark = [pytest.mark.interpreted,
+              pytest.mark.filterwarnings("ignore:fuse.*decorated again")]
 
 RNG = np.random.default_rng(0)
 

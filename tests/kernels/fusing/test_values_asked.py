@@ -14,7 +14,8 @@ import pytest
 import nbfused as nf
 from nbfused.errors import KernelTypeError, NbFusedPerformanceWarning
 
-pytestmark = pytest.mark.filterwarnings("ignore:fuse.*decorated again")
+pytestmark = [pytest.mark.interpreted,
+              pytest.mark.filterwarnings("ignore:fuse.*decorated again")]
 
 X = np.random.default_rng(0).normal(size=4) ** 2 + 1
 

@@ -17,7 +17,7 @@ from ....arrays.dtypes import SUPPORTED
 from ....arrays.traced import Traced
 from ....autograd import Variable
 from ....errors import KernelTypeError
-from ..program import map_tree
+from ....support.trees import map_tree
 from .steps import record_step
 
 if TYPE_CHECKING:
@@ -51,8 +51,7 @@ class LibraryCall:
     Attributes
     ----------
     structure
-        What the function returned: nested tuples, lists and dictionaries, with the
-        position of each array in them.
+        What the function returned: a tree with the position of each array.
     """
 
     def __init__(self, name: str, function: Callable[..., Any], args: Sequence[Any],
@@ -97,7 +96,7 @@ class LibraryCall:
     def _result(self, x: Any) -> Any:
         if self._numpy and isinstance(x, (np.generic, bool)):
             x = np.asarray(x)
-        if not is_array(x):
+        if not is_array(x) and not isinstance(x, Variable):
             raise KernelTypeError(
                 f"{self.name} gives a {type(x).__name__}, which depends on values that "
                 "are not known while nf.fuse traces; call it outside of the fused "

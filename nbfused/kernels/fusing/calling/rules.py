@@ -18,7 +18,7 @@ from ....autograd.nodes import is_floating
 from ....autograd.recording import grad_mode
 from ....autograd.transforms import vjp
 from ....errors import NbFusedError
-from ..program import tree_leaves
+from ....support.trees import leaves_of
 from .steps import is_differentiated, record_step
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def record_rule(trace: Trace, function: Callable[..., Any], args: Sequence[Any],
     try:
         made = inline()
         if len(trace.constants) == constants and trace.watch.found == watched \
-                and all(isinstance(x, trace.symbol) for x in tree_leaves(made)):
+                and all(isinstance(x, trace.symbol) for x in leaves_of(made)):
             return made
     except (NbFusedError, TypeError, AttributeError):
         pass  # as it is made for arrays

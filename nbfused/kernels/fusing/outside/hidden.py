@@ -2,7 +2,7 @@
 
 To trace it, the function and those it calls are copied with symbols in their place.
 Copies also have an ``isinstance`` and a ``type`` that take what is traced for what it
-stands for.
+stands for, and functions of NumPy that look at what they are called with.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from ....arrays.detect import exact_library
 from ....arrays.dtypes import SUPPORTED
 from ....autograd import Variable
 from ....scalar.printing.identifiers import identifier
-from ..numbers import Number
-from ..symbols import Symbol
+from ..symbols.arrays import Symbol
+from ..symbols.numbers import Number
 from .containers import (
     holds_array,
     is_array_argument,
     is_container,
     items_of,
 )
+from .host_arrays import looking
 
 if TYPE_CHECKING:
     from .scope import Scope
@@ -79,6 +80,8 @@ class Hidden:
         for name, x, read, where, key in scope.bindings():
             if _can_hide(x):
                 self._add(function, key, name, (read, where))
+            elif looking(x) is not x:
+                self._own.add(function)
             else:
                 self._collect_from(x, scope, inner)
         for k, x in enumerate(function.__defaults__ or ()):
@@ -143,6 +146,8 @@ class Hidden:
                 outside[name] = made[x]
             elif (id(known), name) in self.names:
                 outside[name] = values[self.names[id(known), name]]
+            else:
+                outside[name] = looking(x)
 
     def _copied(self, f: FunctionType, values: Mapping[str, Any],
                 outside: dict[str, Any], cells: dict[int, CellType]) -> FunctionType:
@@ -152,7 +157,7 @@ class Hidden:
                 x = content(cell)
                 name = self.names.get(id(cell))
                 cells[id(cell)] = CellType(values[name]) if name else (
-                    cell if x is UNBOUND else CellType(x))
+                    cell if x is UNBOUND else CellType(looking(x)))
             own.append(cells[id(cell)])
         made = FunctionType(f.__code__, outside, f.__name__, tuple(
             values[self.names[id(f), k]] if (id(f), k) in self.names else x
@@ -196,12 +201,12 @@ def _stands_for(x: Any) -> Any:
         return x.example
     if not isinstance(x, Symbol):
         return x
-    given = x.trace.given.get(x.own) if x.own else None
+    given = x.tracer.given.get(x.own) if x.own else None
     if given is not None:
         return given
-    if x.scalar and not x.extents and x.trace.kind is np.ndarray:
+    if x.scalar and not x.extents and x.tracer.kind is np.ndarray:
         return dtype_of(x).type(0)
-    return x.trace.sample
+    return x.tracer.sample
 
 
 def _isinstance(x: Any, kinds: Any) -> bool:

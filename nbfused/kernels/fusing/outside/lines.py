@@ -7,7 +7,7 @@ import sysconfig
 from functools import lru_cache
 from types import FrameType, TracebackType
 
-__all__ = ["add_line", "is_library", "user_frame", "with_line"]
+__all__ = ["add_line", "is_library", "is_ours", "user_frame", "with_line"]
 
 #: Parts of nbfused that are programs of users.
 _PROGRAMS = ("nbfused.examples", "nbfused.demo")
@@ -21,7 +21,8 @@ def is_library(file: str) -> bool:
     return file.startswith(("<frozen", *_INSTALLED))
 
 
-def _is_ours(frame: FrameType) -> bool:
+def is_ours(frame: FrameType) -> bool:
+    """Whether a frame runs code of nbfused."""
     if frame.f_code.co_filename.startswith("<nbfused"):  # generated
         return True
     name = str(frame.f_globals.get("__name__", ""))
@@ -37,7 +38,7 @@ def user_frame(frame: FrameType | None, *, behind_ours: bool) -> FrameType | Non
         Whether to look for it behind frames of nbfused, and of imports.
     """
     while frame is not None:
-        ours = _is_ours(frame)
+        ours = is_ours(frame)
         if not behind_ours and (ours or frame.f_code.co_filename.startswith(
                 "<frozen importlib")):
             return None
@@ -65,7 +66,7 @@ def add_line(error: BaseException) -> None:
     step: TracebackType | None = error.__traceback__
     while step is not None:
         frame = step.tb_frame
-        if not _is_ours(frame) and not is_library(frame.f_code.co_filename):
+        if not is_ours(frame) and not is_library(frame.f_code.co_filename):
             found = frame, step.tb_lineno
         step = step.tb_next
     if found is not None:

@@ -64,9 +64,11 @@ class Plan:
         The arguments that are Variables.
     stored, stored_types
         The arguments that are changed, and the types of their arrays.
+    constants
+        Arrays that are the same in each call, and their addresses.
     steps
         In order.  Their places count the addresses of the arguments that are arrays,
-        then those of the results, then the arena's.
+        then those of the constants, then those of the results, then the arena's.
     passed
         The numbers that launches are given, and in which form.
     sequence
@@ -88,6 +90,7 @@ class Plan:
     stored: tuple[Value, ...]
     stored_types: frozenset[type]
     outputs: Any
+    constants: tuple[tuple[Value, Any, int], ...]
     steps: tuple[Step, ...]
     passed: tuple[tuple[Value, Callable[[Any], Any]], ...]
     sequence: SequenceStart | None

@@ -16,6 +16,7 @@ from ....dispatch.allocation import OUT_OF_MEMORY
 from ....scalar.typing.promotion import Weak
 from ....scalar.typing.python_numbers import number_type, plain_number
 from ....specs.fusion.graph import Value
+from ....support.trees import children
 from ..program import TraceInvalid
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ Run = Callable[[Sequence[Any], tuple[int, ...]], tuple[Any] | None]
 _TEXT = """\
 def run(arguments, pointers):
     {arguments} = arguments
+{constants}
     if pointers != apart[0]:  # most calls are like the last one
         for out, other, low, high, _ in overlaps:
             if low < pointers[other] - pointers[out] < high:
@@ -80,7 +82,8 @@ class _Text:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.names: dict[str, Any] = {}
-        self.values = {v: f"x{k}" for k, v in enumerate(plan.arguments)}
+        self.values = {v: f"x{k}" for k, v in enumerate(
+            (*plan.arguments, *(v for v, *_ in plan.constants)))}
 
     def source(self) -> str:
         """The whole text."""
@@ -95,11 +98,16 @@ class _Text:
             allocate.append("arena = new_arena()")
             addresses.append(f"arena_at = -(-pointer(arena)//{ALIGN})*{ALIGN}")
             places.append("arena_at")
+        held = [f"{self.values[v]} = {self._name(x)}" for v, x, _ in plan.constants]
+        if held:
+            known = self._name(tuple([at for *_, at in plan.constants]))
+            held.append(f"pointers += {known}")
         numbers = self._numbers()
         passed = _listed([self._passed(*one) for one in plan.passed])
         after = self._after(results)
         return _TEXT.format(
-            arguments=arguments, allocate=_lines(allocate or ["pass"], 2),
+            arguments=arguments, constants=_lines(held),
+            allocate=_lines(allocate or ["pass"], 2),
             addresses=_lines(addresses), places=" | ".join([*places, ""]),
             numbers=_lines(numbers), given=_listed(places), passed=passed,
             after=_lines(after), outputs=self._tree(plan.outputs))
@@ -147,16 +155,17 @@ class _Text:
 
     def _tree(self, tree: Any) -> str:
         """An expression for the outputs."""
-        if isinstance(tree, dict):
-            items = [f"{self._name(k)}: {self._tree(v)}" for k, v in tree.items()]
-            return f"{{{', '.join(items)}}}"
-        if not isinstance(tree, (tuple, list)):
+        branch = None if isinstance(tree, Value) else children(tree)
+        if branch is None:
             return self._value(tree)
-        items = [self._tree(x) for x in tree]
-        if hasattr(tree, "_fields"):
-            return f"{self._name(type(tree))}({', '.join(items)})"
+        items = [self._tree(x) for x in branch.items]
+        if type(tree) is dict:
+            keys = map(self._name, branch.keys)
+            pairs = (f"{k}: {x}" for k, x in zip(keys, items, strict=True))
+            return f"{{{', '.join(pairs)}}}"
         listed = f"[{', '.join(items)}]"
-        return listed if type(tree) is list else f"{self._name(type(tree))}({listed})"
+        return listed if type(tree) is list else \
+            f"{self._name(branch.rebuild)}({listed})"
 
     def _value(self, x: Any) -> str:
         return self.values[x] if isinstance(x, Value) else self._name(x)

@@ -111,9 +111,10 @@ def make_plan(program: Program, arguments: Sequence[Any],
     log
         What it launched, with the arrays, all of which are still there.
     """
-    given, specs = {*program.arguments}, [one.launch.spec for one in log]
+    given = {*program.arguments, *program.constants}
+    specs = [one.launch.spec for one in log]
     looked_at = {v for _, v in program.checks if not v.by_value}
-    if program.constants or not looked_at <= given or not all(
+    if not looked_at <= given or not all(
             not isinstance(s, Opaque) and (s.launches or s.rearranges) for s in specs):
         return None
     try:
@@ -128,12 +129,14 @@ def make_plan(program: Program, arguments: Sequence[Any],
     passed = dict(zip(program.arguments, arguments, strict=True))
     return Plan(
         tuple(program.arguments), tuple(program.numbers),
-        tuple([(check, v) for check, v in program.checks
-               if v.by_value or _applies(check, passed[v])]),
+        tuple([(check, v) for check, v in program.checks  # constants have passed them
+               if v.by_value or (v in passed and _applies(check, passed[v]))]),
         frozenset(v for v, x in passed.items() if isinstance(x, Variable)),
         tuple(program.stores),
         frozenset(type(data_of(passed[v])) for v in program.stores),
-        program.outputs, steps, tuple(layout.passed),
+        program.outputs, tuple([(v, x, describe(data_of(x)).pointer)
+                                for v, x in program.constants.items()]),
+        steps, tuple(layout.passed),
         _sequence(place, layout.calls), tuple(layout.made),
         place.library.maker((size + ALIGN,), np.dtype(np.uint8), place.device)
         if size else None,
@@ -184,6 +187,7 @@ class _Layout:
         self._stores = program.stores
         self._given = {v: describe(data_of(x)) for v, x in zip(
             program.arguments, arguments, strict=True) if not v.by_value}
+        fixed = {v: describe(data_of(x)) for v, x in program.constants.items()}
         wanted = [v for v in tree_values(program.outputs) if v not in self._given]
         #: What each value that rearranges another one is a view of.
         self._base: dict[Value, Value] = {}
@@ -195,9 +199,9 @@ class _Layout:
         self.results = [v for launch in kernels for v in launch.outputs if v in owners]
         self.views = _leading_to(wanted, [one.launch for one in log
                                           if not one.launch.spec.launches])
-        count = len(self._given)
-        self._memory = {v: _Memory((k, 0), array)
-                        for k, (v, array) in enumerate(self._given.items())}
+        count = len(self._given) + len(fixed)
+        self._memory = {v: _Memory((k, 0), array) for k, (v, array) in enumerate(
+            [*self._given.items(), *fixed.items()])}
         self._numbers = {v: count + k for k, v in enumerate(self.results)}
         self._arena = count + len(self.results)
         self.made: list[Result] = []

@@ -80,12 +80,14 @@ class SegmentedPlan:
         """
         program = self._program
         env: dict[Value, Any] = dict(zip(program.arguments, arguments, strict=True))
+        given = dict(env)
+        env.update(program.constants)
         for number in self._numbers:
             env[number.value] = evaluate(number, env)
         for check, value in program.checks:
             check(env[value])
         if program.stores:
-            check_apart(program.stores, env)
+            check_apart(program.stores, given)
         for part in self._parts:
             if isinstance(part, Segment):
                 part.run(env, self._read)
@@ -110,10 +112,10 @@ def make_segments(program: Program, arguments: Sequence[Any], log: Sequence[Logg
         Makes the plan of a program.
     """
     known = {*program.arguments, *(n.value for n in program.numbers)}
-    if program.constants or not {v for _, v in program.checks} <= known or not any(
+    if not {v for _, v in program.checks} <= known or not any(
             isinstance(launch.spec, Opaque) for launch in program.launches):
         return None
-    env = dict(zip(program.arguments, arguments, strict=True))
+    env = {**program.constants, **dict(zip(program.arguments, arguments, strict=True))}
     for number in program.numbers:
         env[number.value] = evaluate(number, env)
     parts: list[Segment | Launch] = []

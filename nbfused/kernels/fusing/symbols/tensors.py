@@ -10,13 +10,13 @@ from typing import Any
 
 import numpy as np
 
-from ...arrays import dtype_of
-from ...autograd.numpy_api.methods import is_operand
-from ...autograd.numpy_api.table_methods import TableMethods
-from ...registry.operations import OPS
-from ...support.dtypes import TYPES, rank_of
-from .symbols import Symbol
-from .torch import converted, promoted, torch_dtype, torch_function
+from ....arrays import dtype_of
+from ....autograd.numpy_api.methods import is_operand
+from ....autograd.numpy_api.table_methods import TableMethods
+from ....registry.operations import OPS
+from ....support.dtypes import TYPES, rank_of
+from ..torch import converted, promoted, torch_dtype, torch_function
+from .arrays import Symbol
 
 __all__ = ["Tensor"]
 
@@ -47,8 +47,9 @@ class Tensor(Symbol):
         if name.startswith("_") or own is None:
             raise AttributeError(f"{self.name} has no attribute {name!r}")
         if not callable(own):
-            self.trace.refuse(f"{self.name}: .{name} is not known while nf.fuse traces "
-                              "a function; read it outside of the fused function")
+            self.tracer.refuse(f"{self.name}: .{name} is not known while nf.fuse "
+                               "traces a function; read it outside of the fused "
+                               "function")
         return lambda *args, **kwargs: torch_function(name, (self, *args), kwargs)
 
     @classmethod

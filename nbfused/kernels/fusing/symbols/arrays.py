@@ -2,47 +2,36 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial, wraps
+from collections.abc import Callable
+from functools import wraps
 from math import prod
 from types import FunctionType
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 import numpy as np
 
-from ...arrays import dtype_of
-from ...arrays.traced import Traced, TracedNumber, extents
-from ...autograd import Variable
-from ...autograd.graph import COPY, Edge, Leaf
-from ...autograd.numpy_api.methods import ArrayMethods, check_unrecorded
-from ...autograd.numpy_api.table_methods import TableMethods
-from ...autograd.numpy_api.ufuncs import method_name
-from ...dispatch.calls import ZERO
-from ...dispatch.outputs import can_cast
-from ...errors import KernelTypeError
-from ...op.base import is_number
-from ...specs import View
-from ...specs.fusion.graph import Value
-from .calling.calls import known_or_called
-from .calling.rules import record_rule
-from .calling.steps import record_callback
-from .functions import ATTRIBUTES, GIVE_ARRAYS, METHODS, traced_function
-from .outside.lines import user_frame
-from .program import memory_of
-from .ufuncs import trace_ufunc
+from ....arrays import dtype_of
+from ....arrays.traced import Traced, extents
+from ....autograd import Variable
+from ....autograd.graph import COPY, Edge, Leaf
+from ....autograd.numpy_api.in_place import check_unrecorded
+from ....autograd.numpy_api.methods import ArrayMethods
+from ....autograd.numpy_api.table_methods import TableMethods
+from ....dispatch.outputs import can_cast
+from ....errors import KernelTypeError
+from ....op.base import is_number
+from ....registry.operations import OPS
+from ....specs import View
+from ....specs.fusion.graph import Value
+from ..functions import ATTRIBUTES, METHODS
+from ..program import memory_of
+from .unknown import WAY_OUT, Unknown, mark_scalar, refuse
 
 if TYPE_CHECKING:
-    from .trace import Trace
+    from ..trace import Trace
 
-__all__ = ["Symbol", "Unknown"]
-
-_WAY_OUT = ("which is not known while nf.fuse traces a function; choose between values "
-            "with nf.ops.where, or do this outside of the fused function")
-_CONSTANT = ("; a number that is to be constant is one of the enclosing scope, a "
-             "default, or in a tuple")
-
+__all__ = ["Symbol"]
 
 _OUTER_GRAPH = (
     "{name}: backward() reaches no Variable that the function has made, and nf.fuse "
@@ -50,123 +39,11 @@ _OUTER_GRAPH = (
     "requires_grad=True) of them inside, or use nf.value_and_grad")
 
 
-def _refuse(what: str) -> Callable[[Any], NoReturn]:
-    def refuse(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
-        hint, trace, name = "", self.trace, self.value.name
-        if isinstance(self, TracedNumber):
-            hint = _CONSTANT
-            trace.asked_numbers.add(name)
-        raise trace.refuse(f"{self.name}: {what}, {_WAY_OUT}{hint}")
-
-    return refuse
-
-
-class Unknown:
-    """Base of the symbols: what arrays and numbers have in common."""
-
-    __slots__ = ()
-
-    __bool__ = _refuse("if, while, and, or, not need its truth")
-    __int__ = _refuse("int() needs its value")
-    __float__ = _refuse("float(), or a function of math, needs its value")
-    __complex__ = _refuse("complex() needs its value")
-    __index__ = _refuse("an axis, an index, a shape or range() needs its value")
-    __array__ = _refuse("a NumPy array needs its values")
-    item = _refuse("item() needs its value")
-    __str__ = _refuse("print(), str() and a text with it need its value")
-    __reduce_ex__: Any = _refuse("pickle needs its value")
-
-    def __repr__(self) -> str:
-        """A text for messages; `repr`, or the print of a list, is refused."""
-        if user_frame(sys._getframe(1), behind_ours=False) is not None:
-            self.__str__()
-        return self.name
-
-    def __format__(self, spec: str) -> str:
-        return str(self)  # which is refused
-
-    trace: Trace
-    value: Value
-
-    @property
-    def name(self) -> str:
-        """A text for messages."""
-        raise NotImplementedError
-
-    @property
-    def extents(self) -> tuple[int, ...]:
-        """The shape."""
-        return self.value.shape
-
-    def record(self, spec: Any, inputs: Sequence[Any], out: Sequence[Any] | None,
-               options: dict[str, Any]) -> tuple[Any, ...]:
-        """Record that `spec` is run."""
-        return self.trace.record(spec, inputs, out, options)
-
-    def run(self, spec: Any, inputs: Sequence[Any], out: Sequence[Any] | None,
-            options: dict[str, Any]) -> tuple[Any, ...]:
-        """Record that `spec` is run, and nothing of what a transform needs."""
-        return self.trace.run(spec, inputs, out, options)
-
-    def record_call(self, function: Callable[..., Any], args: Sequence[Any],
-                    inline: Callable[[], Any]) -> Any:
-        """Record a call of a function with a derivative of its own."""
-        return record_rule(self.trace, function, args, inline)
-
-    def record_callback(self, callback: Any, args: Sequence[Any]) -> tuple[Any, ...]:
-        """Record a call of a callback."""
-        return record_callback(self.trace, callback, args)
-
-    @property
-    def differentiated(self) -> bool:
-        """Whether a derivative is wanted, here or of the whole program."""
-        return self.trace.tracked or getattr(self, "requires_grad", False)
-
-    def constant(self, host: np.ndarray) -> Any:
-        """A symbol for an array that follows from shapes: the same in each call."""
-        return self.trace.constant(host)
-
-    def record_check(self, check: Callable[[Any], Any]) -> None:
-        """Record that `check` is to see the value."""
-        self.trace.checks.append((check, self.value))
-
-    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any,
-                        **kwargs: Any) -> Any:
-        known = partial(trace_ufunc, self.trace, ufunc, method, inputs, kwargs)
-        called = ufunc if method == "__call__" else getattr(ufunc, method)
-        return _scalar(known_or_called(
-            self.trace, known, method_name(ufunc, method), called, inputs, kwargs),
-            inputs, kwargs)
-
-    def __array_function__(self, function: Callable[..., Any], types: Any,
-                           args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
-        """NumPy's functions: those that there are operations for, or calls."""
-        call = traced_function(function)
-        known = None if call is None else partial(call, args, kwargs)
-        made = known_or_called(
-            self.trace, known, f"{function.__module__}.{function.__name__}", function,
-            args, kwargs)
-        if function not in GIVE_ARRAYS:
-            return _scalar(made, args, kwargs)
-        if isinstance(made, Symbol):
-            made.scalar = False
-        return made
-
-
-def _scalar(made: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Any:
-    """Mark a result that is a NumPy scalar if 0-d: it is no view and no `out`."""
-    out = kwargs.get("out")
-    given = (*args, *(out if isinstance(out, tuple) else (out,)))
-    if isinstance(made, Symbol) and made.whole and not any(made is x for x in given):
-        made.scalar = True
-    return made
-
-
 def _gives_scalars(method: Callable[..., Any]) -> Callable[..., Any]:
     """A method of NumPy's arrays; functions of `nbfused.ops` give arrays."""
     @wraps(method)
     def call(*args: Any, **kwargs: Any) -> Any:
-        return _scalar(method(*args, **kwargs), args, kwargs)
+        return mark_scalar(method(*args, **kwargs), args, kwargs)
 
     return call
 
@@ -180,10 +57,10 @@ def _in_place(name: str, symbol: str) -> Callable[[Symbol, Any], Any]:
         made = getattr(self, name)(other)
         if made is NotImplemented:
             return made
-        if self.trace.scalars and self.scalar and not self.extents:
+        if self.tracer.scalars and self.scalar and not self.extents:
             self.replaced = True  # NumPy's scalars are never changed
             return made
-        self.trace.assign(self, made)
+        self.tracer.assign(self, made)
         return self
 
     return method
@@ -200,10 +77,10 @@ class Symbol(Unknown, Traced, Variable):
     __reduce_ex__: Any = Unknown.__reduce_ex__
 
     __slots__ = ("array", "own", "parts", "replaced", "root", "scalar", "shared",
-                 "trace", "whole")
+                 "tracer", "whole")
     #: Whether its own operators decide what a number beside it gives.
     decides = False
-    trace: Trace
+    tracer: Trace
     own: Value | None  # the argument that this is
     whole: bool  # and no view of another
     replaced: bool  # by what an operator in place made of it
@@ -219,7 +96,7 @@ class Symbol(Unknown, Traced, Variable):
         """Make it: `Variable` of a symbol is one that is there already."""
         made = object.__new__(cls)
         made._value, made._edge = None, None
-        made.trace, made.shared, made.own = trace, [value], own
+        made.tracer, made.shared, made.own = trace, [value], own
         made.whole, made.replaced, made.scalar = base is None, False, False
         made.array = base.array if base is not None else own or object()
         made.root, made.parts = made, ()
@@ -232,7 +109,7 @@ class Symbol(Unknown, Traced, Variable):
         self.whole, self.array = False, base.array
         self.root = None if part is None else base.root
         self.parts = base.parts if part is None else (*base.parts, part)
-        self.trace.views.setdefault(self.array, WeakSet()).add(self)
+        self.tracer.views.setdefault(self.array, WeakSet()).add(self)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         """Do nothing: `__new__` has set everything."""
@@ -248,11 +125,11 @@ class Symbol(Unknown, Traced, Variable):
 
     def variable(self, requires_grad: bool) -> Symbol:
         """Another name of the array, with a place of its own in the graph."""
-        made = type(self)(self.trace, self.value, self.own)
+        made = type(self)(self.tracer, self.value, self.own)
         made.shared, made.array, made.whole = self.shared, self.array, self.whole
         if not self.whole:
             made.root = None
-            self.trace.views.setdefault(self.array, WeakSet()).add(made)
+            self.tracer.views.setdefault(self.array, WeakSet()).add(made)
         if requires_grad is not False:
             made.requires_grad = requires_grad
         return made
@@ -260,7 +137,7 @@ class Symbol(Unknown, Traced, Variable):
     @staticmethod
     def at(data: Any, edge: Edge | None) -> Symbol:
         """The symbol for the same value with an edge of the graph."""
-        made = type(data)(data.trace, data.trace.operand(data))
+        made = type(data)(data.tracer, data.tracer.operand(data))
         made._edge, made.whole, made.root = edge, False, None
         return made
 
@@ -273,20 +150,19 @@ class Symbol(Unknown, Traced, Variable):
 
     def separate(self) -> Any:
         """A symbol for the value in memory of its own."""
-        if memory_of(self.value) is self.value and self.value not in self.trace.given:
+        if memory_of(self.value) is self.value and self.value not in self.tracer.given:
             # Where another symbol of the value is returned too, one is a copy.
-            return self if self._edge is None else type(self)(self.trace, self.value)
-        return self.trace.run(COPY, (self,), None, {"dtypes": (dtype_of(self),)})[0]
+            return self if self._edge is None else type(self)(self.tracer, self.value)
+        return self.tracer.run(COPY, (self,), None, {"dtypes": (dtype_of(self),)})[0]
 
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> Any:
         """A symbol for zeros of another shape and dtype."""
-        (made,) = self.trace.run(ZERO, (), None, {"dtypes": (dtype,)})
-        return self.trace.run(View("broadcast", shape), (made,), None, {})[0]
+        return self.tracer.zeros(shape, dtype)
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Extents; the trace is for these from here on."""
-        self.trace.exact = True
+        self.tracer.exact = True
         return self.value.shape
 
     @property
@@ -322,7 +198,7 @@ class Symbol(Unknown, Traced, Variable):
         A scalar of NumPy's is none of its arrays: `hidden` has an ``isinstance`` that
         knows.
         """
-        kind = self.trace.kind
+        kind = self.tracer.kind
         return type(self) if self.scalar and not self.extents else kind or type(self)
 
     @__class__.setter
@@ -339,15 +215,15 @@ class Symbol(Unknown, Traced, Variable):
         raise KernelTypeError(f"{self.name}: its array cannot be replaced while "
                               "nf.fuse traces; write x[...] = value")
 
-    device = property(_refuse("device needs the array itself"))
-    tolist = tobytes = tofile = dump = dumps = _refuse("this needs its values")
-    to_numpy = numpy = _refuse("to_numpy() needs its values")
+    device = property(refuse("device needs the array itself"))
+    tolist = tobytes = tofile = dump = dumps = refuse("this needs its values")
+    to_numpy = numpy = refuse("to_numpy() needs its values")
 
     def backward(self, grad: Any = None, retain_graph: bool = False,
                  create_graph: bool = False, gradcheck: bool = False) -> None:
         """Add gradients to the Variables that the function has made."""
-        if self._edge is None or self.trace.tracked:
-            self.trace.refuse(_OUTER_GRAPH.format(name=self.name))
+        if self._edge is None or self.tracer.tracked:
+            self.tracer.refuse(_OUTER_GRAPH.format(name=self.name))
         super().backward(grad, retain_graph, create_graph)
 
     __array__ = Unknown.__array__  # type: ignore[assignment]
@@ -355,9 +231,9 @@ class Symbol(Unknown, Traced, Variable):
     @property
     def grad(self) -> Any:
         """The gradient that `backward` has collected inside of the function."""
-        given = None if self.own is None else self.trace.given.get(self.own)
+        given = None if self.own is None else self.tracer.given.get(self.own)
         if self._edge is None and hasattr(given, "grad"):
-            self.trace.refuse(f"{self.name}: .grad of an argument belongs to a graph "
+            self.tracer.refuse(f"{self.name}: .grad of an argument belongs to a graph "
                               "outside; pass it as an argument, too")
         return Variable.grad.fget(self)  # type: ignore[attr-defined]
 
@@ -371,7 +247,7 @@ class Symbol(Unknown, Traced, Variable):
 
     def detach(self) -> Any:
         """The same value, not differentiated through."""
-        return self.trace.detached(self)
+        return self.tracer.detached(self)
 
     def astype(self, *args: Any, **kwargs: Any) -> Any:
         """The elements converted; a scalar of NumPy stays one."""
@@ -382,7 +258,7 @@ class Symbol(Unknown, Traced, Variable):
     def __getattr__(self, name: str) -> Any:
         """Refuse an attribute that is not traced."""
         if name in ATTRIBUTES:
-            self.trace.refuse(f"{self.name}: .{name} is of an array, {_WAY_OUT}")
+            self.tracer.refuse(f"{self.name}: .{name} is of an array, {WAY_OUT}")
         raise AttributeError(f"{self.name} has no attribute {name!r} that nf.fuse "
                              "traces; use functions of numpy or of nf.ops",
                              name=name, obj=self)
@@ -404,18 +280,19 @@ class Symbol(Unknown, Traced, Variable):
         if isinstance(key, Variable) and dtype_of(key) == np.bool_:
             self._assign_where(key, new)
         elif key is Ellipsis or (isinstance(key, slice) and key == slice(None)):
-            self.trace.assign(self, new)
+            self.tracer.assign(self, new)
         elif not all(map(_is_basic, key if isinstance(key, tuple) else (key,))):
-            raise KernelTypeError(
-                f"{self.name}: nf.fuse assigns to all of an array, to a part by "
-                "integers and slices or, by x[mask] = number, where a condition holds; "
-                "compute the whole with nf.ops.where, or assign outside")
+            self.tracer.assign(self, OPS["set_at"](self, new, index=key))
         else:
             part: Symbol | Any = super().__getitem__(key)
             there = isinstance(new, Symbol) and new.root is not None and (
                 new.root is part.root and new.parts == part.parts)
             if not there:  # as it is after x[key] += y
-                self.trace.assign(part, new)
+                self.tracer.assign(part, new)
+
+    def fill(self, value: Any) -> None:
+        """Assign one number to all elements."""
+        self[...] = value
 
     def _assign_where(self, mask: Variable, new: Any) -> None:
         """One number wherever a condition holds."""
@@ -424,7 +301,7 @@ class Symbol(Unknown, Traced, Variable):
                 f"{self.name}: x[mask] = y takes a mask of the shape of x and one "
                 f"number inside nf.fuse, got shapes {extents(mask)} and "
                 f"{extents(new)}; write x[...] = nf.ops.where(mask, y, x)")
-        self.trace.assign(self, new, where=mask)
+        self.tracer.assign(self, new, where=mask)
 
     __iadd__, __isub__ = _in_place("__add__", "+"), _in_place("__sub__", "-")
     __imul__, __itruediv__ = _in_place("__mul__", "*"), _in_place("__truediv__", "/")

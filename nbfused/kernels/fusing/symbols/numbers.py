@@ -4,32 +4,39 @@ from __future__ import annotations
 
 import numbers
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ...arrays import is_array
-from ...arrays.traced import Traced, TracedNumber
-from ...autograd import Variable
-from ...errors import KernelTypeError
-from ...registry.operations import OPS
-from ...scalar.source.resolve import operation
-from ...scalar.typing.python_numbers import plain_number
-from ...scalar.typing.types import Type, Weak
-from ...specs.fusion.graph import Value
-from .symbols import Symbol, Unknown
+from ....arrays import is_array
+from ....arrays.traced import Traced, TracedNumber
+from ....autograd import Variable
+from ....errors import KernelTypeError
+from ....registry.operations import OPS
+from ....scalar.source.resolve import operation
+from ....scalar.typing.python_numbers import plain_number
+from ....scalar.typing.types import Type, Weak
+from ....specs.fusion.graph import Value
+from ....support.trees import leaves_of, map_tree
+from .arrays import Symbol
+from .unknown import Unknown
 
 if TYPE_CHECKING:
-    from .trace import Trace
+    from ..trace import Trace
 
 __all__ = ["Number"]
 
 
+#: Constants beside numbers in the arguments of a function.
+_PLAIN = (bool, int, float, complex, np.generic, str, type(None))
+
+
 def _refuse_hash(self: Number) -> int:
-    self.trace.asked_numbers.add(self.value.name)
-    self.trace.refuse(f"{self.name}: a dictionary, a set or a cache needs its value, "
+    self.tracer.asked_numbers.add(self.value.name)
+    self.tracer.refuse(f"{self.name}: a dictionary, a set or a cache needs its value, "
                       "which is not known while nf.fuse traces a function; look it up "
                       "outside, or make it constant: in a tuple, or as a default")
 
@@ -40,10 +47,10 @@ class Number(Unknown, TracedNumber):
     `example` is its value in the call that is traced, which gives its type.
     """
 
-    __slots__ = ("example", "trace", "value")
+    __slots__ = ("example", "tracer", "value")
 
     def __init__(self, trace: Trace, value: Value, example: Any) -> None:
-        self.trace, self.value, self.example = trace, value, example
+        self.tracer, self.value, self.example = trace, value, example
 
     @property
     def dtype(self) -> np.dtype:
@@ -58,7 +65,7 @@ class Number(Unknown, TracedNumber):
 
     def computed(self, function: Callable[[Any], Any]) -> Number:
         """A number that is computed from this one at each call."""
-        return self.trace.host(function, (self,))
+        return self.tracer.host(function, (self,))
 
     @property
     def number_type(self) -> Type:
@@ -92,7 +99,7 @@ class Number(Unknown, TracedNumber):
             found = function(*(a.example if isinstance(a, Number) else a
                                for a in (self, *args)))
             if isinstance(found, (bool, int, float, complex, np.generic)):
-                return self.trace.host(function, (self, *args))
+                return self.tracer.host(function, (self, *args))
         raise KernelTypeError(f"{self.name}: {what} of a number is an array here, "
                               "which nf.fuse does not make of numbers; pass an array "
                               "without dimensions, as np.asarray(x) is")
@@ -101,11 +108,25 @@ class Number(Unknown, TracedNumber):
         """A function of the scalar vocabulary."""
         return Variable.__nbfused_op__(self, name, args)
 
+    def __array_function__(self, function: Callable[..., Any], types: Any,
+                           args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+        """A function of numbers alone that gives one is computed at each call."""
+        given = [*leaves_of((tuple(args), dict(kwargs)))]
+        if all(isinstance(x, (Number, *_PLAIN)) for x in given) and not any(
+                isinstance(x, Number) for x in leaves_of(dict(kwargs))):
+            call = partial(function, **kwargs) if kwargs else function
+            found = call(*map_tree(tuple(args), lambda x: x.example if isinstance(
+                x, Number) else x))
+            if isinstance(found, (bool, int, float, complex, np.generic)) and all(
+                    isinstance(x, (Number, *_PLAIN)) for x in args):
+                return self.tracer.host(call, args)
+        return super().__array_function__(function, types, args, kwargs)
+
     __hash__ = _refuse_hash
 
     def astype(self, dtype: Any) -> Any:
         """The number converted to a dtype."""
-        return self.trace.host(np.dtype(dtype).type, (self,))
+        return self.tracer.host(np.dtype(dtype).type, (self,))
 
     @property
     def name(self) -> str:
@@ -129,7 +150,7 @@ def _call(number: Number, function: Callable[..., Any], name: str,
           args: tuple[Any, ...]) -> Any:
     if all(isinstance(a, (bool, int, float, complex, np.generic, Number))
            for a in args):
-        return number.trace.host(function, args)
+        return number.tracer.host(function, args)
     if not all(isinstance(a, (Traced, Variable, bool, int, float, complex))
                or is_array(a) for a in args):
         return NotImplemented

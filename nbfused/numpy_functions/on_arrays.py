@@ -1,0 +1,73 @@
+"""NumPy's functions by name, on arrays of every library: what `nf.ops` gives.
+
+NumPy's protocols find the table's functions for Variables.  Here arrays become
+Variables without gradient on the way in, and arrays of their library on the way out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from ..arrays.traced import Traced
+from ..autograd import Variable
+from ..autograd.numpy_api.ufuncs import ufunc_operation
+from ..registry.operations import NUMPY
+from .base import is_value
+
+__all__ = ["on_arrays"]
+
+
+@lru_cache(maxsize=512)
+def on_arrays(name: str) -> Callable[..., Any]:
+    """NumPy's function of a name, such as ``"linalg.inv"``, as the table has it.
+
+    Variables and what is traced give the same, arrays give arrays of their library.
+
+    Raises
+    ------
+    KeyError
+        The table has no such function.
+    """
+    found = getattr(np, name, None) if "." not in name else None
+    source: Any = ufunc_operation(found, "__call__") if isinstance(
+        found, np.ufunc) else None
+    if source is None:
+        source = NUMPY[f"numpy.{name}"]
+
+    def call(*args: Any, **options: Any) -> Any:
+        if (args and type(args[0]) is Variable) or any(
+                isinstance(x, (Variable, Traced))
+                for x in _leaves((*args, *options.values()))):
+            return source(*args, **options)
+        return _unwrapped(source(*map(_wrapped, args), **{
+            k: _wrapped(x) for k, x in options.items()}))
+
+    call.__name__ = call.__qualname__ = name.rpartition(".")[2]
+    call.__doc__ = f"``numpy.{name}`` on arrays of any library, with gradients."
+    return call
+
+
+def _leaves(found: Iterable[Any]) -> Iterator[Any]:
+    for x in found:
+        if isinstance(x, (list, tuple)):
+            yield from _leaves(x)
+        else:
+            yield x
+
+
+def _wrapped(x: Any) -> Any:
+    if isinstance(x, (list, tuple)):
+        return type(x)(map(_wrapped, x))
+    return Variable(x) if is_value(x) else x
+
+
+def _unwrapped(made: Any) -> Any:
+    if isinstance(made, tuple) and hasattr(made, "_fields"):
+        return type(made)(*map(_unwrapped, made))
+    if isinstance(made, (list, tuple)):
+        return type(made)(map(_unwrapped, made))
+    return made.data if isinstance(made, Variable) else made

@@ -1,0 +1,194 @@
+"""Arrays that a function makes of numbers: constants of a fused function's program."""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+
+import nbfused as nf
+from nbfused.errors import KernelTypeError, NbFusedPerformanceWarning
+
+X = np.array([0.5, 1.0, 2.0, 3.5])
+TABLE = SimpleNamespace(array=np.arange(4.0))
+
+
+def check(function, *args):
+    """As without `nf.fuse`, traced once, in arrays of its own each time."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # a function may be checked twice
+        fused = nf.fuse(function)
+    for _ in range(3):
+        for made, expected in zip(fused(*args), function(*args), strict=True):
+            assert type(made) is type(expected)
+            assert made.dtype == expected.dtype
+            np.testing.assert_allclose(made, expected, rtol=1e-12)
+            made[...] = 77  # which no later call may see
+    assert fused.cache_info().currsize == 1
+
+
+def test_masks_and_grids_are_constants():
+    def f(x):
+        n = len(x)
+        mask = np.tril(np.ones((n, n), bool))
+        grid = np.arange(n)[:, None]/n + np.linspace(0, 1, n)
+        return np.where(mask, x*grid, -1.0), x + np.mgrid[0:4], np.r_[0:4]*x
+
+    check(f, X)
+
+
+def test_what_numpy_computes_from_them():
+    def f(x):
+        k = np.cos(np.outer(np.arange(4), np.arange(4))).T
+        k = np.clip(k, -0.5, 0.5).round(3)
+        k[1:, 0] += np.array([1, 2, 3]) @ np.eye(3)
+        return k @ x, x[np.argsort(-np.arange(4))], k.sum(axis=0)*x
+
+    check(f, X)
+
+
+def test_what_is_returned_is_new_in_each_call():
+    check(lambda x: (np.arange(3), np.eye(4).T, np.eye(4)[1:], x + 1), X)
+
+
+def test_a_constant_is_what_it_was_when_it_was_read():
+    def f(x):
+        k = np.zeros(4)
+        before = x + k
+        k[0] = 5
+        return before, x + k
+
+    check(f, X)
+
+
+def test_also_where_it_is_not_known():
+    @nf.fuse
+    def f(x):
+        k = vars(TABLE)["array"]*0
+        before = x + k
+        k[0] = 5
+        return before, x + k
+
+    with pytest.warns(NbFusedPerformanceWarning, match="traced at each call"):
+        before, after = f(X)
+    np.testing.assert_array_equal(before, X)
+    np.testing.assert_array_equal(after, np.add(X, [5, 0, 0, 0]))
+
+
+def test_traced_values_are_stored_into_them():
+    def f(x):
+        out, total = np.empty((4, 2)), np.full(4, 2.0)
+        out[:, 0] = x
+        out[:, 1] = out[:, 0]**2
+        for k in range(4):
+            total[k] += x[k]
+        total *= x
+        out[3:].fill(x[0])
+        np.multiply(total, 2, out=out[:, 0])
+        return out, total
+
+    check(f, X)
+
+
+def test_gradients_through_what_is_stored():
+    def f(x):
+        out = np.zeros(6)
+        out[1:-1] = x
+        return (out[2:]*out[:-2]).sum()
+
+    np.testing.assert_allclose(nf.fuse(nf.grad(f))(X), X[[2, 3, 0, 1]])
+
+
+def test_lists_of_traced_values_are_arrays():
+    def f(x):
+        c, s = np.cos(x[0]), np.sin(x[0])
+        turned = np.array([[c, -s], [s, c]]) @ np.array([x[:2], x[2:]])
+        return turned, np.array([x.sum(), 1, 2.5]), np.asarray(x), np.array(x, "f4")
+
+    check(f, X)
+    check(f, X.astype("f4"))
+
+
+def test_a_table_is_read_at_traced_places():
+    check(lambda x: (np.array([1.0, 5.0, 2.0])[np.clip(x, 0, 2).astype(int)],), X)
+
+
+def test_methods_of_objects_make_them_as_well():
+    class Model:
+        def __init__(self):
+            self.weight = np.ones(4)
+
+        def forward(self, x):
+            return np.tri(4) @ (x*self.weight)
+
+    model, f = Model(), nf.fuse(lambda model, x: model.forward(x))
+    np.testing.assert_allclose(f(model, X), np.cumsum(X))
+    model.weight = 2*model.weight
+    np.testing.assert_allclose(f(model, X), 2*np.cumsum(X))
+    assert f.cache_info().currsize == 1
+
+
+def test_other_arrays_are_not_known():
+    @nf.fuse
+    def f(x):
+        k = np.zeros(4)
+        k[:] = vars(TABLE)["array"]
+        return x + k, x[np.argsort(vars(TABLE)["array"])][[0, 0]]
+
+    with pytest.warns(NbFusedPerformanceWarning, match="traced at each call"):
+        f(X)
+    before = TABLE.array
+    try:
+        TABLE.array = before[::-1]*3
+        made, chosen = f(X)
+    finally:
+        TABLE.array = before
+    np.testing.assert_array_equal(made, np.add(X, [9, 6, 3, 0]))
+    np.testing.assert_array_equal(chosen, [X[3], X[3]])
+
+
+def test_indices_that_are_not_known_are_looked_up_again():
+    @nf.fuse
+    def f(x):
+        index = vars(TABLE)["array"].astype(int)
+        return x[index, index]
+
+    x = np.arange(16.0).reshape(4, 4)
+    with pytest.warns(NbFusedPerformanceWarning, match="traced at each call"):
+        np.testing.assert_array_equal(f(x), [0, 5, 10, 15])
+    before = TABLE.array
+    try:
+        TABLE.array = before[::-1]
+        np.testing.assert_array_equal(f(x), [15, 10, 5, 0])
+    finally:
+        TABLE.array = before
+
+
+def test_what_cannot_be_stored_is_refused_with_its_line():
+    @nf.fuse
+    def f(x):
+        held = vars(TABLE)["array"].copy()
+        held += x
+        return held
+
+    with pytest.raises(KernelTypeError, match=r"stores into its arguments(?s:.)*held"):
+        f(X)
+
+
+def test_numpy_is_as_it_was():
+    seen = []
+
+    @nf.fuse
+    def f(x):
+        thread = threading.Thread(target=lambda: seen.append(type(np.zeros(3))))
+        thread.start()
+        thread.join()
+        assert isinstance(np.ones(3), np.ndarray)
+        return x + np.ones(4)
+
+    f(X)
+    assert seen == [np.ndarray]
+    assert type(np) is ModuleType

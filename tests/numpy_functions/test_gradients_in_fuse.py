@@ -1,0 +1,58 @@
+"""Gradients of NumPy's functions inside of fused functions, beside those outside."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+
+import nbfused as nf
+from nbfused.errors import KernelTypeError, NbFusedPerformanceWarning
+from tests.numpy_functions import test_algebra, test_reductions, test_shapes
+from tests.numpy_functions.agreement import flat
+
+CASES = {**test_algebra.CASES, **test_reductions.CASES, **test_shapes.CASES}
+#: What is differentiated through the values themselves, which are not known there.
+REFUSED = {"lstsq", "unique", "histogram", "union1d", "spacing", "nextafter"}
+
+
+def loss_of(function):
+    def loss(*args):
+        return sum((x*np.cos(np.arange(x.size).reshape(x.shape))).sum()
+                   for x in flat(function(*args))
+                   if hasattr(x, "dtype") and x.dtype.kind == "f")
+
+    return loss
+
+
+def in_fuse(loss, places, args):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", NbFusedPerformanceWarning)
+        return nf.fuse(nf.grad(loss, argnums=places))(*args)
+
+
+@pytest.mark.variants
+@pytest.mark.parametrize("name", CASES)
+def test_as_outside(name):
+    function, *args = CASES[name]
+    places = tuple(k for k, a in enumerate(args) if a.dtype.kind == "f")
+    if not places:
+        pytest.skip("it has no gradient")
+    loss = loss_of(function)
+    try:
+        expected = nf.grad(loss, argnums=places)(*args)
+    except KernelTypeError as error:
+        pytest.skip(f"it has no gradient: {error}")
+    if name in REFUSED:
+        with pytest.raises(KernelTypeError):
+            in_fuse(loss, places, args)
+        return
+    for ours, theirs in zip(in_fuse(loss, places, args), expected, strict=True):
+        assert type(ours) is type(theirs)
+        np.testing.assert_allclose(ours, theirs, 1e-9, 1e-10)
+
+
+@pytest.mark.parametrize("name", ["interp", "swapaxes", "frexp"])
+def test_a_few(name):
+    test_as_outside(name)
